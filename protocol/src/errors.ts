@@ -1,0 +1,169 @@
+/**
+ * Everything the Table service can refuse with: code → status, message. A row per code; where the
+ * service words one code in several ways, the others stand in `ERROR_TEXTS`.
+ * Source: "Table service error codes", "Common REST API error codes".
+ */
+export const ERRORS = {
+  AccountIsDisabled: [403, "The specified account is disabled."],
+  AtomFormatNotSupported: [415, "Atom format is not supported."],
+  AuthenticationFailed: [
+    403,
+    "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature.",
+  ],
+  AuthorizationFailure: [403, "This request is not authorized to perform this operation."],
+  AuthorizationPermissionMismatch: [
+    403,
+    "This request is not authorized to perform this operation using this permission.",
+  ],
+  AuthorizationProtocolMismatch: [
+    403,
+    "This request is not authorized to perform this operation using this protocol.",
+  ],
+  AuthorizationResourceTypeMismatch: [
+    403,
+    "This request is not authorized to perform this operation using this resource type.",
+  ],
+  AuthorizationServiceMismatch: [
+    403,
+    "This request is not authorized to perform this operation using this service.",
+  ],
+  AuthorizationSourceIPMismatch: [
+    403,
+    "This request is not authorized to perform this operation using this source IP.",
+  ],
+  CommandsInBatchActOnDifferentPartitions: [
+    400,
+    "All commands in a batch must operate on same entity group.",
+  ],
+  CorsPreflightFailure: [403, "CORS not enabled or no matching rule found for this request."],
+  DuplicatePropertiesSpecified: [400, "A property is specified more than one time."],
+  EntityAlreadyExists: [409, "The specified entity already exists."],
+  EntityTooLarge: [400, "The entity is larger than the maximum allowed size (1MB)."],
+  HostInformationNotPresent: [
+    400,
+    "The required host information is not present in the request. You must send a non-empty Host header or include the absolute URI in the request line.",
+  ],
+  InsufficientAccountPermissions: [
+    403,
+    "The account being accessed does not have sufficient permissions to execute this operation.",
+  ],
+  InternalError: [500, "The server encountered an internal error. Please retry the request."],
+  InvalidAuthenticationInfo: [
+    400,
+    "Authentication information is not given in the correct format. Check the value of Authorization header.",
+  ],
+  InvalidDuplicateRow: [
+    400,
+    "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request.",
+  ],
+  InvalidHeaderValue: [400, "The value for one of the HTTP headers is not in the correct format."],
+  InvalidHttpVerb: [400, "The HTTP verb specified was not recognized by the server."],
+  InvalidInput: [400, "One of the request inputs is not valid."],
+  InvalidQueryParameterValue: [
+    400,
+    "Value for one of the query parameters specified in the request URI is invalid.",
+  ],
+  InvalidResourceName: [400, "The specifed resource name contains invalid characters."],
+  InvalidUri: [400, "The requested URI does not represent any resource on the server."],
+  InvalidXmlDocument: [400, "XML specified is not syntactically valid."],
+  InvalidXmlNodeValue: [400, "The value for one of the XML nodes is not in the correct format."],
+  JsonFormatNotSupported: [415, "JSON format is not supported."],
+  JsonVerboseFormatNotSupported: [415, "JSON Verbose format is not supported."],
+  MediaTypeNotSupported: [415, "None of the provided media types are supported"],
+  MethodNotAllowed: [405, "The requested method is not allowed on the specified resource."],
+  MissingRequiredHeader: [
+    400,
+    "An HTTP header that's mandatory for this request is not specified.",
+  ],
+  NotImplemented: [
+    501,
+    "The requested operation is not implemented on the specified resource.",
+  ],
+  OperationTimedOut: [500, "The operation could not be completed within the permitted time."],
+  OutOfRangeInput: [400, "One of the request inputs is out of range."],
+  PropertiesNeedValue: [400, "The values are not specified for all properties in the entity."],
+  PropertyNameInvalid: [400, "The property name is invalid."],
+  PropertyNameTooLong: [400, "The property name exceeds the maximum allowed length (255)."],
+  PropertyValueTooLarge: [
+    400,
+    "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less.",
+  ],
+  RequestBodyTooLarge: [
+    413,
+    "The request body is too large and exceeds the maximum permissible limit.",
+  ],
+  RequestUrlFailedToParse: [400, "The url in the request could not be parsed."],
+  ResourceNotFound: [404, "The specified resource does not exist."],
+  ServerBusy: [
+    503,
+    "The server is currently unable to receive requests. Please retry your request.",
+  ],
+  TableAlreadyExists: [409, "The table specified already exists."],
+  TableBeingDeleted: [409, "The specified table is being deleted. Try operation later."],
+  TableNotFound: [404, "The table specified does not exist."],
+  TooManyProperties: [
+    400,
+    "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties.",
+  ],
+  UpdateConditionNotSatisfied: [
+    412,
+    "The update condition specified in the request was not satisfied.",
+  ],
+  XMethodIncorrectCount: [400, "More than one X-HTTP-Method is specified."],
+  XMethodIncorrectValue: [400, "The specified X-HTTP-Method is invalid."],
+  XMethodNotUsingPost: [
+    400,
+    "The request uses X-HTTP-Method with an HTTP verb other than POST.",
+  ],
+} as const satisfies Record<string, readonly [status: number, message: string]>;
+
+export type ErrorCode = keyof typeof ERRORS;
+
+/** Other wordings of codes above, exact as the service sends them. */
+export const ERROR_TEXTS = {
+  unprocessableBody: "An error occurred while processing this request.",
+  keySyntaxInUrl: "Bad Request - Error in query syntax.",
+  tableNameLength: "The specified resource name length is not within the permissible limits.",
+  tooManyOperations: "The batch request operation exceeds the maximum 100 changes per change set.",
+  ifNoneMatchOnPut: "If-None-Match HTTP header cannot be specified for PUT operations.",
+  ifNoneMatchOnDelete: "If-None-Match HTTP header cannot be specified for DELETE operations.",
+  bothConditions:
+    "Both If-Match and If-None-Match HTTP headers cannot be specified at the same time. Please specify either one of the headers or none of them.",
+  conditionsWithoutEtag:
+    "If-Match or If-None-Match headers cannot be specified if the target type does not have etag properties defined.",
+  corsHeaderMissing: "A required CORS header is not present.",
+  challenge:
+    "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
+  secondaryIsReadOnly: "Write operations are not allowed.",
+} as const;
+
+/** Extra facts some services add to an error body, in order: element name, text. */
+export type ErrorDetail = readonly [name: string, value: string];
+
+/** An answer the client is meant to see. Any other error that reaches the HTTP layer is a bug. */
+export class ServiceError extends Error {
+  readonly code: ErrorCode;
+  readonly status: number;
+  readonly details: readonly ErrorDetail[];
+  /** Response headers that belong to the refusal (`Allow`, `WWW-Authenticate`): name, value. */
+  readonly headers: readonly ErrorDetail[];
+
+  constructor(code: ErrorCode, options: ServiceErrorOptions = {}) {
+    const [status, message] = ERRORS[code];
+    super(options.message ?? message, { cause: options.cause });
+    this.name = "ServiceError";
+    this.code = code;
+    this.status = options.status ?? status;
+    this.details = options.details ?? [];
+    this.headers = options.headers ?? [];
+  }
+}
+
+export interface ServiceErrorOptions {
+  readonly message?: string;
+  /** Only where one code travels with two statuses (`InvalidAuthenticationInfo`: 400 and 401). */
+  readonly status?: number;
+  readonly details?: readonly ErrorDetail[];
+  readonly headers?: readonly ErrorDetail[];
+  readonly cause?: unknown;
+}

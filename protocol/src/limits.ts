@@ -1,0 +1,50 @@
+/**
+ * Every limit of the services, in one place. Sizes are bytes unless the name says otherwise.
+ * Source: "Understanding the Table service data model", "Performing entity group transactions".
+ */
+export const LIMITS = {
+  accountNameLengthMin: 3,
+  accountNameLengthMax: 24,
+
+  tableNameLengthMin: 3,
+  tableNameLengthMax: 63,
+
+  /** The documented limit of a key, in UTF-16 code units (1 KiB); always accepted. */
+  keyLengthDocumented: 512,
+  /** Accepted beyond the documented limit, where the engine's own key limit leaves room. */
+  keyLengthMax: 1024,
+
+  customPropertiesMax: 252,
+  propertyNameLengthMax: 255,
+  /** 64 KiB of UTF-16. */
+  stringLengthMax: 32_768,
+  binaryBytesMax: 65_536,
+  /** By the published capacity formula, see `entitySize`. */
+  entityBytesMax: 1_048_576,
+
+  bodyBytesMax: 4 * 1_048_576,
+  transactionOperationsMax: 100,
+
+  pageEntitiesMax: 1000,
+  /** A query stops collecting after this long and answers a continuation. */
+  pageTimeMs: 5_000,
+  requestTimeMs: 30_000,
+
+  /** Clients send filters as long as URLs may be; nesting is what costs. */
+  filterDepthMax: 200,
+  urlLengthMax: 64 * 1024,
+  headersBytesMax: 96 * 1024,
+  clientRequestIdLengthMax: 1024,
+
+  accessPoliciesMax: 5,
+  accessPolicyIdLengthMax: 64,
+  corsRulesMax: 5,
+  corsOriginsMax: 64,
+  corsLiteralHeadersMax: 64,
+  corsPrefixedHeadersMax: 2,
+  corsItemLengthMax: 256,
+  corsTextBytesMax: 2048,
+  retentionDaysMax: 365,
+
+  clockSkewMs: 15 * 60 * 1000,
+} as const;

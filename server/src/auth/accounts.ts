@@ -1,0 +1,7 @@
+/** A storage account this server answers for. */
+export interface Account {
+  /** 3 to 24 lower-case letters and digits. */
+  readonly name: string;
+  /** One or two shared keys, decoded from base64. Either is good. */
+  readonly keys: readonly Uint8Array[];
+}

@@ -1,0 +1,132 @@
+/**
+ * The storage contract: an ordered map from keys to byte values.
+ *
+ * Engines know nothing of tables, queues, blobs, JSON or HTTP. `conformance.ts` is the
+ * executable half of this file: an engine is correct when that suite passes.
+ *
+ * Reads may answer at once or by promise (`Awaitable`): an engine that holds its data in this
+ * process answers synchronously, and a point query then costs no promise at all.
+ */
+export interface Engine {
+  /** How logs and metrics call it: "memory", "lmdb", "postgres". */
+  readonly name: string;
+
+  /**
+   * Longest key (both parts together, in bytes) that this engine takes whatever the bytes are.
+   * A longer key is refused with `EngineError("KeyTooLong")` by every call, before anything is written.
+   */
+  readonly keyBytesMax: number;
+
+  /**
+   * A version for the next commit: microseconds since 1970, larger than every version this engine
+   * object has given out or seen at open. Never repeats; fits a double until the year 2255.
+   */
+  nextVersion(): number;
+
+  /** Reads many keys in one snapshot. The answer has the length and order of `keys`. */
+  get(keys: readonly Key[]): Awaitable<(Entry | undefined)[]>;
+
+  /**
+   * Calls `visit` for the entries of `range` in ascending unsigned byte order of (partition, sort).
+   *
+   * - One call sees each partition in one snapshot: a commit inside it is seen whole or not at all.
+   * - The bytes handed to `visit` are borrowed: valid until it returns; copy what must live longer.
+   * - `visit` runs synchronously and answers whether to go on. The engine gives the event loop
+   *   back at least every 10 ms.
+   * - An engine may end a scan early, at a place of its own choice, by answering `resumeAt`; the
+   *   rest is another call, hence another snapshot.
+   * - If `visit` throws, the scan ends, releases what it holds and fails with that error.
+   */
+  scan(range: KeyRange, visit: Visit, hints?: ScanHints): Awaitable<ScanEnd>;
+
+  /**
+   * Applies all of `write`, or none of it. Durable when the promise resolves, and seen by every
+   * read that begins afterwards. A failed check is an answer, not an error: nothing is written.
+   * @throws EngineError `Closed`, `KeyTooLong`, `Unavailable` (nothing happened), `Unknown` (it
+   * may have happened) or `Corrupt`.
+   */
+  commit(write: AtomicWrite): Promise<CommitResult>;
+
+  /** Waits for commits under way, then releases everything. Calling it twice is allowed. */
+  close(): Promise<void>;
+}
+
+export type Awaitable<T> = T | Promise<T>;
+
+/** Entries of one partition live together: a commit inside it is cheap, and a cluster places it as one. */
+export interface Key {
+  readonly partition: Uint8Array;
+  readonly sort: Uint8Array;
+}
+
+export interface Entry {
+  readonly key: Key;
+  readonly value: Uint8Array;
+  /** Grows with every write of this key while it exists, and is never reused, even after a delete. */
+  readonly version: number;
+}
+
+/** `start` is included, `end` is not. No `end` means to the last key. An empty range is allowed. */
+export interface KeyRange {
+  readonly start: Key;
+  readonly end?: Key | undefined;
+}
+
+/** Answers true to go on with the next entry, false to stop after this one. */
+export type Visit = (entry: Entry) => boolean;
+
+export interface ScanHints {
+  /** How many entries the caller expects to need; an engine behind a network sizes its pages by it. */
+  readonly entriesExpected?: number;
+}
+
+export type ScanEnd =
+  /** Every entry of the range was visited. */
+  | "complete"
+  /** `visit` answered false. */
+  | "stopped"
+  /** The engine ended its snapshot here; the entries from this key on were not visited. */
+  | { readonly resumeAt: Key };
+
+export interface AtomicWrite {
+  /**
+   * What the puts become, from `nextVersion()`. Where a key holds this version or a newer one
+   * already (another process, another clock), the engine raises that put above it and says so.
+   */
+  readonly version: number;
+  /** What each key must be now: absent, present, or at one version. */
+  readonly checks: readonly Check[];
+  /** At most one put or delete per key. */
+  readonly puts: readonly Put[];
+  /** Deleting an absent key is allowed and does nothing. */
+  readonly deletes: readonly Key[];
+}
+
+export interface Check {
+  readonly key: Key;
+  readonly expected: "absent" | "present" | number;
+}
+
+export interface Put {
+  readonly key: Key;
+  readonly value: Uint8Array;
+}
+
+export type CommitResult =
+  /** One version for each put, in order: `write.version` unless it had to be raised. */
+  | { readonly committed: true; readonly versions: readonly number[] }
+  /** Index of the first check, in the order given, that does not hold. */
+  | { readonly committed: false; readonly failedCheck: number };
+
+export type EngineErrorCode = "Closed" | "KeyTooLong" | "Unavailable" | "Unknown" | "Corrupt";
+
+/** A fault below the services. Expected outcomes are values; see `CommitResult`. */
+export class EngineError extends Error {
+  readonly code: EngineErrorCode;
+
+  constructor(code: EngineErrorCode, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = "EngineError";
+    this.code = code;
+  }
+}

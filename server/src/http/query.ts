@@ -1,0 +1,36 @@
+/**
+ * The query string of a request: names and values percent-decoded once, `+` read as a space, in the
+ * order sent. Values are decoded on demand, since most requests ask for one or two.
+ */
+export class Query {
+  /** As sent, without the question mark; "" when there is none. */
+  readonly raw: string;
+  #pairs: readonly (readonly [name: string, value: string])[] | undefined;
+
+  constructor(raw: string) {
+    this.raw = raw;
+  }
+
+  /** The first value of a name, compared exactly; undefined when it was not sent. */
+  get(name: string): string | undefined {
+    if (this.raw === "") return undefined;
+    for (const [key, value] of this.pairs) if (key === name) return value;
+    return undefined;
+  }
+
+  /** @throws URIError when a percent-escape is malformed. */
+  get pairs(): readonly (readonly [name: string, value: string])[] {
+    this.#pairs ??= this.raw === "" ? [] : this.raw.split("&").filter(Boolean).map(decodePair);
+    return this.#pairs;
+  }
+}
+
+function decodePair(pair: string): [string, string] {
+  const equals = pair.indexOf("=");
+  if (equals < 0) return [decode(pair), ""];
+  return [decode(pair.slice(0, equals)), decode(pair.slice(equals + 1))];
+}
+
+function decode(text: string): string {
+  return decodeURIComponent(text.includes("+") ? text.replaceAll("+", " ") : text);
+}

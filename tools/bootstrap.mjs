@@ -1,0 +1,58 @@
+// The way in from a fresh clone, in plain JavaScript because nothing is installed yet:
+// installs what the lock file names, builds what is stale, then hands over.
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "..");
+const [command = "start", ...rest] = process.argv.slice(2);
+
+installWhenTheLockFileChanged();
+switch (command) {
+  case "start":
+    build();
+    // In this very process, so that a signal or an exit code has one process to travel through.
+    process.argv.splice(1, process.argv.length, join(root, "cli/dist/main.js"), "serve", ...rest);
+    await import("../cli/dist/main.js");
+    break;
+  case "dev":
+    hand(process.execPath, ["--watch", "--conditions=source", "--import", "tsx", "cli/src/main.ts", "serve", ...rest]);
+    break;
+  case "test":
+    if (rest.length === 0) check();
+    hand(process.execPath, ["tools/test.mjs", ...rest]);
+    break;
+  default:
+    throw new Error(`Unknown command "${command}"; start, dev and test are known.`);
+}
+
+/** The stamp holds the lock file that was installed last, so an unchanged tree costs one comparison. */
+function installWhenTheLockFileChanged() {
+  const lock = readFileSync(join(root, "package-lock.json"), "utf8");
+  const stamp = join(root, "node_modules/.rowhouse-lock");
+  if (existsSync(stamp) && readFileSync(stamp, "utf8") === lock) return;
+  run("npm", ["ci", "--no-audit", "--no-fund"]);
+  writeFileSync(stamp, lock);
+}
+
+function build() {
+  run(process.execPath, ["node_modules/typescript/bin/tsc", "--build", "cli"]);
+}
+
+function check() {
+  run(process.execPath, ["node_modules/typescript/bin/tsc", "--build"]);
+  run(process.execPath, ["node_modules/@biomejs/biome/bin/biome", "check", "."]);
+}
+
+function run(file, args) {
+  const { status, error } = spawnSync(file, args, { cwd: root, stdio: ["ignore", "inherit", "inherit"] });
+  if (error) throw error;
+  if (status !== 0) process.exit(status ?? 1);
+}
+
+/** Runs to the end with the terminal's signals, which reach the whole process group. */
+function hand(file, args) {
+  for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => {});
+  run(file, args);
+}
