@@ -17,7 +17,15 @@ switch (command) {
     await import("../cli/dist/main.js");
     break;
   case "dev":
-    hand(process.execPath, ["--watch", "--conditions=source", "--import", "tsx", "cli/src/main.ts", "serve", ...rest]);
+    hand(process.execPath, [
+      "--watch",
+      "--conditions=source",
+      "--import",
+      "tsx",
+      "cli/src/main.ts",
+      "serve",
+      ...rest,
+    ]);
     break;
   case "test":
     if (rest.length === 0) check();
@@ -46,7 +54,10 @@ function check() {
 }
 
 function run(file, args) {
-  const { status, error } = spawnSync(file, args, { cwd: root, stdio: ["ignore", "inherit", "inherit"] });
+  const { status, error } = spawnSync(file, args, {
+    cwd: root,
+    stdio: ["ignore", "inherit", "inherit"],
+  });
   if (error) throw error;
   if (status !== 0) process.exit(status ?? 1);
 }

@@ -75,10 +75,7 @@ export const ERRORS = {
     400,
     "An HTTP header that's mandatory for this request is not specified.",
   ],
-  NotImplemented: [
-    501,
-    "The requested operation is not implemented on the specified resource.",
-  ],
+  NotImplemented: [501, "The requested operation is not implemented on the specified resource."],
   OperationTimedOut: [500, "The operation could not be completed within the permitted time."],
   OutOfRangeInput: [400, "One of the request inputs is out of range."],
   PropertiesNeedValue: [400, "The values are not specified for all properties in the entity."],
@@ -111,10 +108,7 @@ export const ERRORS = {
   ],
   XMethodIncorrectCount: [400, "More than one X-HTTP-Method is specified."],
   XMethodIncorrectValue: [400, "The specified X-HTTP-Method is invalid."],
-  XMethodNotUsingPost: [
-    400,
-    "The request uses X-HTTP-Method with an HTTP verb other than POST.",
-  ],
+  XMethodNotUsingPost: [400, "The request uses X-HTTP-Method with an HTTP verb other than POST."],
 } as const satisfies Record<string, readonly [status: number, message: string]>;
 
 export type ErrorCode = keyof typeof ERRORS;
