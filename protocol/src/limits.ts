@@ -32,6 +32,7 @@ export const LIMITS = {
 
   /** Clients send filters as long as URLs may be; nesting is what costs. */
   filterDepthMax: 200,
+  selectNamesMax: 252,
   urlLengthMax: 64 * 1024,
   headersBytesMax: 96 * 1024,
   clientRequestIdLengthMax: 1024,

@@ -1,0 +1,130 @@
+import { decodeContinuation, decodeTableContinuation } from "./continuation.ts";
+import { ServiceError } from "./errors.ts";
+import { isPropertyName } from "./filter-lexer.ts";
+import { parseFilter, parseTableFilter } from "./filter-parser.ts";
+import type { FilterNode } from "./filter-tree.ts";
+import { LIMITS } from "./limits.ts";
+
+/** Decoded names and values of a query string, in the order sent. */
+export type QueryPairs = readonly (readonly [name: string, value: string])[];
+
+/** What Query Entities is asked for. An option that was not sent, or sent empty, is undefined. */
+export interface EntityQueryOptions {
+  readonly filter: FilterNode | undefined;
+  readonly select: readonly string[] | undefined;
+  /** Most entities in one page, 0 … 1000. */
+  readonly top: number | undefined;
+  /** Where the page begins, included. No row key: at the partition's first. */
+  readonly from: EntityContinuation | undefined;
+}
+
+export interface EntityContinuation {
+  readonly partitionKey: string;
+  readonly rowKey: string | undefined;
+}
+
+/** What Query Tables is asked for. */
+export interface TableQueryOptions {
+  readonly filter: FilterNode | undefined;
+  readonly top: number | undefined;
+  /** Lower-cased name of the first table of the page; it need not exist. */
+  readonly from: string | undefined;
+}
+
+/**
+ * Reads the options of Query Entities; names that do not begin with `$` are another's affair.
+ * Source: "Query timeout and pagination", "Querying tables and entities".
+ * @throws ServiceError InvalidInput, NotImplemented.
+ */
+export function parseEntityQueryOptions(pairs: QueryPairs): EntityQueryOptions {
+  const options = systemOptions(pairs);
+  const filter = options.get("$filter");
+  return {
+    filter: filter === undefined ? undefined : parseFilter(filter),
+    select: parseSelect(options.get("$select")),
+    top: parseTop(options.get("$top")),
+    from: entityContinuation(pairs),
+  };
+}
+
+/** Get Entity knows `$select` only; a `$filter` or `$top` beside a full address says nothing new. */
+export function parseEntitySelect(pairs: QueryPairs): readonly string[] | undefined {
+  return parseSelect(systemOptions(pairs).get("$select"));
+}
+
+/** Reads the options of Query Tables. `$select` is checked; a table has one property to show. */
+export function parseTableQueryOptions(pairs: QueryPairs): TableQueryOptions {
+  const options = systemOptions(pairs);
+  const filter = options.get("$filter");
+  const from = firstValue(pairs, "NextTableName");
+  parseSelect(options.get("$select"));
+  return {
+    filter: filter === undefined ? undefined : parseTableFilter(filter),
+    top: parseTop(options.get("$top")),
+    from: from === undefined || from === "" ? undefined : decodeTableContinuation(from),
+  };
+}
+
+const KNOWN = new Set(["$filter", "$select", "$top", "$format"]);
+
+/** Options of OData that the service refuses by name; which of 400 and 501 it says is unconfirmed. */
+const UNSUPPORTED = new Set([
+  "$orderby",
+  "$skip",
+  "$skiptoken",
+  "$inlinecount",
+  "$count",
+  "$expand",
+]);
+
+/** The `$` options sent with a value. Sent twice is refused: either could be the one meant. */
+function systemOptions(pairs: QueryPairs): ReadonlyMap<string, string> {
+  const options = new Map<string, string>();
+  for (const [name, value] of pairs) {
+    if (!name.startsWith("$") || value === "") continue;
+    if (UNSUPPORTED.has(name)) throw new ServiceError("NotImplemented");
+    if (!KNOWN.has(name) || options.has(name)) throw new ServiceError("InvalidInput");
+    options.set(name, value);
+  }
+  return options;
+}
+
+function parseTop(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (!/^[0-9]{1,9}$/.test(text)) throw new ServiceError("InvalidInput");
+  const top = Number(text);
+  if (top > LIMITS.pageEntitiesMax) throw new ServiceError("InvalidInput");
+  return top;
+}
+
+/** Names in the order given, each once; undefined selects everything. */
+function parseSelect(text: string | undefined): readonly string[] | undefined {
+  if (text === undefined || text.trim() === "") return undefined;
+  const names = new Set<string>();
+  for (const part of text.split(",")) {
+    const name = part.trim();
+    if (name !== "*" && !isPropertyName(name)) throw new ServiceError("InvalidInput");
+    names.add(name);
+  }
+  if (names.has("*")) return undefined;
+  if (names.size > LIMITS.selectNamesMax) throw new ServiceError("InvalidInput");
+  return [...names];
+}
+
+/** The service refuses an empty `NextRowKey`; we read it as the start of the partition. */
+function entityContinuation(pairs: QueryPairs): EntityContinuation | undefined {
+  const partitionKey = firstValue(pairs, "NextPartitionKey");
+  const rowKey = firstValue(pairs, "NextRowKey");
+  if (partitionKey === undefined) {
+    if (rowKey !== undefined) throw new ServiceError("InvalidInput");
+    return undefined;
+  }
+  return {
+    partitionKey: decodeContinuation(partitionKey),
+    rowKey: rowKey === undefined ? undefined : decodeContinuation(rowKey),
+  };
+}
+
+function firstValue(pairs: QueryPairs, name: string): string | undefined {
+  return pairs.find(([given]) => given === name)?.[1];
+}

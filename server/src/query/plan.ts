@@ -1,0 +1,57 @@
+import type { FilterNode } from "@rowhouse/protocol/filter-tree";
+
+/**
+ * What a query has to read: the entities with keys in `reads`, of which it returns those that pass
+ * `residual`. Entities outside `reads` never match.
+ */
+export interface Plan {
+  /** The dearest class among the reads. */
+  readonly class: PlanClass;
+  /** Disjoint and in key order. */
+  readonly reads: readonly KeyRead[];
+  /** What the keys read do not already guarantee; undefined when they guarantee everything. */
+  readonly residual: FilterNode | undefined;
+}
+
+/**
+ * Cheapest first. A range query stays inside one partition; a partition range covers several
+ * (the service's "prefix of partitions"); "nothing" is a filter that no entity can pass.
+ */
+export const PLAN_CLASSES = [
+  "nothing",
+  "point query",
+  "range query",
+  "partition scan",
+  "partition range",
+  "table scan",
+] as const;
+
+export type PlanClass = (typeof PLAN_CLASSES)[number];
+
+export type KeyRead = PointRead | RangeRead;
+
+/** One entity, by its keys. */
+export interface PointRead {
+  readonly kind: "point";
+  readonly class: "point query";
+  readonly partitionKey: string;
+  readonly rowKey: string;
+}
+
+/**
+ * From `start` (included) up to `end` (excluded; undefined: to the end of the table). Bounds are
+ * places between keys, not keys: they may be longer than any key, or hold characters that no key
+ * may, as the exclusive bound after "a" is "a\0".
+ */
+export interface RangeRead {
+  readonly kind: "range";
+  readonly class: Exclude<PlanClass, "nothing" | "point query">;
+  readonly start: KeyPosition;
+  readonly end: KeyPosition | undefined;
+}
+
+/** Ordered by partition key, then row key, as UTF-16 code units: what `<` does with strings. */
+export interface KeyPosition {
+  readonly partitionKey: string;
+  readonly rowKey: string;
+}
