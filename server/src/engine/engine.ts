@@ -13,7 +13,8 @@ export interface Engine {
 
   /**
    * Longest key (both parts together, in bytes) that this engine takes whatever the bytes are.
-   * A longer key is refused with `EngineError("KeyTooLong")` by every call, before anything is written.
+   * A longer key is refused with `EngineError("KeyTooLong")` by `get` and by `commit`, before
+   * anything is written. The bounds of a range are positions, not keys: they may have any length.
    */
   readonly keyBytesMax: number;
 
@@ -23,14 +24,17 @@ export interface Engine {
    */
   nextVersion(): number;
 
-  /** Reads many keys in one snapshot. The answer has the length and order of `keys`. */
+  /**
+   * Reads many keys in one snapshot. The answer has the length and order of `keys`; its bytes stay
+   * as they are, and must be left as they are.
+   */
   get(keys: readonly Key[]): Awaitable<(Entry | undefined)[]>;
 
   /**
    * Calls `visit` for the entries of `range` in ascending unsigned byte order of (partition, sort).
    *
    * - One call sees each partition in one snapshot: a commit inside it is seen whole or not at all.
-   * - The bytes handed to `visit` are borrowed: valid until it returns; copy what must live longer.
+   * - The entry and its bytes are lent to `visit`: valid until it returns; copy what must live longer.
    * - `visit` runs synchronously and answers whether to go on. The engine gives the event loop
    *   back at least every 10 ms.
    * - An engine may end a scan early, at a place of its own choice, by answering `resumeAt`; the

@@ -1,0 +1,258 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import type { WithEngine } from "./conformance.ts";
+import {
+  between,
+  burn,
+  EMPTY_KEY,
+  key,
+  mustCommit,
+  nextTurn,
+  patternBytes,
+  put,
+  scanAll,
+  scanOnce,
+  scanText,
+  text,
+} from "./conformance-steps.ts";
+import type { Key } from "./engine.ts";
+import { after, afterPartition, compareKeys, partitionRange } from "./key-codec.ts";
+
+/** Parts of keys that a careless code of pairs puts in the wrong order. */
+const TRICKY_PARTS: readonly (readonly number[])[] = [
+  [],
+  [0],
+  [0, 0],
+  [0, 1],
+  [0, 2],
+  [0, 255],
+  [1],
+  [1, 0],
+  [2],
+  [97],
+  [97, 0],
+  [97, 0, 0],
+  [97, 0, 255],
+  [97, 1],
+  [97, 98],
+  [97, 255],
+  [98],
+  [127],
+  [128],
+  [254, 255],
+  [255],
+  [255, 0],
+  [255, 255],
+];
+
+export function testScans(withEngine: WithEngine): void {
+  it("visits keys in the order of their unsigned bytes, partition first", () =>
+    withEngine(async (engine) => {
+      const keys = TRICKY_PARTS.flatMap((partition) =>
+        TRICKY_PARTS.map((sort) => key(partition, sort)),
+      );
+      // Written in an order that is not theirs: 7 and the number of keys have no common divisor.
+      const shuffled = keys.map((_, index) => keys[(index * 7) % keys.length]!);
+      await mustCommit(engine, { puts: shuffled.map((each) => [each, "1"] as const) });
+      const visited = (await scanAll(engine)).map((entry) => entry.key);
+      assert.deepEqual(visited, keys.sort(compareKeys));
+    }));
+
+  it("begins and ends at every tricky position exactly", () =>
+    withEngine(async (engine) => {
+      const parts = TRICKY_PARTS.filter((_, index) => index % 3 === 0);
+      const keys = parts.flatMap((partition) => parts.map((sort) => key(partition, sort)));
+      await mustCommit(engine, { puts: keys.map((each) => [each, "1"] as const) });
+      keys.sort(compareKeys);
+      const positions = [...keys.filter((_, index) => index % 5 === 0), key([97, 0], [0, 2])];
+      for (const start of positions) {
+        for (const end of positions) {
+          const visited = (await scanAll(engine, { start, end })).map((entry) => entry.key);
+          const expected = keys.filter(
+            (each) => compareKeys(each, start) >= 0 && compareKeys(each, end) < 0,
+          );
+          assert.deepEqual(visited, expected);
+        }
+      }
+    }));
+
+  it("includes the start of a range and leaves out its end", () =>
+    withEngine(async (engine) => {
+      await putSorts(engine, ["a", "b", "c", "d"]);
+      const range = { start: key("p", "b"), end: key("p", "d") };
+      assert.deepEqual(await scanText(engine, range), ["p/b=b", "p/c=c"]);
+      assert.deepEqual(await scanText(engine, between(key("p", "c"), key("p", "d"))), [
+        "p/c=c",
+        "p/d=d",
+      ]);
+    }));
+
+  it("visits nothing of an empty range, a reversed one, or one between neighbours", () =>
+    withEngine(async (engine) => {
+      await putSorts(engine, ["a", "b"]);
+      const empty: [start: Key, end: Key][] = [
+        [key("p", "a"), key("p", "a")],
+        [key("p", "b"), key("p", "a")],
+        [key("q", ""), key("a", "")],
+        [after(key("p", "a")), key("p", "b")],
+        [key("p", "c"), key("q", "")],
+      ];
+      for (const [start, end] of empty) {
+        assert.deepEqual(await scanOnce(engine, { start, end }), { entries: [], end: "complete" });
+      }
+    }));
+
+  it("answers complete for an engine without entries", () =>
+    withEngine(async (engine) => {
+      const nothing = { entries: [], end: "complete" };
+      assert.deepEqual(await scanOnce(engine, { start: EMPTY_KEY }), nothing);
+    }));
+
+  it("goes on to the last key when the range has no end, across partitions", () =>
+    withEngine(async (engine) => {
+      const puts = ["a", "b", "c"].map((partition) => [key(partition, "x"), partition] as const);
+      await mustCommit(engine, { puts });
+      assert.deepEqual(await scanText(engine, { start: key("a", "y") }), ["b/x=b", "c/x=c"]);
+      const range = { start: key("a", "x"), end: key("c", "x") };
+      assert.deepEqual(await scanText(engine, range), ["a/x=a", "b/x=b"]);
+    }));
+
+  it("keeps to one partition where the range does", () =>
+    withEngine(async (engine) => {
+      const partitions = [[97], [97, 0], [97, 0, 0], [97, 1], [96, 255], [98]];
+      await mustCommit(engine, {
+        puts: partitions.flatMap((partition) => [
+          [key(partition, []), "1"] as const,
+          [key(partition, [255, 255]), "2"] as const,
+        ]),
+      });
+      for (const partition of partitions) {
+        const entries = await scanAll(engine, partitionRange(Uint8Array.from(partition)));
+        assert.deepEqual(
+          entries.map((entry) => entry.key),
+          [key(partition, []), key(partition, [255, 255])],
+        );
+      }
+    }));
+
+  it("takes bounds longer than any key", () =>
+    withEngine(async (engine) => {
+      const longest = key("p", new Array(engine.keyBytesMax - 1).fill(97));
+      const below = key("p", [...new Array(engine.keyBytesMax - 2).fill(97), 96]);
+      await mustCommit(engine, {
+        puts: [
+          [below, "1"],
+          [longest, "2"],
+          [key("q", ""), "3"],
+        ],
+      });
+      assert.equal((await scanAll(engine, { start: after(longest) })).length, 1);
+      assert.equal((await scanAll(engine, { start: EMPTY_KEY, end: after(longest) })).length, 2);
+      const long = key("p", new Array(20_000).fill(97));
+      assert.equal((await scanAll(engine, { start: long })).length, 1);
+      assert.equal((await scanAll(engine, { start: EMPTY_KEY, end: long })).length, 2);
+      const zeros = key(new Array(20_000).fill(0), []);
+      assert.equal((await scanAll(engine, { start: zeros })).length, 3);
+      assert.equal((await scanAll(engine, { start: afterPartition(zeros.partition) })).length, 3);
+    }));
+
+  it("stops where visit says so, and visits no further entry", () =>
+    withEngine(async (engine) => {
+      await putSorts(engine, ["a", "b", "c"]);
+      const { entries, end } = await scanOnce(
+        engine,
+        { start: EMPTY_KEY },
+        (entry) => text(entry.value) !== "b",
+      );
+      assert.equal(end, "stopped");
+      assert.deepEqual(
+        entries.map((entry) => text(entry.value)),
+        ["a", "b"],
+      );
+    }));
+
+  it("stops at the last entry as at any other", () =>
+    withEngine(async (engine) => {
+      await putSorts(engine, ["a"]);
+      const { end } = await scanOnce(engine, { start: EMPTY_KEY }, () => false);
+      assert.equal(end, "stopped");
+    }));
+
+  it("fails with the error that visit throws, and works on", () =>
+    withEngine(async (engine) => {
+      await putSorts(engine, ["a", "b"]);
+      const mistake = new Error("visit failed");
+      // More often than an engine has readers or connections: what a scan held must be free again.
+      for (let round = 0; round < 300; round++) {
+        let visits = 0;
+        await assert.rejects(
+          async () =>
+            engine.scan({ start: EMPTY_KEY }, () => {
+              visits++;
+              throw mistake;
+            }),
+          (error) => error === mistake,
+        );
+        assert.equal(visits, 1);
+      }
+      await put(engine, key("p", "c"), "c");
+      assert.deepEqual(await scanText(engine), ["p/a=a", "p/b=b", "p/c=c"]);
+    }));
+
+  it("lets visit read the engine, and scan it", () =>
+    withEngine(async (engine) => {
+      await putSorts(engine, ["a", "b"]);
+      const inner: Promise<string[]>[] = [];
+      const outer = await scanOnce(engine, { start: EMPTY_KEY }, () => {
+        inner.push(scanText(engine));
+        return true;
+      });
+      assert.deepEqual(
+        outer.entries.map((entry) => text(entry.value)),
+        ["a", "b"],
+      );
+      for (const each of inner) assert.deepEqual(await each, ["p/a=a", "p/b=b"]);
+    }));
+
+  it("gives the event loop back while it scans slowly", () =>
+    withEngine(async (engine) => {
+      const sorts = Array.from({ length: 60 }, (_, index) => `${index}`.padStart(2, "0"));
+      await putSorts(engine, sorts);
+      let othersRan = false;
+      const turn = nextTurn().then(() => {
+        othersRan = true;
+      });
+      let visited = 0;
+      let visitedAlone = 0;
+      const end = await engine.scan({ start: EMPTY_KEY }, () => {
+        visited++;
+        if (!othersRan) visitedAlone++;
+        burn(1);
+        return true;
+      });
+      await turn;
+      assert.ok(end === "complete" || typeof end !== "string");
+      assert.ok(visitedAlone < sorts.length, "Nobody else had a turn during 60 ms of scanning.");
+      if (end === "complete") assert.equal(visited, sorts.length);
+    }));
+
+  it("scans large values whole, between small ones", () =>
+    withEngine(async (engine) => {
+      const lengths = [10, 1 << 20, 0, 5000, 2 << 20, 1];
+      for (const [index, length] of lengths.entries()) {
+        await put(engine, key("p", `${index}`), patternBytes(length));
+      }
+      const entries = await scanAll(engine);
+      assert.equal(entries.length, lengths.length);
+      for (const [index, entry] of entries.entries()) {
+        assert.ok(Buffer.from(entry.value).equals(patternBytes(lengths[index]!)));
+      }
+    }));
+}
+
+async function putSorts(
+  engine: Parameters<typeof mustCommit>[0],
+  sorts: readonly string[],
+): Promise<void> {
+  await mustCommit(engine, { puts: sorts.map((sort) => [key("p", sort), sort] as const) });
+}

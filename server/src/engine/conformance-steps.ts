@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import type { Check, CommitResult, Engine, Entry, Key, KeyRange, ScanEnd } from "./engine.ts";
+import { after } from "./key-codec.ts";
+
+/** The words that the conformance tests are written in. */
+
+export const EMPTY_KEY = key("", "");
+
+/** Text stands for its UTF-8 bytes, numbers for themselves. */
+export function key(partition: string | readonly number[], sort: string | readonly number[]): Key {
+  return { partition: bytes(partition), sort: bytes(sort) };
+}
+
+export function bytes(from: string | readonly number[]): Uint8Array {
+  return typeof from === "string" ? new TextEncoder().encode(from) : Uint8Array.from(from);
+}
+
+/** Bytes that differ from place to place, so that a shift or a cut shows. */
+export function patternBytes(length: number): Uint8Array {
+  return Uint8Array.from({ length }, (_, index) => (index * 31 + (index >> 8)) & 0xff);
+}
+
+export interface Steps {
+  readonly checks?: readonly Check[];
+  readonly puts?: readonly (readonly [key: Key, value: string | Uint8Array])[];
+  readonly deletes?: readonly Key[];
+  readonly version?: number;
+}
+
+export function commit(engine: Engine, steps: Steps): Promise<CommitResult> {
+  return engine.commit({
+    version: steps.version ?? engine.nextVersion(),
+    checks: steps.checks ?? [],
+    puts: (steps.puts ?? []).map(([key, value]) => ({
+      key,
+      value: typeof value === "string" ? bytes(value) : value,
+    })),
+    deletes: steps.deletes ?? [],
+  });
+}
+
+/** A commit that must succeed. */
+export async function mustCommit(engine: Engine, steps: Steps): Promise<readonly number[]> {
+  const result = await commit(engine, steps);
+  assert.ok(result.committed, `Check ${result.committed || result.failedCheck} failed.`);
+  return result.versions;
+}
+
+/** Puts one entry and answers its version. */
+export async function put(engine: Engine, at: Key, value: string | Uint8Array): Promise<number> {
+  const [version] = await mustCommit(engine, { puts: [[at, value]] });
+  assert.ok(version !== undefined);
+  return version;
+}
+
+export async function getEntry(engine: Engine, at: Key): Promise<Entry | undefined> {
+  const [entry] = await engine.get([at]);
+  return entry;
+}
+
+/** The text stored under a key; undefined when the key is absent. */
+export async function getText(engine: Engine, at: Key): Promise<string | undefined> {
+  const entry = await getEntry(engine, at);
+  return entry && text(entry.value);
+}
+
+export function text(value: Uint8Array): string {
+  return new TextDecoder().decode(value);
+}
+
+/** One call of `scan`: its answer and copies of what it visited. */
+export async function scanOnce(
+  engine: Engine,
+  range: KeyRange,
+  goOn: (entry: Entry) => boolean = () => true,
+): Promise<{ entries: Entry[]; end: ScanEnd }> {
+  const entries: Entry[] = [];
+  const end = await engine.scan(range, (entry) => {
+    entries.push(copyEntry(entry));
+    return goOn(entry);
+  });
+  return { entries, end };
+}
+
+/** The whole range, in as many calls as the engine likes. */
+export async function scanAll(
+  engine: Engine,
+  range: KeyRange = { start: EMPTY_KEY },
+): Promise<Entry[]> {
+  const all: Entry[] = [];
+  for (let rest = range; ; ) {
+    const { entries, end } = await scanOnce(engine, rest);
+    all.push(...entries);
+    if (typeof end === "string") {
+      assert.equal(end, "complete");
+      return all;
+    }
+    rest = { start: end.resumeAt, end: range.end };
+  }
+}
+
+/** Keys and text values of a range, in the form `partition/sort=value`. */
+export async function scanText(engine: Engine, range?: KeyRange): Promise<string[]> {
+  const entries = await scanAll(engine, range);
+  return entries.map(({ key, value }) => `${text(key.partition)}/${text(key.sort)}=${text(value)}`);
+}
+
+export function copyEntry({ key, value, version }: Entry): Entry {
+  return {
+    key: { partition: Uint8Array.from(key.partition), sort: Uint8Array.from(key.sort) },
+    value: Uint8Array.from(value),
+    version,
+  };
+}
+
+/** A range that holds just these two keys and what lies between. */
+export function between(first: Key, last: Key): KeyRange {
+  return { start: first, end: after(last) };
+}
+
+export function absent(at: Key): Check {
+  return { key: at, expected: "absent" };
+}
+
+export function present(at: Key): Check {
+  return { key: at, expected: "present" };
+}
+
+export function atVersion(at: Key, version: number): Check {
+  return { key: at, expected: version };
+}
+
+/** Keeps the processor busy, as a slow visitor does. */
+export function burn(milliseconds: number): void {
+  const until = performance.now() + milliseconds;
+  while (performance.now() < until);
+}
+
+export function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

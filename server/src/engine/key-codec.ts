@@ -1,0 +1,256 @@
+import type { Key, KeyRange } from "./engine.ts";
+
+/**
+ * The bytes of keys: text, ids, one flat string for a pair, and positions between keys.
+ * Everything here keeps order: unsigned bytes of the codes compare as the values do.
+ */
+
+const NOTHING = new Uint8Array(0);
+
+// --- Text ------------------------------------------------------------------------------------
+
+/**
+ * `prefix` followed by a code of `text` that sorts as its UTF-16 code units do. The code is UTF-8
+ * except that the first byte of U+E000–U+FFFF is F5 or F6 instead of EE or EF: these code units
+ * are larger than surrogates, so they must sort after F0–F4, the supplementary characters.
+ * The code of text without U+0000 has no byte 00.
+ * @throws RangeError for a lone surrogate: it has no UTF-8.
+ */
+export function encodeText(text: string, prefix: Uint8Array = NOTHING): Uint8Array {
+  const start = prefix.length;
+  const textBytes = Buffer.byteLength(text, "utf8");
+  const bytes = Buffer.allocUnsafe(start + textBytes);
+  if (start > 0) bytes.set(prefix);
+  if (textBytes === text.length) {
+    bytes.write(text, start, "latin1");
+    return bytes;
+  }
+  bytes.write(text, start, "utf8");
+  for (let at = start; at < bytes.length; at++) {
+    const byte = bytes[at]!;
+    if (byte !== 0xee && byte !== 0xef) continue;
+    // A lone surrogate became U+FFFD, EF BF BD.
+    if (
+      byte === 0xef &&
+      bytes[at + 1] === 0xbf &&
+      bytes[at + 2] === 0xbd &&
+      /\p{Surrogate}/u.test(text)
+    ) {
+      throw new RangeError("A key holds a lone surrogate; only well-formed text has a code.");
+    }
+    bytes[at] = byte + 7;
+  }
+  return bytes;
+}
+
+/** The text whose code begins at `start`. */
+export function decodeText(bytes: Uint8Array, start = 0): string {
+  for (let at = start; at < bytes.length; at++) {
+    if (bytes[at]! >= 0xf5) return decodeMoved(bytes, start);
+  }
+  return toBuffer(bytes).toString("utf8", start);
+}
+
+function decodeMoved(bytes: Uint8Array, start: number): string {
+  const utf8 = Buffer.from(bytes.subarray(start));
+  for (let at = 0; at < utf8.length; at++) {
+    const byte = utf8[at]!;
+    if (byte >= 0xf5) utf8[at] = byte - 7;
+  }
+  return utf8.toString("utf8");
+}
+
+// --- Ids -------------------------------------------------------------------------------------
+
+/**
+ * An unsigned integer as its number of digits (one byte) and then the digits, most significant
+ * first: bijective base 255, digits 1 to 255. Shorter numbers are smaller, so order holds, and no
+ * byte is 00, so ids never cost an escape in `joinKey`. 0–254 take 2 bytes, up to 65,279 take 3.
+ */
+export function encodeId(id: number): Uint8Array {
+  if (!Number.isSafeInteger(id) || id < 0) throw new RangeError(`${id} is not an id.`);
+  const digits: number[] = [];
+  // In this numeration 0 has no digits; one more than the id always has some.
+  for (let rest = id + 1; rest > 0; ) {
+    const digit = ((rest - 1) % 255) + 1;
+    digits.push(digit);
+    rest = (rest - digit) / 255;
+  }
+  digits.push(digits.length);
+  return Uint8Array.from(digits.reverse());
+}
+
+/** Reads the id that begins at `start`. */
+export function decodeId(bytes: Uint8Array, start = 0): { id: number; end: number } {
+  const end = start + 1 + (bytes[start] ?? 0);
+  let value = 0;
+  for (let at = start + 1; at < end; at++) {
+    const digit = bytes[at] ?? 0;
+    if (digit === 0) throw new RangeError("The bytes are not an id.");
+    value = value * 255 + digit;
+  }
+  if (value === 0) throw new RangeError("The bytes are not an id.");
+  return { id: value - 1, end };
+}
+
+// --- Flat keys -------------------------------------------------------------------------------
+
+/*
+ * A flat key is the partition, then what ends it, then the sort part as it is:
+ *
+ *   partition without 00:  <partition> 00 01 <sort>
+ *   partition with a 00:   <bytes before the first 00> 00 02 <group>… <sort>
+ *
+ * Groups hold the bytes after that first 00, sixteen at a time, padded with 00, each followed by
+ * one byte: how many of them count (0–16) in the last group, 17 when another group follows.
+ *
+ * Doubling each 00, the usual escape, would double the worst key; groups add a sixteenth, so the
+ * longest key an engine can promise whatever the bytes are stays near what it can hold. Entity keys
+ * hold no 00 and pay two bytes. A flat key never begins with 00 00: an engine may keep its own there.
+ */
+const PARTITION_END = 1;
+const PARTITION_ZERO = 2;
+const GROUP_BYTES = 16;
+const MORE_GROUPS = GROUP_BYTES + 1;
+
+/** One byte string for a pair; two flat keys compare as their pairs do. */
+export function joinKey({ partition, sort }: Key): Uint8Array {
+  const zeroAt = partition.indexOf(0);
+  if (zeroAt >= 0) return joinWithZero(partition, sort, zeroAt);
+  const end = partition.length;
+  const flat = Buffer.allocUnsafe(end + 2 + sort.length);
+  flat.set(partition);
+  flat[end] = 0;
+  flat[end + 1] = PARTITION_END;
+  flat.set(sort, end + 2);
+  return flat;
+}
+
+function joinWithZero(partition: Uint8Array, sort: Uint8Array, zeroAt: number): Uint8Array {
+  const groups = groupCount(partition.length - zeroAt - 1);
+  const flat = Buffer.alloc(zeroAt + 2 + groups * (GROUP_BYTES + 1) + sort.length);
+  flat.set(partition.subarray(0, zeroAt));
+  flat[zeroAt + 1] = PARTITION_ZERO;
+  let from = zeroAt + 1;
+  let to = zeroAt + 2;
+  for (let group = 1; group <= groups; group++) {
+    const bytes = partition.subarray(from, from + GROUP_BYTES);
+    flat.set(bytes, to);
+    flat[to + GROUP_BYTES] = group < groups ? MORE_GROUPS : bytes.length;
+    from += GROUP_BYTES;
+    to += GROUP_BYTES + 1;
+  }
+  flat.set(sort, to);
+  return flat;
+}
+
+/** The pair of a flat key. Its parts share the bytes of `flat` where they can. */
+export function splitKey(flat: Uint8Array): Key {
+  const zeroAt = flat.indexOf(0);
+  const mark = zeroAt < 0 ? undefined : flat[zeroAt + 1];
+  if (mark === PARTITION_END) {
+    return { partition: flat.subarray(0, zeroAt), sort: flat.subarray(zeroAt + 2) };
+  }
+  if (mark !== PARTITION_ZERO) throw new RangeError("The bytes are not a flat key.");
+  const partition = Buffer.alloc(flat.length);
+  partition.set(flat.subarray(0, zeroAt));
+  let to = zeroAt + 1;
+  let from = zeroAt + 2;
+  for (let more = true; more; from += GROUP_BYTES + 1) {
+    const count = flat[from + GROUP_BYTES];
+    if (count === undefined || count > MORE_GROUPS) {
+      throw new RangeError("The bytes are not a flat key.");
+    }
+    more = count === MORE_GROUPS;
+    const bytes = flat.subarray(from, from + (more ? GROUP_BYTES : count));
+    partition.set(bytes, to);
+    to += bytes.length;
+  }
+  return { partition: partition.subarray(0, to), sort: flat.subarray(from) };
+}
+
+/** The longest pair whose flat key fits `flatBytesMax` whatever its bytes are. */
+export function pairBytesMax(flatBytesMax: number): number {
+  let bytes = flatBytesMax;
+  while (longestFlatBytes(bytes) > flatBytesMax) bytes--;
+  return bytes;
+}
+
+/** The worst pair of this many bytes begins with 00 and leaves one byte alone in its last group. */
+function longestFlatBytes(pairBytes: number): number {
+  let longest = 2 + pairBytes;
+  for (let alone = 0; alone < GROUP_BYTES && alone < pairBytes; alone++) {
+    const partitionBytes = pairBytes - alone;
+    const groups = groupCount(partitionBytes - 1);
+    longest = Math.max(longest, 2 + groups * (GROUP_BYTES + 1) + alone);
+  }
+  return longest;
+}
+
+function groupCount(bytes: number): number {
+  return Math.max(1, Math.ceil(bytes / GROUP_BYTES));
+}
+
+// --- Order and positions ---------------------------------------------------------------------
+
+/** Negative, zero or positive, by unsigned bytes of the partition, then of the sort part. */
+export function compareKeys(a: Key, b: Key): number {
+  return Buffer.compare(a.partition, b.partition) || Buffer.compare(a.sort, b.sort);
+}
+
+export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return Buffer.compare(a, b) === 0;
+}
+
+/** Length of both parts: what `Engine.keyBytesMax` limits. */
+export function keyBytes(key: Key): number {
+  return key.partition.length + key.sort.length;
+}
+
+/** The next possible key: nothing lies between `key` and it. May be one byte too long to be stored. */
+export function after(key: Key): Key {
+  return { partition: key.partition, sort: next(key.sort) };
+}
+
+/** The first position behind every key of `partition`. */
+export function afterPartition(partition: Uint8Array): Key {
+  return { partition: next(partition), sort: NOTHING };
+}
+
+/** All of one partition. */
+export function partitionRange(partition: Uint8Array): KeyRange {
+  return { start: { partition, sort: NOTHING }, end: afterPartition(partition) };
+}
+
+/** All partitions that begin with `prefix`. */
+export function partitionPrefixRange(prefix: Uint8Array): KeyRange {
+  const end = prefixEnd(prefix);
+  return {
+    start: { partition: prefix, sort: NOTHING },
+    end: end && { partition: end, sort: NOTHING },
+  };
+}
+
+/** The smallest bytes above everything that begins with `prefix`; undefined when there are none. */
+export function prefixEnd(prefix: Uint8Array): Uint8Array | undefined {
+  let last = prefix.length - 1;
+  while (last >= 0 && prefix[last] === 0xff) last--;
+  if (last < 0) return undefined;
+  // Not `slice`: a Buffer's would share the bytes.
+  const end = Uint8Array.from(prefix.subarray(0, last + 1));
+  end[last] = end[last]! + 1;
+  return end;
+}
+
+function next(bytes: Uint8Array): Uint8Array {
+  const longer = Buffer.allocUnsafe(bytes.length + 1);
+  longer.set(bytes);
+  longer[bytes.length] = 0;
+  return longer;
+}
+
+function toBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes)
+    ? bytes
+    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}

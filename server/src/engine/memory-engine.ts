@@ -1,0 +1,250 @@
+import { type Clock, systemClock } from "../clock.ts";
+import {
+  type AtomicWrite,
+  type Awaitable,
+  type Check,
+  type CommitResult,
+  type Engine,
+  EngineError,
+  type Entry,
+  type Key,
+  type KeyRange,
+  type ScanEnd,
+  type Visit,
+} from "./engine.ts";
+import { joinKey, keyBytes } from "./key-codec.ts";
+import { ScanBudget } from "./scan-budget.ts";
+import { VersionClock } from "./version-clock.ts";
+
+/** As the PostgreSQL engine, the tightest: what runs in memory then runs on every engine. */
+const KEY_BYTES_MAX = 2688;
+const LEAF_ENTRIES_MAX = 256;
+
+/** An entry and the flat key it is found by: a string of one byte a character, fast to compare. */
+interface Stored extends Entry {
+  readonly flat: string;
+}
+
+/** A run of neighbours. Belongs to scans, and is copied before a change, once `generation` is over. */
+interface Leaf {
+  generation: number;
+  entries: Stored[];
+}
+
+/**
+ * Everything in memory, nothing on disk: for tests and for `--inMemoryPersistence`.
+ *
+ * A map answers point reads; ordered leaves answer scans. Stored entries never change, and a scan
+ * begins a new generation: commits copy each leaf of an older one before they change it, so the
+ * leaves a scan set out with are its snapshot.
+ */
+export class MemoryEngine implements Engine {
+  readonly name = "memory";
+  readonly keyBytesMax = KEY_BYTES_MAX;
+  readonly #versions: VersionClock;
+  readonly #byKey = new Map<string, Stored>();
+  #leaves: Leaf[] = [];
+  #leavesGeneration = 0;
+  #generation = 0;
+  #closed = false;
+
+  constructor(options: { clock?: Clock } = {}) {
+    this.#versions = new VersionClock(options.clock ?? systemClock);
+  }
+
+  nextVersion(): number {
+    return this.#versions.next();
+  }
+
+  get(keys: readonly Key[]): (Entry | undefined)[] {
+    this.#assertOpen();
+    return keys.map((key) => this.#byKey.get(this.#flat(key)));
+  }
+
+  scan(range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
+    this.#assertOpen();
+    const scan = this.#beginScan(range, visit);
+    return this.#runTurn(scan) ?? this.#runTurns(scan);
+  }
+
+  commit(write: AtomicWrite): Promise<CommitResult> {
+    try {
+      return Promise.resolve(this.#apply(write));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#byKey.clear();
+    this.#leaves = [];
+  }
+
+  #apply(write: AtomicWrite): CommitResult {
+    this.#assertOpen();
+    const checked = write.checks.map(({ key }) => this.#flat(key));
+    const put = write.puts.map(({ key }) => this.#flat(key));
+    const deleted = write.deletes.map((key) => this.#flat(key));
+
+    const failedCheck = write.checks.findIndex(
+      (check, index) => !holds(check, this.#byKey.get(checked[index]!)),
+    );
+    if (failedCheck >= 0) return { committed: false, failedCheck };
+
+    const versions = write.puts.map(({ key, value }, index) => {
+      const flat = put[index]!;
+      const version = Math.max(write.version, (this.#byKey.get(flat)?.version ?? 0) + 1);
+      this.#versions.raiseAbove(version);
+      this.#put({ flat, key: copyKey(key), value: Uint8Array.from(value), version });
+      return version;
+    });
+    for (const flat of deleted) this.#delete(flat);
+    return { committed: true, versions };
+  }
+
+  #put(stored: Stored): void {
+    this.#byKey.set(stored.flat, stored);
+    const leafIndex = this.#leafIndex(stored.flat);
+    const { entries } = this.#leafToChange(leafIndex);
+    const at = lowerBound(entries, stored.flat);
+    if (entries[at]?.flat === stored.flat) {
+      entries[at] = stored;
+      return;
+    }
+    entries.splice(at, 0, stored);
+    if (entries.length <= LEAF_ENTRIES_MAX) return;
+    // Keys that arrive in order fill their leaves: the last leaf is left nearly whole.
+    const isLast = leafIndex === this.#leaves.length - 1 && at === entries.length - 1;
+    const upper = entries.splice(isLast ? at : LEAF_ENTRIES_MAX / 2);
+    this.#leavesToChange().splice(leafIndex + 1, 0, {
+      generation: this.#generation,
+      entries: upper,
+    });
+  }
+
+  #delete(flat: string): void {
+    if (!this.#byKey.delete(flat)) return;
+    const leafIndex = this.#leafIndex(flat);
+    const { entries } = this.#leafToChange(leafIndex);
+    entries.splice(lowerBound(entries, flat), 1);
+    if (entries.length === 0) this.#leavesToChange().splice(leafIndex, 1);
+  }
+
+  /** The last leaf that begins at or before `flat`, else the first one. */
+  #leafIndex(flat: string): number {
+    let low = 0;
+    let high = this.#leaves.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.#leaves[middle]!.entries[0]!.flat <= flat) low = middle + 1;
+      else high = middle;
+    }
+    return Math.max(0, low - 1);
+  }
+
+  #leavesToChange(): Leaf[] {
+    if (this.#leavesGeneration !== this.#generation) {
+      this.#leaves = this.#leaves.slice();
+      this.#leavesGeneration = this.#generation;
+    }
+    return this.#leaves;
+  }
+
+  #leafToChange(index: number): Leaf {
+    const leaf = this.#leaves[index];
+    if (leaf?.generation === this.#generation) return leaf;
+    const own: Leaf = { generation: this.#generation, entries: leaf?.entries.slice() ?? [] };
+    this.#leavesToChange()[index] = own;
+    return own;
+  }
+
+  #beginScan(range: KeyRange, visit: Visit): Scan {
+    const start = latin1(joinKey(range.start));
+    const leafIndex = this.#leafIndex(start);
+    this.#generation++;
+    return {
+      leaves: this.#leaves,
+      leafIndex,
+      entryIndex: lowerBound(this.#leaves[leafIndex]?.entries ?? [], start),
+      end: range.end && latin1(joinKey(range.end)),
+      visit,
+      budget: new ScanBudget(),
+    };
+  }
+
+  /** Visits until the end, which it answers, or until the event loop must have its turn. */
+  #runTurn(scan: Scan): ScanEnd | undefined {
+    const { leaves, end, visit, budget } = scan;
+    for (; scan.leafIndex < leaves.length; scan.leafIndex++, scan.entryIndex = 0) {
+      const { entries } = leaves[scan.leafIndex]!;
+      while (scan.entryIndex < entries.length) {
+        const entry = entries[scan.entryIndex++]!;
+        if (end !== undefined && entry.flat >= end) return "complete";
+        if (!visit(entry)) return "stopped";
+        if (budget.isSpent()) return undefined;
+      }
+    }
+    return "complete";
+  }
+
+  async #runTurns(scan: Scan): Promise<ScanEnd> {
+    for (;;) {
+      await scan.budget.nextTurn();
+      this.#assertOpen();
+      const end = this.#runTurn(scan);
+      if (end !== undefined) return end;
+    }
+  }
+
+  #flat(key: Key): string {
+    if (keyBytes(key) > KEY_BYTES_MAX) throw keyTooLong(key);
+    return latin1(joinKey(key));
+  }
+
+  #assertOpen(): void {
+    if (this.#closed) throw new EngineError("Closed", "The memory engine is closed.");
+  }
+}
+
+interface Scan {
+  readonly leaves: readonly Leaf[];
+  leafIndex: number;
+  entryIndex: number;
+  readonly end: string | undefined;
+  readonly visit: Visit;
+  readonly budget: ScanBudget;
+}
+
+function holds({ expected }: Check, stored: Stored | undefined): boolean {
+  if (expected === "absent") return stored === undefined;
+  if (expected === "present") return stored !== undefined;
+  return stored?.version === expected;
+}
+
+/** The first place in `entries` whose key is not below `flat`. */
+function lowerBound(entries: readonly Stored[], flat: string): number {
+  let low = 0;
+  let high = entries.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (entries[middle]!.flat < flat) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function keyTooLong(key: Key): EngineError {
+  return new EngineError(
+    "KeyTooLong",
+    `A key of ${keyBytes(key)} bytes; at most ${KEY_BYTES_MAX} are allowed.`,
+  );
+}
+
+function copyKey({ partition, sort }: Key): Key {
+  return { partition: Uint8Array.from(partition), sort: Uint8Array.from(sort) };
+}
+
+function latin1(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
+}

@@ -1,0 +1,21 @@
+import type { Clock } from "../clock.ts";
+
+/** Hands out versions: microseconds since 1970 that only ever grow, whatever the clock does. */
+export class VersionClock {
+  readonly #clock: Clock;
+  #last = 0;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  next(): number {
+    this.#last = Math.max(this.#last + 1, Math.floor(this.#clock.now() * 1000));
+    return this.#last;
+  }
+
+  /** Everything handed out from now on is larger than `version`. */
+  raiseAbove(version: number): void {
+    if (version > this.#last) this.#last = version;
+  }
+}
