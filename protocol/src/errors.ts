@@ -75,6 +75,10 @@ export const ERRORS = {
     400,
     "An HTTP header that's mandatory for this request is not specified.",
   ],
+  NoAuthenticationInformation: [
+    401,
+    "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
+  ],
   NotImplemented: [501, "The requested operation is not implemented on the specified resource."],
   OperationTimedOut: [500, "The operation could not be completed within the permitted time."],
   OutOfRangeInput: [400, "One of the request inputs is out of range."],
@@ -141,6 +145,8 @@ export class ServiceError extends Error {
   readonly details: readonly ErrorDetail[];
   /** Response headers that belong to the refusal (`Allow`, `WWW-Authenticate`): name, value. */
   readonly headers: readonly ErrorDetail[];
+  /** Set when nobody could be made out behind the request; the Table service words these apart. */
+  readonly stage: "authentication" | undefined;
 
   constructor(code: ErrorCode, options: ServiceErrorOptions = {}) {
     const [status, message] = ERRORS[code];
@@ -150,6 +156,7 @@ export class ServiceError extends Error {
     this.status = options.status ?? status;
     this.details = options.details ?? [];
     this.headers = options.headers ?? [];
+    this.stage = options.stage;
   }
 }
 
@@ -159,5 +166,6 @@ export interface ServiceErrorOptions {
   readonly status?: number;
   readonly details?: readonly ErrorDetail[];
   readonly headers?: readonly ErrorDetail[];
+  readonly stage?: "authentication";
   readonly cause?: unknown;
 }

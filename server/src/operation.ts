@@ -37,8 +37,8 @@ export interface Route {
 
 /** What each kind of credential must carry. A shared key may do everything. */
 export interface Access {
-  /** Account SAS resource type: service, container (table, queue) or object (entity, message). */
-  readonly resourceType: "s" | "c" | "o" | "sc";
+  /** Account SAS resource types, any of which will do: service, container (table, queue), object (entity, message). */
+  readonly resourceType: "s" | "c" | "o" | "sc" | "sco";
   /**
    * Letters of `sp`, as alternatives that each must be granted whole: `["c", "w"]` is c or w,
    * `["au"]` is both. An empty list: no such SAS may ever do this.
@@ -47,6 +47,8 @@ export interface Access {
   readonly serviceSas: readonly string[];
   /** What a bearer token's role must allow; "never" hides the resource from such callers. */
   readonly bearer: "read" | "write" | "never";
+  /** Blob reads that public access may open to everyone; the operation looks at the container's level. */
+  readonly anonymous?: boolean;
 }
 
 /** What is known of a request before anyone asked who sends it. Header names are lower case. */

@@ -4,4 +4,6 @@ export interface Account {
   readonly name: string;
   /** One or two shared keys, decoded from base64. Either is good. */
   readonly keys: readonly Uint8Array[];
+  /** Known, but every request is refused with AccountIsDisabled. */
+  readonly disabled?: boolean;
 }

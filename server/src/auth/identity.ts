@@ -4,7 +4,7 @@ export type Identity =
   | { readonly kind: "shared-key" }
   | AccountSasIdentity
   | ServiceSasIdentity
-  | { readonly kind: "bearer"; readonly role: "reader" | "contributor"; readonly subject: string };
+  | BearerIdentity;
 
 export interface AccountSasIdentity {
   readonly kind: "account-sas";
@@ -18,9 +18,11 @@ export interface ServiceSasIdentity {
   readonly kind: "service-sas";
   /** Letters granted, from the token or its stored policy. */
   readonly permissions: string;
+  /** Table SAS only: the table it was signed for, in lower case; `$batch` names none in its path. */
+  readonly table: string | undefined;
   /** Table SAS only: the entities it reaches. */
   readonly keyRange: SasKeyRange | undefined;
-  /** Blob SAS only: `b` or `c`, and the response headers it overrides. */
+  /** Blob SAS only: `b` or `c`, and the response headers it overrides, names and values in turn. */
   readonly blob: { readonly resource: string; readonly headers: readonly string[] } | undefined;
 }
 
@@ -30,4 +32,11 @@ export interface SasKeyRange {
   readonly startRowKey: string | undefined;
   readonly endPartitionKey: string | undefined;
   readonly endRowKey: string | undefined;
+}
+
+export interface BearerIdentity {
+  readonly kind: "bearer";
+  /** "none": the token is genuine and grants nothing here. */
+  readonly role: "reader" | "contributor" | "none";
+  readonly subject: string;
 }

@@ -1,0 +1,254 @@
+import { ServiceError } from "./errors.ts";
+
+/**
+ * What Shared Key signatures are made of: the strings to sign, as clients and servers build them.
+ * Clients disagree in corners (header order, empty parameters, `+`), so the Queue and Blob readings
+ * come as a sequence, likeliest first, each built only when it is asked for and never twice.
+ * Source: "Authorize with Shared Key".
+ */
+
+/** A request as it travels: nothing decoded, nothing normalized. */
+export interface SignableRequest {
+  /** Upper case. */
+  readonly verb: string;
+  /** Percent-encoded, with the account segment of path-style addresses, without the query. */
+  readonly rawPath: string;
+  readonly query: SignableQuery;
+  /** Names and values in turn. */
+  readonly rawHeaders: readonly string[];
+  /** By lower-case name; the last value when there are several. */
+  header(name: string): string | undefined;
+}
+
+export interface SignableQuery {
+  /** Without the question mark. */
+  readonly raw: string;
+  /** The first value of a name, decoded. */
+  get(name: string): string | undefined;
+}
+
+/** Table: VERB, Content-MD5, Content-Type, date, resource. No canonicalized headers. */
+export function tableSharedKeyString(
+  request: SignableRequest,
+  account: string,
+  path = request.rawPath,
+): string {
+  const contentMd5 = request.header("content-md5") ?? "";
+  const contentType = request.header("content-type") ?? "";
+  return `${request.verb}\n${contentMd5}\n${contentType}\n${tableSharedKeyLiteString(request, account, path)}`;
+}
+
+/** Table: date and resource; of the query only `comp` counts. */
+export function tableSharedKeyLiteString(
+  request: SignableRequest,
+  account: string,
+  path = request.rawPath,
+): string {
+  const date = request.header("x-ms-date") ?? request.header("date") ?? "";
+  const comp = request.query.get("comp");
+  return `${date}\n/${account}${path || "/"}${comp === undefined ? "" : `?comp=${comp}`}`;
+}
+
+/**
+ * Queue and Blob, every accepted reading.
+ * @throws ServiceError InvalidHeaderValue for a signed header sent twice, RequestUrlFailedToParse.
+ */
+export function* sharedKeyStrings(
+  request: SignableRequest,
+  account: string,
+  path = request.rawPath,
+): Generator<string, void, undefined> {
+  const signed = collectHeaders(request.rawHeaders);
+  const heads = contentOrders(request.verb, signed);
+  for (const parameters of parameterReadings(request.query.raw)) {
+    const resource = `/${account}${path || "/"}${parameters}`;
+    for (const headers of headerOrders(signed.extensions)) {
+      for (const head of heads) yield `${head}${headers}${resource}`;
+    }
+  }
+}
+
+/**
+ * Queue and Blob, the Lite scheme: of the query only `comp` counts.
+ * @throws ServiceError InvalidHeaderValue for a signed header sent twice.
+ */
+export function* sharedKeyLiteStrings(
+  request: SignableRequest,
+  account: string,
+  path = request.rawPath,
+): Generator<string, void, undefined> {
+  const { standard, extensions } = collectHeaders(request.rawHeaders);
+  const head = `${request.verb}\n${standard["content-md5"]}\n${standard["content-type"]}\n${standard.date}\n`;
+  const comp = request.query.get("comp");
+  const resource = `/${account}${path || "/"}${comp === undefined ? "" : `?comp=${comp}`}`;
+  for (const headers of headerOrders(extensions)) yield `${head}${headers}${resource}`;
+}
+
+interface SignedHeaders {
+  readonly standard: Readonly<Record<StandardHeader, string>>;
+  readonly extensions: readonly ExtensionHeader[];
+}
+
+/** An `x-ms-` header: its name in lower case and its canonical line. */
+interface ExtensionHeader {
+  readonly name: string;
+  readonly line: string;
+}
+
+/** In the order they are signed, absent as the empty text. */
+const NO_STANDARD_HEADERS = {
+  "content-encoding": "",
+  "content-language": "",
+  "content-length": "",
+  "content-md5": "",
+  "content-type": "",
+  date: "",
+  "if-modified-since": "",
+  "if-match": "",
+  "if-none-match": "",
+  "if-unmodified-since": "",
+  range: "",
+};
+
+type StandardHeader = keyof typeof NO_STANDARD_HEADERS;
+
+function collectHeaders(rawHeaders: readonly string[]): SignedHeaders {
+  const standard = { ...NO_STANDARD_HEADERS };
+  const extensions: ExtensionHeader[] = [];
+  const seen = new Set<string>();
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]!.toLowerCase();
+    const value = rawHeaders[index + 1]!;
+    if (name.startsWith("x-ms-")) {
+      assertFirst(seen, name, value);
+      extensions.push({ name, line: `${name}:${foldWhiteSpace(value)}\n` });
+    } else if (isStandard(name)) {
+      assertFirst(seen, name, value);
+      standard[name] = value;
+    }
+  }
+  // "0" counts as absent since version 2015-02-21, the oldest that Queue and Blob serve here.
+  if (standard["content-length"] === "0") standard["content-length"] = "";
+  if (seen.has("x-ms-date")) standard.date = "";
+  return { standard, extensions };
+}
+
+function isStandard(name: string): name is StandardHeader {
+  return Object.hasOwn(NO_STANDARD_HEADERS, name);
+}
+
+function assertFirst(seen: Set<string>, name: string, value: string): void {
+  if (!seen.has(name)) {
+    seen.add(name);
+    return;
+  }
+  throw new ServiceError("InvalidHeaderValue", {
+    details: [
+      ["HeaderName", name],
+      ["HeaderValue", value],
+    ],
+  });
+}
+
+function foldWhiteSpace(value: string): string {
+  return value.trim().replace(/\s+/g, " ");
+}
+
+/** The protocol signs Content-Encoding before Content-Language, the JavaScript client after it. */
+function contentOrders(verb: string, { standard }: SignedHeaders): string[] {
+  const { "content-encoding": encoding, "content-language": language, ...others } = standard;
+  const rest = Object.values(others).join("\n");
+  const orders = [`${verb}\n${encoding}\n${language}\n${rest}\n`];
+  if (encoding !== language) orders.push(`${verb}\n${language}\n${encoding}\n${rest}\n`);
+  return orders;
+}
+
+/** What a name is compared by, one function per order in use; the first is the documented one. */
+const SORT_KEYS: readonly ((name: string) => string)[] = [
+  (name) => name,
+  (name) => weigh(name, WEIGHTS),
+  (name) => weigh(name, WEIGHTS_WITHOUT_ZERO),
+  (name) => name.replace(/[-_]/g, ""),
+];
+
+/** Index where names that are equal by weight keep the order they came in, as .NET leaves them. */
+const SYMBOL_BLIND = 3;
+
+/** Ascending by weight. Characters not listed weigh nothing and are skipped. */
+const WEIGHTS = "!#$%&*.^_`|~+0123456789abcdefghijklmnopqrstuvwxyz";
+/** An older table, where the digit 0 weighs nothing. */
+const WEIGHTS_WITHOUT_ZERO = WEIGHTS.replace("0", "");
+
+function weigh(name: string, weights: string): string {
+  let key = "";
+  for (const character of name) {
+    const weight = weights.indexOf(character);
+    if (weight >= 0) key += String.fromCharCode(weight + 1);
+  }
+  return key;
+}
+
+/** The canonicalized headers in each order that differs from those before it. */
+function* headerOrders(headers: readonly ExtensionHeader[]): Generator<string, void, undefined> {
+  const tried: string[] = [];
+  for (const [order, sortKey] of SORT_KEYS.entries()) {
+    const text = headers
+      .map(({ name, line }) => ({ name, line, key: sortKey(name) }))
+      .sort(
+        (a, b) => compare(a.key, b.key) || (order === SYMBOL_BLIND ? 0 : compare(a.name, b.name)),
+      )
+      .map(({ line }) => line)
+      .join("");
+    if (tried.includes(text)) continue;
+    tried.push(text);
+    yield text;
+  }
+}
+
+/** The signed parameters in each reading that differs from those before it. */
+function* parameterReadings(raw: string): Generator<string, void, undefined> {
+  const tried: string[] = [];
+  for (const plus of raw.includes("+") ? ["+", " "] : ["+"]) {
+    for (const empties of [true, false]) {
+      const text = canonicalParameters(raw, { plus, empties });
+      if (tried.includes(text)) continue;
+      tried.push(text);
+      yield text;
+    }
+  }
+}
+
+/**
+ * A line per name, sorted; the values of a name sorted and joined by commas.
+ * `plus` is what an unescaped plus stands for, `empties` whether parameters without a value count.
+ */
+function canonicalParameters(raw: string, reading: { plus: string; empties: boolean }): string {
+  if (raw === "") return "";
+  const values = new Map<string, string[]>();
+  for (const pair of raw.split("&")) {
+    if (pair === "") continue;
+    const equals = pair.indexOf("=");
+    const name = decode(equals < 0 ? pair : pair.slice(0, equals), reading.plus).toLowerCase();
+    const value = equals < 0 ? "" : decode(pair.slice(equals + 1), reading.plus);
+    if (value === "" && !reading.empties) continue;
+    const others = values.get(name);
+    if (others) others.push(value);
+    else values.set(name, [value]);
+  }
+  return [...values]
+    .sort(([a], [b]) => compare(a, b))
+    .map(([name, list]) => `\n${name}:${list.sort(compare).join(",")}`)
+    .join("");
+}
+
+function decode(text: string, plus: string): string {
+  try {
+    return decodeURIComponent(plus === "+" ? text : text.replaceAll("+", plus));
+  } catch (cause) {
+    throw new ServiceError("RequestUrlFailedToParse", { cause });
+  }
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

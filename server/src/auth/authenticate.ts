@@ -1,0 +1,167 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { parseHttpDate } from "@rowhouse/protocol/http-date";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import { parseSas, type SasParameters } from "@rowhouse/protocol/sas";
+import type { Clock } from "../clock.ts";
+import type { Awaitable } from "../engine/engine.ts";
+import type { RequestHead } from "../operation.ts";
+import type { Account } from "./accounts.ts";
+import type { BearerVerifier } from "./bearer.ts";
+import { type AuthDialect, challenged } from "./dialect.ts";
+import { decodeSignature, isSignedBy } from "./hmac.ts";
+import type { Identity } from "./identity.ts";
+import { authenticateSas } from "./sas.ts";
+
+/** What authentication needs from around it. It reads no storage itself. */
+export interface AuthContext {
+  readonly clock: Clock;
+  /** Off only to replay recorded requests: whether a signed date must be near the server's. */
+  readonly checkDate: boolean;
+  readonly bearer: BearerVerifier | undefined;
+  /** The policy of this name on a table, queue or container; undefined when either is missing. */
+  storedPolicy(address: PolicyAddress): Awaitable<PolicyFields | undefined>;
+}
+
+export interface PolicyAddress {
+  readonly account: Account;
+  /** Of the table (lower case), queue or container. */
+  readonly name: string;
+  readonly id: string;
+}
+
+/** What a stored policy says in place of `st`, `se` and `sp`; times in the forms those have. */
+export interface PolicyFields {
+  readonly start?: string | undefined;
+  readonly expiry?: string | undefined;
+  readonly permission?: string | undefined;
+}
+
+/** Where tokens come from when nobody configured an issuer. */
+const CHALLENGE =
+  "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize resource_id=https://storage.azure.com";
+
+/**
+ * Finds out who sends a request, by the first credential there is: the `Authorization` header, a
+ * shared access signature in the query, nothing. Answers without a promise unless a stored policy
+ * must be read or a bearer token verified.
+ * @throws ServiceError AuthenticationFailed, InvalidAuthenticationInfo, NoAuthenticationInformation,
+ * AccountIsDisabled (all with `stage: "authentication"`), AuthorizationSourceIPMismatch,
+ * AuthorizationProtocolMismatch, InvalidHeaderValue, RequestUrlFailedToParse, NotImplemented.
+ */
+export function authenticate(
+  head: RequestHead,
+  dialect: AuthDialect,
+  context: AuthContext,
+): Awaitable<Identity> {
+  if (head.account.disabled) {
+    throw new ServiceError("AccountIsDisabled", { stage: "authentication" });
+  }
+  const authorization = head.header("authorization");
+  if (authorization !== undefined) {
+    return authenticateHeader(authorization, head, dialect, context);
+  }
+  const sas = readSas(head);
+  if (sas?.sig !== undefined) return authenticateSas(head, sas, dialect, context);
+  return dialect.anonymous(head, context.bearer?.challenge ?? CHALLENGE);
+}
+
+function readSas(head: RequestHead): SasParameters | undefined {
+  if (head.query.raw === "") return undefined;
+  try {
+    return parseSas(head.query.pairs);
+  } catch (cause) {
+    throw new ServiceError("RequestUrlFailedToParse", { cause });
+  }
+}
+
+const SHARED_KEY: Identity = { kind: "shared-key" };
+
+function authenticateHeader(
+  authorization: string,
+  head: RequestHead,
+  dialect: AuthDialect,
+  context: AuthContext,
+): Awaitable<Identity> {
+  const space = authorization.indexOf(" ");
+  const credentials = authorization.slice(space + 1);
+  switch (authorization.slice(0, Math.max(space, 0)).toLowerCase()) {
+    case "sharedkey":
+      return authenticateKey("sharedKeyStrings", credentials, head, dialect, context);
+    case "sharedkeylite":
+      return authenticateKey("sharedKeyLiteStrings", credentials, head, dialect, context);
+    case "bearer":
+      return authenticateBearer(credentials, head, dialect, context);
+    default:
+      throw new ServiceError("InvalidAuthenticationInfo", { stage: "authentication" });
+  }
+}
+
+/** `credentials` is `ACCOUNT:SIGNATURE`. */
+function authenticateKey(
+  scheme: "sharedKeyStrings" | "sharedKeyLiteStrings",
+  credentials: string,
+  head: RequestHead,
+  dialect: AuthDialect,
+  context: AuthContext,
+): Identity {
+  const colon = credentials.indexOf(":");
+  if (colon < 0) throw new ServiceError("InvalidAuthenticationInfo", { stage: "authentication" });
+  if (credentials.slice(0, colon) !== head.account.name) {
+    throw dialect.failed("The account in the Authorization header is not the one addressed");
+  }
+  assertDate(head, dialect, context);
+  const sent = credentials.slice(colon + 1);
+  const signature = decodeSignature(sent);
+  let first: string | undefined;
+  for (const path of signedPaths(head)) {
+    for (const text of dialect[scheme](head, path)) {
+      if (signature !== undefined && isSignedBy(head.account, text, signature)) return SHARED_KEY;
+      first ??= text;
+    }
+  }
+  throw dialect.failed(
+    `The MAC signature found in the HTTP request '${sent}' is not the same as any computed signature. Server used following string to sign: '${first}'.`,
+  );
+}
+
+/** As sent; to a path-style secondary, clients also sign the path of the primary. */
+function signedPaths(head: RequestHead): string[] {
+  const { rawPath, secondary, account } = head;
+  const segment = `/${account.name}-secondary`;
+  if (!secondary || !rawPath.startsWith(segment)) return [rawPath];
+  return [rawPath, `/${account.name}${rawPath.slice(segment.length)}`];
+}
+
+function assertDate(head: RequestHead, dialect: AuthDialect, context: AuthContext): void {
+  const text = head.header("x-ms-date") ?? head.header("date");
+  if (text === undefined) throw dialect.failed("Neither an x-ms-date nor a Date header was sent");
+  if (!context.checkDate) return;
+  const time = parseHttpDate(text);
+  if (time === undefined) throw dialect.failed(`Request date header is not a date: '${text}'`);
+  const age = context.clock.now() - time;
+  if (age > LIMITS.clockSkewMs) throw dialect.failed(`Request date header too old: '${text}'`);
+  if (age < -LIMITS.clockSkewMs) {
+    throw dialect.failed(`Request date header too far ahead: '${text}'`);
+  }
+}
+
+/** The first version that knows bearer tokens. */
+const BEARER_VERSION_MIN = "2017-11-09";
+
+function authenticateBearer(
+  token: string,
+  head: RequestHead,
+  dialect: AuthDialect,
+  { bearer }: AuthContext,
+): Awaitable<Identity> {
+  if (!dialect.bearer) throw challenged("SharedKey");
+  if (bearer === undefined) throw challenged(CHALLENGE);
+  if ((head.header("x-ms-version") ?? "") < BEARER_VERSION_MIN) {
+    throw dialect.failed(`Bearer tokens need version ${BEARER_VERSION_MIN} or later`);
+  }
+  if (!head.secure && !bearer.allowHttp) throw dialect.failed("Bearer tokens need HTTPS");
+  return bearer.verify(token).then((identity) => {
+    if (identity === undefined) throw challenged(bearer.challenge);
+    return identity;
+  });
+}

@@ -1,0 +1,136 @@
+import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
+import type { Access, RequestHead } from "../operation.ts";
+import { type AuthDialect, noAuthenticationInformation } from "./dialect.ts";
+import type {
+  AccountSasIdentity,
+  BearerIdentity,
+  Identity,
+  ServiceSasIdentity,
+} from "./identity.ts";
+
+/**
+ * Decides whether a caller may do what an operation asks for. Runs before the body is read; what
+ * depends on the data (key ranges, public containers) the services decide with the help of
+ * `permitsKey` and `refuseStranger`.
+ * @throws ServiceError, the first refusal in the order of the reference.
+ */
+export function authorize(
+  head: RequestHead,
+  identity: Identity,
+  access: Access,
+  dialect: AuthDialect,
+): void {
+  if (head.secondary && !isRead(head.verb, access)) {
+    throw new ServiceError("InsufficientAccountPermissions", {
+      message: ERROR_TEXTS.secondaryIsReadOnly,
+    });
+  }
+  switch (identity.kind) {
+    case "shared-key":
+      break;
+    case "service-sas":
+      authorizeServiceSas(head, identity, access);
+      break;
+    case "account-sas":
+      authorizeAccountSas(identity, access, dialect);
+      break;
+    case "bearer":
+      authorizeBearer(identity, access);
+      break;
+    case "anonymous":
+      if (access.anonymous !== true) throw refuseStranger(head.verb);
+  }
+}
+
+function isRead(verb: string, access: Access): boolean {
+  return (verb === "GET" || verb === "HEAD") && access.bearer !== "write";
+}
+
+function authorizeAccountSas(
+  identity: AccountSasIdentity,
+  access: Access,
+  dialect: AuthDialect,
+): void {
+  if (!identity.services.includes(dialect.letter)) {
+    throw new ServiceError("AuthorizationServiceMismatch");
+  }
+  if (access.accountSas.length === 0) throw new ServiceError("AuthorizationFailure");
+  if (!sharesLetter(identity.resourceTypes, access.resourceType)) {
+    throw new ServiceError("AuthorizationResourceTypeMismatch");
+  }
+  if (!grants(identity.permissions, access.accountSas)) {
+    throw new ServiceError("AuthorizationPermissionMismatch");
+  }
+}
+
+function authorizeServiceSas(
+  head: RequestHead,
+  identity: ServiceSasIdentity,
+  access: Access,
+): void {
+  if (access.serviceSas.length === 0) throw new ServiceError("AuthorizationFailure");
+  if (grants(identity.permissions, access.serviceSas)) return;
+  // Older versions hide what they do not permit.
+  const version =
+    head.header("x-ms-version") ?? head.query.get("api-version") ?? head.query.get("sv");
+  throw new ServiceError(
+    version !== undefined && version < "2015-04-05"
+      ? "ResourceNotFound"
+      : "AuthorizationPermissionMismatch",
+  );
+}
+
+function authorizeBearer(identity: BearerIdentity, access: Access): void {
+  if (access.bearer === "never") throw new ServiceError("ResourceNotFound");
+  const granted =
+    identity.role === "contributor" || (identity.role === "reader" && access.bearer === "read");
+  if (!granted) throw new ServiceError("AuthorizationPermissionMismatch");
+}
+
+function sharesLetter(granted: string, alternatives: string): boolean {
+  for (const letter of alternatives) if (granted.includes(letter)) return true;
+  return false;
+}
+
+/** Whether one of the alternatives is granted whole. */
+function grants(permissions: string, alternatives: readonly string[]): boolean {
+  return alternatives.some((letters) => {
+    for (const letter of letters) if (!permissions.includes(letter)) return false;
+    return true;
+  });
+}
+
+/** The refusal of somebody without credentials: reads must not tell whether a thing exists. */
+export function refuseStranger(verb: string): ServiceError {
+  return verb === "GET" || verb === "HEAD"
+    ? new ServiceError("ResourceNotFound")
+    : noAuthenticationInformation();
+}
+
+/** Whether the caller may touch this table at all: false only for a table SAS of another table. */
+export function permitsTable(identity: Identity, table: string): boolean {
+  return (
+    identity.kind !== "service-sas" ||
+    identity.table === undefined ||
+    identity.table === table.toLowerCase()
+  );
+}
+
+/** Whether an entity lies in the key range of the caller's table SAS; true for all other callers. */
+export function permitsKey(identity: Identity, partitionKey: string, rowKey: string): boolean {
+  if (identity.kind !== "service-sas" || identity.keyRange === undefined) return true;
+  const { startPartitionKey, startRowKey, endPartitionKey, endRowKey } = identity.keyRange;
+  if (startPartitionKey !== undefined) {
+    if (partitionKey < startPartitionKey) return false;
+    if (partitionKey === startPartitionKey && startRowKey !== undefined && rowKey < startRowKey) {
+      return false;
+    }
+  }
+  if (endPartitionKey !== undefined) {
+    if (partitionKey > endPartitionKey) return false;
+    if (partitionKey === endPartitionKey && endRowKey !== undefined && rowKey > endRowKey) {
+      return false;
+    }
+  }
+  return true;
+}

@@ -1,0 +1,156 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import {
+  accountSasString,
+  parseIpRange,
+  parseIpv4,
+  parseSasTime,
+  SAS_VERSIONS,
+  type SasParameters,
+} from "@rowhouse/protocol/sas";
+import type { Awaitable } from "../engine/engine.ts";
+import type { RequestHead } from "../operation.ts";
+import type { AuthContext, PolicyFields } from "./authenticate.ts";
+import type { AuthDialect, ServiceSasReading } from "./dialect.ts";
+import { decodeSignature, isSignedBy } from "./hmac.ts";
+import type { Identity } from "./identity.ts";
+
+/** One request bearing a token, and what is needed to judge it. */
+interface SasRequest {
+  readonly head: RequestHead;
+  readonly sas: SasParameters;
+  readonly dialect: AuthDialect;
+  readonly context: AuthContext;
+}
+
+/**
+ * Verifies a shared access signature. The signature comes first, so that a stranger learns nothing
+ * and causes no read of stored policies; then the policy, the time frame, the address, the protocol.
+ */
+export function authenticateSas(
+  head: RequestHead,
+  sas: SasParameters,
+  dialect: AuthDialect,
+  context: AuthContext,
+): Awaitable<Identity> {
+  const request = { head, sas, dialect, context };
+  if (sas.skoid !== undefined || sas.sktid !== undefined || sas.ske !== undefined) {
+    throw dialect.failed("User delegation SAS is not supported");
+  }
+  return sas.ss !== undefined && sas.srt !== undefined
+    ? authenticateAccountSas(request, sas.ss, sas.srt)
+    : authenticateServiceSas(request);
+}
+
+function authenticateAccountSas(request: SasRequest, services: string, types: string): Identity {
+  const { head, sas } = request;
+  assertVersion(request, SAS_VERSIONS.accountMin);
+  const permissions = mandatory(request, "sp", sas.sp);
+  const expiry = mandatory(request, "se", sas.se);
+  assertSignature(request, accountSasString(head.account.name, sas));
+  assertTimeFrame(request, sas.st, expiry);
+  assertSource(request);
+  return { kind: "account-sas", services, resourceTypes: types, permissions };
+}
+
+function authenticateServiceSas(request: SasRequest): Awaitable<Identity> {
+  const { head, sas, dialect, context } = request;
+  assertVersion(request, SAS_VERSIONS.serviceMin);
+  const reading = dialect.readServiceSas(head, sas);
+  if (sas.si === undefined) {
+    mandatory(request, "sp", sas.sp);
+    mandatory(request, "se", sas.se);
+  }
+  assertSignature(request, reading.stringToSign);
+  if (sas.si === undefined) return grantServiceSas(request, reading, {});
+  const policy = context.storedPolicy({ account: head.account, name: reading.name, id: sas.si });
+  return policy instanceof Promise
+    ? policy.then((known) => grantServiceSas(request, reading, known))
+    : grantServiceSas(request, reading, policy);
+}
+
+/** Each field stands in the token or in the policy, never in both. */
+function grantServiceSas(
+  request: SasRequest,
+  { scope }: ServiceSasReading,
+  policy: PolicyFields | undefined,
+): Identity {
+  const { sas, dialect } = request;
+  if (policy === undefined) throw dialect.failed("The stored access policy does not exist");
+  const { start, expiry, permission } = policy;
+  if ((start && sas.st) || (expiry && sas.se) || (permission && sas.sp)) {
+    throw dialect.failed(
+      "Access policy fields can be associated with signature or SAS identifier but not both",
+    );
+  }
+  const permissions = mandatory(request, "sp", sas.sp ?? permission);
+  assertTimeFrame(request, sas.st ?? start, mandatory(request, "se", sas.se ?? expiry));
+  assertSource(request);
+  return { kind: "service-sas", permissions, ...scope };
+}
+
+const VERSION = /^\d{4}-\d{2}-\d{2}$/;
+
+function assertVersion({ sas, dialect }: SasRequest, versionMin: string): void {
+  if (sas.sv === undefined) throw dialect.failed("sv is mandatory. Cannot be empty");
+  if (!VERSION.test(sas.sv) || sas.sv < versionMin) {
+    throw dialect.failed(`sv must be a version from ${versionMin} on`);
+  }
+}
+
+function mandatory({ dialect }: SasRequest, name: string, value: string | undefined): string {
+  if (!value) throw dialect.failed(`${name} is mandatory. Cannot be empty`);
+  return value;
+}
+
+function assertSignature({ head, sas, dialect }: SasRequest, stringToSign: string): void {
+  const signature = decodeSignature(sas.sig ?? "");
+  if (signature === undefined || !isSignedBy(head.account, stringToSign, signature)) {
+    throw dialect.failed(`Signature did not match. String to sign used was ${stringToSign}`);
+  }
+  if (sas.ses !== undefined && !dialect.encryptionScopes) throw new ServiceError("NotImplemented");
+}
+
+function assertTimeFrame(
+  { dialect, context }: SasRequest,
+  startText: string | undefined,
+  expiryText: string,
+): void {
+  const start = startText ? parseSasTime(startText) : Number.NEGATIVE_INFINITY;
+  const expiry = parseSasTime(expiryText);
+  if (start === undefined) throw dialect.failed(`st is not a time: '${startText}'`);
+  if (expiry === undefined) throw dialect.failed(`se is not a time: '${expiryText}'`);
+  const now = context.clock.now();
+  if (start <= now && now < expiry) return;
+  const from = startText ? `Start [${rfc1123(start)}] - ` : "";
+  throw dialect.failed(
+    `Signature not valid in the specified time frame: ${from}Expiry [${rfc1123(expiry)}] - Current [${rfc1123(now)}]`,
+  );
+}
+
+function rfc1123(time: number): string {
+  return new Date(time).toUTCString();
+}
+
+/** `sip` and `spr`, which older versions do not sign and therefore do not know. */
+function assertSource({ head, sas, dialect }: SasRequest): void {
+  if (sas.sv === undefined || sas.sv < SAS_VERSIONS.accountMin) return;
+  if (sas.sip !== undefined) {
+    const range = parseIpRange(sas.sip);
+    if (range === undefined) throw dialect.failed("sip must be an IPv4 address or a range of them");
+    const address = parseIpv4(head.remoteAddress);
+    if (address === undefined || address < range.first || address > range.last) {
+      throw new ServiceError("AuthorizationSourceIPMismatch", {
+        message: `This request is not authorized to perform this operation using this source IP ${head.remoteAddress}.`,
+      });
+    }
+  }
+  if (sas.spr !== undefined) {
+    const protocols = sas.spr.split(",");
+    if (protocols.some((name) => name !== "https" && name !== "http")) {
+      throw dialect.failed("spr must be https or https,http");
+    }
+    if (!protocols.includes(head.secure ? "https" : "http")) {
+      throw new ServiceError("AuthorizationProtocolMismatch");
+    }
+  }
+}
