@@ -24,6 +24,8 @@ export const LIMITS = {
 
   bodyBytesMax: 4 * 1_048_576,
   transactionOperationsMax: 100,
+  /** Lines of headers in one request inside a batch; clients send fewer than twenty. */
+  batchPartHeadersMax: 128,
 
   pageEntitiesMax: 1000,
   /** A query stops collecting after this long and answers a continuation. */

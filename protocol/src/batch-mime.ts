@@ -1,0 +1,245 @@
+import { ServiceError } from "./errors.ts";
+import { LIMITS } from "./limits.ts";
+
+/** What the body of `$batch` asks for: one change set, or one query outside any. */
+export type Batch =
+  | { readonly kind: "changeset"; readonly operations: readonly BatchPart[] }
+  | { readonly kind: "query"; readonly part: BatchPart };
+
+/** One request inside the body. */
+export interface BatchPart {
+  /** As sent; a tunnelled `X-HTTP-Method` is among the headers. */
+  readonly method: string;
+  /** As sent: absolute, root-relative or bare; spaces inside are possible. */
+  readonly url: string;
+  /** Those of the request, not of the MIME part. Names are lower case; of equal names the last counts. */
+  readonly headers: ReadonlyMap<string, string>;
+  /** `Content-ID` among the request's own headers: only there it is echoed. */
+  readonly contentId: string | undefined;
+  /** Without the line breaks around it. Borrowed from the body that was parsed. */
+  readonly body: Uint8Array;
+}
+
+/**
+ * Reads a `$batch` body in the dialects of all known clients: CRLF or LF, blank lines where none
+ * belong, text before the first and after the last boundary, a last boundary without its `--`.
+ * Takes time linear in the size of the body.
+ *
+ * A change set has 1 to 101 operations: 101 stand for any number above the limit, whose refusal
+ * (`tooManyOperations`) is an answer inside the response and hence the caller's.
+ * Source: "Performing entity group transactions".
+ * @throws ServiceError InvalidInput; RequestBodyTooLarge.
+ */
+export function parseBatch(contentType: string | undefined, body: Uint8Array): Batch {
+  if (body.length > LIMITS.bodyBytesMax) throw new ServiceError("RequestBodyTooLarge");
+  const boundary = boundaryOf(contentType ?? "");
+  if (boundary === undefined) throw invalid("The content type is not multipart/mixed.");
+
+  const open = findDelimiter(body, boundary, 0);
+  if (open === undefined || open.closing) throw invalid("The batch has no parts.");
+  const close = findDelimiter(body, boundary, open.next);
+  assertLastPart(body, boundary, close);
+
+  const part = body.subarray(open.next, close?.start ?? body.length);
+  const head = readHead(part, 0);
+  const type = parseHeaders(head.lines, 0).get("content-type") ?? "";
+  const innerBoundary = boundaryOf(type);
+  // Only a boundary behind a request proves that it arrived whole: a header cut off, such as
+  // If-Match, would change what the request does.
+  const isWhole = close !== undefined;
+  if (innerBoundary !== undefined) {
+    const content = part.subarray(head.next);
+    return { kind: "changeset", operations: parseChangeset(content, innerBoundary, isWhole) };
+  }
+  if (!isWhole) throw invalid("The batch ends inside a request.");
+  const query = parsePart(part);
+  if (query.method !== "GET") throw invalid(`${query.method} stands outside the change set.`);
+  return { kind: "query", part: query };
+}
+
+const LF = 10;
+const CR = 13;
+const HYPHEN = 45;
+const UTF8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+interface Delimiter {
+  /** Where its line begins, which is where the part before it ends. */
+  readonly start: number;
+  /** Where the next line begins. */
+  readonly next: number;
+  /** Whether `--` follows the boundary. */
+  readonly closing: boolean;
+}
+
+/** Looks at the beginnings of lines from `line` on, itself the beginning of one. */
+function findDelimiter(
+  bytes: Uint8Array,
+  boundary: Uint8Array,
+  line: number,
+): Delimiter | undefined {
+  for (let start = line; start < bytes.length; ) {
+    const delimiter = bytes[start] === HYPHEN ? delimiterAt(bytes, boundary, start) : undefined;
+    if (delimiter !== undefined) return delimiter;
+    const feed = bytes.indexOf(LF, start);
+    if (feed < 0) return undefined;
+    start = feed + 1;
+  }
+  return undefined;
+}
+
+function delimiterAt(
+  bytes: Uint8Array,
+  boundary: Uint8Array,
+  start: number,
+): Delimiter | undefined {
+  for (let index = 0; index < boundary.length; index++) {
+    if (bytes[start + index] !== boundary[index]) return undefined;
+  }
+  let at = start + boundary.length;
+  const closing = bytes[at] === HYPHEN && bytes[at + 1] === HYPHEN;
+  if (closing) at += 2;
+  while (isBlank(bytes[at]) && bytes[at] !== LF) at++;
+  if (at < bytes.length && bytes[at] !== LF) return undefined;
+  return { start, next: Math.min(at + 1, bytes.length), closing };
+}
+
+/** Behind the first part come no others, though an empty one where the last `--` was forgotten. */
+function assertLastPart(
+  bytes: Uint8Array,
+  boundary: Uint8Array,
+  first: Delimiter | undefined,
+): void {
+  let open = first;
+  while (open !== undefined && !open.closing) {
+    const close = findDelimiter(bytes, boundary, open.next);
+    if (!isBlankBetween(bytes, open.next, close?.start ?? bytes.length)) {
+      throw invalid("The batch has more than one part.");
+    }
+    open = close;
+  }
+}
+
+function parseChangeset(bytes: Uint8Array, boundary: Uint8Array, isWhole: boolean): BatchPart[] {
+  const operations: BatchPart[] = [];
+  let open = findDelimiter(bytes, boundary, 0);
+  while (open !== undefined && !open.closing) {
+    const close = findDelimiter(bytes, boundary, open.next);
+    const end = close?.start ?? bytes.length;
+    if (!isBlankBetween(bytes, open.next, end)) {
+      if (close === undefined && !isWhole) throw invalid("The batch ends inside a request.");
+      const operation = parsePart(bytes.subarray(open.next, end));
+      if (operation.method === "GET") throw invalid("A query stands inside the change set.");
+      operations.push(operation);
+      if (operations.length > LIMITS.transactionOperationsMax) break;
+    }
+    open = close;
+  }
+  if (operations.length === 0) throw invalid("The change set has no operations.");
+  return operations;
+}
+
+/** One `application/http` part, from its first header to the boundary behind it. */
+function parsePart(part: Uint8Array): BatchPart {
+  const bytes = part.subarray(0, endWithoutLineBreaks(part));
+  const mime = readHead(bytes, 0);
+  const type = parseHeaders(mime.lines, 0).get("content-type") ?? "";
+  if (!/^application\/http *(;|$)/i.test(type)) throw invalid(`A part is "${type}".`);
+
+  const request = readHead(bytes, mime.next);
+  const line = request.lines[0]!.trimEnd();
+  const methodEnd = line.indexOf(" ");
+  const urlEnd = line.lastIndexOf(" ");
+  const method = line.slice(0, Math.max(methodEnd, 0));
+  const url = line.slice(methodEnd, urlEnd).trim();
+  if (!/^[A-Za-z]{1,20}$/.test(method) || url === "" || !/ HTTP\/1\.[01]$/.test(line)) {
+    throw invalid("A part has no request line.");
+  }
+  const headers = parseHeaders(request.lines, 1);
+  const body = bytes.subarray(skipLineBreaks(bytes, request.next));
+  return { method, url, headers, contentId: headers.get("content-id"), body };
+}
+
+/** The lines up to a blank one or the end, blank ones before them skipped; at least one line. */
+function readHead(bytes: Uint8Array, from: number): { lines: string[]; next: number } {
+  const start = skipLineBreaks(bytes, from);
+  let end = bytes.length;
+  let next = bytes.length;
+  for (let line = start; ; ) {
+    const feed = bytes.indexOf(LF, line);
+    if (feed < 0) break;
+    if (feed === line || (feed === line + 1 && bytes[line] === CR)) {
+      end = line;
+      next = feed + 1;
+      break;
+    }
+    line = feed + 1;
+  }
+  const lines = splitLines(bytes.subarray(start, end));
+  return { lines, next };
+}
+
+function splitLines(head: Uint8Array): string[] {
+  if (head.length > LIMITS.headersBytesMax) throw invalid("The headers of a part are too long.");
+  let text: string;
+  try {
+    text = UTF8.decode(head);
+  } catch (cause) {
+    throw new ServiceError("InvalidInput", { cause });
+  }
+  if (text.includes("\r")) text = text.replaceAll("\r\n", "\n");
+  // Anything else that breaks or ends lines somewhere would travel on, into logs and answers.
+  if (CONTROL.test(text)) throw invalid("A control character stands in the headers of a part.");
+  return text.split("\n");
+}
+
+/** All but tab and line feed. */
+const CONTROL = /[^\t\n\P{Cc}]/u;
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+
+function parseHeaders(lines: readonly string[], from: number): Map<string, string> {
+  if (lines.length > LIMITS.batchPartHeadersMax) throw invalid("A part has too many headers.");
+  const headers = new Map<string, string>();
+  for (let index = from; index < lines.length; index++) {
+    const line = lines[index]!;
+    if (line === "") continue;
+    const colon = line.indexOf(":");
+    const name = line.slice(0, Math.max(colon, 0));
+    if (!HEADER_NAME.test(name)) throw invalid("A line among the headers of a part is no header.");
+    headers.set(name.toLowerCase(), line.slice(colon + 1).trim());
+  }
+  return headers;
+}
+
+/** `--` and the boundary of a `multipart/mixed` content type; undefined for any other type. */
+function boundaryOf(contentType: string): Uint8Array | undefined {
+  if (!/^multipart\/mixed *(;|$)/i.test(contentType)) return undefined;
+  const match = /; *boundary *= *(?:"([^"]*)"|([^ ;,"]+))/i.exec(contentType);
+  const boundary = match?.[1] ?? match?.[2] ?? "";
+  if (!/^[ -~]{0,69}[!-~]$/.test(boundary)) throw invalid("A boundary has 1 to 70 characters.");
+  return new TextEncoder().encode(`--${boundary}`);
+}
+
+function skipLineBreaks(bytes: Uint8Array, from: number): number {
+  let at = from;
+  while (bytes[at] === LF || bytes[at] === CR) at++;
+  return at;
+}
+
+function endWithoutLineBreaks(bytes: Uint8Array): number {
+  let end = bytes.length;
+  while (end > 0 && (bytes[end - 1] === LF || bytes[end - 1] === CR)) end--;
+  return end;
+}
+
+function isBlankBetween(bytes: Uint8Array, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) if (!isBlank(bytes[at])) return false;
+  return true;
+}
+
+function isBlank(byte: number | undefined): boolean {
+  return byte === LF || byte === CR || byte === 32 || byte === 9;
+}
+
+function invalid(reason: string): ServiceError {
+  return new ServiceError("InvalidInput", { cause: reason });
+}

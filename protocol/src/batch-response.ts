@@ -1,0 +1,233 @@
+import { ERROR_TEXTS, type ErrorCode, ServiceError } from "./errors.ts";
+
+/** One answer inside the answer to `$batch`. */
+export type BatchResponsePart =
+  | {
+      readonly kind: "inserted";
+      readonly contentId?: string | undefined;
+      readonly preferenceApplied?: "return-content" | "return-no-content" | undefined;
+      readonly location: string;
+      readonly etag: string;
+      /** The entity, unless the client prefers none: 201 with it, 204 without. */
+      readonly content?: BatchContent | undefined;
+    }
+  /** Update, merge and the upserts. */
+  | { readonly kind: "written"; readonly contentId?: string | undefined; readonly etag: string }
+  | { readonly kind: "deleted"; readonly contentId?: string | undefined }
+  | {
+      readonly kind: "queried";
+      /** Absent when many entities were asked for. */
+      readonly etag?: string | undefined;
+      /** Headers that resume the query, names and values in turn. */
+      readonly continuation?: readonly string[];
+      readonly content: BatchContent;
+    }
+  | {
+      readonly kind: "failed";
+      readonly contentId?: string | undefined;
+      readonly preferenceApplied?: "return-content" | "return-no-content" | undefined;
+      readonly status: number;
+      readonly code: ErrorCode;
+      readonly content: BatchContent;
+    };
+
+export interface BatchContent {
+  /** The whole `Content-Type`. */
+  readonly type: string;
+  readonly body: Uint8Array | string;
+}
+
+/** The answer to a change set, or to a query. A change set that failed holds one part: the failure. */
+export type BatchResponse =
+  | { readonly kind: "changeset"; readonly parts: readonly BatchResponsePart[] }
+  | { readonly kind: "query"; readonly part: BatchResponsePart };
+
+/** Fresh GUIDs, not those of the request. A query needs only the first. */
+export interface BatchResponseIds {
+  readonly batch: string;
+  readonly changeset: string;
+}
+
+/** The `Content-Type` of the whole answer, which is always 202. */
+export function batchResponseType({ batch }: BatchResponseIds): string {
+  return `multipart/mixed; boundary=batchresponse_${batch}`;
+}
+
+/**
+ * The body of that answer. Clients take it apart by regular expressions and by counting line breaks,
+ * so prefixes of boundaries, order of headers and blank lines are the recorded ones.
+ */
+export function printBatchResponse(response: BatchResponse, ids: BatchResponseIds): Uint8Array {
+  const batch = `--batchresponse_${ids.batch}`;
+  const changeset = `--changesetresponse_${ids.changeset}`;
+  const chunks: Chunk[] = [];
+  if (response.kind === "query") {
+    chunks.push(`${batch}\r\n`);
+    printPart(response.part, chunks);
+  } else {
+    const type = `Content-Type: multipart/mixed; boundary=${changeset.slice(2)}`;
+    chunks.push(`${batch}\r\n${type}\r\n\r\n`);
+    for (const part of response.parts) {
+      chunks.push(`${changeset}\r\n`);
+      printPart(part, chunks);
+    }
+    chunks.push(`${changeset}--\r\n`);
+  }
+  chunks.push(`${batch}--\r\n`);
+  return join(chunks);
+}
+
+/**
+ * The message of a failure inside a batch: `3:The specified entity already exists.` Change sets of
+ * one operation run as that operation alone, and what an entity causes there comes without index.
+ */
+export function batchErrorMessage(
+  error: { readonly code: ErrorCode; readonly message: string },
+  place: {
+    readonly kind: "changeset" | "query";
+    readonly index: number;
+    readonly operations: number;
+  },
+): string {
+  const isAlone = place.kind === "changeset" && place.operations === 1;
+  if (isAlone && !INDEXED_ALWAYS.has(error.code)) return error.message;
+  return `${place.index}:${error.message}`;
+}
+
+/** What is wrong with the batch or its table, rather than with an entity. */
+const INDEXED_ALWAYS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "CommandsInBatchActOnDifferentPartitions",
+  "InvalidDuplicateRow",
+  "InvalidInput",
+  "MethodNotAllowed",
+  "NotImplemented",
+  "TableNotFound",
+]);
+
+/** The refusal of more than 100 operations; the service counts to 99 and stops there. */
+export function tooManyOperations(): ServiceError {
+  return new ServiceError("InvalidInput", { message: `99:${ERROR_TEXTS.tooManyOperations}` });
+}
+
+type Chunk = string | Uint8Array;
+
+function printPart(part: BatchResponsePart, chunks: Chunk[]): void {
+  const content = part.kind === "written" || part.kind === "deleted" ? undefined : part.content;
+  chunks.push(
+    "Content-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n" +
+      `HTTP/1.1 ${statusLine(part)}\r\n${printHeaders(part)}\r\n`,
+  );
+  if (content !== undefined) chunks.push(content.body);
+  chunks.push("\r\n");
+}
+
+/** Two orders were recorded: answers with an entity begin with what describes it, others end so. */
+function printHeaders(part: BatchResponsePart): string {
+  switch (part.kind) {
+    case "inserted": {
+      const { content, location, etag } = part;
+      const preference = header("Preference-Applied", part.preferenceApplied);
+      const place = header("Location", location);
+      if (content !== undefined) {
+        return (
+          describe(content) + opening(part.contentId) + preference + place + header("ETag", etag)
+        );
+      }
+      const id = header("DataServiceId", location);
+      return opening(part.contentId) + preference + VERSION_3 + place + id + header("ETag", etag);
+    }
+    case "written":
+      return opening(part.contentId) + VERSION_1 + header("ETag", part.etag);
+    case "deleted":
+      return opening(part.contentId) + VERSION_1;
+    case "queried": {
+      const continuation = printPairs(part.continuation ?? []);
+      return describe(part.content) + opening(undefined) + continuation + header("ETag", part.etag);
+    }
+    case "failed": {
+      const preference = header("Preference-Applied", part.preferenceApplied);
+      const start =
+        part.code === "TableNotFound" ? opening(part.contentId, "") : opening(part.contentId);
+      return start + preference + describe(part.content);
+    }
+  }
+}
+
+const VERSION_1 = "DataServiceVersion: 1.0;\r\n";
+const VERSION_3 = "DataServiceVersion: 3.0;\r\n";
+const NO_CACHE = "Cache-Control: no-cache\r\n";
+
+function opening(contentId: string | undefined, caching = NO_CACHE): string {
+  return `${header("Content-ID", contentId)}X-Content-Type-Options: nosniff\r\n${caching}`;
+}
+
+function describe(content: BatchContent): string {
+  return VERSION_3 + header("Content-Type", content.type);
+}
+
+function printPairs(pairs: readonly string[]): string {
+  let text = "";
+  for (let index = 0; index < pairs.length; index += 2)
+    text += header(pairs[index]!, pairs[index + 1]);
+  return text;
+}
+
+function header(name: string, value: string | undefined): string {
+  return value === undefined ? "" : `${name}: ${value}\r\n`;
+}
+
+function statusLine(part: BatchResponsePart): string {
+  switch (part.kind) {
+    case "inserted":
+      return part.content === undefined ? "204 No Content" : "201 Created";
+    case "written":
+    case "deleted":
+      return "204 No Content";
+    case "queried":
+      return "200 OK";
+    case "failed":
+      return `${part.status} ${REASONS[part.status] ?? "Error"}`;
+  }
+}
+
+/** Standard phrases of every status in `ERRORS`. */
+const REASONS: Readonly<Record<number, string>> = {
+  400: "Bad Request",
+  401: "Unauthorized",
+  403: "Forbidden",
+  404: "Not Found",
+  405: "Method Not Allowed",
+  409: "Conflict",
+  411: "Length Required",
+  412: "Precondition Failed",
+  413: "Payload Too Large",
+  415: "Unsupported Media Type",
+  416: "Range Not Satisfiable",
+  500: "Internal Server Error",
+  501: "Not Implemented",
+  503: "Service Unavailable",
+};
+
+/** Strings in a row are encoded together, byte arrays copied once. */
+function join(chunks: readonly Chunk[]): Uint8Array {
+  const encoder = new TextEncoder();
+  const arrays: Uint8Array[] = [];
+  let text = "";
+  for (const chunk of chunks) {
+    if (typeof chunk === "string") {
+      text += chunk;
+      continue;
+    }
+    arrays.push(encoder.encode(text), chunk);
+    text = "";
+  }
+  arrays.push(encoder.encode(text));
+  if (arrays.length === 1) return arrays[0]!;
+  const joined = new Uint8Array(arrays.reduce((sum, array) => sum + array.length, 0));
+  let at = 0;
+  for (const array of arrays) {
+    joined.set(array, at);
+    at += array.length;
+  }
+  return joined;
+}
