@@ -75,6 +75,7 @@ export const ERRORS = {
     400,
     "An HTTP header that's mandatory for this request is not specified.",
   ],
+  MissingRequiredXmlNode: [400, "A required XML node was not specified in the request body."],
   NoAuthenticationInformation: [
     401,
     "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
@@ -106,6 +107,7 @@ export const ERRORS = {
     400,
     "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties.",
   ],
+  UnsupportedXmlNode: [400, "One of the XML nodes specified in the request body is not supported."],
   UpdateConditionNotSatisfied: [
     412,
     "The update condition specified in the request was not satisfied.",

@@ -1,0 +1,37 @@
+/**
+ * A stored access policy: what a SAS that names it by `si` takes from the server. Times are ISO 8601
+ * texts that `policyInstant` understands; what is absent must come from the SAS itself.
+ * Source: "Define a stored access policy".
+ */
+export interface AccessPolicy {
+  /** 1 to 64 characters, compared exactly. */
+  readonly id: string;
+  readonly start?: string | undefined;
+  readonly expiry?: string | undefined;
+  /** Letters as stored, in no certain order. */
+  readonly permission?: string | undefined;
+}
+
+const TIME =
+  /^([0-9]{4})-([0-9]{2})-([0-9]{2})(?:T([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,7}))?)?Z)?$/;
+
+/**
+ * The time in the one form tables print, `2011-10-11T00:00:00.0000000Z`; undefined for any text but
+ * `YYYY-MM-DD`, `…Thh:mmZ`, `…:ssZ` and `….fZ` with up to seven digits. Such texts sort by time.
+ */
+export function printPolicyTime(text: string): string | undefined {
+  const match = TIME.exec(text);
+  if (match === null) return undefined;
+  const [, year, month, day, hour = "00", minute = "00", second = "00", fraction = ""] = match;
+  const whole = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
+  // Date accepts February 30th and turns it into March; the way back tells.
+  const instant = Date.parse(`${whole}Z`);
+  if (Number.isNaN(instant) || !new Date(instant).toISOString().startsWith(whole)) return undefined;
+  return `${whole}.${fraction.padEnd(7, "0")}Z`;
+}
+
+/** Milliseconds since 1970, fraction digits beyond them cut off; undefined as above. */
+export function policyInstant(text: string): number | undefined {
+  const printed = printPolicyTime(text);
+  return printed === undefined ? undefined : Date.parse(`${printed.slice(0, 23)}Z`);
+}

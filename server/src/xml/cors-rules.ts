@@ -1,0 +1,141 @@
+import { LIMITS } from "@rowhouse/protocol/limits";
+import type { CorsMember, DocumentRules } from "./document-rules.ts";
+import { assertElementsOnly, leafText, Members } from "./members.ts";
+import { printElement, printLeaf } from "./print-xml.ts";
+import type { XmlElement } from "./read-xml.ts";
+import { invalidNodeValue, invalidXml, wrongNode } from "./xml-refusal.ts";
+
+/** What browsers of one set of origins may do. `http/cors.ts` applies the rules, in order. */
+export interface CorsRule {
+  /** Exact origins, or `*`. */
+  readonly allowedOrigins: readonly string[];
+  /** Upper case. */
+  readonly allowedMethods: readonly string[];
+  /** Header names and `prefix*`, compared without case. */
+  readonly allowedHeaders: readonly string[];
+  readonly exposedHeaders: readonly string[];
+  readonly maxAgeSeconds: number;
+}
+
+/**
+ * Reads the `Cors` group; without rules it turns CORS off.
+ * @throws ServiceError InvalidXmlDocument, InvalidXmlNodeValue or as `rules` has it.
+ */
+export function parseCorsRules(cors: XmlElement, rules: DocumentRules): CorsRule[] {
+  assertElementsOnly(cors);
+  if (cors.children.length > LIMITS.corsRulesMax) {
+    throw invalidXml(
+      `${cors.children.length} CORS rules; at most ${LIMITS.corsRulesMax} are allowed.`,
+    );
+  }
+  const parsed = cors.children.map((child) => {
+    if (child.name !== "CorsRule") throw wrongNode(rules.unknownNode, child.name);
+    return parseCorsRule(child, rules);
+  });
+  const bytes = parsed.reduce((sum, rule) => sum + textBytes(rule), 0);
+  if (bytes > LIMITS.corsTextBytesMax) {
+    throw invalidXml(
+      `${bytes} bytes of CORS settings; at most ${LIMITS.corsTextBytesMax} are allowed.`,
+    );
+  }
+  return parsed;
+}
+
+export function printCorsRules(cors: readonly CorsRule[], rules: DocumentRules): string {
+  const printed = cors.map((rule) => {
+    const values: Record<CorsMember, string | number> = {
+      AllowedOrigins: rule.allowedOrigins.join(","),
+      AllowedMethods: rule.allowedMethods.join(","),
+      AllowedHeaders: rule.allowedHeaders.join(","),
+      ExposedHeaders: rule.exposedHeaders.join(","),
+      MaxAgeInSeconds: rule.maxAgeSeconds,
+    };
+    return printElement(
+      "CorsRule",
+      rules.corsMembers.map((name) => printLeaf(name, values[name])).join(""),
+    );
+  });
+  return printElement("Cors", printed.join(""));
+}
+
+const METHODS = ["DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH"];
+const MAX_AGE_SECONDS_MAX = 2 ** 31 - 1;
+
+function parseCorsRule(element: XmlElement, rules: DocumentRules): CorsRule {
+  const members = new Members(element, rules.corsMembers, rules);
+  return {
+    allowedOrigins: origins(members.required("AllowedOrigins")),
+    allowedMethods: methods(members.required("AllowedMethods")),
+    allowedHeaders: headers(members.required("AllowedHeaders")),
+    exposedHeaders: headers(members.required("ExposedHeaders")),
+    maxAgeSeconds: maxAge(members.required("MaxAgeInSeconds")),
+  };
+}
+
+function origins(element: XmlElement): string[] {
+  const list = items(element);
+  if (list.length === 0 || list.length > LIMITS.corsOriginsMax) {
+    throw wrongCount(element, list.length, `1 to ${LIMITS.corsOriginsMax} origins`);
+  }
+  return list;
+}
+
+function methods(element: XmlElement): string[] {
+  const list = items(element);
+  if (list.length === 0 || !list.every((method) => METHODS.includes(method))) {
+    throw invalidNodeValue(element.name, element.text, `Expected some of ${METHODS.join(", ")}.`);
+  }
+  return list;
+}
+
+function headers(element: XmlElement): string[] {
+  const list = items(element);
+  const prefixes = list.filter((name) => name.endsWith("*")).length;
+  if (prefixes > LIMITS.corsPrefixedHeadersMax) {
+    throw wrongCount(element, prefixes, `at most ${LIMITS.corsPrefixedHeadersMax} prefixes`);
+  }
+  if (list.length - prefixes > LIMITS.corsLiteralHeadersMax) {
+    throw wrongCount(element, list.length, `at most ${LIMITS.corsLiteralHeadersMax} names`);
+  }
+  return list;
+}
+
+function maxAge(element: XmlElement): number {
+  const text = leafText(element);
+  const seconds = /^[0-9]{1,10}$/.test(text) ? Number(text) : Number.NaN;
+  if (!(seconds <= MAX_AGE_SECONDS_MAX)) {
+    throw invalidNodeValue(element.name, text, `Expected 0 to ${MAX_AGE_SECONDS_MAX} seconds.`);
+  }
+  return seconds;
+}
+
+/** A comma-separated list; white space around items is not theirs. */
+function items(element: XmlElement): string[] {
+  const text = leafText(element);
+  if (text === "") return [];
+  const list = text.split(",").map((item) => item.trim());
+  for (const item of list) {
+    if (item === "" || item.length > LIMITS.corsItemLengthMax || !VISIBLE_ASCII.test(item)) {
+      throw invalidNodeValue(
+        element.name,
+        item,
+        `Items are 1 to ${LIMITS.corsItemLengthMax} visible ASCII characters.`,
+      );
+    }
+  }
+  return list;
+}
+
+/** They become response headers, so nothing else may be in them. */
+const VISIBLE_ASCII = /^[\u0021-\u007e]*$/;
+
+function wrongCount(element: XmlElement, count: number, allowed: string): Error {
+  return invalidNodeValue(element.name, element.text, `${count} given; ${allowed} expected.`);
+}
+
+/** What counts towards the limit of all rules together: the settings without their tags. */
+function textBytes(rule: CorsRule): number {
+  const { allowedOrigins, allowedMethods, allowedHeaders, exposedHeaders, maxAgeSeconds } = rule;
+  const texts = [allowedOrigins, allowedMethods, allowedHeaders, exposedHeaders].map(String);
+  return texts.join("").length + String(maxAgeSeconds).length;
+}

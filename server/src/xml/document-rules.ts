@@ -1,0 +1,103 @@
+/**
+ * Where the three services' documents differ; everything else about them exists once.
+ * Sources: "Set Table Service Properties", "Set Queue Service Properties", "Set Blob Service
+ * Properties", "Set Table ACL", "Set Queue ACL", "Set Container ACL".
+ */
+export interface DocumentRules {
+  /** Whether documents that are answered begin with a byte order mark. */
+  readonly byteOrderMark: boolean;
+
+  readonly unknownNode: "InvalidXmlDocument" | "UnsupportedXmlNode";
+  readonly missingNode: "InvalidXmlDocument" | "MissingRequiredXmlNode";
+  /** Whether service properties without any group are a change of nothing, or refused. */
+  readonly emptyProperties: "accepted" | "refused";
+  readonly wrongRetentionDays: "InvalidXmlDocument" | "InvalidXmlNodeValue";
+
+  /** The groups of the service properties, and members where their order differs, as printed. */
+  readonly groups: readonly PropertyGroup[];
+  readonly loggingMembers: readonly LoggingMember[];
+  readonly corsMembers: readonly CorsMember[];
+  /** Whether hourly metrics are on, kept for 7 days, before anything was set. */
+  readonly hourMetricsByDefault: boolean;
+
+  /** Letters that an access policy may hold. */
+  readonly policyLetters: string;
+  /** Times of a policy come back as they were sent, or with seven fraction digits. */
+  readonly policyTimes: "as-sent" | "seven-digits";
+  readonly wrongPolicyTime: "InvalidXmlDocument" | "InvalidXmlNodeValue";
+}
+
+/** Children of the root of service properties. */
+export type PropertyGroup =
+  | "Logging"
+  | "HourMetrics"
+  | "MinuteMetrics"
+  | "Cors"
+  | "DefaultServiceVersion"
+  | "DeleteRetentionPolicy"
+  | "StaticWebsite";
+
+export type LoggingMember = "Version" | "Read" | "Write" | "Delete" | "RetentionPolicy";
+
+export type CorsMember =
+  | "AllowedOrigins"
+  | "AllowedMethods"
+  | "AllowedHeaders"
+  | "ExposedHeaders"
+  | "MaxAgeInSeconds";
+
+export const TABLE_DOCUMENTS: DocumentRules = {
+  byteOrderMark: true,
+  unknownNode: "InvalidXmlDocument",
+  missingNode: "InvalidXmlDocument",
+  emptyProperties: "refused",
+  wrongRetentionDays: "InvalidXmlDocument",
+  groups: ["Logging", "HourMetrics", "MinuteMetrics", "Cors"],
+  loggingMembers: ["Version", "Read", "Write", "Delete", "RetentionPolicy"],
+  corsMembers: [
+    "AllowedMethods",
+    "AllowedOrigins",
+    "AllowedHeaders",
+    "ExposedHeaders",
+    "MaxAgeInSeconds",
+  ],
+  hourMetricsByDefault: true,
+  policyLetters: "raud",
+  policyTimes: "seven-digits",
+  wrongPolicyTime: "InvalidXmlDocument",
+};
+
+export const QUEUE_DOCUMENTS: DocumentRules = {
+  byteOrderMark: false,
+  unknownNode: "UnsupportedXmlNode",
+  missingNode: "MissingRequiredXmlNode",
+  emptyProperties: "accepted",
+  wrongRetentionDays: "InvalidXmlNodeValue",
+  groups: ["Logging", "HourMetrics", "MinuteMetrics", "Cors"],
+  loggingMembers: ["Version", "Delete", "Read", "Write", "RetentionPolicy"],
+  corsMembers: [
+    "AllowedOrigins",
+    "AllowedMethods",
+    "MaxAgeInSeconds",
+    "ExposedHeaders",
+    "AllowedHeaders",
+  ],
+  hourMetricsByDefault: false,
+  policyLetters: "raup",
+  policyTimes: "as-sent",
+  wrongPolicyTime: "InvalidXmlNodeValue",
+};
+
+export const BLOB_DOCUMENTS: DocumentRules = {
+  ...QUEUE_DOCUMENTS,
+  groups: [
+    "Logging",
+    "HourMetrics",
+    "MinuteMetrics",
+    "Cors",
+    "DefaultServiceVersion",
+    "DeleteRetentionPolicy",
+    "StaticWebsite",
+  ],
+  policyLetters: "racwdxltmeiyf",
+};

@@ -1,0 +1,147 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import { parseCorsRules } from "./cors-rules.ts";
+import type { DocumentRules, PropertyGroup } from "./document-rules.ts";
+import { booleanOf, leafText, Members } from "./members.ts";
+import { readXml, type XmlElement } from "./read-xml.ts";
+import type {
+  Logging,
+  Metrics,
+  RetentionDays,
+  ServicePropertiesChange,
+  StaticWebsite,
+} from "./service-properties.ts";
+import { invalidNodeValue, invalidXml } from "./xml-refusal.ts";
+
+/**
+ * Reads the body of Set Service Properties. A group that is given must be complete.
+ * @throws ServiceError InvalidXmlDocument, InvalidXmlNodeValue, the codes of `rules`, and
+ * NotImplemented for soft delete and static websites.
+ */
+export function parseServiceProperties(
+  body: Uint8Array,
+  rules: DocumentRules,
+): ServicePropertiesChange {
+  const root = readXml(body);
+  if (root.name !== ROOT) throw invalidXml(`The root element is ${root.name}, not ${ROOT}.`);
+  const groups = new Members(root, rules.groups, rules);
+  if (root.children.length === 0 && rules.emptyProperties === "refused") {
+    throw invalidXml("No group of properties is given.");
+  }
+  let change: ServicePropertiesChange = {};
+  for (const name of rules.groups) {
+    const group = groups.optional(name);
+    if (group !== undefined) change = { ...change, ...parseGroup(name, group, rules) };
+  }
+  return change;
+}
+
+const ROOT = "StorageServiceProperties";
+/** Versions before this one are not served, so no request may be given one. */
+const DEFAULT_VERSION_MIN = "2015-02-21";
+
+function parseGroup(
+  name: PropertyGroup,
+  group: XmlElement,
+  rules: DocumentRules,
+): ServicePropertiesChange {
+  switch (name) {
+    case "Logging":
+      return { logging: parseLogging(group, rules) };
+    case "HourMetrics":
+      return { hourMetrics: parseMetrics(group, rules) };
+    case "MinuteMetrics":
+      return { minuteMetrics: parseMetrics(group, rules) };
+    case "Cors":
+      return { cors: parseCorsRules(group, rules) };
+    case "DefaultServiceVersion":
+      return { defaultServiceVersion: parseDefaultVersion(group) };
+    case "DeleteRetentionPolicy":
+      return { deleteRetentionPolicy: parseDeleteRetention(group, rules) };
+    case "StaticWebsite":
+      return { staticWebsite: parseStaticWebsite(group, rules) };
+  }
+}
+
+function parseLogging(group: XmlElement, rules: DocumentRules): Logging {
+  const members = new Members(group, rules.loggingMembers, rules);
+  assertAnalyticsVersion(members.required("Version"));
+  return {
+    read: members.boolean("Read"),
+    write: members.boolean("Write"),
+    delete: members.boolean("Delete"),
+    retentionDays: parseRetention(members.required("RetentionPolicy"), rules),
+  };
+}
+
+function parseMetrics(group: XmlElement, rules: DocumentRules): Metrics {
+  const names = ["Version", "Enabled", "IncludeAPIs", "RetentionPolicy"] as const;
+  const members = new Members(group, names, rules);
+  assertAnalyticsVersion(members.required("Version"));
+  const enabled = members.boolean("Enabled");
+  const retentionDays = parseRetention(members.required("RetentionPolicy"), rules);
+  if (!enabled) return { enabled, retentionDays };
+  return { enabled, includeApis: members.boolean("IncludeAPIs"), retentionDays };
+}
+
+function parseRetention(policy: XmlElement, rules: DocumentRules): RetentionDays {
+  const members = new Members(policy, ["Enabled", "Days"], rules);
+  if (!members.boolean("Enabled")) return null;
+  const days = members.text("Days");
+  if (/^[0-9]{1,3}$/.test(days) && Number(days) >= 1 && Number(days) <= LIMITS.retentionDaysMax) {
+    return Number(days);
+  }
+  const allowed = `1 to ${LIMITS.retentionDaysMax} days are allowed.`;
+  if (rules.wrongRetentionDays === "InvalidXmlDocument") throw invalidXml(allowed);
+  throw invalidNodeValue("Days", days, allowed);
+}
+
+function assertAnalyticsVersion(version: XmlElement): void {
+  const text = leafText(version);
+  if (text !== "1.0") throw invalidNodeValue(version.name, text, "1.0 is the only version.");
+}
+
+function parseDefaultVersion(element: XmlElement): string {
+  const version = leafText(element);
+  const isDate = /^[0-9]{4}-[0-9]{2}-[0-9]{2}$/.test(version) && !Number.isNaN(Date.parse(version));
+  if (!isDate || version < DEFAULT_VERSION_MIN) {
+    throw invalidNodeValue(
+      element.name,
+      version,
+      `A date from ${DEFAULT_VERSION_MIN} on is expected.`,
+    );
+  }
+  return version;
+}
+
+/** Days and AllowPermanentDelete say something only about a policy that is enabled. */
+function parseDeleteRetention(group: XmlElement, rules: DocumentRules): { enabled: false } {
+  const members = new Members(group, ["Enabled", "Days", "AllowPermanentDelete"], rules);
+  return { enabled: assertDisabled(members.required("Enabled")) };
+}
+
+function parseStaticWebsite(group: XmlElement, rules: DocumentRules): StaticWebsite {
+  const names = [
+    "Enabled",
+    "IndexDocument",
+    "ErrorDocument404Path",
+    "DefaultIndexDocumentPath",
+  ] as const;
+  const members = new Members(group, names, rules);
+  const enabled = assertDisabled(members.required("Enabled"));
+  const index = members.optional("IndexDocument");
+  const error = members.optional("ErrorDocument404Path");
+  const defaultIndex = members.optional("DefaultIndexDocumentPath");
+  return {
+    enabled,
+    ...(index && { indexDocument: leafText(index) }),
+    ...(error && { errorDocument404Path: leafText(error) }),
+    ...(defaultIndex && { defaultIndexDocumentPath: leafText(defaultIndex) }),
+  };
+}
+
+/** A promise that would not be kept is refused, not stored. */
+function assertDisabled(enabled: XmlElement): false {
+  if (booleanOf(enabled)) throw new ServiceError("NotImplemented");
+  return false;
+}

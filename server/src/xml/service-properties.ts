@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import type { CorsRule } from "./cors-rules.ts";
+import type { DocumentRules } from "./document-rules.ts";
+
+/**
+ * The settings of one service of an account. Logging and metrics are kept and answered, and have no
+ * effect. The last three exist for blobs alone; soft delete and static websites cannot be enabled.
+ */
+export interface ServiceProperties {
+  readonly logging: Logging;
+  readonly hourMetrics: Metrics;
+  readonly minuteMetrics: Metrics;
+  readonly cors: readonly CorsRule[];
+  /** Protocol version of requests that name none; absent until it is set. */
+  readonly defaultServiceVersion?: string;
+  readonly deleteRetentionPolicy?: { readonly enabled: false };
+  readonly staticWebsite?: StaticWebsite;
+}
+
+export interface Logging {
+  readonly read: boolean;
+  readonly write: boolean;
+  readonly delete: boolean;
+  readonly retentionDays: RetentionDays;
+}
+
+export type Metrics =
+  | { readonly enabled: false; readonly retentionDays: RetentionDays }
+  | {
+      readonly enabled: true;
+      readonly includeApis: boolean;
+      readonly retentionDays: RetentionDays;
+    };
+
+/** 1 to 365; null when nothing is ever removed. */
+export type RetentionDays = number | null;
+
+export interface StaticWebsite {
+  readonly enabled: false;
+  readonly indexDocument?: string;
+  readonly errorDocument404Path?: string;
+  readonly defaultIndexDocumentPath?: string;
+}
+
+/** The groups that a request replaces, each as a whole. */
+export type ServicePropertiesChange = Partial<ServiceProperties>;
+
+/** What an account has before anything was set. */
+export function defaultServiceProperties(rules: DocumentRules): ServiceProperties {
+  const off: Metrics = { enabled: false, retentionDays: null };
+  const on: Metrics = { enabled: true, includeApis: true, retentionDays: 7 };
+  const properties: ServiceProperties = {
+    logging: { read: false, write: false, delete: false, retentionDays: null },
+    hourMetrics: rules.hourMetricsByDefault ? on : off,
+    minuteMetrics: off,
+    cors: [],
+  };
+  if (!rules.groups.includes("StaticWebsite")) return properties;
+  return {
+    ...properties,
+    deleteRetentionPolicy: { enabled: false },
+    staticWebsite: { enabled: false },
+  };
+}
+
+export function changeServiceProperties(
+  current: ServiceProperties,
+  change: ServicePropertiesChange,
+): ServiceProperties {
+  return { ...current, ...change };
+}
+
+/** The form in which an engine keeps them: JSON. */
+export function encodeServiceProperties(properties: ServiceProperties): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(properties));
+}
+
+export function decodeServiceProperties(stored: Uint8Array): ServiceProperties {
+  const properties: ServiceProperties = JSON.parse(new TextDecoder().decode(stored));
+  const { logging, hourMetrics, minuteMetrics, cors } = properties;
+  assert(
+    logging && hourMetrics && minuteMetrics && Array.isArray(cors),
+    "Stored service properties lack a group.",
+  );
+  return properties;
+}
