@@ -1,0 +1,118 @@
+import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
+import type { RequestHead, WireResponse } from "../operation.ts";
+import type { CorsRule } from "../xml/cors-rules.ts";
+
+/**
+ * Cross-origin resource sharing, once for the three services. Rules are tried in stored order: the
+ * first that allows the origin and the method is the rule, whatever it then says about headers.
+ * Source: "Cross-Origin Resource Sharing (CORS) support for Azure Storage".
+ */
+
+/**
+ * Answers OPTIONS on any path, which needs no credentials and no existing resource.
+ * `starCredentials`: whether a rule for `*` is answered `Access-Control-Allow-Credentials` too, as
+ * queues and blobs do and tables do not.
+ * @throws ServiceError InvalidHeaderValue or CorsPreflightFailure.
+ */
+export function preflightResponse(
+  rules: readonly CorsRule[],
+  head: Pick<RequestHead, "header">,
+  { starCredentials }: { readonly starCredentials: boolean },
+): WireResponse {
+  const origin = head.header("origin");
+  const method = head.header("access-control-request-method");
+  if (!origin || !method) {
+    throw new ServiceError("InvalidHeaderValue", { message: ERROR_TEXTS.corsHeaderMissing });
+  }
+  const requested = head.header("access-control-request-headers");
+  const rule = rules.find((candidate) => allows(candidate, origin, method));
+  if (rule === undefined || !allowsHeaders(rule, requested)) throw preflightFailure();
+
+  const isStar = rule.allowedOrigins.includes("*");
+  const headers = ["Access-Control-Allow-Origin", isStar ? "*" : origin];
+  headers.push("Access-Control-Allow-Methods", method);
+  if (requested) headers.push("Access-Control-Allow-Headers", requested);
+  headers.push("Access-Control-Max-Age", String(rule.maxAgeSeconds));
+  if (!isStar || starCredentials) headers.push("Access-Control-Allow-Credentials", "true");
+  return { status: 200, headers };
+}
+
+/** What an actual request tells about itself: the verb on the wire, and `Origin` if it was sent. */
+export interface CorsRequest {
+  readonly method: string;
+  readonly origin: string | undefined;
+}
+
+/**
+ * The headers, names and values in turn, that go with the answer to an actual request, be it a
+ * success or an error. `headers` are those it has already; they are what a rule exposes.
+ */
+export function corsHeaders(
+  rules: readonly CorsRule[],
+  request: CorsRequest,
+  headers: readonly string[],
+): readonly string[] {
+  if (rules.length === 0) return NONE;
+  const { method, origin } = request;
+  const isRead = method === "GET" || method === "HEAD";
+  if (!origin && !isRead) return NONE;
+  // Without an origin a cache may keep what every origin may see, hence only rules for `*` count.
+  const rule = rules.find((candidate) => allows(candidate, origin || "*", method));
+  if (rule === undefined) return isRead ? VARY : NONE;
+
+  const exposed = exposedNames(rule, headers);
+  const expose = exposed === "" ? NONE : ["Access-Control-Expose-Headers", exposed];
+  if (!origin || rule.allowedOrigins.includes("*")) {
+    return ["Access-Control-Allow-Origin", "*", ...expose];
+  }
+  return [
+    ...(isRead ? VARY : NONE),
+    "Access-Control-Allow-Origin",
+    origin,
+    ...expose,
+    "Access-Control-Allow-Credentials",
+    "true",
+  ];
+}
+
+const NONE: readonly string[] = [];
+/** Other methods are never cached, so nothing is said to caches there. */
+const VARY: readonly string[] = ["Vary", "Origin"];
+
+function allows(rule: CorsRule, origin: string, method: string): boolean {
+  const { allowedOrigins, allowedMethods } = rule;
+  return (
+    allowedMethods.includes(method) &&
+    (allowedOrigins.includes("*") || allowedOrigins.includes(origin))
+  );
+}
+
+function allowsHeaders(rule: CorsRule, requested: string | undefined): boolean {
+  if (!requested) return true;
+  return requested.split(",").every((name) => matches(rule.allowedHeaders, name.trim()));
+}
+
+/** The names among `headers` that the rule shows to scripts, as they are spelled there. */
+function exposedNames(rule: CorsRule, headers: readonly string[]): string {
+  const names = new Set<string>();
+  for (let index = 0; index < headers.length; index += 2) {
+    const name = headers[index]!;
+    if (matches(rule.exposedHeaders, name)) names.add(name);
+  }
+  return [...names].join(",");
+}
+
+function matches(patterns: readonly string[], name: string): boolean {
+  const lower = name.toLowerCase();
+  return patterns.some((pattern) =>
+    pattern.endsWith("*")
+      ? lower.startsWith(pattern.slice(0, -1).toLowerCase())
+      : lower === pattern.toLowerCase(),
+  );
+}
+
+function preflightFailure(): ServiceError {
+  return new ServiceError("CorsPreflightFailure", {
+    details: [["MessageDetails", "No CORS rule matches this request."]],
+  });
+}
