@@ -1,6 +1,130 @@
-/** A letter or `_`, then letters, digits and `_` of any script, as C# identifiers. */
-export function isPropertyName(text: string): boolean {
-  return PROPERTY_NAME.test(text);
+import { ServiceError } from "./errors.ts";
+import { parseNumberLiteral, parseTypedLiteral } from "./filter-literal.ts";
+import type { Literal } from "./filter-tree.ts";
+
+/** `end` is the offset after the token: where the service says that a syntax error is. */
+export type Token =
+  | { readonly kind: "name"; readonly text: string; readonly end: number }
+  | { readonly kind: "literal"; readonly literal: Literal; readonly end: number }
+  | { readonly kind: "(" | ")" | "," | "-" | "end"; readonly end: number };
+
+/**
+ * Cuts a `$filter` into tokens, one at a time.
+ *
+ * Names are not told from operators here: `eq` is an operator only where one may stand, so that a
+ * property may have any name. `NaN`, `INF` and `-INF` are Double literals, as in OData.
+ */
+export class FilterLexer {
+  readonly #text: string;
+  #position = 0;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  /** @throws ServiceError InvalidInput at a character or literal that cannot be read. */
+  next(): Token {
+    const text = this.#text;
+    let start = this.#position;
+    while (start < text.length && isSpace(text.charCodeAt(start))) start++;
+    this.#position = start + 1;
+    if (start >= text.length) return { kind: "end", end: text.length };
+    const char = text[start]!;
+    if (char === "(" || char === ")" || char === ",") return { kind: char, end: start + 1 };
+    if (char === "'") return this.#string(start);
+    if (char === "-") return this.#minus(start);
+    return isDigit(char) ? this.#number(start) : this.#name(start);
+  }
+
+  syntaxError(position: number): ServiceError {
+    const message = `Syntax error at position ${position} in '${this.#text}'.`;
+    return new ServiceError("InvalidInput", { message });
+  }
+
+  #string(start: number): Token {
+    const value = this.#quoted(start);
+    return this.#literal({ type: "Edm.String", value });
+  }
+
+  #minus(start: number): Token {
+    if (isDigit(this.#text[start + 1] ?? "")) return this.#number(start);
+    const name = this.#match(NAME, start + 1);
+    if (name !== "INF") return { kind: "-", end: start + 1 };
+    this.#position = start + 4;
+    return this.#literal({ type: "Edm.Double", value: Number.NEGATIVE_INFINITY });
+  }
+
+  #number(start: number): Token {
+    const text = this.#match(NUMBER, start)!;
+    this.#position = start + text.length;
+    // A letter that hangs on, as in `5m` or `5lt`.
+    const rest = this.#match(NAME, this.#position);
+    const literal = rest === undefined ? parseNumberLiteral(text) : undefined;
+    if (literal === undefined) throw this.syntaxError(this.#position + (rest?.length ?? 0));
+    return this.#literal(literal);
+  }
+
+  #name(start: number): Token {
+    const text = this.#match(NAME, start);
+    if (text === undefined) throw this.syntaxError(start);
+    this.#position = start + text.length;
+    if (this.#text[this.#position] === "'" && PREFIX.test(text)) {
+      const literal = parseTypedLiteral(text, this.#quoted(this.#position));
+      if (literal === undefined) throw this.syntaxError(this.#position);
+      return this.#literal(literal);
+    }
+    const value = CONSTANTS.get(text);
+    if (value !== undefined) return this.#literal(value);
+    return { kind: "name", text, end: this.#position };
+  }
+
+  #literal(literal: Literal): Token {
+    return { kind: "literal", literal, end: this.#position };
+  }
+
+  /** The text in quotes at `open`, doubled quotes made single; moves behind the closing one. */
+  #quoted(open: number): string {
+    const text = this.#text;
+    let close = text.indexOf("'", open + 1);
+    let doubled = false;
+    while (close >= 0 && text[close + 1] === "'") {
+      doubled = true;
+      close = text.indexOf("'", close + 2);
+    }
+    if (close < 0) throw this.syntaxError(text.length);
+    this.#position = close + 1;
+    const value = text.slice(open + 1, close);
+    return doubled ? value.replaceAll("''", "'") : value;
+  }
+
+  #match(pattern: RegExp, start: number): string | undefined {
+    pattern.lastIndex = start;
+    return pattern.exec(this.#text)?.[0];
+  }
 }
 
-const PROPERTY_NAME = /^[\p{L}\p{Nl}_][\p{L}\p{Nl}\p{Nd}\p{Mn}\p{Mc}\p{Pc}\p{Cf}]*$/u;
+/** A letter or `_`, then letters, digits and `_` of any script, as identifiers in C#. */
+export function isPropertyName(text: string): boolean {
+  NAME.lastIndex = 0;
+  return NAME.exec(text)?.[0].length === text.length && text !== "";
+}
+
+const NAME = /[\p{L}\p{Nl}_][\p{L}\p{Nl}\p{Nd}\p{Mn}\p{Mc}\p{Pc}\p{Cf}]*/uy;
+const NUMBER = /-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?[lLdD]?/y;
+const PREFIX = /^(?:datetime|guid|x|binary)$/i;
+
+const CONSTANTS: ReadonlyMap<string, Literal> = new Map<string, Literal>([
+  ["true", { type: "Edm.Boolean", value: true }],
+  ["false", { type: "Edm.Boolean", value: false }],
+  ["NaN", { type: "Edm.Double", value: Number.NaN }],
+  ["INF", { type: "Edm.Double", value: Number.POSITIVE_INFINITY }],
+]);
+
+function isDigit(char: string): boolean {
+  return char >= "0" && char <= "9";
+}
+
+function isSpace(code: number): boolean {
+  if (code <= 0x20) return code === 0x20 || (code >= 0x09 && code <= 0x0d);
+  return code >= 0x80 && /\s/.test(String.fromCharCode(code));
+}

@@ -5,13 +5,7 @@
  * A comparison always has its property on the left: `5 lt Age` is read as `Age gt 5`. Two literals
  * compared are a constant.
  */
-export type FilterNode =
-  | OrNode
-  | AndNode
-  | NotNode
-  | ComparisonNode
-  | PropertyNode
-  | ConstantNode;
+export type FilterNode = OrNode | AndNode | NotNode | ComparisonNode | PropertyNode | ConstantNode;
 
 /** At least two clauses. */
 export interface OrNode {

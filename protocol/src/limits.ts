@@ -35,6 +35,8 @@ export const LIMITS = {
   /** Clients send filters as long as URLs may be; nesting is what costs. */
   filterDepthMax: 200,
   selectNamesMax: 252,
+  /** More key ranges than the longest list of keys in a URL makes; beyond it a query reads wider. */
+  planReadsMax: 4096,
   urlLengthMax: 64 * 1024,
   headersBytesMax: 96 * 1024,
   clientRequestIdLengthMax: 1024,

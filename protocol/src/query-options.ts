@@ -81,7 +81,7 @@ const UNSUPPORTED = new Set([
 function systemOptions(pairs: QueryPairs): ReadonlyMap<string, string> {
   const options = new Map<string, string>();
   for (const [name, value] of pairs) {
-    if (!name.startsWith("$") || value === "") continue;
+    if (!name.startsWith("$") || value.trim() === "") continue;
     if (UNSUPPORTED.has(name)) throw new ServiceError("NotImplemented");
     if (!KNOWN.has(name) || options.has(name)) throw new ServiceError("InvalidInput");
     options.set(name, value);
@@ -99,7 +99,7 @@ function parseTop(text: string | undefined): number | undefined {
 
 /** Names in the order given, each once; undefined selects everything. */
 function parseSelect(text: string | undefined): readonly string[] | undefined {
-  if (text === undefined || text.trim() === "") return undefined;
+  if (text === undefined) return undefined;
   const names = new Set<string>();
   for (const part of text.split(",")) {
     const name = part.trim();

@@ -1,7 +1,122 @@
-import { ServiceError } from "@rowhouse/protocol/errors";
-import type { Plan } from "./plan.ts";
+import { printFilter } from "@rowhouse/protocol/filter-printer";
+import { type KeyPosition, type KeyRead, PLAN_CLASSES, type Plan, type RangeRead } from "./plan.ts";
 
-/** The one textual form of a plan, for people. ASCII on one line, safe in a header. */
-export function explain(_plan: Plan): string {
-  throw new ServiceError("NotImplemented");
+/**
+ * The one textual form of a plan, for people: used by tests, logs and the `x-rowhouse-plan` header.
+ * One line of printable ASCII.
+ *
+ *     plan  := "nothing" | group (" + " group)* [" where " filter]
+ *     group := CLASS [" " key-range]                     one read of its class
+ *            | COUNT CLASS-PLURAL " " key-range ("," key-range)* [", and " COUNT " more"]
+ *
+ *     point query      a/b          partition key, row key
+ *     range query      a/[x..y)     row keys from x up to y; "(" and "]" as in mathematics;
+ *                      a/[x..)      an open side has no bound
+ *     partition scan   a
+ *     partition range  [a..b)       partition keys; with a row key, the place in that partition:
+ *                      (a/x..b]     everything after entity a/x, up to the end of partition b
+ *     table scan
+ *
+ * Groups go from cheap to dear, reads in a group in key order. A key stands for itself when it is
+ * made of letters, digits and a few signs; any other is quoted as in a filter (`'O''Brien'`, `''`).
+ * In keys and filter, what is not printable ASCII is `\uXXXX`, and what is very long ends in `...`.
+ */
+export function explain(plan: Plan): string {
+  if (plan.reads.length === 0) return "nothing";
+  const groups = PLAN_CLASSES.map((name) => plan.reads.filter((read) => read.class === name));
+  const text = groups
+    .filter((reads) => reads.length > 0)
+    .map(explainGroup)
+    .join(" + ");
+  if (plan.residual === undefined) return text;
+  return `${text} where ${cut(toAscii(printFilter(plan.residual)), FILTER_LENGTH_MAX)}`;
+}
+
+const GROUP_READS_SHOWN = 8;
+const KEY_LENGTH_MAX = 100;
+const FILTER_LENGTH_MAX = 1000;
+
+function explainGroup(reads: readonly KeyRead[]): string {
+  const name = reads[0]!.class;
+  const shown = reads.slice(0, GROUP_READS_SHOWN).map(explainRead).join(", ");
+  if (reads.length === 1) return shown === "" ? name : `${name} ${shown}`;
+  const more = reads.length - GROUP_READS_SHOWN;
+  return `${reads.length} ${plural(name)} ${shown}${more > 0 ? `, and ${more} more` : ""}`;
+}
+
+function plural(name: string): string {
+  return name.endsWith("query") ? name.replace(/query$/, "queries") : `${name}s`;
+}
+
+function explainRead(read: KeyRead): string {
+  switch (read.class) {
+    case "point query":
+      return `${printKey(read.partitionKey)}/${printKey(read.rowKey)}`;
+    case "range query":
+      return `${printKey(read.start.partitionKey)}/${rowInterval(read)}`;
+    case "partition scan":
+      return printKey(read.start.partitionKey);
+    case "partition range":
+      return `${partitionStart(read.start)}..${partitionEnd(read.end)}`;
+    case "table scan":
+      return "";
+  }
+}
+
+function rowInterval({ start, end }: RangeRead): string {
+  const from = lowerBound(start.rowKey);
+  const open = end === undefined || end.partitionKey !== start.partitionKey;
+  return `${from}..${open ? ")" : upperBound(end.rowKey)}`;
+}
+
+function partitionStart({ partitionKey, rowKey }: KeyPosition): string {
+  if (rowKey === "") return lowerBound(partitionKey);
+  const key = printKey(partitionKey);
+  return isAfter(rowKey) ? `(${key}/${printKey(before(rowKey))}` : `[${key}/${printKey(rowKey)}`;
+}
+
+function partitionEnd(end: KeyPosition | undefined): string {
+  if (end === undefined) return ")";
+  const { partitionKey, rowKey } = end;
+  if (rowKey === "") return upperBound(partitionKey);
+  const key = printKey(partitionKey);
+  return isAfter(rowKey) ? `${key}/${printKey(before(rowKey))}]` : `${key}/${printKey(rowKey)})`;
+}
+
+function lowerBound(key: string): string {
+  if (key === "") return "(";
+  return isAfter(key) ? `(${printKey(before(key))}` : `[${printKey(key)}`;
+}
+
+function upperBound(key: string): string {
+  return isAfter(key) ? `${printKey(before(key))}]` : `${printKey(key)})`;
+}
+
+/** "a\0" is the place after "a"; no key holds that character. */
+function isAfter(bound: string): boolean {
+  return bound.endsWith("\0");
+}
+
+function before(bound: string): string {
+  return bound.slice(0, -1);
+}
+
+function printKey(key: string): string {
+  const text = PLAIN_KEY.test(key) ? key : `'${toAscii(key.replaceAll("'", "''"))}'`;
+  return cut(text, KEY_LENGTH_MAX);
+}
+
+/** None of the signs that the form above uses, except single dots. */
+const PLAIN_KEY = /^(?:[A-Za-z0-9_~!@#$%^&*=:;|<>?-]|\.(?!\.|$))+$/;
+
+function toAscii(text: string): string {
+  return text.replace(/[^ -~]|\\/g, escapeUnit);
+}
+
+function escapeUnit(char: string): string {
+  return char === "\\" ? "\\\\" : `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
+function cut(text: string, lengthMax: number): string {
+  return text.length <= lengthMax ? text : `${text.slice(0, lengthMax)}...`;
 }

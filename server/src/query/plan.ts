@@ -55,3 +55,30 @@ export interface KeyPosition {
   readonly partitionKey: string;
   readonly rowKey: string;
 }
+
+/** A read of `[start, end)` as the cheapest kind it is. */
+export function keyRead(start: KeyPosition, end: KeyPosition | undefined): KeyRead {
+  const { partitionKey, rowKey } = start;
+  if (end?.partitionKey === partitionKey) {
+    return end.rowKey === after(rowKey)
+      ? { kind: "point", class: "point query", partitionKey, rowKey }
+      : { kind: "range", class: "range query", start, end };
+  }
+  if (end?.partitionKey === after(partitionKey) && end.rowKey === "") {
+    return { kind: "range", class: rowKey === "" ? "partition scan" : "range query", start, end };
+  }
+  const whole = partitionKey === "" && rowKey === "" && end === undefined;
+  return { kind: "range", class: whole ? "table scan" : "partition range", start, end };
+}
+
+/** The smallest string larger than `text`. */
+export function after(text: string): string {
+  return `${text}\0`;
+}
+
+/** The class of a query that does all of `reads`: its dearest. */
+export function dearestClass(reads: readonly KeyRead[]): PlanClass {
+  let dearest = 0;
+  for (const read of reads) dearest = Math.max(dearest, PLAN_CLASSES.indexOf(read.class));
+  return PLAN_CLASSES[dearest]!;
+}

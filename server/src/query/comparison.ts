@@ -1,0 +1,246 @@
+import type { ComparisonNode, ComparisonOperator, Literal } from "@rowhouse/protocol/filter-tree";
+import type { EntityView } from "./entity-view.ts";
+
+/** Whether an entity passes. Pure; keeps nothing of the view. */
+export type Predicate = (view: EntityView) => boolean;
+
+/** A test and what it costs beside others, by which the clauses of a chain are put in order. */
+export interface Compiled {
+  readonly test: Predicate;
+  readonly cost: number;
+}
+
+/** Only the order counts. */
+export const COST = { constant: 0, number: 2, key: 3, stored: 3, bigint: 4, bytes: 5, text: 8 };
+
+/**
+ * Compiles one comparison. Its test finds the property and reads its type before it reads the
+ * value; strings are compared as stored where the question is equality.
+ */
+export function compileComparison({ property, operator, literal }: ComparisonNode): Compiled {
+  const accepted = ACCEPTED[operator];
+  if (isSystemProperty(property)) return compileSystem(property, accepted, literal);
+  const name = encodeName(property);
+  const test = compileTest(name, accepted, literal);
+  return { test, cost: costOf(operator, literal) };
+}
+
+/**
+ * How a property and a literal may stand to each other. MISMATCH: the types cannot be compared;
+ * UNORDERED: NaN is involved. A missing property is none of these and passes no comparison.
+ */
+const LESS = 1;
+const EQUAL = 2;
+const GREATER = 4;
+const UNORDERED = 8;
+export const MISMATCH = 16;
+
+/** The comparison table: what each operator accepts. */
+export const ACCEPTED: Record<ComparisonOperator, number> = {
+  eq: EQUAL,
+  ne: LESS | GREATER | UNORDERED | MISMATCH,
+  lt: LESS | MISMATCH,
+  le: LESS | EQUAL | MISMATCH,
+  gt: GREATER,
+  ge: GREATER | EQUAL,
+};
+
+function costOf(operator: ComparisonOperator, { type }: Literal): number {
+  switch (type) {
+    case "Edm.String":
+    case "Edm.Guid":
+      return operator === "eq" || operator === "ne" ? COST.stored : COST.text;
+    case "Edm.DateTime":
+    case "Edm.Int64":
+      return COST.bigint;
+    case "Edm.Binary":
+      return COST.bytes;
+    default:
+      return COST.number;
+  }
+}
+
+type SystemProperty = "PartitionKey" | "RowKey" | "Timestamp";
+
+export function isSystemProperty(property: string): property is SystemProperty {
+  return property === "PartitionKey" || property === "RowKey" || property === "Timestamp";
+}
+
+function compileSystem(property: SystemProperty, accepted: number, literal: Literal): Compiled {
+  if (property === "Timestamp") {
+    if (literal.type !== "Edm.DateTime") return mismatch(accepted);
+    const ticks = literal.value;
+    return {
+      test: (view) => (accepted & orderBigints(view.timestampTicks, ticks)) !== 0,
+      cost: COST.bigint,
+    };
+  }
+  if (literal.type !== "Edm.String") return mismatch(accepted);
+  const key = literal.value;
+  const test: Predicate =
+    property === "PartitionKey"
+      ? (view) => (accepted & orderStrings(view.partitionKey, key)) !== 0
+      : (view) => (accepted & orderStrings(view.rowKey, key)) !== 0;
+  return { test, cost: COST.key };
+}
+
+function mismatch(accepted: number): Compiled {
+  return { test: (accepted & MISMATCH) !== 0 ? always : never, cost: COST.constant };
+}
+
+/** One closure for each type of literal, so that each calls the same methods on every entity. */
+function compileTest(name: Uint8Array, accepted: number, literal: Literal): Predicate {
+  switch (literal.type) {
+    case "Edm.String":
+    case "Edm.Guid":
+      return accepted === ACCEPTED.eq || accepted === ACCEPTED.ne
+        ? testStored(name, accepted, literal.type, literal.value)
+        : testText(name, accepted, literal.type, literal.value);
+    case "Edm.Int32":
+      return testInt32(name, accepted, literal.value);
+    case "Edm.Int64":
+      return testInt64(name, accepted, literal.value);
+    case "Edm.Double":
+      return testNumber(name, accepted, "Edm.Double", literal.value);
+    case "Edm.Boolean":
+      return testNumber(name, accepted, "Edm.Boolean", literal.value ? 1 : 0);
+    case "Edm.DateTime":
+      return testDateTime(name, accepted, literal.value);
+    case "Edm.Binary":
+      return testBinary(name, accepted, literal.value);
+  }
+}
+
+/** Equality of strings and guids needs no decoding: a value has one stored form. */
+function testStored(
+  name: Uint8Array,
+  accepted: number,
+  type: "Edm.String" | "Edm.Guid",
+  value: string,
+): Predicate {
+  const json = encodeJsonString(value);
+  const whenEqual = (accepted & EQUAL) !== 0;
+  const whenMismatch = (accepted & MISMATCH) !== 0;
+  return (view) => {
+    const index = view.find(name);
+    if (index < 0) return false;
+    if (view.typeOf(index) !== type) return whenMismatch;
+    return view.jsonEquals(index, json) === whenEqual;
+  };
+}
+
+function testText(
+  name: Uint8Array,
+  accepted: number,
+  type: "Edm.String" | "Edm.Guid",
+  value: string,
+): Predicate {
+  return (view) => {
+    const index = view.find(name);
+    if (index < 0) return false;
+    const order = view.typeOf(index) === type ? orderStrings(view.text(index), value) : MISMATCH;
+    return (accepted & order) !== 0;
+  };
+}
+
+/** An Int32 literal is compared with every numeric type. */
+function testInt32(name: Uint8Array, accepted: number, value: number): Predicate {
+  const bigint = BigInt(value);
+  return (view) => {
+    const index = view.find(name);
+    if (index < 0) return false;
+    const type = view.typeOf(index);
+    if (type === "Edm.Int32" || type === "Edm.Double") {
+      return (accepted & orderNumbers(view.number(index), value)) !== 0;
+    }
+    const order = type === "Edm.Int64" ? orderBigints(view.bigint(index), bigint) : MISMATCH;
+    return (accepted & order) !== 0;
+  };
+}
+
+/** An Int64 literal is compared with Int64 and, exactly, with Double; not with Int32. */
+function testInt64(name: Uint8Array, accepted: number, value: bigint): Predicate {
+  return (view) => {
+    const index = view.find(name);
+    if (index < 0) return false;
+    const type = view.typeOf(index);
+    if (type === "Edm.Int64") return (accepted & orderBigints(view.bigint(index), value)) !== 0;
+    const order = type === "Edm.Double" ? orderMixed(view.number(index), value) : MISMATCH;
+    return (accepted & order) !== 0;
+  };
+}
+
+/** `false` is less than `true`: a Boolean is read as 0 or 1. */
+function testNumber(
+  name: Uint8Array,
+  accepted: number,
+  type: "Edm.Double" | "Edm.Boolean",
+  value: number,
+): Predicate {
+  return (view) => {
+    const index = view.find(name);
+    if (index < 0) return false;
+    const order = view.typeOf(index) === type ? orderNumbers(view.number(index), value) : MISMATCH;
+    return (accepted & order) !== 0;
+  };
+}
+
+function testDateTime(name: Uint8Array, accepted: number, ticks: bigint): Predicate {
+  return (view) => {
+    const index = view.find(name);
+    if (index < 0) return false;
+    const same = view.typeOf(index) === "Edm.DateTime";
+    return (accepted & (same ? orderBigints(view.bigint(index), ticks) : MISMATCH)) !== 0;
+  };
+}
+
+function testBinary(name: Uint8Array, accepted: number, value: Uint8Array): Predicate {
+  return (view) => {
+    const index = view.find(name);
+    if (index < 0) return false;
+    const same = view.typeOf(index) === "Edm.Binary";
+    return (accepted & (same ? orderBytes(view.bytes(index), value) : MISMATCH)) !== 0;
+  };
+}
+
+export function orderStrings(a: string, b: string): number {
+  return a === b ? EQUAL : a < b ? LESS : GREATER;
+}
+
+function orderNumbers(a: number, b: number): number {
+  return a < b ? LESS : a > b ? GREATER : a === b ? EQUAL : UNORDERED;
+}
+
+function orderBigints(a: bigint, b: bigint): number {
+  return a < b ? LESS : a > b ? GREATER : EQUAL;
+}
+
+/** JavaScript compares a number and a bigint by their mathematical values. */
+function orderMixed(a: number, b: bigint): number {
+  return a < b ? LESS : a > b ? GREATER : a >= b ? EQUAL : UNORDERED;
+}
+
+/** The shorter comes first when it begins the longer. */
+function orderBytes(a: Uint8Array, b: Uint8Array): number {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    if (a[i] !== b[i]) return a[i]! < b[i]! ? LESS : GREATER;
+  }
+  return orderNumbers(a.length, b.length);
+}
+
+export function always(): boolean {
+  return true;
+}
+
+export function never(): boolean {
+  return false;
+}
+
+export function encodeName(name: string): Uint8Array {
+  return new TextEncoder().encode(name);
+}
+
+function encodeJsonString(text: string): Uint8Array {
+  return new TextEncoder().encode(JSON.stringify(text));
+}
