@@ -1,0 +1,44 @@
+import { parseDateTime, ticksOfMicros } from "./date-time.ts";
+import { ServiceError } from "./errors.ts";
+
+/** The ETag of an entity: its Timestamp, as `printMicros` prints it, in a weak tag. */
+export function etagOf(timestampText: string): string {
+  return `W/"datetime'${timestampText.replaceAll(":", "%3A")}'"`;
+}
+
+/** What a write demands of the entity that is there: any, or the one with this Timestamp. */
+export type IfMatch = "*" | EtagCondition;
+
+export interface EtagCondition {
+  /** Whether it names the entity with this Timestamp, in microseconds since 1970. */
+  matches(timestampMicros: number): boolean;
+}
+
+/**
+ * Reads an `If-Match` header. Tags are compared as instants, so escaped colons and trailing zeros
+ * make no difference. A weak tag that is no instant is well-formed and matches nothing.
+ * Source: "Specifying conditional headers for Table service operations".
+ * @throws ServiceError InvalidInput for anything but `*` or one weak tag.
+ */
+export function parseIfMatch(header: string): IfMatch {
+  const value = header.trim();
+  if (value === "*") return "*";
+  const tag = WEAK_TAG.exec(value)?.[1];
+  if (tag === undefined) throw new ServiceError("InvalidInput", { message: malformedEtag(header) });
+  const ticks = parseTimestamp(tag);
+  return { matches: (timestampMicros) => ticksOfMicros(timestampMicros) === ticks };
+}
+
+const WEAK_TAG = /^W\/"([^"]*)"$/;
+const TIMESTAMP_TAG = /^datetime'([^']*)'$/;
+
+function parseTimestamp(tag: string): bigint | undefined {
+  // Quotes and colons travel escaped or not, depending on the client's library.
+  const unescaped = tag.replace(/%3A/gi, ":").replaceAll("%27", "'");
+  const text = TIMESTAMP_TAG.exec(unescaped)?.[1];
+  return text === undefined ? undefined : parseDateTime(text);
+}
+
+function malformedEtag(found: string): string {
+  return `The etag value '${found}' specified in one of the request headers is not valid. Please make sure only one etag value is specified and is valid.`;
+}
