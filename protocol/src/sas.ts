@@ -117,32 +117,17 @@ function lines(fields: readonly (string | undefined)[]): string {
   return fields.join("\n");
 }
 
-const TIME = /^(\d{4})-(\d{2})-(\d{2})(?:T(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,7}))?)?Z)?$/;
+const TIME = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,7})?)?Z)?$/;
 
 /**
  * Milliseconds since 1970 (what is finer is cut off), or undefined when the text is none of the
  * forms `YYYY-MM-DD`, `…Thh:mmZ`, `…Thh:mm:ssZ` and `…Thh:mm:ss.fffffffZ`, or no such moment exists.
  */
 export function parseSasTime(text: string): number | undefined {
-  const match = TIME.exec(text);
-  if (match === null) return undefined;
-  const [, year, month, day, hour = "0", minute = "0", second = "0", fraction = ""] = match;
-  const date = new Date(0);
-  // Not Date.UTC, which reads the years 0 to 99 as 1900 to 1999.
-  date.setUTCFullYear(Number(year), Number(month) - 1, Number(day));
-  date.setUTCHours(
-    Number(hour),
-    Number(minute),
-    Number(second),
-    Number(fraction.padEnd(3, "0").slice(0, 3)),
-  );
-  const exists =
-    date.getUTCMonth() === Number(month) - 1 &&
-    date.getUTCDate() === Number(day) &&
-    Number(hour) < 24 &&
-    Number(minute) < 60 &&
-    Number(second) < 60;
-  return exists ? date.getTime() : undefined;
+  if (!TIME.test(text)) return undefined;
+  const date = new Date(text);
+  // Date moves what does not exist, February 30th or 24:00, to the next day that does.
+  return date.getUTCDate() === Number(text.slice(8, 10)) ? date.getTime() : undefined;
 }
 
 export interface Ipv4Range {
