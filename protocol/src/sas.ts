@@ -117,19 +117,6 @@ function lines(fields: readonly (string | undefined)[]): string {
   return fields.join("\n");
 }
 
-const TIME = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,7})?)?Z)?$/;
-
-/**
- * Milliseconds since 1970 (what is finer is cut off), or undefined when the text is none of the
- * forms `YYYY-MM-DD`, `…Thh:mmZ`, `…Thh:mm:ssZ` and `…Thh:mm:ss.fffffffZ`, or no such moment exists.
- */
-export function parseSasTime(text: string): number | undefined {
-  if (!TIME.test(text)) return undefined;
-  const date = new Date(text);
-  // Date moves what does not exist, February 30th or 24:00, to the next day that does.
-  return date.getUTCDate() === Number(text.slice(8, 10)) ? date.getTime() : undefined;
-}
-
 export interface Ipv4Range {
   readonly first: number;
   readonly last: number;

@@ -1,11 +1,19 @@
+import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Account } from "./accounts.ts";
+import { SettingsError, type SettingsSection } from "./settings-section.ts";
 
 /** The accounts a server answers for. Names are compared exactly. */
 export class Accounts {
   readonly #accounts: ReadonlyMap<string, Account>;
 
-  constructor(accounts: Iterable<Account>) {
-    this.#accounts = new Map([...accounts].map((account) => [account.name, account]));
+  /** @throws SettingsError for no account or a name given twice. */
+  constructor(accounts: readonly Account[]) {
+    const byName = new Map(accounts.map((account) => [account.name, account]));
+    if (byName.size === 0)
+      throw new SettingsError("No account is configured; at least one must be.");
+    const twice = accounts.find((account) => byName.get(account.name) !== account);
+    if (twice) throw new SettingsError(`Account "${twice.name}" is configured twice.`);
+    this.#accounts = byName;
   }
 
   find(name: string): Account | undefined {
@@ -15,4 +23,85 @@ export class Accounts {
   get names(): string[] {
     return [...this.#accounts.keys()];
   }
+}
+
+/** The account every client knows by `UseDevelopmentStorage=true`. */
+export const DEVELOPMENT_ACCOUNT: Account = {
+  name: "devstoreaccount1",
+  keys: [
+    Buffer.from(
+      "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
+      "base64",
+    ),
+  ],
+};
+
+/**
+ * Reads `name:key1[:key2];name2:key1…`, the form of the environment variable `AZURITE_ACCOUNTS`.
+ * Absent or empty means the development account alone; any other text, the accounts it names alone.
+ * @throws SettingsError
+ */
+export function parseAccounts(text: string | undefined): Accounts {
+  const parts = (text ?? "")
+    .split(";")
+    .map((part) => part.trim())
+    .filter((part) => part !== "");
+  if (parts.length === 0) return new Accounts([DEVELOPMENT_ACCOUNT]);
+  return new Accounts(
+    parts.map((part, index) => {
+      const [name = "", ...keys] = part.split(":");
+      return readAccount(name, keys, { position: index + 1, disabled: false });
+    }),
+  );
+}
+
+/**
+ * Reads the accounts of a configuration file: `{ "accounts": [{ "name", "keys": [base64], "disabled"? }] }`,
+ * given the section around the list.
+ * @throws SettingsError
+ */
+export function readAccounts(settings: SettingsSection): Accounts {
+  return new Accounts(
+    settings.sections("accounts").map((section, index) => {
+      const name = section.text("name");
+      const keys = section.optionalTexts("keys") ?? [];
+      const disabled = section.flag("disabled");
+      section.end();
+      return readAccount(name, keys, { position: index + 1, disabled });
+    }),
+  );
+}
+
+const ACCOUNT_KEYS_MAX = 2;
+const ACCOUNT_NAME = /^[a-z0-9]+$/;
+const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+function readAccount(
+  name: string,
+  keys: readonly string[],
+  { position, disabled }: { position: number; disabled: boolean },
+): Account {
+  const { accountNameLengthMin: min, accountNameLengthMax: max } = LIMITS;
+  if (name.length < min || name.length > max || !ACCOUNT_NAME.test(name)) {
+    // A key may stand where the name belongs, so what was found is described and not shown.
+    const found = name.length > max || name.length < min ? "" : ", some of another kind";
+    throw new SettingsError(
+      `The name of account ${position} has ${name.length} characters${found}; ${min} to ${max} lower-case letters and digits are allowed.`,
+    );
+  }
+  if (keys.length === 0 || keys.length > ACCOUNT_KEYS_MAX) {
+    throw new SettingsError(
+      `Account "${name}" has ${keys.length} keys; one or ${ACCOUNT_KEYS_MAX} are allowed.`,
+    );
+  }
+  return { name, keys: keys.map((key, index) => readKey(key, name, index + 1)), disabled };
+}
+
+function readKey(key: string, account: string, position: number): Uint8Array {
+  if (key === "" || !BASE64.test(key)) {
+    throw new SettingsError(
+      `Key ${position} of account "${account}" has ${key.length} characters that are no base64; letters, digits, "+" and "/" in groups of four are, the last one filled up with "=".`,
+    );
+  }
+  return Buffer.from(key, "base64");
 }

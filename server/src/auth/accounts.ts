@@ -1,4 +1,4 @@
-/** A storage account this server answers for. */
+/** A storage account this server answers for. The object never changes: other keys are another one. */
 export interface Account {
   /** 3 to 24 lower-case letters and digits. */
   readonly name: string;

@@ -1,3 +1,4 @@
+import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseHttpDate } from "@rowhouse/protocol/http-date";
 import { LIMITS } from "@rowhouse/protocol/limits";
@@ -6,11 +7,11 @@ import type { Clock } from "../clock.ts";
 import type { Awaitable } from "../engine/engine.ts";
 import type { RequestHead } from "../operation.ts";
 import type { Account } from "./accounts.ts";
-import type { BearerVerifier } from "./bearer.ts";
+import { authenticateSas } from "./authenticate-sas.ts";
+import { type BearerVerifier, DEFAULT_AUTHORITY, printChallenge } from "./bearer.ts";
 import { type AuthDialect, challenged } from "./dialect.ts";
 import { decodeSignature, isSignedBy } from "./hmac.ts";
 import type { Identity } from "./identity.ts";
-import { authenticateSas } from "./sas.ts";
 
 /** What authentication needs from around it. It reads no storage itself. */
 export interface AuthContext {
@@ -19,7 +20,7 @@ export interface AuthContext {
   readonly checkDate: boolean;
   readonly bearer: BearerVerifier | undefined;
   /** The policy of this name on a table, queue or container; undefined when either is missing. */
-  storedPolicy(address: PolicyAddress): Awaitable<PolicyFields | undefined>;
+  storedPolicy(address: PolicyAddress): Awaitable<AccessPolicy | undefined>;
 }
 
 export interface PolicyAddress {
@@ -29,16 +30,8 @@ export interface PolicyAddress {
   readonly id: string;
 }
 
-/** What a stored policy says in place of `st`, `se` and `sp`; times in the forms those have. */
-export interface PolicyFields {
-  readonly start?: string | undefined;
-  readonly expiry?: string | undefined;
-  readonly permission?: string | undefined;
-}
-
-/** Where tokens come from when nobody configured an issuer. */
-const CHALLENGE =
-  "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize resource_id=https://storage.azure.com";
+/** What strangers are told when no issuer is configured. */
+const CHALLENGE = printChallenge(DEFAULT_AUTHORITY);
 
 /**
  * Finds out who sends a request, by the first credential there is: the `Authorization` header, a

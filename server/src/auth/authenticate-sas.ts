@@ -1,15 +1,15 @@
+import { type AccessPolicy, policyInstant } from "@rowhouse/protocol/access-policy";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import {
   accountSasString,
   parseIpRange,
   parseIpv4,
-  parseSasTime,
   SAS_VERSIONS,
   type SasParameters,
 } from "@rowhouse/protocol/sas";
 import type { Awaitable } from "../engine/engine.ts";
 import type { RequestHead } from "../operation.ts";
-import type { AuthContext, PolicyFields } from "./authenticate.ts";
+import type { AuthContext } from "./authenticate.ts";
 import type { AuthDialect, ServiceSasReading } from "./dialect.ts";
 import { decodeSignature, isSignedBy } from "./hmac.ts";
 import type { Identity } from "./identity.ts";
@@ -61,18 +61,20 @@ function authenticateServiceSas(request: SasRequest): Awaitable<Identity> {
     mandatory(request, "se", sas.se);
   }
   assertSignature(request, reading.stringToSign);
-  if (sas.si === undefined) return grantServiceSas(request, reading, {});
+  if (sas.si === undefined) return grantServiceSas(request, reading, NO_POLICY);
   const policy = context.storedPolicy({ account: head.account, name: reading.name, id: sas.si });
   return policy instanceof Promise
     ? policy.then((known) => grantServiceSas(request, reading, known))
     : grantServiceSas(request, reading, policy);
 }
 
+const NO_POLICY: AccessPolicy = { id: "" };
+
 /** Each field stands in the token or in the policy, never in both. */
 function grantServiceSas(
   request: SasRequest,
   { scope }: ServiceSasReading,
-  policy: PolicyFields | undefined,
+  policy: AccessPolicy | undefined,
 ): Identity {
   const { sas, dialect } = request;
   if (policy === undefined) throw dialect.failed("The stored access policy does not exist");
@@ -115,8 +117,8 @@ function assertTimeFrame(
   startText: string | undefined,
   expiryText: string,
 ): void {
-  const start = startText ? parseSasTime(startText) : Number.NEGATIVE_INFINITY;
-  const expiry = parseSasTime(expiryText);
+  const start = startText ? policyInstant(startText) : Number.NEGATIVE_INFINITY;
+  const expiry = policyInstant(expiryText);
   if (start === undefined) throw dialect.failed(`st is not a time: '${startText}'`);
   if (expiry === undefined) throw dialect.failed(`se is not a time: '${expiryText}'`);
   const now = context.clock.now();

@@ -1,0 +1,93 @@
+/** A setting that cannot be used; the message says what was found and what is allowed, never a secret. */
+export class SettingsError extends Error {
+  constructor(message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = "SettingsError";
+  }
+}
+
+/**
+ * One object of a configuration file, read member by member. Every reader throws SettingsError when
+ * the member has another form; `end` refuses members that nobody asked for, misspelt ones mostly.
+ */
+export class SettingsSection {
+  /** How messages call it: `bearer.issuers[0]`. */
+  readonly path: string;
+  readonly #members: ReadonlyMap<string, unknown>;
+  readonly #asked = new Set<string>();
+
+  constructor(value: unknown, path: string) {
+    if (typeof value !== "object" || value === null || Array.isArray(value)) {
+      throw new SettingsError(`${path} is ${formOf(value)}; an object is expected.`);
+    }
+    this.path = path;
+    this.#members = new Map(Object.entries(value));
+  }
+
+  text(name: string): string {
+    const value = this.optionalText(name);
+    if (value === undefined) throw this.#unexpected(name, undefined, "text");
+    return value;
+  }
+
+  optionalText(name: string): string | undefined {
+    const value = this.value(name);
+    if (value === undefined || (typeof value === "string" && value !== "")) return value;
+    throw this.#unexpected(name, value, "text");
+  }
+
+  flag(name: string): boolean {
+    const value = this.value(name) ?? false;
+    if (typeof value !== "boolean") throw this.#unexpected(name, value, "true or false");
+    return value;
+  }
+
+  /** A whole number of `min` or more. */
+  optionalNumber(name: string, min: number): number | undefined {
+    const value = this.value(name);
+    if (value === undefined) return undefined;
+    if (typeof value === "number" && Number.isSafeInteger(value) && value >= min) return value;
+    throw this.#unexpected(name, value, `a whole number from ${min} on`);
+  }
+
+  optionalTexts(name: string): string[] | undefined {
+    const value = this.value(name);
+    if (value === undefined) return undefined;
+    if (Array.isArray(value)) {
+      const texts = value.filter((item) => typeof item === "string" && item !== "");
+      if (texts.length === value.length) return texts;
+    }
+    throw this.#unexpected(name, value, "a list of texts");
+  }
+
+  /** A list of objects; absent means empty. */
+  sections(name: string): SettingsSection[] {
+    const value = this.value(name) ?? [];
+    if (!Array.isArray(value)) throw this.#unexpected(name, value, "a list");
+    return value.map((item, index) => new SettingsSection(item, `${this.path}.${name}[${index}]`));
+  }
+
+  value(name: string): unknown {
+    this.#asked.add(name);
+    return this.#members.get(name);
+  }
+
+  end(): void {
+    const unknown = [...this.#members.keys()].filter((name) => !this.#asked.has(name));
+    if (unknown.length === 0) return;
+    const known = [...this.#asked].join(", ");
+    throw new SettingsError(`${this.path} has ${unknown.join(", ")}; allowed are ${known}.`);
+  }
+
+  #unexpected(name: string, value: unknown, expected: string): SettingsError {
+    return new SettingsError(`${this.path}.${name} is ${formOf(value)}; ${expected} is expected.`);
+  }
+}
+
+/** What a value looks like, without showing it. */
+function formOf(value: unknown): string {
+  if (value === undefined) return "missing";
+  if (value === null || value === "") return value === null ? "null" : "empty";
+  if (Array.isArray(value)) return "a list";
+  return typeof value === "object" ? "an object" : `a ${typeof value}`;
+}
