@@ -28,6 +28,8 @@ export const LIMITS = {
   batchPartHeadersMax: 128,
 
   pageEntitiesMax: 1000,
+  /** Ours: the service bounds pages by time and count alone, which lets a page reach a gigabyte. */
+  pageBytesMax: 8 * 1_048_576,
   /** A query stops collecting after this long and answers a continuation. */
   pageTimeMs: 5_000,
   requestTimeMs: 30_000,

@@ -33,6 +33,8 @@ export interface Route {
   readonly resource: string;
   /** Value of the `comp` parameter, lower case; absent when the operation has none. */
   readonly comp?: string;
+  /** Where an `If-Match` makes another operation of the same request: update or upsert. */
+  readonly ifMatch?: "present" | "absent";
 }
 
 /** What each kind of credential must carry. A shared key may do everything. */
@@ -105,5 +107,5 @@ export interface WireResponse {
   readonly status: number;
   /** Names and values in turn. `Date`, request id, version and CORS headers are added by `http`. */
   readonly headers: readonly string[];
-  readonly body?: Uint8Array | string | AsyncIterable<Uint8Array>;
+  readonly body?: Uint8Array | string | AsyncIterable<Uint8Array> | undefined;
 }

@@ -1,0 +1,12 @@
+import type { Awaitable } from "./engine/engine.ts";
+
+/**
+ * `then` for values that are often there already: a read answered synchronously by the engine then
+ * costs neither a promise nor a turn of the event loop.
+ */
+export function whenReady<T, U>(
+  value: Awaitable<T>,
+  next: (value: T) => Awaitable<U>,
+): Awaitable<U> {
+  return value instanceof Promise ? value.then(next) : next(value);
+}

@@ -1,0 +1,46 @@
+import type { Engine, Entry, Key } from "../engine/engine.ts";
+import { encodeText } from "../engine/key-codec.ts";
+import { KEY_SPACES } from "./key-spaces.ts";
+
+const PARTITION = Uint8Array.of(KEY_SPACES.accounts);
+/** Below every account name, which are letters and digits. */
+const COUNTER: Key = { partition: PARTITION, sort: Uint8Array.of(0x01) };
+
+/**
+ * Keys hold the short ids of accounts, not their names. Looks the ids up, giving new accounts the
+ * next ones; two servers that start at once agree.
+ * @returns name → id, for every name given
+ */
+export async function openAccountIds(
+  engine: Engine,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  const keys = names.map((name) => ({ partition: PARTITION, sort: encodeText(name) }));
+  for (;;) {
+    const [counter, ...known] = await engine.get([COUNTER, ...keys]);
+    const ids = new Map<string, number>();
+    const puts = [];
+    let next = counter ? readId(counter) : 0;
+    for (const [i, name] of names.entries()) {
+      const entry = known[i];
+      ids.set(name, entry ? readId(entry) : next);
+      if (!entry) puts.push({ key: keys[i]!, value: writeId(next++) });
+    }
+    if (puts.length === 0) return ids;
+    const result = await engine.commit({
+      version: engine.nextVersion(),
+      checks: [{ key: COUNTER, expected: counter?.version ?? "absent" }],
+      puts: [...puts, { key: COUNTER, value: writeId(next) }],
+      deletes: [],
+    });
+    if (result.committed) return ids;
+  }
+}
+
+function readId(entry: Entry): number {
+  return Number(Buffer.from(entry.value).toString("latin1"));
+}
+
+function writeId(id: number): Uint8Array {
+  return Buffer.from(String(id), "latin1");
+}

@@ -1,0 +1,239 @@
+import { whenReady } from "../awaitable.ts";
+import type { Awaitable, Engine, Entry, Key } from "../engine/engine.ts";
+import { encodeId, encodeText, prefixEnd } from "../engine/key-codec.ts";
+import type { KeySpace } from "./key-spaces.ts";
+
+/** A table, queue or container: what its account calls it, and what its contents are stored under. */
+export interface Named<Value> {
+  /** As created; names are found whatever their case. */
+  readonly name: string;
+  /** Never given to another, so contents of a removed one can never be met again. */
+  readonly id: number;
+  readonly value: Value;
+  /** Where it is kept, and the version read: what a commit can check. */
+  readonly key: Key;
+  readonly version: number;
+}
+
+const COUNTER_SORT = Uint8Array.of(0x01);
+const NAME_PREFIX = Uint8Array.of(0x02);
+const REMOVED_PREFIX = Uint8Array.of(0x03);
+const NAMES_CACHED_MAX = 10_000;
+
+/**
+ * The names of one service's tables, queues or containers, account by account. Names live in one
+ * partition of an account, so creating and removing races are decided by one commit.
+ *
+ * Removing a name is immediate and leaves a note with its id; `reaper.ts` then frees the contents.
+ *
+ * `Value` is JSON. What is cached is checked against the engine at every use (`current`), in the
+ * same snapshot as the contents read beside it, so other front ends' changes are seen at once.
+ */
+export class Catalog<Value> {
+  readonly #engine: Engine;
+  readonly #space: KeySpace;
+  readonly #accountIds: ReadonlyMap<string, number>;
+  readonly #cache = new Map<string, Named<Value>>();
+
+  constructor(engine: Engine, space: KeySpace, accountIds: ReadonlyMap<string, number>) {
+    this.#engine = engine;
+    this.#space = space;
+    this.#accountIds = accountIds;
+  }
+
+  accountId(account: string): number {
+    const id = this.#accountIds.get(account);
+    if (id === undefined) throw new Error(`Account "${account}" was not opened with the engine.`);
+    return id;
+  }
+
+  get accountNames(): Iterable<string> {
+    return this.#accountIds.keys();
+  }
+
+  /** What was last read of a name. May be stale: read `key` along and ask `current`. */
+  remembered(account: string, name: string): Named<Value> | undefined {
+    return this.#cache.get(account + "/" + name);
+  }
+
+  /** Whether `entry`, read at `named.key`, still says what `named` does. */
+  isCurrent(named: Named<Value>, entry: Entry | undefined): boolean {
+    return entry !== undefined && entry.version === named.version;
+  }
+
+  find(account: string, name: string): Awaitable<Named<Value> | undefined> {
+    const key = this.#key(account, name);
+    return whenReady(this.#engine.get([key]), ([entry]) => {
+      const cacheKey = account + "/" + name;
+      if (!entry) {
+        this.#cache.delete(cacheKey);
+        return undefined;
+      }
+      const cached = this.#cache.get(cacheKey);
+      if (cached?.version === entry.version) return cached;
+      const named = read<Value>(entry);
+      if (this.#cache.size >= NAMES_CACHED_MAX) this.#cache.clear();
+      this.#cache.set(cacheKey, named);
+      return named;
+    });
+  }
+
+  /** Creates a name, unless it is taken: then answers what took it. */
+  async create(
+    account: string,
+    name: string,
+    value: Value,
+  ): Promise<{ created: boolean; named: Named<Value> }> {
+    const key = this.#key(account, name);
+    const counterKey = { partition: this.#partition(account), sort: COUNTER_SORT };
+    for (;;) {
+      const [taken, counter] = await this.#engine.get([key, counterKey]);
+      if (taken) return { created: false, named: read(taken) };
+      const id = counter ? readJson<number>(counter) : 0;
+      const result = await this.#engine.commit({
+        version: this.#engine.nextVersion(),
+        checks: [
+          { key, expected: "absent" },
+          { key: counterKey, expected: counter?.version ?? "absent" },
+        ],
+        puts: [
+          { key, value: json({ name, id, value }) },
+          { key: counterKey, value: json(id + 1) },
+        ],
+        deletes: [],
+      });
+      if (result.committed) {
+        return { created: true, named: { name, id, value, key, version: result.versions[0]! } };
+      }
+    }
+  }
+
+  /** Replaces the value of a name; `undefined` when there is no such name. Repeats until it wins. */
+  async update(
+    account: string,
+    name: string,
+    change: (value: Value) => Value,
+  ): Promise<Named<Value> | undefined> {
+    for (;;) {
+      const named = await this.find(account, name);
+      if (!named) return undefined;
+      const value = change(named.value);
+      const result = await this.#engine.commit({
+        version: this.#engine.nextVersion(),
+        checks: [{ key: named.key, expected: named.version }],
+        puts: [{ key: named.key, value: json({ name: named.name, id: named.id, value }) }],
+        deletes: [],
+      });
+      if (result.committed) return { ...named, value, version: result.versions[0]! };
+    }
+  }
+
+  /**
+   * Removes a name, leaving the note of its id that the reaper works from.
+   * @param permits a last look at what is removed, repeated when it changed meanwhile; may throw
+   * @returns what was removed; undefined when there was no such name
+   */
+  async remove(
+    account: string,
+    name: string,
+    permits: (named: Named<Value>) => void = () => {},
+  ): Promise<Named<Value> | undefined> {
+    for (;;) {
+      const named = await this.find(account, name);
+      if (!named) return undefined;
+      permits(named);
+      const result = await this.#engine.commit({
+        version: this.#engine.nextVersion(),
+        checks: [{ key: named.key, expected: named.version }],
+        puts: [{ key: this.#removedKey(account, named.id), value: json(named.id) }],
+        deletes: [named.key],
+      });
+      if (result.committed) return named;
+    }
+  }
+
+  /**
+   * Names in ascending order, from `from` on (included), of those that begin with `prefix`.
+   * `accept` is asked for each and answers whether to take it, to pass over it, or to end before it.
+   */
+  async list(
+    account: string,
+    options: { readonly prefix: string; readonly from: string },
+    accept: (named: Named<Value>) => "take" | "pass" | "end",
+  ): Promise<Named<Value>[]> {
+    const partition = this.#partition(account);
+    const prefix = encodeText(options.prefix, NAME_PREFIX);
+    const from = encodeText(options.from, NAME_PREFIX);
+    let start: Key = { partition, sort: Buffer.compare(from, prefix) > 0 ? from : prefix };
+    const end = { partition, sort: prefixEnd(prefix)! };
+    const taken: Named<Value>[] = [];
+    for (;;) {
+      const ended = await this.#engine.scan({ start, end }, (entry) => {
+        const named = read<Value>(entry);
+        const answer = accept(named);
+        if (answer === "take") taken.push(named);
+        return answer !== "end";
+      });
+      if (typeof ended === "string") return taken;
+      start = ended.resumeAt;
+    }
+  }
+
+  /** The ids whose names are removed and whose contents may still be there, with when that was (µs). */
+  async removed(account: string): Promise<{ id: number; version: number }[]> {
+    const partition = this.#partition(account);
+    const found: { id: number; version: number }[] = [];
+    let start: Key = { partition, sort: REMOVED_PREFIX };
+    const end = { partition, sort: prefixEnd(REMOVED_PREFIX)! };
+    for (;;) {
+      const ended = await this.#engine.scan({ start, end }, (entry) => {
+        found.push({ id: readJson<number>(entry), version: entry.version });
+        return true;
+      });
+      if (typeof ended === "string") return found;
+      start = ended.resumeAt;
+    }
+  }
+
+  /** Forgets the note of a removed id: its contents are gone. */
+  async forgetRemoved(account: string, id: number): Promise<void> {
+    await this.#engine.commit({
+      version: this.#engine.nextVersion(),
+      checks: [],
+      puts: [],
+      deletes: [this.#removedKey(account, id)],
+    });
+  }
+
+  #partition(account: string): Uint8Array {
+    const id = encodeId(this.accountId(account));
+    return Buffer.concat([Uint8Array.of(this.#space), id]);
+  }
+
+  #key(account: string, name: string): Key {
+    return {
+      partition: this.#partition(account),
+      sort: encodeText(name.toLowerCase(), NAME_PREFIX),
+    };
+  }
+
+  #removedKey(account: string, id: number): Key {
+    const sort = Buffer.concat([REMOVED_PREFIX, encodeId(id)]);
+    return { partition: this.#partition(account), sort };
+  }
+}
+
+function read<Value>(entry: Entry): Named<Value> {
+  const stored = readJson<{ name: string; id: number; value: Value }>(entry);
+  const key = { partition: entry.key.partition.slice(), sort: entry.key.sort.slice() };
+  return { ...stored, key, version: entry.version };
+}
+
+/** Only what this file wrote is read here; the shapes are its own. */
+function readJson<T>(entry: Entry): T {
+  return JSON.parse(Buffer.from(entry.value).toString("utf8")) as T;
+}
+
+function json(value: unknown): Uint8Array {
+  return Buffer.from(JSON.stringify(value), "utf8");
+}

@@ -1,0 +1,116 @@
+import type { Engine, Key, KeyRange } from "../engine/engine.ts";
+import { after } from "../engine/key-codec.ts";
+import type { Catalog } from "./catalog.ts";
+
+export interface ReaperOptions<Value> {
+  readonly engine: Engine;
+  readonly catalog: Catalog<Value>;
+  /** Everything stored under a removed id. */
+  readonly contentsOf: (accountId: number, id: number) => KeyRange;
+  /** Called with each entry about to be freed, for what it refers to outside the engine. */
+  readonly release?: (key: Key, value: Uint8Array) => void;
+  readonly onError: (error: unknown) => void;
+}
+
+/** A write that was under way when the name went may still land; until it cannot, the note stays. */
+const GRACE_MICROS = 60 * 1_000_000;
+const KEYS_PER_COMMIT = 500;
+const PERIOD_MS = 30_000;
+
+/**
+ * Frees the contents of removed tables, queues and containers, in the background and in small
+ * commits. Works from the notes that `Catalog.remove` leaves, so a crash loses no work: the next
+ * process goes on. Several processes may reap at once; deleting twice is deleting.
+ */
+export class Reaper<Value> {
+  readonly #options: ReaperOptions<Value>;
+  #timer: NodeJS.Timeout | undefined;
+  #running: Promise<void> | undefined;
+  #wanted = false;
+  #closed = false;
+
+  constructor(options: ReaperOptions<Value>) {
+    this.#options = options;
+  }
+
+  /** Looks now, and then every half minute, until closed. */
+  start(): void {
+    this.wake();
+    this.#timer = setInterval(() => this.wake(), PERIOD_MS);
+    this.#timer.unref();
+  }
+
+  /** Something was removed: free it soon. */
+  wake(): void {
+    if (this.#closed) return;
+    if (this.#running) {
+      this.#wanted = true;
+      return;
+    }
+    this.#running = this.reap()
+      .catch((error) => {
+        if (!this.#closed) this.#options.onError(error);
+      })
+      .finally(() => {
+        this.#running = undefined;
+        if (!this.#wanted) return;
+        this.#wanted = false;
+        this.wake();
+      });
+  }
+
+  /** Frees all there is to free. */
+  async reap(): Promise<void> {
+    const { catalog, engine } = this.#options;
+    for (const account of catalog.accountNames) {
+      for (const { id, version } of await catalog.removed(account)) {
+        await this.#free(this.#options.contentsOf(catalog.accountId(account), id));
+        if (this.#closed) return;
+        if (engine.nextVersion() - version > GRACE_MICROS) await catalog.forgetRemoved(account, id);
+      }
+    }
+  }
+
+  /** Ends after the commit under way. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearInterval(this.#timer);
+    await this.#running;
+  }
+
+  async #free(range: KeyRange): Promise<void> {
+    const { engine, release } = this.#options;
+    let start = range.start;
+    while (!this.#closed) {
+      const keys: Key[] = [];
+      const ended = await engine.scan(
+        { start, end: range.end },
+        ({ key, value }) => {
+          const own = { partition: key.partition.slice(), sort: key.sort.slice() };
+          release?.(own, value);
+          keys.push(own);
+          return keys.length < KEYS_PER_COMMIT;
+        },
+        { entriesExpected: KEYS_PER_COMMIT },
+      );
+      // One commit a partition: on a distributed engine a partition is what commits cheaply.
+      await Promise.all(
+        byPartition(keys).map((deletes) =>
+          engine.commit({ version: engine.nextVersion(), checks: [], puts: [], deletes }),
+        ),
+      );
+      if (ended === "complete") return;
+      start = ended === "stopped" ? after(keys[keys.length - 1]!) : ended.resumeAt;
+    }
+  }
+}
+
+function byPartition(keys: readonly Key[]): Key[][] {
+  const groups: Key[][] = [];
+  for (const key of keys) {
+    const last = groups[groups.length - 1];
+    if (last && Buffer.compare(last[0]!.partition, key.partition) === 0) last.push(key);
+    else groups.push([key]);
+  }
+  return groups;
+}

@@ -1,0 +1,71 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import type { Operation, WireResponse } from "../operation.ts";
+import type { DocumentRules } from "../xml/document-rules.ts";
+import { parseServiceProperties } from "../xml/parse-service-properties.ts";
+import { printServiceProperties } from "../xml/print-service-properties.ts";
+import type { ServiceProperties, ServicePropertiesChange } from "../xml/service-properties.ts";
+import { printServiceStats } from "../xml/service-stats.ts";
+import type { ServicePropertiesStore } from "./service-properties-store.ts";
+
+interface PropertiesContext {
+  readonly properties: ServicePropertiesStore;
+}
+
+const ROUTE = { resource: "service" } as const;
+
+/** Get Service Properties. */
+export function getServiceProperties(
+  name: string,
+  rules: DocumentRules,
+): Operation<PropertiesContext, void, ServiceProperties> {
+  return {
+    name,
+    route: { ...ROUTE, method: "GET", comp: "properties" },
+    access: { resourceType: "s", accountSas: ["r"], serviceSas: [], bearer: "read" },
+    decode: () => undefined,
+    run: ({ properties }, _, { account }) => properties.get(account.name),
+    encode: (properties) => xmlResponse(200, printServiceProperties(properties, rules)),
+  };
+}
+
+/** Set Service Properties: the groups given are replaced, the others stay. */
+export function setServiceProperties(
+  name: string,
+  rules: DocumentRules,
+): Operation<PropertiesContext, ServicePropertiesChange, void> {
+  return {
+    name,
+    route: { ...ROUTE, method: "PUT", comp: "properties" },
+    access: { resourceType: "s", accountSas: ["w"], serviceSas: [], bearer: "write" },
+    body: "buffer",
+    decode: ({ body }) => parseServiceProperties(body, rules),
+    run: ({ properties }, change, { account }) => properties.change(account.name, change),
+    encode: () => ({ status: 202, headers: [] }),
+  };
+}
+
+/**
+ * Get Service Stats, which only the secondary endpoint knows. Both endpoints read one engine, so
+ * the replica is always live and never behind.
+ */
+export function getServiceStats(
+  name: string,
+  rules: DocumentRules,
+): Operation<unknown, number, number> {
+  return {
+    name,
+    route: { ...ROUTE, method: "GET", comp: "stats" },
+    access: { resourceType: "s", accountSas: ["r"], serviceSas: [], bearer: "read" },
+    decode(request) {
+      if (!request.secondary) throw new ServiceError("InvalidQueryParameterValue");
+      return request.arrivedAt;
+    },
+    run: (_, arrivedAt) => arrivedAt,
+    encode: (arrivedAt) =>
+      xmlResponse(200, printServiceStats({ status: "live", lastSyncedAt: arrivedAt }, rules)),
+  };
+}
+
+export function xmlResponse(status: number, document: string): WireResponse {
+  return { status, headers: ["Content-Type", "application/xml"], body: document };
+}

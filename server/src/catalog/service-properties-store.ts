@@ -1,0 +1,90 @@
+import { whenReady } from "../awaitable.ts";
+import type { Clock } from "../clock.ts";
+import type { Awaitable, Engine, Key } from "../engine/engine.ts";
+import { encodeId } from "../engine/key-codec.ts";
+import type { DocumentRules } from "../xml/document-rules.ts";
+import {
+  changeServiceProperties,
+  decodeServiceProperties,
+  defaultServiceProperties,
+  encodeServiceProperties,
+  type ServiceProperties,
+  type ServicePropertiesChange,
+} from "../xml/service-properties.ts";
+import type { KeySpace } from "./key-spaces.ts";
+
+const SORT = Uint8Array.of(0x04);
+
+/**
+ * How long another server's change may go unnoticed. Every GET asks for the CORS rules, and the
+ * cloud takes up to half a minute; this server's own changes act at once.
+ */
+const TRUSTED_MS = 1_000;
+
+interface Cached {
+  readonly properties: ServiceProperties;
+  readonly readAt: number;
+}
+
+/** The properties of one service, account by account; the defaults until somebody set them. */
+export class ServicePropertiesStore {
+  readonly rules: DocumentRules;
+  readonly #engine: Engine;
+  readonly #clock: Clock;
+  readonly #space: KeySpace;
+  readonly #accountIds: ReadonlyMap<string, number>;
+  readonly #cache = new Map<string, Cached>();
+
+  constructor(options: {
+    readonly engine: Engine;
+    readonly clock: Clock;
+    readonly space: KeySpace;
+    readonly accountIds: ReadonlyMap<string, number>;
+    readonly rules: DocumentRules;
+  }) {
+    this.#engine = options.engine;
+    this.#clock = options.clock;
+    this.#space = options.space;
+    this.#accountIds = options.accountIds;
+    this.rules = options.rules;
+  }
+
+  get(account: string): Awaitable<ServiceProperties> {
+    const cached = this.#cache.get(account);
+    if (cached && Math.abs(this.#clock.now() - cached.readAt) < TRUSTED_MS)
+      return cached.properties;
+    return whenReady(this.#engine.get([this.#key(account)]), ([entry]) => {
+      const properties = entry
+        ? decodeServiceProperties(entry.value)
+        : defaultServiceProperties(this.rules);
+      this.#cache.set(account, { properties, readAt: this.#clock.now() });
+      return properties;
+    });
+  }
+
+  /** Replaces the groups named in `change`; two changes at once both count. */
+  async change(account: string, change: ServicePropertiesChange): Promise<void> {
+    const key = this.#key(account);
+    for (;;) {
+      const [entry] = await this.#engine.get([key]);
+      const current = entry
+        ? decodeServiceProperties(entry.value)
+        : defaultServiceProperties(this.rules);
+      const result = await this.#engine.commit({
+        version: this.#engine.nextVersion(),
+        checks: [{ key, expected: entry?.version ?? "absent" }],
+        puts: [{ key, value: encodeServiceProperties(changeServiceProperties(current, change)) }],
+        deletes: [],
+      });
+      if (!result.committed) continue;
+      this.#cache.delete(account);
+      return;
+    }
+  }
+
+  #key(account: string): Key {
+    const id = this.#accountIds.get(account);
+    if (id === undefined) throw new Error(`Account "${account}" was not opened with the engine.`);
+    return { partition: Buffer.concat([Uint8Array.of(this.#space), encodeId(id)]), sort: SORT };
+  }
+}

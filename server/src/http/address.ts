@@ -1,0 +1,68 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import type { Account } from "../auth/accounts.ts";
+
+/** Which account a request addresses, and what of the path is left for the service. */
+export interface Address {
+  readonly account: Account;
+  readonly secondary: boolean;
+  /** The path below the account, percent-encoded as sent, beginning with "/" or empty. */
+  readonly servicePath: string;
+  readonly baseUrl: string;
+}
+
+export interface AddressRules {
+  /** The label that stands behind the account in host-style names: "table", "queue", "blob". */
+  readonly serviceName: string;
+  /** Whether `ACCOUNT.table.anything` names an account; else every request is path-style. */
+  readonly hostStyle: boolean;
+  readonly findAccount: (name: string) => Account | undefined;
+}
+
+const SECONDARY = "-secondary";
+
+/** Registered names, IPv4, bracketed IPv6, an optional port. What passes is safe to print in JSON and headers. */
+const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
+
+/**
+ * Host-style (`ACCOUNT.table.HOST/…`) when the first label names an account of ours and the second
+ * the service; path-style (`HOST/ACCOUNT/…`) otherwise. "-secondary" behind the account name
+ * addresses the read-only replica in both.
+ * @throws ServiceError HostInformationNotPresent, InvalidUri or ResourceNotFound (no such account).
+ */
+export function resolveAddress(
+  host: string | undefined,
+  rawPath: string,
+  secure: boolean,
+  rules: AddressRules,
+): Address {
+  if (host === undefined || host === "") throw new ServiceError("HostInformationNotPresent");
+  if (!HOST.test(host)) throw new ServiceError("InvalidUri");
+  const authority = secure ? "https://" + host : "http://" + host;
+  const inHost = rules.hostStyle ? accountInHost(host, rules) : undefined;
+  if (inHost) return { ...inHost, servicePath: rawPath, baseUrl: authority };
+
+  const end = rawPath.indexOf("/", 1);
+  const label = end < 0 ? rawPath.slice(1) : rawPath.slice(1, end);
+  const named = findNamed(label, rules);
+  if (!named) throw new ServiceError("ResourceNotFound");
+  return {
+    account: named.account,
+    secondary: named.secondary,
+    servicePath: end < 0 ? "" : rawPath.slice(end),
+    baseUrl: authority + "/" + label,
+  };
+}
+
+function accountInHost(host: string, rules: AddressRules) {
+  const first = host.indexOf(".");
+  if (first < 0 || !host.startsWith(rules.serviceName + ".", first + 1)) return undefined;
+  return findNamed(host.slice(0, first).toLowerCase(), rules);
+}
+
+function findNamed(label: string, rules: AddressRules) {
+  const account = rules.findAccount(label);
+  if (account) return { account, secondary: false };
+  if (!label.endsWith(SECONDARY)) return undefined;
+  const primary = rules.findAccount(label.slice(0, -SECONDARY.length));
+  return primary && { account: primary, secondary: true };
+}

@@ -1,0 +1,231 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import type { Accounts } from "../auth/account-settings.ts";
+import { type AuthContext, authenticate } from "../auth/authenticate.ts";
+import { authorize } from "../auth/authorize.ts";
+import type { Identity } from "../auth/identity.ts";
+import { whenReady } from "../awaitable.ts";
+import type { Clock } from "../clock.ts";
+import type { Awaitable } from "../engine/engine.ts";
+import type { AnyOperation, WireResponse } from "../operation.ts";
+import { resolveAddress } from "./address.ts";
+import { corsHeaders, preflightResponse } from "./cors.ts";
+import { toServiceError } from "./error-response.ts";
+import { HttpDate } from "./http-date.ts";
+import type { Observer } from "./observer.ts";
+import { BodyAborted, type RawRequest } from "./raw-request.ts";
+import { Request } from "./request.ts";
+import { RequestIds } from "./request-id.ts";
+import { Router } from "./router.ts";
+import type { Service } from "./service.ts";
+
+export interface FrontOptions {
+  readonly accounts: Accounts;
+  readonly clock: Clock;
+  readonly observer: Observer;
+  /** Whether `ACCOUNT.table.HOST` names an account; path-style always works. */
+  readonly hostStyle: boolean;
+  readonly auth: Omit<AuthContext, "clock" | "storedPolicy">;
+}
+
+const VISIBLE_ASCII = /^[\x20-\x7e]*$/;
+const KNOWN_VERBS = new Set(["GET", "HEAD", "POST", "PUT", "DELETE", "MERGE", "PATCH", "OPTIONS"]);
+
+/**
+ * Carries one service's requests from the wire to its operations and back, whatever transport they
+ * came by: address → authenticate → route → authorize → body → decode → run → encode. Any throw on
+ * the way becomes the service's error answer, here and nowhere else.
+ */
+export class Front<Context> {
+  readonly #service: Service<Context>;
+  readonly #options: FrontOptions;
+  readonly #auth: AuthContext;
+  readonly #router: Router<Context>;
+  readonly #requestIds = new RequestIds();
+  readonly #date = new HttpDate();
+
+  constructor(service: Service<Context>, options: FrontOptions) {
+    this.#service = service;
+    this.#options = options;
+    this.#router = new Router(service.operations);
+    this.#auth = {
+      ...options.auth,
+      clock: options.clock,
+      storedPolicy: (address) => service.storedPolicy(address),
+    };
+  }
+
+  /** Answers every request; a promise only where something below had to wait. Rejects with BodyAborted alone. */
+  handle(raw: RawRequest): Awaitable<WireResponse> {
+    const request = new Request(raw, this.#requestIds.next(), this.#options.clock.now());
+    try {
+      const response = this.#process(request);
+      if (!(response instanceof Promise)) return this.#finish(request, response);
+      return response.then(
+        (success) => this.#finish(request, success),
+        (error) => this.#fail(request, error),
+      );
+    } catch (error) {
+      return this.#fail(request, error);
+    }
+  }
+
+  #process(request: Request): Awaitable<WireResponse> {
+    const service = this.#service;
+    const address = resolveAddress(request.header("host"), request.rawPath, request.secure, {
+      serviceName: service.name,
+      hostStyle: this.#options.hostStyle,
+      findAccount: (name) => this.#options.accounts.find(name),
+    });
+    request.account = address.account;
+    request.secondary = address.secondary;
+    request.baseUrl = address.baseUrl;
+    if (request.verb === "OPTIONS") {
+      return whenReady(service.corsRules(request.account.name), (rules) =>
+        preflightResponse(rules, request, service),
+      );
+    }
+    request.location = service.locate(address.servicePath, request.query);
+    request.located = true;
+    const identity = authenticate(request, service.dialect, this.#auth);
+    return identity instanceof Promise
+      ? identity.then((known) => this.#serve(request, known))
+      : this.#serve(request, identity);
+  }
+
+  #serve(request: Request, identity: Identity): Awaitable<WireResponse> {
+    request.identity = identity;
+    request.authenticated = true;
+    request.version = this.#service.versionOf(request);
+    checkTimeout(request.query.get("timeout"));
+    request.method = this.#service.methodOf(request);
+    const operation = this.#route(request);
+    request.operationName = operation.name;
+    const { access } = operation;
+    authorize(
+      request,
+      identity,
+      typeof access === "function" ? access(request) : access,
+      this.#service.dialect,
+    );
+    switch (operation.body) {
+      case "buffer": {
+        const body = request.source.read(LIMITS.bodyBytesMax);
+        return body instanceof Promise
+          ? body.then((bytes) => this.#run(operation, request, bytes))
+          : this.#run(operation, request, body);
+      }
+      case "stream":
+        request.bodyStream = request.source.stream();
+        break;
+    }
+    return this.#perform(operation, request);
+  }
+
+  #route(request: Request): AnyOperation<Context> {
+    const comp = request.query.get("comp")?.toLowerCase() ?? "";
+    const { resource } = request.location;
+    const operation = this.#router.find(
+      request.method,
+      resource,
+      comp,
+      Boolean(request.header("if-match")),
+    );
+    if (operation) return operation;
+    if (!KNOWN_VERBS.has(request.method)) throw new ServiceError("InvalidHttpVerb");
+    throw this.#service.refuse(request, request.method, this.#router.methodsOf(resource, comp));
+  }
+
+  #run(
+    operation: AnyOperation<Context>,
+    request: Request,
+    body: Uint8Array | undefined,
+  ): Awaitable<WireResponse> {
+    if (body === undefined) throw new ServiceError("RequestBodyTooLarge");
+    request.body = body;
+    return this.#perform(operation, request);
+  }
+
+  #perform(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {
+    const input = operation.decode(request);
+    const output = operation.run(this.#service.context, input, request);
+    return output instanceof Promise
+      ? output.then((known) => operation.encode(known, request))
+      : operation.encode(output, request);
+  }
+
+  #finish(request: Request, response: WireResponse): Awaitable<WireResponse> {
+    this.#observe(request, response.status, undefined);
+    return this.#complete(request, response);
+  }
+
+  #fail(request: Request, error: unknown): Awaitable<WireResponse> {
+    if (error instanceof BodyAborted) throw error;
+    const refusal = toServiceError(error);
+    const response = this.#service.encodeError(refusal, {
+      requestId: request.requestId,
+      now: this.#options.clock.now(),
+      head: request.located ? request : undefined,
+      method: request.method,
+    });
+    this.#observe(request, response.status, refusal);
+    return this.#complete(request, response);
+  }
+
+  /** Adds what every answer carries, and what CORS asks for. */
+  #complete(request: Request, response: WireResponse): Awaitable<WireResponse> {
+    const headers = [
+      ...response.headers,
+      "x-ms-request-id",
+      request.requestId,
+      "Date",
+      this.#date.at(request.arrivedAt),
+      "Server",
+      this.#service.product,
+    ];
+    if (request.authenticated) {
+      headers.push("x-ms-version", request.version);
+      const echo = request.header("x-ms-client-request-id");
+      if (
+        echo !== undefined &&
+        echo.length <= LIMITS.clientRequestIdLengthMax &&
+        VISIBLE_ASCII.test(echo)
+      ) {
+        headers.push("x-ms-client-request-id", echo);
+      }
+    }
+    const answer = { status: response.status, headers, body: response.body };
+    if (request.account.name === "" || request.verb === "OPTIONS") return answer;
+    return whenReady(this.#service.corsRules(request.account.name), (rules) => {
+      if (rules.length > 0) {
+        const facts = { method: request.verb, origin: request.header("origin") };
+        headers.push(...corsHeaders(rules, facts, headers));
+      }
+      return answer;
+    });
+  }
+
+  #observe(request: Request, status: number, refusal: ServiceError | undefined): void {
+    this.#options.observer.finished({
+      service: this.#service.name,
+      operation: request.operationName,
+      requestId: request.requestId,
+      clientRequestId: request.header("x-ms-client-request-id"),
+      account: request.account.name,
+      verb: request.verb,
+      path: request.rawPath,
+      status,
+      errorCode: refusal?.code,
+      cause: refusal && status >= 500 ? (refusal.cause ?? refusal) : undefined,
+      durationMs: this.#options.clock.now() - request.arrivedAt,
+      remoteAddress: request.remoteAddress,
+    });
+  }
+}
+
+/** `timeout` is in seconds. The services shorten what is too long; what is no number they refuse. */
+function checkTimeout(text: string | undefined): void {
+  if (text !== undefined && text !== "" && !/^\d{1,9}$/.test(text)) {
+    throw new ServiceError("InvalidQueryParameterValue");
+  }
+}

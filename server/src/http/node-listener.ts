@@ -1,0 +1,165 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import type { Awaitable } from "../engine/engine.ts";
+import type { WireResponse } from "../operation.ts";
+import { BodyAborted, type BodySource, type RawRequest } from "./raw-request.ts";
+
+export type Handle = (request: RawRequest) => Awaitable<WireResponse>;
+
+/** Settings of the node:http server below, with the reason for each. */
+export const NODE_HTTP_OPTIONS = {
+  maxHeaderSize: LIMITS.headersBytesMax,
+  // Clients hold connections for a minute; closing earlier makes them meet ECONNRESET.
+  keepAliveTimeout: 75_000,
+  headersTimeout: 60_000,
+  requestTimeout: 300_000,
+  // Some clients sign and send a body with GET; node then must not read it as the next request.
+  insecureHTTPParser: false,
+} as const;
+
+/** Carries requests between node:http and a handler that knows nothing of it. */
+export function nodeListener(handle: Handle): RequestListener {
+  return (message, response) => {
+    const request: RawRequest = {
+      verb: message.method ?? "",
+      target: originForm(message.url ?? "/"),
+      rawHeaders: message.rawHeaders,
+      secure: "encrypted" in message.socket,
+      remoteAddress: plainAddress(message.socket.remoteAddress ?? ""),
+      body: new NodeBody(message),
+    };
+    let answer: Awaitable<WireResponse>;
+    try {
+      answer = handle(request);
+    } catch {
+      message.destroy();
+      return;
+    }
+    if (!(answer instanceof Promise)) return send(message, response, answer);
+    answer.then(
+      (known) => send(message, response, known),
+      () => message.destroy(),
+    );
+  };
+}
+
+/** Proxies send the absolute form; only its path and query mean anything here. */
+function originForm(target: string): string {
+  if (target.startsWith("/")) return target;
+  const scheme = /^https?:\/\/[^/?]*/i.exec(target);
+  return scheme ? "/" + target.slice(scheme[0].length).replace(/^\//, "") : "/" + target;
+}
+
+/** IPv4 clients of a dual-stack socket, as everybody writes them. */
+function plainAddress(address: string): string {
+  return address.startsWith("::ffff:") ? address.slice("::ffff:".length) : address;
+}
+
+function send(message: IncomingMessage, response: ServerResponse, answer: WireResponse): void {
+  if (response.destroyed) return;
+  const { body } = answer;
+  const headers = [...answer.headers];
+  if (body === undefined) {
+    if (answer.status !== 204 && answer.status !== 304 && !named(headers, "content-length")) {
+      headers.push("Content-Length", "0");
+    }
+    closeUnlessRead(message, headers);
+    response.writeHead(answer.status, headers).end();
+  } else if (typeof body === "string" || body instanceof Uint8Array) {
+    if (!named(headers, "content-length")) {
+      headers.push(
+        "Content-Length",
+        String(typeof body === "string" ? Buffer.byteLength(body) : body.length),
+      );
+    }
+    closeUnlessRead(message, headers);
+    response.writeHead(answer.status, headers).end(body);
+  } else {
+    response.writeHead(answer.status, headers);
+    void pour(body, response);
+  }
+}
+
+/** An answer that comes before its request is whole ends the connection: the rest is not worth reading. */
+function closeUnlessRead(message: IncomingMessage, headers: string[]): void {
+  const announced = message.headers["content-length"];
+  const hasBody =
+    (announced !== undefined && announced !== "0") ||
+    message.headers["transfer-encoding"] !== undefined;
+  if (hasBody && !message.readableEnded && !message.complete) headers.push("Connection", "close");
+}
+
+function named(headers: readonly string[], name: string): boolean {
+  for (let i = 0; i < headers.length; i += 2) if (headers[i]!.toLowerCase() === name) return true;
+  return false;
+}
+
+async function pour(body: AsyncIterable<Uint8Array>, response: ServerResponse): Promise<void> {
+  try {
+    for await (const chunk of body) {
+      if (response.destroyed) return;
+      if (!response.write(chunk)) await drained(response);
+    }
+    response.end();
+  } catch {
+    // The status is out already; cutting the connection is the only way left to say that this failed.
+    response.destroy();
+  }
+}
+
+function drained(response: ServerResponse): Promise<void> {
+  return new Promise((resolve) => {
+    const go = () => {
+      response.off("drain", go);
+      response.off("close", go);
+      resolve();
+    };
+    response.on("drain", go);
+    response.on("close", go);
+  });
+}
+
+class NodeBody implements BodySource {
+  readonly #message: IncomingMessage;
+
+  constructor(message: IncomingMessage) {
+    this.#message = message;
+  }
+
+  read(bytesMax: number): Promise<Uint8Array | undefined> | Uint8Array | undefined {
+    const message = this.#message;
+    const announced = Number(message.headers["content-length"] ?? 0);
+    if (announced > bytesMax) return undefined;
+    if (announced === 0 && message.headers["transfer-encoding"] === undefined)
+      return new Uint8Array(0);
+    return new Promise((resolve, reject) => {
+      const chunks: Buffer[] = [];
+      let bytes = 0;
+      message.on("data", (chunk: Buffer) => {
+        bytes += chunk.length;
+        if (bytes > bytesMax) {
+          message.pause();
+          resolve(undefined);
+          return;
+        }
+        chunks.push(chunk);
+      });
+      message.on("end", () =>
+        resolve(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, bytes)),
+      );
+      message.on("error", () => reject(new BodyAborted()));
+      message.on("close", () => {
+        if (!message.complete) reject(new BodyAborted());
+      });
+    });
+  }
+
+  async *stream(): AsyncIterable<Uint8Array> {
+    try {
+      for await (const chunk of this.#message) yield chunk as Buffer;
+    } catch (error) {
+      if (this.#message.complete) throw error;
+      throw new BodyAborted();
+    }
+  }
+}

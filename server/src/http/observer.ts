@@ -1,0 +1,22 @@
+/** What logs and metrics are told of every request, once its answer is decided. */
+export interface Observer {
+  finished(record: RequestRecord): void;
+}
+
+export interface RequestRecord {
+  readonly service: "table" | "queue" | "blob";
+  /** The operation's name; "" when the request was refused before it was known. */
+  readonly operation: string;
+  readonly requestId: string;
+  readonly clientRequestId: string | undefined;
+  readonly account: string;
+  readonly verb: string;
+  /** Path as sent, without the query: the query may hold a signature. */
+  readonly path: string;
+  readonly status: number;
+  readonly errorCode: string | undefined;
+  /** What went wrong below us, for answers of 5xx. */
+  readonly cause: unknown;
+  readonly durationMs: number;
+  readonly remoteAddress: string;
+}

@@ -1,0 +1,53 @@
+/** One HTTP request as a listener hands it over: nothing decoded, nothing decided. */
+export interface RawRequest {
+  readonly verb: string;
+  /** Origin-form target, exactly as sent. */
+  readonly target: string;
+  /** Names and values in turn, as they came. */
+  readonly rawHeaders: readonly string[];
+  readonly secure: boolean;
+  readonly remoteAddress: string;
+  readonly body: BodySource;
+}
+
+export interface BodySource {
+  /**
+   * The whole body, or `undefined` as soon as more than `bytesMax` are announced or have arrived.
+   * Answers at once when the bytes are already here.
+   * @throws BodyAborted when the client goes away before the end.
+   */
+  read(bytesMax: number): Uint8Array | undefined | Promise<Uint8Array | undefined>;
+  /** The body as it arrives, for content too large to hold. */
+  stream(): AsyncIterable<Uint8Array>;
+}
+
+/** The client left before its request was whole: nobody is there to answer. */
+export class BodyAborted extends Error {
+  constructor() {
+    super("The client closed the connection before its request body was complete.");
+    this.name = "BodyAborted";
+  }
+}
+
+/** Case-insensitive look-up in a flat header list; names are lowered once per request. */
+export class HeaderList {
+  readonly raw: readonly string[];
+  readonly #names: string[] = [];
+
+  constructor(raw: readonly string[]) {
+    this.raw = raw;
+    for (let i = 0; i < raw.length; i += 2) this.#names.push(raw[i]!.toLowerCase());
+  }
+
+  /** The last value sent under this lower-case name. */
+  get(name: string): string | undefined {
+    const at = this.#names.lastIndexOf(name);
+    return at < 0 ? undefined : this.raw[2 * at + 1];
+  }
+
+  count(name: string): number {
+    let count = 0;
+    for (const each of this.#names) if (each === name) count++;
+    return count;
+  }
+}

@@ -1,0 +1,64 @@
+import type { Account } from "../auth/accounts.ts";
+import type { Identity } from "../auth/identity.ts";
+import type { Location, WireRequest } from "../operation.ts";
+import { Query } from "./query.ts";
+import { type BodySource, HeaderList, type RawRequest } from "./raw-request.ts";
+
+const NO_BODY = new Uint8Array(0);
+const NOWHERE: Location = { resource: "", name: "" };
+const NOBODY: Account = { name: "", keys: [] };
+
+/**
+ * One request on its way through the front: read from the wire when it is made, then completed step
+ * by step. Each field is good once the step named beside it has run; `front.ts` keeps that order.
+ */
+export class Request implements WireRequest {
+  readonly verb: string;
+  readonly rawPath: string;
+  readonly query: Query;
+  readonly headers: HeaderList;
+  readonly secure: boolean;
+  readonly remoteAddress: string;
+  readonly source: BodySource;
+  readonly requestId: string;
+  readonly arrivedAt: number;
+
+  // Addressing.
+  account = NOBODY;
+  secondary = false;
+  baseUrl = "";
+  location = NOWHERE;
+  located = false;
+  // Authentication.
+  identity: Identity = { kind: "anonymous" };
+  authenticated = false;
+  // Routing.
+  version = "";
+  method: string;
+  operationName = "";
+  // Body.
+  body: Uint8Array = NO_BODY;
+  bodyStream: AsyncIterable<Uint8Array> | undefined = undefined;
+
+  constructor(raw: RawRequest, requestId: string, arrivedAt: number) {
+    const mark = raw.target.indexOf("?");
+    this.verb = raw.verb;
+    this.method = raw.verb;
+    this.rawPath = mark < 0 ? raw.target : raw.target.slice(0, mark);
+    this.query = new Query(mark < 0 ? "" : raw.target.slice(mark + 1));
+    this.headers = new HeaderList(raw.rawHeaders);
+    this.secure = raw.secure;
+    this.remoteAddress = raw.remoteAddress;
+    this.source = raw.body;
+    this.requestId = requestId;
+    this.arrivedAt = arrivedAt;
+  }
+
+  header(name: string): string | undefined {
+    return this.headers.get(name);
+  }
+
+  get rawHeaders(): readonly string[] {
+    return this.headers.raw;
+  }
+}

@@ -1,0 +1,43 @@
+import type { ServiceError } from "@rowhouse/protocol/errors";
+import type { PolicyAddress, PolicyFields } from "../auth/authenticate.ts";
+import type { AuthDialect } from "../auth/dialect.ts";
+import type { Awaitable } from "../engine/engine.ts";
+import type { AnyOperation, Location, RequestHead, WireResponse } from "../operation.ts";
+import type { CorsRule } from "../xml/cors-rules.ts";
+import type { Query } from "./query.ts";
+
+/** What `http` must know of a service: its operations, and what it does differently from the others. */
+export interface Service<Context = unknown> {
+  readonly name: "table" | "queue" | "blob";
+  /** The product token of the `Server` header. */
+  readonly product: string;
+  readonly operations: readonly AnyOperation<Context>[];
+  readonly context: Context;
+  readonly dialect: AuthDialect;
+
+  /** Reads the path below the account. Pure. @throws ServiceError for a path that names nothing. */
+  locate(servicePath: string, query: Query): Location;
+  /** The verb that counts (`X-HTTP-Method` in tables), and the `comp` value that routes. */
+  methodOf(head: RequestHead): string;
+  /** The protocol version to process by. @throws ServiceError when it is malformed or too old. */
+  versionOf(head: RequestHead): string;
+  /** The refusal for a request that no operation listens to. `allowed` are the methods that exist. */
+  refuse(head: RequestHead, method: string, allowed: readonly string[]): ServiceError;
+  /** The one place where a refusal becomes this service's bytes. */
+  encodeError(error: ServiceError, facts: ErrorFacts): WireResponse;
+
+  corsRules(account: string): Awaitable<readonly CorsRule[]>;
+  /** Whether a CORS rule for every origin is answered with `Access-Control-Allow-Credentials` too. */
+  readonly starCredentials: boolean;
+  storedPolicy(address: PolicyAddress): Awaitable<PolicyFields | undefined>;
+}
+
+/** What an error body depends on besides the error. */
+export interface ErrorFacts {
+  readonly requestId: string;
+  /** Milliseconds since 1970, for the `Time:` line. */
+  readonly now: number;
+  /** Absent when the request was refused before its path could be read. */
+  readonly head: RequestHead | undefined;
+  readonly method: string;
+}

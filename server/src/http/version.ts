@@ -1,0 +1,32 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import type { AuthDialect } from "../auth/dialect.ts";
+import type { RequestHead } from "../operation.ts";
+
+/**
+ * The protocol version a request is processed by: `x-ms-version`, else `api-version`, else the
+ * token's `sv`. Any date a version could be published on is good, newer ones than we know included.
+ * @throws ServiceError InvalidHeaderValue or MissingRequiredHeader.
+ */
+export function versionOf(head: RequestHead, dialect: AuthDialect): string {
+  const header = head.header("x-ms-version");
+  if (header !== undefined) return checked("x-ms-version", header, dialect);
+  const parameter = head.query.get("api-version") ?? head.query.get("sv");
+  if (parameter !== undefined) return checked("api-version", parameter, dialect);
+  if (dialect.versionAbsent !== undefined) return dialect.versionAbsent;
+  throw new ServiceError("MissingRequiredHeader", { details: [["HeaderName", "x-ms-version"]] });
+}
+
+function checked(name: string, version: string, dialect: AuthDialect): string {
+  if (
+    /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/.test(version) &&
+    version >= dialect.versionMin
+  ) {
+    return version;
+  }
+  throw new ServiceError("InvalidHeaderValue", {
+    details: [
+      ["HeaderName", name],
+      ["HeaderValue", version],
+    ],
+  });
+}
