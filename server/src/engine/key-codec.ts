@@ -114,34 +114,52 @@ const GROUP_BYTES = 16;
 const MORE_GROUPS = GROUP_BYTES + 1;
 
 /** One byte string for a pair; two flat keys compare as their pairs do. */
-export function joinKey({ partition, sort }: Key): Uint8Array {
-  const zeroAt = partition.indexOf(0);
-  if (zeroAt >= 0) return joinWithZero(partition, sort, zeroAt);
-  const end = partition.length;
-  const flat = Buffer.allocUnsafe(end + 2 + sort.length);
-  flat.set(partition);
-  flat[end] = 0;
-  flat[end + 1] = PARTITION_END;
-  flat.set(sort, end + 2);
+export function joinKey(key: Key): Uint8Array {
+  const flat = Buffer.allocUnsafe(flatKeyBytes(key));
+  writeFlatKey(key, flat, 0);
   return flat;
 }
 
-function joinWithZero(partition: Uint8Array, sort: Uint8Array, zeroAt: number): Uint8Array {
+/** Writes the flat key into `target` from `start` on, and answers where it ends. */
+export function writeFlatKey({ partition, sort }: Key, target: Uint8Array, start: number): number {
+  const zeroAt = partition.indexOf(0);
+  if (zeroAt >= 0) return writeWithZero(partition, sort, zeroAt, target, start);
+  const end = start + partition.length;
+  target.set(partition, start);
+  target[end] = 0;
+  target[end + 1] = PARTITION_END;
+  target.set(sort, end + 2);
+  return end + 2 + sort.length;
+}
+
+function flatKeyBytes({ partition, sort }: Key): number {
+  const zeroAt = partition.indexOf(0);
+  if (zeroAt < 0) return partition.length + 2 + sort.length;
   const groups = groupCount(partition.length - zeroAt - 1);
-  const flat = Buffer.alloc(zeroAt + 2 + groups * (GROUP_BYTES + 1) + sort.length);
-  flat.set(partition.subarray(0, zeroAt));
-  flat[zeroAt + 1] = PARTITION_ZERO;
+  return zeroAt + 2 + groups * (GROUP_BYTES + 1) + sort.length;
+}
+
+function writeWithZero(
+  partition: Uint8Array,
+  sort: Uint8Array,
+  zeroAt: number,
+  target: Uint8Array,
+  start: number,
+): number {
+  target.set(partition.subarray(0, zeroAt), start);
+  target[start + zeroAt] = 0;
+  target[start + zeroAt + 1] = PARTITION_ZERO;
   let from = zeroAt + 1;
-  let to = zeroAt + 2;
-  for (let group = 1; group <= groups; group++) {
+  let to = start + zeroAt + 2;
+  for (let more = true; more; from += GROUP_BYTES, to += GROUP_BYTES + 1) {
     const bytes = partition.subarray(from, from + GROUP_BYTES);
-    flat.set(bytes, to);
-    flat[to + GROUP_BYTES] = group < groups ? MORE_GROUPS : bytes.length;
-    from += GROUP_BYTES;
-    to += GROUP_BYTES + 1;
+    more = from + GROUP_BYTES < partition.length;
+    target.set(bytes, to);
+    target.fill(0, to + bytes.length, to + GROUP_BYTES);
+    target[to + GROUP_BYTES] = more ? MORE_GROUPS : bytes.length;
   }
-  flat.set(sort, to);
-  return flat;
+  target.set(sort, to);
+  return to + sort.length;
 }
 
 /** The pair of a flat key. Its parts share the bytes of `flat` where they can. */

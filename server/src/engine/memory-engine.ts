@@ -94,8 +94,8 @@ export class MemoryEngine implements Engine {
 
     const versions = write.puts.map(({ key, value }, index) => {
       const flat = put[index]!;
-      const version = Math.max(write.version, (this.#byKey.get(flat)?.version ?? 0) + 1);
-      this.#versions.raiseAbove(version);
+      const stored = this.#byKey.get(flat)?.version ?? 0;
+      const version = write.version > stored ? write.version : this.#versions.nextAbove(stored);
       this.#put({ flat, key: copyKey(key), value: Uint8Array.from(value), version });
       return version;
     });

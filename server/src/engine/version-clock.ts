@@ -14,6 +14,15 @@ export class VersionClock {
     return this.#last;
   }
 
+  /**
+   * A version for a key that holds `stored`, when the one its writer brought is not larger. Never
+   * just one more than `stored`: another commit may carry that number already.
+   */
+  nextAbove(stored: number): number {
+    this.raiseAbove(stored);
+    return this.next();
+  }
+
   /** Everything handed out from now on is larger than `version`. */
   raiseAbove(version: number): void {
     if (version > this.#last) this.#last = version;

@@ -1,0 +1,169 @@
+import type { AtomicWrite, Check, CommitResult, Key } from "../engine.ts";
+import { EngineError } from "../engine.ts";
+import type { VersionClock } from "../version-clock.ts";
+import { lastVersion, type Store } from "./binding.ts";
+import { reasonOf, toEngineError } from "./lmdb-errors.ts";
+import { FORMAT, readMeta, writeMeta } from "./meta-record.ts";
+
+/** A group stops growing here: the event loop stands still while it is applied, 3 µs a key. */
+const GROUP_KEYS_MAX = 2000;
+/** … and here: LMDB holds the changed pages of a transaction in memory. */
+const GROUP_BYTES_MAX = 16 << 20;
+
+/**
+ * Versions are reserved this many microseconds ahead, on disk, so that the record of it is written
+ * ten times a second at most. After a restart they go on from there.
+ */
+const VERSIONS_AHEAD = 100_000;
+
+interface Waiting {
+  readonly write: AtomicWrite;
+  readonly resolve: (result: CommitResult) => void;
+  readonly reject: (error: EngineError) => void;
+}
+
+/**
+ * Group commit: the commits that come while a transaction is flushed wait, and share the next one.
+ * Inside it they are applied one after the other, each seeing the ones before it, and all are
+ * answered after its one flush, which happens on a thread of libuv's pool.
+ *
+ *   idle ──commit──▶ scheduled ──begins, takes all that wait──▶ flushing ──▶ answered
+ *                        ▲                                          │
+ *                        └───────── when commits wait again ────────┘
+ */
+export class GroupCommit {
+  /** Transactions that were flushed, the commits in them, and the most that shared one. */
+  readonly counts = { groups: 0, commits: 0, groupCommitsMax: 0 };
+  readonly #store: Store;
+  readonly #versions: VersionClock;
+  #versionsReserved: number;
+  #waiting: Waiting[] = [];
+  #running: Promise<void> | undefined;
+  #broken: EngineError | undefined;
+
+  constructor(store: Store, versions: VersionClock, versionsReserved: number) {
+    this.#store = store;
+    this.#versions = versions;
+    this.#versionsReserved = versionsReserved;
+  }
+
+  commit(write: AtomicWrite): Promise<CommitResult> {
+    if (this.#broken) return Promise.reject(this.#broken);
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ write, resolve, reject });
+      this.#running ??= this.#run();
+    });
+  }
+
+  /** Resolves when every commit was answered. */
+  async whenIdle(): Promise<void> {
+    while (this.#running) await this.#running;
+  }
+
+  /**
+   * One transaction after the other while commits wait. The next is asked for only when the last
+   * one is through: LMDB refuses all transactions after it failed to write its first page, and
+   * lmdb-js never answers one that cannot begin.
+   */
+  async #run(): Promise<void> {
+    while (this.#waiting.length > 0 && !this.#broken) await this.#runGroup();
+    this.#running = undefined;
+    if (this.#broken) refuse(this.#waiting.splice(0), this.#broken);
+  }
+
+  async #runGroup(): Promise<void> {
+    let group: Waiting[] = [];
+    let results: CommitResult[] = [];
+    let applied = false;
+    try {
+      await this.#store.childTransaction(() => {
+        group = this.#waiting.splice(0, groupLength(this.#waiting));
+        results = group.map(({ write }) => this.#apply(write));
+        this.#reserveVersions(results);
+        applied = true;
+      });
+    } catch (error) {
+      await this.#fail(group, error, applied);
+      return;
+    }
+    this.counts.groups++;
+    this.counts.commits += group.length;
+    this.counts.groupCommitsMax = Math.max(this.counts.groupCommitsMax, group.length);
+    for (const [index, { resolve }] of group.entries()) resolve(results[index]!);
+  }
+
+  /** Until all is applied a failure undoes it. After that only some errors tell what happened. */
+  async #fail(group: Waiting[], error: unknown, applied: boolean): Promise<void> {
+    const reason = await reasonOf(error);
+    const failure = toEngineError(reason, applied ? "Unknown" : "Unavailable", "commit");
+    if (failure.code !== "Unavailable") {
+      this.#broken = new EngineError(
+        "Unavailable",
+        "An earlier commit failed in a way that may have damaged the store; a restart reads it anew.",
+        { cause: failure },
+      );
+    }
+    refuse(group, failure);
+  }
+
+  #apply({ version, checks, puts, deletes }: AtomicWrite): CommitResult {
+    const checkedVersions: (number | undefined)[] = [];
+    for (const [index, check] of checks.entries()) {
+      const stored = this.#storedVersion(check.key);
+      if (!holds(check, stored)) return { committed: false, failedCheck: index };
+      checkedVersions.push(stored);
+    }
+    const versions: number[] = [];
+    for (const [index, { key, value }] of puts.entries()) {
+      // Most puts are checked by a check at the same place: one read then serves both.
+      const isChecked = checks[index]?.key === key;
+      const stored = (isChecked ? checkedVersions[index] : this.#storedVersion(key)) ?? 0;
+      const own = version > stored ? version : this.#versions.nextAbove(stored);
+      this.#store.put(key, value, own);
+      versions.push(own);
+    }
+    for (const key of deletes) this.#store.remove(key);
+    return { committed: true, versions };
+  }
+
+  /** Inside the transaction, so it sees what was applied before. */
+  #storedVersion(key: Key): number | undefined {
+    return this.#store.getBinaryFast(key) === undefined ? undefined : lastVersion();
+  }
+
+  /** Other processes reserve too, so the record only ever rises. */
+  #reserveVersions(results: readonly CommitResult[]): void {
+    let newest = 0;
+    for (const result of results) {
+      if (!result.committed) continue;
+      for (const version of result.versions) newest = Math.max(newest, version);
+    }
+    if (newest <= this.#versionsReserved) return;
+    const stored = readMeta(this.#store)?.versionsReserved ?? 0;
+    const versionsReserved = Math.max(stored, newest + VERSIONS_AHEAD);
+    if (versionsReserved > stored) writeMeta(this.#store, { format: FORMAT, versionsReserved });
+    this.#versionsReserved = versionsReserved;
+  }
+}
+
+/** How many of the commits that wait fit one transaction: at least one, whatever its size. */
+function groupLength(waiting: readonly Waiting[]): number {
+  let keys = 0;
+  let bytes = 0;
+  for (const [index, { write }] of waiting.entries()) {
+    keys += write.checks.length + write.puts.length + write.deletes.length;
+    for (const { value } of write.puts) bytes += value.length;
+    if (index > 0 && (keys > GROUP_KEYS_MAX || bytes > GROUP_BYTES_MAX)) return index;
+  }
+  return waiting.length;
+}
+
+function holds({ expected }: Check, stored: number | undefined): boolean {
+  if (expected === "absent") return stored === undefined;
+  if (expected === "present") return stored !== undefined;
+  return stored === expected;
+}
+
+function refuse(group: readonly Waiting[], error: EngineError): void {
+  for (const { reject } of group) reject(error);
+}

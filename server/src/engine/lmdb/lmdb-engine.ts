@@ -1,0 +1,254 @@
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { type Clock, systemClock } from "../../clock.ts";
+import {
+  type AtomicWrite,
+  type Awaitable,
+  type CommitResult,
+  type Engine,
+  EngineError,
+  type Entry,
+  type Key,
+  type KeyRange,
+  type ScanEnd,
+  type Visit,
+} from "../engine.ts";
+import { keyBytes, pairBytesMax } from "../key-codec.ts";
+import { VersionClock } from "../version-clock.ts";
+import {
+  FLAT_KEY_BYTES_MAX,
+  lastVersion,
+  openPointReader,
+  openStore,
+  type PointReader,
+  type Store,
+} from "./binding.ts";
+import { EntryScan } from "./entry-scan.ts";
+import { GroupCommit } from "./group-commit.ts";
+import { toEngineError } from "./lmdb-errors.ts";
+import { type MetaRecord, openMeta, readMeta } from "./meta-record.ts";
+
+export interface LmdbEngineOptions {
+  /** The data folder; created when it is absent. Several processes may open the same one. */
+  readonly path: string;
+  readonly clock?: Clock;
+  /** Address space for the file, hence the most it can grow to; all processes should agree. */
+  readonly mapSizeBytes?: number;
+  /** How many scans may hold a snapshot at the same time, in all processes together. */
+  readonly readersMax?: number;
+  /** After this time a scan ends with `resumeAt`: LMDB reuses no page that a snapshot shows. */
+  readonly snapshotMsMax?: number;
+}
+
+/** For metrics and for inspection. */
+export interface LmdbStatistics {
+  /** Write transactions, each with one flush. */
+  readonly flushes: number;
+  readonly commits: number;
+  /** The most commits that shared a flush. */
+  readonly groupCommitsMax: number;
+  readonly scansOpen: number;
+  readonly fileBytes: number;
+}
+
+const DATA_FILE = "data.mdb";
+const KEY_BYTES_MAX = pairBytesMax(FLAT_KEY_BYTES_MAX);
+
+export async function openLmdbEngine(options: LmdbEngineOptions): Promise<LmdbEngine> {
+  try {
+    return new LmdbEngine(options);
+  } catch (error) {
+    throw toEngineError(error, "Unavailable", `open ${options.path}`);
+  }
+}
+
+/**
+ * The embedded engine: one LMDB environment in a folder, all entries in its one tree of flat keys.
+ *
+ * Reads run in this thread on the memory map and answer at once; they never wait for a commit.
+ * Commits gather in groups and are flushed on another thread. `docs/internals/storage-format.md`
+ * draws what is on disk.
+ */
+export class LmdbEngine implements Engine {
+  readonly name = "lmdb";
+  readonly keyBytesMax = KEY_BYTES_MAX;
+  readonly path: string;
+  readonly #store: Store;
+  readonly #reader: PointReader;
+  readonly #versions: VersionClock;
+  readonly #commits: GroupCommit;
+  readonly #snapshotMsMax: number;
+  /** Scans between two turns; each holds a snapshot. */
+  readonly #suspended = new Set<Promise<ScanEnd>>();
+  /** The scan whose visitor runs right now. */
+  #visiting: EntryScan | undefined;
+  #closing: Promise<void> | undefined;
+
+  /** @throws EngineError or an error of lmdb-js: use `openLmdbEngine`. */
+  constructor(options: LmdbEngineOptions) {
+    this.path = options.path;
+    this.#snapshotMsMax = options.snapshotMsMax ?? 2000;
+    const isNew = !existsSync(join(options.path, DATA_FILE));
+    mkdirSync(options.path, { recursive: true });
+    this.#store = openStore({
+      path: options.path,
+      mapSizeBytes: options.mapSizeBytes ?? 2 ** 40,
+      readersMax: options.readersMax ?? 1024,
+    });
+    if (isNew) flushFolder(options.path);
+    // Snapshots of processes that were killed would keep their pages for ever.
+    this.#store.readerCheck();
+    const { versionsReserved } = openMeta(this.#store);
+    this.#versions = new VersionClock(options.clock ?? systemClock);
+    this.#versions.raiseAbove(versionsReserved);
+    this.#commits = new GroupCommit(this.#store, this.#versions, versionsReserved);
+    this.#reader = openPointReader(this.#store);
+  }
+
+  nextVersion(): number {
+    return this.#versions.next();
+  }
+
+  get(keys: readonly Key[]): (Entry | undefined)[] {
+    this.#assertOpen();
+    for (const key of keys) assertKeyFits(key);
+    if (this.#visiting) return this.#visiting.entry.restoreAfter(() => this.#getEntries(keys));
+    return this.#getEntries(keys);
+  }
+
+  scan(range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
+    this.#assertOpen();
+    if (this.#visiting) {
+      return this.#visiting.entry.restoreAfter(() => this.#beginScan(range, visit));
+    }
+    return this.#beginScan(range, visit);
+  }
+
+  commit(write: AtomicWrite): Promise<CommitResult> {
+    try {
+      this.#assertOpen();
+      // lmdb-js can take the process down when it closes after a key that is too long.
+      for (const { key } of write.checks) assertKeyFits(key);
+      for (const { key } of write.puts) assertKeyFits(key);
+      for (const key of write.deletes) assertKeyFits(key);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    return this.#commits.commit(write);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  statistics(): LmdbStatistics {
+    const { groups, commits, groupCommitsMax } = this.#commits.counts;
+    return {
+      flushes: groups,
+      commits,
+      groupCommitsMax,
+      scansOpen: this.#suspended.size,
+      fileBytes: statSync(join(this.path, DATA_FILE)).size,
+    };
+  }
+
+  /** The record in front of all entries, which no scan shows. */
+  meta(): MetaRecord {
+    this.#assertOpen();
+    this.#reader.reset();
+    const meta = readMeta(this.#store, this.#reader);
+    if (meta === undefined) throw new EngineError("Corrupt", "The store lost its meta record.");
+    return meta;
+  }
+
+  #getEntries(keys: readonly Key[]): (Entry | undefined)[] {
+    try {
+      // One snapshot for all keys, begun by the first read.
+      this.#reader.reset();
+      const entries: (Entry | undefined)[] = [];
+      for (const key of keys) entries.push(this.#getEntry(key));
+      return entries;
+    } catch (error) {
+      throw toEngineError(error, "Unavailable", "get");
+    }
+  }
+
+  #getEntry(key: Key): Entry | undefined {
+    const shared = this.#store.getBinaryFast(key, this.#reader);
+    if (shared === undefined) return undefined;
+    const version = lastVersion();
+    // Half the time of `slice`: small values share a block of memory.
+    const value = Buffer.allocUnsafe(shared.length);
+    value.set(shared.subarray(0, shared.length));
+    return { key, value, version };
+  }
+
+  #beginScan(range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
+    const scan = new EntryScan(this.#store, range, visit, this.#snapshotMsMax);
+    const end = this.#runTurn(scan);
+    if (end !== undefined) return end;
+    const rest = this.#runTurns(scan).finally(() => this.#suspended.delete(rest));
+    this.#suspended.add(rest);
+    return rest;
+  }
+
+  /** Releases the scan unless another turn must follow. */
+  #runTurn(scan: EntryScan): ScanEnd | undefined {
+    const outer = this.#visiting;
+    this.#visiting = scan;
+    let end: ScanEnd | undefined = "stopped";
+    try {
+      end = scan.runTurn();
+      return end;
+    } finally {
+      this.#visiting = outer;
+      if (end !== undefined) scan.release();
+    }
+  }
+
+  async #runTurns(scan: EntryScan): Promise<ScanEnd> {
+    for (;;) {
+      await scan.nextTurn();
+      if (this.#closing) {
+        scan.release();
+        throw closed();
+      }
+      const end = this.#runTurn(scan);
+      if (end !== undefined) return end;
+    }
+  }
+
+  async #close(): Promise<void> {
+    // LMDB must not be closed under a transaction: scans let go at their next turn.
+    await Promise.allSettled(this.#suspended);
+    await this.#commits.whenIdle();
+    await this.#store.close();
+  }
+
+  #assertOpen(): void {
+    if (this.#closing) throw closed();
+  }
+}
+
+function closed(): EngineError {
+  return new EngineError("Closed", "The LMDB engine is closed.");
+}
+
+function assertKeyFits(key: Key): void {
+  if (keyBytes(key) <= KEY_BYTES_MAX) return;
+  throw new EngineError(
+    "KeyTooLong",
+    `A key of ${keyBytes(key)} bytes; at most ${KEY_BYTES_MAX} are allowed.`,
+  );
+}
+
+/** A new file is safe from a loss of power only when its folder is on disk, too. */
+function flushFolder(path: string): void {
+  const folder = openSync(path, "r");
+  try {
+    fsyncSync(folder);
+  } finally {
+    closeSync(folder);
+  }
+}
