@@ -20,14 +20,10 @@ const TIME =
  * `YYYY-MM-DD`, `…Thh:mmZ`, `…:ssZ` and `….fZ` with up to seven digits. Such texts sort by time.
  */
 export function printPolicyTime(text: string): string | undefined {
-  const match = TIME.exec(text);
-  if (match === null) return undefined;
-  const [, year, month, day, hour = "00", minute = "00", second = "00", fraction = ""] = match;
-  const whole = `${year}-${month}-${day}T${hour}:${minute}:${second}`;
-  // Date accepts February 30th and turns it into March; the way back tells.
-  const instant = Date.parse(`${whole}Z`);
-  if (Number.isNaN(instant) || !new Date(instant).toISOString().startsWith(whole)) return undefined;
-  return `${whole}.${fraction.padEnd(7, "0")}Z`;
+  const milliseconds = policyInstant(text);
+  if (milliseconds === undefined) return undefined;
+  const fraction = /\.([0-9]+)/.exec(text)?.[1] ?? "";
+  return `${new Date(milliseconds).toISOString().slice(0, 19)}.${fraction.padEnd(7, "0")}Z`;
 }
 
 /**
