@@ -43,6 +43,9 @@ export const LIMITS = {
   headersBytesMax: 96 * 1024,
   clientRequestIdLengthMax: 1024,
 
+  /** Elements inside elements; the deepest document there is has five. */
+  xmlDepthMax: 32,
+
   accessPoliciesMax: 5,
   accessPolicyIdLengthMax: 64,
   corsRulesMax: 5,

@@ -53,7 +53,8 @@ const PARSER = new XMLParser({
   // Entities are decoded below: the parser's own decoder leaves unknown ones standing.
   processEntities: false,
   cdataPropName: "#cdata",
-  maxNestedTags: 32,
+  // It counts the elements around an element.
+  maxNestedTags: LIMITS.xmlDepthMax - 1,
 });
 
 const UTF8 = new TextDecoder("utf-8", { fatal: true });
@@ -92,9 +93,9 @@ function parse(text: string): readonly ParsedNode[] {
 }
 
 function rootOf(nodes: readonly ParsedNode[]): XmlElement {
-  const { children, mixed } = toElement("", nodes);
+  const { children } = toElement("", nodes);
   const [root] = children;
-  if (root === undefined || children.length > 1 || mixed) {
+  if (root === undefined || children.length > 1) {
     throw invalidXml("Exactly one root element is required.");
   }
   return root;
