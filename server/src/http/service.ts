@@ -1,5 +1,6 @@
+import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import type { ServiceError } from "@rowhouse/protocol/errors";
-import type { PolicyAddress, PolicyFields } from "../auth/authenticate.ts";
+import type { PolicyAddress } from "../auth/authenticate.ts";
 import type { AuthDialect } from "../auth/dialect.ts";
 import type { Awaitable } from "../engine/engine.ts";
 import type { AnyOperation, Location, RequestHead, WireResponse } from "../operation.ts";
@@ -29,7 +30,7 @@ export interface Service<Context = unknown> {
   corsRules(account: string): Awaitable<readonly CorsRule[]>;
   /** Whether a CORS rule for every origin is answered with `Access-Control-Allow-Credentials` too. */
   readonly starCredentials: boolean;
-  storedPolicy(address: PolicyAddress): Awaitable<PolicyFields | undefined>;
+  storedPolicy(address: PolicyAddress): Awaitable<AccessPolicy | undefined>;
 }
 
 /** What an error body depends on besides the error. */
