@@ -78,14 +78,20 @@ export function* sharedKeyLiteStrings(
   path = request.rawPath,
 ): Generator<string, void, undefined> {
   const { standard, extensions } = collectHeaders(request.rawHeaders);
-  const head = `${request.verb}\n${standard["content-md5"]}\n${standard["content-type"]}\n${standard.date}\n`;
+  const head = [
+    request.verb,
+    standard["content-md5"],
+    standard["content-type"],
+    standard.date,
+    "",
+  ].join("\n");
   const comp = request.query.get("comp");
   const resource = `/${account}${path || "/"}${comp === undefined ? "" : `?comp=${comp}`}`;
   for (const headers of headerOrders(extensions)) yield `${head}${headers}${resource}`;
 }
 
 interface SignedHeaders {
-  readonly standard: Readonly<Record<StandardHeader, string>>;
+  readonly standard: Readonly<StandardHeaders>;
   readonly extensions: readonly ExtensionHeader[];
 }
 
@@ -95,41 +101,41 @@ interface ExtensionHeader {
   readonly line: string;
 }
 
-/** In the order they are signed, absent as the empty text. */
+/** What of the standard headers is signed, `undefined` when it was not sent. */
 const NO_STANDARD_HEADERS = {
-  "content-encoding": "",
-  "content-language": "",
-  "content-length": "",
-  "content-md5": "",
-  "content-type": "",
-  date: "",
-  "if-modified-since": "",
-  "if-match": "",
-  "if-none-match": "",
-  "if-unmodified-since": "",
-  range: "",
+  "content-encoding": undefined,
+  "content-language": undefined,
+  "content-length": undefined,
+  "content-md5": undefined,
+  "content-type": undefined,
+  date: undefined,
+  "if-modified-since": undefined,
+  "if-match": undefined,
+  "if-none-match": undefined,
+  "if-unmodified-since": undefined,
+  range: undefined,
 };
 
 type StandardHeader = keyof typeof NO_STANDARD_HEADERS;
+type StandardHeaders = { [Name in StandardHeader]: string | undefined };
 
 function collectHeaders(rawHeaders: readonly string[]): SignedHeaders {
-  const standard = { ...NO_STANDARD_HEADERS };
+  const standard: StandardHeaders = { ...NO_STANDARD_HEADERS };
   const extensions: ExtensionHeader[] = [];
-  const seen = new Set<string>();
   for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
     const name = rawHeaders[index]!.toLowerCase();
     const value = rawHeaders[index + 1]!;
     if (name.startsWith("x-ms-")) {
-      assertFirst(seen, name, value);
+      if (extensions.some((other) => other.name === name)) throw repeated(name, value);
       extensions.push({ name, line: `${name}:${foldWhiteSpace(value)}\n` });
     } else if (isStandard(name)) {
-      assertFirst(seen, name, value);
+      if (standard[name] !== undefined) throw repeated(name, value);
       standard[name] = value;
     }
   }
   // "0" counts as absent since version 2015-02-21, the oldest that Queue and Blob serve here.
   if (standard["content-length"] === "0") standard["content-length"] = "";
-  if (seen.has("x-ms-date")) standard.date = "";
+  if (extensions.some(({ name }) => name === "x-ms-date")) standard.date = "";
   return { standard, extensions };
 }
 
@@ -137,12 +143,8 @@ function isStandard(name: string): name is StandardHeader {
   return Object.hasOwn(NO_STANDARD_HEADERS, name);
 }
 
-function assertFirst(seen: Set<string>, name: string, value: string): void {
-  if (!seen.has(name)) {
-    seen.add(name);
-    return;
-  }
-  throw new ServiceError("InvalidHeaderValue", {
+function repeated(name: string, value: string): ServiceError {
+  return new ServiceError("InvalidHeaderValue", {
     details: [
       ["HeaderName", name],
       ["HeaderValue", value],
@@ -151,15 +153,28 @@ function assertFirst(seen: Set<string>, name: string, value: string): void {
 }
 
 function foldWhiteSpace(value: string): string {
-  return value.trim().replace(/\s+/g, " ");
+  return /[^\S ]| {2}|^ | $/.test(value) ? value.trim().replace(/\s+/g, " ") : value;
 }
 
 /** The protocol signs Content-Encoding before Content-Language, the JavaScript client after it. */
 function contentOrders(verb: string, { standard }: SignedHeaders): string[] {
-  const { "content-encoding": encoding, "content-language": language, ...others } = standard;
-  const rest = Object.values(others).join("\n");
-  const orders = [`${verb}\n${encoding}\n${language}\n${rest}\n`];
-  if (encoding !== language) orders.push(`${verb}\n${language}\n${encoding}\n${rest}\n`);
+  const encoding = standard["content-encoding"] ?? "";
+  const language = standard["content-language"] ?? "";
+  // `join` writes an absent header as an empty line.
+  const rest = [
+    standard["content-length"],
+    standard["content-md5"],
+    standard["content-type"],
+    standard.date,
+    standard["if-modified-since"],
+    standard["if-match"],
+    standard["if-none-match"],
+    standard["if-unmodified-since"],
+    standard.range,
+    "",
+  ].join("\n");
+  const orders = [`${verb}\n${encoding}\n${language}\n${rest}`];
+  if (encoding !== language) orders.push(`${verb}\n${language}\n${encoding}\n${rest}`);
   return orders;
 }
 
@@ -243,7 +258,8 @@ function canonicalParameters(raw: string, reading: { plus: string; empties: bool
 
 function decode(text: string, plus: string): string {
   try {
-    return decodeURIComponent(plus === "+" ? text : text.replaceAll("+", plus));
+    const spaced = plus === "+" ? text : text.replaceAll("+", plus);
+    return spaced.includes("%") ? decodeURIComponent(spaced) : spaced;
   } catch (cause) {
     throw new ServiceError("RequestUrlFailedToParse", { cause });
   }

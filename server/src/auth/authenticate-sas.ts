@@ -13,11 +13,13 @@ import type { AuthContext } from "./authenticate.ts";
 import type { AuthDialect, ServiceSasReading } from "./dialect.ts";
 import { decodeSignature, isSignedBy } from "./hmac.ts";
 import type { Identity } from "./identity.ts";
+import { type KnownToken, rememberToken } from "./known-tokens.ts";
 
 /** One request bearing a token, and what is needed to judge it. */
 interface SasRequest {
   readonly head: RequestHead;
   readonly sas: SasParameters;
+  readonly known: KnownToken | undefined;
   readonly dialect: AuthDialect;
   readonly context: AuthContext;
 }
@@ -27,12 +29,13 @@ interface SasRequest {
  * and causes no read of stored policies; then the policy, the time frame, the address, the protocol.
  */
 export function authenticateSas(
-  head: RequestHead,
   sas: SasParameters,
+  known: KnownToken | undefined,
+  head: RequestHead,
   dialect: AuthDialect,
   context: AuthContext,
 ): Awaitable<Identity> {
-  const request = { head, sas, dialect, context };
+  const request = { head, sas, known, dialect, context };
   if (sas.skoid !== undefined || sas.sktid !== undefined || sas.ske !== undefined) {
     throw dialect.failed("User delegation SAS is not supported");
   }
@@ -104,10 +107,14 @@ function mandatory({ dialect }: SasRequest, name: string, value: string | undefi
   return value;
 }
 
-function assertSignature({ head, sas, dialect }: SasRequest, stringToSign: string): void {
-  const signature = decodeSignature(sas.sig ?? "");
-  if (signature === undefined || !isSignedBy(head.account, stringToSign, signature)) {
-    throw dialect.failed(`Signature did not match. String to sign used was ${stringToSign}`);
+function assertSignature(request: SasRequest, stringToSign: string): void {
+  const { head, sas, known, dialect } = request;
+  if (known === undefined || known.stringToSign !== stringToSign) {
+    const signature = decodeSignature(sas.sig ?? "");
+    if (signature === undefined || !isSignedBy(head.account, stringToSign, signature)) {
+      throw dialect.failed(`Signature did not match. String to sign used was ${stringToSign}`);
+    }
+    rememberToken(head.account, head.query.raw, { sas, stringToSign });
   }
   if (sas.ses !== undefined && !dialect.encryptionScopes) throw new ServiceError("NotImplemented");
 }

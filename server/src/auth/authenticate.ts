@@ -12,6 +12,7 @@ import { type BearerVerifier, DEFAULT_AUTHORITY, printChallenge } from "./bearer
 import { type AuthDialect, challenged } from "./dialect.ts";
 import { decodeSignature, isSignedBy } from "./hmac.ts";
 import type { Identity } from "./identity.ts";
+import { knownToken } from "./known-tokens.ts";
 
 /** What authentication needs from around it. It reads no storage itself. */
 export interface AuthContext {
@@ -53,13 +54,15 @@ export function authenticate(
   if (authorization !== undefined) {
     return authenticateHeader(authorization, head, dialect, context);
   }
-  const sas = readSas(head);
-  if (sas?.sig !== undefined) return authenticateSas(head, sas, dialect, context);
+  if (head.query.raw !== "") {
+    const known = knownToken(head.account, head.query.raw);
+    const sas = known?.sas ?? readSas(head);
+    if (sas.sig !== undefined) return authenticateSas(sas, known, head, dialect, context);
+  }
   return dialect.anonymous(head, context.bearer?.challenge ?? CHALLENGE);
 }
 
-function readSas(head: RequestHead): SasParameters | undefined {
-  if (head.query.raw === "") return undefined;
+function readSas(head: RequestHead): SasParameters {
   try {
     return parseSas(head.query.pairs);
   } catch (cause) {
