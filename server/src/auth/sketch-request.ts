@@ -1,0 +1,61 @@
+import type { Clock } from "../clock.ts";
+import { Query } from "../http/query.ts";
+import type { Location, RequestHead } from "../operation.ts";
+import { DEVELOPMENT_ACCOUNT } from "./account-settings.ts";
+import type { AuthContext } from "./authenticate.ts";
+
+/** What a test says of a request besides its first line; the rest is plain. */
+export interface RequestSketch extends Partial<Omit<RequestHead, "header" | "query" | "verb">> {
+  /** By name as sent; a list repeats the header. */
+  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
+}
+
+/** A request for tests of authentication: `sketchRequest("GET /devstoreaccount1/People?comp=acl")`. */
+export function sketchRequest(
+  line: string,
+  { headers = {}, ...rest }: RequestSketch = {},
+): RequestHead {
+  const [verb = "", target = ""] = line.split(" ");
+  const question = target.indexOf("?");
+  const rawHeaders = Object.entries(headers).flatMap(([name, values]) =>
+    [values].flat().flatMap((value) => [name, value]),
+  );
+  const byName = new Map<string, string>();
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    byName.set(rawHeaders[index]!.toLowerCase(), rawHeaders[index + 1]!);
+  }
+  return {
+    verb,
+    rawPath: question < 0 ? target : target.slice(0, question),
+    query: new Query(question < 0 ? "" : target.slice(question + 1)),
+    rawHeaders,
+    header: (name) => byName.get(name),
+    location: ANYWHERE,
+    baseUrl: `http://127.0.0.1:10002/${DEVELOPMENT_ACCOUNT.name}`,
+    account: DEVELOPMENT_ACCOUNT,
+    secondary: false,
+    secure: false,
+    remoteAddress: "127.0.0.1",
+    requestId: "00000000-0000-0000-0000-000000000000",
+    arrivedAt: 0,
+    ...rest,
+  };
+}
+
+const ANYWHERE: Location = { resource: "service", name: "" };
+
+/** A context whose clock stands still, without policies or bearer tokens. */
+export function contextAt(time: string, changes: Partial<AuthContext> = {}): AuthContext {
+  return {
+    clock: frozenAt(time),
+    checkDate: true,
+    bearer: undefined,
+    storedPolicy: () => undefined,
+    ...changes,
+  };
+}
+
+export function frozenAt(time: string): Clock {
+  const now = Date.parse(time);
+  return { now: () => now };
+}
