@@ -1,7 +1,11 @@
+import assert from "node:assert/strict";
+import { createHmac } from "node:crypto";
+import { ServiceError } from "@rowhouse/protocol/errors";
 import type { Clock } from "../clock.ts";
 import { Query } from "../http/query.ts";
 import type { Location, RequestHead } from "../operation.ts";
 import { DEVELOPMENT_ACCOUNT } from "./account-settings.ts";
+import type { Account } from "./accounts.ts";
 import type { AuthContext } from "./authenticate.ts";
 
 /** What a test says of a request besides its first line; the rest is plain. */
@@ -58,4 +62,20 @@ export function contextAt(time: string, changes: Partial<AuthContext> = {}): Aut
 export function frozenAt(time: string): Clock {
   const now = Date.parse(time);
   return { now: () => now };
+}
+
+/** The signature of a text in base64, the plain way. */
+export function sign(text: string, account: Account = DEVELOPMENT_ACCOUNT, key = 0): string {
+  return createHmac("sha256", account.keys[key]!).update(text).digest("base64");
+}
+
+/** What an action refuses with. */
+export function refusalOf(action: () => unknown): ServiceError {
+  try {
+    action();
+  } catch (error) {
+    if (error instanceof ServiceError) return error;
+    throw error;
+  }
+  return assert.fail("Nothing was refused.");
 }

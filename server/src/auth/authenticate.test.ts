@@ -1,0 +1,489 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { ServiceError } from "@rowhouse/protocol/errors";
+import fc from "fast-check";
+import { authenticate } from "./authenticate.ts";
+import type { BearerVerifier } from "./bearer.ts";
+import { type AuthDialect, blobAuth, queueAuth, tableAuth } from "./dialect.ts";
+import { contextAt, type RequestSketch, refusalOf, sign, sketchRequest } from "./sketch-request.ts";
+
+const DATE = "Wed, 06 Jan 2021 01:01:30 GMT";
+const NOW = "2021-01-06T01:01:30Z";
+const AUTHENTICATION_FAILED =
+  "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature.";
+const CHALLENGED =
+  "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.";
+const WRONG = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
+
+describe("a request without credentials", () => {
+  it("is refused by tables as a failed authentication before version 2020-12-06", () => {
+    for (const headers of [
+      {},
+      { "x-ms-version": "2019-07-07" },
+      { "x-ms-version": "2020-10-02" },
+    ]) {
+      assertRefused(refused(tableAuth, "GET /devstoreaccount1/Tables", { headers }), {
+        code: "AuthenticationFailed",
+        status: 403,
+        message: AUTHENTICATION_FAILED,
+      });
+    }
+  });
+
+  it("is challenged by tables from version 2020-12-06 on", () => {
+    const error = refused(tableAuth, "GET /devstoreaccount1/Tables", {
+      headers: { "x-ms-version": "2020-12-06" },
+    });
+    assertRefused(error, {
+      code: "InvalidAuthenticationInfo",
+      status: 401,
+      message: CHALLENGED,
+      headers: [
+        [
+          "WWW-Authenticate",
+          "Bearer authorization_uri=https://login.microsoftonline.com/common/oauth2/authorize resource_id=https://storage.azure.com",
+        ],
+      ],
+    });
+  });
+
+  it("is refused by queues, which name the scheme", () => {
+    assertRefused(refused(queueAuth, "GET /devstoreaccount1/orders?comp=metadata"), {
+      code: "NoAuthenticationInformation",
+      status: 401,
+      message: CHALLENGED,
+      headers: [["WWW-Authenticate", "SharedKey"]],
+    });
+  });
+
+  it("is anonymous to blobs", () => {
+    const head = sketchRequest("GET /devstoreaccount1/docs/a.txt");
+    assert.deepEqual(authenticate(head, blobAuth, contextAt(NOW)), { kind: "anonymous" });
+  });
+});
+
+describe("an Authorization header", () => {
+  for (const authorization of [
+    "",
+    " ",
+    "SharedKeyLite",
+    "SharedKey abc",
+    "Basic YTpi",
+    "a:b",
+    "SharedKey",
+  ]) {
+    it(`is malformed when it is ${JSON.stringify(authorization)}`, () => {
+      for (const dialect of [tableAuth, queueAuth, blobAuth]) {
+        const headers = { Authorization: authorization, "x-ms-date": DATE };
+        assertRefused(refused(dialect, "GET /devstoreaccount1/x", { headers }), {
+          code: "InvalidAuthenticationInfo",
+          status: 400,
+          message:
+            "Authentication information is not given in the correct format. Check the value of Authorization header.",
+        });
+      }
+    });
+  }
+
+  it("must name the account addressed", () => {
+    const text = `${DATE}\n/devstoreaccount1/devstoreaccount1/Tables`;
+    for (const name of ["other", "", "devstoreaccount1-secondary", "DevStoreAccount1"]) {
+      const headers = { Authorization: `SharedKeyLite ${name}:${sign(text)}`, "x-ms-date": DATE };
+      const error = refused(tableAuth, "GET /devstoreaccount1/Tables", { headers });
+      assertRefused(error, {
+        code: "AuthenticationFailed",
+        status: 403,
+        message: AUTHENTICATION_FAILED,
+      });
+    }
+  });
+
+  it("takes its scheme in any case", () => {
+    const text = `${DATE}\n/devstoreaccount1/devstoreaccount1/Tables`;
+    const headers = {
+      authorization: `sharedkeylite devstoreaccount1:${sign(text)}`,
+      "x-ms-date": DATE,
+    };
+    assertAccepted("GET /devstoreaccount1/Tables", { headers });
+  });
+
+  it("wins over a token in the query", () => {
+    const headers = { Authorization: `SharedKeyLite devstoreaccount1:${WRONG}`, "x-ms-date": DATE };
+    const text = "devstoreaccount1\nr\nt\ns\n\n2022-01-01\n\n\n2019-02-02\n";
+    const query = `sv=2019-02-02&ss=t&srt=s&sp=r&se=2022-01-01&sig=${encodeURIComponent(sign(text))}`;
+    const line = `GET /devstoreaccount1/?${query}`;
+    assert.ok(authenticate(sketchRequest(line), tableAuth, contextAt(NOW)));
+    assert.equal(refused(tableAuth, line, { headers }).code, "AuthenticationFailed");
+  });
+
+  it("may be signed with the second key", () => {
+    const account = { name: "two", keys: [Buffer.from("first"), Buffer.from("second")] };
+    for (const key of [0, 1]) {
+      const signature = sign(`${DATE}\n/two/two/Tables`, account, key);
+      const headers = { Authorization: `SharedKeyLite two:${signature}`, "x-ms-date": DATE };
+      assertAccepted("GET /two/Tables", { headers, account });
+    }
+  });
+});
+
+describe("the signed date", () => {
+  it("is x-ms-date when Date is there too, and Date alone is good", () => {
+    const text = `${DATE}\n/devstoreaccount1/devstoreaccount1/Tables`;
+    const Authorization = `SharedKeyLite devstoreaccount1:${sign(text)}`;
+    const other = "Wed, 06 Jan 2021 01:01:31 GMT";
+    assertAccepted("GET /devstoreaccount1/Tables", {
+      headers: { Authorization, "x-ms-date": DATE, Date: other },
+    });
+    assertAccepted("GET /devstoreaccount1/Tables", { headers: { Authorization, Date: DATE } });
+  });
+
+  const cases: [string, headers: Record<string, string>, detail: string][] = [
+    ["missing", {}, "Neither an x-ms-date nor a Date header was sent"],
+    ["no date", { "x-ms-date": "now" }, "Request date header is not a date: 'now'"],
+    [
+      "too old",
+      { "x-ms-date": "Wed, 06 Jan 2021 00:46:29 GMT" },
+      "Request date header too old: 'Wed, 06 Jan 2021 00:46:29 GMT'",
+    ],
+    [
+      "too far ahead",
+      { Date: "Wed, 06 Jan 2021 01:16:31 GMT" },
+      "Request date header too far ahead: 'Wed, 06 Jan 2021 01:16:31 GMT'",
+    ],
+  ];
+  for (const [title, dates, detail] of cases) {
+    it(`is refused when it is ${title}, with a detail in queues and blobs alone`, () => {
+      const headers = { Authorization: `SharedKey devstoreaccount1:${WRONG}`, ...dates };
+      for (const dialect of [queueAuth, blobAuth]) {
+        assertRefused(refused(dialect, "GET /devstoreaccount1/x", { headers }), {
+          code: "AuthenticationFailed",
+          status: 403,
+          message: AUTHENTICATION_FAILED,
+          details: [["AuthenticationErrorDetail", detail]],
+        });
+      }
+      assertRefused(refused(tableAuth, "GET /devstoreaccount1/x", { headers }), {
+        code: "AuthenticationFailed",
+        status: 403,
+        message: AUTHENTICATION_FAILED,
+      });
+    });
+  }
+
+  it("must be there even when it is not checked", () => {
+    const headers = {
+      Authorization: `SharedKeyLite devstoreaccount1:${sign("\n/devstoreaccount1/x")}`,
+    };
+    const head = sketchRequest("GET /x", { headers });
+    const context = contextAt(NOW, { checkDate: false });
+    assert.equal(
+      refusalOf(() => authenticate(head, tableAuth, context)).code,
+      "AuthenticationFailed",
+    );
+  });
+});
+
+describe("a wrong signature", () => {
+  it("tells queue and blob clients what the server signed", () => {
+    const headers = {
+      Authorization: `SharedKey devstoreaccount1:${WRONG}`,
+      "x-ms-date": DATE,
+      "x-ms-version": "2026-04-06",
+    };
+    const signed = `GET\n\n\n\n\n\n\n\n\n\n\n\nx-ms-date:${DATE}\nx-ms-version:2026-04-06\n/devstoreaccount1/devstoreaccount1/\ncomp:list`;
+    for (const dialect of [queueAuth, blobAuth]) {
+      assert.deepEqual(refused(dialect, "GET /devstoreaccount1/?comp=list", { headers }).details, [
+        [
+          "AuthenticationErrorDetail",
+          `The MAC signature found in the HTTP request '${WRONG}' is not the same as any computed signature. Server used following string to sign: '${signed}'.`,
+        ],
+      ]);
+    }
+  });
+
+  it("tells table clients nothing", () => {
+    const headers = { Authorization: `SharedKey devstoreaccount1:${WRONG}`, "x-ms-date": DATE };
+    assert.deepEqual(refused(tableAuth, "GET /devstoreaccount1/Tables", { headers }).details, []);
+  });
+});
+
+describe("the secondary endpoint", () => {
+  const line = "GET /devstoreaccount1-secondary/People";
+  const headersOver = (path: string) => ({
+    Authorization: `SharedKeyLite devstoreaccount1:${sign(`${DATE}\n/devstoreaccount1${path}`)}`,
+    "x-ms-date": DATE,
+  });
+
+  it("takes the path as sent and without its suffix", () => {
+    for (const path of ["/devstoreaccount1-secondary/People", "/devstoreaccount1/People"]) {
+      assertAccepted(line, { headers: headersOver(path), secondary: true });
+    }
+  });
+
+  it("is the only one to do so", () => {
+    const headers = headersOver("/devstoreaccount1/People");
+    assert.equal(refused(tableAuth, line, { headers }).code, "AuthenticationFailed");
+  });
+});
+
+describe("a disabled account", () => {
+  it("is refused whatever is sent", () => {
+    const account = { name: "devstoreaccount1", keys: [], disabled: true };
+    for (const headers of [{}, { Authorization: `SharedKeyLite devstoreaccount1:${WRONG}` }]) {
+      assertRefused(refused(tableAuth, "GET /devstoreaccount1/Tables", { account, headers }), {
+        code: "AccountIsDisabled",
+        status: 403,
+        message: "The specified account is disabled.",
+      });
+    }
+  });
+});
+
+describe("a signed header sent twice", () => {
+  for (const name of ["x-ms-date", "X-Ms-Meta-A", "Content-Type", "If-Match", "Date"]) {
+    it(`is refused by queues and blobs: ${name}`, () => {
+      const headers = {
+        Authorization: `SharedKey devstoreaccount1:${WRONG}`,
+        Date: DATE,
+        [name]: name === "Date" ? [DATE, DATE] : [DATE, "second"],
+      };
+      const context = contextAt(NOW, { checkDate: false });
+      for (const scheme of ["SharedKey", "SharedKeyLite"]) {
+        headers.Authorization = `${scheme} devstoreaccount1:${WRONG}`;
+        const head = sketchRequest("GET /devstoreaccount1/x", { headers });
+        const error = refusalOf(() => authenticate(head, queueAuth, context));
+        assert.equal(error.code, "InvalidHeaderValue");
+        assert.deepEqual(error.details[0], ["HeaderName", name.toLowerCase()]);
+      }
+    });
+  }
+});
+
+describe("a bearer token", () => {
+  const contributor = { kind: "bearer", role: "contributor", subject: "ann" } as const;
+  const bearer: BearerVerifier = {
+    challenge: "Bearer authorization_uri=https://login.test resource_id=https://data.test",
+    allowHttp: false,
+    verify: async (token) => (token === "good" ? contributor : undefined),
+  };
+  const context = contextAt(NOW, { bearer });
+  const over = (version: string, token = "good") => ({
+    headers: { Authorization: `Bearer ${token}`, "x-ms-version": version },
+    secure: true,
+  });
+  const line = "GET /devstoreaccount1/Tables";
+
+  it("identifies its subject", async () => {
+    const head = sketchRequest(line, over("2017-11-09"));
+    assert.deepEqual(await authenticate(head, tableAuth, context), contributor);
+  });
+
+  it("needs version 2017-11-09", () => {
+    const { "x-ms-version": _, ...headers } = over("").headers;
+    for (const sketch of [over("2017-07-29"), { headers, secure: true }]) {
+      const error = refusalOf(() => authenticate(sketchRequest(line, sketch), tableAuth, context));
+      assert.deepEqual([error.code, error.status], ["AuthenticationFailed", 403]);
+    }
+  });
+
+  it("needs HTTPS unless told otherwise", async () => {
+    const head = sketchRequest(line, { ...over("2019-02-02"), secure: false });
+    const error = refusalOf(() => authenticate(head, tableAuth, context));
+    assert.equal(error.code, "AuthenticationFailed");
+    const lenient = { ...context, bearer: { ...bearer, allowHttp: true } };
+    assert.deepEqual(await authenticate(head, tableAuth, lenient), contributor);
+  });
+
+  it("is challenged when it is not genuine", async () => {
+    const head = sketchRequest(line, over("2019-02-02", "bad"));
+    await assert.rejects(async () => authenticate(head, tableAuth, context), {
+      code: "InvalidAuthenticationInfo",
+      status: 401,
+      message: CHALLENGED,
+      stage: "authentication",
+      headers: [["WWW-Authenticate", bearer.challenge]],
+    });
+  });
+
+  it("is challenged when no issuer is configured", () => {
+    const error = refused(tableAuth, line, over("2019-02-02"));
+    assert.deepEqual([error.code, error.status], ["InvalidAuthenticationInfo", 401]);
+  });
+
+  it("is no credential to queues and blobs", () => {
+    for (const dialect of [queueAuth, blobAuth]) {
+      const head = sketchRequest(line, over("2026-04-06"));
+      assertRefused(
+        refusalOf(() => authenticate(head, dialect, context)),
+        {
+          code: "InvalidAuthenticationInfo",
+          status: 401,
+          message: CHALLENGED,
+          headers: [["WWW-Authenticate", "SharedKey"]],
+        },
+      );
+    }
+  });
+});
+
+describe("any single changed character of what is signed", () => {
+  const ALPHABET = [..."abcXYZ019/='%20-_.~"].join("");
+  const part = fc.string({
+    unit: fc.constantFrom(..."abcXYZ019-_.~"),
+    minLength: 1,
+    maxLength: 12,
+  });
+
+  it("makes a table's Shared Key fail", () => {
+    fc.assert(
+      fc.property(
+        part,
+        part,
+        part,
+        fc.nat(),
+        fc.constantFrom(...ALPHABET),
+        (path, md5, type, at, to) => {
+          const parts = ["PUT", `/devstoreaccount1/${path}`, md5, type, DATE] as const;
+          const signature = sign(
+            `${parts[0]}\n${md5}\n${type}\n${DATE}\n/devstoreaccount1${parts[1]}`,
+          );
+          const attempt = ([verb, rawPath, contentMd5, contentType, date]: readonly string[]) =>
+            authenticate(
+              sketchRequest(`${verb} ${rawPath}`, {
+                headers: {
+                  "Content-MD5": contentMd5!,
+                  "Content-Type": contentType!,
+                  "x-ms-date": date!,
+                  Authorization: `SharedKey devstoreaccount1:${signature}`,
+                },
+              }),
+              tableAuth,
+              contextAt(NOW),
+            );
+          assert.deepEqual(attempt(parts), { kind: "shared-key" });
+          const changed = changeOne(parts, at, to);
+          if (changed) assert.equal(refusalOf(() => attempt(changed)).code, "AuthenticationFailed");
+        },
+      ),
+    );
+  });
+
+  it("makes a queue's or blob's Shared Key fail", () => {
+    fc.assert(
+      fc.property(
+        part,
+        part,
+        part,
+        part,
+        fc.nat(),
+        fc.constantFrom(..."abcdxyz0129"),
+        (...drawn) => {
+          const [path, name, value, parameter, at, to] = drawn;
+          const meta = name.toLowerCase();
+          const query = parameter.toLowerCase();
+          const parts = [
+            "PUT",
+            `/devstoreaccount1/${path}`,
+            meta,
+            value,
+            query,
+            value,
+            "5",
+          ] as const;
+          const attempt = (sent: readonly string[], signature: string) =>
+            authenticate(
+              sketchRequest(`${sent[0]} ${sent[1]}?${sent[4]}=${sent[5]}`, {
+                headers: {
+                  "x-ms-date": DATE,
+                  [`X-Ms-Meta-${sent[2]}`]: sent[3]!,
+                  "Content-Length": sent[6]!,
+                  Authorization: `SharedKey devstoreaccount1:${signature}`,
+                },
+              }),
+              blobAuth,
+              contextAt(NOW),
+            );
+          const signature = sign(
+            `PUT\n\n\n5\n\n\n\n\n\n\n\n\nx-ms-date:${DATE}\nx-ms-meta-${meta}:${value}\n/devstoreaccount1${parts[1]}\n${query}:${value}`,
+          );
+          assert.deepEqual(attempt(parts, signature), { kind: "shared-key" });
+          const changed = changeOne(parts, at, to);
+          if (changed) {
+            assert.equal(refusalOf(() => attempt(changed, signature)).code, "AuthenticationFailed");
+          }
+        },
+      ),
+    );
+  });
+
+  it("makes a token fail, also after it was found good once", () => {
+    fc.assert(
+      fc.property(
+        part,
+        part,
+        fc.nat(),
+        fc.constantFrom(..."abcXYZ019"),
+        (table, startKey, at, to) => {
+          const signature = sign(
+            `raud\n2021-01-01\n2022-01-01\n/table/devstoreaccount1/${table.toLowerCase()}\nid\n0.0.0.0-255.255.255.255\nhttps,http\n2019-02-02\n${startKey}\n\nz\n1`,
+          );
+          const parts = [
+            `tn=${table}`,
+            "sp=raud",
+            "st=2021-01-01",
+            "se=2022-01-01",
+            "si=id",
+            "sip=0.0.0.0-255.255.255.255",
+            "spr=https,http",
+            "sv=2019-02-02",
+            `spk=${startKey}`,
+            "epk=z",
+            "erk=1",
+          ];
+          const attempt = (sent: readonly string[]) =>
+            authenticate(
+              sketchRequest(
+                `GET /devstoreaccount1/x?${sent.join("&")}&sig=${encodeURIComponent(signature)}`,
+                {
+                  location: { resource: "service", name: "" },
+                },
+              ),
+              tableAuth,
+              contextAt(NOW, { storedPolicy: () => ({ id: "id" }) }),
+            );
+          assert.ok(attempt(parts));
+          const changed = changeOne(parts, at, to);
+          if (changed) assert.equal(refusalOf(() => attempt(changed)).code, "AuthenticationFailed");
+        },
+      ),
+    );
+  });
+});
+
+/** The parts with one character of one of them replaced; undefined when that changes nothing of account. */
+function changeOne(parts: readonly string[], at: number, to: string): string[] | undefined {
+  const text = parts.join("\n");
+  const index = at % text.length;
+  if (text[index] === "\n" || text[index]!.toLowerCase() === to.toLowerCase()) return undefined;
+  return (text.slice(0, index) + to + text.slice(index + 1)).split("\n");
+}
+
+function refused(dialect: AuthDialect, line: string, sketch: RequestSketch = {}): ServiceError {
+  return refusalOf(() => authenticate(sketchRequest(line, sketch), dialect, contextAt(NOW)));
+}
+
+function assertAccepted(line: string, sketch: RequestSketch): void {
+  const identity = authenticate(sketchRequest(line, sketch), tableAuth, contextAt(NOW));
+  assert.deepEqual(identity, { kind: "shared-key" });
+}
+
+type Facts = Pick<ServiceError, "code" | "status" | "message"> &
+  Partial<Pick<ServiceError, "headers" | "details">>;
+
+function assertRefused(error: ServiceError, expected: Facts): void {
+  const { code, status, message, details, headers, stage } = error;
+  assert.deepEqual(
+    { code, status, message, details, headers, stage },
+    { details: [], headers: [], ...expected, stage: "authentication" },
+  );
+}
