@@ -153,13 +153,9 @@ function assertSource({ head, sas, dialect }: SasRequest): void {
       });
     }
   }
-  if (sas.spr !== undefined) {
-    const protocols = sas.spr.split(",");
-    if (protocols.some((name) => name !== "https" && name !== "http")) {
-      throw dialect.failed("spr must be https or https,http");
-    }
-    if (!protocols.includes(head.secure ? "https" : "http")) {
-      throw new ServiceError("AuthorizationProtocolMismatch");
-    }
+  if (sas.spr === undefined) return;
+  if (sas.spr !== "https" && sas.spr !== "https,http" && sas.spr !== "http,https") {
+    throw dialect.failed("spr must be https or https,http");
   }
+  if (sas.spr === "https" && !head.secure) throw new ServiceError("AuthorizationProtocolMismatch");
 }

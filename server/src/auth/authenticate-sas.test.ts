@@ -1,0 +1,462 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
+import { accountSasString, parseSas } from "@rowhouse/protocol/sas";
+import type { Awaitable } from "../engine/engine.ts";
+import { DEVELOPMENT_ACCOUNT } from "./account-settings.ts";
+import { type AuthContext, authenticate, type PolicyAddress } from "./authenticate.ts";
+import { type AuthDialect, blobAuth, queueAuth, tableAuth } from "./dialect.ts";
+import type { Identity } from "./identity.ts";
+import { contextAt, type RequestSketch, refusalOf, sign, sketchRequest } from "./sketch-request.ts";
+
+const NOW = "2021-01-06T12:00:00Z";
+const LATER = "2021-01-07";
+const AUTHENTICATION_FAILED =
+  "Server failed to authenticate the request. Make sure the value of Authorization header is formed correctly including the signature.";
+
+type Fields = Readonly<Record<string, string>>;
+
+describe("an account SAS", () => {
+  const fields = { sv: "2019-02-02", ss: "tq", srt: "so", sp: "rl", se: LATER };
+
+  it("grants the services, resource types and permissions it lists", () => {
+    assert.deepEqual(accept(tableAuth, fields), {
+      kind: "account-sas",
+      services: "tq",
+      resourceTypes: "so",
+      permissions: "rl",
+    });
+  });
+
+  for (const name of ["sv", "sp", "se"]) {
+    it(`fails without ${name}`, () => {
+      const rest = without(fields, name);
+      assert.equal(detailOf(rest), `${name} is mandatory. Cannot be empty`);
+      assert.equal(detailOf({ ...rest, [name]: "" }), `${name} is mandatory. Cannot be empty`);
+    });
+  }
+
+  it("needs version 2015-04-05", () => {
+    assert.ok(accept(tableAuth, { ...fields, sv: "2015-04-05" }));
+    for (const sv of ["2015-02-21", "2019-2-2", "latest", "20190202"]) {
+      assert.match(detailOf({ ...fields, sv }), /^sv must be a version from 2015-04-05 on$/);
+    }
+  });
+
+  it("takes an encryption scope from version 2020-12-06 on, which blobs do not implement", () => {
+    const scoped = { ...fields, sv: "2020-12-06", ses: "scope", ss: "bqt" };
+    assert.ok(accept(tableAuth, scoped));
+    assert.ok(accept(queueAuth, scoped));
+    assert.equal(refusalOf(() => accept(blobAuth, scoped)).code, "NotImplemented");
+  });
+});
+
+describe("the time frame of a token", () => {
+  const fields = { sv: "2019-02-02", ss: "q", srt: "s", sp: "r" };
+  const frame = { ...fields, st: "2021-01-06T11:00:00Z", se: "2021-01-06T13:00Z" };
+
+  it("includes its start and excludes its expiry", () => {
+    for (const now of ["2021-01-06T11:00:00Z", "2021-01-06T12:59:59.999Z"]) {
+      assert.ok(accept(queueAuth, frame, {}, contextAt(now)));
+    }
+    for (const now of ["2021-01-06T10:59:59.999Z", "2021-01-06T13:00:00Z"]) {
+      assert.throws(() => accept(queueAuth, frame, {}, contextAt(now)));
+    }
+  });
+
+  it("is checked again for a token known to be good", () => {
+    const line = lineOf(frame, accountSasText(frame));
+    const at = (now: string) => authenticate(sketchRequest(line), queueAuth, contextAt(now));
+    assert.ok(at(NOW));
+    assert.equal(refusalOf(() => at("2021-01-06T13:00:00Z")).code, "AuthenticationFailed");
+    assert.ok(at(NOW));
+  });
+
+  it("is told to queue and blob clients it refuses", () => {
+    assert.equal(
+      detailOf(frame, contextAt("2021-01-06T13:00:01Z")),
+      "Signature not valid in the specified time frame: Start [Wed, 06 Jan 2021 11:00:00 GMT] - Expiry [Wed, 06 Jan 2021 13:00:00 GMT] - Current [Wed, 06 Jan 2021 13:00:01 GMT]",
+    );
+    assert.equal(
+      detailOf({ ...fields, se: "2021-01-06" }),
+      "Signature not valid in the specified time frame: Expiry [Wed, 06 Jan 2021 00:00:00 GMT] - Current [Wed, 06 Jan 2021 12:00:00 GMT]",
+    );
+  });
+
+  for (const time of [
+    "tomorrow",
+    "2021-02-30",
+    "2021-01-07T25:00Z",
+    "2021-01-07T00:00:00",
+    "2021-01-07 00:00Z",
+    "1609977600",
+  ]) {
+    it(`must be made of times, unlike ${time}`, () => {
+      assert.match(detailOf({ ...fields, se: time }), /^se is not a time/);
+      assert.match(detailOf({ ...fields, se: LATER, st: time }), /^st is not a time/);
+    });
+  }
+});
+
+describe("the address and protocol of a token", () => {
+  const fields = { sv: "2019-02-02", ss: "q", srt: "s", sp: "r", se: LATER };
+
+  it("lets through the addresses of its range and no others", () => {
+    const from = (remoteAddress: string, sip: string) => () =>
+      accept(queueAuth, { ...fields, sip }, { remoteAddress });
+    for (const address of ["10.0.0.1", "10.0.0.9", "10.0.0.5", "::ffff:10.0.0.5"]) {
+      assert.ok(from(address, "10.0.0.1-10.0.0.9")());
+    }
+    assert.ok(from("10.0.0.1", "10.0.0.1")());
+    for (const [address, sip] of [
+      ["10.0.0.0", "10.0.0.1-10.0.0.9"],
+      ["10.0.0.10", "10.0.0.1-10.0.0.9"],
+      ["10.0.0.2", "10.0.0.1"],
+      ["::1", "127.0.0.1"],
+      ["9.255.255.255", "10.0.0.0"],
+    ] as const) {
+      const error = refusalOf(from(address, sip));
+      assert.equal(error.code, "AuthorizationSourceIPMismatch");
+      assert.equal(error.status, 403);
+      assert.equal(error.stage, undefined);
+      assert.equal(
+        error.message,
+        `This request is not authorized to perform this operation using this source IP ${address}.`,
+      );
+    }
+  });
+
+  for (const sip of [
+    "localhost",
+    "10.0.0.256",
+    "10.0.0",
+    "10.0.0.9-10.0.0.1",
+    "10.0.0.1-",
+    "1-2-3",
+  ]) {
+    it(`cannot be the address ${sip}`, () => {
+      assert.match(detailOf({ ...fields, sip }), /^sip must be/);
+    });
+  }
+
+  it("lets through the protocols it lists", () => {
+    const over = (secure: boolean, spr: string) => () =>
+      accept(queueAuth, { ...fields, spr }, { secure });
+    for (const spr of ["https", "https,http", "http,https"]) assert.ok(over(true, spr)());
+    assert.ok(over(false, "https,http")());
+    const error = refusalOf(over(false, "https"));
+    assert.equal(error.code, "AuthorizationProtocolMismatch");
+    assert.equal(error.status, 403);
+    assert.equal(error.stage, undefined);
+    for (const spr of ["http", "ftp", "https,", "HTTPS"]) {
+      assert.equal(refusalOf(over(true, spr)).code, "AuthenticationFailed");
+    }
+  });
+
+  it("means nothing before version 2015-04-05, which does not sign them", () => {
+    const old = { sv: "2014-02-14", sp: "r", se: LATER, tn: "people" };
+    const text = `r\n\n${LATER}\n/devstoreaccount1/people\n\n2014-02-14\n\n\n\n`;
+    const line = lineOf({ ...old, sip: "1.1.1.1", spr: "https" }, text);
+    assert.ok(authenticate(sketchRequest(line), tableAuth, contextAt(NOW)));
+  });
+});
+
+describe("a stored access policy", () => {
+  const text = (fields: Fields) =>
+    [
+      fields.sp,
+      fields.st,
+      fields.se,
+      "/queue/devstoreaccount1/orders",
+      "id",
+      "",
+      "",
+      "2019-02-02",
+    ].join("\n");
+  const ask = (fields: Fields, policy: Awaitable<AccessPolicy | undefined>) => {
+    const line = lineOf({ sv: "2019-02-02", si: "id", ...fields }, text(fields));
+    const head = sketchRequest(line, { location: { resource: "queue", name: "orders" } });
+    return authenticate(head, queueAuth, contextAt(NOW, { storedPolicy: () => policy }));
+  };
+  const whole = {
+    id: "id",
+    start: "2021-01-06",
+    expiry: "2021-01-07T00:00:00.0000000Z",
+    permission: "ra",
+  };
+  const granted = {
+    kind: "service-sas",
+    permissions: "ra",
+    table: undefined,
+    keyRange: undefined,
+    blob: undefined,
+  };
+
+  it("says what the token leaves open", () => {
+    assert.deepEqual(ask({}, whole), granted);
+    assert.deepEqual(ask({ sp: "ra" }, { id: "id", expiry: LATER }), granted);
+    assert.deepEqual(ask({ se: LATER }, { id: "id", permission: "ra" }), granted);
+    assert.deepEqual(ask({ sp: "ra", se: LATER }, { id: "id" }), granted);
+  });
+
+  it("may be read by promise", async () => {
+    assert.deepEqual(await ask({}, Promise.resolve(whole)), granted);
+    await assert.rejects(async () => ask({}, Promise.resolve(undefined)), {
+      code: "AuthenticationFailed",
+      stage: "authentication",
+    });
+  });
+
+  const refusals: [string, Fields, AccessPolicy | undefined, RegExp][] = [
+    ["must exist", {}, undefined, /does not exist/],
+    ["cannot repeat the permissions", { sp: "r" }, whole, /but not both$/],
+    ["cannot repeat the expiry", { se: LATER }, whole, /but not both$/],
+    ["cannot repeat the start", { st: "2021-01-01" }, whole, /but not both$/],
+    ["leaves an expiry to be given", { sp: "r" }, { id: "id" }, /^se is mandatory/],
+    ["leaves permissions to be given", { se: LATER }, { id: "id" }, /^sp is mandatory/],
+    ["may have expired", {}, { ...whole, expiry: "2021-01-06" }, /specified time frame/],
+    ["may not have begun", {}, { ...whole, start: "2021-01-06T12:00:01Z" }, /specified time frame/],
+  ];
+  for (const [title, fields, policy, detail] of refusals) {
+    it(title, () => {
+      const error = refusalOf(() => ask(fields, policy));
+      assert.equal(error.code, "AuthenticationFailed");
+      assert.match(error.details[0]![1], detail);
+    });
+  }
+
+  it("is not asked for before the signature is known to be good", () => {
+    const head = sketchRequest(lineOf({ sv: "2019-02-02", si: "id" }, "another text"));
+    const storedPolicy = () => assert.fail("The policy was read.");
+    assert.ok(refusalOf(() => authenticate(head, queueAuth, contextAt(NOW, { storedPolicy }))));
+  });
+
+  it("is asked for again each time", () => {
+    assert.deepEqual(ask({}, whole), granted);
+    assert.throws(() => ask({}, undefined));
+  });
+
+  it("is found by the table of the token, which a batch does not name in its path", () => {
+    const line = lineOf(
+      { sv: "2019-02-02", si: "id", tn: "People" },
+      "\n\n\n/table/devstoreaccount1/people\nid\n\n\n2019-02-02\n\n\n\n",
+    );
+    const asked: PolicyAddress[] = [];
+    const storedPolicy = (address: PolicyAddress) => {
+      asked.push(address);
+      return whole;
+    };
+    assert.ok(authenticate(sketchRequest(line), tableAuth, contextAt(NOW, { storedPolicy })));
+    assert.deepEqual(asked, [{ account: DEVELOPMENT_ACCOUNT, name: "people", id: "id" }]);
+  });
+});
+
+describe("a table SAS", () => {
+  const accepted = (range: Fields) => {
+    const { spk = "", srk = "", epk = "", erk = "" } = range;
+    const text = `r\n\n${LATER}\n/table/devstoreaccount1/people\n\n\n\n2019-02-02\n${spk}\n${srk}\n${epk}\n${erk}`;
+    const line = lineOf({ sv: "2019-02-02", sp: "r", se: LATER, tn: "People", ...range }, text);
+    const identity = authenticate(sketchRequest(line), tableAuth, contextAt(NOW));
+    assert.ok(!(identity instanceof Promise) && identity.kind === "service-sas");
+    return identity;
+  };
+
+  it("names its table in lower case", () => {
+    assert.equal(accepted({}).table, "people");
+  });
+
+  it("reads its key range", () => {
+    assert.deepEqual(accepted({ spk: "a", srk: "1", epk: "b", erk: "9" }).keyRange, {
+      startPartitionKey: "a",
+      startRowKey: "1",
+      endPartitionKey: "b",
+      endRowKey: "9",
+    });
+    assert.equal(accepted({}).keyRange, undefined);
+  });
+
+  it("takes an empty key as no end, since the signature cannot tell them apart", () => {
+    assert.equal(accepted({ spk: "", epk: "" }).keyRange, undefined);
+    assert.equal(accepted({ spk: "a", srk: "" }).keyRange?.startRowKey, undefined);
+  });
+
+  it("takes an empty partition key before a row key, which cannot be left out", () => {
+    assert.equal(accepted({ spk: "", srk: "1" }).keyRange?.startPartitionKey, "");
+    assert.equal(accepted({ epk: "", erk: "1" }).keyRange?.endPartitionKey, "");
+    for (const range of [{ srk: "1" }, { erk: "1" }] as Fields[]) {
+      assert.equal(refusalOf(() => accepted(range)).code, "AuthenticationFailed");
+    }
+  });
+
+  it("needs tn", () => {
+    const text = `r\n\n${LATER}\n/table/devstoreaccount1/\n\n\n\n2019-02-02\n\n\n\n`;
+    const line = lineOf({ sv: "2019-02-02", sp: "r", se: LATER }, text);
+    assert.ok(refusalOf(() => authenticate(sketchRequest(line), tableAuth, contextAt(NOW))));
+  });
+
+  it("is refused without a word of explanation", () => {
+    const line = lineOf({ sv: "2019-02-02", sp: "r", se: "2021-01-06", tn: "t" }, "wrong");
+    const error = refusalOf(() => authenticate(sketchRequest(line), tableAuth, contextAt(NOW)));
+    assert.deepEqual(
+      [error.code, error.message, error.details],
+      ["AuthenticationFailed", AUTHENTICATION_FAILED, []],
+    );
+  });
+});
+
+describe("a queue SAS", () => {
+  it("is told which string was signed when its signature is wrong", () => {
+    const line = lineOf({ sv: "2019-02-02", sp: "r", se: LATER }, "wrong");
+    const head = sketchRequest(line, { location: { resource: "queue", name: "orders" } });
+    assert.deepEqual(
+      refusalOf(() => authenticate(head, queueAuth, contextAt(NOW))).details[0]![1],
+      `Signature did not match. String to sign used was r\n\n${LATER}\n/queue/devstoreaccount1/orders\n\n\n\n2019-02-02`,
+    );
+  });
+
+  it("is for one queue", () => {
+    const text = `r\n\n${LATER}\n/queue/devstoreaccount1/orders\n\n\n\n2019-02-02`;
+    const line = lineOf({ sv: "2019-02-02", sp: "r", se: LATER }, text);
+    const at = (name: string) =>
+      authenticate(
+        sketchRequest(line, { location: { resource: "queue", name } }),
+        queueAuth,
+        contextAt(NOW),
+      );
+    assert.ok(at("orders"));
+    assert.equal(refusalOf(() => at("others")).code, "AuthenticationFailed");
+  });
+});
+
+describe("a blob SAS", () => {
+  const ask = (fields: Fields, location: RequestSketch["location"], resource: string) => {
+    const { sr = "", ses, rscc = "", rsce = "" } = fields;
+    const sv = ses === undefined ? "2019-12-12" : "2020-12-06";
+    const scope = ses === undefined ? "" : `${ses}\n`;
+    const text = `r\n\n${LATER}\n/blob/devstoreaccount1/${resource}\n\n\n\n${sv}\n${sr}\n\n${scope}${rscc}\n\n${rsce}\n\n`;
+    const line = lineOf({ sv, sp: "r", se: LATER, ...fields }, text);
+    return authenticate(sketchRequest(line, location && { location }), blobAuth, contextAt(NOW));
+  };
+  const blob = { resource: "blob", name: "docs", item: "a/b c" };
+  const container = { resource: "container", name: "docs" };
+
+  it("for a blob reaches that blob and overrides the headers it names", () => {
+    const granted = ask({ sr: "b", rscc: "no-cache", rsce: "gzip" }, blob, "docs/a/b c");
+    assert.deepEqual(granted, {
+      kind: "service-sas",
+      permissions: "r",
+      table: undefined,
+      keyRange: undefined,
+      blob: { resource: "b", headers: ["Cache-Control", "no-cache", "Content-Encoding", "gzip"] },
+    });
+    assert.throws(() => ask({ sr: "b" }, { ...blob, item: "a" }, "docs/a/b c"));
+    assert.throws(() => ask({ sr: "b" }, container, "docs"));
+  });
+
+  it("for a container reaches its blobs and itself", () => {
+    assert.ok(ask({ sr: "c" }, blob, "docs"));
+    assert.ok(ask({ sr: "c" }, container, "docs"));
+    assert.throws(() => ask({ sr: "c" }, { ...container, name: "other" }, "docs"));
+  });
+
+  for (const sr of ["", "bs", "bv", "d", "B"]) {
+    it(`cannot be for the resource "${sr}"`, () => {
+      const error = refusalOf(() => ask({ sr }, blob, "docs/a/b c"));
+      assert.deepEqual(
+        [error.code, error.details[0]![1]],
+        ["AuthenticationFailed", "sr must be b or c"],
+      );
+    });
+  }
+
+  it("with an encryption scope is not implemented", () => {
+    assert.equal(
+      refusalOf(() => ask({ sr: "b", ses: "x" }, blob, "docs/a/b c")).code,
+      "NotImplemented",
+    );
+  });
+});
+
+describe("a token of another kind", () => {
+  for (const name of ["skoid", "sktid", "ske"]) {
+    it(`is refused when it carries ${name}, as a user delegation does`, () => {
+      const line = lineOf({ sv: "2020-12-06", sp: "r", se: LATER, [name]: "x" }, "any");
+      const error = refusalOf(() => authenticate(sketchRequest(line), blobAuth, contextAt(NOW)));
+      assert.deepEqual([error.code, error.status], ["AuthenticationFailed", 403]);
+    });
+  }
+
+  it("of half an account SAS is read as a service SAS", () => {
+    assert.equal(
+      refusalOf(() => accept(blobAuth, { sv: "2019-02-02", sp: "r", se: LATER, ss: "b" }))
+        .details[0]![1],
+      "sr must be b or c",
+    );
+  });
+});
+
+describe("the query around a token", () => {
+  it("is refused when an escape is malformed", () => {
+    const head = sketchRequest("GET /devstoreaccount1/x?sig=%E0%A4%A&sv=2019-02-02");
+    const error = refusalOf(() => authenticate(head, tableAuth, contextAt(NOW)));
+    assert.deepEqual([error.code, error.status], ["RequestUrlFailedToParse", 400]);
+  });
+
+  it("may hold other parameters, and the token in any order and case", () => {
+    const fields = { sv: "2019-02-02", ss: "t", srt: "s", sp: "r", se: LATER };
+    const signature = encodeURIComponent(sign(accountSasText(fields)));
+    const line = `GET /devstoreaccount1/?SIG=${signature}&$top=1&Se=${LATER}&sp=r&comp=x&srt=s&ss=t&sv=2019-02-02`;
+    assert.ok(authenticate(sketchRequest(line), tableAuth, contextAt(NOW)));
+  });
+
+  it("counts the first of repeated parameters", () => {
+    const fields = { sv: "2019-02-02", ss: "t", srt: "s", sp: "r", se: LATER };
+    const line = lineOf(fields, accountSasText(fields));
+    const identity = authenticate(
+      sketchRequest(`${line}&sp=rwdl&se=2999-01-01`),
+      tableAuth,
+      contextAt(NOW),
+    );
+    assert.ok(!(identity instanceof Promise) && identity.kind === "account-sas");
+    assert.equal(identity.permissions, "r");
+    const first = line.replace("?", "?sp=rwdl&");
+    assert.throws(() => authenticate(sketchRequest(first), tableAuth, contextAt(NOW)));
+  });
+});
+
+/** The line of a request with these parameters and the signature of this text. */
+function lineOf(fields: Fields, text: string): string {
+  const pairs = Object.entries({ ...fields, sig: sign(text) });
+  const query = pairs.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
+  return `GET /devstoreaccount1/x?${query}`;
+}
+
+function accountSasText(fields: Fields): string {
+  return accountSasString(DEVELOPMENT_ACCOUNT.name, parseSas(Object.entries(fields)));
+}
+
+/** Sends an account SAS of these parameters, rightly signed. */
+function accept(
+  dialect: AuthDialect,
+  fields: Fields,
+  sketch: RequestSketch = {},
+  context: AuthContext = contextAt(NOW),
+): Awaitable<Identity> {
+  const line = lineOf(fields, accountSasText(fields));
+  return authenticate(sketchRequest(line, sketch), dialect, context);
+}
+
+/** What a queue tells of its refusal of an account SAS. */
+function detailOf(fields: Fields, context = contextAt(NOW)): string {
+  const error = refusalOf(() => accept(queueAuth, fields, {}, context));
+  assert.deepEqual(
+    [error.code, error.status, error.stage],
+    ["AuthenticationFailed", 403, "authentication"],
+  );
+  assert.equal(error.message, AUTHENTICATION_FAILED);
+  return error.details[0]![1];
+}
+
+function without(fields: Fields, name: string): Fields {
+  return Object.fromEntries(Object.entries(fields).filter(([other]) => other !== name));
+}
