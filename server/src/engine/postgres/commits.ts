@@ -1,0 +1,241 @@
+import {
+  type AtomicWrite,
+  type Check,
+  type CommitResult,
+  EngineError,
+  type Entry,
+  type Key,
+} from "../engine.ts";
+import { equalBytes } from "../key-codec.ts";
+import type { VersionClock } from "../version-clock.ts";
+import type { CommitExchange, CommitExchangeOptions } from "./commit-exchange.ts";
+import { CommitGroup } from "./commit-group.ts";
+import { CommitOne, type OneKeyWrite } from "./commit-one.ts";
+import { assertStorable, type CommitPlan, planCommit } from "./commit-plan.ts";
+import { identify } from "./get.ts";
+import { type Outcome, toEngineError } from "./outcome.ts";
+import type { Session } from "./session.ts";
+import type { SessionPool } from "./session-pool.ts";
+import { verifyWritten } from "./verify-written.ts";
+
+/** Attempts after which rivals have won too often. */
+const ATTEMPTS_MAX = 50;
+const BACKOFF_MS_MAX = 50;
+
+export interface CommitsOptions {
+  readonly pool: SessionPool;
+  readonly get: (keys: readonly Key[], deadline: number) => Promise<(Entry | undefined)[]>;
+  readonly versions: VersionClock;
+  readonly isAutocommitCertain: boolean;
+  readonly timeoutMs: number;
+}
+
+/** What an attempt came to; "again" when nothing happened and it is worth another. */
+type Verdict = CommitResult | "again";
+
+/**
+ * Carries commits out: chooses their form, repeats what lost a race and did nothing, and finds out
+ * what became of one whose answer was lost. What stays unknown is reported as such and never repeated.
+ */
+export class Commits {
+  readonly #options: CommitsOptions;
+
+  constructor(options: CommitsOptions) {
+    this.#options = options;
+  }
+
+  commit(write: AtomicWrite): Promise<CommitResult> {
+    const deadline = performance.now() + this.#options.timeoutMs;
+    const one = asOneKeyWrite(write);
+    if (one) {
+      assertStorable(one.key);
+      return this.#repeat(write, deadline, (session) => this.#attemptOne(session, one, deadline));
+    }
+    const plan = planCommit(write);
+    if (write.puts.length + write.deletes.length === 0 || plan.isContradictory) {
+      return this.#judgeNow(write, deadline).then(
+        (failedCheck) => failed(failedCheck) ?? { committed: true, versions: [] },
+      );
+    }
+    return this.#repeat(write, deadline, (session) => this.#attemptGroup(session, plan, deadline));
+  }
+
+  async #repeat(
+    write: AtomicWrite,
+    deadline: number,
+    attempt: (session: Session) => Promise<Verdict | Outcome>,
+  ): Promise<CommitResult> {
+    const { pool } = this.#options;
+    for (let attempts = 1; ; attempts++) {
+      const session = await pool.acquire(deadline);
+      let result: Verdict | Outcome;
+      try {
+        result = await attempt(session);
+      } finally {
+        pool.release(session);
+      }
+      if (result !== "again" && "kind" in result)
+        result = await this.#resolve(write, result, session);
+      if (result !== "again") return result;
+      if (attempts >= ATTEMPTS_MAX || performance.now() > deadline) {
+        throw new EngineError(
+          "Unavailable",
+          `A commit did not come through in ${attempts} attempts.`,
+        );
+      }
+      // At once the first time: mostly one rival came between, and is through.
+      if (attempts > 1) await sleep(Math.random() * Math.min(BACKOFF_MS_MAX, 2 ** attempts));
+    }
+  }
+
+  async #attemptOne(
+    session: Session,
+    one: OneKeyWrite,
+    deadline: number,
+  ): Promise<CommitResult | Outcome> {
+    let attempt: CommitOne | undefined;
+    const outcome = await this.#run(session, deadline, (options) => {
+      attempt = new CommitOne(one, options);
+      return attempt;
+    });
+    if (outcome.kind !== "done") return outcome;
+    const rowVersion = attempt?.rowVersion;
+    if (one.value === undefined) {
+      const isMissed = rowVersion === undefined && one.expected !== undefined;
+      return isMissed ? { committed: false, failedCheck: 0 } : { committed: true, versions: [] };
+    }
+    if (rowVersion === undefined) return { committed: false, failedCheck: 0 };
+    this.#options.versions.raiseAbove(rowVersion);
+    return { committed: true, versions: [rowVersion] };
+  }
+
+  async #attemptGroup(
+    session: Session,
+    plan: CommitPlan,
+    deadline: number,
+  ): Promise<Verdict | Outcome> {
+    const { write } = plan;
+    let group: CommitGroup | undefined;
+    const outcome = await this.#run(session, deadline, (options) => {
+      group = new CommitGroup(plan, options);
+      return group;
+    });
+    const { raised, locked, isLocked } = group!;
+    if (outcome.kind === "done") {
+      for (const version of raised.values()) this.#options.versions.raiseAbove(version);
+      return { committed: true, versions: versionsOf(write, raised) };
+    }
+    if (outcome.kind === "lost" || outcome.error.fault !== "check") return outcome;
+    const failedCheck = isLocked
+      ? judge(write.checks, ({ partition, sort }) => locked.get(identify(partition, sort)))
+      : await this.#judgeNow(write, deadline);
+    // None fails: a rival came between the locks and the writes, or is gone again.
+    return failed(failedCheck) ?? "again";
+  }
+
+  #run(
+    session: Session,
+    deadline: number,
+    begin: (options: CommitExchangeOptions) => CommitExchange,
+  ): Promise<Outcome> {
+    const { isAutocommitCertain } = this.#options;
+    return new Promise((settle) => {
+      begin({ deadline, isAutocommitCertain, settle }).start(session);
+    });
+  }
+
+  /** What to do about an attempt that did not succeed. */
+  async #resolve(write: AtomicWrite, outcome: Outcome, session: Session): Promise<Verdict> {
+    if (outcome.kind === "done") throw new Error("An attempt that succeeded needs no resolution.");
+    if (outcome.kind === "lost") {
+      return outcome.isSent ? this.#findOut(write, outcome.error) : "again";
+    }
+    const { error, mayHaveHappened } = outcome;
+    switch (error.fault) {
+      case "retry":
+      case "check":
+      case "forget":
+        return "again";
+      case "standby":
+        // A failover: this and its idle neighbours lead to the server that was the primary.
+        session.close();
+        this.#options.pool.retireAll();
+        return "again";
+      case "unknown":
+        return mayHaveHappened ? this.#findOut(write, error) : "again";
+      case "busy":
+      case "unavailable":
+      case "corrupt":
+        if (mayHaveHappened && !isCertain(error.sqlState)) return this.#findOut(write, error);
+        throw toEngineError(error);
+      default:
+        throw toEngineError(error);
+    }
+  }
+
+  /** Looks once. A version other than ours proves nothing, so the outcome may stay unknown. */
+  async #findOut(write: AtomicWrite, cause: Error): Promise<CommitResult> {
+    if (await verifyWritten(this.#options.pool, write)) {
+      return { committed: true, versions: write.puts.map(() => write.version) };
+    }
+    throw new EngineError("Unknown", `The outcome of a commit is not known: ${cause.message}`, {
+      cause,
+    });
+  }
+
+  /** Judges all checks by one read; for commits that write nothing. */
+  async #judgeNow({ checks }: AtomicWrite, deadline: number): Promise<number> {
+    if (checks.length === 0) return -1;
+    const entries = await this.#options.get(
+      checks.map(({ key }) => key),
+      deadline,
+    );
+    return checks.findIndex((check, index) => !holds(check, entries[index]?.version));
+  }
+}
+
+/** The write as one statement, if it is of one key and its check, if any, of the same key. */
+function asOneKeyWrite({ version, checks, puts, deletes }: AtomicWrite): OneKeyWrite | undefined {
+  if (puts.length + deletes.length !== 1 || checks.length > 1) return undefined;
+  const put = puts[0];
+  const key = put?.key ?? deletes[0]!;
+  const check = checks[0];
+  if (check) {
+    // To delete what must be absent is no one statement's work.
+    if (put === undefined && check.expected === "absent") return undefined;
+    if (!equalBytes(check.key.sort, key.sort)) return undefined;
+    if (!equalBytes(check.key.partition, key.partition)) return undefined;
+  }
+  return { key, expected: check?.expected, value: put?.value, version };
+}
+
+function versionsOf(write: AtomicWrite, raised: ReadonlyMap<string, number>): readonly number[] {
+  if (raised.size === 0) return write.puts.map(() => write.version);
+  return write.puts.map(
+    ({ key }) => raised.get(identify(key.partition, key.sort)) ?? write.version,
+  );
+}
+
+/** Index of the first check that does not hold, or -1. */
+function judge(checks: readonly Check[], versionOf: (key: Key) => number | undefined): number {
+  return checks.findIndex((check) => !holds(check, versionOf(check.key)));
+}
+
+function holds({ expected }: Check, version: number | undefined): boolean {
+  if (expected === "absent") return version === undefined;
+  if (expected === "present") return version !== undefined;
+  return version === expected;
+}
+
+function failed(failedCheck: number): CommitResult | undefined {
+  return failedCheck < 0 ? undefined : { committed: false, failedCheck };
+}
+
+/** Errors that a waiting statement gets before it writes. */
+function isCertain(sqlState: string): boolean {
+  return sqlState === "55P03" || sqlState.startsWith("53");
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}

@@ -1,0 +1,142 @@
+import { readFileSync } from "node:fs";
+import { isIP } from "node:net";
+import type { ConnectionOptions } from "node:tls";
+
+/** Where the database is and how to get in. */
+export interface PostgresConfig {
+  /** Tried in turn until one answers that takes writes. */
+  readonly hosts: readonly PostgresHost[];
+  readonly database: string;
+  readonly user: string;
+  /** A function is asked anew for each connection, for secrets that change. */
+  readonly password?: string | (() => Promise<string>) | undefined;
+  /** Absent: decided for each host, see `tlsFor`. */
+  readonly tls?: TlsMode | undefined;
+  readonly certificateAuthority?: string | undefined;
+  readonly clientCertificate?: { readonly cert: string; readonly key: string } | undefined;
+  /** Sent to the server as it is: `-c name=value …`. */
+  readonly options?: string | undefined;
+}
+
+export interface PostgresHost {
+  /** A name, an address, or the directory of a Unix socket. */
+  readonly host: string;
+  readonly port: number;
+}
+
+/**
+ * What the wire promises. "require" encrypts without asking who answers; "verify-ca" asks for a
+ * certificate of a known authority; "verify-full" also for the right host name.
+ */
+export type TlsMode = "disable" | "require" | "verify-ca" | "verify-full";
+
+const TLS_MODES: readonly string[] = ["disable", "require", "verify-ca", "verify-full"];
+const DEFAULT_PORT = 5432;
+const KNOWN_PARAMETERS = new Set([
+  "sslmode",
+  "sslrootcert",
+  "sslcert",
+  "sslkey",
+  "options",
+  "application_name",
+  "target_session_attrs",
+]);
+
+/**
+ * Reads `postgres://user:password@host1:5432,host2:5432/database?sslmode=verify-full&sslrootcert=file`.
+ * The standard URL parser takes one host only, hence this one. Parameters are libpq's; one that is
+ * unknown is an error, because to ignore a misspelt `sslmode` would be to connect in plain text.
+ * @throws RangeError for anything malformed, without repeating the password.
+ */
+export function parsePostgresUrl(url: string): PostgresConfig {
+  const match =
+    /^postgres(?:ql)?:\/\/(?:([^:@/?]*)(?::([^@/?]*))?@)?([^/?]*)(?:\/([^?]*))?(?:\?(.*))?$/.exec(
+      url,
+    );
+  if (!match) {
+    throw new RangeError("The engine's URL is not of the form postgres://user@host:port/database.");
+  }
+  const [, user = "", password, hosts = "", database = "", query = ""] = match;
+  const parameters = new URLSearchParams(query);
+  for (const name of parameters.keys()) {
+    if (!KNOWN_PARAMETERS.has(name))
+      throw new RangeError(`Unknown parameter "${name}" in the URL.`);
+  }
+  const target = parameters.get("target_session_attrs") ?? "read-write";
+  if (target !== "read-write" && target !== "primary") {
+    throw new RangeError(
+      `target_session_attrs=${target}: Rowhouse writes, so only read-write fits.`,
+    );
+  }
+  const decodedUser = decodeURIComponent(user) || "postgres";
+  return {
+    hosts: (hosts || "localhost").split(",").map(parseHost),
+    database: decodeURIComponent(database) || decodedUser,
+    user: decodedUser,
+    password: password === undefined ? undefined : decodeURIComponent(password),
+    tls: parseTlsMode(parameters.get("sslmode")),
+    certificateAuthority: readParameterFile(parameters, "sslrootcert"),
+    clientCertificate: readClientCertificate(parameters),
+    options: parameters.get("options") ?? undefined,
+  };
+}
+
+/** The configuration without its secrets, for logs and errors. */
+export function describeConfig({ hosts, user, database }: PostgresConfig): string {
+  const list = hosts.map(({ host, port }) => `${host}:${port}`).join(",");
+  return `postgres://${user}@${list}/${database}`;
+}
+
+/** Beyond this machine the default is full verification, the only mode that stops an impostor. */
+export function tlsFor(config: PostgresConfig, { host }: PostgresHost): false | ConnectionOptions {
+  const mode = config.tls ?? (isLoopback(host) ? "disable" : "verify-full");
+  if (mode === "disable" || host.startsWith("/")) return false;
+  return {
+    rejectUnauthorized: mode !== "require",
+    ...(config.certificateAuthority !== undefined && { ca: config.certificateAuthority }),
+    ...config.clientCertificate,
+    // "verify-ca" accepts any name: certificates of some clusters name the cluster, not the host.
+    ...(mode === "verify-ca" && { checkServerIdentity: () => undefined }),
+  };
+}
+
+function isLoopback(host: string): boolean {
+  if (host.startsWith("/") || host === "localhost" || host === "::1") return true;
+  return isIP(host) === 4 && host.startsWith("127.");
+}
+
+function parseHost(text: string): PostgresHost {
+  const match = /^(?:\[([^\]]+)\]|([^:[\]]*))(?::(\d{1,5}))?$/.exec(decodeURIComponent(text));
+  const host = match?.[1] ?? match?.[2] ?? "";
+  const port = match?.[3] === undefined ? DEFAULT_PORT : Number(match[3]);
+  if (host === "" || port === 0 || port > 65_535) {
+    throw new RangeError(`"${text}" in the engine's URL is not a host with an optional port.`);
+  }
+  return { host, port };
+}
+
+function parseTlsMode(text: string | null): TlsMode | undefined {
+  if (text === null) return undefined;
+  if (isTlsMode(text)) return text;
+  throw new RangeError(
+    `sslmode=${text} is not one of ${TLS_MODES.join(", ")}. (Modes that may fall back to plain text are not offered.)`,
+  );
+}
+
+function isTlsMode(text: string): text is TlsMode {
+  return TLS_MODES.includes(text);
+}
+
+function readClientCertificate(parameters: URLSearchParams) {
+  const cert = readParameterFile(parameters, "sslcert");
+  const key = readParameterFile(parameters, "sslkey");
+  if ((cert === undefined) !== (key === undefined)) {
+    throw new RangeError("sslcert and sslkey must be given together.");
+  }
+  return cert !== undefined && key !== undefined ? { cert, key } : undefined;
+}
+
+function readParameterFile(parameters: URLSearchParams, name: string): string | undefined {
+  const path = parameters.get(name);
+  return path === null ? undefined : readFileSync(path, "utf8");
+}

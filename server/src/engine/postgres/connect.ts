@@ -1,0 +1,116 @@
+import pg from "pg";
+import { type PostgresConfig, type PostgresHost, tlsFor } from "./config.ts";
+import { query } from "./query.ts";
+import { Session, type SessionOptions } from "./session.ts";
+import { ServerError } from "./sql-state.ts";
+import { GREETING, SET_SESSION } from "./statements.ts";
+
+const CONNECT_TIMEOUT_MS = 5_000;
+const KEEP_ALIVE_DELAY_MS = 10_000;
+
+/** Every byte once, and a number that needs more than 32 bits: what the greeting sends and expects. */
+const EVERY_BYTE = Buffer.from(Uint8Array.from({ length: 256 }, (_, index) => index));
+const LARGE_NUMBER = 2 ** 52 + 1_234_567;
+
+export interface ConnectOptions {
+  /** False for a pooler that gives each transaction another session: no names, no settings. */
+  readonly preparedStatements: boolean;
+  /** Server settings of each connection; see `sessionSettings`. */
+  readonly settings: readonly (readonly [name: string, value: string])[];
+}
+
+export interface Greeting {
+  readonly isReadOnly: boolean;
+}
+
+/**
+ * Opens a connection. `pg` does what is the same for every client: the socket, TLS, authentication.
+ * Then the session takes the socket over and speaks the extended query protocol itself, because
+ * `pg` reads every field as UTF-8 text (its `binary` option corrupts bytes silently), sends a Sync
+ * with each statement, and spends more processor time on a point read than the rest of the engine.
+ *
+ * @throws ServerError when the server refuses us, Error when it cannot be reached.
+ */
+export async function connect(
+  config: PostgresConfig,
+  host: PostgresHost,
+  options: ConnectOptions,
+): Promise<{ session: Session; greeting: Greeting }> {
+  const client = new pg.Client({
+    host: host.host,
+    port: host.port,
+    user: config.user,
+    database: config.database,
+    // Never undefined: `pg` would look for a password in the environment and the home directory.
+    password: config.password ?? "",
+    ssl: tlsFor(config, host),
+    keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_DELAY_MS,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    application_name: "rowhouse",
+    ...(config.options !== undefined && { options: config.options }),
+  });
+  let reportLoss: (error: Error) => void = () => {};
+  client.on("error", (error) => reportLoss(error));
+  client.on("end", () => reportLoss(new Error("The server closed the connection.")));
+  try {
+    await client.connect();
+  } catch (error) {
+    client.connection.stream.destroy();
+    throw asServerError(error);
+  }
+
+  const begin = async (session: Session): Promise<Greeting> => {
+    client.connection.stream.removeAllListeners("data");
+    client.connection.stream.on("data", (chunk: Buffer) => session.receive(chunk));
+    reportLoss = (error) => session.destroy(error);
+    return greet(session, options);
+  };
+  const sessionOptions: SessionOptions = { ...options, resultFormat: 1 };
+  const end = () => void client.end().catch(() => {});
+  const session = new Session(client.connection.stream, end, sessionOptions);
+  try {
+    return { session, greeting: await begin(session) };
+  } catch (error) {
+    if (!(error instanceof MangledBytes)) throw error;
+    const textSession = new Session(client.connection.stream, end, {
+      ...sessionOptions,
+      resultFormat: 0,
+    });
+    return { session: textSession, greeting: await begin(textSession) };
+  }
+}
+
+/** What `pg` reports while it connects is an Error of its own class with the fields of the message. */
+function asServerError(error: unknown): unknown {
+  if (!(error instanceof Error) || !("code" in error) || !("severity" in error)) return error;
+  const fields = new Map([
+    ["M", error.message],
+    ["C", String(error.code)],
+    ["S", String(error.severity)],
+  ]);
+  return new ServerError(fields);
+}
+
+/** Settings first, so that they hold whatever the greeting finds; both in one round trip. */
+async function greet(session: Session, options: ConnectOptions): Promise<Greeting> {
+  const settings = options.preparedStatements ? options.settings : [];
+  for (const [name, value] of settings) {
+    // A relative of PostgreSQL may not know a setting; none is needed for right answers.
+    query(session, SET_SESSION, [name, value]).catch(() => {});
+  }
+  const answered = { isReadOnly: false, isIntact: false };
+  await query(session, GREETING, [EVERY_BYTE, LARGE_NUMBER], (row) => {
+    answered.isReadOnly = row.text() === "on";
+    const bytes = row.bytes();
+    answered.isIntact = bytes.equals(EVERY_BYTE) && row.int8() === LARGE_NUMBER;
+  });
+  if (!answered.isIntact) throw new MangledBytes();
+  return answered;
+}
+
+class MangledBytes extends Error {
+  constructor() {
+    super("Bytes come back from the database other than they were sent.");
+  }
+}

@@ -1,0 +1,65 @@
+import type { Dialect, ServerFacts } from "./server-facts.ts";
+
+/** What the acknowledgement of a write means, by the server's own settings. */
+export type DurabilityClass =
+  /** A crash of the server may lose it. Refused unless the operator says otherwise. */
+  | "none"
+  /** On the disk of one machine; losing that disk loses it. */
+  | "disk"
+  /** The standby's operating system has it, not its disk. */
+  | "two machines, one in memory"
+  /** Flushed on the primary and on a standby; survives either one. */
+  | "two machines"
+  /** As "two machines", and a read on that standby sees it. */
+  | "two machines, visible"
+  /** Agreed upon by a majority of replicas, inside the database. */
+  | "majority";
+
+export interface Durability {
+  readonly class: DurabilityClass;
+  /** A sentence for the log and the status page. */
+  readonly detail: string;
+}
+
+export function durabilityOf({ dialect, settings }: ServerFacts): Durability {
+  if (hasOwnConsensus(dialect)) {
+    return { class: "majority", detail: "Acknowledged when a majority of replicas has it." };
+  }
+  const commit = settings.synchronous_commit;
+  if (settings.fsync === "off") return none("fsync is off");
+  if (commit === "off") return none("synchronous_commit is off");
+  const pages =
+    settings.full_page_writes === "off"
+      ? " full_page_writes is off: safe only where the file system never tears a page."
+      : "";
+  const standbys = settings.synchronous_standby_names ?? "";
+  if (standbys === "" || commit === "local") {
+    return {
+      class: "disk",
+      detail: `Acknowledged when it is on the disk of one machine.${pages}`,
+    };
+  }
+  const named = `synchronous_standby_names is "${standbys}".${pages}`;
+  if (commit === "remote_write") {
+    return {
+      class: "two machines, one in memory",
+      detail: `Acknowledged when a standby has received it, not flushed it; ${named}`,
+    };
+  }
+  const isVisible = commit === "remote_apply";
+  return {
+    class: isVisible ? "two machines, visible" : "two machines",
+    detail: `Acknowledged when it is ${isVisible ? "applied" : "flushed"} on a standby too; ${named}`,
+  };
+}
+
+function hasOwnConsensus(dialect: Dialect): boolean {
+  return dialect === "cockroach" || dialect === "yugabyte";
+}
+
+function none(reason: string): Durability {
+  return {
+    class: "none",
+    detail: `A crash of the database server may lose acknowledged writes: ${reason}.`,
+  };
+}

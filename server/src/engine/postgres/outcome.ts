@@ -1,0 +1,45 @@
+import { EngineError } from "../engine.ts";
+import { type Fault, ServerError } from "./sql-state.ts";
+
+/** How an exchange that writes ended. Only "done" promises that it was committed. */
+export type Outcome =
+  | { readonly kind: "done" }
+  /** The server refused. Before its COMMIT nothing has happened, at it something may have. */
+  | { readonly kind: "failed"; readonly error: ServerError; readonly mayHaveHappened: boolean }
+  /** No answer came, or one that does not hold. Unless it was sent, nothing happened. */
+  | { readonly kind: "lost"; readonly error: Error; readonly isSent: boolean };
+
+/** For faults that are not answers: what the services are told when nothing happened. */
+export function toEngineError(error: unknown): Error {
+  if (error instanceof EngineError) return error;
+  if (!(error instanceof ServerError)) {
+    const text = error instanceof Error ? error.message : String(error);
+    return new EngineError("Unavailable", `The database cannot be reached: ${text}`, {
+      cause: error,
+    });
+  }
+  const { fault, sqlState, message } = error;
+  const text = `${EXPLANATIONS[fault] ?? "The database refused"}: ${message} (SQLSTATE ${sqlState}).`;
+  if (fault === "corrupt") return new EngineError("Corrupt", text, { cause: error });
+  if (fault === "keyTooLong") return new EngineError("KeyTooLong", text, { cause: error });
+  // Not an EngineError: a statement of ours that the server does not understand is a bug.
+  if (fault === "bug") return new Error(text, { cause: error });
+  return new EngineError("Unavailable", text, { cause: error });
+}
+
+/** Whether waiting can help: a server that starts, fails over or is full will take us later. */
+export function isPassing(error: unknown): boolean {
+  return !(error instanceof ServerError) || !LASTING.has(error.fault);
+}
+
+const LASTING: ReadonlySet<Fault> = new Set(["config", "corrupt", "bug", "keyTooLong"]);
+
+const EXPLANATIONS: Partial<Record<Fault, string>> = {
+  retry: "The database is busy with rivals of this request",
+  check: "The database is busy with rivals of this request",
+  busy: "The database is busy",
+  standby: "This database server does not take writes",
+  config: "The operator must set the database right",
+  corrupt: "The database reports damaged data",
+  bug: "The database does not understand a statement of Rowhouse",
+};

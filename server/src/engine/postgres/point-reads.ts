@@ -1,0 +1,184 @@
+import { EngineError } from "../engine.ts";
+import { isPassing, toEngineError } from "./outcome.ts";
+import type { RowReader } from "./row-reader.ts";
+import type { Exchange, Session } from "./session.ts";
+import type { SessionPool } from "./session-pool.ts";
+import type { ServerError } from "./sql-state.ts";
+
+/** Reads of one Sync: few enough that the first does not wait long for the last. */
+const BATCH_READS_MAX = 64;
+const RETRY_MS = 20;
+
+/** One statement that reads, and what collects its rows. */
+export interface PointRead {
+  readonly deadline: number;
+  /** Writes the statement with its parameters, `execute` included. */
+  send(session: Session): void;
+  row(row: RowReader): void;
+  /** Forgets the rows of an attempt that failed. */
+  restart(): void;
+  resolve(): void;
+  reject(error: Error): void;
+}
+
+/**
+ * Runs reads over few connections ("lanes"), many at once. Reads that arrive while a lane is busy
+ * share one Sync and one write with the others of their turn of the event loop: fewer system calls on
+ * both sides, and one transaction of the server instead of many. Each statement still has its own
+ * snapshot, taken after the read was asked for.
+ *
+ * A read repeats itself up to its deadline: when its connection breaks, when the server is not ready,
+ * when a neighbour in its batch failed.
+ */
+export class PointReads {
+  readonly #pool: SessionPool;
+  readonly #lanesMax: number;
+  #lanes: Lane[] = [];
+  #isOpening = false;
+  /** Reads without a lane. */
+  #waiting: PointRead[] = [];
+
+  constructor(pool: SessionPool, options: { lanesMax: number }) {
+    this.#pool = pool;
+    this.#lanesMax = options.lanesMax;
+  }
+
+  submit(read: PointRead): void {
+    const lane = this.#quietestLane();
+    if (lane === undefined) this.#waiting.push(read);
+    else lane.add(read);
+    const isCrowded = lane === undefined || lane.batchCount > 1;
+    if (isCrowded && !this.#isOpening && this.#lanes.length < this.#lanesMax) {
+      void this.#openLane(read.deadline);
+    }
+  }
+
+  /** Runs a read again that was in a batch that failed, or tells it why not. */
+  retry(read: PointRead, error: Error, isOwnFault: boolean): void {
+    if (performance.now() > read.deadline || (isOwnFault && !isPassing(error))) {
+      read.reject(toEngineError(error));
+      return;
+    }
+    read.restart();
+    if (isOwnFault) setTimeout(() => this.submit(read), Math.random() * RETRY_MS);
+    else this.submit(read);
+  }
+
+  #quietestLane(): Lane | undefined {
+    let quietest: Lane | undefined;
+    for (let index = this.#lanes.length - 1; index >= 0; index--) {
+      const lane = this.#lanes[index]!;
+      if (lane.isLost) this.#lanes.splice(index, 1);
+      else if (!quietest || lane.readCount < quietest.readCount) quietest = lane;
+    }
+    return quietest;
+  }
+
+  async #openLane(deadline: number): Promise<void> {
+    this.#isOpening = true;
+    let failure: unknown;
+    try {
+      this.#lanes.push(new Lane(await this.#pool.acquire(deadline), this));
+    } catch (error) {
+      failure = error;
+    }
+    this.#isOpening = false;
+    const now = performance.now();
+    const isLasting = failure instanceof EngineError && failure.code !== "Unavailable";
+    for (const read of this.#waiting.splice(0)) {
+      const isOver = failure !== undefined && (isLasting || now >= read.deadline);
+      if (isOver) read.reject(toEngineError(failure));
+      else this.submit(read);
+    }
+  }
+}
+
+/** One connection that reads share. It never goes back to the pool; when it breaks, it is forgotten. */
+class Lane {
+  readCount = 0;
+  readonly #session: Session;
+  readonly #reads: PointReads;
+  #batch: ReadBatch | undefined;
+
+  constructor(session: Session, reads: PointReads) {
+    this.#session = session;
+    this.#reads = reads;
+  }
+
+  get isLost(): boolean {
+    return this.#session.isLost;
+  }
+
+  get batchCount(): number {
+    return this.#session.pendingCount;
+  }
+
+  add(read: PointRead): void {
+    if (this.#batch === undefined) this.#beginBatch(read.deadline);
+    const batch = this.#batch!;
+    batch.reads.push(read);
+    this.readCount++;
+    read.send(this.#session);
+    // Alone, a read leaves at once; behind others it waits for the rest of its turn.
+    if (this.batchCount === 1 || batch.reads.length === BATCH_READS_MAX) this.#endBatch(batch);
+  }
+
+  #beginBatch(deadline: number): void {
+    const batch = new ReadBatch(deadline, this);
+    this.#batch = batch;
+    this.#session.begin(batch);
+    if (this.batchCount > 1) setImmediate(() => this.#endBatch(batch));
+  }
+
+  #endBatch(batch: ReadBatch): void {
+    if (this.#batch !== batch) return;
+    this.#batch = undefined;
+    this.#session.sync();
+  }
+
+  settle(batch: ReadBatch, error: Error | undefined): void {
+    if (this.#batch === batch) this.#batch = undefined;
+    const { reads, completed } = batch;
+    this.readCount -= reads.length;
+    if (error === undefined) {
+      for (const read of reads) read.resolve();
+      return;
+    }
+    for (let index = 0; index < reads.length; index++) {
+      this.#reads.retry(reads[index]!, error, index === completed);
+    }
+  }
+}
+
+class ReadBatch implements Exchange {
+  readonly deadline: number;
+  readonly reads: PointRead[] = [];
+  completed = 0;
+  readonly #lane: Lane;
+  #error: ServerError | undefined;
+
+  constructor(deadline: number, lane: Lane) {
+    this.deadline = deadline;
+    this.#lane = lane;
+  }
+
+  row(row: RowReader): void {
+    this.reads[this.completed]!.row(row);
+  }
+
+  complete(): void {
+    this.completed++;
+  }
+
+  failed(error: ServerError): void {
+    this.#error = error;
+  }
+
+  ready(): void {
+    this.#lane.settle(this, this.#error);
+  }
+
+  lost(error: Error): void {
+    this.#lane.settle(this, this.#error ?? error);
+  }
+}

@@ -1,0 +1,273 @@
+import { type Clock, systemClock } from "../../clock.ts";
+import {
+  type AtomicWrite,
+  type CommitResult,
+  type Engine,
+  EngineError,
+  type Entry,
+  type Key,
+  type KeyRange,
+  type ScanEnd,
+  type ScanHints,
+  type Visit,
+} from "../engine.ts";
+import { compareKeys, equalBytes } from "../key-codec.ts";
+import { VersionClock } from "../version-clock.ts";
+import { assertStorable, KEY_BYTES_MAX } from "./commit-plan.ts";
+import { Commits } from "./commits.ts";
+import { describeConfig, type PostgresConfig, parsePostgresUrl } from "./config.ts";
+import { Connector } from "./connector.ts";
+import { type Durability, durabilityOf } from "./durability.ts";
+import { GetMany, GetOne, getEachPartition } from "./get.ts";
+import { toEngineError } from "./outcome.ts";
+import { PointReads } from "./point-reads.ts";
+import { Scans } from "./scans.ts";
+import { FORMAT, FORMAT_ROW, installSchema, readFormat } from "./schema.ts";
+import { readServerFacts, type ServerFacts } from "./server-facts.ts";
+import type { Session } from "./session.ts";
+import { SessionPool } from "./session-pool.ts";
+
+export interface PostgresEngineOptions {
+  /** `postgres://user:password@host:port/database`, see `parsePostgresUrl`; or its parts. */
+  readonly url?: string;
+  readonly config?: PostgresConfig;
+  readonly clock?: Clock;
+  /** Serve although the server would lose acknowledged writes in a crash. */
+  readonly allowUnsafe?: boolean;
+  /** False behind a pooler in transaction mode. */
+  readonly preparedStatements?: boolean;
+  /** Create the table when it is missing. Default true; needs the right to. */
+  readonly install?: boolean;
+  /** A call takes no longer than this, and one whose outcome must be found out two seconds more. */
+  readonly timeoutMs?: number;
+  /** Connections: all front ends together must stay below the server's `max_connections`. */
+  readonly writersMax?: number;
+  readonly readersMax?: number;
+  readonly scannersMax?: number;
+}
+
+export interface PostgresHealth {
+  readonly ready: boolean;
+  readonly durabilityClass: Durability["class"];
+  readonly detail: string;
+}
+
+const TIMEOUT_MS = 25_000;
+const WRITERS_MAX = 16;
+const READERS_MAX = 2;
+const SCANNERS_MAX = 4;
+const TICK_MS = 250;
+const HEALTH_TIMEOUT_MS = 2_000;
+
+/**
+ * Opens the store. Refuses a server that would lose acknowledged writes, one whose schema is newer
+ * than this code, and one that cannot be reached.
+ * @throws EngineError `Unavailable`; RangeError for a malformed URL.
+ */
+export async function openPostgresEngine(options: PostgresEngineOptions): Promise<PostgresEngine> {
+  const config = options.config ?? parsePostgresUrl(options.url ?? "postgres://localhost");
+  const timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
+  const connector = new Connector(config, {
+    preparedStatements: options.preparedStatements ?? true,
+    settings: sessionSettings(timeoutMs),
+  });
+  let session: Session | undefined;
+  try {
+    session = await connector.connect();
+    const facts = await readServerFacts(session);
+    const durability = durabilityOf(facts);
+    if (durability.class === "none" && !options.allowUnsafe) {
+      throw new EngineError(
+        "Unavailable",
+        `Refused to serve from ${describeConfig(config)}. ${durability.detail}`,
+      );
+    }
+    await assertSchema(session, facts, options.install ?? true);
+    return new PostgresEngine({ ...options, config, connector, facts, timeoutMs });
+  } catch (error) {
+    throw toEngineError(error);
+  } finally {
+    session?.close();
+  }
+}
+
+/** What every connection sets for itself, unless a pooler would hand it to others. */
+function sessionSettings(timeoutMs: number): readonly (readonly [string, string])[] {
+  return [
+    ["statement_timeout", `${timeoutMs}`],
+    ["lock_timeout", "5000"],
+    ["idle_in_transaction_session_timeout", "60000"],
+    ["client_min_messages", "warning"],
+    // Every statement goes by the key. Where statistics are old the planner may think otherwise.
+    ["enable_seqscan", "off"],
+    ["enable_bitmapscan", "off"],
+    // Compiling a scan costs more than its first page; only long ranges look expensive.
+    ["jit", "off"],
+  ];
+}
+
+async function assertSchema(session: Session, facts: ServerFacts, install: boolean): Promise<void> {
+  let format = await readFormat(session);
+  if (format === undefined && install) {
+    await installSchema(session, facts.dialect);
+    format = await readFormat(session);
+  }
+  if (format === undefined) {
+    throw new EngineError(
+      "Unavailable",
+      "The table rh_kv is missing: run `rowhouse engine install`.",
+    );
+  }
+  if (format > FORMAT) {
+    throw new EngineError(
+      "Unavailable",
+      `The table rh_kv has format ${format}; this version of Rowhouse knows up to ${FORMAT}.`,
+    );
+  }
+}
+
+/** Keeps entries as rows of one table of a PostgreSQL server or one of its relatives. */
+export class PostgresEngine implements Engine {
+  readonly name = "postgres";
+  readonly keyBytesMax = KEY_BYTES_MAX;
+  /** What the server said when the engine was opened. */
+  readonly facts: ServerFacts;
+  readonly durability: Durability;
+  readonly #versions: VersionClock;
+  readonly #pools: readonly SessionPool[];
+  readonly #reads: PointReads;
+  readonly #scans: Scans;
+  readonly #commits: Commits;
+  readonly #commitsUnderWay = new Set<Promise<unknown>>();
+  readonly #timeoutMs: number;
+  readonly #ticker: NodeJS.Timeout;
+  #closing: Promise<void> | undefined;
+
+  constructor(
+    options: PostgresEngineOptions & {
+      readonly config: PostgresConfig;
+      readonly connector: Connector;
+      readonly facts: ServerFacts;
+      readonly timeoutMs: number;
+    },
+  ) {
+    this.facts = options.facts;
+    this.durability = durabilityOf(options.facts);
+    this.#timeoutMs = options.timeoutMs;
+    this.#versions = frontEndVersions(options.clock ?? systemClock);
+    this.#versions.raiseAbove(options.facts.clockMicroseconds);
+
+    const connect = () => options.connector.connect();
+    const readers = new SessionPool({ connect, sessionsMax: options.readersMax ?? READERS_MAX });
+    const scanners = new SessionPool({ connect, sessionsMax: options.scannersMax ?? SCANNERS_MAX });
+    const writers = new SessionPool({ connect, sessionsMax: options.writersMax ?? WRITERS_MAX });
+    this.#pools = [readers, scanners, writers];
+    this.#reads = new PointReads(readers, { lanesMax: options.readersMax ?? READERS_MAX });
+    this.#scans = new Scans({
+      pool: scanners,
+      dialect: options.facts.dialect,
+      timeoutMs: options.timeoutMs,
+    });
+    this.#commits = new Commits({
+      pool: writers,
+      get: (keys, deadline) => this.#get(keys, deadline),
+      versions: this.#versions,
+      isAutocommitCertain: options.facts.dialect === "postgres",
+      timeoutMs: options.timeoutMs,
+    });
+    this.#ticker = setInterval(() => {
+      const now = performance.now();
+      for (const pool of this.#pools) pool.tick(now);
+    }, TICK_MS);
+    this.#ticker.unref();
+  }
+
+  nextVersion(): number {
+    return this.#versions.next();
+  }
+
+  get(keys: readonly Key[]): Promise<(Entry | undefined)[]> {
+    this.#assertOpen();
+    for (const key of keys) assertStorable(key);
+    return this.#get(keys, performance.now() + this.#timeoutMs);
+  }
+
+  #get(keys: readonly Key[], deadline: number): Promise<(Entry | undefined)[]> {
+    const [first] = keys;
+    if (first === undefined) return Promise.resolve([]);
+    const isAcross = keys.some(({ partition }) => !equalBytes(partition, first.partition));
+    // One statement is one snapshot. Shards have none in common: there each partition is asked alone.
+    if (isAcross && this.facts.dialect === "citus") {
+      return getEachPartition(this.#reads, keys, deadline);
+    }
+    return new Promise((resolve, reject) => {
+      this.#reads.submit(
+        keys.length === 1
+          ? new GetOne(first, deadline, resolve, reject)
+          : new GetMany(keys, isAcross, deadline, resolve, reject),
+      );
+    });
+  }
+
+  scan(range: KeyRange, visit: Visit, hints?: ScanHints): Promise<ScanEnd> | ScanEnd {
+    this.#assertOpen();
+    if (range.end && compareKeys(range.start, range.end) >= 0) return "complete";
+    return this.#scans.scan(range, visit, hints);
+  }
+
+  async commit(write: AtomicWrite): Promise<CommitResult> {
+    this.#assertOpen();
+    for (const { key } of write.puts) assertWritable(key);
+    for (const key of write.deletes) assertWritable(key);
+    const commit = this.#commits.commit(write);
+    this.#commitsUnderWay.add(commit);
+    try {
+      return await commit;
+    } finally {
+      this.#commitsUnderWay.delete(commit);
+    }
+  }
+
+  /** Whether the store answers and takes writes, asked now. */
+  async health(): Promise<PostgresHealth> {
+    const scanners = this.#pools[1]!;
+    try {
+      this.#assertOpen();
+      const session = await scanners.acquire(performance.now() + HEALTH_TIMEOUT_MS);
+      const durability = durabilityOf(
+        await readServerFacts(session).finally(() => scanners.release(session)),
+      );
+      return { ready: true, durabilityClass: durability.class, detail: durability.detail };
+    } catch (error) {
+      const detail = error instanceof Error ? error.message : String(error);
+      return { ready: false, durabilityClass: this.durability.class, detail };
+    }
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await Promise.allSettled(this.#commitsUnderWay);
+    clearInterval(this.#ticker);
+    for (const pool of this.#pools) pool.close();
+  }
+
+  #assertOpen(): void {
+    if (this.#closing) throw new EngineError("Closed", "The PostgreSQL engine is closed.");
+  }
+}
+
+function assertWritable({ partition, sort }: Key): void {
+  if (partition.length === 0 && equalBytes(sort, FORMAT_ROW.sort)) {
+    throw new RangeError(`The key ("", "schema") is the engine's own.`);
+  }
+}
+
+/** The digits below the clock's millisecond begin at a place that differs between front ends. */
+function frontEndVersions(clock: Clock): VersionClock {
+  const offsetMs = Math.floor(Math.random() * 1000) / 1000;
+  return new VersionClock({ now: () => Math.floor(clock.now()) + offsetMs });
+}

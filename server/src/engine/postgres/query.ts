@@ -1,0 +1,73 @@
+import type { RowReader } from "./row-reader.ts";
+import type { Exchange, Session } from "./session.ts";
+import type { Statement } from "./statements.ts";
+
+const TIMEOUT_MS = 5_000;
+
+export type Parameter = string | number | Uint8Array;
+
+/** A statement and what is bound to it. */
+export interface Query {
+  readonly statement: Statement;
+  readonly parameters?: readonly Parameter[];
+  readonly onRow?: (row: RowReader) => void;
+}
+
+/** Runs one statement, for what is not in a hurry. @throws ServerError, or Error when the connection broke. */
+export function query(
+  session: Session,
+  statement: Statement,
+  parameters: readonly Parameter[] = [],
+  onRow: (row: RowReader) => void = () => {},
+): Promise<void> {
+  return queryAll(session, [{ statement, parameters, onRow }]);
+}
+
+/** Runs statements up to the first error, with one Sync: between BEGIN and COMMIT, all or none. */
+export function queryAll(
+  session: Session,
+  queries: readonly Query[],
+  timeoutMs = TIMEOUT_MS,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let completed = 0;
+    let failure: Error | undefined;
+    const exchange: Exchange = {
+      deadline: performance.now() + timeoutMs,
+      row: (row) => queries[completed]?.onRow?.(row),
+      complete: () => {
+        completed++;
+      },
+      failed: (error) => {
+        failure ??= error;
+      },
+      ready: () => (failure ? reject(failure) : resolve()),
+      lost: (error) => reject(failure ?? error),
+    };
+    session.begin(exchange);
+    for (const { statement, parameters = [] } of queries) {
+      const writer = session.bind(statement);
+      for (const parameter of parameters) {
+        if (typeof parameter === "string") writer.text(parameter);
+        else if (typeof parameter === "number") writer.int8(parameter);
+        else writer.bytes(parameter);
+      }
+      session.execute();
+    }
+    session.sync();
+  });
+}
+
+/** Rows of text columns, null as undefined. */
+export async function queryText(
+  session: Session,
+  statement: Statement,
+  columnCount: number,
+  parameters: readonly Parameter[] = [],
+): Promise<(string | undefined)[][]> {
+  const rows: (string | undefined)[][] = [];
+  await query(session, statement, parameters, (row) => {
+    rows.push(Array.from({ length: columnCount }, () => row.text()));
+  });
+  return rows;
+}

@@ -1,0 +1,183 @@
+import type { Key, KeyRange, ScanEnd, Visit } from "../engine.ts";
+import { after, equalBytes } from "../key-codec.ts";
+import { ScanBudget } from "../scan-budget.ts";
+import { OWN_ROW_VERSION } from "./get.ts";
+import type { RowReader } from "./row-reader.ts";
+import type { Exchange, Session } from "./session.ts";
+import type { ServerError } from "./sql-state.ts";
+import { SCAN_ACROSS, SCAN_ACROSS_TO, SCAN_PARTITION, SCAN_PARTITION_TO } from "./statements.ts";
+
+/** The first rows asked for, while nothing is known of their size. */
+const FIRST_ROWS = 64;
+/** What one request for rows may bring: also what is thrown away at most when the visitor stops. */
+const CHUNK_BYTES = 1024 * 1024;
+const CHUNK_ROWS_MAX = 4096;
+/** Of a row besides its key and value: lengths, version, header. */
+const ROW_OVERHEAD_BYTES = 32;
+
+export interface ScanOptions {
+  readonly range: KeyRange;
+  readonly visit: Visit;
+  readonly entriesExpected: number | undefined;
+  /** The LIMIT of the statement: rows after which the scan ends early. */
+  readonly rowsMax: number;
+  readonly deadline: number;
+  /** When to end early, so that no snapshot lives long. As of `performance.now()`. */
+  readonly endsAt: number;
+  /** Called once, as soon as the answer is known; "again" when nothing was visited. */
+  readonly settle: (end: ScanEnd | ScanFailure) => void;
+  /** Called once, when the session can be used again or is lost. */
+  readonly leave: () => void;
+}
+
+export interface ScanFailure {
+  readonly error: unknown;
+  /** Nothing was visited and the fault is not the visitor's. */
+  readonly mayRepeat: boolean;
+}
+
+/**
+ * One statement, hence one snapshot, read in chunks: its portal stays open and is asked for more
+ * rows until the visitor stops, the range ends or time is up. The first chunk is small; then the size
+ * of the rows seen decides how many may come, so that neither a thousand rows of 1 MiB nor a million
+ * small ones fill the memory. Rows are visited where they lie in the chunks of the socket.
+ *
+ * This is no cursor: it lives within one exchange, its time is bounded, its visitor never waits.
+ */
+export class Scan implements Exchange {
+  readonly deadline: number;
+  readonly #session: Session;
+  readonly #options: ScanOptions;
+  readonly #isAcross: boolean;
+  readonly #budget = new ScanBudget();
+  #chunkRows: number;
+  #rowCount = 0;
+  #byteCount = 0;
+  #last: Key | undefined;
+  #isSettled = false;
+  #isSynced = false;
+
+  constructor(session: Session, options: ScanOptions) {
+    this.#session = session;
+    this.#options = options;
+    this.deadline = options.deadline;
+    this.#isAcross = !isInOnePartition(options.range);
+    this.#chunkRows = Math.min(options.entriesExpected ?? FIRST_ROWS, FIRST_ROWS);
+  }
+
+  start(): void {
+    const session = this.#session;
+    session.begin(this);
+    this.#bind();
+    session.execute(this.#chunkRows);
+    session.flush();
+  }
+
+  #bind(): void {
+    const { range, rowsMax } = this.#options;
+    const { start, end } = range;
+    if (this.#isAcross) {
+      const writer = this.#session.bind(end ? SCAN_ACROSS_TO : SCAN_ACROSS);
+      writer.bytes(start.partition);
+      writer.bytes(start.sort);
+      if (end) {
+        writer.bytes(end.partition);
+        writer.bytes(end.sort);
+      }
+      writer.int8(rowsMax);
+      return;
+    }
+    const endSort = end && end.partition.length === start.partition.length ? end.sort : undefined;
+    const writer = this.#session.bind(endSort ? SCAN_PARTITION_TO : SCAN_PARTITION);
+    writer.bytes(start.partition);
+    writer.bytes(start.sort);
+    if (endSort) writer.bytes(endSort);
+    writer.int8(rowsMax);
+  }
+
+  row(row: RowReader): void {
+    if (this.#isSettled) return;
+    const partition = this.#isAcross ? row.bytes() : this.#options.range.start.partition;
+    const sort = row.bytes();
+    const version = row.int8();
+    const value = row.bytes();
+    this.#rowCount++;
+    this.#byteCount += partition.length + sort.length + value.length + ROW_OVERHEAD_BYTES;
+    if (version === OWN_ROW_VERSION) return;
+    const key = { partition, sort };
+    this.#last = key;
+    let goesOn: boolean;
+    try {
+      goesOn = this.#options.visit({ key, value, version });
+    } catch (error) {
+      this.#settle({ error, mayRepeat: false });
+      return;
+    }
+    if (!goesOn) this.#settle("stopped");
+    else if (this.#budget.isSpent()) void this.#giveTurn();
+  }
+
+  async #giveTurn(): Promise<void> {
+    this.#session.pause();
+    await this.#budget.nextTurn();
+    this.#session.resume();
+  }
+
+  suspended(): void {
+    if (this.#isSettled) return;
+    if (performance.now() > this.#options.endsAt) {
+      this.#settle({ resumeAt: after(this.#last ?? this.#options.range.start) });
+      return;
+    }
+    const bytesPerRow = this.#byteCount / this.#rowCount;
+    const rows = Math.min(CHUNK_ROWS_MAX, Math.floor(CHUNK_BYTES / bytesPerRow));
+    const expected = (this.#options.entriesExpected ?? 0) - this.#rowCount;
+    this.#chunkRows = Math.max(1, expected > 0 ? Math.min(rows, expected) : rows);
+    this.#session.continue(this.#chunkRows);
+  }
+
+  complete(): void {
+    const isWhole = this.#rowCount < this.#options.rowsMax || this.#last === undefined;
+    this.#settle(isWhole ? "complete" : { resumeAt: after(this.#last!) });
+  }
+
+  failed(error: ServerError): void {
+    this.#fail(error);
+  }
+
+  ready(): void {
+    this.#options.leave();
+  }
+
+  lost(error: Error): void {
+    this.#isSynced = true;
+    this.#fail(error);
+    this.#options.leave();
+  }
+
+  /** What was visited stays visited: the rest is another call. */
+  #fail(error: Error): void {
+    this.#settle(this.#last ? { resumeAt: after(this.#last) } : { error, mayRepeat: true });
+  }
+
+  /** Answers at once; rows that are still on their way are dropped as they come. */
+  #settle(end: ScanEnd | ScanFailure): void {
+    if (!this.#isSynced) {
+      this.#isSynced = true;
+      this.#session.sync();
+    }
+    if (this.#isSettled) return;
+    this.#isSettled = true;
+    this.#options.settle(end);
+  }
+}
+
+/** Whether the range ends in the partition it begins in, or exactly where that partition ends. */
+function isInOnePartition({ start, end }: KeyRange): boolean {
+  if (!end) return false;
+  const from = start.partition;
+  const to = end.partition;
+  if (to.length === from.length) return equalBytes(from, to);
+  const isBehindIt = to.length === from.length + 1 && to[from.length] === 0;
+  return isBehindIt && end.sort.length === 0 && equalBytes(from, to.subarray(0, from.length));
+}

@@ -1,0 +1,113 @@
+import { OWN_ROW_VERSION } from "./get.ts";
+import { type Query, query, queryAll, queryText } from "./query.ts";
+import type { Dialect } from "./server-facts.ts";
+import type { Session } from "./session.ts";
+import { ServerError } from "./sql-state.ts";
+import { BEGIN, COMMIT, textQuery } from "./statements.ts";
+import { TYPE } from "./wire-writer.ts";
+
+/** Raised when the meaning of stored bytes changes. A newer one than this is refused. */
+export const FORMAT = 1;
+
+/** Where the format number stands: a row of the table itself, so that every node of a cluster has it. */
+export const FORMAT_ROW = { partition: Buffer.alloc(0), sort: Buffer.from("schema") };
+
+const CITUS_SHARDS = 32;
+const INSTALL_TIMEOUT_MS = 60_000;
+const INSTALL_ATTEMPTS_MAX = 5;
+
+/** DDL in the order to be run. Hints may be refused by a server that does not know them. */
+export interface SchemaStatement {
+  readonly sql: string;
+  readonly isHint: boolean;
+}
+
+/*
+ * bytea compares bytewise with no collation. `partition` and `sort` are keywords in some dialects.
+ * STORAGE PLAIN makes the key limit exact: else it would depend on how well the bytes compress.
+ * fillfactor and no index on ver or val: an update that fits its page touches no index.
+ */
+const COLUMNS = "pk bytea NOT NULL, sk bytea NOT NULL, ver bigint NOT NULL, val bytea NOT NULL";
+
+export function schemaStatements(dialect: Dialect): readonly SchemaStatement[] {
+  const primaryKey = dialect === "yugabyte" ? "pk ASC, sk ASC" : "pk, sk";
+  const create = `CREATE TABLE IF NOT EXISTS rh_kv (${COLUMNS}, PRIMARY KEY (${primaryKey}))`;
+  const statements: SchemaStatement[] = [{ sql: create, isHint: false }];
+  if (dialect === "postgres" || dialect === "citus") {
+    for (const sql of HINTS) statements.push({ sql, isHint: true });
+  }
+  if (dialect === "citus") {
+    statements.push(
+      { sql: `SET citus.shard_count = ${CITUS_SHARDS}`, isHint: false },
+      { sql: "SELECT create_distributed_table('rh_kv', 'pk')", isHint: false },
+    );
+  }
+  statements.push({
+    sql:
+      "INSERT INTO rh_kv (pk, sk, ver, val) " +
+      `VALUES ('', 'schema', ${OWN_ROW_VERSION}, '${FORMAT}') ON CONFLICT (pk, sk) DO NOTHING`,
+    isHint: false,
+  });
+  return statements;
+}
+
+const HINTS: readonly string[] = [
+  "ALTER TABLE rh_kv SET (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1)",
+  "ALTER TABLE rh_kv ALTER COLUMN pk SET STORAGE PLAIN, ALTER COLUMN sk SET STORAGE PLAIN",
+];
+
+/** Rarely built in, and worth little: outside the transaction, and its refusal is no news. */
+const COMPRESSION = "ALTER TABLE rh_kv ALTER COLUMN val SET COMPRESSION lz4";
+
+/** Errors of a server that does not know a hint. */
+const UNKNOWN_HINT = new Set(["42601", "42704", "0A000", "22023"]);
+/** Another front end is creating the same table: the loser sees one of these, then the table. */
+const RIVAL_INSTALL = new Set(["23505", "42P07", "42710", "40001", "40P01"]);
+
+/** Creates what is missing, in one transaction. Front ends may do this at the same time. */
+export async function installSchema(session: Session, dialect: Dialect): Promise<void> {
+  const statements = schemaStatements(dialect);
+  const withoutHints = statements.filter(({ isHint }) => !isHint);
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await runInTransaction(session, statements).catch((error: unknown) => {
+        if (!hasState(error, UNKNOWN_HINT)) throw error;
+        return runInTransaction(session, withoutHints);
+      });
+      break;
+    } catch (error) {
+      if (attempt >= INSTALL_ATTEMPTS_MAX || !hasState(error, RIVAL_INSTALL)) throw error;
+    }
+  }
+  if (dialect === "postgres" || dialect === "citus") {
+    await query(session, textQuery(COMPRESSION)).catch(() => {});
+  }
+}
+
+/** The format number of the installed schema; undefined when there is no table or no such row. */
+export async function readFormat(session: Session): Promise<number | undefined> {
+  const [exists] = await queryText(session, textQuery("SELECT to_regclass('rh_kv')::text"), 1);
+  if (exists?.[0] === undefined) return undefined;
+  let format: number | undefined;
+  const statement = textQuery("SELECT val FROM rh_kv WHERE pk = $1 AND sk = $2", [
+    TYPE.bytea,
+    TYPE.bytea,
+  ]);
+  await query(session, statement, [FORMAT_ROW.partition, FORMAT_ROW.sort], (row) => {
+    format = Number(row.bytes().toString("latin1"));
+  });
+  return format;
+}
+
+function runInTransaction(session: Session, statements: readonly SchemaStatement[]): Promise<void> {
+  const queries: Query[] = statements.map(({ sql }) => ({ statement: textQuery(sql) }));
+  return queryAll(
+    session,
+    [{ statement: BEGIN }, ...queries, { statement: COMMIT }],
+    INSTALL_TIMEOUT_MS,
+  );
+}
+
+function hasState(error: unknown, states: ReadonlySet<string>): boolean {
+  return error instanceof ServerError && states.has(error.sqlState);
+}

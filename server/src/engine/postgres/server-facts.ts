@@ -1,0 +1,73 @@
+import { queryText } from "./query.ts";
+import type { Session } from "./session.ts";
+import { textQuery } from "./statements.ts";
+
+/**
+ * Which relative of PostgreSQL answers. The statements are the same for all; only the schema, a few
+ * settings and what an error proves differ.
+ */
+export type Dialect = "postgres" | "citus" | "cockroach" | "yugabyte";
+
+/** What a server says of itself. Settings that it does not know are undefined. */
+export interface ServerFacts {
+  readonly dialect: Dialect;
+  readonly version: string;
+  /** As 180004. 0 where it is not told. */
+  readonly versionNumber: number;
+  readonly settings: Readonly<Record<SettingName, string | undefined>>;
+  /** The server's clock, in microseconds since 1970. */
+  readonly clockMicroseconds: number;
+}
+
+const SETTING_NAMES = [
+  "fsync",
+  "full_page_writes",
+  "synchronous_commit",
+  "synchronous_standby_names",
+  "transaction_read_only",
+  "default_transaction_isolation",
+  "max_connections",
+  "max_prepared_transactions",
+  "deadlock_timeout",
+] as const;
+
+export type SettingName = (typeof SETTING_NAMES)[number];
+
+const FACTS = textQuery(
+  "SELECT version(), current_setting('server_version_num', true), " +
+    "(SELECT extversion::text FROM pg_extension WHERE extname = 'citus'), " +
+    "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint::text, " +
+    SETTING_NAMES.map((name) => `current_setting('${name}', true)`).join(", "),
+);
+
+export async function readServerFacts(session: Session): Promise<ServerFacts> {
+  const [row = []] = await queryText(session, FACTS, 4 + SETTING_NAMES.length);
+  const [version = "", versionNumber, citusVersion, clock, ...values] = row;
+  const settings: Partial<Record<SettingName, string | undefined>> = {};
+  for (const [index, name] of SETTING_NAMES.entries()) settings[name] = values[index];
+  return {
+    dialect: dialectOf(version, citusVersion),
+    version: citusVersion === undefined ? version : `${version}, Citus ${citusVersion}`,
+    versionNumber: Number(versionNumber ?? 0),
+    settings: { ...NO_SETTINGS, ...settings },
+    clockMicroseconds: Number(clock ?? 0),
+  };
+}
+
+const NO_SETTINGS: Readonly<Record<SettingName, string | undefined>> = {
+  fsync: undefined,
+  full_page_writes: undefined,
+  synchronous_commit: undefined,
+  synchronous_standby_names: undefined,
+  transaction_read_only: undefined,
+  default_transaction_isolation: undefined,
+  max_connections: undefined,
+  max_prepared_transactions: undefined,
+  deadlock_timeout: undefined,
+};
+
+export function dialectOf(version: string, citusVersion: string | undefined): Dialect {
+  if (version.includes("CockroachDB")) return "cockroach";
+  if (version.includes("-YB-")) return "yugabyte";
+  return citusVersion === undefined ? "postgres" : "citus";
+}

@@ -1,0 +1,150 @@
+import { EngineError } from "../engine.ts";
+import { isPassing, toEngineError } from "./outcome.ts";
+import type { Session } from "./session.ts";
+
+const BACKOFF_MS_MIN = 50;
+const BACKOFF_MS_MAX = 1_000;
+
+interface Waiter {
+  readonly deadline: number;
+  readonly resolve: (session: Session) => void;
+  readonly reject: (error: Error) => void;
+}
+
+export interface SessionPoolOptions {
+  readonly sessionsMax: number;
+  readonly connect: () => Promise<Session>;
+}
+
+/**
+ * Sessions lent to one borrower at a time. They are opened when somebody waits and kept; the one
+ * given back last is lent first, so that few serve when few are needed.
+ *
+ * While the database cannot be reached, waiters wait, up to their deadlines, and one attempt after
+ * the other is made for them. An error that only the operator can mend ends the waiting at once.
+ */
+export class SessionPool {
+  readonly #options: SessionPoolOptions;
+  readonly #idle: Session[] = [];
+  readonly #all = new Set<Session>();
+  readonly #waiters: Waiter[] = [];
+  #connecting = 0;
+  #backoffMs = 0;
+  #backoffTimer: NodeJS.Timeout | undefined;
+  #lastError: unknown;
+  #closed = false;
+
+  constructor(options: SessionPoolOptions) {
+    this.#options = options;
+  }
+
+  /** @throws EngineError `Unavailable` when there is none before `deadline`, `Closed` after `close`. */
+  acquire(deadline: number): Session | Promise<Session> {
+    if (this.#closed) throw closedError();
+    const idle = this.#idle.pop();
+    if (idle) return idle;
+    const waiting = new Promise<Session>((resolve, reject) => {
+      this.#waiters.push({ deadline, resolve, reject });
+    });
+    this.#grow();
+    return waiting;
+  }
+
+  release(session: Session): void {
+    if (session.isLost) return;
+    if (this.#closed) {
+      session.close();
+      return;
+    }
+    const waiter = this.#waiters.shift();
+    if (waiter) waiter.resolve(session);
+    else this.#idle.push(session);
+  }
+
+  /** Closes what is idle; what is lent follows when it comes back. */
+  retireAll(): void {
+    for (const session of this.#idle.splice(0)) session.close();
+  }
+
+  /** To be called a few times a second. `now` as of `performance.now()`. */
+  tick(now: number): void {
+    for (const session of this.#all) session.giveUpIfOverdue(now);
+    for (let index = this.#waiters.length - 1; index >= 0; index--) {
+      const waiter = this.#waiters[index]!;
+      if (now <= waiter.deadline) continue;
+      this.#waiters.splice(index, 1);
+      waiter.reject(this.#unavailable());
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#backoffTimer);
+    for (const waiter of this.#waiters.splice(0)) waiter.reject(closedError());
+    for (const session of [...this.#all]) session.close();
+  }
+
+  #grow(): void {
+    if (this.#backoffTimer !== undefined || this.#closed) return;
+    // After a failure one attempt at a time: a server that is starting needs no storm.
+    const attemptsMax = this.#backoffMs > 0 ? 1 : Number.POSITIVE_INFINITY;
+    while (
+      this.#connecting < Math.min(this.#waiters.length, attemptsMax) &&
+      this.#all.size + this.#connecting < this.#options.sessionsMax
+    ) {
+      this.#connecting++;
+      void this.#connectOne();
+    }
+  }
+
+  async #connectOne(): Promise<void> {
+    try {
+      const session = await this.#options.connect();
+      this.#connecting--;
+      this.#backoffMs = 0;
+      this.#adopt(session);
+    } catch (error) {
+      this.#connecting--;
+      this.#lastError = error;
+      if (isPassing(error)) this.#backOff();
+      else for (const waiter of this.#waiters.splice(0)) waiter.reject(toEngineError(error));
+    }
+    this.#grow();
+  }
+
+  #adopt(session: Session): void {
+    this.#all.add(session);
+    session.onLost = () => this.#forget(session);
+    if (session.isLost) this.#forget(session);
+    else this.release(session);
+  }
+
+  #forget(session: Session): void {
+    this.#all.delete(session);
+    const index = this.#idle.indexOf(session);
+    if (index >= 0) this.#idle.splice(index, 1);
+    this.#grow();
+  }
+
+  #backOff(): void {
+    if (this.#backoffTimer !== undefined || this.#closed) return;
+    const doubled = Math.min(BACKOFF_MS_MAX, Math.max(BACKOFF_MS_MIN, this.#backoffMs * 2));
+    this.#backoffMs = doubled;
+    this.#backoffTimer = setTimeout(
+      () => {
+        this.#backoffTimer = undefined;
+        this.#grow();
+      },
+      doubled * (0.5 + Math.random() / 2),
+    );
+  }
+
+  #unavailable(): Error {
+    if (this.#lastError !== undefined && this.#backoffMs > 0) return toEngineError(this.#lastError);
+    return new EngineError("Unavailable", "All connections to the database are in use.");
+  }
+}
+
+function closedError(): EngineError {
+  return new EngineError("Closed", "The PostgreSQL engine is closed.");
+}

@@ -1,0 +1,305 @@
+import type { Duplex } from "node:stream";
+import { RowReader } from "./row-reader.ts";
+import { readFields, ServerError } from "./sql-state.ts";
+import type { Statement } from "./statements.ts";
+import { WireReader } from "./wire-reader.ts";
+import { WireWriter } from "./wire-writer.ts";
+
+/**
+ * What is sent up to one Sync, and what becomes of it. The session calls these in the order of the
+ * server's answers and ends with exactly one of `ready` and `lost`.
+ *
+ * With one Sync the server skips everything behind the first error. A Sync for each statement would
+ * let the statements behind a BEGIN that failed commit one by one.
+ */
+export interface Exchange {
+  /** Milliseconds of `performance.now()`: a session silent for longer than this is given up. */
+  readonly deadline: number;
+  row(row: RowReader): void;
+  /** One statement is done. `tag` begins with its verb: "INSERT 0 1", "ROLLBACK". */
+  complete(tag: Tag): void;
+  /** The portal holds more rows than were asked for. */
+  suspended?(): void;
+  /** The statement that is next to complete failed; those behind it are skipped. */
+  failed(error: ServerError): void;
+  /** A warning that the write may not be as durable as the server is configured to make it. */
+  warned?(): void;
+  ready(): void;
+  /** The connection is gone. `isSent` tells whether any byte may have reached the server. */
+  lost(error: Error, isSent: boolean): void;
+}
+
+/** Where the tag of a completed statement lies: rarely read, so not made a string. */
+export interface Tag {
+  readonly isRollback: boolean;
+}
+
+const ROLLED_BACK: Tag = { isRollback: true };
+const DONE: Tag = { isRollback: false };
+
+/** Forgetting names more often than this means that a pooler shuffles sessions under us. */
+const FORGOTTEN_MAX = 3;
+
+export interface SessionOptions {
+  readonly preparedStatements: boolean;
+  readonly resultFormat: 0 | 1;
+}
+
+/**
+ * One connection after it was authenticated: sends exchanges, several at once when the caller
+ * pipelines, and hands each its answers.
+ */
+export class Session {
+  /** Called once when the connection is gone. */
+  onLost: (session: Session) => void = () => {};
+  readonly #socket: Duplex;
+  readonly #end: () => void;
+  readonly #writer = new WireWriter();
+  readonly #reader: WireReader;
+  readonly #row: RowReader;
+  readonly #resultFormat: 0 | 1;
+  /** Exchanges whose answers are not complete, in the order they were sent. */
+  readonly #pending: Exchange[] = [];
+  #open: Exchange | undefined;
+  #preparedStatements: boolean;
+  readonly #prepared = new Set<string>();
+  /** Names whose ParseComplete has not come, in order; "" for unprepared statements. */
+  readonly #parsing: { readonly name: string; readonly exchange: Exchange }[] = [];
+  #nameSuffix = "";
+  #forgotten = 0;
+  #lostBy: Error | undefined;
+
+  constructor(socket: Duplex, end: () => void, options: SessionOptions) {
+    this.#socket = socket;
+    this.#end = end;
+    this.#preparedStatements = options.preparedStatements;
+    this.#resultFormat = options.resultFormat;
+    this.#row = new RowReader(options);
+    this.#reader = new WireReader((code, bytes, start, bodyEnd) =>
+      this.#receive(code, bytes, start, bodyEnd),
+    );
+  }
+
+  get isLost(): boolean {
+    return this.#lostBy !== undefined;
+  }
+
+  get pendingCount(): number {
+    return this.#pending.length;
+  }
+
+  /** Bytes that arrived. @throws nothing: a stream that makes no sense is a lost connection. */
+  receive(chunk: Buffer): void {
+    try {
+      this.#reader.push(chunk);
+    } catch (error) {
+      this.destroy(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  // --- Sending -------------------------------------------------------------------------------
+
+  /** Begins an exchange; statements follow, and then `sync`. */
+  begin(exchange: Exchange): void {
+    this.#open = exchange;
+    this.#pending.push(exchange);
+  }
+
+  /** Begins a statement of the open exchange: its parameters follow, and then `execute`. */
+  bind(statement: Statement): WireWriter {
+    const { name, text, parameterTypes } = statement;
+    const writer = this.#writer;
+    const sentName = name === undefined || !this.#preparedStatements ? "" : name + this.#nameSuffix;
+    if (sentName === "" || !this.#prepared.has(sentName)) {
+      writer.parse(sentName, text, parameterTypes);
+      this.#parsing.push({ name: sentName, exchange: this.#open! });
+      if (sentName !== "") this.#prepared.add(sentName);
+    }
+    writer.beginBind(sentName, parameterTypes.length);
+    return writer;
+  }
+
+  execute(rowsMax = 0): void {
+    this.#writer.endBind(this.#resultFormat);
+    this.#writer.execute(rowsMax);
+  }
+
+  /** Asks for more rows of a suspended portal. */
+  continue(rowsMax: number): void {
+    this.#writer.execute(rowsMax);
+    this.flush();
+  }
+
+  /** Sends what was written and has the server answer it without ending the exchange. */
+  flush(): void {
+    this.#writer.flush();
+    this.#send();
+  }
+
+  /** Ends the open exchange and sends what was written. */
+  sync(): void {
+    this.#writer.sync();
+    this.#open = undefined;
+    this.#send();
+  }
+
+  #send(): void {
+    const bytes = this.#writer.take();
+    if (this.#lostBy === undefined && this.#socket.writable) {
+      this.#socket.write(bytes);
+      return;
+    }
+    // A request given to a dead connection must fail at once, or its promise would never settle.
+    const error = this.#lostBy ?? new Error("The connection is closed.");
+    const exchange = this.#pending.pop();
+    queueMicrotask(() => exchange?.lost(error, false));
+    this.destroy(error);
+  }
+
+  // --- Receiving -----------------------------------------------------------------------------
+
+  /** Holds back further answers until `resume`, so that a slow visitor does not hold the event loop. */
+  pause(): void {
+    this.#reader.pause();
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    if (this.#lostBy !== undefined) return;
+    try {
+      this.#reader.resume();
+    } catch (error) {
+      this.destroy(error instanceof Error ? error : new Error(String(error)));
+    }
+    if (!this.#reader.isPaused) this.#socket.resume();
+  }
+
+  #receive(code: number, bytes: Buffer, start: number, end: number): void {
+    const exchange = this.#pending[0];
+    switch (code) {
+      case 0x44: // D, DataRow.
+        this.#row.begin(bytes, start);
+        exchange?.row(this.#row);
+        return;
+      case 0x43: // C, CommandComplete. Of the tags only that of a COMMIT that failed matters.
+        exchange?.complete(bytes[start] === 0x52 ? ROLLED_BACK : DONE);
+        return;
+      case 0x32: // 2, BindComplete.
+        return;
+      case 0x31: // 1, ParseComplete.
+        this.#parsing.shift();
+        return;
+      case 0x5a: // Z, ReadyForQuery.
+        this.#ready(bytes[start]!);
+        return;
+      case 0x73: // s, PortalSuspended.
+        exchange?.suspended?.();
+        return;
+      case 0x45: // E, ErrorResponse.
+        this.#failed(new ServerError(readFields(bytes, start, end)));
+        return;
+      case 0x4e: // N, NoticeResponse.
+        this.#notice(readFields(bytes, start, end));
+        return;
+      default:
+        // Parameter changes, notifications, NoData, EmptyQuery: nothing that we wait for.
+        return;
+    }
+  }
+
+  #ready(status: number): void {
+    const exchange = this.#pending.shift();
+    // An error inside BEGIN leaves the failed transaction open, for COMMIT was skipped.
+    if (status !== 0x49 && this.#lostBy === undefined) {
+      this.begin(new Rollback(performance.now() + 10_000, (error) => this.destroy(error)));
+      this.#writer.query("ROLLBACK");
+      this.#open = undefined;
+      this.#send();
+    }
+    exchange?.ready();
+  }
+
+  #failed(error: ServerError): void {
+    const exchange = this.#pending[0];
+    if (exchange === undefined) {
+      // Nobody asked: the server says why it closes the connection.
+      this.destroy(error);
+      return;
+    }
+    // The server skips up to Sync, also the Parse of statements it never saw: to use their names
+    // would fail with 26000.
+    while (this.#parsing[0]?.exchange === exchange) {
+      this.#prepared.delete(this.#parsing.shift()!.name);
+    }
+    const fault = error.fault;
+    if (fault === "forget") this.#forgetNames();
+    exchange.failed(error);
+    if (error.isFatal) this.destroy(error);
+  }
+
+  /** New names, because the server may still know the old ones (42P05). */
+  #forgetNames(): void {
+    this.#prepared.clear();
+    this.#forgotten++;
+    this.#nameSuffix = `_${this.#forgotten}`;
+    if (this.#forgotten >= FORGOTTEN_MAX) this.#preparedStatements = false;
+  }
+
+  /**
+   * With `client_min_messages = warning` our statements draw no notices but this: a cancelled wait
+   * for a synchronous standby. The text depends on the server's language, the code does not.
+   */
+  #notice(fields: ReadonlyMap<string, string>): void {
+    const code = fields.get("C");
+    if (code === "01000" || code === "57P01") this.#pending[0]?.warned?.();
+  }
+
+  // --- The end -------------------------------------------------------------------------------
+
+  /** Gives the connection up when its oldest exchange is overdue. */
+  giveUpIfOverdue(now: number): void {
+    const oldest = this.#pending[0];
+    if (oldest && now > oldest.deadline) {
+      this.destroy(new Error("The database did not answer in time."));
+    }
+  }
+
+  /** Says goodbye and closes. Whatever is pending is lost. */
+  close(): void {
+    if (this.#lostBy !== undefined) return;
+    this.#end();
+    this.#lose(new Error("The connection was closed."));
+  }
+
+  destroy(error: Error): void {
+    this.#socket.destroy();
+    this.#lose(error);
+  }
+
+  #lose(error: Error): void {
+    if (this.#lostBy !== undefined) return;
+    this.#lostBy = error;
+    const pending = this.#pending.splice(0);
+    this.onLost(this);
+    for (const exchange of pending) exchange.lost(error, true);
+  }
+}
+
+class Rollback implements Exchange {
+  readonly deadline: number;
+  readonly #destroy: (error: Error) => void;
+
+  constructor(deadline: number, destroy: (error: Error) => void) {
+    this.deadline = deadline;
+    this.#destroy = destroy;
+  }
+
+  row(): void {}
+  complete(): void {}
+  ready(): void {}
+  lost(): void {}
+
+  failed(error: ServerError): void {
+    this.#destroy(error);
+  }
+}

