@@ -76,6 +76,12 @@ export function after(text: string): string {
   return `${text}\0`;
 }
 
+/** Key order. No position is the end of the table. */
+export function isBefore(a: KeyPosition, b: KeyPosition | undefined): boolean {
+  if (b === undefined || a.partitionKey < b.partitionKey) return true;
+  return a.partitionKey === b.partitionKey && a.rowKey < b.rowKey;
+}
+
 /** The class of a query that does all of `reads`: its dearest. */
 export function dearestClass(reads: readonly KeyRead[]): PlanClass {
   let dearest = 0;

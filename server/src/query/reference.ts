@@ -24,15 +24,15 @@ export function evaluate(filter: FilterNode, entity: PlainEntity): boolean {
     case "or":
       return filter.clauses.some((clause) => evaluate(clause, entity));
     case "property": {
-      const value = valueOf(entity, filter.property);
+      const value = propertyOf(entity, filter.property);
       return value?.type === "Edm.Boolean" && value.value;
     }
     case "comparison":
-      return holds(valueOf(entity, filter.property), filter.operator, filter.literal);
+      return holds(propertyOf(entity, filter.property), filter.operator, filter.literal);
   }
 }
 
-function valueOf(entity: PlainEntity, property: string): Literal | undefined {
+function propertyOf(entity: PlainEntity, property: string): Literal | undefined {
   if (property === "PartitionKey") return { type: "Edm.String", value: entity.partitionKey };
   if (property === "RowKey") return { type: "Edm.String", value: entity.rowKey };
   if (property === "Timestamp") return { type: "Edm.DateTime", value: entity.timestampTicks };

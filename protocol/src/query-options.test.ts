@@ -1,0 +1,152 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { printFilter } from "./filter-printer.ts";
+import { LIMITS } from "./limits.ts";
+import {
+  parseEntityQueryOptions,
+  parseEntitySelect,
+  parseTableQueryOptions,
+  type QueryPairs,
+} from "./query-options.ts";
+
+const NOTHING = { filter: undefined, select: undefined, top: undefined, from: undefined };
+
+describe("parseEntityQueryOptions", () => {
+  it("reads all options, wherever they stand among other parameters", () => {
+    const { filter, select, top, from } = parseEntityQueryOptions([
+      ["sv", "2019-02-02"],
+      ["$filter", "Age gt 5"],
+      ["timeout", "5"],
+      ["$select", "Age"],
+      ["$top", "10"],
+      ["$format", "application/json"],
+      ["NextPartitionKey", "1!4!cDE-"],
+      ["NextRowKey", "1!4!cjI-"],
+    ]);
+    assert.equal(filter && printFilter(filter), "Age gt 5");
+    assert.deepEqual(
+      { select, top, from },
+      {
+        select: ["Age"],
+        top: 10,
+        from: { partitionKey: "p1", rowKey: "r2" },
+      },
+    );
+  });
+
+  it("takes an option without a value as not sent", () => {
+    for (const value of ["", " "]) {
+      const pairs: QueryPairs = [
+        ["$filter", value],
+        ["$select", value],
+        ["$top", value],
+        ["$orderby", value],
+      ];
+      assert.deepEqual(parseEntityQueryOptions(pairs), NOTHING);
+    }
+    assert.deepEqual(parseEntityQueryOptions([]), NOTHING);
+  });
+
+  it("takes $top from 0 to the page limit", () => {
+    for (const top of [0, 1, LIMITS.pageEntitiesMax]) {
+      assert.equal(parseEntityQueryOptions([["$top", String(top)]]).top, top);
+    }
+    for (const top of [
+      String(LIMITS.pageEntitiesMax + 1),
+      "-1",
+      "x",
+      "1.0",
+      "1e2",
+      " 5",
+      "٣",
+      "9".repeat(400),
+    ]) {
+      refuses([["$top", top]]);
+    }
+  });
+
+  it("selects names in the order given, each once", () => {
+    assert.deepEqual(select("b, a ,b,名"), ["b", "a", "名"]);
+  });
+
+  it("selects everything by a star", () => {
+    assert.equal(select("*"), undefined);
+    assert.equal(select("a, *"), undefined);
+  });
+
+  it("refuses names that no property can have", () => {
+    for (const text of ["a,", ",a", "a b", "1a", "a-b", "odata.etag", "a/b", "a'"]) {
+      refuses([["$select", text]]);
+    }
+  });
+
+  it("selects up to the limit of names", () => {
+    const names = Array.from({ length: LIMITS.selectNamesMax + 1 }, (_, index) => `p${index}`);
+    assert.equal(select(names.slice(1).join(","))?.length, LIMITS.selectNamesMax);
+    refuses([["$select", names.join(",")]]);
+  });
+
+  it("answers the OData options of other services with NotImplemented, unknown ones with InvalidInput", () => {
+    for (const name of ["$orderby", "$skip", "$inlinecount", "$count", "$expand", "$skiptoken"]) {
+      refuses([[name, "1"]], "NotImplemented");
+    }
+    refuses([["$foo", "1"]]);
+    refuses([["$Filter", "A"]]);
+  });
+
+  it("refuses an option sent twice", () => {
+    refuses([
+      ["$filter", "A"],
+      ["$filter", "B"],
+    ]);
+  });
+
+  it("resumes at the start of a partition when no row key came along, or an empty one", () => {
+    const start: QueryPairs = [["NextPartitionKey", "1!4!cDE-"]];
+    assert.deepEqual(parseEntityQueryOptions(start).from, {
+      partitionKey: "p1",
+      rowKey: undefined,
+    });
+    const { from } = parseEntityQueryOptions([...start, ["NextRowKey", ""]]);
+    assert.deepEqual(from, { partitionKey: "p1", rowKey: "" });
+  });
+
+  it("refuses a row key to resume at without its partition key, and malformed tokens", () => {
+    refuses([["NextRowKey", "1!4!cjI-"]]);
+    refuses([["NextPartitionKey", "p1"]]);
+  });
+});
+
+describe("parseEntitySelect", () => {
+  it("reads $select and nothing else", () => {
+    const pairs: QueryPairs = [
+      ["$filter", "not even a filter"],
+      ["$select", "a,b"],
+    ];
+    assert.deepEqual(parseEntitySelect(pairs), ["a", "b"]);
+  });
+});
+
+describe("parseTableQueryOptions", () => {
+  it("reads a filter on the name, a page size and the next table", () => {
+    const { filter, top, from } = parseTableQueryOptions([
+      ["$filter", "TableName ge 'a'"],
+      ["$top", "2"],
+      ["NextTableName", "1!8!cGVvcGxl"],
+    ]);
+    assert.equal(filter && printFilter(filter), "TableName ge 'a'");
+    assert.deepEqual({ top, from }, { top: 2, from: "people" });
+  });
+
+  it("takes an empty NextTableName as the first page", () => {
+    assert.equal(parseTableQueryOptions([["NextTableName", ""]]).from, undefined);
+  });
+});
+
+function select(text: string): readonly string[] | undefined {
+  return parseEntityQueryOptions([["$select", text]]).select;
+}
+
+function refuses(pairs: QueryPairs, code = "InvalidInput"): void {
+  assert.throws(() => parseEntityQueryOptions(pairs), { code });
+}
