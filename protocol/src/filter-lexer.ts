@@ -103,12 +103,7 @@ export class FilterLexer {
   }
 }
 
-/** A letter or `_`, then letters, digits and `_` of any script, as identifiers in C#. */
-export function isPropertyName(text: string): boolean {
-  NAME.lastIndex = 0;
-  return NAME.exec(text)?.[0].length === text.length && text !== "";
-}
-
+/** As `isPropertyName` has it, from one place on. */
 const NAME = /[\p{L}\p{Nl}_][\p{L}\p{Nl}\p{Nd}\p{Mn}\p{Mc}\p{Pc}\p{Cf}]*/uy;
 const NUMBER = /-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?[lLdD]?/y;
 const PREFIX = /^(?:datetime|guid|x|binary)$/i;

@@ -1,3 +1,4 @@
+import { parseDateTime, printDateTime } from "./date-time.ts";
 import type { ComparisonOperator, Literal } from "./filter-tree.ts";
 
 /** Reads a number as written: digits with an optional fraction, exponent and type suffix. */
@@ -15,7 +16,7 @@ export function parseNumberLiteral(text: string): Literal | undefined {
 export function parseTypedLiteral(prefix: string, text: string): Literal | undefined {
   switch (prefix.toLowerCase()) {
     case "datetime": {
-      const value = parseTicks(text);
+      const value = parseDateTime(text);
       return value === undefined ? undefined : { type: "Edm.DateTime", value };
     }
     case "guid":
@@ -41,7 +42,7 @@ export function printLiteral(literal: Literal): string {
     case "Edm.Double":
       return printDouble(literal.value);
     case "Edm.DateTime":
-      return `datetime'${printTicks(literal.value)}'`;
+      return `datetime'${printDateTime(literal.value)}'`;
     case "Edm.Guid":
       return `guid'${literal.value}'`;
     case "Edm.Binary":
@@ -86,12 +87,6 @@ export function isNumeric(literal: Literal): boolean {
 const INTEGER = /^-?[0-9]+$/;
 const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const HEX = /^(?:[0-9a-f]{2})*$/i;
-const DATE_TIME =
-  /^(\d{4})-(\d\d)-(\d\d)(?:T([01]\d|2[0-3]):([0-5]\d)(?::([0-5]\d)(?:\.(\d+))?)?(?:Z|([+-])(0\d|1[0-4]):([0-5]\d))?)?$/;
-
-const TICKS_PER_MS = 10_000n;
-const TICKS_1970 = 621_355_968_000_000_000n;
-const TICKS_MAX = 3_155_378_975_999_999_999n; // 9999-12-31T23:59:59.9999999.
 
 function int64(digits: string): Literal | undefined {
   // Twenty characters hold every Int64; more would only cost time.
@@ -110,28 +105,6 @@ function printDouble(value: number): string {
   if (!Number.isFinite(value)) return value > 0 ? "INF" : "-INF";
   const text = Object.is(value, -0) ? "-0" : String(value);
   return /[.e]/.test(text) ? text : `${text}.0`;
-}
-
-/** Digits beyond 100 ns are cut off; a value without a zone is UTC. */
-function parseTicks(text: string): bigint | undefined {
-  const match = DATE_TIME.exec(text);
-  if (match === null) return undefined;
-  const [, year, month, day, hour = "00", minute = "00", second = "00", fraction = ""] = match;
-  const ms = Date.parse(`${year}-${month}-${day}T${hour}:${minute}:${second}Z`);
-  // The date parser turns February 30 into March.
-  if (Number.isNaN(ms) || new Date(ms).getUTCDate() !== Number(day)) return undefined;
-  const offsetMinutes = Number(match[9] ?? 0) * 60 + Number(match[10] ?? 0);
-  const utc = match[8] === "-" ? ms + offsetMinutes * 60_000 : ms - offsetMinutes * 60_000;
-  const ticks =
-    BigInt(utc) * TICKS_PER_MS + TICKS_1970 + BigInt(fraction.slice(0, 7).padEnd(7, "0"));
-  return ticks >= 0n && ticks <= TICKS_MAX ? ticks : undefined;
-}
-
-function printTicks(ticks: bigint): string {
-  const fraction = ticks % 10_000_000n;
-  const seconds = new Date(Number((ticks - fraction - TICKS_1970) / TICKS_PER_MS)).toISOString();
-  if (fraction === 0n) return `${seconds.slice(0, 19)}Z`;
-  return `${seconds.slice(0, 19)}.${String(fraction).padStart(7, "0").replace(/0+$/, "")}Z`;
 }
 
 function bytesFromHex(hex: string): Uint8Array {

@@ -1,9 +1,9 @@
 import { decodeContinuation, decodeTableContinuation } from "./continuation.ts";
 import { ServiceError } from "./errors.ts";
-import { isPropertyName } from "./filter-lexer.ts";
 import { parseFilter, parseTableFilter } from "./filter-parser.ts";
 import type { FilterNode } from "./filter-tree.ts";
 import { LIMITS } from "./limits.ts";
+import { isPropertyName } from "./property-name.ts";
 
 /** Decoded names and values of a query string, in the order sent. */
 export type QueryPairs = readonly (readonly [name: string, value: string])[];

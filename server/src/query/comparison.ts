@@ -1,4 +1,5 @@
 import type { ComparisonNode, ComparisonOperator, Literal } from "@rowhouse/protocol/filter-tree";
+import { encodeName } from "@rowhouse/protocol/property-name";
 import type { EntityView } from "./entity-view.ts";
 
 /** Whether an entity passes. Pure; keeps nothing of the view. */
@@ -235,10 +236,6 @@ export function always(): boolean {
 
 export function never(): boolean {
   return false;
-}
-
-export function encodeName(name: string): Uint8Array {
-  return new TextEncoder().encode(name);
 }
 
 function encodeJsonString(text: string): Uint8Array {

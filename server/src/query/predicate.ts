@@ -1,10 +1,10 @@
 import type { AndNode, ComparisonNode, FilterNode, OrNode } from "@rowhouse/protocol/filter-tree";
+import { encodeName } from "@rowhouse/protocol/property-name";
 import {
   always,
   COST,
   type Compiled,
   compileComparison,
-  encodeName,
   isSystemProperty,
   never,
   type Predicate,
