@@ -358,7 +358,7 @@ describe("parseFilter on hostile text", () => {
           assert.ok(error.code === "InvalidInput" || error.code === "NotImplemented");
         }
       }),
-      { numRuns: 2000 },
+      { numRuns: 1000 },
     );
   });
 });

@@ -157,7 +157,7 @@ describe("planQuery", () => {
         const all = [...everyKey, ...entities];
         checkPlan(planQuery(filter), all, (entity) => evaluate(filter, entity));
       }),
-      { numRuns: 3000 },
+      { numRuns: 1000 },
     );
   });
 
@@ -169,7 +169,7 @@ describe("planQuery", () => {
         const plan = planQuery({ kind: "and", clauses: [filter, inPartition] });
         assert.equal(plan.residual, undefined);
       }),
-      { numRuns: 2000 },
+      { numRuns: 1000 },
     );
   });
 });
@@ -234,11 +234,13 @@ describe("planQuery with many keys", () => {
     const filter: FilterNode = { kind: "or", clauses: groups };
     const plan = planQuery(filter);
     assert.equal(plan.class, "partition scan");
-    const entities = partitions.flatMap((partitionKey) =>
-      rows
-        .slice(0, 200)
-        .map((rowKey) => ({ partitionKey, rowKey, timestampTicks: 0n, properties: {} })),
-    );
+    const entities = partitions
+      .slice(0, 10)
+      .flatMap((partitionKey) =>
+        rows
+          .slice(0, 20)
+          .map((rowKey) => ({ partitionKey, rowKey, timestampTicks: 0n, properties: {} })),
+      );
     checkPlan(plan, entities, (entity) => evaluate(filter, entity));
   });
 });
@@ -302,7 +304,7 @@ describe("planQuery within the bounds of a SAS", () => {
           }
         },
       ),
-      { numRuns: 1000 },
+      { numRuns: 500 },
     );
   });
 });

@@ -19,7 +19,7 @@ describe("compilePredicate", () => {
           assert.equal(predicate(new PlainView(entity)), evaluate(filter, entity));
         }
       }),
-      { numRuns: 3000 },
+      { numRuns: 1000 },
     );
   });
 });
