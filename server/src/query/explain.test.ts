@@ -54,6 +54,11 @@ describe("explain", () => {
     );
   });
 
+  it("shows eight reads whole", () => {
+    const keys = Array.from({ length: 8 }, (_, index) => `PartitionKey eq '${index}'`);
+    check(keys.join(" or "), "8 partition scans 0, 1, 2, 3, 4, 5, 6, 7");
+  });
+
   it("cuts long keys and filters", () => {
     check(`PartitionKey eq '${"k".repeat(101)}'`, `partition scan ${"k".repeat(100)}...`);
     const text = explain(planQuery(parseFilter(`A eq '${"v".repeat(5000)}'`)));
