@@ -1,0 +1,107 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { DEVELOPMENT_ACCOUNT, parseAccounts, readAccounts } from "./account-settings.ts";
+import { SettingsError, SettingsSection } from "./settings-section.ts";
+
+const KEY = Buffer.from("first key").toString("base64");
+const OTHER = Buffer.from("second key!").toString("base64");
+
+describe("the accounts of the environment", () => {
+  it("are the development account when nothing is said", () => {
+    for (const text of [undefined, "", " ; "]) {
+      assert.deepEqual(parseAccounts(text).names, ["devstoreaccount1"]);
+      assert.equal(parseAccounts(text).find("devstoreaccount1"), DEVELOPMENT_ACCOUNT);
+    }
+    assert.equal(DEVELOPMENT_ACCOUNT.keys[0]?.length, 64);
+  });
+
+  it("are those named and no others", () => {
+    const accounts = parseAccounts(`one1:${KEY}; two2:${KEY}:${OTHER};`);
+    assert.deepEqual(accounts.names, ["one1", "two2"]);
+    assert.deepEqual(accounts.find("two2")?.keys, [
+      Buffer.from("first key"),
+      Buffer.from("second key!"),
+    ]);
+    assert.equal(accounts.find("devstoreaccount1"), undefined);
+    assert.equal(accounts.find("One1"), undefined);
+  });
+
+  const wrong: [text: string, message: RegExp][] = [
+    [
+      `ab:${KEY}`,
+      /^The name of account 1 has 2 characters; 3 to 24 lower-case letters and digits are allowed\.$/,
+    ],
+    [`${"a".repeat(25)}:${KEY}`, /^The name of account 1 has 25 characters;/],
+    [`good:${KEY};Bad:${KEY}`, /^The name of account 2 has 3 characters, some of another kind;/],
+    [KEY, /^The name of account 1 has 12 characters, some of another kind;/],
+    ["good", /^Account "good" has 0 keys; one or 2 are allowed\.$/],
+    [`good:${KEY}:${KEY}:${KEY}`, /^Account "good" has 3 keys;/],
+    [`good:${KEY}:`, /^Key 2 of account "good" has 0 characters that are no base64;/],
+    ["good:secret!", /^Key 1 of account "good" has 7 characters that are no base64;/],
+    ["good:abcde", /^Key 1 of account "good" has 5 characters/],
+    [`good:${KEY};good:${OTHER}`, /^Account "good" is configured twice\.$/],
+  ];
+  for (const [text, message] of wrong) {
+    it(`are refused without showing a key: ${text}`, () => {
+      assert.throws(
+        () => parseAccounts(text),
+        (error) =>
+          error instanceof SettingsError && message.test(error.message) && !showsKey(error.message),
+      );
+    });
+  }
+});
+
+describe("the accounts of a configuration file", () => {
+  const read = (value: unknown) => readAccounts(new SettingsSection(value, "settings"));
+
+  it("have one or two keys and may be disabled", () => {
+    const accounts = read({
+      accounts: [
+        { name: "one1", keys: [KEY, OTHER] },
+        { name: "two2", keys: [KEY], disabled: true },
+      ],
+    });
+    assert.equal(accounts.find("one1")?.keys.length, 2);
+    assert.equal(accounts.find("two2")?.disabled, true);
+  });
+
+  const wrong: [value: unknown, message: RegExp][] = [
+    [null, /^settings is null; an object is expected\.$/],
+    [[], /^settings is a list; an object is expected\.$/],
+    [{}, /^No account is configured; at least one must be\.$/],
+    [{ accounts: "one1" }, /^settings\.accounts is a string; a list is expected\.$/],
+    [{ accounts: [{}] }, /^settings\.accounts\[0\]\.name is missing; text is expected\.$/],
+    [{ accounts: [{ name: "" }] }, /^settings\.accounts\[0\]\.name is empty; text is expected\.$/],
+    [{ accounts: [{ name: "one1" }] }, /^Account "one1" has 0 keys/],
+    [
+      { accounts: [{ name: "one1", keys: KEY }] },
+      /^settings\.accounts\[0\]\.keys is a string; a list of texts is expected\.$/,
+    ],
+    [
+      { accounts: [{ name: "one1", keys: [7] }] },
+      /^settings\.accounts\[0\]\.keys is a list; a list of texts is expected\.$/,
+    ],
+    [
+      { accounts: [{ name: "one1", keys: [KEY], disabled: 1 }] },
+      /disabled is a number; true or false is expected\.$/,
+    ],
+    [
+      { accounts: [{ name: "one1", keys: [KEY], key2: OTHER }] },
+      /^settings\.accounts\[0\] has key2; allowed are name, keys, disabled\.$/,
+    ],
+  ];
+  for (const [value, message] of wrong) {
+    it(`are refused without showing a key: ${JSON.stringify(value)}`, () => {
+      assert.throws(
+        () => read(value),
+        (error) =>
+          error instanceof SettingsError && message.test(error.message) && !showsKey(error.message),
+      );
+    });
+  }
+});
+
+function showsKey(message: string): boolean {
+  return message.includes(KEY) || message.includes(OTHER) || message.includes("secret");
+}
