@@ -9,7 +9,7 @@ import { writeFlatKey } from "../key-codec.ts";
  */
 export interface Store {
   readonly env: object;
-  /** A value in a buffer that all reads share: good until the next one. */
+  /** A value in a buffer that all reads share, good until the next one: take it with `viewOf`. */
   getBinaryFast(key: StoreKey, options?: ReadOptions): Buffer | undefined;
   getRange(options: RangeOptions): Iterable<RangeItem>;
   put(key: StoreKey, value: Uint8Array, version: number): unknown;
@@ -18,9 +18,6 @@ export interface Store {
   childTransaction(action: () => void): Promise<unknown>;
   /** The same at once, with the flush in the way of everything else. */
   transactionSync<T>(action: () => T): T;
-  resetReadTxn(): void;
-  ensureReadTxn(): void;
-  useReadTransaction(): ReadTransaction;
   readerCheck(): number;
   close(): Promise<void>;
 }
@@ -28,13 +25,13 @@ export interface Store {
 /** A pair, or a flat key: a position in a range, or a record of our own. */
 export type StoreKey = Key | Uint8Array;
 
-export interface ReadTransaction {
-  readonly address: number;
-  done(): void;
+export interface ReadOptions {
+  /** Absent inside a write transaction, which then reads what it wrote. */
+  readonly transaction?: ReadTransaction;
 }
 
-export interface ReadOptions {
-  readonly transaction: ReadTransaction;
+export interface ReadTransaction {
+  readonly address: number;
 }
 
 export interface RangeOptions extends ReadOptions {
@@ -47,7 +44,7 @@ export interface RangeOptions extends ReadOptions {
 /** Where lmdb-js has put the key and the value; both places are used again by the next read. */
 export interface RangeItem {
   readonly key: FlatKeyPlace;
-  readonly value: Uint8Array;
+  readonly value: Buffer;
 }
 
 /** One object for the whole process, as there is one buffer that keys are read into. */
@@ -80,6 +77,9 @@ export function openStore({ path, mapSizeBytes, readersMax }: StoreOptions): Sto
     maxReaders: readersMax,
     // The flush is inside the commit: what is visible is on disk.
     overlappingSync: false,
+    // We gather commits ourselves; without its own gathering a lone commit takes 10 % less time.
+    eventTurnBatching: false,
+    strictAsyncOrder: true,
     useVersions: true,
     keyEncoder: keyCode,
     encoder: valueCode,
@@ -112,23 +112,66 @@ const valueCode = {
 };
 
 /**
- * A read transaction of our own for point reads. The one that lmdb-js keeps is renewed by a timer,
- * so it may lag behind other processes for a millisecond, and renewing it at each read costs 2 µs;
- * resetting ours costs 0.1 µs.
+ * The bytes of a value in the shared buffer, which says it is as long as the value but is not. Views
+ * of it are kept by their length and used again: 40 ns instead of 170 for a new one.
  */
-export interface PointReader extends ReadOptions {
-  /** Makes the next read begin a new snapshot. */
-  reset(): void;
+export function viewOf(shared: Buffer): Uint8Array {
+  const { length } = shared;
+  if (length >= VIEWS_KEPT) return shared.subarray(0, length);
+  if (shared !== viewedBuffer) {
+    viewedBuffer = shared;
+    views = [];
+  }
+  views[length] ??= shared.subarray(0, length);
+  return views[length];
 }
 
-export function openPointReader(store: Store): PointReader {
-  const native = nativeLayer();
-  const transaction = new native.Txn(store.env, READ_ONLY);
-  // lmdb-js reads without a transaction in the one created last, which must be its own.
-  store.resetReadTxn();
-  store.ensureReadTxn();
-  const { address } = transaction;
-  return { transaction, reset: () => native.resetTxn(address) };
+const VIEWS_KEPT = 8192;
+let viewedBuffer: Buffer | undefined;
+let views: Uint8Array[] = [];
+
+/**
+ * Read transactions of our own, for point reads and scans. The one that lmdb-js keeps is renewed by
+ * a timer: it may lag behind other processes for a millisecond, and renewing it for each read costs
+ * 2 µs of timers. Resetting ours costs 0.1 µs. They are used again and never given back: what was
+ * created last is what lmdb-js reads in by default, so it must not go away.
+ */
+export class Snapshots {
+  readonly #native = nativeLayer();
+  readonly #store: Store;
+  readonly #free: Snapshot[] = [];
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** A snapshot that begins with the first read in it. */
+  take(): Snapshot {
+    return this.#free.pop() ?? new Snapshot(this.#native, this.#store);
+  }
+
+  giveBack(snapshot: Snapshot): void {
+    snapshot.reset();
+    this.#free.push(snapshot);
+  }
+}
+
+export class Snapshot implements ReadOptions {
+  readonly transaction: ReadTransaction;
+  readonly #native: NativeLayer;
+  readonly #address: number;
+
+  constructor(native: NativeLayer, store: Store) {
+    this.#native = native;
+    this.transaction = new native.Txn(store.env, READ_ONLY);
+    this.#address = this.transaction.address;
+    this.reset();
+  }
+
+  /** Lets go of what it shows; the next read begins a new one. No range may be read meanwhile. */
+  reset(): void {
+    this.#native.resetTxn(this.#address);
+  }
 }
 
 const READ_ONLY = 0x20000;

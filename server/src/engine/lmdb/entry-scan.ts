@@ -1,5 +1,5 @@
 import type { Entry, Key, KeyRange, ScanEnd, Visit } from "../engine.ts";
-import { after, equalBytes, joinKey, splitKey } from "../key-codec.ts";
+import { after, equalBytes, joinKey, KeySplitter } from "../key-codec.ts";
 import { ScanBudget } from "../scan-budget.ts";
 import {
   FLAT_KEY_BYTES_MAX,
@@ -7,9 +7,20 @@ import {
   type RangeItem,
   type RangeOptions,
   type ReadTransaction,
+  type Snapshot,
+  type Snapshots,
   type Store,
+  viewOf,
 } from "./binding.ts";
 import { toEngineError } from "./lmdb-errors.ts";
+
+/** What scans read. */
+export interface ScanSource {
+  readonly store: Store;
+  readonly snapshots: Snapshots;
+  /** After this time a scan ends with `resumeAt`. */
+  readonly snapshotMsMax: number;
+}
 
 /**
  * One scan: a read transaction, a cursor and the entry it lends out. It works in turns of a few
@@ -18,22 +29,23 @@ import { toEngineError } from "./lmdb-errors.ts";
  */
 export class EntryScan {
   readonly entry = new LentEntry();
-  readonly #transaction: ReadTransaction;
+  readonly #snapshots: Snapshots;
+  readonly #snapshot: Snapshot;
   readonly #items: Iterator<RangeItem>;
   readonly #visit: Visit;
   readonly #budget = new ScanBudget();
   readonly #endsAt: number;
 
-  constructor(store: Store, range: KeyRange, visit: Visit, snapshotMsMax: number) {
+  constructor(source: ScanSource, range: KeyRange, visit: Visit) {
     this.#visit = visit;
-    this.#endsAt = performance.now() + snapshotMsMax;
-    // What other processes committed meanwhile is seen only by a new transaction.
-    store.resetReadTxn();
-    this.#transaction = store.useReadTransaction();
+    this.#endsAt = performance.now() + source.snapshotMsMax;
+    this.#snapshots = source.snapshots;
+    this.#snapshot = source.snapshots.take();
     try {
-      this.#items = store.getRange(rangeOptions(range, this.#transaction))[Symbol.iterator]();
+      const options = rangeOptions(range, this.#snapshot.transaction);
+      this.#items = source.store.getRange(options)[Symbol.iterator]();
     } catch (error) {
-      this.#transaction.done();
+      source.snapshots.giveBack(this.#snapshot);
       throw error;
     }
   }
@@ -66,7 +78,7 @@ export class EntryScan {
 
   release(): void {
     this.#items.return?.();
-    this.#transaction.done();
+    this.#snapshots.giveBack(this.#snapshot);
   }
 }
 
@@ -79,17 +91,18 @@ class LentEntry implements Entry {
   #keyBuffer: Uint8Array = NOTHING;
   #keyStart = 0;
   #keyEnd = 0;
-  #valueBuffer: Uint8Array = NOTHING;
+  #valueBuffer: Buffer = NOTHING;
+  readonly #splitter = new KeySplitter();
   #key: Key | undefined;
   #value: Uint8Array | undefined;
 
   get key(): Key {
-    this.#key ??= splitKey(this.#keyBuffer.subarray(this.#keyStart, this.#keyEnd));
+    this.#key ??= this.#splitter.split(this.#keyBuffer, this.#keyStart, this.#keyEnd);
     return this.#key;
   }
 
   get value(): Uint8Array {
-    this.#value ??= this.#valueBuffer.subarray(0, this.#valueBuffer.length);
+    this.#value ??= viewOf(this.#valueBuffer);
     return this.#value;
   }
 
@@ -119,7 +132,7 @@ class LentEntry implements Entry {
   }
 }
 
-const NOTHING = new Uint8Array(0);
+const NOTHING = Buffer.alloc(0);
 
 /**
  * A bound may be longer than any key that can be stored. Cut to the longest, `cut`, it lies just

@@ -18,12 +18,13 @@ import { VersionClock } from "../version-clock.ts";
 import {
   FLAT_KEY_BYTES_MAX,
   lastVersion,
-  openPointReader,
   openStore,
-  type PointReader,
+  type Snapshot,
+  Snapshots,
   type Store,
+  viewOf,
 } from "./binding.ts";
-import { EntryScan } from "./entry-scan.ts";
+import { EntryScan, type ScanSource } from "./entry-scan.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { toEngineError } from "./lmdb-errors.ts";
 import { type MetaRecord, openMeta, readMeta } from "./meta-record.ts";
@@ -74,10 +75,10 @@ export class LmdbEngine implements Engine {
   readonly keyBytesMax = KEY_BYTES_MAX;
   readonly path: string;
   readonly #store: Store;
-  readonly #reader: PointReader;
+  readonly #reader: Snapshot;
+  readonly #scanSource: ScanSource;
   readonly #versions: VersionClock;
   readonly #commits: GroupCommit;
-  readonly #snapshotMsMax: number;
   /** Scans between two turns; each holds a snapshot. */
   readonly #suspended = new Set<Promise<ScanEnd>>();
   /** The scan whose visitor runs right now. */
@@ -87,7 +88,6 @@ export class LmdbEngine implements Engine {
   /** @throws EngineError or an error of lmdb-js: use `openLmdbEngine`. */
   constructor(options: LmdbEngineOptions) {
     this.path = options.path;
-    this.#snapshotMsMax = options.snapshotMsMax ?? 2000;
     const isNew = !existsSync(join(options.path, DATA_FILE));
     mkdirSync(options.path, { recursive: true });
     this.#store = openStore({
@@ -102,7 +102,10 @@ export class LmdbEngine implements Engine {
     this.#versions = new VersionClock(options.clock ?? systemClock);
     this.#versions.raiseAbove(versionsReserved);
     this.#commits = new GroupCommit(this.#store, this.#versions, versionsReserved);
-    this.#reader = openPointReader(this.#store);
+    const snapshots = new Snapshots(this.#store);
+    this.#reader = snapshots.take();
+    const snapshotMsMax = options.snapshotMsMax ?? 2000;
+    this.#scanSource = { store: this.#store, snapshots, snapshotMsMax };
   }
 
   nextVersion(): number {
@@ -180,12 +183,12 @@ export class LmdbEngine implements Engine {
     const version = lastVersion();
     // Half the time of `slice`: small values share a block of memory.
     const value = Buffer.allocUnsafe(shared.length);
-    value.set(shared.subarray(0, shared.length));
+    value.set(viewOf(shared));
     return { key, value, version };
   }
 
   #beginScan(range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
-    const scan = new EntryScan(this.#store, range, visit, this.#snapshotMsMax);
+    const scan = new EntryScan(this.#scanSource, range, visit);
     const end = this.#runTurn(scan);
     if (end !== undefined) return end;
     const rest = this.#runTurns(scan).finally(() => this.#suspended.delete(rest));

@@ -1,5 +1,5 @@
 import { EngineError } from "../engine.ts";
-import type { ReadOptions, Store } from "./binding.ts";
+import { type ReadOptions, type Store, viewOf } from "./binding.ts";
 
 /**
  * The one record of our own in the environment, in front of all entries: which format they have,
@@ -49,7 +49,7 @@ export function openMeta(store: Store): MetaRecord {
 export function readMeta(store: Store, options?: ReadOptions): MetaRecord | undefined {
   const shared = store.getBinaryFast(META_KEY, options);
   if (shared === undefined) return undefined;
-  const bytes = Buffer.from(shared.subarray(0, shared.length));
+  const bytes = Buffer.from(viewOf(shared));
   if (bytes.length < RECORD_BYTES || !bytes.subarray(0, MAGIC.length).equals(MAGIC)) {
     throw new EngineError("Corrupt", "The record of the storage format is damaged.");
   }
@@ -83,12 +83,7 @@ function migrate(store: Store, from: number): void {
 
 /** An LMDB environment of somebody else must not be mixed with ours. */
 function assertEmpty(store: Store): void {
-  const transaction = store.useReadTransaction();
-  try {
-    for (const _ of store.getRange({ start: Uint8Array.of(0), transaction })) {
-      throw new EngineError("Unavailable", "The folder holds the data of another program.");
-    }
-  } finally {
-    transaction.done();
+  for (const _ of store.getRange({ start: Uint8Array.of(0) })) {
+    throw new EngineError("Unavailable", "The folder holds the data of another program.");
   }
 }
