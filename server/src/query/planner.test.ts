@@ -221,17 +221,9 @@ describe("planQuery with many keys", () => {
   });
 
   it("gives up precision, not correctness, when a filter would cost too much to plan", () => {
-    // Each group names other partitions and other rows, so no two partitions want the same rows.
     const partitions = names(100);
     const rows = names(2000);
-    const groups = partitions.map((_, group): FilterNode => {
-      const [some, others] = [
-        partitions.filter((_, index) => ((index * 7919 + group * 104_729) >> 3) % 2 === 0),
-        rows.filter((_, index) => index % 100 === group),
-      ];
-      return { kind: "and", clauses: [anyIn("PartitionKey", some), anyIn("RowKey", others)] };
-    });
-    const filter: FilterNode = { kind: "or", clauses: groups };
+    const filter = tiringFilter(partitions, rows);
     const plan = planQuery(filter);
     assert.equal(plan.class, "partition scan");
     const entities = partitions
@@ -276,6 +268,30 @@ describe("planQuery within the bounds of a SAS", () => {
     );
     checkBounds(bounds, "nothing", "PartitionKey eq 'c'");
     checkBounds(bounds, "partition range [a..b/9] where X", "PartitionKey ge 'a' and X");
+  });
+
+  it("cuts reads that had to be widened", () => {
+    const bounds = {
+      startPartitionKey: "k0000",
+      startRowKey: "5",
+      endPartitionKey: "k9999",
+      endRowKey: "7",
+    };
+    const many = anyIn("PartitionKey", names(10_000));
+    assert.equal(
+      explain({ ...planQuery(many, bounds), residual: undefined }),
+      "partition range [k0000/5..k9999/7]",
+    );
+    const one = { ...bounds, endPartitionKey: "k0000" };
+    checkBounds(one, "range query k0000/[5..7] where A", "A");
+    const tiring = tiringFilter(names(100), names(2000));
+    for (const rows of [one, { ...one, startRowKey: "k0300", endRowKey: "k0400" }]) {
+      for (const read of planQuery(tiring, rows).reads) {
+        assert.ok(!isBefore(startOf(read), { partitionKey: "k0000", rowKey: rows.startRowKey }));
+        const end = { partitionKey: "k0000", rowKey: `${rows.endRowKey}\0\0` };
+        assert.ok(isBefore(endOf(read) ?? end, end));
+      }
+    }
   });
 
   it("never reads outside them", () => {
@@ -460,6 +476,16 @@ function anyOf(property: string, count: number): string {
 
 function product(partitions: number, rows: number): string {
   return `(${anyOf("PartitionKey", partitions)}) and (${anyOf("RowKey", rows)})`;
+}
+
+/** Each group names other partitions and other rows, so no two partitions want the same rows. */
+function tiringFilter(partitions: readonly string[], rows: readonly string[]): FilterNode {
+  const clauses = partitions.map((_, group): FilterNode => {
+    const some = partitions.filter((_, index) => ((index * 7919 + group * 104_729) >> 3) % 2 === 0);
+    const others = rows.filter((_, index) => index % partitions.length === group);
+    return { kind: "and", clauses: [anyIn("PartitionKey", some), anyIn("RowKey", others)] };
+  });
+  return { kind: "or", clauses };
 }
 
 function anyIn(property: string, keys: readonly string[]): OrNode {

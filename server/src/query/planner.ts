@@ -34,19 +34,27 @@ import {
  * 1. The filter is brought to a normal form, with `not` at the leaves.
  * 2. Bottom up, every part says which keys it could accept at all: comparisons of keys exactly, other
  *    properties any key, `and` and `or` the intersection and union of their clauses.
- * 3. The whole's keys, cut to the bounds, become reads in key order.
+ * 3. The whole's keys inside the bounds become reads in key order.
  * 4. What those keys already guarantee is taken out of the filter; the rest is the residual.
  *
- * Timestamp is no key and takes no part.
+ * Steps 2 and 3 may take more keys than they must, so the reads are cut to the bounds once more:
+ * nothing outside them is read, whatever the filter. Timestamp is no key and takes no part.
  */
 export function planQuery(filter: FilterNode | undefined, bounds?: SasKeyRange): Plan {
   const algebra = new KeyAlgebra(ALGEBRA_STEPS_MAX);
-  const cover = filter === undefined ? undefined : coverOf(normalForm(filter), algebra);
-  const wanted = algebra.intersection([cover?.keys ?? ALL_KEYS, ...keysWithin(bounds)]);
-  const keys = readable(wanted);
+  const [start, end] = [startOfBounds(bounds), endOfBounds(bounds)];
+  const cover = filter && coverOf(normalForm(filter), algebra);
+  const keys = readable(
+    algebra.intersection([
+      cover?.keys ?? ALL_KEYS,
+      ...(start === FIRST_POSITION ? [] : [keysFrom(start)]),
+      ...(end === undefined ? [] : [keysBefore(end)]),
+    ]),
+  );
   const residual = cover && normalForm(undecided(cover, keys, algebra));
-  if (residual?.kind !== "constant") return planOf(readsOf(keys), residual);
-  return planOf(residual.value ? readsOf(keys) : [], undefined);
+  if (residual?.kind === "constant" && !residual.value) return planOf([], undefined);
+  const reads = cutTo(readsOf(keys), start, end);
+  return planOf(reads, residual?.kind === "constant" ? undefined : residual);
 }
 
 /** What is left of a plan from a position on, itself included. No row key: the partition's start. */
@@ -55,18 +63,11 @@ export function resumePlan(
   from: { readonly partitionKey: string; readonly rowKey: string | undefined },
 ): Plan {
   const position = { partitionKey: from.partitionKey, rowKey: from.rowKey ?? "" };
-  const first = plan.reads.findIndex((read) => isBefore(position, endOf(read)));
-  if (first < 0) return planOf([], undefined);
-  const reads = plan.reads.slice(first);
-  const [read] = reads;
-  if (read?.kind === "range" && isBefore(read.start, position)) {
-    reads[0] = keyRead(position, read.end);
-  }
-  return planOf(reads, plan.residual);
+  return planOf(cutTo(plan.reads, position, undefined), plan.residual);
 }
 
 function planOf(reads: readonly KeyRead[], residual: FilterNode | undefined): Plan {
-  return { class: dearestClass(reads), reads, residual };
+  return { class: dearestClass(reads), reads, residual: reads.length === 0 ? undefined : residual };
 }
 
 /**
@@ -108,21 +109,19 @@ function coverOf(filter: FilterNode, algebra: KeyAlgebra): Cover {
   }
 }
 
-function keysWithin(bounds: SasKeyRange | undefined): KeySet[] {
-  const sets: KeySet[] = [];
-  if (bounds?.startPartitionKey !== undefined) {
-    sets.push(
-      keysFrom({ partitionKey: bounds.startPartitionKey, rowKey: bounds.startRowKey ?? "" }),
-    );
-  }
-  if (bounds?.endPartitionKey !== undefined) {
-    sets.push(
-      bounds.endRowKey === undefined
-        ? keysBefore({ partitionKey: after(bounds.endPartitionKey), rowKey: "" })
-        : keysBefore({ partitionKey: bounds.endPartitionKey, rowKey: after(bounds.endRowKey) }),
-    );
-  }
-  return sets;
+const FIRST_POSITION: KeyPosition = { partitionKey: "", rowKey: "" };
+
+function startOfBounds(bounds: SasKeyRange | undefined): KeyPosition {
+  if (bounds?.startPartitionKey === undefined) return FIRST_POSITION;
+  return { partitionKey: bounds.startPartitionKey, rowKey: bounds.startRowKey ?? "" };
+}
+
+/** Excluded, as all ends here are; those of a SAS are included. */
+function endOfBounds(bounds: SasKeyRange | undefined): KeyPosition | undefined {
+  if (bounds?.endPartitionKey === undefined) return undefined;
+  const { endPartitionKey: partitionKey, endRowKey: rowKey } = bounds;
+  if (rowKey === undefined) return { partitionKey: after(partitionKey), rowKey: "" };
+  return { partitionKey, rowKey: after(rowKey) };
 }
 
 /**
@@ -188,6 +187,27 @@ function undecided(cover: Cover, keys: KeySet, algebra: KeyAlgebra): FilterNode 
   if (algebra.areDisjoint(keys, cover.keys)) return { kind: "constant", value: false };
   if (filter.kind !== "and" && filter.kind !== "or") return filter;
   return { ...filter, clauses: clauses.map((clause) => undecided(clause, keys, algebra)) };
+}
+
+/** The parts of `reads` from `start` up to `end`. */
+function cutTo(
+  reads: readonly KeyRead[],
+  start: KeyPosition,
+  end: KeyPosition | undefined,
+): KeyRead[] {
+  const result: KeyRead[] = [];
+  for (const read of reads) {
+    const [readStart, readEnd] = [startOf(read), endOf(read)];
+    const from = isBefore(readStart, start) ? start : readStart;
+    const to = end !== undefined && isBefore(end, readEnd) ? end : readEnd;
+    if (!isBefore(from, to)) continue;
+    result.push(from === readStart && to === readEnd ? read : keyRead(from, to));
+  }
+  return result;
+}
+
+function startOf(read: KeyRead): KeyPosition {
+  return read.kind === "range" ? read.start : read;
 }
 
 function endOf(read: KeyRead): KeyPosition | undefined {
