@@ -1,0 +1,95 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import type { Target } from "./request-writer.ts";
+import { ResponseReader } from "./response-reader.ts";
+import type { Client, Outcome, Workload } from "./workload.ts";
+
+/** Decides whether another operation begins, and hears how each one ended. */
+export interface Meter {
+  next(): boolean;
+  finish(outcome: Outcome, milliseconds: number, connection: Connection): void;
+}
+
+/** One client on one keep-alive connection, in a closed loop: answer, then the next request. */
+export class Connection {
+  readonly reader = new ResponseReader();
+  /** Settles when the meter wants no more operations; fails when the server hangs up before. */
+  readonly finished: Promise<void>;
+  /** Operations that were done while the meter was measuring. */
+  operations = 0;
+  readonly #socket: Socket;
+  readonly #client: Client;
+  readonly #workload: Workload;
+  readonly #meter: Meter;
+  #startedAt = 0;
+  #end: () => void = () => {};
+  #fail: (error: Error) => void = () => {};
+
+  private constructor(target: Target, client: Client, workload: Workload, meter: Meter) {
+    this.#client = client;
+    this.#workload = workload;
+    this.#meter = meter;
+    this.finished = new Promise((resolve, reject) => {
+      this.#end = resolve;
+      this.#fail = reject;
+    });
+    this.#socket = connect({
+      host: target.host,
+      port: target.port,
+      noDelay: true,
+      // One buffer for all connections and no stream in between: bytes are read before the next arrive.
+      onread: {
+        buffer: RECEIVE_BUFFER,
+        callback: (length) => {
+          this.#receive(RECEIVE_BUFFER.subarray(0, length));
+          return true;
+        },
+      },
+    });
+    this.#socket.on("error", this.#fail);
+    this.#socket.on("close", () => this.#fail(new Error("The server closed a connection in use.")));
+  }
+
+  static async open(
+    target: Target,
+    client: Client,
+    workload: Workload,
+    meter: Meter,
+  ): Promise<Connection> {
+    const connection = new Connection(target, client, workload, meter);
+    await Promise.race([once(connection.#socket, "connect"), connection.finished]);
+    return connection;
+  }
+
+  start(): void {
+    if (this.#meter.next()) {
+      this.#startedAt = performance.now();
+      this.#send();
+    } else {
+      this.#end();
+      this.#socket.destroy();
+    }
+  }
+
+  #send(): void {
+    this.#socket.write(this.#workload.request(this.#client), "latin1");
+  }
+
+  #receive(bytes: Buffer): void {
+    try {
+      if (!this.reader.read(bytes)) return;
+      const outcome = this.#workload.answered(this.#client, this.reader);
+      if (outcome === "again") {
+        this.#send();
+      } else {
+        this.#meter.finish(outcome, performance.now() - this.#startedAt, this);
+        this.start();
+      }
+    } catch (error) {
+      this.#fail(error instanceof Error ? error : new Error(String(error)));
+      this.#socket.destroy();
+    }
+  }
+}
+
+const RECEIVE_BUFFER = Buffer.allocUnsafeSlow(256 * 1024);

@@ -1,0 +1,65 @@
+/**
+ * The entities every contender holds: numbered from 0, 10,000 to a partition, about 1 KB of JSON
+ * each. A number is all it takes to know an entity, so client, limits and checks need no list.
+ */
+export interface Dataset {
+  readonly table: string;
+  readonly entities: number;
+}
+
+export const PARTITION_ENTITIES = 10_000;
+
+/** One entity in a hundred has this value in `Bucket`, in every range that is longer than 100. */
+export const RARE_BUCKET = 42;
+
+export function partitionKey(index: number): string {
+  return `dept-${String(Math.floor(index / PARTITION_ENTITIES)).padStart(5, "0")}`;
+}
+
+export function rowKey(index: number): string {
+  return `emp-${String(index % PARTITION_ENTITIES).padStart(8, "0")}`;
+}
+
+/** The body of an insert. `row` replaces the row key the number stands for. */
+export function entityJson(index: number, row = rowKey(index)): string {
+  return `{"PartitionKey":"${partitionKey(index)}","RowKey":"${row}",${propertiesJson(index)}}`;
+}
+
+/** Without the keys: they stand in the URL of an upsert. */
+export function propertiesJson(index: number): string {
+  return (
+    `"Name":"Ada Nowak ${index}","Email":"ada.nowak.${index}@example.com","Bucket":${index % 100},` +
+    `"Salary":${40_000 + (index % 7) * 1_500},"Rating":${index % 5}.25,"Active":true,` +
+    `"HiredAt@odata.type":"Edm.DateTime","HiredAt":"2019-03-14T09:26:53.589793Z",` +
+    `"Badge@odata.type":"Edm.Int64","Badge":"90071992547${index}",` +
+    NOTES
+  );
+}
+
+/** Text fills the entity up to 1 KB, as a note or a document does in real tables. */
+const SENTENCE = "Joined from the harbour office, keeps the ledger of the night ferries. ";
+const NOTES = `"Notes":"${SENTENCE.repeat(10)}"`;
+
+/**
+ * Visits 0 … count-1 in a scattered order: a step near the golden ratio of the range, coprime to
+ * it, so that neighbours in time are far apart in the key space.
+ */
+export function scattered(position: number, count: number): number {
+  return Number((BigInt(position) * BigInt(scatterStep(count))) % BigInt(count));
+}
+
+const steps = new Map<number, number>();
+
+function scatterStep(count: number): number {
+  let step = steps.get(count);
+  if (step === undefined) {
+    step = Math.max(1, Math.round(count * 0.618_033_988_75));
+    while (greatestCommonDivisor(step, count) !== 1) step++;
+    steps.set(count, step);
+  }
+  return step;
+}
+
+function greatestCommonDivisor(a: number, b: number): number {
+  return b === 0 ? a : greatestCommonDivisor(b, a % b);
+}

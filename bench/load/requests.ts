@@ -1,0 +1,131 @@
+import {
+  entityJson,
+  PARTITION_ENTITIES,
+  partitionKey,
+  propertiesJson,
+  RARE_BUCKET,
+  rowKey,
+} from "./dataset.ts";
+import {
+  ACCEPT,
+  ACCEPT_AND_CONTENT,
+  PREFER_NO_CONTENT,
+  type RequestWriter,
+} from "./request-writer.ts";
+import type { ResponseReader } from "./response-reader.ts";
+import type { Client } from "./workload.ts";
+
+export const TRANSACTION_ENTITIES = 100;
+
+/** The filter that one entity in a hundred passes. */
+export const RARE_IN_TABLE = `Bucket eq ${RARE_BUCKET}`;
+
+export function rareInPartition(index: number): string {
+  return `PartitionKey eq '${partitionKey(index)}' and ${RARE_IN_TABLE}`;
+}
+
+/** The requests all workloads are made of, against one table. */
+export class Requests {
+  readonly #writer: RequestWriter;
+  readonly #table: string;
+  readonly #entities: number;
+
+  constructor(writer: RequestWriter, dataset: { table: string; entities: number }) {
+    this.#writer = writer;
+    this.#table = dataset.table;
+    this.#entities = dataset.entities;
+  }
+
+  get(index: number): string {
+    return this.#writer.write("GET", this.path(index));
+  }
+
+  /** `rows` neighbours, from a random one on. */
+  range(client: Client, rows: number): string {
+    const first = client.random(this.#entities);
+    const start = Math.min(first % PARTITION_ENTITIES, PARTITION_ENTITIES - rows);
+    const filter =
+      `PartitionKey eq '${partitionKey(first)}' and ` +
+      `RowKey ge '${rowKey(start)}' and RowKey lt '${rowKey(start + rows)}'`;
+    return this.query(filter, `&$top=${rows}`);
+  }
+
+  query(filter: string, rest = ""): string {
+    const query = `&$filter=${encodeURIComponent(filter)}${rest}`;
+    return this.#writer.write("GET", `/${this.#table}()`, { query });
+  }
+
+  /** A new key beside a random existing one. */
+  insert(client: Client): { request: string; path: string } {
+    const index = client.random(this.#entities);
+    const row = rowKey(index) + client.newRowSuffix();
+    const request = this.#writer.write("POST", `/${this.#table}`, {
+      headers: ACCEPT_AND_CONTENT + PREFER_NO_CONTENT,
+      body: entityJson(index, row),
+    });
+    return { request, path: this.path(index, row) };
+  }
+
+  /** An upsert, or with `ifMatch` an update. */
+  put(index: number, ifMatch?: string): string {
+    const condition = ifMatch === undefined ? "" : `If-Match: ${ifMatch}\r\n`;
+    return this.#writer.write("PUT", this.path(index), {
+      headers: ACCEPT_AND_CONTENT + condition,
+      body: `{${propertiesJson(index)}}`,
+    });
+  }
+
+  merge(client: Client): string {
+    return this.#writer.write("PATCH", this.path(client.random(this.#entities)), {
+      headers: ACCEPT_AND_CONTENT,
+      body: `{"Salary":${client.random(100_000)},"Active":false}`,
+    });
+  }
+
+  delete(path: string, ifMatch: string): string {
+    return this.#writer.write("DELETE", path, { headers: `${ACCEPT}If-Match: ${ifMatch}\r\n` });
+  }
+
+  /** One transaction of inserts. */
+  insertAll(count: number, entity: (position: number) => string): string {
+    const path = `/${this.#table}`;
+    return this.#batch(count, (i) => part(`POST ${this.#writer.baseUrl}${path}`, entity(i)));
+  }
+
+  /** One transaction of upserts of `count` neighbours. */
+  putAll(first: number, count: number): string {
+    return this.#batch(count, (i) => {
+      const url = this.#writer.baseUrl + this.path(first + i);
+      return part(`PUT ${url}`, `{${propertiesJson(first + i)}}`);
+    });
+  }
+
+  path(index: number, row = rowKey(index)): string {
+    return `/${this.#table}(PartitionKey='${partitionKey(index)}',RowKey='${row}')`;
+  }
+
+  #batch(count: number, partOf: (position: number) => string): string {
+    let body = "--batch_b\r\nContent-Type: multipart/mixed; boundary=changeset_c\r\n\r\n";
+    for (let i = 0; i < count; i++) body += partOf(i);
+    body += "--changeset_c--\r\n--batch_b--\r\n";
+    return this.#writer.write("POST", "/$batch", {
+      headers: `${ACCEPT}Content-Type: multipart/mixed; boundary=batch_b\r\n`,
+      body,
+    });
+  }
+}
+
+function part(methodAndUrl: string, json: string): string {
+  return (
+    "--changeset_c\r\nContent-Type: application/http\r\nContent-Transfer-Encoding: binary\r\n\r\n" +
+    `${methodAndUrl} HTTP/1.1\r\n${ACCEPT_AND_CONTENT}DataServiceVersion: 3.0\r\n` +
+    `${PREFER_NO_CONTENT}Content-Length: ${json.length}\r\n\r\n${json}\r\n`
+  );
+}
+
+/** A failed transaction also answers 202, but with the part of one failure only. */
+export function wholeTransaction(answer: ResponseReader, count: number): boolean {
+  return answer.status === 202 && answer.bodyBytes > count * PART_BYTES_MIN;
+}
+
+const PART_BYTES_MIN = 150;

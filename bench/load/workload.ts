@@ -1,0 +1,60 @@
+import type { ResponseReader } from "./response-reader.ts";
+
+/** What a client does again and again; `workloads.ts` says what each kind sends. */
+export type WorkloadKind =
+  | { readonly kind: "point-query" }
+  | { readonly kind: "range-query"; readonly rows: number }
+  | { readonly kind: "partition-scan" }
+  | { readonly kind: "table-scan" }
+  | { readonly kind: "insert" }
+  | { readonly kind: "upsert" }
+  | { readonly kind: "merge" }
+  | { readonly kind: "conditional-update" }
+  | { readonly kind: "contended-update" }
+  | { readonly kind: "transaction" }
+  | { readonly kind: "mix" }
+  /** Inserts the entities from `first` on; see `fill.ts`. */
+  | { readonly kind: "fill"; readonly first: number; readonly order: LoadOrder };
+
+export type LoadOrder = "sorted" | "scattered";
+
+export interface Workload {
+  /** The next request of this client, as text. */
+  request(client: Client): string;
+  answered(client: Client, answer: ResponseReader): Outcome;
+}
+
+/** An operation may take several requests: "again" asks for the next one. */
+export type Outcome = "done" | "again" | "failed";
+
+/** What a workload remembers of one client between its requests. */
+export class Client {
+  readonly index: number;
+  /** The ETag this client saw last; "" for none. */
+  etag = "";
+  /** What an operation of several requests must remember; "" between operations. */
+  pending = "";
+  readonly #run: number;
+  #sequence = 0;
+  #random: number;
+
+  /** `run` differs from run to run, so that what one run inserts is new to the next. */
+  constructor(index: number, run: number) {
+    this.index = index;
+    this.#run = run;
+    this.#random = (Math.imul(index + 1, 0x9e3779b1) ^ Math.imul(run + 1, 0x85ebca6b)) | 1;
+  }
+
+  /** A whole number from 0 up to, not including, `limit`; the same series in every repetition. */
+  random(limit: number): number {
+    this.#random ^= this.#random << 13;
+    this.#random ^= this.#random >>> 17;
+    this.#random ^= this.#random << 5;
+    return (this.#random >>> 0) % limit;
+  }
+
+  /** The end of a row key that no other client, run or operation uses. */
+  newRowSuffix(): string {
+    return `_${this.#run}-${this.index}-${this.#sequence++}`;
+  }
+}

@@ -1,0 +1,122 @@
+import { type Dataset, entityJson, PARTITION_ENTITIES, rowKey } from "./dataset.ts";
+import { createFill } from "./fill.ts";
+import { createMix } from "./mix.ts";
+import type { RequestWriter } from "./request-writer.ts";
+import {
+  RARE_IN_TABLE,
+  Requests,
+  rareInPartition,
+  TRANSACTION_ENTITIES,
+  wholeTransaction,
+} from "./requests.ts";
+import type { ResponseReader } from "./response-reader.ts";
+import type { Client, Outcome, Workload, WorkloadKind } from "./workload.ts";
+
+export function createWorkload(
+  kind: WorkloadKind,
+  dataset: Dataset,
+  writer: RequestWriter,
+): Workload {
+  const requests = new Requests(writer, dataset);
+  const anyEntity = (client: Client) => client.random(dataset.entities);
+  switch (kind.kind) {
+    case "point-query":
+      return single(200, (client) => requests.get(anyEntity(client)));
+    case "range-query":
+      return single(200, (client) => requests.range(client, kind.rows));
+    case "partition-scan":
+      return scan(requests, (client) => rareInPartition(anyEntity(client)));
+    case "table-scan":
+      return scan(requests, () => RARE_IN_TABLE);
+    case "insert":
+      return single(204, (client) => requests.insert(client).request);
+    case "upsert":
+      return single(204, (client) => requests.put(anyEntity(client)));
+    case "merge":
+      return single(204, (client) => requests.merge(client));
+    case "conditional-update":
+      return conditionalUpdate(requests);
+    case "contended-update":
+      return contendedUpdate(requests);
+    case "transaction":
+      return transaction(requests, dataset);
+    case "fill":
+      return createFill(requests, dataset, kind);
+    case "mix":
+      return createMix(requests, dataset);
+  }
+}
+
+function single(status: number, request: (client: Client) => string): Workload {
+  return { request, answered: (_client, answer) => outcome(answer.status === status) };
+}
+
+function outcome(good: boolean): Outcome {
+  return good ? "done" : "failed";
+}
+
+/** One operation is one query followed through all its pages. */
+function scan(requests: Requests, filter: (client: Client) => string): Workload {
+  const filters = new Map<Client, string>();
+  return {
+    request(client) {
+      if (client.pending === "") filters.set(client, filter(client));
+      return requests.query(filters.get(client) ?? "", client.pending);
+    },
+    answered(client, answer) {
+      client.pending = continuationOf(answer);
+      if (answer.status !== 200) return "failed";
+      return client.pending === "" ? "done" : "again";
+    },
+  };
+}
+
+function continuationOf(answer: ResponseReader): string {
+  const partition = answer.header("x-ms-continuation-nextpartitionkey");
+  if (partition === undefined) return "";
+  const row = answer.header("x-ms-continuation-nextrowkey");
+  const continuation = `&NextPartitionKey=${encodeURIComponent(partition)}`;
+  return row === undefined ? continuation : `${continuation}&NextRowKey=${encodeURIComponent(row)}`;
+}
+
+/** An entity for each client, updated on and on from the ETag of the last answer. */
+function conditionalUpdate(requests: Requests): Workload {
+  return {
+    request({ etag, index }) {
+      return etag === "" ? requests.get(index) : requests.put(index, etag);
+    },
+    answered(client, answer) {
+      client.etag = answer.header("etag") ?? "";
+      return answer.status === 200 ? "again" : outcome(answer.status === 204);
+    },
+  };
+}
+
+/** One entity for all; one operation is read, write, and both again until the write wins. */
+function contendedUpdate(requests: Requests): Workload {
+  return {
+    request({ etag }) {
+      return etag === "" ? requests.get(0) : requests.put(0, etag);
+    },
+    answered(client, answer) {
+      const read = answer.status === 200;
+      client.etag = read ? (answer.header("etag") ?? "") : "";
+      return read || answer.status === 412 ? "again" : outcome(answer.status === 204);
+    },
+  };
+}
+
+/** Runs of neighbouring new keys, as an import writes them. */
+function transaction(requests: Requests, dataset: Dataset): Workload {
+  return {
+    request(client) {
+      const index = client.random(dataset.entities);
+      const partition = index - (index % PARTITION_ENTITIES);
+      const row = rowKey(index) + client.newRowSuffix();
+      return requests.insertAll(TRANSACTION_ENTITIES, (i) =>
+        entityJson(partition + i, `${row}-${String(i).padStart(3, "0")}`),
+      );
+    },
+    answered: (_client, answer) => outcome(wholeTransaction(answer, TRANSACTION_ENTITIES)),
+  };
+}
