@@ -1,0 +1,58 @@
+import type { Bench } from "./harness/bench.ts";
+import { median } from "./harness/measurement.ts";
+import { privateMemoryMb } from "./harness/process-figures.ts";
+import type { Question } from "./harness/question.ts";
+import { finding } from "./harness/results.ts";
+
+/** Processes start cold; the page cache of the system stays as loading left it. */
+export const coldStart: Question = {
+  name: "cold-start",
+  asks: "How long does a start take, and what does an idle server hold, whatever the data?",
+  async run(bench) {
+    const entities = bench.options.short ? 100_000 : bench.options.full ? 10_000_000 : 1_000_000;
+    const loader = await bench.startRowhouse("loader", { data: "full" });
+    await loader.fill({ table: "entities", entities }, "sorted");
+    await loader.stop();
+    const starts = { full: newStarts(), empty: newStarts() };
+    for (let round = 1; round <= (bench.options.short ? 3 : 5); round++) {
+      for (const data of ["full", "empty"] as const) {
+        bench.progress.show(`cold start, round ${round}, ${data} folder`);
+        await startOnce(bench, data, starts[data]);
+      }
+    }
+    record(bench, `${entities} entities`, starts.full);
+    record(bench, "empty folder", starts.empty);
+  },
+};
+
+interface Starts {
+  readonly milliseconds: number[];
+  readonly idleMb: number[];
+}
+
+function newStarts(): Starts {
+  return { milliseconds: [], idleMb: [] };
+}
+
+async function startOnce(bench: Bench, data: string, starts: Starts): Promise<void> {
+  const server = await bench.startServer("started", { data });
+  starts.milliseconds.push(server.startMs);
+  await new Promise((resolve) => setTimeout(resolve, IDLE_MS));
+  starts.idleMb.push(privateMemoryMb(server.pid));
+  await server.stop();
+}
+
+const IDLE_MS = 2000;
+
+function record(bench: Bench, name: string, starts: Starts): void {
+  bench.record({
+    name,
+    contenders: [],
+    findings: [
+      finding("ms from the start of the process to the first answer", median(starts.milliseconds), {
+        atMost: 500,
+      }),
+      finding("MiB of private memory, idle", median(starts.idleMb), { atMost: 150 }),
+    ],
+  });
+}

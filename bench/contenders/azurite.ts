@@ -1,0 +1,39 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { ServerProcess } from "../harness/server-process.ts";
+
+export const AZURITE_VERSION = "3.37.0";
+
+const FOLDER = fileURLToPath(new URL("../.peer", import.meta.url));
+const MAIN = `${FOLDER}/node_modules/.bin/azurite-table`;
+
+/** The emulator, from npm and in a folder that only the bench knows. */
+export function installAzurite(): void {
+  if (existsSync(MAIN)) return;
+  mkdirSync(FOLDER, { recursive: true });
+  writeFileSync(`${FOLDER}/package.json`, '{ "private": true }\n');
+  const { status } = spawnSync("npm", ["install", "--no-save", `azurite@${AZURITE_VERSION}`], {
+    cwd: FOLDER,
+    stdio: ["ignore", "ignore", "inherit"],
+  });
+  if (status !== 0) throw new Error("npm could not install azurite.");
+}
+
+/** With its normal persistence: memory, written to a file every few seconds. */
+export function startAzurite(directory: string, logFile: string): Promise<ServerProcess> {
+  return ServerProcess.start({
+    cores: "server",
+    logFile,
+    args: (port) => [
+      MAIN,
+      "--tablePort",
+      `${port}`,
+      "--location",
+      directory,
+      "--silent",
+      "--disableTelemetry",
+      "--skipApiVersionCheck",
+    ],
+  });
+}

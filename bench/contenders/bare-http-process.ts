@@ -1,0 +1,44 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { answerCommands } from "../harness/bench-process.ts";
+
+/** What to answer to every request from now on. */
+export interface BareAnswer {
+  readonly status: number;
+  /** Names and values in turn. */
+  readonly headers: readonly string[];
+  readonly body: Uint8Array;
+}
+
+// The limit of anything served through node:http: it reads the request, body included, looks at
+// nothing, and answers bytes it holds ready.
+let answer: BareAnswer = { status: 404, headers: [], body: new Uint8Array() };
+
+const server = createServer((request, response) => {
+  if (request.method === "GET") respond(response);
+  else drain(request, response);
+});
+// Clients of the bench stay for minutes.
+server.keepAliveTimeout = 600_000;
+
+function drain(request: IncomingMessage, response: ServerResponse): void {
+  const chunks: Buffer[] = [];
+  request.on("data", (chunk: Buffer) => chunks.push(chunk));
+  request.on("end", () => respond(response));
+}
+
+function respond(response: ServerResponse): void {
+  response.writeHead(answer.status, answer.headers as string[]);
+  response.end(answer.body);
+}
+
+answerCommands<BareAnswer, number>(async (command) => {
+  answer = command;
+  if (!server.listening) {
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+  }
+  const address = server.address();
+  if (address === null || typeof address === "string") throw new Error("No port to listen on.");
+  return address.port;
+});

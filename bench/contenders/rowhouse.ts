@@ -1,0 +1,31 @@
+import { fileURLToPath } from "node:url";
+import type { Cores } from "../harness/cores.ts";
+import { ServerProcess } from "../harness/server-process.ts";
+
+const MAIN = fileURLToPath(new URL("../../cli/dist/main.js", import.meta.url));
+
+export interface RowhouseOptions {
+  readonly directory: string;
+  readonly logFile: string;
+  readonly cores?: Cores;
+  readonly workers?: number;
+}
+
+/** Rowhouse as it is shipped: compiled, with its default engine and durability. */
+export function startRowhouse(options: RowhouseOptions): Promise<ServerProcess> {
+  const { cores = "server", directory, logFile, workers } = options;
+  return ServerProcess.start({
+    cores,
+    logFile,
+    args: (port) => [
+      MAIN,
+      "serve",
+      "--tablePort",
+      `${port}`,
+      "--location",
+      directory,
+      "--silent",
+      ...(workers === undefined ? [] : ["--workers", `${workers}`]),
+    ],
+  });
+}

@@ -1,0 +1,43 @@
+import type { Case, Question, Reach } from "./harness/question.ts";
+import {
+  medianLatencyOver,
+  tailLatencyOver,
+  throughputOf,
+  timesFasterThan,
+} from "./harness/reaches.ts";
+
+const KINDS = ["upsert", "merge", "insert"] as const;
+const CLIENTS = [1, 64, 256];
+
+// Inserts come last: they make the tables larger than those of the other kinds.
+const cases = KINDS.flatMap((kind) => CLIENTS.map((clients) => writes(kind, clients)));
+
+function writes(kind: (typeof KINDS)[number], clients: number): Case {
+  return {
+    name: `${kind}, ${clients} ${clients === 1 ? "client" : "clients"}`,
+    workload: { kind },
+    // A table for each case of inserts, so that each begins with the same size.
+    dataset: { table: kind === "insert" ? `insert${clients}` : "entities", entities: 10_000 },
+    connections: clients,
+    longOnly: kind === "merge" || clients === 256,
+    against: ["bare node:http", "raw LMDB", "disk flush", "azurite"],
+    reaches: reachesOf(kind, clients),
+  };
+}
+
+function reachesOf(kind: (typeof KINDS)[number], clients: number): Reach[] {
+  if (clients === 1) return [medianLatencyOver("raw LMDB", 2)];
+  if (clients === 256) return [];
+  return [
+    throughputOf("bare node:http", 0.4),
+    throughputOf("raw LMDB", 0.7),
+    ...tailLatencyOver("disk flush", 10),
+    timesFasterThan("azurite", kind === "insert" ? 7 : 15),
+  ];
+}
+
+export const durableWrite: Question = {
+  name: "durable-write",
+  asks: "What do writes cost that are on the disk when they are acknowledged?",
+  run: (bench) => bench.compareAll(cases),
+};

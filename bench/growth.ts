@@ -1,0 +1,106 @@
+import type { Bench } from "./harness/bench.ts";
+import type { Contender, Work } from "./harness/contender.ts";
+import { folderBytes } from "./harness/folder-bytes.ts";
+import type { HttpContender } from "./harness/http-contender.ts";
+import type { Measurement } from "./harness/measurement.ts";
+import type { Question, Reach } from "./harness/question.ts";
+import { finding } from "./harness/results.ts";
+import { type Dataset, entityJson } from "./load/dataset.ts";
+import type { LoadOrder } from "./load/workload.ts";
+
+const SMALL: Dataset = { table: "entities", entities: 10_000 };
+
+const WORKS = [
+  { name: "point query", workload: { kind: "point-query" } },
+  { name: "range query of 100", workload: { kind: "range-query", rows: 100 } },
+  { name: "insert", workload: { kind: "insert" } },
+] as const;
+
+/** A table that grows beside one that stays small, so that noise meets both. */
+export const growth: Question = {
+  name: "growth",
+  asks: "Do queries, inserts and memory cost the same in a large table as in a small one?",
+  async run(bench) {
+    const small = await bench.startRowhouse("small");
+    await small.fill(SMALL, "sorted");
+    for (const order of ["sorted", "scattered"] as const) {
+      const large = await bench.startRowhouse(`large, ${order}`);
+      for (const entities of sizes(bench)) {
+        await growTo(bench, large, { ...SMALL, entities }, order);
+        await compareSizes(bench, large, small, { ...SMALL, entities }, order);
+      }
+      await large.stop();
+    }
+  },
+};
+
+function sizes({ options }: Bench): number[] {
+  if (options.short) return [100_000];
+  return options.full ? [100_000, 1_000_000, 10_000_000] : [100_000, 1_000_000];
+}
+
+async function growTo(
+  bench: Bench,
+  large: HttpContender,
+  dataset: Dataset,
+  order: LoadOrder,
+): Promise<void> {
+  const startedAt = performance.now();
+  await large.fill(dataset, order);
+  const seconds = (performance.now() - startedAt) / 1000;
+  const { entities } = dataset;
+  const rawBytes = entityJson(Math.floor(entities / 2)).length * entities;
+  bench.record({
+    name: `${entities} entities loaded ${order}`,
+    contenders: [],
+    findings: [
+      finding("seconds to load (from the size before)", seconds),
+      finding("data folder over raw JSON", folderBytes(bench.folder(large.name)) / rawBytes, {
+        atMost: 1.5,
+      }),
+    ],
+  });
+}
+
+async function compareSizes(
+  bench: Bench,
+  large: HttpContender,
+  small: HttpContender,
+  dataset: Dataset,
+  order: LoadOrder,
+): Promise<void> {
+  const reach = (what: string, field: keyof Measurement, atMost: number): Reach => ({
+    what: `${what} over that of ${SMALL.entities} entities`,
+    value: (comparison) => comparison.ratio(field, large.name, small.name),
+    atMost,
+  });
+  for (const work of WORKS) {
+    await bench.compare(
+      {
+        ...work,
+        name: `${work.name}, ${dataset.entities} entities ${order}`,
+        dataset,
+        connections: 32,
+        reaches: [
+          reach("CPU", "cpuMicrosPerOperation", 1.3),
+          reach("p50", "p50Ms", 1.3),
+          reach("private memory", "privateMemoryMb", 1.2),
+        ],
+      },
+      [large, onDataset(small, SMALL)],
+    );
+  }
+}
+
+/** The same contender, asked for entities of another dataset. */
+function onDataset(contender: HttpContender, dataset: Dataset): Contender {
+  const on = (work: Work) => ({ ...work, dataset });
+  return {
+    name: contender.name,
+    prepare: (work) => contender.prepare(on(work)),
+    measure: (work, window) => contender.measure(on(work), window),
+    pause: () => contender.pause(),
+    resume: () => contender.resume(),
+    stop: () => contender.stop(),
+  };
+}

@@ -1,0 +1,113 @@
+import { type Dataset, PARTITION_ENTITIES } from "../load/dataset.ts";
+import { fillBatches } from "../load/fill.ts";
+import type { LoadCommand, LoadResult, Until } from "../load/load-process.ts";
+import type { Target } from "../load/request-writer.ts";
+import type { LoadOrder, WorkloadKind } from "../load/workload.ts";
+import type { BenchProcess } from "./bench-process.ts";
+import type { Contender, Window, Work } from "./contender.ts";
+import { createTable, tableSas } from "./exchange.ts";
+import { type Measurement, toMeasurement } from "./measurement.ts";
+import { privateMemoryMb } from "./process-figures.ts";
+import type { Progress } from "./progress.ts";
+
+export type LoadGenerator = BenchProcess<LoadCommand, LoadResult>;
+
+export interface RunningServer {
+  readonly pid: number;
+  readonly target: Target;
+  pause(): void;
+  resume(): void;
+  stop(): Promise<void>;
+}
+
+/** A server that the load generator talks to. */
+export class HttpContender implements Contender {
+  readonly name: string;
+  readonly server: RunningServer;
+  readonly #load: LoadGenerator;
+  readonly #progress: Progress;
+  /** How many entities of each table are there. */
+  readonly #filled = new Map<string, number>();
+
+  constructor(name: string, server: RunningServer, load: LoadGenerator, progress: Progress) {
+    this.name = name;
+    this.server = server;
+    this.#load = load;
+    this.#progress = progress;
+  }
+
+  prepare(work: Work): Promise<void> {
+    return this.fill(work.dataset, "sorted");
+  }
+
+  async measure(work: Work, window: Window): Promise<Measurement> {
+    const result = await this.#ask(work, window);
+    return toMeasurement(result, privateMemoryMb(this.server.pid));
+  }
+
+  /** One operation; what was answered to it last. */
+  async sample(work: Work): Promise<LoadResult["answer"]> {
+    const { answer, failures, firstFailure } = await this.#ask(
+      { ...work, connections: 1 },
+      { operations: 1 },
+      true,
+    );
+    if (failures > 0) throw new Error(`${this.name} answered\n${firstFailure}`);
+    return answer;
+  }
+
+  /** Adds what the table lacks of the dataset. Whole partitions only. */
+  async fill(dataset: Dataset, order: LoadOrder): Promise<void> {
+    const { entities, table } = dataset;
+    if (entities % PARTITION_ENTITIES !== 0) {
+      throw new Error(`Tables hold a multiple of ${PARTITION_ENTITIES} entities, not ${entities}.`);
+    }
+    if (!this.#filled.has(table)) await createTable(this.server.target, table);
+    for (let first = this.#filled.get(table) ?? 0; first < entities; ) {
+      const end = Math.min(entities, order === "sorted" ? first + SLICE_ENTITIES : entities);
+      this.#progress.show(`filling ${table} of ${this.name}: ${first} of ${entities} entities`);
+      await this.#fillSlice({ table, entities: end }, { kind: "fill", first, order });
+      this.#filled.set(table, end);
+      first = end;
+    }
+  }
+
+  pause(): void {
+    this.server.pause();
+  }
+
+  resume(): void {
+    this.server.resume();
+  }
+
+  stop(): Promise<void> {
+    return this.server.stop();
+  }
+
+  async #fillSlice(dataset: Dataset, workload: WorkloadKind & { kind: "fill" }): Promise<void> {
+    const operations = fillBatches(workload.first, dataset.entities);
+    const work = { workload, dataset, connections: 8 };
+    const { failures, firstFailure } = await this.#ask(work, { operations });
+    if (failures > 0) throw new Error(`${this.name} answered\n${firstFailure}`);
+  }
+
+  async #ask(work: Work, until: Until, keepsAnswer = false): Promise<LoadResult> {
+    const { target } = this.server;
+    const sas = work.auth === "SAS" ? tableSas(target, work.dataset.table) : undefined;
+    return this.#load.ask({
+      target: { ...target, sas },
+      workload: work.workload,
+      dataset: work.dataset,
+      run: nextRun++,
+      connections: work.connections,
+      until,
+      serverPid: this.server.pid,
+      keepsAnswer,
+    });
+  }
+}
+
+/** Between two slices the progress is shown. */
+const SLICE_ENTITIES = 100_000;
+
+let nextRun = 1;

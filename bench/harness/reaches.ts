@@ -1,0 +1,54 @@
+import type { Opponent, Reach } from "./question.ts";
+
+// The forms that reaches take in most questions.
+
+export function throughputOf(limit: Opponent, atLeast: number): Reach {
+  return {
+    what: `throughput of ${limit}`,
+    value: (comparison) => comparison.ratio("operationsPerSecond", "rowhouse", limit),
+    atLeast,
+  };
+}
+
+/** Where the load generator is the bottleneck, throughput says less than this. */
+export function cpuOf(limit: Opponent): Reach {
+  return {
+    what: `CPU of ${limit} over ours`,
+    value: (comparison) => comparison.ratio("cpuMicrosPerOperation", limit, "rowhouse"),
+  };
+}
+
+export function timesFasterThan(peer: Opponent, atLeast: number): Reach {
+  return { ...throughputOf(peer, atLeast), what: `times the throughput of ${peer}` };
+}
+
+export function timesLessCpuThan(peer: Opponent, atLeast: number): Reach {
+  return {
+    what: `times less CPU than ${peer}`,
+    value: (comparison) => comparison.ratio("cpuMicrosPerOperation", peer, "rowhouse"),
+    atLeast,
+  };
+}
+
+export function medianLatencyOver(limit: Opponent, atMost: number): Reach {
+  return {
+    what: `p50 over that of ${limit}`,
+    value: (comparison) => comparison.ratio("p50Ms", "rowhouse", limit),
+    atMost,
+  };
+}
+
+/** The tail of Rowhouse over the median of the limit and, where the limit has a tail too, over that. */
+export function tailLatencyOver(limit: Opponent, atMost: number): Reach[] {
+  return [
+    {
+      what: `p99.9 over the median of ${limit}`,
+      value: (comparison) => comparison.median("rowhouse").p999Ms / comparison.median(limit).p50Ms,
+      atMost,
+    },
+    {
+      what: `p99.9 over that of ${limit}`,
+      value: (comparison) => comparison.ratio("p999Ms", "rowhouse", limit),
+    },
+  ];
+}

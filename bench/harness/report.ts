@@ -1,0 +1,110 @@
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { cpus, type as systemType, totalmem } from "node:os";
+import { fileURLToPath } from "node:url";
+import { AZURITE_VERSION } from "../contenders/azurite.ts";
+import { CORES_DESCRIPTION } from "./cores.ts";
+import { type CaseResult, percent, type QuestionResult, rounded } from "./results.ts";
+
+const RESULTS = fileURLToPath(new URL("../results/", import.meta.url));
+const TABLE = fileURLToPath(new URL("../RESULTS.md", import.meta.url));
+
+export function machine(): string {
+  const model = cpus()[0]?.model.trim() ?? "unknown processor";
+  return `${model}, ${CORES_DESCRIPTION}, ${Math.round(totalmem() / 2 ** 30)} GiB, ${systemType()}`;
+}
+
+export function versions(): string {
+  return `Node ${process.versions.node}, azurite ${AZURITE_VERSION}`;
+}
+
+/** JSON for each question; the short form goes elsewhere, so that it never replaces real figures. */
+export function saveResult(result: QuestionResult): void {
+  const folder = result.form === "short" ? `${RESULTS}short/` : RESULTS;
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(`${folder}${result.question}.json`, `${JSON.stringify(result, null, 1)}\n`);
+}
+
+/** Writes RESULTS.md anew from all saved results, in the order of `questions`. */
+export function writeTable(questions: readonly string[]): void {
+  const saved = readdirSync(RESULTS)
+    .filter((file) => file.endsWith(".json"))
+    .map((file) => JSON.parse(readFileSync(RESULTS + file, "utf8")) as QuestionResult)
+    .sort((a, b) => questions.indexOf(a.question) - questions.indexOf(b.question));
+  writeFileSync(TABLE, renderTable(saved));
+}
+
+export function renderTable(results: readonly QuestionResult[]): string {
+  const lines = [
+    "# What the bench measured",
+    "",
+    "Written by `npm run bench`. Each line is the median of its rounds; the contenders of a case took",
+    "turns in one run. Ratios are medians of the ratios round by round. Clients work in a closed loop.",
+    "CPU is that of the server process with all its threads; memory is private memory (RssAnon).",
+    "",
+    ...provenance(results),
+    "",
+    `| ${COLUMNS.join(" | ")} |`,
+    `|${COLUMNS.map((_, i) => (i < 3 ? "---" : "---:")).join("|")}|`,
+  ];
+  for (const result of results) {
+    for (const each of result.cases) lines.push(...rowsOf(result.question, each));
+    if (result.error !== undefined) {
+      lines.push(
+        `| ${result.question} | ended early | ${result.error.split("\n")[0]} |${" |".repeat(COLUMNS.length - 3)}`,
+      );
+    }
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+const COLUMNS = [
+  "Question",
+  "Case",
+  "Contender or finding",
+  "per second",
+  "p50 ms",
+  "p99 ms",
+  "p99.9 ms",
+  "CPU µs each",
+  "server CPU",
+  "client CPU",
+  "MiB",
+  "value",
+  "wanted",
+  "met",
+];
+
+function provenance(results: readonly QuestionResult[]): string[] {
+  const lines = results.map(
+    ({ date, form, machine, question, versions }) =>
+      `* ${question}: ${date}, ${form} form; ${machine}; ${versions}`,
+  );
+  return [...new Set(lines)];
+}
+
+function rowsOf(question: string, { contenders, findings, name }: CaseResult): string[] {
+  const rows = contenders.map(({ median, name: contender, rowsPerSecond }) => [
+    question,
+    name,
+    contender + (median.failures > 0 ? ` (${median.failures} failed)` : ""),
+    rowsPerSecond === undefined
+      ? rounded(median.operationsPerSecond)
+      : `${rounded(rowsPerSecond)} rows`,
+    rounded(median.p50Ms),
+    rounded(median.p99Ms),
+    rounded(median.p999Ms),
+    rounded(median.cpuMicrosPerOperation),
+    percent(median.serverCpuShare),
+    percent(median.clientCpuShare),
+    rounded(median.privateMemoryMb),
+    "",
+    "",
+    "",
+  ]);
+  for (const { met, value, wanted, what } of findings) {
+    const verdict = met === undefined ? "" : met ? "yes" : "**no**";
+    const blanks = new Array<string>(8).fill("");
+    rows.push([question, name, what, ...blanks, rounded(value), wanted ?? "", verdict]);
+  }
+  return rows.map((cells) => `| ${cells.join(" | ")} |`);
+}

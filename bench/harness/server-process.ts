@@ -1,0 +1,88 @@
+import type { ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, openSync, readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import type { Target } from "../load/request-writer.ts";
+import { type Cores, spawnNode } from "./cores.ts";
+import { isReady } from "./exchange.ts";
+import type { RunningServer } from "./http-contender.ts";
+
+/** The account every emulator of the service knows. */
+const ACCOUNT = "devstoreaccount1";
+const KEY =
+  "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+export interface ServerOptions {
+  /** Arguments of Node, for the port that was chosen. */
+  readonly args: (port: number) => readonly string[];
+  readonly cores: Cores;
+  /** Everything the server prints; shown when it does not start. */
+  readonly logFile: string;
+}
+
+/** A table server in a process of its own. */
+export class ServerProcess implements RunningServer {
+  readonly pid: number;
+  readonly target: Target;
+  /** From the start of the process to the first right answer. */
+  readonly startMs: number;
+  readonly #child: ChildProcess;
+
+  private constructor(child: ChildProcess, pid: number, target: Target, startMs: number) {
+    this.#child = child;
+    this.pid = pid;
+    this.target = target;
+    this.startMs = startMs;
+  }
+
+  static async start(options: ServerOptions): Promise<ServerProcess> {
+    const port = await freePort();
+    const target: Target = { host: "127.0.0.1", port, account: ACCOUNT, keyBase64: KEY };
+    const log = openSync(options.logFile, "a");
+    const startedAt = performance.now();
+    const child = spawnNode(options.cores, options.args(port), { stdio: ["ignore", log, log] });
+    closeSync(log);
+    while (!(await isReady(target))) {
+      if (child.exitCode !== null || performance.now() - startedAt > START_MS_MAX) {
+        child.kill("SIGKILL");
+        throw new Error(`A server did not start:\n${readFileSync(options.logFile, "utf8")}`);
+      }
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    }
+    if (child.pid === undefined) throw new Error("A server answers that was never started.");
+    return new ServerProcess(child, child.pid, target, performance.now() - startedAt);
+  }
+
+  pause(): void {
+    this.#child.kill("SIGSTOP");
+  }
+
+  resume(): void {
+    this.#child.kill("SIGCONT");
+  }
+
+  async stop(): Promise<void> {
+    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    const exited = once(this.#child, "exit");
+    this.#child.kill("SIGCONT");
+    this.#child.kill("SIGTERM");
+    const impatience = setTimeout(() => this.#child.kill("SIGKILL"), STOP_MS_MAX);
+    await exited;
+    clearTimeout(impatience);
+  }
+}
+
+const POLL_MS = 5;
+const START_MS_MAX = 60_000;
+const STOP_MS_MAX = 20_000;
+
+/** Free a moment ago; nobody else is expected to take it before the server does. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  server.close();
+  await once(server, "close");
+  if (address === null || typeof address === "string") throw new Error("No port is free.");
+  return address.port;
+}

@@ -1,0 +1,35 @@
+import type { Case, Question, Reach } from "./harness/question.ts";
+import { cpuOf, throughputOf, timesFasterThan, timesLessCpuThan } from "./harness/reaches.ts";
+
+const cases: Case[] = [
+  page(100, 10_000, [
+    throughputOf("bare node:http", 0.5),
+    cpuOf("bare node:http"),
+    timesFasterThan("azurite", 10),
+  ]),
+  page(1000, 10_000, [
+    throughputOf("bare node:http", 0.6),
+    cpuOf("bare node:http"),
+    timesFasterThan("azurite", 10),
+  ]),
+  page(100, 100_000, [timesLessCpuThan("azurite", 15)]),
+  page(1000, 100_000, [timesLessCpuThan("azurite", 15)]),
+];
+
+function page(rows: number, entities: number, reaches: Reach[]): Case {
+  return {
+    name: `${rows} of ${entities} entities`,
+    workload: { kind: "range-query", rows },
+    dataset: { table: `entities${entities}`, entities },
+    connections: 8,
+    against: ["bare node:http", "raw LMDB", "azurite"],
+    rows,
+    reaches,
+  };
+}
+
+export const rangeQuery: Question = {
+  name: "range-query",
+  asks: "What does a page of neighbours cost beside sending the same bytes?",
+  run: (bench) => bench.compareAll(cases),
+};

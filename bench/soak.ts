@@ -1,0 +1,59 @@
+import { folderBytes } from "./harness/folder-bytes.ts";
+import { type Measurement, median, medianOf } from "./harness/measurement.ts";
+import type { Question } from "./harness/question.ts";
+import { finding, rounded } from "./harness/results.ts";
+
+interface Sample extends Measurement {
+  readonly folderMb: number;
+}
+
+/** All operations mixed, for as long as one likes; the beginning is compared with the end. */
+export const soak: Question = {
+  name: "soak",
+  asks: "Do memory, latency and the file stay as they are under hours of everything at once?",
+  async run(bench) {
+    const { minutes = bench.options.short ? 0.7 : 10, short } = bench.options;
+    const work = {
+      workload: { kind: "mix" },
+      dataset: { table: "entities", entities: short ? 10_000 : 100_000 },
+      connections: 32,
+    } as const;
+    const rowhouse = await bench.rowhouse();
+    await rowhouse.prepare(work);
+    const samples: Sample[] = [];
+    const windowMs = Math.min(30_000, (minutes * 60_000) / 30);
+    const endsAt = performance.now() + minutes * 60_000;
+    while (performance.now() < endsAt) {
+      const measurement = await rowhouse.measure(work, { warmUpMs: 0, windowMs });
+      const folderMb = folderBytes(bench.folder(rowhouse.name)) / 2 ** 20;
+      samples.push({ ...measurement, folderMb });
+      bench.progress.show(
+        `soak: ${rounded(measurement.operationsPerSecond)}/s, p99 ${rounded(measurement.p99Ms)} ms, ` +
+          `${rounded(measurement.privateMemoryMb)} MiB private, ${rounded(folderMb)} MiB on disk`,
+      );
+    }
+    const third = Math.ceil(samples.length / 3);
+    const change = (field: keyof Sample) =>
+      median(samples.slice(-third).map((sample) => sample[field])) /
+      median(samples.slice(0, third).map((sample) => sample[field]));
+    bench.record({
+      name: `${rounded(minutes)} minutes of all operations, ${work.dataset.entities} entities`,
+      contenders: [{ name: rowhouse.name, median: medianOf(samples), rounds: samples }],
+      findings: [
+        finding("private memory, last third over first", change("privateMemoryMb"), {
+          atMost: 1.2,
+        }),
+        finding("p50, last third over first", change("p50Ms"), { atMost: 1.3 }),
+        finding("p99, last third over first", change("p99Ms"), { atMost: 1.5 }),
+        finding("data folder, last third over first", change("folderMb"), { atMost: 1.2 }),
+        finding(
+          "failed operations",
+          samples.reduce((sum, { failures }) => sum + failures, 0),
+          {
+            atMost: 0,
+          },
+        ),
+      ],
+    });
+  },
+};
