@@ -42,18 +42,22 @@ export function millisOfTicks(ticks: bigint): number {
 
 /** `2020-01-01T00:00:00.5Z`: trailing zeros of the fraction are dropped, and so is an empty one. */
 export function printDateTime(ticks: bigint): string {
-  return printInstant(Number(ticks / TICKS_PER_SECOND), Number(ticks % TICKS_PER_SECOND));
+  return print(Number(ticks / TICKS_PER_SECOND), Number(ticks % TICKS_PER_SECOND));
 }
 
 /** `2020-01-01T00:00:00.5000000Z`, always seven digits: error bodies and access policies. */
 export function printPaddedDateTime(ticks: bigint): string {
-  const text = printInstant(Number(ticks / TICKS_PER_SECOND), 0);
+  const text = print(Number(ticks / TICKS_PER_SECOND), 0);
   return `${text.slice(0, -1)}.${String(ticks % TICKS_PER_SECOND).padStart(7, "0")}Z`;
+}
+
+export function printInstant({ seconds, ticks }: Instant): string {
+  return print(seconds, ticks);
 }
 
 /** A Timestamp, as `printDateTime`. */
 export function printMicros(micros: number): string {
-  return printInstant(secondsOfMicros(micros), ticksWithinSecond(micros));
+  return print(secondsOfMicros(micros), ticksWithinSecond(micros));
 }
 
 /** The seconds of a Timestamp's instant. */
@@ -67,7 +71,7 @@ export function ticksWithinSecond(micros: number): number {
   return (micros - Math.floor(micros / 1_000_000) * 1_000_000) * 10;
 }
 
-function printInstant(seconds: number, ticks: number): string {
+function print(seconds: number, ticks: number): string {
   const end = writeInstant(scratch, 0, seconds, ticks);
   return decoder.decode(scratch.subarray(0, end));
 }

@@ -14,3 +14,30 @@ export const EDM_TYPES = [
 ] as const;
 
 export type EdmType = (typeof EDM_TYPES)[number];
+
+/**
+ * How a property stands in JSON: the index of its type in `EDM_TYPES`, or `SPECIAL_DOUBLE` for an
+ * Edm.Double that JSON has no number for. Also the code in stored entities.
+ */
+export type EdmForm = number;
+
+export const STRING = 0;
+export const INT32 = 1;
+export const INT64 = 2;
+export const DOUBLE = 3;
+export const BOOLEAN = 4;
+export const DATE_TIME = 5;
+export const GUID = 6;
+export const BINARY = 7;
+/** NaN, Infinity or -Infinity, written as a string. */
+export const SPECIAL_DOUBLE = 8;
+export const FORM_COUNT = 9;
+
+export function typeOfForm(form: EdmForm): EdmType {
+  return EDM_TYPES[form === SPECIAL_DOUBLE ? DOUBLE : form]!;
+}
+
+/** Whether JSON alone would not tell the type, so that `"x@odata.type":"Edm.…"` must. */
+export function isAnnotated(form: EdmForm): boolean {
+  return form === INT64 || form >= DATE_TIME;
+}

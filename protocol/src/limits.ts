@@ -22,6 +22,11 @@ export const LIMITS = {
   /** By the published capacity formula, see `entitySize`. */
   entityBytesMax: 1_048_576,
 
+  /**
+   * Members of a JSON body, annotations not counted. More than an entity has properties, for those
+   * that are null do not count there; an end to the work that a body can make.
+   */
+  bodyMembersMax: 1024,
   bodyBytesMax: 4 * 1_048_576,
   transactionOperationsMax: 100,
   /** Lines of headers in one request inside a batch; clients send fewer than twenty. */

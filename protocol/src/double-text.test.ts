@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import fc from "fast-check";
+import { isPrintedDouble, printDouble } from "./double-text.ts";
+
+it("always prints a point or an exponent", () => {
+  check(3, "3.0");
+  check(-20, "-20.0");
+  check(123.45, "123.45");
+  check(0, "0.0");
+  check(-0, "0.0");
+});
+
+it("prints large and small numbers with an exponent of at least two digits", () => {
+  check(1.23456789012346e24, "1.23456789012346E+24");
+  check(1e14, "100000000000000.0");
+  check(1e15, "1E+15");
+  check(-1e15, "-1E+15");
+  check(0.0001, "0.0001");
+  check(0.00001, "1E-05");
+  check(-1.5e-7, "-1.5E-07");
+  check(1e100, "1E+100");
+});
+
+it("prints fifteen digits where they say it all, otherwise seventeen", () => {
+  check(0.1, "0.1");
+  check(0.1 + 0.2, "0.30000000000000004");
+  check(1 / 3, "0.33333333333333331");
+  check(1234567890123456, "1.234567890123456E+15");
+  check(12345678901234.5, "12345678901234.5");
+  check(999999999999999.9, "999999999999999.88");
+  check(Number.MAX_VALUE, "1.7976931348623157E+308");
+  check(Number.MIN_VALUE, "4.94065645841247E-324");
+});
+
+it("prints text that reads back as the same number, and never as an Edm.Int32", () => {
+  fc.assert(
+    fc.property(fc.double({ noNaN: true, noDefaultInfinity: true }), (value) => {
+      const text = printDouble(value);
+      assert.equal(Number(text), value + 0);
+      assert.match(text, /[.E]/);
+      const digits = text.replace(/E.*/, "").replace(/[-.]/g, "").replace(/^0+/, "");
+      const fifteen = Number(value.toPrecision(15)) === value;
+      assert.ok(digits.length <= (fifteen ? 16 : 17), text); // One may be the zero of `.0`.
+    }),
+  );
+});
+
+it("knows its own text when it sees it", () => {
+  for (const text of ["3.0", "-3.1", "0.0", "0.5", "-0.5", "0.0001", "10.0", "1234567.12345678"]) {
+    assert.equal(isPrinted(text), true, text);
+  }
+});
+
+it("takes nothing else for its own text", () => {
+  const digits = fc.stringMatching(/^-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,19})?(e-?[0-9]{1,2})?$/);
+  fc.assert(
+    fc.property(digits, (text) => {
+      if (isPrinted(text)) assert.equal(printDouble(Number(text)), text);
+    }),
+  );
+});
+
+function check(value: number, expected: string): void {
+  assert.equal(printDouble(value), expected);
+}
+
+function isPrinted(text: string): boolean {
+  const bytes = new TextEncoder().encode(`:${text},`);
+  return isPrintedDouble(bytes, 1, bytes.length - 1);
+}

@@ -1,0 +1,70 @@
+/**
+ * Edm.Double in text, as the service prints it: fifteen significant digits where they say it all,
+ * otherwise seventeen; the exponent as `E+24` or `E-05`, from 1E+15 on and below 0.0001; always a
+ * point or an exponent, for a client would take `3` for an Edm.Int32.
+ */
+export function printDouble(value: number): string {
+  if (value === 0) return "0.0"; // Also -0.
+  const shortest = String(value);
+  // Digits that JavaScript needs at most fifteen of are those the service prints; see the test.
+  if (shortest.length <= 16 && !shortest.includes("e") && Math.abs(value) >= 0.0001) {
+    return shortest.includes(".")
+      ? shortest
+      : shortest.length <= 15
+        ? `${shortest}.0`
+        : layOut(value);
+  }
+  return layOut(value);
+}
+
+/** The general case, through scientific notation. */
+function layOut(value: number): string {
+  let scientific = value.toExponential(14);
+  if (Number(scientific) !== value) scientific = value.toExponential(16);
+  const [, sign = "", mantissa = "", exponentText = ""] = SCIENTIFIC.exec(scientific) ?? [];
+  const exponent = Number(exponentText);
+  const digits = mantissa.replace(".", "").replace(/0+$/, "");
+  if (exponent >= 15 || exponent < -4) {
+    const fraction = digits.length > 1 ? `.${digits.slice(1)}` : "";
+    const size = String(Math.abs(exponent)).padStart(2, "0");
+    return `${sign}${digits[0]}${fraction}E${exponent < 0 ? "-" : "+"}${size}`;
+  }
+  if (exponent < 0) return `${sign}0.${"0".repeat(-exponent - 1)}${digits}`;
+  const whole = digits.slice(0, exponent + 1).padEnd(exponent + 1, "0");
+  return `${sign}${whole}.${digits.slice(exponent + 1) || "0"}`;
+}
+
+const SCIENTIFIC = /^(-?)([0-9.]+)e(.+)$/;
+
+/**
+ * Whether the JSON number `bytes[start, end)`, which has a fraction or an exponent, is written as
+ * `printDouble` would write it. May answer false for one that is; spares most the way over a double.
+ */
+export function isPrintedDouble(bytes: Uint8Array, start: number, end: number): boolean {
+  const first = bytes[start] === MINUS ? start + 1 : start;
+  if (end - first > 16) return false; // Fifteen digits and the point.
+  let point = 0;
+  for (let at = first; at < end; at++) {
+    const byte = bytes[at]!;
+    if (byte === POINT) point = at;
+    else if (byte > NINE) return false; // An exponent.
+  }
+  if (point === 0) return false;
+  if (bytes[first] === ZERO) {
+    // 0.0 itself has no sign, and what is smaller than 0.0001 an exponent.
+    if (end === point + 2) return first === start || bytes[point + 1] !== ZERO;
+    return bytes[end - 1] !== ZERO && countZeros(bytes, point + 1) < 4;
+  }
+  return bytes[end - 1] !== ZERO || end === point + 2;
+}
+
+function countZeros(bytes: Uint8Array, at: number): number {
+  let next = at;
+  while (bytes[next] === ZERO) next++;
+  return next - at;
+}
+
+const MINUS = 0x2d;
+const POINT = 0x2e;
+const ZERO = 0x30;
+const NINE = 0x39;
