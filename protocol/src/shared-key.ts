@@ -23,11 +23,14 @@ export interface SignableRequest {
 export interface SignableQuery {
   /** Without the question mark. */
   readonly raw: string;
-  /** The first value of a name, decoded. */
+  /** The first value of a name, decoded. @throws URIError when an escape is malformed. */
   get(name: string): string | undefined;
 }
 
-/** Table: VERB, Content-MD5, Content-Type, date, resource. No canonicalized headers. */
+/**
+ * Table: VERB, Content-MD5, Content-Type, date, resource. No canonicalized headers.
+ * @throws ServiceError RequestUrlFailedToParse.
+ */
 export function tableSharedKeyString(
   request: SignableRequest,
   account: string,
@@ -38,15 +41,17 @@ export function tableSharedKeyString(
   return `${request.verb}\n${contentMd5}\n${contentType}\n${tableSharedKeyLiteString(request, account, path)}`;
 }
 
-/** Table: date and resource; of the query only `comp` counts. */
+/**
+ * Table: date and resource; of the query only `comp` counts.
+ * @throws ServiceError RequestUrlFailedToParse.
+ */
 export function tableSharedKeyLiteString(
   request: SignableRequest,
   account: string,
   path = request.rawPath,
 ): string {
   const date = request.header("x-ms-date") ?? request.header("date") ?? "";
-  const comp = request.query.get("comp");
-  return `${date}\n/${account}${path || "/"}${comp === undefined ? "" : `?comp=${comp}`}`;
+  return `${date}\n/${account}${path || "/"}${compOf(request.query)}`;
 }
 
 /**
@@ -70,7 +75,7 @@ export function* sharedKeyStrings(
 
 /**
  * Queue and Blob, the Lite scheme: of the query only `comp` counts.
- * @throws ServiceError InvalidHeaderValue for a signed header sent twice.
+ * @throws ServiceError InvalidHeaderValue for a signed header sent twice, RequestUrlFailedToParse.
  */
 export function* sharedKeyLiteStrings(
   request: SignableRequest,
@@ -85,9 +90,18 @@ export function* sharedKeyLiteStrings(
     standard.date,
     "",
   ].join("\n");
-  const comp = request.query.get("comp");
-  const resource = `/${account}${path || "/"}${comp === undefined ? "" : `?comp=${comp}`}`;
+  const resource = `/${account}${path || "/"}${compOf(request.query)}`;
   for (const headers of headerOrders(extensions)) yield `${head}${headers}${resource}`;
+}
+
+function compOf(query: SignableQuery): string {
+  if (query.raw === "") return "";
+  try {
+    const comp = query.get("comp");
+    return comp === undefined ? "" : `?comp=${comp}`;
+  } catch (cause) {
+    throw new ServiceError("RequestUrlFailedToParse", { cause });
+  }
 }
 
 interface SignedHeaders {

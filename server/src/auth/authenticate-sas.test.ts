@@ -351,6 +351,7 @@ describe("a blob SAS", () => {
     });
     assert.throws(() => ask({ sr: "b" }, { ...blob, item: "a" }, "docs/a/b c"));
     assert.throws(() => ask({ sr: "b" }, container, "docs"));
+    assert.throws(() => ask({ sr: "b" }, container, "docs/undefined"));
   });
 
   it("for a container reaches its blobs and itself", () => {

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { describe, it } from "node:test";
-import { exportJWK, generateKeyPair, SignJWT } from "jose";
+import { type CryptoKey, exportJWK, generateKeyPair, SignJWT } from "jose";
 import {
   type BearerSettings,
   DEFAULT_AUTHORITY,
@@ -101,10 +101,15 @@ describe("a bearer token", () => {
     const header = Buffer.from('{"alg":"none"}').toString("base64url");
     assert.equal(await verify(`${header}.${payload.toString("base64url")}.`), undefined);
     const known = Buffer.from(JSON.stringify(jwk));
-    const hmac = await new SignJWT({ iss: ISSUER, aud: AUDIENCE, exp: NOW_S + 60 })
-      .setProtectedHeader({ alg: "HS256", kid: "ours" })
-      .sign(known);
+    const hmac = await token({}, known, "HS256");
     assert.equal(await verify(hmac), undefined);
+  });
+
+  it("is refused when an issuer publishes the secret it is signed with", async () => {
+    const secret = Buffer.alloc(32, 7);
+    const published = { kty: "oct", kid: "ours", alg: "HS256", k: secret.toString("base64url") };
+    const keys = { keys: [published] };
+    assert.equal(await verify(await token({}, secret, "HS256"), { keys }), undefined);
   });
 
   for (const text of ["", "x", "a.b.c", "....", "e30.e30.e30"]) {
@@ -163,9 +168,13 @@ describe("the challenge", () => {
   });
 });
 
-function token(claims: Record<string, unknown>, key = ours.privateKey): Promise<string> {
+function token(
+  claims: Record<string, unknown>,
+  key: CryptoKey | Uint8Array = ours.privateKey,
+  alg = "RS256",
+): Promise<string> {
   return new SignJWT({ iss: ISSUER, aud: AUDIENCE, sub: "ann", exp: NOW_S + 600, ...claims })
-    .setProtectedHeader({ alg: "RS256", kid: "ours" })
+    .setProtectedHeader({ alg, kid: "ours" })
     .sign(key);
 }
 
