@@ -1,6 +1,11 @@
 import { createServer as createHttpServer, type Server } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
-import type { AddressInfo } from "node:net";
+import {
+  type AddressInfo,
+  createServer as createSocketServer,
+  type Server as SocketServer,
+} from "node:net";
+import { FastLane } from "./fast-lane.ts";
 import { type Handle, NODE_HTTP_OPTIONS, nodeListener } from "./node-listener.ts";
 
 export interface HttpServerOptions {
@@ -8,6 +13,11 @@ export interface HttpServerOptions {
   /** 0 takes any free port. */
   readonly port: number;
   readonly tls: TlsMaterial | undefined;
+  /**
+   * Who reads requests: node:http alone, or the fast lane in front of it. Handlers whose answers
+   * stream need node:http; so does TLS.
+   */
+  readonly lane: "node" | "fast";
 }
 
 /** PEM texts, or a PFX archive with its passphrase. */
@@ -21,28 +31,47 @@ const IDLE_LOOK_MS = 50;
 
 /** One listening port. */
 export class HttpServer {
-  readonly #server: Server;
+  readonly #listening: SocketServer;
+  readonly #http: Server;
+  readonly #fastLane: FastLane | undefined;
   readonly #options: HttpServerOptions;
 
-  private constructor(server: Server, options: HttpServerOptions) {
-    this.#server = server;
+  private constructor(options: HttpServerOptions, handle: Handle) {
     this.#options = options;
+    const listener = nodeListener(handle);
+    this.#http = options.tls
+      ? createHttpsServer({ ...NODE_HTTP_OPTIONS, ...options.tls }, listener)
+      : createHttpServer(NODE_HTTP_OPTIONS, listener);
+    if (options.lane === "node" || options.tls) {
+      this.#listening = this.#http;
+      return;
+    }
+    const lane = new FastLane({
+      handle,
+      // As if the connection had just been accepted there.
+      giveAway: (socket) => {
+        this.#http.emit("connection", socket);
+        socket.resume();
+      },
+    });
+    this.#fastLane = lane;
+    this.#listening = createSocketServer({ allowHalfOpen: true, noDelay: true }, (socket) =>
+      lane.take(socket),
+    );
   }
 
   /** Listens. @throws the operating system's error: port taken, host unknown, not permitted. */
   static async listen(options: HttpServerOptions, handle: Handle): Promise<HttpServer> {
-    const listener = nodeListener(handle);
-    const server = options.tls
-      ? createHttpsServer({ ...NODE_HTTP_OPTIONS, ...options.tls }, listener)
-      : createHttpServer(NODE_HTTP_OPTIONS, listener);
+    const server = new HttpServer(options, handle);
+    const listening = server.#listening;
     await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen(options.port, options.host, () => {
-        server.off("error", reject);
+      listening.once("error", reject);
+      listening.listen(options.port, options.host, () => {
+        listening.off("error", reject);
         resolve();
       });
     });
-    return new HttpServer(server, options);
+    return server;
   }
 
   /** `http://127.0.0.1:10002`, with the host as it was asked for. */
@@ -53,19 +82,25 @@ export class HttpServer {
   }
 
   get port(): number {
-    return (this.#server.address() as AddressInfo).port;
+    return (this.#listening.address() as AddressInfo).port;
   }
 
   /** Refuses new connections, lets requests under way end, then cuts what is left. */
   async close(): Promise<void> {
-    const server = this.#server;
-    const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+    const http = this.#http;
+    const closed = new Promise<void>((resolve) => this.#listening.close(() => resolve()));
+    this.#fastLane?.close();
     // Connections fall idle one by one as their answers go out; nobody tells when.
-    const idle = setInterval(() => server.closeIdleConnections(), IDLE_LOOK_MS);
-    const cut = setTimeout(() => server.closeAllConnections(), CLOSING_MS_MAX);
-    server.closeIdleConnections();
+    const idle = setInterval(() => http.closeIdleConnections(), IDLE_LOOK_MS);
+    const cut = setTimeout(() => {
+      http.closeAllConnections();
+      this.#fastLane?.destroy();
+    }, CLOSING_MS_MAX);
+    http.closeIdleConnections();
     await closed;
     clearInterval(idle);
     clearTimeout(cut);
+    // Its own timer looks for slow requests, listening or not.
+    if (this.#fastLane) http.close();
   }
 }

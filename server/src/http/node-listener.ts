@@ -2,19 +2,18 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Awaitable } from "../engine/engine.ts";
 import type { WireResponse } from "../operation.ts";
-import { BodyAborted, type BodySource, type RawRequest } from "./raw-request.ts";
+import { BodyAborted, type BodySource, HeaderList, type RawRequest } from "./raw-request.ts";
 
 export type Handle = (request: RawRequest) => Awaitable<WireResponse>;
 
-/** Settings of the node:http server below, with the reason for each. */
+/** Clients hold connections for a minute; closing earlier makes them meet ECONNRESET. */
+export const KEEP_ALIVE_SECONDS = 75;
+
 export const NODE_HTTP_OPTIONS = {
   maxHeaderSize: LIMITS.headersBytesMax,
-  // Clients hold connections for a minute; closing earlier makes them meet ECONNRESET.
-  keepAliveTimeout: 75_000,
+  keepAliveTimeout: KEEP_ALIVE_SECONDS * 1000,
   headersTimeout: 60_000,
   requestTimeout: 300_000,
-  // Some clients sign and send a body with GET; node then must not read it as the next request.
-  insecureHTTPParser: false,
 } as const;
 
 /** Carries requests between node:http and a handler that knows nothing of it. */
@@ -23,7 +22,7 @@ export function nodeListener(handle: Handle): RequestListener {
     const request: RawRequest = {
       verb: message.method ?? "",
       target: originForm(message.url ?? "/"),
-      rawHeaders: message.rawHeaders,
+      headers: new HeaderList(message.rawHeaders),
       secure: "encrypted" in message.socket,
       remoteAddress: plainAddress(message.socket.remoteAddress ?? ""),
       body: new NodeBody(message),
@@ -51,7 +50,7 @@ function originForm(target: string): string {
 }
 
 /** IPv4 clients of a dual-stack socket, as everybody writes them. */
-function plainAddress(address: string): string {
+export function plainAddress(address: string): string {
   return address.startsWith("::ffff:") ? address.slice("::ffff:".length) : address;
 }
 

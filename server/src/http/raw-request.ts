@@ -3,8 +3,7 @@ export interface RawRequest {
   readonly verb: string;
   /** Origin-form target, exactly as sent. */
   readonly target: string;
-  /** Names and values in turn, as they came. */
-  readonly rawHeaders: readonly string[];
+  readonly headers: HeaderList;
   readonly secure: boolean;
   readonly remoteAddress: string;
   readonly body: BodySource;
@@ -31,12 +30,14 @@ export class BodyAborted extends Error {
 
 /** Case-insensitive look-up in a flat header list; names are lowered once per request. */
 export class HeaderList {
+  /** Names and values in turn, as they came. */
   readonly raw: readonly string[];
-  readonly #names: string[] = [];
+  readonly #names: readonly string[];
 
-  constructor(raw: readonly string[]) {
+  /** @param names every name in lower case, where the caller has them already */
+  constructor(raw: readonly string[], names?: readonly string[]) {
     this.raw = raw;
-    for (let i = 0; i < raw.length; i += 2) this.#names.push(raw[i]!.toLowerCase());
+    this.#names = names ?? lowerNames(raw);
   }
 
   /** The last value sent under this lower-case name. */
@@ -44,10 +45,10 @@ export class HeaderList {
     const at = this.#names.lastIndexOf(name);
     return at < 0 ? undefined : this.raw[2 * at + 1];
   }
+}
 
-  count(name: string): number {
-    let count = 0;
-    for (const each of this.#names) if (each === name) count++;
-    return count;
-  }
+function lowerNames(raw: readonly string[]): string[] {
+  const names: string[] = [];
+  for (let i = 0; i < raw.length; i += 2) names.push(raw[i]!.toLowerCase());
+  return names;
 }

@@ -2,7 +2,7 @@ import type { Account } from "../auth/accounts.ts";
 import type { Identity } from "../auth/identity.ts";
 import type { Location, WireRequest } from "../operation.ts";
 import { Query } from "./query.ts";
-import { type BodySource, HeaderList, type RawRequest } from "./raw-request.ts";
+import type { BodySource, HeaderList, RawRequest } from "./raw-request.ts";
 
 const NO_BODY = new Uint8Array(0);
 const NOWHERE: Location = { resource: "", name: "" };
@@ -46,7 +46,7 @@ export class Request implements WireRequest {
     this.method = raw.verb;
     this.rawPath = mark < 0 ? raw.target : raw.target.slice(0, mark);
     this.query = new Query(mark < 0 ? "" : raw.target.slice(mark + 1));
-    this.headers = new HeaderList(raw.rawHeaders);
+    this.headers = raw.headers;
     this.secure = raw.secure;
     this.remoteAddress = raw.remoteAddress;
     this.source = raw.body;

@@ -1,0 +1,73 @@
+import { InvalidArgumentError, Option } from "commander";
+
+/** What `rowhouse serve` was asked for, as commander hands it over. */
+export interface ServeOptions {
+  readonly location: string;
+  readonly config?: string;
+  readonly inMemoryPersistence?: true;
+  readonly tableHost: string;
+  readonly tablePort: number;
+  readonly silent?: true;
+  readonly debug?: string | true;
+  readonly cert?: string;
+  readonly key?: string;
+  readonly pwd?: string;
+  readonly oauth?: string;
+  readonly disableProductStyleUrl?: true;
+  readonly skipDateCheck?: true;
+}
+
+/** Every flag of `rowhouse serve`. Those of the incumbent keep their names and meaning. */
+export function serveOptions(): Option[] {
+  return [
+    new Option("-l, --location <folder>", "where the data is kept").default("rowhouse-data"),
+    new Option("--config <file>", "accounts and issuers of bearer tokens, as JSON"),
+    new Option("--inMemoryPersistence", "keep the data in memory; it is gone when the server ends"),
+    host("table"),
+    port("table", 10002),
+    new Option("-s, --silent", "log errors only"),
+    new Option("-d, --debug [file]", "log every request, to a file if one is named"),
+    new Option("--cert <file>", "TLS certificate (PEM), or a PFX archive with --pwd"),
+    new Option("--key <file>", "key of the TLS certificate (PEM)"),
+    new Option("--pwd <passphrase>", "passphrase of the PFX archive"),
+    new Option("--oauth <level>", "accept bearer tokens").choices(["basic"]),
+    new Option("--disableProductStyleUrl", "never read the account from the host name"),
+    new Option("--skipDateCheck", "accept signed requests of any date (to replay recordings)"),
+    ...ACCEPTED.map((flags) =>
+      new Option(flags, "accepted for compatibility; changes nothing").hideHelp(),
+    ),
+  ];
+}
+
+/** Flags of the incumbent that ask for what is always so here, or for what does not exist here. */
+const ACCEPTED = [
+  "-L, --loose",
+  "--skipApiVersionCheck",
+  "--disableTelemetry",
+  "--extentMemoryLimit <megabytes>",
+  "--blobHost <host>",
+  "--blobPort <port>",
+  "--queueHost <host>",
+  "--queuePort <port>",
+  "--blobKeepAliveTimeout <seconds>",
+  "--queueKeepAliveTimeout <seconds>",
+  "--tableKeepAliveTimeout <seconds>",
+];
+
+function host(service: string): Option {
+  return new Option(`--${service}Host <host>`, `where the ${service} service listens`).default(
+    "127.0.0.1",
+  );
+}
+
+function port(service: string, standard: number): Option {
+  return new Option(`--${service}Port <port>`, `its port; 0 takes a free one`)
+    .default(standard)
+    .argParser(parsePort);
+}
+
+function parsePort(text: string): number {
+  const port = Number(text);
+  if (/^\d{1,5}$/.test(text) && port <= 65_535) return port;
+  throw new InvalidArgumentError(`"${text}" is not a port; 0 to 65535 are.`);
+}

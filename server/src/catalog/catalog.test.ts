@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { encodeText, partitionRange } from "../engine/key-codec.ts";
+import { MemoryEngine } from "../engine/memory-engine.ts";
+import { openAccountIds } from "./account-ids.ts";
+import { Catalog } from "./catalog.ts";
+import { KEY_SPACES } from "./key-spaces.ts";
+import { Reaper } from "./reaper.ts";
+
+describe("The catalog", () => {
+  it("finds names whatever their case, as they were created", async () => {
+    const { catalog } = await open();
+    await catalog.create("alice", "People", 1);
+    assert.equal((await catalog.find("alice", "pEOPLE"))?.name, "People");
+    assert.equal((await catalog.create("alice", "PEOPLE", 2)).created, false);
+    assert.equal(await catalog.find("bob", "People"), undefined);
+  });
+
+  it("gives every creation an id of its own, also for a name used before", async () => {
+    const { catalog } = await open();
+    const first = await catalog.create("alice", "people", 1);
+    await catalog.remove("alice", "people");
+    const second = await catalog.create("alice", "people", 1);
+    assert.notEqual(first.named.id, second.named.id);
+  });
+
+  it("lets one of many creators win", async () => {
+    const { catalog } = await open();
+    const results = await Promise.all(
+      [1, 2, 3, 4].map((value) => catalog.create("alice", "t", value)),
+    );
+    assert.equal(results.filter(({ created }) => created).length, 1);
+  });
+
+  it("notices that a remembered name has changed", async () => {
+    const { engine, catalog, ids } = await open();
+    await catalog.create("alice", "people", 1);
+    const remembered = (await catalog.find("alice", "people"))!;
+    await new Catalog<number>(engine, KEY_SPACES.tableCatalog, ids).update(
+      "alice",
+      "people",
+      () => 2,
+    );
+    const [entry] = await engine.get([remembered.key]);
+    assert.equal(catalog.isCurrent(remembered, entry), false);
+    assert.equal((await catalog.find("alice", "people"))?.value, 2);
+  });
+
+  it("lists names by prefix, from a place on, until told to end", async () => {
+    const { catalog } = await open();
+    for (const name of ["b2", "a1", "B1", "c1", "b3"]) await catalog.create("alice", name, 0);
+    const names = async (prefix: string, from: string, max: number) => {
+      let count = 0;
+      const page = await catalog.list("alice", { prefix, from }, () =>
+        count++ < max ? "take" : "end",
+      );
+      return page.map(({ name }) => name).join(" ");
+    };
+    assert.equal(await names("", "", 9), "a1 B1 b2 b3 c1");
+    assert.equal(await names("b", "", 9), "B1 b2 b3");
+    assert.equal(await names("b", "b2", 9), "b2 b3");
+    assert.equal(await names("", "b1", 2), "B1 b2");
+  });
+
+  it("gives accounts the same ids every time they are opened", async () => {
+    const engine = new MemoryEngine();
+    const first = await openAccountIds(engine, ["alice", "bob"]);
+    const [again, other] = await Promise.all([
+      openAccountIds(engine, ["bob", "carol", "alice"]),
+      openAccountIds(engine, ["dave", "bob"]),
+    ]);
+    assert.equal(again.get("alice"), first.get("alice"));
+    assert.equal(other.get("bob"), first.get("bob"));
+    assert.equal(new Set([...again.values(), other.get("dave")]).size, 4);
+  });
+});
+
+describe("The reaper", () => {
+  it("frees what was stored under a removed name and forgets it only after a while", async () => {
+    const { engine, catalog } = await open();
+    const { named } = await catalog.create("alice", "people", 0);
+    const partition = Uint8Array.of(KEY_SPACES.entities, named.id);
+    for (let i = 0; i < 3; i++) {
+      await engine.commit({
+        version: engine.nextVersion(),
+        checks: [],
+        puts: [{ key: { partition, sort: encodeText(`row ${i}`) }, value: Uint8Array.of(i) }],
+        deletes: [],
+      });
+    }
+    await catalog.remove("alice", "people");
+    const released: number[] = [];
+    const reaper = new Reaper({
+      engine,
+      catalog,
+      contentsOf: (_, id) => partitionRange(Uint8Array.of(KEY_SPACES.entities, id)),
+      release: (_, value) => released.push(value[0]!),
+      onError: (error) => assert.fail(String(error)),
+    });
+    await reaper.reap();
+    await reaper.close();
+    let left = 0;
+    await engine.scan(partitionRange(partition), () => ++left > 0);
+    assert.equal(left, 0);
+    assert.deepEqual(released, [0, 1, 2]);
+    assert.deepEqual(
+      (await catalog.removed("alice")).map(({ id }) => id),
+      [named.id],
+    );
+  });
+});
+
+async function open() {
+  const engine = new MemoryEngine();
+  const ids = await openAccountIds(engine, ["alice", "bob"]);
+  return { engine, ids, catalog: new Catalog<number>(engine, KEY_SPACES.tableCatalog, ids) };
+}

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { readPlainRequest } from "./plain-request.ts";
+
+const HEAD = "GET /a?b=c HTTP/1.1\r\nHost: h\r\nx-ms-date: now \r\n\r\n";
+
+describe("A plain request", () => {
+  it("is read with its target and headers as they were sent", () => {
+    const read = readPlainRequest(Buffer.from(HEAD), 0, 100);
+    assert.ok(read.kind === "request");
+    assert.equal(read.request.verb, "GET");
+    assert.equal(read.request.target, "/a?b=c");
+    assert.deepEqual(read.request.headers.raw, ["Host", "h", "x-ms-date", "now"]);
+    assert.equal(read.request.end, HEAD.length);
+  });
+
+  it("ends where its Content-Length says, and the next begins there", () => {
+    const bytes = Buffer.from(`POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc${HEAD}`);
+    const first = readPlainRequest(bytes, 0, 100);
+    assert.ok(first.kind === "request");
+    assert.equal(bytes.toString("latin1", first.request.bodyStart, first.request.end), "abc");
+    assert.equal(readPlainRequest(bytes, first.request.end, 100).kind, "request");
+  });
+
+  it("is incomplete until its last byte, whatever the cut", () => {
+    const whole = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc";
+    for (let length = 1; length < whole.length; length++) {
+      assert.equal(
+        readPlainRequest(Buffer.from(whole.slice(0, length)), 0, 100).kind,
+        "incomplete",
+      );
+    }
+  });
+
+  const unknown: Record<string, string> = {
+    "another version": "GET / HTTP/1.0\r\nHost: h\r\n\r\n",
+    "an unknown method": "BREW / HTTP/1.1\r\nHost: h\r\n\r\n",
+    "an absolute target": "GET http://h/ HTTP/1.1\r\nHost: h\r\n\r\n",
+    "white space in the target": "GET /a b HTTP/1.1\r\nHost: h\r\n\r\n",
+    "a folded header": "GET / HTTP/1.1\r\nHost: h\r\na: b\r\n c\r\n\r\n",
+    "white space before the colon": "GET / HTTP/1.1\r\nHost : h\r\n\r\n",
+    "a header without a colon": "GET / HTTP/1.1\r\nHost: h\r\nnothing\r\n\r\n",
+    "a bare line feed": "GET / HTTP/1.1\r\nHost: h\r\na: b\nc: d\r\n\r\n",
+    "a bare carriage return": "GET / HTTP/1.1\r\nHost: h\r\na: b\rc: d\r\n\r\n",
+    "a zero byte": "GET / HTTP/1.1\r\nHost: h\r\na: \0\r\n\r\n",
+    "bytes that are not ASCII": "GET / HTTP/1.1\r\nHost: h\r\na: \u00e9\r\n\r\n",
+    "no host": "GET / HTTP/1.1\r\na: b\r\n\r\n",
+    "two hosts": "GET / HTTP/1.1\r\nHost: h\r\nhost: i\r\n\r\n",
+    "two lengths": "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\ncontent-length: 1\r\n\r\na",
+    "a length with a sign": "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: +1\r\n\r\na",
+    "a list of lengths": "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1, 1\r\n\r\na",
+    "a length above what is taken": "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 101\r\n\r\n",
+    "a transfer encoding":
+      "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "a transfer encoding in any case": "POST / HTTP/1.1\r\nHost: h\r\ntRANSFER-eNCODING: x\r\n\r\n",
+    "an expectation": "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\n\r\n",
+    "an upgrade": "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n\r\n",
+    "a connection to be closed": "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
+    "a line break before it": "\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n",
+    "too long a head": `GET / HTTP/1.1\r\nHost: h\r\na: ${"x".repeat(20_000)}\r\n\r\n`,
+  };
+  for (const [what, text] of Object.entries(unknown)) {
+    it(`is not one with ${what}`, () => {
+      assert.equal(readPlainRequest(Buffer.from(text, "latin1"), 0, 100).kind, "unknown");
+    });
+  }
+
+  it("never reads beyond the bytes there are", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 300 }), fc.nat(60), (noise, cut) => {
+        const bytes = Buffer.concat([Buffer.from(HEAD).subarray(0, cut), noise]);
+        const read = readPlainRequest(bytes, 0, 100);
+        if (read.kind === "request") assert.ok(read.request.end <= bytes.length);
+      }),
+    );
+  });
+});

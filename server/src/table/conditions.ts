@@ -1,0 +1,28 @@
+import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
+import { type IfMatch, parseIfMatch } from "@rowhouse/protocol/etag";
+import type { RequestHead } from "../operation.ts";
+
+/** @throws ServiceError InvalidInput when a condition is put on what has no ETag. */
+export function refuseConditions(request: RequestHead): void {
+  if (request.header("if-match") !== undefined || request.header("if-none-match") !== undefined) {
+    throw new ServiceError("InvalidInput", { message: ERROR_TEXTS.conditionsWithoutEtag });
+  }
+}
+
+/**
+ * The `If-Match` of a write to one entity; an empty header is as if absent.
+ * @throws ServiceError InvalidInput for a malformed ETag and for `If-None-Match`.
+ */
+export function ifMatchOf(request: RequestHead, verb: "PUT" | "DELETE"): IfMatch | undefined {
+  const ifMatch = request.header("if-match");
+  if (request.header("if-none-match") !== undefined) {
+    const message =
+      ifMatch !== undefined
+        ? ERROR_TEXTS.bothConditions
+        : verb === "PUT"
+          ? ERROR_TEXTS.ifNoneMatchOnPut
+          : ERROR_TEXTS.ifNoneMatchOnDelete;
+    throw new ServiceError("InvalidInput", { message });
+  }
+  return ifMatch === undefined || ifMatch === "" ? undefined : parseIfMatch(ifMatch);
+}

@@ -1,0 +1,26 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { refuseConditions } from "./conditions.ts";
+import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
+
+/**
+ * Delete Table. Fails with ResourceNotFound (404). The name is free at once, where the cloud takes
+ * forty seconds; the entities are freed in the background.
+ */
+export const deleteTable: TableOperation<string, void> = {
+  name: "DeleteTable",
+  route: { method: "DELETE", resource: "table" },
+  access: { resourceType: "c", accountSas: ["d"], serviceSas: [], bearer: "write" },
+
+  decode(request) {
+    refuseConditions(request);
+    return request.location.name;
+  },
+
+  async run({ catalog, reaper }, name, { account }) {
+    const removed = await catalog.remove(account.name, name);
+    if (!removed) throw new ServiceError("ResourceNotFound");
+    reaper.wake();
+  },
+
+  encode: () => ({ status: 204, headers: ODATA_HEADERS }),
+};

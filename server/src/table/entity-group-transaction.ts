@@ -1,0 +1,263 @@
+import { randomUUID } from "node:crypto";
+import { type Batch, type BatchPart, parseBatch } from "@rowhouse/protocol/batch-mime";
+import {
+  type BatchResponse,
+  type BatchResponsePart,
+  batchErrorMessage,
+  batchResponseType,
+  printBatchResponse,
+  tooManyOperations,
+} from "@rowhouse/protocol/batch-response";
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import { authorize, permitsTable } from "../auth/authorize.ts";
+import { tableAuth } from "../auth/dialect.ts";
+import { printErrorTime, tableErrorJson } from "../http/error-body.ts";
+import { toServiceError } from "../http/error-response.ts";
+import { Router } from "../http/router.ts";
+import type { AnyOperation, WireRequest, WireResponse } from "../operation.ts";
+import { deleteEntity } from "./delete-entity.ts";
+import type { EntityWrite, EntityWriteOperation } from "./entity-write.ts";
+import { getEntity } from "./get-entity.ts";
+import { insertEntity } from "./insert-entity.ts";
+import { insertOrMergeEntity } from "./insert-or-merge-entity.ts";
+import { insertOrReplaceEntity } from "./insert-or-replace-entity.ts";
+import { mergeEntity } from "./merge-entity.ts";
+import { contentTypeOf, levelForErrors } from "./negotiate.ts";
+import { partRequest } from "./part-request.ts";
+import { preferenceOf } from "./prefer.ts";
+import { queryEntities } from "./query-entities.ts";
+import { ODATA_HEADERS, type TableContext, type TableOperation } from "./table-operation.ts";
+import { updateEntity } from "./update-entity.ts";
+
+const WRITES: readonly EntityWriteOperation[] = [
+  insertEntity,
+  insertOrReplaceEntity,
+  insertOrMergeEntity,
+  updateEntity,
+  mergeEntity,
+  deleteEntity,
+];
+const writes = new Router<TableContext>(WRITES);
+const reads = new Router<TableContext>([getEntity, queryEntities]);
+
+/**
+ * Entity Group Transaction, `POST /$batch`: up to 100 writes of one partition, all or none; or one
+ * query. Each part is decoded and encoded by its own operation, and all writes go into one commit.
+ * Once the body can be read the answer is 202; what failed stands inside, once, with its index.
+ */
+export const entityGroupTransaction: TableOperation<Batch, BatchResponse> = {
+  name: "EntityGroupTransaction",
+  route: { method: "POST", resource: "batch" },
+  // Any right on entities opens the envelope; each operation inside is checked for its own.
+  access: {
+    resourceType: "o",
+    accountSas: ["r", "a", "u", "d"],
+    serviceSas: ["r", "a", "u", "d"],
+    bearer: "read",
+  },
+  body: "buffer",
+
+  decode: (request) => parseBatch(request.header("content-type"), request.body),
+
+  async run(context, batch, request) {
+    if (batch.kind === "query")
+      return { kind: "query", part: await runQuery(context, batch.part, request) };
+    return { kind: "changeset", parts: await runChangeset(context, batch.operations, request) };
+  },
+
+  encode(response) {
+    const ids = { batch: randomUUID(), changeset: randomUUID() };
+    return {
+      status: 202,
+      headers: [...ODATA_HEADERS, "Content-Type", batchResponseType(ids)],
+      body: printBatchResponse(response, ids),
+    };
+  },
+};
+
+/** One change on its way: the request it came as, the operation it is, what that decoded. */
+interface Change {
+  readonly request: WireRequest;
+  readonly part: BatchPart;
+  readonly operation: AnyOperation<TableContext>;
+  readonly write: EntityWrite;
+}
+
+async function runChangeset(
+  context: TableContext,
+  parts: readonly BatchPart[],
+  outer: WireRequest,
+): Promise<BatchResponsePart[]> {
+  const place = { kind: "changeset", operations: parts.length } as const;
+  if (parts.length > LIMITS.transactionOperationsMax) {
+    const last = LIMITS.transactionOperationsMax - 1;
+    const request = partRequest(outer, parts[last]!);
+    return [failure(tooManyOperations(), context, request, parts[last]!)];
+  }
+  const changes: Change[] = [];
+  for (const [index, part] of parts.entries()) {
+    const request = partRequest(outer, part);
+    try {
+      changes.push(decodeChange(part, request));
+    } catch (error) {
+      return [failure(indexed(toServiceError(error), { ...place, index }), context, request, part)];
+    }
+  }
+  const refused = (error: ServiceError, index: number) => {
+    const { request, part } = changes[index]!;
+    return [failure(indexed(error, { ...place, index }), context, request, part)];
+  };
+  const misplaced = checkTogether(changes);
+  if (misplaced) return refused(misplaced.error, misplaced.index);
+
+  const mutations = changes.map(({ write }) => write.mutation);
+  const outcome = await context.entities.commit(
+    outer.account.name,
+    changes[0]!.write.table,
+    mutations,
+  );
+  if (!outcome.committed) return refused(outcome.error, outcome.index);
+  return changes.map(({ operation, request, part }, i) =>
+    success(operation, operation.encode(outcome.stored[i], request), part),
+  );
+}
+
+/** @throws ServiceError for what no transaction may hold and for what this caller may not do. */
+function decodeChange(part: BatchPart, request: WireRequest): Change {
+  const { method, location } = request;
+  const operation = writes.find(method, location.resource, "", Boolean(request.header("if-match")));
+  if (!operation) throw new ServiceError("InvalidInput");
+  permit(request, operation);
+  return { request, part, operation, write: operation.decode(request) as EntityWrite };
+}
+
+function permit(request: WireRequest, operation: AnyOperation<TableContext>): void {
+  const { access } = operation;
+  authorize(
+    request,
+    request.identity,
+    typeof access === "function" ? access(request) : access,
+    tableAuth,
+  );
+  if (!permitsTable(request.identity, request.location.name))
+    throw new ServiceError("AuthorizationFailure");
+}
+
+/** One table, one partition, each entity once. */
+function checkTogether(
+  changes: readonly Change[],
+): { error: ServiceError; index: number } | undefined {
+  const first = changes[0]!.write;
+  const rowKeys = new Set<string>();
+  for (const [index, { write }] of changes.entries()) {
+    const { mutation, table } = write;
+    if (
+      mutation.partitionKey !== first.mutation.partitionKey ||
+      table.toLowerCase() !== first.table.toLowerCase()
+    ) {
+      return { error: new ServiceError("CommandsInBatchActOnDifferentPartitions"), index };
+    }
+    if (rowKeys.has(mutation.rowKey))
+      return { error: new ServiceError("InvalidDuplicateRow"), index };
+    rowKeys.add(mutation.rowKey);
+  }
+  return undefined;
+}
+
+async function runQuery(
+  context: TableContext,
+  part: BatchPart,
+  outer: WireRequest,
+): Promise<BatchResponsePart> {
+  const request = partRequest(outer, part);
+  try {
+    const operation = reads.find(request.method, request.location.resource, "", false);
+    if (!operation) throw new ServiceError("InvalidInput");
+    permit(request, operation);
+    const output = await operation.run(context, operation.decode(request), request);
+    const response = operation.encode(output, request);
+    return {
+      kind: "queried",
+      etag: headerOf(response, "ETag"),
+      continuation: continuationOf(response),
+      content: { type: headerOf(response, "Content-Type") ?? "", body: bodyOf(response) },
+    };
+  } catch (error) {
+    const place = { kind: "query", operations: 1, index: 0 } as const;
+    return failure(indexed(toServiceError(error), place), context, request, part);
+  }
+}
+
+function success(
+  operation: AnyOperation<TableContext>,
+  response: WireResponse,
+  { contentId }: BatchPart,
+): BatchResponsePart {
+  const etag = headerOf(response, "ETag") ?? "";
+  if (operation === deleteEntity) return { kind: "deleted", contentId };
+  if (operation !== insertEntity) return { kind: "written", contentId, etag };
+  const preference = headerOf(response, "Preference-Applied");
+  return {
+    kind: "inserted",
+    contentId,
+    preferenceApplied:
+      preference === "return-content" || preference === "return-no-content"
+        ? preference
+        : undefined,
+    location: headerOf(response, "Location") ?? "",
+    etag,
+    content:
+      response.status === 204
+        ? undefined
+        : { type: headerOf(response, "Content-Type") ?? "", body: bodyOf(response) },
+  };
+}
+
+function failure(
+  error: ServiceError,
+  { clock }: TableContext,
+  request: WireRequest,
+  { contentId }: BatchPart,
+): BatchResponsePart {
+  const { code, status, message } = error;
+  const time = printErrorTime(clock.now());
+  return {
+    kind: "failed",
+    contentId,
+    preferenceApplied: request.method === "POST" ? preferenceOf(request) : undefined,
+    status,
+    code,
+    content: {
+      type: contentTypeOf(levelForErrors(request)),
+      body: tableErrorJson({ code, message, requestId: request.requestId, time }),
+    },
+  };
+}
+
+function indexed(
+  error: ServiceError,
+  place: Parameters<typeof batchErrorMessage>[1],
+): ServiceError {
+  const message = batchErrorMessage(error, place);
+  return new ServiceError(error.code, { message, status: error.status, cause: error });
+}
+
+function headerOf({ headers }: WireResponse, name: string): string | undefined {
+  const at = headers.indexOf(name);
+  return at < 0 ? undefined : headers[at + 1];
+}
+
+function continuationOf({ headers }: WireResponse): string[] {
+  const found: string[] = [];
+  for (let i = 0; i < headers.length; i += 2) {
+    if (headers[i]!.startsWith("x-ms-continuation-")) found.push(headers[i]!, headers[i + 1]!);
+  }
+  return found;
+}
+
+/** Entities are buffered; only blob content streams. */
+function bodyOf({ body }: WireResponse): Uint8Array | string {
+  if (typeof body === "string" || body instanceof Uint8Array) return body;
+  throw new Error("An entity operation answered no body, or one that streams.");
+}

@@ -1,0 +1,96 @@
+import { type DecodedEntity, decodeEntity } from "@rowhouse/protocol/entity-json";
+import { entityPath } from "@rowhouse/protocol/entity-url";
+import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
+import { permitsKey } from "../auth/authorize.ts";
+import type { WireRequest, WireResponse } from "../operation.ts";
+import { ifMatchOf } from "./conditions.ts";
+import { recordEtag } from "./entity-record.ts";
+import type { Mutation, StoredEntity } from "./mutation.ts";
+import { checkJsonBody } from "./negotiate.ts";
+import { ODATA_HEADERS, type TableContext, type TableOperation } from "./table-operation.ts";
+
+/** What every write of one entity decodes to. `$batch` collects these and commits them together. */
+export interface EntityWrite {
+  readonly table: string;
+  readonly mutation: Mutation;
+}
+
+export type EntityWriteOperation = TableOperation<EntityWrite, StoredEntity>;
+
+/** A single write is an entity group transaction of one: the same path, the same rules. */
+export async function runEntityWrite(
+  { entities }: TableContext,
+  { table, mutation }: EntityWrite,
+  request: WireRequest,
+): Promise<StoredEntity> {
+  const outcome = await entities.commit(request.account.name, table, [mutation]);
+  if (!outcome.committed) throw outcome.error;
+  return outcome.stored[0]!;
+}
+
+/**
+ * Reads a write to an addressed entity. The keys in the URL decide; a body may repeat them.
+ * @throws ServiceError for a malformed body or condition, and AuthorizationFailure outside a SAS's keys.
+ */
+export function decodeAddressedWrite(request: WireRequest, kind: "replace" | "merge"): EntityWrite {
+  checkJsonBody(request);
+  const { partitionKey, rowKey } = addressOf(request);
+  const ifMatch = ifMatchOf(request, "PUT");
+  const entity = decodeEntity(request.body, { partitionKey, rowKey });
+  return {
+    table: request.location.name,
+    mutation: { kind, partitionKey, rowKey, entity, ifMatch },
+  };
+}
+
+/** Reads a delete. Without a condition nothing is deleted: a client that forgot it meant something else. */
+export function decodeDelete(request: WireRequest): EntityWrite {
+  const { partitionKey, rowKey } = addressOf(request);
+  const ifMatch = ifMatchOf(request, "DELETE");
+  if (ifMatch === undefined) throw new ServiceError("MissingRequiredHeader");
+  const mutation: Mutation = { kind: "delete", partitionKey, rowKey, entity: undefined, ifMatch };
+  return { table: request.location.name, mutation };
+}
+
+/** Reads an insert, whose keys stand in the body. */
+export function decodeInsert(request: WireRequest): EntityWrite {
+  checkJsonBody(request);
+  const entity: DecodedEntity = decodeEntity(request.body);
+  const { partitionKey, rowKey } = entity;
+  checkPermitted(request, partitionKey, rowKey);
+  const mutation: Mutation = { kind: "insert", partitionKey, rowKey, entity, ifMatch: undefined };
+  return { table: request.location.name, mutation };
+}
+
+/** The answer to every write that is no insert: the new ETag, and nothing else. */
+export function encodeUpdated({ record }: StoredEntity): WireResponse {
+  return {
+    status: 204,
+    headers: record ? [...ODATA_HEADERS, "ETag", recordEtag(record)] : ODATA_HEADERS,
+  };
+}
+
+/** Where an entity is found: `Location` and `DataServiceId`. */
+export function entityUrl(
+  request: WireRequest,
+  table: string,
+  partitionKey: string,
+  rowKey: string,
+): string {
+  return `${request.baseUrl}/${entityPath(table, partitionKey, rowKey)}`;
+}
+
+function addressOf(request: WireRequest): { partitionKey: string; rowKey: string } {
+  const { partitionKey, rowKey } = request.location;
+  if (partitionKey === undefined || rowKey === undefined) {
+    throw new ServiceError("InvalidInput", { message: ERROR_TEXTS.keySyntaxInUrl });
+  }
+  checkPermitted(request, partitionKey, rowKey);
+  return { partitionKey, rowKey };
+}
+
+function checkPermitted(request: WireRequest, partitionKey: string, rowKey: string): void {
+  if (!permitsKey(request.identity, partitionKey, rowKey)) {
+    throw new ServiceError("AuthorizationFailure");
+  }
+}

@@ -1,0 +1,34 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { whenReady } from "../awaitable.ts";
+import { contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.ts";
+import { tableJson } from "./table-json.ts";
+import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
+
+interface GetTableOutput {
+  readonly name: string;
+  readonly level: MetadataLevel;
+}
+
+/** Get one table: how older clients ask whether it exists. Fails with ResourceNotFound (404). */
+export const getTable: TableOperation<MetadataLevel, GetTableOutput> = {
+  name: "QueryTable",
+  route: { method: "GET", resource: "table" },
+  access: { resourceType: "sc", accountSas: ["l"], serviceSas: [], bearer: "read" },
+
+  decode: negotiateLevel,
+
+  run({ catalog }, level, { account, location }) {
+    return whenReady(catalog.find(account.name, location.name), (named) => {
+      if (!named) throw new ServiceError("ResourceNotFound");
+      return { name: named.name, level };
+    });
+  },
+
+  encode({ name, level }, request) {
+    return {
+      status: 200,
+      headers: [...ODATA_HEADERS, "Content-Type", contentTypeOf(level)],
+      body: tableJson(request, name, level),
+    };
+  },
+};

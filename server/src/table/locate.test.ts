@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ServiceError } from "@rowhouse/protocol/errors";
+import fc from "fast-check";
+import { locateTable } from "./locate.ts";
+
+describe("The path of a table request", () => {
+  it("names the service, the tables, one table, the entities of a table, one entity", () => {
+    check("", "service");
+    check("/", "service");
+    check("/Tables", "tables");
+    check("/tables()", "tables");
+    check("/Tables('People')", "table People");
+    check("/People", "entities People");
+    check("/People()", "entities People");
+    check("/People(PartitionKey='p',RowKey='r')", "entity People p|r");
+    check("/$batch", "batch");
+    check("/$metadata", "metadata");
+  });
+
+  it("holds the same keys whether clients escape what needs no escaping or not", () => {
+    check(
+      "/People(PartitionKey='O''Brien',RowKey='a%20b%20%C3%A9%2525')",
+      "entity People O'Brien|a b é%25",
+    );
+    check(
+      "/People%28PartitionKey%3D%27O%27%27Brien%27%2CRowKey%3D%27r%27%29",
+      "entity People O'Brien|r",
+    );
+    check("/People(PartitionKey='a+b',RowKey='')", "entity People a+b|");
+    check("/People(PartitionKey='',RowKey='')", "entity People |");
+    check("/People(PartitionKey='(',RowKey='),')", "entity People (|),");
+  });
+
+  it("takes the keys in either order and with white space after the comma", () => {
+    check("/People(RowKey='r', PartitionKey='p')", "entity People p|r");
+  });
+
+  it("refuses a slash in a key as bad syntax, and other forbidden characters as out of range", () => {
+    check("/People(PartitionKey='a/b',RowKey='r')", "InvalidInput");
+    check("/People(PartitionKey='a%2Fb',RowKey='r')", "InvalidInput");
+    check("/People(PartitionKey='a%5Cb',RowKey='r')", "InvalidInput");
+    check("/People(PartitionKey='a%23b',RowKey='r')", "OutOfRangeInput");
+    check("/People(PartitionKey='a',RowKey='%3F')", "OutOfRangeInput");
+    check("/People(PartitionKey='%09',RowKey='r')", "OutOfRangeInput");
+  });
+
+  it("refuses what is no address", () => {
+    check("/People(PartitionKey='a')", "InvalidInput");
+    check("/People(PartitionKey='a',PartitionKey='b')", "InvalidInput");
+    check("/People('a','b')", "InvalidInput");
+    check("/People(PartitionKey='a',RowKey='b'", "InvalidInput");
+    check("/People(PartitionKey='a',RowKey='b')x", "InvalidInput");
+    check("/People/More", "InvalidUri");
+    check("/People/$count", "NotImplemented");
+    check("/People(PartitionKey='a',RowKey='b')/Name/$value", "NotImplemented");
+  });
+
+  it("is read or refused, whatever the characters", () => {
+    fc.assert(
+      fc.property(
+        fc.string({
+          unit: fc.constantFrom("/", "(", ")", "'", ",", "=", " ", "a", "Tables", "%27"),
+        }),
+        (text) => {
+          try {
+            locateTable(`/${text}`);
+          } catch (error) {
+            assert.ok(error instanceof ServiceError, String(error));
+          }
+        },
+      ),
+    );
+  });
+});
+
+function check(path: string, expected: string): void {
+  let found: string;
+  try {
+    const { resource, name, partitionKey, rowKey } = locateTable(path);
+    found = [resource, name, partitionKey === undefined ? "" : `${partitionKey}|${rowKey}`]
+      .join(" ")
+      .trimEnd();
+  } catch (error) {
+    assert.ok(error instanceof ServiceError);
+    found = error.code;
+  }
+  assert.equal(found, expected, path);
+}

@@ -1,0 +1,135 @@
+import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import type { Location } from "../operation.ts";
+
+const SERVICE: Location = { resource: "service", name: "" };
+const TABLES: Location = { resource: "tables", name: "" };
+const BATCH: Location = { resource: "batch", name: "" };
+const METADATA: Location = { resource: "metadata", name: "" };
+
+/**
+ * Reads the path below the account: `/`, `/Tables`, `/Tables('t')`, `/t`, `/t(PartitionKey='p',RowKey='r')`,
+ * `/$batch`, `/$metadata`. Percent-decoded once, as a whole: clients escape quotes and parentheses or not.
+ * @throws ServiceError InvalidUri, InvalidInput, OutOfRangeInput, PropertyValueTooLarge or NotImplemented.
+ */
+export function locateTable(servicePath: string): Location {
+  const path = servicePath.includes("%") ? decodeURIComponent(servicePath) : servicePath;
+  if (path === "" || path === "/") return SERVICE;
+  const open = path.indexOf("(");
+  const name = open < 0 ? path.slice(1) : path.slice(1, open);
+  if (name.includes("/")) throw refuseSegments(path);
+  if (open < 0 && name.startsWith("$")) {
+    if (name === "$batch") return BATCH;
+    if (name === "$metadata") return METADATA;
+  }
+  const isTables = name.length === 6 && name.toLowerCase() === "tables";
+  if (open < 0) return isTables ? TABLES : { resource: "entities", name };
+
+  const scanner = new KeyScanner(path, open + 1);
+  if (scanner.skip(")")) {
+    scanner.expectEnd();
+    return isTables ? TABLES : { resource: "entities", name };
+  }
+  if (isTables) {
+    const table = scanner.literal();
+    scanner.close();
+    return { resource: "table", name: table };
+  }
+  const { partitionKey, rowKey } = scanner.keys();
+  scanner.close();
+  checkKey(partitionKey);
+  checkKey(rowKey);
+  return { resource: "entity", name, partitionKey, rowKey };
+}
+
+function refuseSegments(path: string): ServiceError {
+  // `$links`, `$count` and `$value` are OData, which clients may know; the service has none of them.
+  return new ServiceError(path.includes("/$") ? "NotImplemented" : "InvalidUri");
+}
+
+function checkKey(key: string): void {
+  if (key.length > LIMITS.keyLengthMax) throw new ServiceError("PropertyValueTooLarge");
+  for (let i = 0; i < key.length; i++) {
+    const unit = key.charCodeAt(i);
+    if (unit === 0x2f || unit === 0x5c) throw syntaxError();
+    if (unit < 0x20 || unit === 0x23 || unit === 0x3f || (unit >= 0x7f && unit <= 0x9f)) {
+      throw new ServiceError("OutOfRangeInput");
+    }
+  }
+}
+
+function syntaxError(): ServiceError {
+  return new ServiceError("InvalidInput", { message: ERROR_TEXTS.keySyntaxInUrl });
+}
+
+/** Reads OData literals and key pairs from an already decoded path. */
+class KeyScanner {
+  readonly #text: string;
+  #at: number;
+
+  constructor(text: string, at: number) {
+    this.#text = text;
+    this.#at = at;
+  }
+
+  /** `PartitionKey='…',RowKey='…'`, in either order, with white space where samples show it. */
+  keys(): { partitionKey: string; rowKey: string } {
+    const first = this.#pair();
+    this.#spaces();
+    if (!this.skip(",")) throw syntaxError();
+    const second = this.#pair();
+    if (first.name === "PartitionKey" && second.name === "RowKey") {
+      return { partitionKey: first.value, rowKey: second.value };
+    }
+    if (first.name === "RowKey" && second.name === "PartitionKey") {
+      return { partitionKey: second.value, rowKey: first.value };
+    }
+    throw syntaxError();
+  }
+
+  #pair(): { name: string; value: string } {
+    this.#spaces();
+    const equals = this.#text.indexOf("=", this.#at);
+    if (equals < 0) throw syntaxError();
+    const name = this.#text.slice(this.#at, equals).trimEnd();
+    this.#at = equals + 1;
+    return { name, value: this.literal() };
+  }
+
+  /** `'…'`, a doubled quote standing for one. */
+  literal(): string {
+    this.#spaces();
+    if (!this.skip("'")) throw syntaxError();
+    let value = "";
+    for (;;) {
+      const quote = this.#text.indexOf("'", this.#at);
+      if (quote < 0) throw syntaxError();
+      value += this.#text.slice(this.#at, quote);
+      this.#at = quote + 1;
+      if (!this.skip("'")) return value;
+      value += "'";
+    }
+  }
+
+  close(): void {
+    this.#spaces();
+    if (!this.skip(")")) throw syntaxError();
+    this.expectEnd();
+  }
+
+  expectEnd(): void {
+    const rest = this.#text.slice(this.#at);
+    if (rest === "" || rest === "/") return;
+    throw rest.startsWith("/") ? refuseSegments(rest) : syntaxError();
+  }
+
+  skip(character: string): boolean {
+    if (this.#text[this.#at] !== character) return false;
+    this.#at++;
+    return true;
+  }
+
+  #spaces(): void {
+    while (this.#text[this.#at] === " ") this.#at++;
+  }
+}

@@ -1,0 +1,24 @@
+import type { DecodedEntity } from "@rowhouse/protocol/entity-json";
+import type { ServiceError } from "@rowhouse/protocol/errors";
+import type { IfMatch } from "@rowhouse/protocol/etag";
+
+/** One write inside a transaction. A single write is a transaction of one. */
+export interface Mutation {
+  readonly kind: "insert" | "replace" | "merge" | "delete";
+  readonly partitionKey: string;
+  readonly rowKey: string;
+  /** Absent for deletes. */
+  readonly entity: DecodedEntity | undefined;
+  /** `If-Match`; undefined makes replace and merge upserts. Inserts have none. */
+  readonly ifMatch: IfMatch | undefined;
+}
+
+export type CommitOutcome =
+  | { readonly committed: true; readonly stored: readonly StoredEntity[] }
+  /** Nothing was written; `index` is the mutation that could not be. */
+  | { readonly committed: false; readonly index: number; readonly error: ServiceError };
+
+/** What a mutation left behind: the record, or nothing after a delete. */
+export interface StoredEntity {
+  readonly record: Uint8Array | undefined;
+}

@@ -1,0 +1,94 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import type { RequestHead } from "../operation.ts";
+
+/** How much OData an answer carries; `nometadata` is the barest. */
+export type MetadataLevel = "nometadata" | "minimalmetadata" | "fullmetadata";
+
+/** Below this version the service spoke Atom only. */
+const JSON_SINCE = "2013-08-15";
+
+const CONTENT_TYPES: Record<MetadataLevel, string> = {
+  nometadata: "application/json;odata=nometadata;streaming=true;charset=utf-8",
+  minimalmetadata: "application/json;odata=minimalmetadata;streaming=true;charset=utf-8",
+  fullmetadata: "application/json;odata=fullmetadata;streaming=true;charset=utf-8",
+};
+
+export function contentTypeOf(level: MetadataLevel): string {
+  return CONTENT_TYPES[level];
+}
+
+/**
+ * The level of an answer with an OData body. `$format` goes before `Accept`; of a list the first
+ * acceptable entry counts; absent and `*` / `*` read as minimal, which is kinder to curl than Atom.
+ * @throws ServiceError AtomFormatNotSupported, JsonFormatNotSupported, JsonVerboseFormatNotSupported
+ * or MediaTypeNotSupported.
+ */
+export function negotiateLevel(request: RequestHead & { version: string }): MetadataLevel {
+  const wanted = request.query.get("$format") || request.header("accept");
+  const level = KNOWN_ACCEPTS.get(wanted ?? "") ?? readAccept(wanted ?? "");
+  if (level instanceof ServiceError) throw level;
+  if (request.version < JSON_SINCE) throw new ServiceError("JsonFormatNotSupported");
+  const dataServiceVersion =
+    request.header("maxdataserviceversion") ?? request.header("dataserviceversion");
+  if (dataServiceVersion !== undefined && /^\s*[12]\./.test(dataServiceVersion)) {
+    throw new ServiceError("JsonFormatNotSupported");
+  }
+  return level;
+}
+
+/** For error bodies, which must come out in some form whatever was asked for. */
+export function levelForErrors(head: RequestHead): MetadataLevel {
+  const level = readAccept(head.query.get("$format") || head.header("accept") || "");
+  return level instanceof ServiceError ? "minimalmetadata" : level;
+}
+
+/** What nearly every request says, found without parsing. */
+const KNOWN_ACCEPTS = new Map<string, MetadataLevel>([
+  ["", "minimalmetadata"],
+  ["*/*", "minimalmetadata"],
+  ["application/json", "minimalmetadata"],
+  ["application/json;odata=nometadata", "nometadata"],
+  ["application/json;odata=minimalmetadata", "minimalmetadata"],
+  ["application/json;odata=fullmetadata", "fullmetadata"],
+]);
+
+function readAccept(accept: string): MetadataLevel | ServiceError {
+  let refusal: ServiceError | undefined;
+  for (const entry of accept.toLowerCase().replaceAll(" ", "").split(",")) {
+    const known = KNOWN_ACCEPTS.get(entry);
+    if (known) return known;
+    const [type, ...parameters] = entry.split(";");
+    if (type === "*/*" || type === "application/*") return "minimalmetadata";
+    if (type === "application/atom+xml") {
+      refusal ??= new ServiceError("AtomFormatNotSupported");
+      continue;
+    }
+    if (type !== "application/json") continue;
+    const odata = parameters
+      .find((parameter) => parameter.startsWith("odata="))
+      ?.slice("odata=".length);
+    switch (odata) {
+      case undefined:
+      case "minimalmetadata":
+        return "minimalmetadata";
+      case "nometadata":
+      case "fullmetadata":
+        return odata;
+      case "verbose":
+        refusal ??= new ServiceError("JsonVerboseFormatNotSupported");
+    }
+  }
+  return refusal ?? new ServiceError("MediaTypeNotSupported");
+}
+
+/**
+ * Whether a body may be read as JSON; a body without a type is.
+ * @throws ServiceError AtomFormatNotSupported or MediaTypeNotSupported
+ */
+export function checkJsonBody(request: RequestHead): void {
+  const type = request.header("content-type");
+  if (type === undefined || type === "" || /^\s*application\/json\s*(;|$)/i.test(type)) return;
+  throw new ServiceError(
+    /^\s*application\/atom\+xml/i.test(type) ? "AtomFormatNotSupported" : "MediaTypeNotSupported",
+  );
+}

@@ -1,0 +1,186 @@
+import type { EntityContinuation } from "@rowhouse/protocol/query-options";
+import type { Clock } from "../clock.ts";
+import type { Awaitable, Engine, Entry, Key, KeyRange } from "../engine/engine.ts";
+import { decodeText, keyBytes, partitionPrefixRange } from "../engine/key-codec.ts";
+import type { KeyPosition, KeyRead, Plan, PointRead, RangeRead } from "../query/plan.ts";
+import type { Predicate } from "../query/predicate.ts";
+import { RecordView } from "./entity-record.ts";
+import { entityKey, positionKey } from "./table-keys.ts";
+
+export interface PageRequest {
+  /** What every key of the table begins with. */
+  readonly prefix: Uint8Array;
+  readonly plan: Plan;
+  /** The plan's residual filter, compiled. */
+  readonly predicate: Predicate | undefined;
+  readonly entitiesMax: number;
+  /** The page ends when this much was taken: short pages are legal, endless ones are not. */
+  readonly bytesMax: number;
+  /** Milliseconds since 1970 by the reader's clock. */
+  readonly deadline: number;
+  /** Called for each entity of the page; the bytes are borrowed. */
+  readonly take: (view: RecordView) => void;
+}
+
+export interface PageEnd {
+  /** The first entity not on the page, which may not match; undefined when nothing is left to read. */
+  readonly next: EntityContinuation | undefined;
+  readonly cost: QueryCost;
+}
+
+/** What a page was made from. */
+export interface QueryCost {
+  readonly entitiesRead: number;
+  readonly entitiesReturned: number;
+  readonly bytesRead: number;
+}
+
+/** Points read in one snapshot. More would hold more values at once than a page may be long. */
+const POINTS_AT_ONCE = 250;
+/** Asking the clock costs as much as testing a filter. */
+const ENTITIES_PER_CLOCK_LOOK = 128;
+
+/**
+ * Reads one page of a plan: its reads in order, until the page is full, its time is over, or
+ * nothing is left. A page sees each partition in one snapshot; where an engine cannot go on in the
+ * same one, the page ends early.
+ *
+ * A full page looks one entity further, to know whether to answer a continuation. That entity is not
+ * tested against the filter: finding the next match may mean reading to the end of the table.
+ */
+export class PageReader {
+  readonly #engine: Engine;
+  readonly #clock: Clock;
+  readonly #request: PageRequest;
+  readonly #view = new RecordView();
+  #readIndex = 0;
+  #next: EntityContinuation | undefined;
+  #entitiesRead = 0;
+  #entitiesReturned = 0;
+  #bytesRead = 0;
+  #bytesReturned = 0;
+  #ended = false;
+
+  constructor(engine: Engine, clock: Clock, request: PageRequest) {
+    this.#engine = engine;
+    this.#clock = clock;
+    this.#request = request;
+  }
+
+  read(): Awaitable<PageEnd> {
+    const { reads } = this.#request.plan;
+    while (!this.#ended && this.#readIndex < reads.length) {
+      const read = reads[this.#readIndex]!;
+      const step = read.kind === "point" ? this.#points() : this.#range(read);
+      if (step instanceof Promise) return step.then(() => this.read());
+    }
+    return {
+      next: this.#next,
+      cost: {
+        entitiesRead: this.#entitiesRead,
+        entitiesReturned: this.#entitiesReturned,
+        bytesRead: this.#bytesRead,
+      },
+    };
+  }
+
+  /** The point reads from here on that may share a snapshot. */
+  #points(): Awaitable<void> {
+    const { plan, prefix } = this.#request;
+    const points: PointRead[] = [];
+    for (let i = this.#readIndex; i < plan.reads.length && points.length < POINTS_AT_ONCE; i++) {
+      const read = plan.reads[i]!;
+      if (read.kind !== "point") break;
+      points.push(read);
+    }
+    const keys = points.map(({ partitionKey, rowKey }) => entityKey(prefix, partitionKey, rowKey));
+    // A key longer than the engine can hold is no entity's.
+    const found = this.#engine.get(keys.filter((key) => keyBytes(key) <= this.#engine.keyBytesMax));
+    return found instanceof Promise
+      ? found.then((entries) => this.#takePoints(points, entries))
+      : this.#takePoints(points, found);
+  }
+
+  #takePoints(points: readonly PointRead[], entries: readonly (Entry | undefined)[]): void {
+    for (const entry of entries) {
+      if (entry && !this.#visit(entry)) return;
+    }
+    this.#readIndex += points.length;
+    const after = this.#request.plan.reads[this.#readIndex];
+    const last = points[points.length - 1]!;
+    if (after && this.#entitiesReturned > 0 && partitionOf(after) === last.partitionKey) {
+      this.#end(after.kind === "point" ? after : after.start);
+    }
+  }
+
+  #range(read: RangeRead): Awaitable<void> {
+    const { prefix } = this.#request;
+    const { keyBytesMax } = this.#engine;
+    return this.#scan({
+      start: positionKey(prefix, read.start, keyBytesMax),
+      end: read.end ? positionKey(prefix, read.end, keyBytesMax) : partitionPrefixRange(prefix).end,
+    });
+  }
+
+  #scan(range: KeyRange): Awaitable<void> {
+    const ended = this.#engine.scan(range, (entry) => this.#visit(entry), {
+      entriesExpected: this.#request.predicate
+        ? Number.POSITIVE_INFINITY
+        : this.#request.entitiesMax - this.#entitiesReturned + 1,
+    });
+    if (ended instanceof Promise) return ended.then((known) => this.#scanned(range, known));
+    return this.#scanned(range, ended);
+  }
+
+  #scanned(range: KeyRange, ended: "complete" | "stopped" | { resumeAt: Key }): Awaitable<void> {
+    if (ended === "complete") {
+      this.#readIndex++;
+      return;
+    }
+    if (ended === "stopped") return;
+    const { resumeAt } = ended;
+    // Inside a partition another snapshot must not be mixed into this page. (An engine that ends
+    // between partitions says so by an empty sort part.)
+    if (this.#entitiesReturned > 0 && resumeAt.sort.length > 0) {
+      this.#end({
+        partitionKey: decodeText(resumeAt.partition, this.#request.prefix.length),
+        rowKey: decodeText(resumeAt.sort),
+      });
+      return;
+    }
+    return this.#scan({ start: resumeAt, end: range.end });
+  }
+
+  #visit(entry: Entry): boolean {
+    const { predicate, entitiesMax, bytesMax, take } = this.#request;
+    const view = this.#view;
+    view.reset(entry.value);
+    if (this.#entitiesReturned >= entitiesMax || this.#bytesReturned >= bytesMax) {
+      this.#end(view);
+      return false;
+    }
+    this.#entitiesRead++;
+    this.#bytesRead += entry.value.length;
+    if (
+      this.#entitiesRead % ENTITIES_PER_CLOCK_LOOK === 0 &&
+      this.#clock.now() > this.#request.deadline
+    ) {
+      this.#end(view);
+      return false;
+    }
+    if (predicate && !predicate(view)) return true;
+    this.#entitiesReturned++;
+    this.#bytesReturned += entry.value.length;
+    take(view);
+    return true;
+  }
+
+  #end(next: KeyPosition): void {
+    this.#next = { partitionKey: next.partitionKey, rowKey: next.rowKey };
+    this.#ended = true;
+  }
+}
+
+function partitionOf(read: KeyRead): string {
+  return read.kind === "point" ? read.partitionKey : read.start.partitionKey;
+}

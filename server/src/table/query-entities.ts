@@ -1,0 +1,72 @@
+import { encodeContinuation } from "@rowhouse/protocol/continuation";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import { type EntityQueryOptions, parseEntityQueryOptions } from "@rowhouse/protocol/query-options";
+import type { SasKeyRange } from "../auth/identity.ts";
+import { whenReady } from "../awaitable.ts";
+import type { Awaitable } from "../engine/engine.ts";
+import { planQuery, resumePlan } from "../query/planner.ts";
+import { compilePredicate } from "../query/predicate.ts";
+import { EntityListWriter } from "./entity-writer.ts";
+import { contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.ts";
+import { type PageEnd, PageReader } from "./page-reader.ts";
+import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
+
+interface QueryEntitiesInput extends EntityQueryOptions {
+  readonly level: MetadataLevel;
+  readonly bounds: SasKeyRange | undefined;
+}
+
+interface QueryEntitiesOutput extends PageEnd {
+  readonly body: Uint8Array;
+  readonly level: MetadataLevel;
+}
+
+/** Query Entities: a page of those that pass the filter, in key order. Fails with TableNotFound (404). */
+export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutput> = {
+  name: "QueryEntities",
+  route: { method: "GET", resource: "entities" },
+  access: { resourceType: "o", accountSas: ["r"], serviceSas: ["r"], bearer: "read" },
+
+  decode(request) {
+    const { identity } = request;
+    return {
+      ...parseEntityQueryOptions(request.query.pairs),
+      level: negotiateLevel(request),
+      bounds: identity.kind === "service-sas" ? identity.keyRange : undefined,
+    };
+  },
+
+  run({ engine, clock, entities }, input, request): Awaitable<QueryEntitiesOutput> {
+    const { filter, bounds, from, level, select, top = LIMITS.pageEntitiesMax } = input;
+    const whole = planQuery(filter, bounds);
+    const plan = from ? resumePlan(whole, from) : whole;
+    const writer = new EntityListWriter(request, level, select);
+    return whenReady(
+      entities.openTable(request.account.name, request.location.name),
+      ({ prefix }) => {
+        const reader = new PageReader(engine, clock, {
+          prefix,
+          plan: top === 0 ? { ...plan, reads: [] } : plan,
+          predicate: plan.residual && compilePredicate(plan.residual),
+          entitiesMax: top,
+          bytesMax: LIMITS.pageBytesMax,
+          deadline: request.arrivedAt + LIMITS.pageTimeMs,
+          take: (view) => writer.add(view),
+        });
+        return whenReady(reader.read(), (end) => ({ ...end, level, body: writer.finish() }));
+      },
+    );
+  },
+
+  encode({ body, next, level }) {
+    const headers = [...ODATA_HEADERS, "Content-Type", contentTypeOf(level)];
+    if (next) {
+      headers.push("x-ms-continuation-NextPartitionKey", encodeContinuation(next.partitionKey));
+      // Clients drop an empty row key on the way back, so an empty one is better not sent.
+      if (next.rowKey) {
+        headers.push("x-ms-continuation-NextRowKey", encodeContinuation(next.rowKey));
+      }
+    }
+    return { status: 200, headers, body };
+  },
+};

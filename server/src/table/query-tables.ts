@@ -1,0 +1,51 @@
+import { encodeContinuation } from "@rowhouse/protocol/continuation";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import { parseTableQueryOptions, type TableQueryOptions } from "@rowhouse/protocol/query-options";
+import { compileTablePredicate } from "../query/table-predicate.ts";
+import { contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.ts";
+import { tableListJson } from "./table-json.ts";
+import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
+
+interface QueryTablesInput extends TableQueryOptions {
+  readonly level: MetadataLevel;
+}
+
+interface QueryTablesOutput {
+  readonly names: readonly string[];
+  readonly next: string | undefined;
+  readonly level: MetadataLevel;
+}
+
+/** Query Tables: a page of names, in ascending order of their lower case. */
+export const queryTables: TableOperation<QueryTablesInput, QueryTablesOutput> = {
+  name: "QueryTables",
+  route: { method: "GET", resource: "tables" },
+  access: { resourceType: "sc", accountSas: ["l"], serviceSas: [], bearer: "read" },
+
+  decode(request) {
+    return { ...parseTableQueryOptions(request.query.pairs), level: negotiateLevel(request) };
+  },
+
+  async run({ catalog }, { filter, top = LIMITS.pageEntitiesMax, from = "", level }, { account }) {
+    const matches = filter ? compileTablePredicate(filter) : () => true;
+    let next: string | undefined;
+    let count = 0;
+    const tables = await catalog.list(account.name, { prefix: "", from }, (named) => {
+      if (!matches(named.name)) return "pass";
+      if (count === top) {
+        next = named.name.toLowerCase();
+        return "end";
+      }
+      count++;
+      return "take";
+    });
+    return { names: tables.map(({ name }) => name), next: top === 0 ? undefined : next, level };
+  },
+
+  encode({ names, next, level }, request) {
+    const headers = [...ODATA_HEADERS, "Content-Type", contentTypeOf(level)];
+    if (next !== undefined)
+      headers.push("x-ms-continuation-NextTableName", encodeContinuation(next));
+    return { status: 200, headers, body: tableListJson(request, names, level) };
+  },
+};

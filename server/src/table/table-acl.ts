@@ -1,0 +1,52 @@
+import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { whenReady } from "../awaitable.ts";
+import { xmlResponse } from "../catalog/service-operations.ts";
+import { parseAccessPolicies, printAccessPolicies } from "../xml/access-policies.ts";
+import { TABLE_DOCUMENTS } from "../xml/document-rules.ts";
+import type { TableOperation } from "./table-operation.ts";
+
+/** Only keys may see or change who holds the others; bearers are not even told that it exists. */
+const ACCESS = { resourceType: "c", accountSas: [], serviceSas: [], bearer: "never" } as const;
+
+/** Get Table ACL: the stored access policies. Fails with TableNotFound (404). */
+export const getTableAcl: TableOperation<string, readonly AccessPolicy[]> = {
+  name: "GetTableACL",
+  route: { method: "GET", resource: "entities", comp: "acl" },
+  access: ACCESS,
+  decode: ({ location }) => location.name,
+
+  run({ catalog }, table, { account }) {
+    return whenReady(catalog.find(account.name, table), (named) => {
+      if (!named) throw new ServiceError("TableNotFound");
+      return named.value.policies;
+    });
+  },
+
+  encode: (policies) => xmlResponse(200, printAccessPolicies(policies, TABLE_DOCUMENTS)),
+};
+
+interface SetTableAclInput {
+  readonly table: string;
+  readonly policies: readonly AccessPolicy[];
+}
+
+/** Set Table ACL: replaces all stored access policies, at once. Fails with TableNotFound (404). */
+export const setTableAcl: TableOperation<SetTableAclInput, void> = {
+  name: "SetTableACL",
+  route: { method: "PUT", resource: "entities", comp: "acl" },
+  access: ACCESS,
+  body: "buffer",
+
+  decode: ({ location, body }) => ({
+    table: location.name,
+    policies: parseAccessPolicies(body, TABLE_DOCUMENTS),
+  }),
+
+  async run({ catalog }, { table, policies }, { account }) {
+    const changed = await catalog.update(account.name, table, () => ({ policies }));
+    if (!changed) throw new ServiceError("TableNotFound");
+  },
+
+  encode: () => ({ status: 204, headers: ["Content-Length", "0"] }),
+};

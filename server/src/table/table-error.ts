@@ -1,0 +1,52 @@
+import type { ServiceError } from "@rowhouse/protocol/errors";
+import { printErrorTime, tableErrorJson, tableErrorXml } from "../http/error-body.ts";
+import type { ErrorFacts } from "../http/service.ts";
+import type { WireResponse } from "../operation.ts";
+import { contentTypeOf, levelForErrors } from "./negotiate.ts";
+import { preferenceOf } from "./prefer.ts";
+import { ODATA_HEADERS } from "./table-operation.ts";
+
+/**
+ * A refusal in the form the request calls for: OData JSON for tables and entities; XML for access
+ * policies and service operations; for refused credentials whichever the client accepts.
+ */
+export function encodeTableError(error: ServiceError, facts: ErrorFacts): WireResponse {
+  const { code, message, status } = error;
+  const body = { code, message, requestId: facts.requestId, time: printErrorTime(facts.now) };
+  const extra = ["x-ms-error-code", code, ...error.headers.flat()];
+  const { head } = facts;
+  if (!head || error.stage === "authentication") {
+    return wantsJson(head)
+      ? {
+          status,
+          headers: ["Content-Type", "application/json", ...extra],
+          body: tableErrorJson(body),
+        }
+      : {
+          status,
+          headers: ["Content-Type", "application/xml", ...extra],
+          body: tableErrorXml(body),
+        };
+  }
+  const isXml =
+    head.location.resource === "service" ||
+    head.query.get("comp") === "acl" ||
+    code === "AtomFormatNotSupported";
+  if (isXml) {
+    return {
+      status,
+      headers: ["Content-Type", "application/xml", ...extra],
+      body: tableErrorXml(body),
+    };
+  }
+  const headers = ["Content-Type", contentTypeOf(levelForErrors(head)), ...ODATA_HEADERS, ...extra];
+  if (facts.method === "POST" && head.location.resource !== "batch") {
+    const preference = preferenceOf(head);
+    if (preference) headers.push("Preference-Applied", preference);
+  }
+  return { status, headers, body: tableErrorJson(body) };
+}
+
+function wantsJson(head: ErrorFacts["head"]): boolean {
+  return head?.header("accept")?.toLowerCase().includes("application/json") ?? false;
+}

@@ -1,0 +1,30 @@
+import { KEY_SPACES } from "../catalog/key-spaces.ts";
+import type { Key } from "../engine/engine.ts";
+import { encodeId, encodeText, prefixEnd } from "../engine/key-codec.ts";
+import type { KeyPosition } from "../query/plan.ts";
+
+/** Where the entities of one table are stored: the bytes before each partition key. */
+export function tablePrefix(accountId: number, tableId: number): Uint8Array {
+  return Buffer.concat([
+    Uint8Array.of(KEY_SPACES.entities),
+    encodeId(accountId),
+    encodeId(tableId),
+  ]);
+}
+
+export function entityKey(prefix: Uint8Array, partitionKey: string, rowKey: string): Key {
+  return { partition: encodeText(partitionKey, prefix), sort: encodeText(rowKey) };
+}
+
+/**
+ * The place of a position among the keys an engine can hold. One longer than any key lies between
+ * two of them: behind its own beginning, before whatever sorts behind that.
+ */
+export function positionKey(prefix: Uint8Array, position: KeyPosition, keyBytesMax: number): Key {
+  const key = entityKey(prefix, position.partitionKey, position.rowKey);
+  const { partition, sort } = key;
+  const sortBytesMax = keyBytesMax - partition.length;
+  if (sort.length <= sortBytesMax) return key;
+  if (sortBytesMax > 0) return { partition, sort: prefixEnd(sort.subarray(0, sortBytesMax))! };
+  return { partition: prefixEnd(partition.subarray(0, keyBytesMax))!, sort: new Uint8Array(0) };
+}

@@ -1,0 +1,14 @@
+import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
+import { LIMITS } from "@rowhouse/protocol/limits";
+
+/**
+ * Length is judged before characters. `tables`, in any case, is what the list of tables is called.
+ * @throws ServiceError OutOfRangeInput, InvalidResourceName or InvalidInput.
+ */
+export function checkTableName(name: string): void {
+  if (name.length < LIMITS.tableNameLengthMin || name.length > LIMITS.tableNameLengthMax) {
+    throw new ServiceError("OutOfRangeInput", { message: ERROR_TEXTS.tableNameLength });
+  }
+  if (!/^[A-Za-z][A-Za-z0-9]*$/.test(name)) throw new ServiceError("InvalidResourceName");
+  if (name.toLowerCase() === "tables") throw new ServiceError("InvalidInput");
+}

@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Turns } from "./turns.ts";
+
+describe("Turns", () => {
+  it("lets tasks of one key run one after the other, in order, even when one fails", async () => {
+    const turns = new Turns();
+    const log: string[] = [];
+    const task =
+      (name: string, fails = false) =>
+      async () => {
+        log.push(`${name} begins`);
+        await Promise.resolve();
+        log.push(`${name} ends`);
+        if (fails) throw new Error(name);
+      };
+    const results = await Promise.allSettled([
+      turns.take("k", task("first")),
+      turns.take("k", task("second", true)),
+      turns.take("k", task("third")),
+    ]);
+    assert.deepEqual(
+      results.map(({ status }) => status),
+      ["fulfilled", "rejected", "fulfilled"],
+    );
+    assert.deepEqual(log, [
+      "first begins",
+      "first ends",
+      "second begins",
+      "second ends",
+      "third begins",
+      "third ends",
+    ]);
+  });
+
+  it("lets tasks of different keys run at once", async () => {
+    const turns = new Turns();
+    let release = () => {};
+    const blocked = turns.take("a", () => new Promise<void>((resolve) => (release = resolve)));
+    assert.equal(await turns.take("b", async () => "b ran"), "b ran");
+    release();
+    await blocked;
+  });
+});

@@ -1,0 +1,19 @@
+/**
+ * Lets tasks that share a key go one after the other, in the order they came. Merges of one hot
+ * entity each read what the one before wrote: in turns every flush takes one of them further, while
+ * a race would let one win and send all others back to read again, some of them for ever.
+ */
+export class Turns {
+  readonly #last = new Map<string, Promise<unknown>>();
+
+  async take<T>(key: string, task: () => Promise<T>): Promise<T> {
+    const before = this.#last.get(key);
+    const mine = before ? before.then(task, task) : task();
+    this.#last.set(key, mine);
+    try {
+      return await mine;
+    } finally {
+      if (this.#last.get(key) === mine) this.#last.delete(key);
+    }
+  }
+}

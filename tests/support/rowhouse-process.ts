@@ -1,0 +1,87 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("../..", import.meta.url));
+const KEY =
+  "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/** A server in a process of its own, run from the sources, on a free port. */
+export interface RowhouseProcess {
+  readonly tableUrl: string;
+  /** What official clients take, for the development account. */
+  readonly connectionString: string;
+  readonly pid: number;
+  /** Ends it as an operator would; answers the exit code. */
+  stop(): Promise<number | null>;
+  /** Ends it as a power switch would: nothing of the process runs any more. */
+  kill(): Promise<void>;
+}
+
+export async function startRowhouse(
+  location: string,
+  flags: readonly string[] = [],
+): Promise<RowhouseProcess> {
+  const child = spawn(
+    process.execPath,
+    [
+      "--conditions=source",
+      "--import",
+      "tsx",
+      "cli/src/main.ts",
+      "serve",
+      "--location",
+      location,
+      "--tablePort",
+      "0",
+      ...flags,
+    ],
+    {
+      cwd: root,
+      stdio: ["ignore", "pipe", "inherit"],
+      env: { ...process.env, AZURITE_ACCOUNTS: "" },
+    },
+  );
+  const exited = new Promise<number | null>((resolve) =>
+    child.once("exit", (code) => resolve(code)),
+  );
+  const tableUrl = await listeningUrl(child, exited);
+  return {
+    tableUrl,
+    connectionString: `DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=${KEY};TableEndpoint=${tableUrl}/devstoreaccount1`,
+    pid: child.pid!,
+    stop() {
+      child.kill("SIGTERM");
+      return exited;
+    },
+    async kill() {
+      child.kill("SIGKILL");
+      await exited;
+    },
+  };
+}
+
+function listeningUrl(child: ChildProcess, exited: Promise<number | null>): Promise<string> {
+  return new Promise((resolve, reject) => {
+    exited.then((code) =>
+      reject(new Error(`The server ended with code ${code} before it listened.`)),
+    );
+    createInterface({ input: child.stdout! }).on("line", (line) => {
+      const found = /Table service is successfully listening at (\S+)/.exec(line);
+      if (found) resolve(found[1]!);
+    });
+  });
+}
+
+/** A folder that is gone when the work is done. */
+export async function withFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), "rowhouse-"));
+  try {
+    return await work(folder);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join, normalize, relative } from "node:path";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "..");
+
+/** What each place may import, itself always included. The longest matching place counts. */
+const ALLOWED: Record<string, readonly string[]> = {
+  "protocol/src": [],
+  "patterns/src": ["protocol/src"],
+  "server/src/engine": ["server/src/clock.ts"],
+  "server/src/query": ["protocol/src", "server/src/auth/identity.ts"],
+  "server/src/xml": ["protocol/src"],
+  "server/src/auth": [
+    "protocol/src",
+    "server/src/operation.ts",
+    "server/src/clock.ts",
+    "server/src/engine/engine.ts",
+    "server/src/http/query.ts",
+  ],
+  "server/src/catalog": [
+    "protocol/src",
+    "server/src/engine",
+    "server/src/xml",
+    "server/src/clock.ts",
+    "server/src/awaitable.ts",
+    "server/src/operation.ts",
+  ],
+  "server/src/http": [
+    "protocol/src",
+    "server/src/auth",
+    "server/src/xml",
+    "server/src/engine/engine.ts",
+    "server/src/operation.ts",
+    "server/src/clock.ts",
+    "server/src/awaitable.ts",
+  ],
+  "server/src/table": services("table"),
+  "server/src/queue": services("queue"),
+  "server/src/blob": services("blob"),
+  "server/src": ["protocol/src", "server/src"],
+  "cli/src": ["protocol/src", "server/src", "patterns/src"],
+};
+
+/** A service knows everything below it and neither of the others. */
+function services(name: string): string[] {
+  const below = [
+    "protocol/src",
+    "server/src/auth",
+    "server/src/xml",
+    "server/src/http",
+    "server/src/catalog",
+    "server/src/query",
+    "server/src/engine",
+  ];
+  const beside = ["server/src/operation.ts", "server/src/clock.ts", "server/src/awaitable.ts"];
+  return [`server/src/${name}`, ...below, ...beside];
+}
+
+/** Packages that only one place may know. */
+const ONLY_IN: Record<string, readonly string[]> = {
+  "node:http": ["server/src/http"],
+  "node:https": ["server/src/http"],
+  "node:net": ["server/src/http", "server/src/engine/postgres"],
+  lmdb: ["server/src/engine/lmdb"],
+  pg: ["server/src/engine/postgres"],
+  jose: ["server/src/auth"],
+  "fast-xml-parser": ["server/src/xml"],
+};
+
+describe("Imports point the way ARCHITECTURE.md says", () => {
+  for (const file of sourceFiles()) {
+    it(file, () => {
+      for (const specifier of importsOf(file)) {
+        const isForTests = file.endsWith(".test.ts") || file.includes("conformance");
+        if (isForTests) continue;
+        const target = targetOf(file, specifier);
+        if (target === undefined) {
+          const places = ONLY_IN[specifier];
+          assert.ok(
+            !places || places.some((place) => file.startsWith(place)),
+            `${file} imports ${specifier}, which belongs to ${places}.`,
+          );
+          assert.ok(
+            !file.startsWith("protocol/src") || !specifier.startsWith("node:"),
+            `${file} imports ${specifier}; protocol runs in browsers.`,
+          );
+          continue;
+        }
+        const place = placeOf(file);
+        const allowed = [place, ...(ALLOWED[place] ?? [])];
+        assert.ok(
+          allowed.some(
+            (each) =>
+              target === each || target.startsWith(each.endsWith(".ts") ? each : `${each}/`),
+          ),
+          `${file} imports ${target}; ${place} may import ${allowed.join(", ")}.`,
+        );
+      }
+    });
+  }
+});
+
+function sourceFiles(): string[] {
+  const folders = ["protocol/src", "server/src", "patterns/src", "cli/src"];
+  return folders
+    .filter((folder) => existsSync(join(root, folder)))
+    .flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+        .filter((name) => name.endsWith(".ts"))
+        .map((name) => join(folder, name)),
+    );
+}
+
+function importsOf(file: string): string[] {
+  const text = readFileSync(join(root, file), "utf8");
+  return [...text.matchAll(/^(?:import|export)\b[^"';]*?from "([^"]+)"|^import "([^"]+)"/gm)].map(
+    (match) => match[1] ?? match[2] ?? "",
+  );
+}
+
+/** The file of this repository an import means; undefined for packages. */
+function targetOf(file: string, specifier: string): string | undefined {
+  if (specifier.startsWith("."))
+    return normalize(relative(root, join(root, dirname(file), specifier)));
+  const own = /^@rowhouse\/(\w+)(?:\/(.+))?$/.exec(specifier);
+  return own ? `${own[1]}/src/${own[2] ?? "index"}.ts` : undefined;
+}
+
+function placeOf(file: string): string {
+  const places = Object.keys(ALLOWED).filter((place) => file.startsWith(`${place}/`));
+  return places.sort((a, b) => b.length - a.length)[0]!;
+}
