@@ -1,15 +1,12 @@
 import type { Outcome } from "./outcome.ts";
 import type { RowReader } from "./row-reader.ts";
+import type { Dialect } from "./server-facts.ts";
 import type { Exchange, Session, Tag } from "./session.ts";
 import type { ServerError } from "./sql-state.ts";
 
 export interface CommitExchangeOptions {
   readonly deadline: number;
-  /**
-   * Whether an error of a statement that commits by itself proves that nothing happened. True for
-   * PostgreSQL, where it commits at Sync; Citus may have committed on a worker before it fails.
-   */
-  readonly isAutocommitCertain: boolean;
+  readonly dialect: Dialect;
   readonly settle: (outcome: Outcome) => void;
 }
 

@@ -5,6 +5,7 @@ import type { RowReader } from "./row-reader.ts";
 import type { Session } from "./session.ts";
 import {
   ASSERT_VERSIONS,
+  ASSERT_VERSIONS_JOINED,
   BEGIN,
   COMMIT,
   DELETE_MANY,
@@ -13,7 +14,6 @@ import {
   LOCK_PRESENT,
   LOCK_WRITTEN,
   type Statement,
-  UPDATE_MANY,
   upsertManyStatement,
   VALUES_ROWS_MAX,
 } from "./statements.ts";
@@ -52,6 +52,7 @@ export class CommitGroup extends CommitExchange {
   readonly #plan: CommitPlan;
   /** One INSERT is atomic by itself; anything more needs BEGIN and COMMIT. */
   readonly #isOneStatement: boolean;
+  readonly #isPlain: boolean;
   /** For each statement, in order, where its rows go. */
   readonly #answers: (Answer | undefined)[] = [];
 
@@ -60,7 +61,8 @@ export class CommitGroup extends CommitExchange {
     this.#plan = plan;
     const isOneInsert = isInsertOnly(plan);
     this.isLocked = !isOneInsert;
-    this.#isOneStatement = isOneInsert && options.isAutocommitCertain;
+    this.#isPlain = options.dialect === "postgres";
+    this.#isOneStatement = isOneInsert && this.#isPlain;
   }
 
   override start(session: Session): void {
@@ -92,7 +94,7 @@ export class CommitGroup extends CommitExchange {
 
   #assert(session: Session, { partition, checked }: PlannedPartition): void {
     if (checked.length === 0) return;
-    const writer = session.bind(ASSERT_VERSIONS);
+    const writer = session.bind(this.#isPlain ? ASSERT_VERSIONS : ASSERT_VERSIONS_JOINED);
     writer.bytes(partition);
     writeSorts(writer, checked);
     writer.beginArray(TYPE.int8, checked.length, checked.length * 8);
@@ -103,24 +105,12 @@ export class CommitGroup extends CommitExchange {
   }
 
   #write(session: Session, planned: PlannedPartition): void {
-    const { partition, inserts, updates, deletes } = planned;
+    const { partition, inserts, deletes } = planned;
     for (const { mustBeAbsent, keys } of inserts) {
       const statementFor = mustBeAbsent ? insertManyStatement : upsertManyStatement;
       for (const rows of slices(keys)) {
         this.#values(session, statementFor(rows.length), partition, rows);
       }
-    }
-    if (updates.length > 0) {
-      const writer = session.bind(UPDATE_MANY);
-      writer.bytes(partition);
-      writer.int8(this.#plan.write.version);
-      writeSorts(writer, updates);
-      let valueBytes = 0;
-      for (const { value } of updates) valueBytes += value.length;
-      writer.beginArray(TYPE.bytea, updates.length, valueBytes);
-      for (const { value } of updates) writer.bytes(value);
-      session.execute();
-      this.#answers.push({ partition, into: this.raised });
     }
     if (deletes.length > 0) {
       const writer = session.bind(DELETE_MANY);
@@ -170,9 +160,10 @@ export class CommitGroup extends CommitExchange {
 function isInsertOnly({ partitions }: CommitPlan): boolean {
   const [planned] = partitions;
   if (partitions.length !== 1 || planned === undefined) return false;
-  const { keys, inserts, deletes } = planned;
+  const { keys, checked, inserts, deletes } = planned;
   const isOneRun = inserts.length === 1 && inserts[0]!.keys.length === keys.length;
-  return isOneRun && deletes.length === 0 && keys.length <= VALUES_ROWS_MAX;
+  const isUnchecked = checked.length === 0 && deletes.length === 0;
+  return isOneRun && isUnchecked && keys.length <= VALUES_ROWS_MAX;
 }
 
 function writeSorts(writer: ReturnType<Session["bind"]>, keys: readonly PlannedKey[]): void {

@@ -22,12 +22,16 @@ export class CommitOne extends CommitExchange {
   /** The version that the row has now, or had; undefined when no row fits the check. */
   rowVersion: number | undefined;
   readonly #write: OneKeyWrite;
+  /**
+   * Whether an error of a statement that commits by itself proves that nothing happened. PostgreSQL
+   * commits it at Sync, after it has succeeded; Citus may have committed on a worker and then fail.
+   */
   readonly #isAutocommitCertain: boolean;
 
   constructor(write: OneKeyWrite, options: CommitExchangeOptions) {
     super(options);
     this.#write = write;
-    this.#isAutocommitCertain = options.isAutocommitCertain;
+    this.#isAutocommitCertain = options.dialect === "postgres";
   }
 
   override start(session: Session): void {

@@ -25,10 +25,8 @@ export interface PlannedPartition {
   readonly locks: readonly LockRun[];
   /** Must be present, perhaps at a version. */
   readonly checked: readonly PlannedKey[];
-  /** What may add rows, in key order, as runs of one statement each. */
+  /** What is put or claimed, in key order, as runs of one statement each. */
   readonly inserts: readonly InsertRun[];
-  /** Rows that are locked and proven. */
-  readonly updates: readonly PlannedKey[];
   readonly deletes: readonly PlannedKey[];
 }
 
@@ -42,7 +40,7 @@ export interface LockRun {
 export interface InsertRun {
   /**
    * The keys must be absent, and those that are not put are inserted all the same and deleted again;
-   * else they may be there.
+   * else they may be there, or are known to be.
    */
   readonly mustBeAbsent: boolean;
   readonly keys: readonly PlannedKey[];
@@ -138,7 +136,6 @@ function planPartition(keys: PlannedKey[]): PlannedPartition {
     locks: planLocks(keys),
     checked: keys.filter(isCheckedPresent),
     inserts: planInserts(keys),
-    updates: keys.filter((key) => key.write === "put" && isCheckedPresent(key)),
     deletes: keys.filter((key) => key.write === "delete" || isClaimOnly(key)),
   };
 }
@@ -157,9 +154,7 @@ function lockStrength({ write, expected }: PlannedKey): LockStrength {
 
 /** Keys that are not there cannot be locked: they are claimed in key order, for the same reason. */
 function planInserts(keys: readonly PlannedKey[]): readonly InsertRun[] {
-  const inserted = keys.filter(
-    ({ write, expected }) => expected === "absent" || (write === "put" && expected === undefined),
-  );
+  const inserted = keys.filter(({ write, expected }) => write === "put" || expected === "absent");
   const toRun = ({ kind, keys }: { kind: boolean; keys: readonly PlannedKey[] }): InsertRun => ({
     mustBeAbsent: kind,
     keys,

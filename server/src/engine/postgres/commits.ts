@@ -14,6 +14,7 @@ import { CommitOne, type OneKeyWrite } from "./commit-one.ts";
 import { assertStorable, type CommitPlan, planCommit } from "./commit-plan.ts";
 import { identify } from "./get.ts";
 import { type Outcome, toEngineError } from "./outcome.ts";
+import type { Dialect } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import type { SessionPool } from "./session-pool.ts";
 import { verifyWritten } from "./verify-written.ts";
@@ -26,7 +27,7 @@ export interface CommitsOptions {
   readonly pool: SessionPool;
   readonly get: (keys: readonly Key[], deadline: number) => Promise<(Entry | undefined)[]>;
   readonly versions: VersionClock;
-  readonly isAutocommitCertain: boolean;
+  readonly dialect: Dialect;
   readonly timeoutMs: number;
 }
 
@@ -138,9 +139,9 @@ export class Commits {
     deadline: number,
     begin: (options: CommitExchangeOptions) => CommitExchange,
   ): Promise<Outcome> {
-    const { isAutocommitCertain } = this.#options;
+    const { dialect } = this.#options;
     return new Promise((settle) => {
-      begin({ deadline, isAutocommitCertain, settle }).start(session);
+      begin({ deadline, dialect, settle }).start(session);
     });
   }
 

@@ -2,6 +2,7 @@ import pg from "pg";
 import { type PostgresConfig, type PostgresHost, tlsFor } from "./config.ts";
 import { query } from "./query.ts";
 import { Session, type SessionOptions } from "./session.ts";
+import type { Setting } from "./session-settings.ts";
 import { ServerError } from "./sql-state.ts";
 import { GREETING, SET_SESSION } from "./statements.ts";
 
@@ -15,8 +16,7 @@ const LARGE_NUMBER = 2 ** 52 + 1_234_567;
 export interface ConnectOptions {
   /** False for a pooler that gives each transaction another session: no names, no settings. */
   readonly preparedStatements: boolean;
-  /** Server settings of each connection; see `sessionSettings`. */
-  readonly settings: readonly (readonly [name: string, value: string])[];
+  readonly settings: readonly Setting[];
 }
 
 export interface Greeting {

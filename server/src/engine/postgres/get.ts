@@ -2,7 +2,7 @@ import type { Entry, Key } from "../engine.ts";
 import type { PointRead, PointReads } from "./point-reads.ts";
 import type { RowReader } from "./row-reader.ts";
 import type { Session } from "./session.ts";
-import { GET_ACROSS, GET_MANY, GET_ONE } from "./statements.ts";
+import { GET_ACROSS, GET_MANY, GET_ONE, GET_PAIR } from "./statements.ts";
 import { TYPE } from "./wire-writer.ts";
 
 type Entries = (Entry | undefined)[];
@@ -10,74 +10,95 @@ type Entries = (Entry | undefined)[];
 /** Rows with this version are the engine's own, see `schema.ts`; nobody else sees them. */
 export const OWN_ROW_VERSION = 0;
 
-/** Reads one key. */
-export class GetOne implements PointRead {
+/** Who waits for the entries, and how long. */
+export interface Reader {
   readonly deadline: number;
-  readonly #key: Key;
-  readonly #resolve: (entries: Entries) => void;
+  readonly resolve: (entries: Entries) => void;
   readonly reject: (error: Error) => void;
-  #entry: Entry | undefined;
+}
 
-  constructor(
-    key: Key,
-    deadline: number,
-    resolve: (entries: Entries) => void,
-    reject: (error: Error) => void,
-  ) {
-    this.#key = key;
-    this.deadline = deadline;
-    this.#resolve = resolve;
-    this.reject = reject;
+/** The read of these keys by one statement, hence in one snapshot. There must be one at least. */
+export function pointRead(keys: readonly Key[], isAcross: boolean, reader: Reader): PointRead {
+  const isFew = keys.length === 1 || (keys.length === 2 && isAcross);
+  return isFew ? new GetFew(keys, reader) : new GetMany(keys, isAcross, reader);
+}
+
+abstract class Get implements PointRead {
+  readonly deadline: number;
+  protected readonly keys: readonly Key[];
+  readonly #reader: Reader;
+
+  constructor(keys: readonly Key[], reader: Reader) {
+    this.keys = keys;
+    this.deadline = reader.deadline;
+    this.#reader = reader;
   }
 
-  send(session: Session): void {
-    const writer = session.bind(GET_ONE);
-    writer.bytes(this.#key.partition);
-    writer.bytes(this.#key.sort);
-    session.execute();
-  }
-
-  row(row: RowReader): void {
-    const version = row.int8();
-    if (version === OWN_ROW_VERSION) return;
-    this.#entry = { key: this.#key, value: copied(row.bytes()), version };
-  }
-
-  restart(): void {
-    this.#entry = undefined;
-  }
+  abstract send(session: Session): void;
+  abstract row(row: RowReader): void;
+  abstract restart(): void;
+  protected abstract entries(): Entries;
 
   resolve(): void {
-    this.#resolve([this.#entry]);
+    this.#reader.resolve(this.entries());
+  }
+
+  reject(error: Error): void {
+    this.#reader.reject(error);
   }
 }
 
-/** Reads many keys by one statement, of one partition or across. */
-export class GetMany implements PointRead {
-  readonly deadline: number;
-  readonly #keys: readonly Key[];
-  readonly #isAcross: boolean;
-  readonly #found = new Map<string, { value: Uint8Array; version: number }>();
-  readonly #resolve: (entries: Entries) => void;
-  readonly reject: (error: Error) => void;
+/** One key, or two of different partitions: what nearly every request asks for. */
+class GetFew extends Get {
+  #entries: Entries;
 
-  constructor(
-    keys: readonly Key[],
-    isAcross: boolean,
-    deadline: number,
-    resolve: (entries: Entries) => void,
-    reject: (error: Error) => void,
-  ) {
-    this.#keys = keys;
-    this.#isAcross = isAcross;
-    this.deadline = deadline;
-    this.#resolve = resolve;
-    this.reject = reject;
+  constructor(keys: readonly Key[], reader: Reader) {
+    super(keys, reader);
+    this.#entries = this.#nothing();
   }
 
-  send(session: Session): void {
+  override send(session: Session): void {
+    const { keys } = this;
+    const writer = session.bind(keys.length === 1 ? GET_ONE : GET_PAIR);
+    for (const { partition, sort } of keys) {
+      writer.bytes(partition);
+      writer.bytes(sort);
+    }
+    session.execute();
+  }
+
+  override row(row: RowReader): void {
+    const index = this.keys.length === 1 ? 0 : row.int8();
+    const version = row.int8();
+    if (version === OWN_ROW_VERSION) return;
+    this.#entries[index] = { key: this.keys[index]!, value: copied(row.bytes()), version };
+  }
+
+  override restart(): void {
+    this.#entries = this.#nothing();
+  }
+
+  protected override entries(): Entries {
+    return this.#entries;
+  }
+
+  #nothing(): Entries {
+    return this.keys.length === 1 ? [undefined] : [undefined, undefined];
+  }
+}
+
+class GetMany extends Get {
+  readonly #isAcross: boolean;
+  readonly #found = new Map<string, { value: Uint8Array; version: number }>();
+
+  constructor(keys: readonly Key[], isAcross: boolean, reader: Reader) {
+    super(keys, reader);
+    this.#isAcross = isAcross;
+  }
+
+  override send(session: Session): void {
+    const { keys } = this;
     const writer = session.bind(this.#isAcross ? GET_ACROSS : GET_MANY);
-    const keys = this.#keys;
     let partitionBytes = 0;
     let sortBytes = 0;
     for (const { partition, sort } of keys) {
@@ -95,25 +116,22 @@ export class GetMany implements PointRead {
     session.execute();
   }
 
-  row(row: RowReader): void {
+  override row(row: RowReader): void {
     const id = this.#isAcross ? identify(row.bytes(), row.bytes()) : latin1(row.bytes());
     const version = row.int8();
     if (version !== OWN_ROW_VERSION) this.#found.set(id, { value: copied(row.bytes()), version });
   }
 
-  restart(): void {
+  override restart(): void {
     this.#found.clear();
   }
 
-  resolve(): void {
-    const isAcross = this.#isAcross;
-    this.#resolve(
-      this.#keys.map((key) => {
-        const id = isAcross ? identify(key.partition, key.sort) : latin1(key.sort);
-        const found = this.#found.get(id);
-        return found && { key, value: found.value, version: found.version };
-      }),
-    );
+  protected override entries(): Entries {
+    return this.keys.map((key) => {
+      const id = this.#isAcross ? identify(key.partition, key.sort) : latin1(key.sort);
+      const found = this.#found.get(id);
+      return found && { key, value: found.value, version: found.version };
+    });
   }
 }
 
@@ -154,7 +172,7 @@ export function getEachPartition(
   const parts = [...groups.values()].map(async (indexes) => {
     const part = await new Promise<Entries>((resolve, reject) => {
       const own = indexes.map((index) => keys[index]!);
-      reads.submit(new GetMany(own, false, deadline, resolve, reject));
+      reads.submit(pointRead(own, false, { deadline, resolve, reject }));
     });
     for (const [at, index] of indexes.entries()) entries[index] = part[at];
   });

@@ -18,14 +18,15 @@ import { Commits } from "./commits.ts";
 import { describeConfig, type PostgresConfig, parsePostgresUrl } from "./config.ts";
 import { Connector } from "./connector.ts";
 import { type Durability, durabilityOf } from "./durability.ts";
-import { GetMany, GetOne, getEachPartition } from "./get.ts";
+import { getEachPartition, pointRead } from "./get.ts";
 import { toEngineError } from "./outcome.ts";
 import { PointReads } from "./point-reads.ts";
 import { Scans } from "./scans.ts";
 import { FORMAT, FORMAT_ROW, installSchema, readFormat } from "./schema.ts";
-import { readServerFacts, type ServerFacts } from "./server-facts.ts";
+import { type Dialect, readServerFacts, type ServerFacts } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import { SessionPool } from "./session-pool.ts";
+import { sessionSettings } from "./session-settings.ts";
 
 export interface PostgresEngineOptions {
   /** `postgres://user:password@host:port/database`, see `parsePostgresUrl`; or its parts. */
@@ -67,13 +68,12 @@ const HEALTH_TIMEOUT_MS = 2_000;
 export async function openPostgresEngine(options: PostgresEngineOptions): Promise<PostgresEngine> {
   const config = options.config ?? parsePostgresUrl(options.url ?? "postgres://localhost");
   const timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
-  const connector = new Connector(config, {
-    preparedStatements: options.preparedStatements ?? true,
-    settings: sessionSettings(timeoutMs),
-  });
+  const preparedStatements = options.preparedStatements ?? true;
+  const connectorFor = (dialect: Dialect | undefined) =>
+    new Connector(config, { preparedStatements, settings: sessionSettings(timeoutMs, dialect) });
   let session: Session | undefined;
   try {
-    session = await connector.connect();
+    session = await connectorFor(undefined).connect();
     const facts = await readServerFacts(session);
     const durability = durabilityOf(facts);
     if (durability.class === "none" && !options.allowUnsafe) {
@@ -83,27 +83,13 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
       );
     }
     await assertSchema(session, facts, options.install ?? true);
-    return new PostgresEngine({ ...options, config, connector, facts, timeoutMs });
+    const connector = connectorFor(facts.dialect);
+    return new PostgresEngine({ ...options, connector, facts, timeoutMs });
   } catch (error) {
     throw toEngineError(error);
   } finally {
     session?.close();
   }
-}
-
-/** What every connection sets for itself, unless a pooler would hand it to others. */
-function sessionSettings(timeoutMs: number): readonly (readonly [string, string])[] {
-  return [
-    ["statement_timeout", `${timeoutMs}`],
-    ["lock_timeout", "5000"],
-    ["idle_in_transaction_session_timeout", "60000"],
-    ["client_min_messages", "warning"],
-    // Every statement goes by the key. Where statistics are old the planner may think otherwise.
-    ["enable_seqscan", "off"],
-    ["enable_bitmapscan", "off"],
-    // Compiling a scan costs more than its first page; only long ranges look expensive.
-    ["jit", "off"],
-  ];
 }
 
 async function assertSchema(session: Session, facts: ServerFacts, install: boolean): Promise<void> {
@@ -145,7 +131,6 @@ export class PostgresEngine implements Engine {
 
   constructor(
     options: PostgresEngineOptions & {
-      readonly config: PostgresConfig;
       readonly connector: Connector;
       readonly facts: ServerFacts;
       readonly timeoutMs: number;
@@ -172,7 +157,7 @@ export class PostgresEngine implements Engine {
       pool: writers,
       get: (keys, deadline) => this.#get(keys, deadline),
       versions: this.#versions,
-      isAutocommitCertain: options.facts.dialect === "postgres",
+      dialect: options.facts.dialect,
       timeoutMs: options.timeoutMs,
     });
     this.#ticker = setInterval(() => {
@@ -201,11 +186,7 @@ export class PostgresEngine implements Engine {
       return getEachPartition(this.#reads, keys, deadline);
     }
     return new Promise((resolve, reject) => {
-      this.#reads.submit(
-        keys.length === 1
-          ? new GetOne(first, deadline, resolve, reject)
-          : new GetMany(keys, isAcross, deadline, resolve, reject),
-      );
+      this.#reads.submit(pointRead(keys, isAcross, { deadline, resolve, reject }));
     });
   }
 

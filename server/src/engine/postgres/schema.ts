@@ -2,6 +2,7 @@ import { OWN_ROW_VERSION } from "./get.ts";
 import { type Query, query, queryAll, queryText } from "./query.ts";
 import type { Dialect } from "./server-facts.ts";
 import type { Session } from "./session.ts";
+import { sessionSettings } from "./session-settings.ts";
 import { ServerError } from "./sql-state.ts";
 import { BEGIN, COMMIT, textQuery } from "./statements.ts";
 import { TYPE } from "./wire-writer.ts";
@@ -55,6 +56,23 @@ const HINTS: readonly string[] = [
   "ALTER TABLE rh_kv SET (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1)",
   "ALTER TABLE rh_kv ALTER COLUMN pk SET STORAGE PLAIN, ALTER COLUMN sk SET STORAGE PLAIN",
 ];
+
+/**
+ * A role with no more rights than Rowhouse needs. The settings serve connections behind a pooler,
+ * which cannot make them themselves.
+ */
+export function roleStatements(dialect: Dialect): readonly string[] {
+  const statements = [
+    "CREATE ROLE rowhouse LOGIN PASSWORD '…';",
+    "GRANT SELECT, INSERT, UPDATE, DELETE ON rh_kv TO rowhouse;",
+  ];
+  for (const [name, value] of sessionSettings(ROLE_TIMEOUT_MS, dialect)) {
+    statements.push(`ALTER ROLE rowhouse SET ${name} = '${value}';`);
+  }
+  return statements;
+}
+
+const ROLE_TIMEOUT_MS = 25_000;
 
 /** Rarely built in, and worth little: outside the transaction, and its refusal is no news. */
 const COMPRESSION = "ALTER TABLE rh_kv ALTER COLUMN val SET COMPRESSION lz4";

@@ -42,7 +42,7 @@ class LockedReading extends CommitExchange {
   readonly #found = new Map<string, { version: number; value: Buffer }>();
 
   constructor(puts: readonly Put[], deadline: number, settle: (outcome: Outcome) => void) {
-    super({ deadline, isAutocommitCertain: true, settle });
+    super({ deadline, dialect: "postgres", settle });
     this.#puts = puts;
     this.#partitions = byPartition(puts);
   }

@@ -1,0 +1,62 @@
+import { describeConfig, type PostgresConfig, parsePostgresUrl } from "./config.ts";
+import { Connector } from "./connector.ts";
+import { toEngineError } from "./outcome.ts";
+import { installSchema, readFormat, roleStatements, schemaStatements } from "./schema.ts";
+import { readServerFacts, type ServerFacts } from "./server-facts.ts";
+import type { Session } from "./session.ts";
+import { sessionSettings } from "./session-settings.ts";
+
+/** Which database an operator's command is about. */
+export interface AdministerOptions {
+  readonly url?: string;
+  readonly config?: PostgresConfig;
+}
+
+const TIMEOUT_MS = 60_000;
+
+/** Runs `work` over one connection that is set as those of the engine. */
+export async function withAdministration<T>(
+  { url, config = parsePostgresUrl(url ?? "postgres://localhost") }: AdministerOptions,
+  work: (session: Session, facts: ServerFacts) => Promise<T>,
+): Promise<T> {
+  let session: Session | undefined;
+  try {
+    const bare = await new Connector(config, { preparedStatements: true, settings: [] }).connect();
+    const facts = await readServerFacts(bare).finally(() => bare.close());
+    const settings = sessionSettings(TIMEOUT_MS, facts.dialect);
+    session = await new Connector(config, { preparedStatements: true, settings }).connect();
+    return await work(session, facts);
+  } catch (error) {
+    throw toEngineError(error);
+  } finally {
+    session?.close();
+  }
+}
+
+export interface InstallReport {
+  readonly database: string;
+  readonly server: string;
+  /** The statements for this server, ready to be run by hand; hints included. */
+  readonly sql: readonly string[];
+  /** What gives a role just what Rowhouse needs, to be run by its owner. */
+  readonly roleSql: readonly string[];
+  /** The format that is installed now; undefined when the table is missing. */
+  readonly format: number | undefined;
+}
+
+/** `rowhouse engine install`: with `apply` creates what is missing, without only says how. */
+export function installPostgres(
+  options: AdministerOptions & { readonly apply: boolean },
+): Promise<InstallReport> {
+  return withAdministration(options, async (session, facts) => {
+    if (options.apply) await installSchema(session, facts.dialect);
+    const config = options.config ?? parsePostgresUrl(options.url ?? "postgres://localhost");
+    return {
+      database: describeConfig(config),
+      server: facts.version,
+      sql: schemaStatements(facts.dialect).map(({ sql }) => `${sql};`),
+      roleSql: roleStatements(facts.dialect),
+      format: await readFormat(session),
+    };
+  });
+}

@@ -1,0 +1,218 @@
+import { type AdministerOptions, withAdministration } from "./administer.ts";
+import { durabilityOf } from "./durability.ts";
+import { queryText } from "./query.ts";
+import { FORMAT, readFormat } from "./schema.ts";
+import type { ServerFacts } from "./server-facts.ts";
+import type { Session } from "./session.ts";
+import { textQuery } from "./statements.ts";
+
+/** One thing that was looked at. A "problem" keeps Rowhouse from working or from its promises. */
+export interface Finding {
+  readonly level: "ok" | "warning" | "problem";
+  readonly topic: string;
+  readonly text: string;
+}
+
+const CLOCK_SKEW_MS_MAX = 1_000;
+const DEADLOCK_TIMEOUT_MS_MAX = 500;
+const CONNECTIONS_MIN = 50;
+
+/** `rowhouse engine check`: everything an operator should know before clients come. */
+export function checkPostgres(options: AdministerOptions): Promise<readonly Finding[]> {
+  return withAdministration(options, async (session, facts) => [
+    ok("server", facts.version),
+    await checkTls(session),
+    checkDurability(facts),
+    await checkFormat(session),
+    ...(await checkColumns(session, facts)),
+    await checkExtras(session),
+    await checkRights(session),
+    checkClock(facts),
+    ...checkSettings(facts),
+    await checkPrepared(session, facts),
+    ...(facts.dialect === "citus" ? await checkCitus(session) : []),
+  ]);
+}
+
+async function checkTls(session: Session): Promise<Finding> {
+  const sql = "SELECT ssl::text, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()";
+  const [row] = await queryText(session, textQuery(sql), 2).catch(() => []);
+  return row?.[0] === "true"
+    ? ok("encryption", `${row[1]}`)
+    : ok("encryption", "None: fit for a connection that does not leave this machine.");
+}
+
+function checkDurability(facts: ServerFacts): Finding {
+  const { class: durabilityClass, detail } = durabilityOf(facts);
+  const text = `Class "${durabilityClass}". ${detail}`;
+  return durabilityClass === "none" ? problem("durability", text) : ok("durability", text);
+}
+
+async function checkFormat(session: Session): Promise<Finding> {
+  const format = await readFormat(session);
+  if (format === undefined) return problem("schema", "rh_kv or its format row is missing.");
+  if (format > FORMAT) return problem("schema", `Format ${format}; ${FORMAT} is known here.`);
+  return ok("schema", `Format ${format}.`);
+}
+
+async function checkColumns(session: Session, { dialect }: ServerFacts): Promise<Finding[]> {
+  const sql =
+    "SELECT a.attname::text, format_type(a.atttypid, a.atttypmod), a.attnotnull::text, a.attstorage::text " +
+    "FROM pg_attribute a WHERE a.attrelid = to_regclass('rh_kv') AND a.attnum > 0 AND NOT a.attisdropped " +
+    "ORDER BY a.attnum";
+  const rows = await queryText(session, textQuery(sql), 4);
+  const found = rows.map(
+    ([name, type, notNull]) => `${name} ${type}${notNull === "true" ? "" : "?"}`,
+  );
+  const expected = ["pk bytea", "sk bytea", "ver bigint", "val bytea"];
+  if (found.join() !== expected.join()) {
+    return [
+      problem("columns", `Found ${found.join(", ") || "none"}; expected ${expected.join(", ")}.`),
+    ];
+  }
+  const findings = [ok("columns", expected.join(", "))];
+  const isPlain = rows.slice(0, 2).every(([, , , storage]) => storage === "p");
+  if (!isPlain && (dialect === "postgres" || dialect === "citus")) {
+    findings.push(
+      warning("columns", "Keys are not STORAGE PLAIN: how long a key may be depends on its bytes."),
+    );
+  }
+  const key = await queryText(
+    session,
+    textQuery(
+      "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = to_regclass('rh_kv') AND indisprimary",
+    ),
+    1,
+  );
+  const definition = key[0]?.[0] ?? "";
+  const isRight = /\(pk( ASC)?, sk( ASC)?\)/.test(definition) && !/HASH/.test(definition);
+  findings.push(
+    isRight
+      ? ok("primary key", "(pk, sk)")
+      : problem("primary key", `Must be (pk, sk), ascending; found ${definition || "none"}.`),
+  );
+  return findings;
+}
+
+/** What others hung on the table: it slows every write or lets writes fail that must not. */
+async function checkExtras(session: Session): Promise<Finding> {
+  const sql =
+    "SELECT 'trigger ' || tgname FROM pg_trigger WHERE tgrelid = to_regclass('rh_kv') AND NOT tgisinternal " +
+    "UNION ALL SELECT 'constraint ' || conname FROM pg_constraint WHERE conrelid = to_regclass('rh_kv') AND contype NOT IN ('p', 'n') " +
+    "UNION ALL SELECT 'index ' || c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid " +
+    "WHERE i.indrelid = to_regclass('rh_kv') AND NOT i.indisprimary";
+  const rows = await queryText(session, textQuery(sql), 1);
+  if (rows.length === 0) return ok("additions", "None.");
+  const list = rows.map(([name]) => name).join(", ");
+  return warning("additions", `Not made by Rowhouse, and in its way: ${list}.`);
+}
+
+async function checkRights(session: Session): Promise<Finding> {
+  const rights = ["SELECT", "INSERT", "UPDATE", "DELETE"];
+  const sql = `SELECT ${rights
+    .map((right) => `has_table_privilege(to_regclass('rh_kv'), '${right}')::text`)
+    .join(", ")}`;
+  const [row = []] = await queryText(session, textQuery(sql), rights.length);
+  const missing = rights.filter((_, index) => row[index] !== "true");
+  return missing.length === 0
+    ? ok("rights", rights.join(", "))
+    : problem("rights", `Missing on rh_kv: ${missing.join(", ")}.`);
+}
+
+/** Versions come from the clocks of front ends; see `version-clock.ts`. */
+function checkClock({ clockMicroseconds }: ServerFacts): Finding {
+  const skewMs = Math.round(Math.abs(Date.now() - clockMicroseconds / 1000));
+  const text = `The server's clock and this machine's differ by ${skewMs} ms.`;
+  return skewMs > CLOCK_SKEW_MS_MAX
+    ? warning("clock", `${text} ETags rely on disciplined clocks: run NTP on both.`)
+    : ok("clock", text);
+}
+
+function checkSettings({ settings }: ServerFacts): Finding[] {
+  const findings: Finding[] = [];
+  const deadlockMs = milliseconds(settings.deadlock_timeout);
+  if (deadlockMs !== undefined && deadlockMs > DEADLOCK_TIMEOUT_MS_MAX) {
+    findings.push(
+      warning("deadlock_timeout", `${settings.deadlock_timeout}; 100ms lets rivals go on sooner.`),
+    );
+  }
+  const connections = Number(settings.max_connections ?? CONNECTIONS_MIN);
+  findings.push(
+    connections < CONNECTIONS_MIN
+      ? warning("max_connections", `${connections}: each front end holds up to 22.`)
+      : ok("max_connections", `${connections}; each front end holds up to 22.`),
+  );
+  const isolation = settings.default_transaction_isolation ?? "unknown";
+  findings.push(
+    isolation === "read committed"
+      ? ok("isolation", isolation)
+      : ok("isolation", `${isolation}: right, but rivals are repeated more often.`),
+  );
+  return findings;
+}
+
+/** An abandoned prepared transaction stops vacuum from cleaning and holds its locks for ever. */
+async function checkPrepared(session: Session, { dialect }: ServerFacts): Promise<Finding> {
+  if (dialect === "cockroach" || dialect === "yugabyte")
+    return ok("prepared transactions", "None.");
+  const sql =
+    "SELECT count(*)::text FROM pg_prepared_xacts WHERE database = current_database() AND prepared < now() - interval '5 minutes'";
+  const [row] = await queryText(session, textQuery(sql), 1);
+  return row?.[0] === "0"
+    ? ok("prepared transactions", "None is older than 5 minutes.")
+    : problem("prepared transactions", `${row?.[0]} older than 5 minutes: see pg_prepared_xacts.`);
+}
+
+async function checkCitus(session: Session): Promise<Finding[]> {
+  const [table] = await queryText(
+    session,
+    textQuery(
+      "SELECT distribution_column, shard_count::text FROM citus_tables WHERE table_name = to_regclass('rh_kv')",
+    ),
+    2,
+  );
+  if (table?.[0] !== "pk") {
+    return [problem("shards", `Distributed by ${table?.[0] ?? "nothing"}; must be pk.`)];
+  }
+  const placements = await queryText(
+    session,
+    textQuery(
+      "SELECT nodename || ':' || nodeport, count(*)::text FROM citus_shards WHERE table_name = to_regclass('rh_kv') GROUP BY 1 ORDER BY 1",
+    ),
+    2,
+  );
+  const list = placements.map(([node, count]) => `${node} holds ${count}`).join(", ");
+  const findings = [ok("shards", `${table[1]} shards by pk: ${list}.`)];
+  const prepared = await queryText(
+    session,
+    textQuery(
+      "SELECT nodename || ':' || nodeport, result FROM run_command_on_workers('SHOW max_prepared_transactions') JOIN pg_dist_node USING (nodename, nodeport)",
+    ),
+    2,
+  );
+  for (const [node, count] of prepared) {
+    if (Number(count) > 0) continue;
+    const text = `max_prepared_transactions is ${count} on ${node}: commits over two nodes fail.`;
+    findings.push(problem("two-phase commit", text));
+  }
+  return findings;
+}
+
+/** Of a setting as `SHOW` prints it: "1s", "100ms", "2min". */
+function milliseconds(text: string | undefined): number | undefined {
+  const match = /^(\d+)(ms|s|min)$/.exec(text ?? "");
+  if (!match) return undefined;
+  return Number(match[1]) * { ms: 1, s: 1000, min: 60_000 }[match[2] as "ms" | "s" | "min"];
+}
+
+function ok(topic: string, text: string): Finding {
+  return { level: "ok", topic, text };
+}
+
+function warning(topic: string, text: string): Finding {
+  return { level: "warning", topic, text };
+}
+
+function problem(topic: string, text: string): Finding {
+  return { level: "problem", topic, text };
+}
