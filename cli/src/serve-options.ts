@@ -7,6 +7,8 @@ export interface ServeOptions {
   readonly inMemoryPersistence?: true;
   readonly tableHost: string;
   readonly tablePort: number;
+  readonly workers: number;
+  readonly lane: "node" | "fast";
   readonly silent?: true;
   readonly debug?: string | true;
   readonly cert?: string;
@@ -25,6 +27,12 @@ export function serveOptions(): Option[] {
     new Option("--inMemoryPersistence", "keep the data in memory; it is gone when the server ends"),
     host("table"),
     port("table", 10002),
+    new Option("--workers <count>", "processes that share the ports and the data folder")
+      .default(1)
+      .argParser(parseCount),
+    new Option("--lane <lane>", "who reads requests: node:http alone, or the fast lane before it")
+      .choices(["node", "fast"])
+      .default("fast"),
     new Option("-s, --silent", "log errors only"),
     new Option("-d, --debug [file]", "log every request, to a file if one is named"),
     new Option("--cert <file>", "TLS certificate (PEM), or a PFX archive with --pwd"),
@@ -70,4 +78,10 @@ function parsePort(text: string): number {
   const port = Number(text);
   if (/^\d{1,5}$/.test(text) && port <= 65_535) return port;
   throw new InvalidArgumentError(`"${text}" is not a port; 0 to 65535 are.`);
+}
+
+function parseCount(text: string): number {
+  const count = Number(text);
+  if (/^\d{1,3}$/.test(text) && count >= 1) return count;
+  throw new InvalidArgumentError(`"${text}" is not a number of processes; 1 to 999 are.`);
 }

@@ -6,9 +6,11 @@ import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import type { TlsMaterial } from "@rowhouse/server/http/http-server";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
 import type { Command } from "commander";
+import type { Logger } from "pino";
 import { createLogger, loggingObserver } from "./logs.ts";
 import { type ServeOptions, serveOptions } from "./serve-options.ts";
 import { readSettings } from "./settings.ts";
+import { disconnectFromPrimary, isWorker, reportListening, runWorkers } from "./workers.ts";
 
 /** `rowhouse serve`, which is also what `rowhouse` alone does. */
 export function addServeCommand(program: Command): void {
@@ -21,56 +23,78 @@ export function addServeCommand(program: Command): void {
 
 async function serve(options: ServeOptions, program: Command): Promise<void> {
   const log = createLogger({ silent: options.silent ?? false, debug: options.debug ?? false });
-  let server: RunningServer;
   try {
-    const { accounts, bearer } = readSettings(options.config, process.env);
-    if (options.oauth !== undefined && !bearer) {
-      log.warn(
-        "--oauth is given, but no issuer: bearer tokens are refused. See --config in the manual.",
-      );
+    if (!isWorker()) for (const line of startLines(options)) say(line);
+    if (options.workers > 1 && !isWorker()) {
+      if (options.inMemoryPersistence) {
+        throw new Error("--workers shares a data folder, and --inMemoryPersistence has none.");
+      }
+      readSettings(options.config, process.env);
+      return runWorkers(options.workers, log, say);
     }
-    const tls = readTls(options);
-    const engine = await openEngine(options);
-    const scheme = tls ? "https" : "http";
-    say(
-      `Azurite Table service is starting at ${scheme}://${options.tableHost}:${options.tablePort}`,
-    );
-    server = await startServer({
-      accounts,
-      engine,
-      listen: { table: { host: options.tableHost, port: options.tablePort } },
-      tls,
-      bearer,
-      hostStyle: !options.disableProductStyleUrl,
-      checkDate: !options.skipDateCheck,
-      observer: loggingObserver(log),
-      onBackgroundError: (error) =>
-        log.error({ err: error }, "background work failed; it is tried again"),
-    });
+    const server = await start(options, log);
+    const lines = listeningLines(server);
+    if (isWorker()) reportListening(lines);
+    else for (const line of lines) say(line);
+    closeOnSignal(server, log);
   } catch (error) {
-    return program.error(
-      `rowhouse cannot start: ${error instanceof Error ? error.message : error}`,
-    );
+    program.error(`rowhouse cannot start: ${error instanceof Error ? error.message : error}`);
   }
-  // Test containers wait for these very lines.
-  say(`Azurite Table service is successfully listening at ${server.urls.table}`);
+}
 
-  const stop = (signal: NodeJS.Signals) => {
-    log.info({ signal }, "closing: finishing what is under way");
-    server.close().then(
-      () => log.info("closed"),
-      (error) => {
-        log.error({ err: error }, "closing failed");
-        process.exitCode = 1;
-      },
-    );
-  };
-  process.once("SIGINT", stop);
-  process.once("SIGTERM", stop);
+async function start(options: ServeOptions, log: Logger): Promise<RunningServer> {
+  const { accounts, bearer } = readSettings(options.config, process.env);
+  if (options.oauth !== undefined && !bearer) {
+    log.warn("--oauth is given, but no issuer: bearer tokens are refused. See --config.");
+  }
+  const tls = readTls(options);
+  const engine = await openEngine(options);
+  return startServer({
+    accounts,
+    engine,
+    bearer,
+    tls,
+    listen: { table: { host: options.tableHost, port: options.tablePort } },
+    lane: options.lane,
+    hostStyle: !options.disableProductStyleUrl,
+    checkDate: !options.skipDateCheck,
+    observer: loggingObserver(log),
+    onBackgroundError: (error) =>
+      log.error({ err: error }, "background work failed; it is tried again"),
+  });
+}
+
+/** Lines on standard output. Test containers wait for the very words. */
+function startLines({ tableHost, tablePort, cert }: ServeOptions): string[] {
+  const scheme = cert === undefined ? "http" : "https";
+  return [`Azurite Table service is starting at ${scheme}://${tableHost}:${tablePort}`];
+}
+
+function listeningLines({ urls }: RunningServer): string[] {
+  return [`Azurite Table service is successfully listening at ${urls.table}`];
 }
 
 function say(line: string): void {
   process.stdout.write(`${line}\n`);
+}
+
+function closeOnSignal(server: RunningServer, log: Logger): void {
+  const stop = (signal: NodeJS.Signals) => {
+    log.info({ signal }, "closing: finishing what is under way");
+    server.close().then(
+      () => {
+        log.info("closed");
+        disconnectFromPrimary();
+      },
+      (error) => {
+        log.error({ err: error }, "closing failed");
+        process.exit(1);
+      },
+    );
+  };
+  process.once("SIGTERM", stop);
+  // Sent by a terminal to all processes of the group; workers are told by their primary.
+  process.once("SIGINT", isWorker() ? () => {} : stop);
 }
 
 async function openEngine({ inMemoryPersistence, location }: ServeOptions): Promise<Engine> {

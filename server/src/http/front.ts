@@ -8,7 +8,7 @@ import { whenReady } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
 import type { Awaitable } from "../engine/engine.ts";
 import type { AnyOperation, WireResponse } from "../operation.ts";
-import { resolveAddress } from "./address.ts";
+import { type AddressRules, resolveAddress } from "./address.ts";
 import { corsHeaders, preflightResponse } from "./cors.ts";
 import { toServiceError } from "./error-response.ts";
 import { HttpDate } from "./http-date.ts";
@@ -40,6 +40,7 @@ export class Front<Context> {
   readonly #service: Service<Context>;
   readonly #options: FrontOptions;
   readonly #auth: AuthContext;
+  readonly #addressRules: AddressRules;
   readonly #router: Router<Context>;
   readonly #requestIds = new RequestIds();
   readonly #date = new HttpDate();
@@ -48,6 +49,11 @@ export class Front<Context> {
     this.#service = service;
     this.#options = options;
     this.#router = new Router(service.operations);
+    this.#addressRules = {
+      serviceName: service.name,
+      hostStyle: options.hostStyle,
+      findAccount: (name) => options.accounts.find(name),
+    };
     this.#auth = {
       ...options.auth,
       clock: options.clock,
@@ -72,11 +78,12 @@ export class Front<Context> {
 
   #process(request: Request): Awaitable<WireResponse> {
     const service = this.#service;
-    const address = resolveAddress(request.header("host"), request.rawPath, request.secure, {
-      serviceName: service.name,
-      hostStyle: this.#options.hostStyle,
-      findAccount: (name) => this.#options.accounts.find(name),
-    });
+    const address = resolveAddress(
+      request.header("host"),
+      request.rawPath,
+      request.secure,
+      this.#addressRules,
+    );
     request.account = address.account;
     request.secondary = address.secondary;
     request.baseUrl = address.baseUrl;
