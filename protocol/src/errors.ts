@@ -1,7 +1,7 @@
 /**
- * Everything the Table service can refuse with: code → status, message. A row per code; where the
- * service words one code in several ways, the others stand in `ERROR_TEXTS`.
- * Source: "Table service error codes", "Common REST API error codes".
+ * Everything the services can refuse with: code → status, message. A row per code; where one code
+ * is worded in several ways, by one service or another, the others stand in `ERROR_TEXTS`.
+ * Source: "Table service error codes", "Queue service error codes", "Common REST API error codes".
  */
 export const ERRORS = {
   AccountIsDisabled: [403, "The specified account is disabled."],
@@ -35,10 +35,16 @@ export const ERRORS = {
     400,
     "All commands in a batch must operate on same entity group.",
   ],
+  ConditionHeadersNotSupported: [400, "Condition headers are not supported."],
   CorsPreflightFailure: [403, "CORS not enabled or no matching rule found for this request."],
   DuplicatePropertiesSpecified: [400, "A property is specified more than one time."],
+  EmptyMetadataKey: [400, "The key for one of the metadata key-value pairs is empty."],
   EntityAlreadyExists: [409, "The specified entity already exists."],
   EntityTooLarge: [400, "The entity is larger than the maximum allowed size (1MB)."],
+  FeatureVersionMismatch: [
+    409,
+    "Stored access policy contains a permission that is not supported by this version.",
+  ],
   HostInformationNotPresent: [
     400,
     "The required host information is not present in the request. You must send a non-empty Host header or include the absolute URI in the request line.",
@@ -59,6 +65,15 @@ export const ERRORS = {
   InvalidHeaderValue: [400, "The value for one of the HTTP headers is not in the correct format."],
   InvalidHttpVerb: [400, "The HTTP verb specified was not recognized by the server."],
   InvalidInput: [400, "One of the request inputs is not valid."],
+  InvalidMarker: [400, "The specified marker is invalid."],
+  InvalidMd5: [
+    400,
+    "The MD5 value specified in the request is invalid. The MD5 value must be 128 bits and Base64-encoded.",
+  ],
+  InvalidMetadata: [
+    400,
+    "The specified metadata is invalid. It includes characters that are not permitted.",
+  ],
   InvalidQueryParameterValue: [
     400,
     "Value for one of the query parameters specified in the request URI is invalid.",
@@ -69,13 +84,26 @@ export const ERRORS = {
   InvalidXmlNodeValue: [400, "The value for one of the XML nodes is not in the correct format."],
   JsonFormatNotSupported: [415, "JSON format is not supported."],
   JsonVerboseFormatNotSupported: [415, "JSON Verbose format is not supported."],
+  Md5Mismatch: [
+    400,
+    "The MD5 value specified in the request did not match with the MD5 value calculated by the server.",
+  ],
   MediaTypeNotSupported: [415, "None of the provided media types are supported"],
+  MessageNotFound: [404, "The specified message does not exist."],
+  MessageTooLarge: [400, "The message exceeds the maximum allowed size."],
+  MetadataTooLarge: [400, "The metadata specified exceeds the maximum permissible limit."],
   MethodNotAllowed: [405, "The requested method is not allowed on the specified resource."],
+  MissingContentLengthHeader: [411, "The Content-Length header was not specified."],
   MissingRequiredHeader: [
     400,
     "An HTTP header that's mandatory for this request is not specified.",
   ],
+  MissingRequiredQueryParameter: [
+    400,
+    "A query parameter that's mandatory for this request is not specified.",
+  ],
   MissingRequiredXmlNode: [400, "A required XML node was not specified in the request body."],
+  MultipleConditionHeadersNotSupported: [400, "Multiple condition headers are not supported."],
   NoAuthenticationInformation: [
     401,
     "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
@@ -83,6 +111,14 @@ export const ERRORS = {
   NotImplemented: [501, "The requested operation is not implemented on the specified resource."],
   OperationTimedOut: [500, "The operation could not be completed within the permitted time."],
   OutOfRangeInput: [400, "One of the request inputs is out of range."],
+  OutOfRangeQueryParameterValue: [
+    400,
+    "One of the query parameters specified in the request URI is outside the permissible range.",
+  ],
+  PopReceiptMismatch: [
+    400,
+    "The specified pop receipt did not match the pop receipt for a dequeued message.",
+  ],
   PropertiesNeedValue: [400, "The values are not specified for all properties in the entity."],
   PropertyNameInvalid: [400, "The property name is invalid."],
   PropertyNameTooLong: [400, "The property name exceeds the maximum allowed length (255)."],
@@ -90,12 +126,21 @@ export const ERRORS = {
     400,
     "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less.",
   ],
+  QueueAlreadyExists: [409, "The specified queue already exists."],
+  QueueBeingDeleted: [409, "The specified queue is being deleted."],
+  QueueDisabled: [409, "The specified queue has been disabled by the administrator."],
+  QueueNotEmpty: [409, "The specified queue is not empty."],
+  QueueNotFound: [404, "The specified queue does not exist."],
   RequestBodyTooLarge: [
     413,
     "The request body is too large and exceeds the maximum permissible limit.",
   ],
   RequestUrlFailedToParse: [400, "The url in the request could not be parsed."],
   ResourceNotFound: [404, "The specified resource does not exist."],
+  ResourceTypeMismatch: [
+    409,
+    "The specified resource type does not match the type of the existing resource.",
+  ],
   ServerBusy: [
     503,
     "The server is currently unable to receive requests. Please retry your request.",
@@ -106,6 +151,12 @@ export const ERRORS = {
   TooManyProperties: [
     400,
     "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties.",
+  ],
+  UnsupportedHeader: [400, "One of the HTTP headers specified in the request is not supported."],
+  UnsupportedHttpVerb: [405, "The resource doesn't support specified Http Verb."],
+  UnsupportedQueryParameter: [
+    400,
+    "One of the query parameters specified in the request URI is not supported.",
   ],
   UnsupportedXmlNode: [400, "One of the XML nodes specified in the request body is not supported."],
   UpdateConditionNotSatisfied: [
@@ -122,8 +173,10 @@ export type ErrorCode = keyof typeof ERRORS;
 /** Other wordings of codes above, exact as the service sends them. */
 export const ERROR_TEXTS = {
   unprocessableBody: "An error occurred while processing this request.",
+  /** Queues and containers; tables keep the misspelling. */
+  nameCharacters: "The specified resource name contains invalid characters.",
   keySyntaxInUrl: "Bad Request - Error in query syntax.",
-  tableNameLength: "The specified resource name length is not within the permissible limits.",
+  nameLength: "The specified resource name length is not within the permissible limits.",
   tooManyOperations: "The batch request operation exceeds the maximum 100 changes per change set.",
   ifNoneMatchOnPut: "If-None-Match HTTP header cannot be specified for PUT operations.",
   ifNoneMatchOnDelete: "If-None-Match HTTP header cannot be specified for DELETE operations.",

@@ -7,7 +7,7 @@ import { LIMITS } from "@rowhouse/protocol/limits";
  */
 export function checkTableName(name: string): void {
   if (name.length < LIMITS.tableNameLengthMin || name.length > LIMITS.tableNameLengthMax) {
-    throw new ServiceError("OutOfRangeInput", { message: ERROR_TEXTS.tableNameLength });
+    throw new ServiceError("OutOfRangeInput", { message: ERROR_TEXTS.nameLength });
   }
   if (!/^[A-Za-z][A-Za-z0-9]*$/.test(name)) throw new ServiceError("InvalidResourceName");
   if (name.toLowerCase() === "tables") throw new ServiceError("InvalidInput");
