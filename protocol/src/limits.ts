@@ -6,6 +6,12 @@ export const LIMITS = {
   accountNameLengthMin: 3,
   accountNameLengthMax: 24,
 
+  /** Queues and containers. */
+  resourceNameLengthMin: 3,
+  resourceNameLengthMax: 63,
+  /** Names and values together. */
+  metadataBytesMax: 8192,
+
   tableNameLengthMin: 3,
   tableNameLengthMax: 63,
 

@@ -18,6 +18,8 @@ export interface Operation<Context, Input, Output> {
   readonly access: Access | ((request: WireRequest) => Access);
   /** How the body arrives; `stream` is for bodies too large to hold. Default "none". */
   readonly body?: "none" | "buffer" | "stream";
+  /** Largest body for `body: "buffer"`. Default `LIMITS.bodyBytesMax`, which is never exceeded. */
+  readonly bodyBytesMax?: number;
   /** Pure. @throws ServiceError for anything malformed. */
   decode(request: WireRequest): Input;
   run(context: Context, input: Input, request: WireRequest): Awaitable<Output>;

@@ -15,6 +15,7 @@ export interface AddressRules {
   readonly serviceName: string;
   /** Whether `ACCOUNT.table.anything` names an account; else every request is path-style. */
   readonly hostStyle: boolean;
+  readonly hasSecondary: boolean;
   readonly findAccount: (name: string) => Account | undefined;
 }
 
@@ -26,7 +27,7 @@ const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
 /**
  * Host-style (`ACCOUNT.table.HOST/…`) when the first label names an account of ours and the second
  * the service; path-style (`HOST/ACCOUNT/…`) otherwise. "-secondary" behind the account name
- * addresses the read-only replica in both.
+ * addresses the read-only replica in both, where the service has one.
  * @throws ServiceError HostInformationNotPresent, InvalidUri or ResourceNotFound (no such account).
  */
 export function resolveAddress(
@@ -62,7 +63,7 @@ function accountInHost(host: string, rules: AddressRules) {
 function findNamed(label: string, rules: AddressRules) {
   const account = rules.findAccount(label);
   if (account) return { account, secondary: false };
-  if (!label.endsWith(SECONDARY)) return undefined;
+  if (!rules.hasSecondary || !label.endsWith(SECONDARY)) return undefined;
   const primary = rules.findAccount(label.slice(0, -SECONDARY.length));
   return primary && { account: primary, secondary: true };
 }

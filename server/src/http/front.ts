@@ -13,11 +13,13 @@ import { corsHeaders, preflightResponse } from "./cors.ts";
 import { toServiceError } from "./error-response.ts";
 import { HttpDate } from "./http-date.ts";
 import type { Observer } from "./observer.ts";
+import { invalidParameter } from "./query-parameters.ts";
 import { BodyAborted, type RawRequest } from "./raw-request.ts";
 import { Request } from "./request.ts";
 import { RequestIds } from "./request-id.ts";
 import { Router } from "./router.ts";
 import type { Service } from "./service.ts";
+import { versionForStranger } from "./version.ts";
 
 export interface FrontOptions {
   readonly accounts: Accounts;
@@ -52,6 +54,7 @@ export class Front<Context> {
     this.#addressRules = {
       serviceName: service.name,
       hostStyle: options.hostStyle,
+      hasSecondary: service.hasSecondary,
       findAccount: (name) => options.accounts.find(name),
     };
     this.#auth = {
@@ -148,7 +151,11 @@ export class Front<Context> {
     request: Request,
     body: Uint8Array | undefined,
   ): Awaitable<WireResponse> {
-    if (body === undefined) throw new ServiceError("RequestBodyTooLarge");
+    // Much larger bodies are not read at all; a little more is, so that the client hears why.
+    const bytesMax = operation.bodyBytesMax ?? LIMITS.bodyBytesMax;
+    if (body === undefined || body.length > bytesMax) {
+      throw new ServiceError("RequestBodyTooLarge", { details: [["MaxLimit", String(bytesMax)]] });
+    }
     request.body = body;
     return this.#perform(operation, request);
   }
@@ -190,16 +197,16 @@ export class Front<Context> {
       "Server",
       this.#service.product,
     ];
-    if (request.authenticated) {
-      headers.push("x-ms-version", request.version);
-      const echo = request.header("x-ms-client-request-id");
-      if (
-        echo !== undefined &&
-        echo.length <= LIMITS.clientRequestIdLengthMax &&
-        VISIBLE_ASCII.test(echo)
-      ) {
-        headers.push("x-ms-client-request-id", echo);
-      }
+    const version = request.version || this.#versionForStranger(request);
+    if (version !== undefined) headers.push("x-ms-version", version);
+    const echo = request.header("x-ms-client-request-id");
+    if (
+      echo !== undefined &&
+      version !== undefined &&
+      echo.length <= LIMITS.clientRequestIdLengthMax &&
+      VISIBLE_ASCII.test(echo)
+    ) {
+      headers.push("x-ms-client-request-id", echo);
     }
     const answer = { status: response.status, headers, body: response.body };
     if (request.account.name === "" || request.verb === "OPTIONS") return answer;
@@ -210,6 +217,11 @@ export class Front<Context> {
       }
       return answer;
     });
+  }
+
+  #versionForStranger(request: Request): string | undefined {
+    const { versionForStrangers } = this.#service;
+    return versionForStrangers && versionForStranger(request, versionForStrangers);
   }
 
   #observe(request: Request, status: number, refusal: ServiceError | undefined): void {
@@ -233,6 +245,6 @@ export class Front<Context> {
 /** `timeout` is in seconds. The services shorten what is too long; what is no number they refuse. */
 function checkTimeout(text: string | undefined): void {
   if (text !== undefined && text !== "" && !/^\d{1,9}$/.test(text)) {
-    throw new ServiceError("InvalidQueryParameterValue");
+    throw invalidParameter("timeout", text, "A whole number of seconds is expected.");
   }
 }

@@ -11,11 +11,16 @@ export class Query {
     this.raw = raw;
   }
 
-  /** The first value of a name, compared exactly; undefined when it was not sent. */
+  /** The first value of a name, given in lower case and sent in any; undefined when it was not sent. */
   get(name: string): string | undefined {
     if (this.raw === "") return undefined;
-    for (const [key, value] of this.pairs) if (key === name) return value;
+    for (const [key, value] of this.pairs) if (isNamed(key, name)) return value;
     return undefined;
+  }
+
+  /** Every value of a name, in the order sent. */
+  getAll(name: string): string[] {
+    return this.pairs.filter(([key]) => isNamed(key, name)).map(([, value]) => value);
   }
 
   /** @throws URIError when a percent-escape is malformed. */
@@ -23,6 +28,10 @@ export class Query {
     this.#pairs ??= this.raw === "" ? [] : this.raw.split("&").filter(Boolean).map(decodePair);
     return this.#pairs;
   }
+}
+
+function isNamed(key: string, name: string): boolean {
+  return key === name || (key.length === name.length && key.toLowerCase() === name);
 }
 
 function decodePair(pair: string): [string, string] {

@@ -15,6 +15,13 @@ export interface Service<Context = unknown> {
   readonly operations: readonly AnyOperation<Context>[];
   readonly context: Context;
   readonly dialect: AuthDialect;
+  /** Whether `ACCOUNT-secondary` addresses a read-only replica; else it is no account of ours. */
+  readonly hasSecondary: boolean;
+  /**
+   * What `x-ms-version` tells callers that named no version, if the service answers everybody with
+   * that header and their own request id. Undefined: only callers who are known get the two.
+   */
+  readonly versionForStrangers: string | undefined;
 
   /** Reads the path below the account. Pure. @throws ServiceError for a path that names nothing. */
   locate(servicePath: string, query: Query): Location;

@@ -16,13 +16,16 @@ export function versionOf(head: RequestHead, dialect: AuthDialect): string {
   throw new ServiceError("MissingRequiredHeader", { details: [["HeaderName", "x-ms-version"]] });
 }
 
+/** What the answer to a caller who was not served says: their version if it is one, else `otherwise`. */
+export function versionForStranger(head: Pick<RequestHead, "header">, otherwise: string): string {
+  const header = head.header("x-ms-version");
+  return header !== undefined && VERSION.test(header) ? header : otherwise;
+}
+
+const VERSION = /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/;
+
 function checked(name: string, version: string, dialect: AuthDialect): string {
-  if (
-    /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/.test(version) &&
-    version >= dialect.versionMin
-  ) {
-    return version;
-  }
+  if (VERSION.test(version) && version >= dialect.versionMin) return version;
   throw new ServiceError("InvalidHeaderValue", {
     details: [
       ["HeaderName", name],

@@ -61,6 +61,8 @@ export function tableService(context: TableContext): Service<TableContext> {
     operations: TABLE_OPERATIONS,
     context,
     dialect: tableAuth,
+    hasSecondary: true,
+    versionForStrangers: undefined,
     starCredentials: false,
     locate: locateTable,
     methodOf,

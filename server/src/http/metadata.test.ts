@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { refusalOf } from "../auth/sketch-request.ts";
+import { metadataHeaders, readMetadata, sameMetadata } from "./metadata.ts";
+
+describe("Metadata", () => {
+  it("keeps names as they were written and trims values", () => {
+    const metadata = read(["X-MS-Meta-Owner", " ops ", "Host", "h", "x-ms-meta-_z1", "a b"]);
+    assert.deepEqual(metadata, [
+      ["Owner", "ops"],
+      ["_z1", "a b"],
+    ]);
+    assert.deepEqual(metadataHeaders(metadata), ["x-ms-meta-Owner", "ops", "x-ms-meta-_z1", "a b"]);
+  });
+
+  it("is the same whatever the case and order of names, not of values", () => {
+    const owner = ["Owner", "ops"] as const;
+    const zone = ["zone", "eu"] as const;
+    assert.ok(sameMetadata([owner, zone], [["ZONE", "eu"], owner]));
+    assert.ok(sameMetadata([], []));
+    assert.ok(!sameMetadata([owner], [["Owner", "Ops"]]));
+    assert.ok(!sameMetadata([owner], [owner, zone]));
+    assert.ok(!sameMetadata([owner], [zone]));
+  });
+
+  it("refuses names that are no identifiers, and names given twice", () => {
+    for (const name of ["1a", "a-b", "a.b", "é"])
+      assert.equal(refusal([name, "x"]), "InvalidMetadata");
+    assert.equal(refusal(["a", "x", "A", "y"]), "InvalidMetadata");
+    assert.equal(refusal(["", "x"]), "EmptyMetadataKey");
+    assert.equal(refusal(["a", "caf\u00e9"]), "InvalidMetadata");
+  });
+
+  it("takes 8 KiB of names and values together, and no more", () => {
+    assert.equal(read(["x-ms-meta-ab", "v".repeat(8190)]).length, 1);
+    assert.equal(refusal(["ab", "v".repeat(8191)]), "MetadataTooLarge");
+  });
+});
+
+function read(rawHeaders: string[]) {
+  return readMetadata({ rawHeaders });
+}
+
+function refusal(pairs: string[]): string {
+  const rawHeaders = pairs.map((text, i) => (i % 2 === 0 ? `x-ms-meta-${text}` : text));
+  return refusalOf(() => read(rawHeaders)).code;
+}

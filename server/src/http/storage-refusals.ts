@@ -1,0 +1,46 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import type { AnyOperation, RequestHead, WireResponse } from "../operation.ts";
+import { printErrorTime, storageErrorXml } from "./error-body.ts";
+import { invalidParameter, missingParameter } from "./query-parameters.ts";
+import type { ErrorFacts } from "./service.ts";
+
+/** What Queue and Blob have in common about saying no; see `Service` for the two questions. */
+
+/** A refusal as XML, with its code in a header too: of HEAD, clients see nothing else. */
+export function encodeStorageError(error: ServiceError, facts: ErrorFacts): WireResponse {
+  const { code, message, status, details } = error;
+  return {
+    status,
+    headers: ["Content-Type", "application/xml", "x-ms-error-code", code, ...error.headers.flat()],
+    body: storageErrorXml({
+      code,
+      message,
+      details,
+      requestId: facts.requestId,
+      time: printErrorTime(facts.now),
+    }),
+  };
+}
+
+/**
+ * Why no operation listens: the resource never takes this method (405), or `comp` is missing, or
+ * it names nothing (400).
+ */
+export function refuseRoute(
+  operations: readonly Pick<AnyOperation<unknown>, "route">[],
+  head: RequestHead,
+  method: string,
+): ServiceError {
+  const here = operations.filter(({ route }) => route.resource === head.location.resource);
+  const comp = head.query.get("comp");
+  const named = here.filter(({ route }) => (route.comp ?? "") === (comp?.toLowerCase() ?? ""));
+  const takesMethod = here.some(({ route }) => route.method === method);
+  if (!takesMethod || (comp !== undefined && named.length > 0)) {
+    const methods = new Set((named.length > 0 ? named : here).map(({ route }) => route.method));
+    return new ServiceError("UnsupportedHttpVerb", {
+      headers: [["Allow", [...methods].join(", ")]],
+    });
+  }
+  if (comp === undefined) return missingParameter("comp");
+  return invalidParameter("comp", comp, "The resource has no such component.");
+}
