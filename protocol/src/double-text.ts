@@ -1,3 +1,5 @@
+import { decodeUtf8 } from "./json-string.ts";
+
 /**
  * Edm.Double in text, as the service prints it: fifteen significant digits where they say it all,
  * otherwise seventeen; the exponent as `E+24` or `E-05`, from 1E+15 on and below 0.0001; always a
@@ -58,12 +60,30 @@ export function isPrintedDouble(bytes: Uint8Array, start: number, end: number): 
   return bytes[end - 1] !== ZERO || end === point + 2;
 }
 
+/** The value of text that `printDouble` wrote. */
+export function parsePrintedDouble(bytes: Uint8Array, start: number, end: number): number {
+  const first = bytes[start] === MINUS ? start + 1 : start;
+  if (end - first > 16) return Number(decodeUtf8(bytes, start, end));
+  // Fifteen digits and a power of ten are exact doubles, and dividing rounds once: the nearest.
+  let digits = 0;
+  let fraction = 0;
+  for (let at = first; at < end; at++) {
+    const byte = bytes[at]!;
+    if (byte === POINT) fraction = end - at - 1;
+    else if (byte > NINE) return Number(decodeUtf8(bytes, start, end));
+    else digits = digits * 10 + byte - ZERO;
+  }
+  const value = digits / POWERS_OF_TEN[fraction]!;
+  return first === start ? value : -value;
+}
+
 function countZeros(bytes: Uint8Array, at: number): number {
   let next = at;
   while (bytes[next] === ZERO) next++;
   return next - at;
 }
 
+const POWERS_OF_TEN = Array.from({ length: 16 }, (_, exponent) => 10 ** exponent);
 const MINUS = 0x2d;
 const POINT = 0x2e;
 const ZERO = 0x30;

@@ -1,140 +1,145 @@
-import { parseDateTime, printMicros, ticksOfMicros } from "@rowhouse/protocol/date-time";
-import type { EdmType } from "@rowhouse/protocol/edm";
-import { typeOfForm } from "@rowhouse/protocol/edm";
+import { secondsOfMicros, ticksWithinSecond, writeEtagInstant } from "@rowhouse/protocol/date-time";
+import { type EdmForm, isAnnotated } from "@rowhouse/protocol/edm";
 import type { DecodedEntity } from "@rowhouse/protocol/entity-json";
-import { isEntityTooLarge } from "@rowhouse/protocol/entity-size";
-import { ServiceError } from "@rowhouse/protocol/errors";
-import { etagOf } from "@rowhouse/protocol/etag";
-import { type JsonProperty, valueOffset } from "@rowhouse/protocol/json-property";
-import type { EntityView } from "../query/entity-view.ts";
+import { decodeUtf8, encodeJsonString } from "@rowhouse/protocol/json-string";
+import { LIMITS } from "@rowhouse/protocol/limits";
 
-// INTERIM
-interface Head {
-  pk: string;
-  rk: string;
-  properties: JsonProperty[];
+/**
+ * An entity as it is stored. Properties stand in it as JSON text, in the form they are sent, behind
+ * a directory that finds each without reading the others: an answer is a copy of the text, a filter
+ * or projection looks at what it names and no more (`RecordView`).
+ *
+ *     at  bytes  what
+ *     0   1      format: 1
+ *     1   1      flags: 1 = ends take four bytes, 2 = some property is annotated
+ *     2   1      n, the number of properties
+ *     3   8      Timestamp, in microseconds since 1970
+ *     11  2      p, the length of the PartitionKey
+ *     13  2      r, the length of the RowKey
+ *     15  4n     directory, in the order of the properties: 2 bytes form × 4096 + length of the name,
+ *         or 6n  2 bytes (4 with flag 1) end of the property
+ *         p      PartitionKey as JSON text, without its quotes
+ *         r      RowKey, likewise
+ *                properties one after the other, each `,"name":value`; see `JsonProperty`
+ *
+ * Numbers are little-endian; lengths and ends count bytes, ends from where the properties begin.
+ * The keys stand in the engine's key too, but an answer is written without decoding that.
+ */
+export const FORMAT = 1;
+export const FLAG_WIDE = 1;
+export const FLAG_ANNOTATED = 2;
+
+export const FLAGS_AT = 1;
+export const COUNT_AT = 2;
+const TIMESTAMP_AT = 3;
+const TIMESTAMP_BYTES = 8;
+export const PARTITION_KEY_BYTES_AT = 11;
+export const ROW_KEY_BYTES_AT = 13;
+export const DIRECTORY_AT = 15;
+
+/** The record of an entity; its size is `decodeEntity`'s affair. */
+export function encodeRecord(entity: DecodedEntity, timestampMicros: number): Uint8Array {
+  const { json, properties } = entity;
+  const partitionKeyBytes = writeKey(keyText, 0, entity.partitionKey);
+  const keyBytes = writeKey(keyText, partitionKeyBytes, entity.rowKey);
+  const wide = needsWideEnds(json.length);
+  const keysAt = DIRECTORY_AT + properties.length * entryBytes(wide);
+  const record = Buffer.allocUnsafe(keysAt + keyBytes + json.length);
+  let flags = wide ? FLAG_WIDE : 0;
+  for (let i = 0; i < properties.length; i++) {
+    const { form, nameBytes, end } = properties[i]!;
+    if (isAnnotated(form)) flags |= FLAG_ANNOTATED;
+    writeEntry(record, wide, i, form, nameBytes, end);
+  }
+  record[0] = FORMAT;
+  record[FLAGS_AT] = flags;
+  record[COUNT_AT] = properties.length;
+  writeTimestamp(record, timestampMicros);
+  writeUint16(record, PARTITION_KEY_BYTES_AT, partitionKeyBytes);
+  writeUint16(record, ROW_KEY_BYTES_AT, keyBytes - partitionKeyBytes);
+  record.set(keyText.subarray(0, keyBytes), keysAt);
+  record.set(json, keysAt + keyBytes);
+  return record;
 }
-function make(
-  pk: string,
-  rk: string,
-  properties: readonly JsonProperty[],
-  json: Uint8Array,
-  micros: number,
-): Uint8Array {
-  const head = Buffer.from(JSON.stringify({ pk, rk, properties }));
-  const out = Buffer.alloc(12 + head.length + json.length);
-  out.writeDoubleLE(micros, 0);
-  out.writeUInt32LE(head.length, 8);
-  out.set(head, 12);
-  out.set(json, 12 + head.length);
-  return out;
+
+/** The same entity with another Timestamp. */
+export function restampRecord(record: Uint8Array, timestampMicros: number): Uint8Array {
+  const restamped = Uint8Array.from(record);
+  writeTimestamp(restamped, timestampMicros);
+  return restamped;
 }
-export function parts(record: Uint8Array): Head & { json: Buffer; micros: number } {
-  const b = Buffer.from(record.buffer, record.byteOffset, record.length);
-  const n = b.readUInt32LE(8);
-  return {
-    ...JSON.parse(b.toString("utf8", 12, 12 + n)),
-    json: b.subarray(12 + n),
-    micros: b.readDoubleLE(0),
-  };
-}
-export function encodeRecord(
-  pk: string,
-  rk: string,
-  entity: DecodedEntity,
-  micros: number,
-): Uint8Array {
-  return make(pk, rk, entity.properties, entity.json, micros);
-}
-export function restampRecord(record: Uint8Array, micros: number): Uint8Array {
-  const p = parts(record);
-  return make(p.pk, p.rk, p.properties, p.json, micros);
-}
-export function mergeRecord(
-  current: Uint8Array,
-  change: DecodedEntity,
-  micros: number,
-): Uint8Array {
-  const p = parts(current);
-  const names = new Map<string, [JsonProperty, Uint8Array]>();
-  const add = (properties: readonly JsonProperty[], json: Uint8Array) => {
-    let start = 0;
-    for (const property of properties) {
-      const bytes = Buffer.from(json.subarray(start, property.end));
-      const v = valueOffset(property.form, property.nameBytes);
-      names.set(bytes.toString("utf8", v - 2 - property.nameBytes, v - 2), [property, bytes]);
-      start = property.end;
-    }
-  };
-  add(p.properties, p.json);
-  add(change.properties, change.json);
-  if (names.size > 252) throw new ServiceError("TooManyProperties");
-  let end = 0;
-  const properties = [...names.values()].map(([property, bytes]) => ({
-    ...property,
-    end: (end += bytes.length),
-  }));
-  const json = Buffer.concat([...names.values()].map(([, bytes]) => bytes));
-  if (isEntityTooLarge({ partitionKey: p.pk, rowKey: p.rk, json, properties }))
-    throw new ServiceError("EntityTooLarge");
-  return make(p.pk, p.rk, properties, json, micros);
-}
+
+/** Microseconds since 1970. */
 export function recordTimestamp(record: Uint8Array): number {
-  return parts(record).micros;
+  return readUint32(record, TIMESTAMP_AT + 4) * 2 ** 32 + readUint32(record, TIMESTAMP_AT);
 }
+
+/** The ETag, as it stands in headers. */
 export function recordEtag(record: Uint8Array): string {
-  return etagOf(printMicros(recordTimestamp(record)));
+  const micros = recordTimestamp(record);
+  const at = ETAG_OPENING.length;
+  const end = writeEtagInstant(etagText, at, secondsOfMicros(micros), ticksWithinSecond(micros));
+  etagText[end] = 0x27; // '
+  etagText[end + 1] = 0x22; // "
+  return decodeUtf8(etagText, 0, end + 2);
 }
-export function recordKeys(record: Uint8Array): { partitionKey: string; rowKey: string } {
-  const p = parts(record);
-  return { partitionKey: p.pk, rowKey: p.rk };
+
+/** Bytes of a directory entry. */
+export function entryBytes(wide: boolean): number {
+  return wide ? 6 : 4;
 }
-export class RecordView implements EntityView {
-  record: Uint8Array = new Uint8Array(0);
-  #p!: ReturnType<typeof parts>;
-  reset(record: Uint8Array): void {
-    this.record = record;
-    this.#p = parts(record);
-  }
-  get partitionKey(): string {
-    return this.#p.pk;
-  }
-  get rowKey(): string {
-    return this.#p.rk;
-  }
-  get timestampTicks(): bigint {
-    return ticksOfMicros(this.#p.micros);
-  }
-  #start(i: number): number {
-    return i === 0 ? 0 : this.#p.properties[i - 1]!.end;
-  }
-  #json(i: number): string {
-    const { form, nameBytes, end } = this.#p.properties[i]!;
-    return this.#p.json.toString("utf8", this.#start(i) + valueOffset(form, nameBytes), end);
-  }
-  find(name: Uint8Array): number {
-    return this.#p.properties.findIndex(({ form, nameBytes }, i) => {
-      const at = this.#start(i) + valueOffset(form, nameBytes) - 2 - nameBytes;
-      return this.#p.json.subarray(at, at + nameBytes).equals(name);
-    });
-  }
-  typeOf(i: number): EdmType {
-    return typeOfForm(this.#p.properties[i]!.form);
-  }
-  text(i: number): string {
-    return JSON.parse(this.#json(i));
-  }
-  jsonEquals(i: number, json: Uint8Array): boolean {
-    return Buffer.from(json).toString() === this.#json(i);
-  }
-  number(i: number): number {
-    const j = this.#json(i);
-    return j === "true" ? 1 : j === "false" ? 0 : Number(j.replaceAll('"', ""));
-  }
-  bigint(i: number): bigint {
-    return this.typeOf(i) === "Edm.DateTime" ? parseDateTime(this.text(i))! : BigInt(this.text(i));
-  }
-  bytes(i: number): Uint8Array {
-    return Buffer.from(this.text(i), "base64");
+
+export function needsWideEnds(jsonBytes: number): boolean {
+  return jsonBytes > 0xffff;
+}
+
+export function writeEntry(
+  record: Uint8Array,
+  wide: boolean,
+  index: number,
+  form: EdmForm,
+  nameBytes: number,
+  end: number,
+): void {
+  const at = DIRECTORY_AT + index * entryBytes(wide);
+  writeUint16(record, at, (form << 12) | nameBytes);
+  writeUint16(record, at + 2, end & 0xffff);
+  if (wide) writeUint16(record, at + 4, end >>> 16);
+}
+
+export function writeTimestamp(record: Uint8Array, micros: number): void {
+  let rest = micros;
+  for (let i = 0; i < TIMESTAMP_BYTES; i++) {
+    record[TIMESTAMP_AT + i] = rest % 256;
+    rest = Math.floor(rest / 256);
   }
 }
+
+export function writeUint16(bytes: Uint8Array, at: number, value: number): void {
+  bytes[at] = value;
+  bytes[at + 1] = value >>> 8;
+}
+
+export function readUint16(bytes: Uint8Array, at: number): number {
+  return bytes[at]! | (bytes[at + 1]! << 8);
+}
+
+export function readUint32(bytes: Uint8Array, at: number): number {
+  return (readUint16(bytes, at) | (readUint16(bytes, at + 2) << 16)) >>> 0;
+}
+
+/** Writes a key as JSON text without its quotes, and answers where it ended. */
+function writeKey(out: Uint8Array, at: number, key: string): number {
+  const text = ESCAPED.test(key) ? encodeJsonString(key).slice(1, -1) : key;
+  return at + encoder.encodeInto(text, out.subarray(at)).written;
+}
+
+/** What JSON escapes. */
+const ESCAPED = /["\\\p{Cc}\p{Cs}]/u;
+const encoder = new TextEncoder();
+/** Both keys; an UTF-16 code unit takes at most six bytes of JSON. */
+const keyText = new Uint8Array(2 * 6 * LIMITS.keyLengthMax);
+
+const ETAG_OPENING = encoder.encode("W/\"datetime'");
+const etagText = new Uint8Array(64);
+etagText.set(ETAG_OPENING);

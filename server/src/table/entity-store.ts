@@ -3,7 +3,8 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
 import type { Awaitable, Check, Engine, Entry, Key, Put } from "../engine/engine.ts";
-import { encodeRecord, mergeRecord, recordTimestamp, restampRecord } from "./entity-record.ts";
+import { encodeRecord, recordTimestamp, restampRecord } from "./entity-record.ts";
+import { mergeRecord } from "./merge-record.ts";
 import type { CommitOutcome, Mutation, StoredEntity } from "./mutation.ts";
 import { entityKey, tablePrefix } from "./table-keys.ts";
 import { Turns } from "./turns.ts";
@@ -200,7 +201,7 @@ class TransactionWrite {
     const value =
       mutation.kind === "merge" && current
         ? mergeRecord(current, entity, this.version)
-        : encodeRecord(mutation.partitionKey, mutation.rowKey, entity, this.version);
+        : encodeRecord(entity, this.version);
     this.puts.push({ key, value });
     this.kinds.push("put");
     return undefined;

@@ -1,4 +1,4 @@
-import { recordEtag, recordKeys } from "./entity-record.ts";
+import { recordEtag } from "./entity-record.ts";
 import {
   decodeInsert,
   type EntityWriteOperation,
@@ -8,6 +8,7 @@ import {
 import { entityJson } from "./entity-writer.ts";
 import { contentTypeOf, negotiateLevel } from "./negotiate.ts";
 import { preferenceOf } from "./prefer.ts";
+import { recordKeys } from "./record-view.ts";
 import { ODATA_HEADERS } from "./table-operation.ts";
 
 /** Insert Entity. Fails with EntityAlreadyExists (409) when the two keys are taken. */

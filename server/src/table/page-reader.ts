@@ -4,7 +4,7 @@ import type { Awaitable, Engine, Entry, Key, KeyRange } from "../engine/engine.t
 import { decodeText, keyBytes, partitionPrefixRange } from "../engine/key-codec.ts";
 import type { KeyPosition, KeyRead, Plan, PointRead, RangeRead } from "../query/plan.ts";
 import type { Predicate } from "../query/predicate.ts";
-import { RecordView } from "./entity-record.ts";
+import { RecordView } from "./record-view.ts";
 import { entityKey, positionKey } from "./table-keys.ts";
 
 export interface PageRequest {

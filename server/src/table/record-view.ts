@@ -1,0 +1,204 @@
+import { parseInstant, ticksOfInstant, ticksOfMicros } from "@rowhouse/protocol/date-time";
+import { parsePrintedDouble } from "@rowhouse/protocol/double-text";
+import {
+  BOOLEAN,
+  DOUBLE,
+  type EdmForm,
+  type EdmType,
+  INT64,
+  SPECIAL_DOUBLE,
+  typeOfForm,
+} from "@rowhouse/protocol/edm";
+import { decodeBinary } from "@rowhouse/protocol/edm-value";
+import type { EntityKeys } from "@rowhouse/protocol/entity-key";
+import { bareOffset, NAME_OFFSET, valueOffset } from "@rowhouse/protocol/json-property";
+import { decodeJsonString, decodeUtf8 } from "@rowhouse/protocol/json-string";
+import type { EntityView } from "../query/entity-view.ts";
+import {
+  COUNT_AT,
+  DIRECTORY_AT,
+  entryBytes,
+  FLAG_ANNOTATED,
+  FLAG_WIDE,
+  FLAGS_AT,
+  FORMAT,
+  PARTITION_KEY_BYTES_AT,
+  ROW_KEY_BYTES_AT,
+  readUint16,
+  recordTimestamp,
+} from "./entity-record.ts";
+
+/**
+ * Looks into a record without decoding it; the layout is drawn in `entity-record.ts`. Positions are
+ * indexes into `record`. One view is moved from record to record; nothing is kept of the last one.
+ */
+export class RecordView implements EntityView {
+  record: Uint8Array = new Uint8Array(0);
+  /** Number of properties. */
+  count = 0;
+  /** Whether some property is annotated at minimalmetadata. */
+  annotated = false;
+  partitionKeyAt = 0;
+  rowKeyAt = 0;
+  /** Where the properties begin; they end with the record. */
+  propertiesAt = 0;
+  #wide = false;
+  /** Where the last name was found: entities of one table tend to be alike. */
+  #hint = 0;
+
+  reset(record: Uint8Array): void {
+    if (record[0] !== FORMAT) throw new Error(`Unknown format of an entity record: ${record[0]}.`);
+    const flags = record[FLAGS_AT]!;
+    this.record = record;
+    this.count = record[COUNT_AT]!;
+    this.annotated = (flags & FLAG_ANNOTATED) !== 0;
+    this.#wide = (flags & FLAG_WIDE) !== 0;
+    this.partitionKeyAt = DIRECTORY_AT + this.count * entryBytes(this.#wide);
+    this.rowKeyAt = this.partitionKeyAt + readUint16(record, PARTITION_KEY_BYTES_AT);
+    this.propertiesAt = this.rowKeyAt + readUint16(record, ROW_KEY_BYTES_AT);
+  }
+
+  get partitionKey(): string {
+    return decodeKey(this.record, this.partitionKeyAt, this.rowKeyAt);
+  }
+
+  get rowKey(): string {
+    return decodeKey(this.record, this.rowKeyAt, this.propertiesAt);
+  }
+
+  /** Microseconds since 1970. */
+  get timestampMicros(): number {
+    return recordTimestamp(this.record);
+  }
+
+  get timestampTicks(): bigint {
+    return ticksOfMicros(this.timestampMicros);
+  }
+
+  find(name: Uint8Array): number {
+    const { count } = this;
+    let index = this.#hint;
+    for (let tried = 0; tried < count; tried++, index++) {
+      if (index >= count) index = 0;
+      if (this.nameBytes(index) === name.length && this.#isNamed(index, name)) {
+        this.#hint = index;
+        return index;
+      }
+    }
+    return -1;
+  }
+
+  typeOf(index: number): EdmType {
+    return typeOfForm(this.form(index));
+  }
+
+  text(index: number): string {
+    return decodeJsonString(this.record, this.valueAt(index), this.endOf(index));
+  }
+
+  jsonEquals(index: number, json: Uint8Array): boolean {
+    const at = this.valueAt(index);
+    if (this.endOf(index) - at !== json.length) return false;
+    const { record } = this;
+    for (let i = 0; i < json.length; i++) {
+      if (record[at + i] !== json[i]) return false;
+    }
+    return true;
+  }
+
+  number(index: number): number {
+    const { record } = this;
+    const at = this.valueAt(index);
+    const end = this.endOf(index);
+    switch (this.form(index)) {
+      case BOOLEAN:
+        return record[at] === 0x74 ? 1 : 0; // t
+      case DOUBLE:
+        return parsePrintedDouble(record, at, end);
+      case SPECIAL_DOUBLE:
+        return Number(decodeUtf8(record, at + 1, end - 1));
+      default:
+        return parseInteger(record, at, end);
+    }
+  }
+
+  bigint(index: number): bigint {
+    const { record } = this;
+    const at = this.valueAt(index) + 1;
+    const end = this.endOf(index) - 1;
+    if (this.form(index) !== INT64) return ticksOfInstant(parseInstant(record, at, end)!);
+    // Fifteen digits are exact as a number, which is the faster way.
+    return end - at <= 15
+      ? BigInt(parseInteger(record, at, end))
+      : BigInt(decodeUtf8(record, at, end));
+  }
+
+  bytes(index: number): Uint8Array {
+    return decodeBinary(this.record, this.valueAt(index) + 1, this.endOf(index) - 1);
+  }
+
+  form(index: number): EdmForm {
+    return readUint16(this.record, this.#entryAt(index)) >>> 12;
+  }
+
+  nameBytes(index: number): number {
+    return readUint16(this.record, this.#entryAt(index)) & 0xfff;
+  }
+
+  /** Where the property begins: at the comma before its name or annotation. */
+  startOf(index: number): number {
+    return index === 0 ? this.propertiesAt : this.endOf(index - 1);
+  }
+
+  endOf(index: number): number {
+    const { record } = this;
+    const at = this.#entryAt(index) + 2;
+    const low = readUint16(record, at);
+    return this.propertiesAt + (this.#wide ? low + readUint16(record, at + 2) * 0x10000 : low);
+  }
+
+  /** Where the property begins when its annotation is left out. */
+  bareAt(index: number): number {
+    return this.startOf(index) + bareOffset(this.form(index), this.nameBytes(index));
+  }
+
+  valueAt(index: number): number {
+    return this.startOf(index) + valueOffset(this.form(index), this.nameBytes(index));
+  }
+
+  #entryAt(index: number): number {
+    return DIRECTORY_AT + index * entryBytes(this.#wide);
+  }
+
+  #isNamed(index: number, name: Uint8Array): boolean {
+    const { record } = this;
+    const at = this.startOf(index) + NAME_OFFSET;
+    // Backwards: names differ at their ends more often than where they begin.
+    for (let i = name.length - 1; i >= 0; i--) {
+      if (record[at + i] !== name[i]) return false;
+    }
+    return true;
+  }
+}
+
+/** The keys in a record. */
+export function recordKeys(record: Uint8Array): EntityKeys {
+  view.reset(record);
+  return { partitionKey: view.partitionKey, rowKey: view.rowKey };
+}
+
+const view = new RecordView();
+
+function decodeKey(record: Uint8Array, start: number, end: number): string {
+  const text = decodeUtf8(record, start, end);
+  return text.includes("\\") ? JSON.parse(`"${text}"`) : text;
+}
+
+/** Digits with or without a sign, fifteen at most. */
+function parseInteger(bytes: Uint8Array, start: number, end: number): number {
+  const negative = bytes[start] === 0x2d;
+  let value = 0;
+  for (let at = negative ? start + 1 : start; at < end; at++)
+    value = value * 10 + bytes[at]! - 0x30;
+  return negative ? -value : value;
+}
