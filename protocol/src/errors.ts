@@ -1,10 +1,12 @@
 /**
  * Everything the services can refuse with: code → status, message. A row per code; where one code
  * is worded in several ways, by one service or another, the others stand in `ERROR_TEXTS`.
- * Source: "Table service error codes", "Queue service error codes", "Common REST API error codes".
+ * Source: "Table service error codes", "Queue service error codes", "Blob service error codes", "Common REST
+ * API error codes". Codes of features that are not served (snapshots, tiers) are kept for the list's sake.
  */
 export const ERRORS = {
   AccountIsDisabled: [403, "The specified account is disabled."],
+  AppendPositionConditionNotMet: [412, "The append position condition specified was not met."],
   AtomFormatNotSupported: [415, "Atom format is not supported."],
   AuthenticationFailed: [
     403,
@@ -31,12 +33,73 @@ export const ERRORS = {
     403,
     "This request is not authorized to perform this operation using this source IP.",
   ],
+  BlobAlreadyExists: [409, "The specified blob already exists."],
+  BlobArchived: [409, "This operation is not permitted on an archived blob."],
+  BlobBeingRehydrated: [
+    409,
+    "This operation is not permitted because the blob is being rehydrated.",
+  ],
+  BlobImmutableDueToLegalHold: [
+    409,
+    "This operation is not permitted as the blob is immutable due to one or more legal holds.",
+  ],
+  BlobImmutableDueToPolicy: [
+    409,
+    "This operation is not permitted as the blob is immutable due to a policy.",
+  ],
+  BlobIsSealed: [
+    409,
+    "The specified blob is sealed, and its contents can't be modified unless the blob is re-created after a delete.",
+  ],
+  BlobNotArchived: [409, "This blob is currently not in the archived state."],
+  BlobNotFound: [404, "The specified blob does not exist."],
+  BlobOperationNotSupported: [409, "The operation is not supported in this scenario."],
+  BlobOverwritten: [409, "The blob has been recreated since the previous snapshot was taken."],
+  BlobTierInadequateForContentLength: [
+    409,
+    "The specified blob tier size limit cannot be less than content length.",
+  ],
+  BlockCountExceedsLimit: [
+    409,
+    "The committed block count cannot exceed the maximum limit of 50,000 blocks.",
+  ],
+  BlockListTooLong: [400, "The block list may not contain more than 50,000 blocks."],
+  BothCrc64AndMd5HeaderPresent: [
+    400,
+    "Both x-ms-content-crc64 header and Content-MD5 header are present.",
+  ],
+  CannotChangeToLowerTier: [409, "A higher blob tier has already been explicitly set."],
+  CannotVerifyCopySource: [
+    500,
+    "Could not verify the copy source within the specified time. Examine the HTTP status code and message for more information about the failure.",
+  ],
   CommandsInBatchActOnDifferentPartitions: [
     400,
     "All commands in a batch must operate on same entity group.",
   ],
   ConditionHeadersNotSupported: [400, "Condition headers are not supported."],
+  ConditionNotMet: [412, "The condition specified using HTTP conditional header(s) is not met."],
+  ContainerAlreadyExists: [409, "The specified container already exists."],
+  ContainerBeingDeleted: [409, "The specified container is being deleted."],
+  ContainerDisabled: [409, "The specified container has been disabled by the administrator."],
+  ContainerNotFound: [404, "The specified container does not exist."],
+  ContentLengthLargerThanTierLimit: [
+    409,
+    "The blob's content length cannot exceed its tier limit.",
+  ],
+  CopyAcrossAccountsNotSupported: [
+    400,
+    "The copy source account and destination account must be the same.",
+  ],
+  CopyIdMismatch: [
+    409,
+    "The specified copy ID did not match the copy ID for the pending copy operation.",
+  ],
   CorsPreflightFailure: [403, "CORS not enabled or no matching rule found for this request."],
+  Crc64Mismatch: [
+    400,
+    "The CRC64 value specified in the request did not match with the CRC64 value calculated by the server.",
+  ],
   DuplicatePropertiesSpecified: [400, "A property is specified more than one time."],
   EmptyMetadataKey: [400, "The key for one of the metadata key-value pairs is empty."],
   EntityAlreadyExists: [409, "The specified entity already exists."],
@@ -49,6 +112,10 @@ export const ERRORS = {
     400,
     "The required host information is not present in the request. You must send a non-empty Host header or include the absolute URI in the request line.",
   ],
+  InfiniteLeaseDurationRequired: [
+    412,
+    "The lease ID matched, but the specified lease must be an infinite-duration lease.",
+  ],
   InsufficientAccountPermissions: [
     403,
     "The account being accessed does not have sufficient permissions to execute this operation.",
@@ -58,6 +125,11 @@ export const ERRORS = {
     400,
     "Authentication information is not given in the correct format. Check the value of Authorization header.",
   ],
+  InvalidBlobOrBlock: [400, "The specified blob or block content is invalid."],
+  InvalidBlobTier: [400, "The specified blob tier is invalid."],
+  InvalidBlobType: [409, "The blob type is invalid for this operation."],
+  InvalidBlockId: [400, "The specified block ID is invalid. The block ID must be Base64-encoded."],
+  InvalidBlockList: [400, "The specified block list is invalid."],
   InvalidDuplicateRow: [
     400,
     "The batch request contains multiple changes with same row key. An entity can appear only once in a batch request.",
@@ -74,16 +146,63 @@ export const ERRORS = {
     400,
     "The specified metadata is invalid. It includes characters that are not permitted.",
   ],
+  InvalidOperation: [400, "Invalid operation against a blob snapshot."],
+  InvalidPageRange: [416, "The page range specified is invalid."],
   InvalidQueryParameterValue: [
     400,
     "Value for one of the query parameters specified in the request URI is invalid.",
   ],
+  InvalidRange: [416, "The range specified is invalid for the current size of the resource."],
   InvalidResourceName: [400, "The specifed resource name contains invalid characters."],
+  InvalidSourceBlobType: [409, "The copy source blob type is invalid for this operation."],
+  InvalidSourceBlobUrl: [
+    409,
+    "The source URL for incremental copy request must be valid Azure Storage blob URL.",
+  ],
   InvalidUri: [400, "The requested URI does not represent any resource on the server."],
+  InvalidVersionForPageBlobOperation: [
+    400,
+    "All operations on page blobs require at least version 2009-09-19.",
+  ],
   InvalidXmlDocument: [400, "XML specified is not syntactically valid."],
   InvalidXmlNodeValue: [400, "The value for one of the XML nodes is not in the correct format."],
   JsonFormatNotSupported: [415, "JSON format is not supported."],
   JsonVerboseFormatNotSupported: [415, "JSON Verbose format is not supported."],
+  LeaseAlreadyBroken: [409, "The lease has already been broken and cannot be broken again."],
+  LeaseAlreadyPresent: [409, "There is already a lease present."],
+  LeaseIdMismatchWithBlobOperation: [
+    412,
+    "The lease ID specified did not match the lease ID for the blob.",
+  ],
+  LeaseIdMismatchWithContainerOperation: [
+    412,
+    "The lease ID specified did not match the lease ID for the container.",
+  ],
+  LeaseIdMismatchWithLeaseOperation: [
+    409,
+    "The lease ID specified did not match the lease ID for the blob/container.",
+  ],
+  LeaseIdMissing: [
+    412,
+    "There is currently a lease on the blob and no lease ID was specified in the request.",
+  ],
+  LeaseIsBreakingAndCannotBeAcquired: [
+    409,
+    "The lease ID matched, but the lease is currently in breaking state and cannot be acquired until it is broken.",
+  ],
+  LeaseIsBreakingAndCannotBeChanged: [
+    409,
+    "The lease ID matched, but the lease is currently in breaking state and cannot be changed.",
+  ],
+  LeaseIsBrokenAndCannotBeRenewed: [
+    409,
+    "The lease ID matched, but the lease has been broken explicitly and cannot be renewed.",
+  ],
+  LeaseLost: [412, "A lease ID was specified, but the lease for the blob has expired."],
+  LeaseNotPresentWithBlobOperation: [412, "There is currently no lease on the blob."],
+  LeaseNotPresentWithContainerOperation: [412, "There is currently no lease on the container."],
+  LeaseNotPresentWithLeaseOperation: [409, "There is currently no lease on the blob/container."],
+  MaxBlobSizeConditionNotMet: [412, "The max blob size condition specified was not met."],
   Md5Mismatch: [
     400,
     "The MD5 value specified in the request did not match with the MD5 value calculated by the server.",
@@ -108,6 +227,7 @@ export const ERRORS = {
     401,
     "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
   ],
+  NoPendingCopyOperation: [409, "There is currently no pending copy operation."],
   NotImplemented: [501, "The requested operation is not implemented on the specified resource."],
   OperationTimedOut: [500, "The operation could not be completed within the permitted time."],
   OutOfRangeInput: [400, "One of the request inputs is out of range."],
@@ -115,6 +235,7 @@ export const ERRORS = {
     400,
     "One of the query parameters specified in the request URI is outside the permissible range.",
   ],
+  PendingCopyOperation: [409, "There is currently a pending copy operation."],
   PopReceiptMismatch: [
     400,
     "The specified pop receipt did not match the pop receipt for a dequeued message.",
@@ -126,6 +247,7 @@ export const ERRORS = {
     400,
     "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less.",
   ],
+  PublicAccessNotPermitted: [409, "Public access is not permitted on this storage account."],
   QueueAlreadyExists: [409, "The specified queue already exists."],
   QueueBeingDeleted: [409, "The specified queue is being deleted."],
   QueueDisabled: [409, "The specified queue has been disabled by the administrator."],
@@ -136,6 +258,7 @@ export const ERRORS = {
     "The request body is too large and exceeds the maximum permissible limit.",
   ],
   RequestUrlFailedToParse: [400, "The url in the request could not be parsed."],
+  ResourceAlreadyExists: [409, "The specified resource already exists."],
   ResourceNotFound: [404, "The specified resource does not exist."],
   ResourceTypeMismatch: [
     409,
@@ -145,12 +268,26 @@ export const ERRORS = {
     503,
     "The server is currently unable to receive requests. Please retry your request.",
   ],
+  SourceConditionNotMet: [
+    412,
+    "The source condition specified using HTTP conditional header(s) is not met.",
+  ],
+  SystemInUse: [409, "This blob is in use by the system."],
   TableAlreadyExists: [409, "The table specified already exists."],
   TableBeingDeleted: [409, "The specified table is being deleted. Try operation later."],
   TableNotFound: [404, "The table specified does not exist."],
+  TargetConditionNotMet: [
+    412,
+    "The target condition specified using HTTP conditional header(s) is not met.",
+  ],
   TooManyProperties: [
     400,
     "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties.",
+  ],
+  UnauthorizedBlobOverwrite: [403, "This request is not authorized to perform blob overwrites."],
+  UnsatisfiableCondition: [
+    400,
+    "The request includes an unsatisfiable condition for this operation.",
   ],
   UnsupportedHeader: [400, "One of the HTTP headers specified in the request is not supported."],
   UnsupportedHttpVerb: [405, "The resource doesn't support specified Http Verb."],
@@ -188,6 +325,10 @@ export const ERROR_TEXTS = {
   challenge:
     "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
   secondaryIsReadOnly: "Write operations are not allowed.",
+  uncommittedBlockCount:
+    "The uncommitted block count cannot exceed the maximum limit of 100,000 blocks.",
+  containerLeaseIdMissing:
+    "There is currently a lease on the container and no lease ID was specified in the request.",
 } as const;
 
 /** Extra facts some services add to an error body, in order: element name, text. */
@@ -217,7 +358,10 @@ export class ServiceError extends Error {
 
 export interface ServiceErrorOptions {
   readonly message?: string;
-  /** Only where one code travels with two statuses (`InvalidAuthenticationInfo`: 400 and 401). */
+  /**
+   * Only where one code travels with two statuses: `InvalidAuthenticationInfo` 400 and 401,
+   * `ConditionNotMet` 412 and 304, `CannotVerifyCopySource` with that of the source.
+   */
   readonly status?: number;
   readonly details?: readonly ErrorDetail[];
   readonly headers?: readonly ErrorDetail[];
