@@ -74,12 +74,18 @@ const COLUMNS = [
   "met",
 ];
 
+/** What each question asks, then when and where it was answered, which is mostly the same for all. */
 function provenance(results: readonly QuestionResult[]): string[] {
-  const lines = results.map(
-    ({ date, form, machine, question, versions }) =>
-      `* ${question}: ${date}, ${form} form; ${machine}; ${versions}`,
-  );
-  return [...new Set(lines)];
+  const places = new Map<string, string[]>();
+  for (const { date, form, machine, question, versions } of results) {
+    const place = `${date}, ${form} form; ${machine}; ${versions}`;
+    places.set(place, [...(places.get(place) ?? []), question]);
+  }
+  return [
+    ...results.map(({ asks, question }) => `* **${question}**: ${asks}`),
+    "",
+    ...[...places].map(([place, questions]) => `Measured ${place}: ${questions.join(", ")}.`),
+  ];
 }
 
 function rowsOf(question: string, { contenders, findings, name }: CaseResult): string[] {
