@@ -1,10 +1,26 @@
-import type { Case, Question } from "./harness/question.ts";
+import type { Case, Question, Reach } from "./harness/question.ts";
 import { throughputOf } from "./harness/reaches.ts";
 
 const base = {
   dataset: { table: "entities", entities: 10_000 },
   connections: 64,
 } as const;
+
+const WINS: Reach = {
+  what: "wins per second",
+  value: (comparison) => comparison.median("rowhouse").operationsPerSecond,
+};
+
+const FAIRNESS: Reach = {
+  what: "wins of the unluckiest client, of the luckiest one's",
+  value: (comparison) => comparison.median("rowhouse").fairness,
+};
+
+/** Every win waits for its flush, and the next writer must have read it: one to a flush is the most. */
+const WINS_PER_FLUSH: Reach = {
+  what: "wins per flush of the disk",
+  value: (comparison) => comparison.ratio("operationsPerSecond", "rowhouse", "disk flush"),
+};
 
 const cases: Case[] = [
   {
@@ -16,25 +32,17 @@ const cases: Case[] = [
   },
   {
     ...base,
-    name: "If-Match, 64 clients contending for one entity",
-    workload: { kind: "contended-update" },
+    name: "64 clients contending for one entity, backing off when they lose",
+    workload: { kind: "contended-update", backsOff: true },
     against: ["disk flush", "azurite"],
-    reaches: [
-      {
-        what: "wins per second",
-        value: (comparison) => comparison.median("rowhouse").operationsPerSecond,
-        atLeast: 2000,
-      },
-      {
-        what: "wins per flush of the disk",
-        value: (comparison) => comparison.ratio("operationsPerSecond", "rowhouse", "disk flush"),
-      },
-      {
-        what: "wins of the unluckiest client, of the luckiest one's",
-        value: (comparison) => comparison.median("rowhouse").fairness,
-        atLeast: 0.1,
-      },
-    ],
+    reaches: [{ ...WINS, atLeast: 2000 }, { ...FAIRNESS, atLeast: 0.1 }, WINS_PER_FLUSH],
+  },
+  {
+    ...base,
+    name: "the same, coming back at once",
+    workload: { kind: "contended-update", backsOff: false },
+    against: ["disk flush", "azurite"],
+    reaches: [WINS, FAIRNESS, WINS_PER_FLUSH],
   },
 ];
 

@@ -81,6 +81,8 @@ export class Connection {
       const outcome = this.#workload.answered(this.#client, this.reader);
       if (outcome === "again") {
         this.#send();
+      } else if (typeof outcome === "object") {
+        setTimeout(() => this.#send(), outcome.againAfterMs);
       } else {
         this.#meter.finish(outcome, performance.now() - this.#startedAt, this);
         this.start();

@@ -10,7 +10,7 @@ export type WorkloadKind =
   | { readonly kind: "upsert" }
   | { readonly kind: "merge" }
   | { readonly kind: "conditional-update" }
-  | { readonly kind: "contended-update" }
+  | { readonly kind: "contended-update"; readonly backsOff: boolean }
   | { readonly kind: "transaction" }
   | { readonly kind: "mix" }
   /** Inserts the entities from `first` on; see `fill.ts`. */
@@ -24,8 +24,8 @@ export interface Workload {
   answered(client: Client, answer: ResponseReader): Outcome;
 }
 
-/** An operation may take several requests: "again" asks for the next one. */
-export type Outcome = "done" | "again" | "failed";
+/** An operation may take several requests: "again" asks for the next one, at once or after a while. */
+export type Outcome = "done" | "again" | "failed" | { readonly againAfterMs: number };
 
 /** What a workload remembers of one client between its requests. */
 export class Client {
@@ -34,6 +34,8 @@ export class Client {
   etag = "";
   /** What an operation of several requests must remember; "" between operations. */
   pending = "";
+  /** How often the operation under way was refused. */
+  refusals = 0;
   readonly #run: number;
   #sequence = 0;
   #random: number;

@@ -37,7 +37,7 @@ export function createWorkload(
     case "conditional-update":
       return conditionalUpdate(requests);
     case "contended-update":
-      return contendedUpdate(requests);
+      return contendedUpdate(requests, kind.backsOff);
     case "transaction":
       return transaction(requests, dataset);
     case "fill":
@@ -93,7 +93,7 @@ function conditionalUpdate(requests: Requests): Workload {
 }
 
 /** One entity for all; one operation is read, write, and both again until the write wins. */
-function contendedUpdate(requests: Requests): Workload {
+function contendedUpdate(requests: Requests, backsOff: boolean): Workload {
   return {
     request({ etag }) {
       return etag === "" ? requests.get(0) : requests.put(0, etag);
@@ -101,9 +101,18 @@ function contendedUpdate(requests: Requests): Workload {
     answered(client, answer) {
       const read = answer.status === 200;
       client.etag = read ? (answer.header("etag") ?? "") : "";
-      return read || answer.status === 412 ? "again" : outcome(answer.status === 204);
+      if (read) return "again";
+      if (answer.status === 412) return backsOff ? { againAfterMs: backOffMs(client) } : "again";
+      client.refusals = 0;
+      return outcome(answer.status === 204);
     },
   };
+}
+
+/** Up to 2, 4, … 64 ms, as often refused: whoever comes back at once only meets the others again. */
+function backOffMs(client: Client): number {
+  client.refusals++;
+  return 1 + client.random(2 ** Math.min(client.refusals, 6));
 }
 
 /** Runs of neighbouring new keys, as an import writes them. */
