@@ -1,0 +1,94 @@
+/** What can go wrong, each with its payload. A code never changes its meaning. */
+export interface TableErrorPayloads {
+  /** Another entity holds the value; `index` is "key" when the entity itself exists already. */
+  "unique-violation": { readonly index: string; readonly key: string; readonly owner: unknown };
+  /** The stored entity is not the one that was read. */
+  conflict: { readonly key: string };
+  "contention-exhausted": { readonly key: string; readonly attempts: number };
+  "not-found": { readonly table: string; readonly key: string };
+  "key-too-long": { readonly key: string; readonly length: number; readonly limit: number };
+  "entity-too-large": {
+    readonly bytes: number;
+    readonly limit: number;
+    readonly suggestion: string;
+  };
+  "batch-too-large": { readonly operations: number; readonly bytes: number };
+  "scan-not-permitted": { readonly plan: string; readonly filter: string };
+  "unsupported-by-profile": { readonly profile: string; readonly feature: string };
+  "index-not-readable": { readonly index: string; readonly state: string };
+  "validation-failed": { readonly issues: readonly Issue[] };
+  /** The request may or may not have taken effect, and nothing stored tells which. */
+  "ambiguous-outcome": { readonly key: string; readonly token: string };
+  throttled: { readonly attempts: number };
+  "poison-message": { readonly queue: string; readonly id: string; readonly dequeueCount: number };
+  /** A definition that would sort wrongly, exceed a limit or scan silently. */
+  "invalid-definition": { readonly issues: readonly Issue[] };
+  /** Any other refusal of the service, as it came. */
+  service: { readonly status: number; readonly serviceCode: string };
+}
+
+export interface Issue {
+  /** The field, segment or index concerned. */
+  readonly path: string;
+  readonly message: string;
+}
+
+export type TableErrorCode = keyof TableErrorPayloads;
+
+const REMEDIES: Record<TableErrorCode, string> = {
+  "unique-violation": "choose another value, or update that entity.",
+  conflict: "read the entity again and repeat the change.",
+  "contention-exhausted": "spread the writes over more entities, or allow more attempts.",
+  "not-found": "check the key, or insert the entity first.",
+  "key-too-long": 'shorten the value, or declare the segment with overflow: "hash".',
+  "entity-too-large": "move large values to a blob, or split the entity.",
+  "batch-too-large": "split the work into several transactions, or batch it in mode chunked.",
+  "scan-not-permitted": "add an index, or pass { allow, because }.",
+  "unsupported-by-profile": "bound the query, or use an endpoint that offers this.",
+  "index-not-readable": "build the index, then mark it readable.",
+  "validation-failed": "correct the values named.",
+  "ambiguous-outcome": "read the entity and decide whether the change is in it.",
+  throttled: "lower the rate, or spread the load over more partitions.",
+  "poison-message": "look at the message in the poison queue and redrive it.",
+  "invalid-definition": "correct the definition.",
+  service: "see the service's error code.",
+};
+
+class TypedError<Code extends TableErrorCode> extends Error {
+  readonly code: Code;
+
+  constructor(code: Code, message: string, options: TableErrorOptions = {}) {
+    super(`${message}\n  Fix: ${options.remedy ?? REMEDIES[code]}`, { cause: options.cause });
+    this.name = `TableError[${code}]`;
+    this.code = code;
+  }
+}
+
+export interface TableErrorOptions {
+  /** One line; the code's usual remedy otherwise. */
+  readonly remedy?: string;
+  readonly cause?: unknown;
+}
+
+/** The one error class of the library. The payload of its code stands on the error itself. */
+export type TableError<Code extends TableErrorCode = TableErrorCode> = Code extends TableErrorCode
+  ? Error & { readonly code: Code } & TableErrorPayloads[Code]
+  : never;
+
+export function tableError<Code extends TableErrorCode>(
+  code: Code,
+  message: string,
+  payload: TableErrorPayloads[Code],
+  options: TableErrorOptions = {},
+): Error & { readonly code: Code } & TableErrorPayloads[Code] {
+  return Object.assign(new TypedError(code, message, options), payload);
+}
+
+export function isTableError(error: unknown): error is TableError;
+export function isTableError<Code extends TableErrorCode>(
+  error: unknown,
+  code: Code,
+): error is TableError<Code>;
+export function isTableError(error: unknown, code?: TableErrorCode): boolean {
+  return error instanceof TypedError && (code === undefined || error.code === code);
+}

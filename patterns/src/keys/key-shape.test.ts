@@ -1,0 +1,178 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { isTableError } from "../errors.ts";
+import { k } from "./key.ts";
+import { type KeyRange, KeyShape } from "./key-shape.ts";
+
+const shortText = fc.string({ unit: fc.constantFrom(..."ab_~./ %!0Zé"), maxLength: 4 });
+const employee = new KeyShape([k.lit("empid"), k.uint("id", 6)]);
+const byLastName = new KeyShape([k.lit("last"), k.str("lastName"), k.uint("id", 6)]);
+const byTown = new KeyShape([k.str("town"), k.str("lastName"), k.uint("id", 6)]);
+
+describe("a key shape", () => {
+  it("writes the forms of the published designs", () => {
+    assert.equal(employee.encode({ id: 223 }), "empid_000223");
+    assert.equal(byLastName.encode({ lastName: "Jones", id: 152 }), "last_Jones_000152");
+    assert.equal(
+      new KeyShape([k.lit("email"), k.str("email")]).encode({ email: "jonesj@contoso.com" }),
+      "email_jonesj@contoso.com",
+    );
+    assert.equal(
+      new KeyShape(k.readable(k.str("town"), k.str("name"))).encode({
+        town: "Redmond",
+        name: "Smith",
+      }),
+      "Redmond_Smith",
+    );
+  });
+
+  it("takes the ordered layout when it has two text segments", () => {
+    assert.equal(
+      byTown.encode({ town: "Redmond", lastName: "Smith", id: 1 }),
+      "Redmond!Smith!000001",
+    );
+  });
+
+  it("comes back whole in both layouts", () => {
+    for (const layout of ["ordered", "readable"] as const) {
+      const shape = new KeyShape(k[layout](k.lit("t"), k.str("a"), k.int("n", 3), k.str("b")));
+      fc.assert(
+        fc.property(shortText, fc.integer({ min: -999, max: 999 }), shortText, (a, n, b) => {
+          assert.deepEqual(shape.decode(shape.encode({ a, n, b })), { a, n, b });
+        }),
+        { numRuns: 20_000 },
+      );
+    }
+  });
+
+  it("decodes nothing from a key of another shape", () => {
+    assert.equal(employee.decode("email_jonesj@contoso.com"), undefined);
+    assert.equal(employee.decode("empid"), undefined);
+  });
+
+  it("sorts tuples by segment in the ordered layout", () => {
+    const shape = new KeyShape(k.ordered(k.str("a"), k.str("b")));
+    fc.assert(
+      fc.property(shortText, shortText, shortText, shortText, (a, b, c, d) => {
+        const tuples = compare(a, c) || compare(b, d);
+        assert.equal(compare(shape.encode({ a, b }), shape.encode({ a: c, b: d })), tuples);
+      }),
+      { numRuns: 100_000 },
+    );
+  });
+
+  it("would not sort tuples in the readable layout, which is why it refuses such ranges", () => {
+    const shape = new KeyShape(k.readable(k.str("a"), k.str("b")));
+    assert.ok(shape.encode({ a: "ab0", b: "x" }) < shape.encode({ a: "ab", b: "x" }));
+    assert.throws(
+      () => shape.rangeOf({ a: { gte: "ab" } }),
+      (error) => isTableError(error, "validation-failed") && /k\.ordered/.test(error.message),
+    );
+    assert.deepEqual(shape.rangeOf({ a: { startsWith: "a" } }), { from: "a", to: "b" });
+  });
+
+  it("names the segment that has no value", () => {
+    assert.throws(
+      () => employee.encode({}),
+      (error) => isTableError(error, "validation-failed") && error.issues[0]?.path === "id",
+    );
+  });
+});
+
+describe("the range of a query", () => {
+  it("has the bounds of the published designs", () => {
+    check(employee.rangeOf({}), "ge empid_ lt empid`");
+    check(employee.rangeOf({ id: { gte: 100, lte: 199 } }), "ge empid_000100 le empid_000199");
+    const email = new KeyShape([k.lit("email"), k.str("email")]);
+    check(email.rangeOf({ email: { startsWith: "a" } }), "ge email_a lt email_b");
+    const reviews = new KeyShape([k.uint("id", 6), k.uint("year", 4)]);
+    check(reviews.rangeOf({ id: 123 }), "ge 000123_ lt 000123`");
+  });
+
+  it("turns round for descending segments", () => {
+    const claims = new KeyShape([k.uintDesc("n", 3), k.str("id")]);
+    check(claims.rangeOf({ n: { gt: 5 } }), "lt 994");
+    check(claims.rangeOf({ n: { gte: 5 } }), "lt 994`");
+    check(claims.rangeOf({ n: { lt: 5 } }), "ge 994`");
+  });
+
+  it("refuses a bound after a range, bounds that contradict and ranges over a hash", () => {
+    const refused = (run: () => unknown) =>
+      assert.throws(run, (error) => isTableError(error, "validation-failed"));
+    refused(() => byTown.rangeOf({ town: { gte: "a" }, lastName: "b" }));
+    refused(() => byTown.rangeOf({ lastName: "b" }));
+    refused(() => employee.rangeOf({ id: { gt: 1, gte: 1 } }));
+    refused(() => employee.rangeOf({ id: { startsWith: "1" } }));
+    refused(() => new KeyShape([k.hash("id", 4)]).rangeOf({ id: { gt: 1 } }));
+  });
+
+  it("selects exactly what a filter over the values would", () => {
+    const n = fc.integer({ min: 0, max: 99 });
+    const ordered = new KeyShape([k.str("a"), k.str("b"), k.uint("n", 2)]);
+    const bound = fc.oneof(
+      fc.record({ gte: shortText }, { requiredKeys: [] }),
+      fc.record({ gt: shortText, lte: shortText }),
+      fc.record({ gte: shortText, lt: shortText }),
+      fc.record({ startsWith: shortText }),
+    );
+    fc.assert(
+      fc.property(shortText, shortText, n, bound, fc.boolean(), (a, b, number, bounds, second) => {
+        const value = second ? b : a;
+        const query = second ? { a, b: bounds } : { a: bounds };
+        const key = ordered.encode({ a, b, n: number });
+        assert.equal(contains(ordered.rangeOf(query), key), satisfies(value, bounds));
+      }),
+      { numRuns: 100_000 },
+    );
+    fc.assert(
+      fc.property(shortText, n, n, n, (lastName, number, low, high) => {
+        const shape = new KeyShape([
+          k.lit("last"),
+          k.str("lastName"),
+          k.uint("n", 2),
+          k.uint("m", 1),
+        ]);
+        const key = shape.encode({ lastName, n: number, m: 0 });
+        const range = shape.rangeOf({ lastName, n: { gt: low, lte: high } });
+        assert.equal(contains(range, key), number > low && number <= high);
+      }),
+      { numRuns: 100_000 },
+    );
+  });
+});
+
+/** The only line that knows how a range is written down. */
+function check(range: KeyRange, expected: string): void {
+  const from = range.from === undefined ? [] : [range.afterFrom ? "gt" : "ge", range.from];
+  const to = range.to === undefined ? [] : [range.throughTo ? "le" : "lt", range.to];
+  assert.equal([...from, ...to].join(" "), expected);
+}
+
+function contains(range: KeyRange, key: string): boolean {
+  const { from, to } = range;
+  if (from !== undefined && (range.afterFrom ? key <= from : key < from)) return false;
+  return to === undefined || (range.throughTo ? key <= to : key < to);
+}
+
+interface TextBounds {
+  gt?: string;
+  gte?: string;
+  lt?: string;
+  lte?: string;
+  startsWith?: string;
+}
+
+function satisfies(value: string, { gt, gte, lt, lte, startsWith }: TextBounds): boolean {
+  return (
+    (gt === undefined || value > gt) &&
+    (gte === undefined || value >= gte) &&
+    (lt === undefined || value < lt) &&
+    (lte === undefined || value <= lte) &&
+    (startsWith === undefined || value.startsWith(startsWith))
+  );
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}

@@ -1,0 +1,220 @@
+import { type KeyDeclaration, type KeyPart, type Layout, Segment, segmentError } from "./key.ts";
+import { endOf, endOfPrefix, type TextPlace } from "./text.ts";
+
+/** The rows a query may touch inside a partition, as the two comparisons sent to the service. */
+export interface KeyRange {
+  readonly from?: string;
+  /** `gt` instead of `ge`. */
+  readonly afterFrom?: boolean;
+  readonly to?: string;
+  /** `le` instead of `lt`. */
+  readonly throughTo?: boolean;
+}
+
+export type KeyValues = Readonly<Record<string, unknown>>;
+
+interface Bounds {
+  readonly gte?: unknown;
+  readonly gt?: unknown;
+  readonly lt?: unknown;
+  readonly lte?: unknown;
+  readonly startsWith?: string;
+}
+
+const BOUND_NAMES = ["gte", "gt", "lt", "lte", "startsWith"];
+
+/**
+ * A compiled key: literals and segments joined by a separator that sorts below (ordered, `!`) or above
+ * (readable, `_`) what segments hold. Both layouts are one-to-one; only the ordered one sorts tuples
+ * with text segments in the middle.
+ */
+export class KeyShape {
+  readonly parts: readonly KeyPart[];
+  readonly layout: Layout;
+  readonly segments: readonly Segment[];
+  readonly #separator: string;
+
+  constructor(declaration: KeyDeclaration) {
+    const laidOut = "parts" in declaration ? declaration : undefined;
+    this.parts = "parts" in declaration ? declaration.parts : declaration;
+    this.segments = this.parts.filter((part) => part instanceof Segment);
+    const texts = this.segments.filter((segment) => segment.form === "text").length;
+    this.layout = laidOut?.layout ?? (texts >= 2 ? "ordered" : "readable");
+    this.#separator = this.layout === "ordered" ? "!" : "_";
+  }
+
+  /** What no declaration may hold, as one sentence each. */
+  problems(): string[] {
+    const problems: string[] = [];
+    if (this.parts.length === 0) problems.push("has no parts");
+    for (const part of this.parts) {
+      if (part instanceof Segment) continue;
+      if (!/^[$&-.0->@-[\]-}]+$/.test(part.literal) || part.literal.includes(this.#separator)) {
+        problems.push(
+          `has the literal "${part.literal}", which is empty or holds a character that keys reserve`,
+        );
+      }
+    }
+    const names = this.segments
+      .filter((segment) => segment.form !== "hashed")
+      .map((segment) => segment.name);
+    for (const name of new Set(names.filter((name, i) => names.indexOf(name) !== i))) {
+      problems.push(`names two segments "${name}"; give the computed one a name of its own`);
+    }
+    return problems;
+  }
+
+  /** The text every key of this shape begins with: its leading literals. */
+  get prefix(): string {
+    let prefix = "";
+    for (const [i, part] of this.parts.entries()) {
+      if (part instanceof Segment) break;
+      prefix += part.literal + (i < this.parts.length - 1 ? this.#separator : "");
+    }
+    return prefix;
+  }
+
+  /** @throws validation-failed when a segment has no value or cannot hold it. */
+  encode(values: KeyValues): string {
+    return this.parts.map((part, i) => this.#encodePart(part, i, values)).join(this.#separator);
+  }
+
+  /** The values of the segments, or undefined for a key of another shape. */
+  decode(key: string): Record<string, unknown> | undefined {
+    const texts = key.split(this.#separator);
+    const count = this.parts.length;
+    if (texts.length < count) return undefined;
+    // Only the last segment may hold the separator.
+    const last = texts.slice(count - 1).join(this.#separator);
+    const values: Record<string, unknown> = {};
+    for (const [i, part] of this.parts.entries()) {
+      const text = i === count - 1 ? last : texts[i]!;
+      if (part instanceof Segment) {
+        if (part.lossless) values[part.field] = part.decode(text);
+      } else if (part.literal !== text) return undefined;
+    }
+    return values;
+  }
+
+  /** The key that equality on every segment selects, if `query` gives that. */
+  pointOf(query: KeyValues): string | undefined {
+    const complete = this.segments.every(
+      ({ name }) => query[name] !== undefined && !isBounds(query[name]),
+    );
+    return complete ? this.encode(byField(this.segments, query)) : undefined;
+  }
+
+  /**
+   * The range that `query` selects: equality on the leading segments, then at most one range.
+   * @throws validation-failed when a later segment is bound, or the layout cannot serve the range.
+   */
+  rangeOf(query: KeyValues): KeyRange {
+    let prefix = "";
+    for (const [i, part] of this.parts.entries()) {
+      const value = part instanceof Segment ? query[part.name] : part.literal;
+      const isLast = i === this.parts.length - 1;
+      if (part instanceof Segment && (value === undefined || isBounds(value))) {
+        this.#assertNothingBoundAfter(i, query);
+        return value === undefined
+          ? within(prefix)
+          : this.#bounded(part, prefix, value as Bounds, isLast);
+      }
+      const text = part instanceof Segment ? this.#encodeValue(part, value, i) : part.literal;
+      if (isLast) return { from: prefix + text, to: prefix + text, throughTo: true };
+      prefix += text + this.#separator;
+    }
+    return {};
+  }
+
+  #bounded(segment: Segment, prefix: string, bounds: Bounds, isLast: boolean): KeyRange {
+    const given = Object.keys(bounds).filter((name) => bounds[name as keyof Bounds] !== undefined);
+    const refuse = (message: string) => {
+      throw segmentError(segment, new RangeError(message));
+    };
+    if (segment.form === "hashed") refuse("a hashed segment serves equality only.");
+    const { startsWith } = bounds;
+    const place = this.#placeOf(isLast);
+    if (startsWith !== undefined) {
+      if (segment.form !== "text") refuse("only text has prefixes.");
+      if (given.length > 1) refuse("startsWith stands alone.");
+      if (startsWith === "") return within(prefix);
+      return {
+        from: prefix + segment.encode(startsWith, place),
+        to: prefix + endOfPrefix(startsWith, place),
+      };
+    }
+    if (segment.form === "text" && !isLast && this.layout === "readable") {
+      refuse(
+        "the readable layout does not sort text that is followed by another segment; declare the key with k.ordered(…).",
+      );
+    }
+    if (bounds.gt !== undefined && bounds.gte !== undefined) refuse("give gt or gte, not both.");
+    if (bounds.lt !== undefined && bounds.lte !== undefined) refuse("give lt or lte, not both.");
+    const encode = (value: unknown) => prefix + this.#encoded(segment, value, place);
+    // A descending codec turns the comparisons round.
+    const [above, aboveOrAt, below, belowOrAt] = segment.descending
+      ? [bounds.lt, bounds.lte, bounds.gt, bounds.gte]
+      : [bounds.gt, bounds.gte, bounds.lt, bounds.lte];
+    const afterAll = (value: unknown) => endOf(encode(value) + this.#separator);
+    let range: KeyRange = within(prefix);
+    if (aboveOrAt !== undefined) range = { ...range, from: encode(aboveOrAt) };
+    if (above !== undefined) {
+      range = isLast
+        ? { ...range, from: encode(above), afterFrom: true }
+        : { ...range, from: afterAll(above) };
+    }
+    if (below !== undefined) range = { ...range, to: encode(below) };
+    if (belowOrAt !== undefined) {
+      range = isLast
+        ? { ...range, to: encode(belowOrAt), throughTo: true }
+        : { ...range, to: afterAll(belowOrAt) };
+    }
+    return range;
+  }
+
+  #assertNothingBoundAfter(index: number, query: KeyValues): void {
+    for (const part of this.parts.slice(index + 1)) {
+      if (part instanceof Segment && query[part.name] !== undefined) {
+        throw segmentError(part, new RangeError("a segment before it is not bound by equality."));
+      }
+    }
+  }
+
+  #encodePart(part: KeyPart, i: number, values: KeyValues): string {
+    return part instanceof Segment ? this.#encodeValue(part, values[part.field], i) : part.literal;
+  }
+
+  #encodeValue(segment: Segment, value: unknown, i: number): string {
+    if (value === undefined || value === null) {
+      throw segmentError(segment, new RangeError("the value is missing."));
+    }
+    return this.#encoded(segment, value, this.#placeOf(i === this.parts.length - 1));
+  }
+
+  #encoded(segment: Segment, value: unknown, place: TextPlace): string {
+    try {
+      return segment.encode(value, place);
+    } catch (error) {
+      throw segmentError(segment, error);
+    }
+  }
+
+  #placeOf(isLast: boolean): TextPlace {
+    return { escapeUnderscore: this.layout === "readable" && !isLast };
+  }
+}
+
+/** Every key that begins with `prefix`. */
+export function within(prefix: string): KeyRange {
+  return prefix === "" ? {} : { from: prefix, to: endOf(prefix) };
+}
+
+function isBounds(value: unknown): boolean {
+  if (typeof value !== "object" || value === null || value instanceof Date) return false;
+  return Object.keys(value).every((name) => BOUND_NAMES.includes(name));
+}
+
+/** Queries speak of segments by name; a computed segment may go by another name than its field. */
+function byField(segments: readonly Segment[], query: KeyValues): Record<string, unknown> {
+  return Object.fromEntries(segments.map(({ name, field }) => [field, query[name]]));
+}

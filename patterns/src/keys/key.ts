@@ -1,0 +1,270 @@
+import { tableError } from "../errors.ts";
+import { bucketOf, fnv1a128 } from "./hash.ts";
+import {
+  decodeDouble,
+  decodeInt,
+  decodeInt64,
+  decodeUintDescending,
+  encodeDouble,
+  encodeInt,
+  encodeInt64,
+  encodeUint,
+  encodeUintDescending,
+} from "./number.ts";
+import { decodeText, encodeText, type TextPlace } from "./text.ts";
+import {
+  decodeDate,
+  decodeDateDescending,
+  decodeIsoDate,
+  encodeDate,
+  encodeDateDescending,
+  encodeIsoDate,
+  type TimeUnit,
+} from "./time.ts";
+
+/**
+ * `fixed`: every value takes the same width, so it sorts right in any layout. `text`: any width.
+ * `hashed`: computed, serves equality only.
+ */
+export type SegmentForm = "fixed" | "text" | "hashed";
+
+interface SegmentOptions<Value> {
+  readonly descending?: boolean;
+  /** The field can be read back from the key, so it is not stored again as a property. */
+  readonly lossless?: boolean;
+  encode(value: Value, place: TextPlace): string;
+  decode(text: string): Value;
+}
+
+/** Binds a field to its place in a key. Build one with `k`. */
+export class Segment<
+  Name extends string = string,
+  Value = unknown,
+  Form extends SegmentForm = SegmentForm,
+  Source extends string = string,
+> {
+  readonly name: Name;
+  readonly form: Form;
+  readonly field: Source;
+  readonly descending: boolean;
+  readonly lossless: boolean;
+  readonly #options: SegmentOptions<Value>;
+
+  constructor(name: Name, field: Source, form: Form, options: SegmentOptions<Value>) {
+    this.name = name;
+    this.form = form;
+    this.field = field;
+    this.descending = options.descending ?? false;
+    this.lossless = options.lossless ?? true;
+    this.#options = options;
+  }
+
+  /** For the compiler only: the type of the values. */
+  get type(): Value {
+    throw new TypeError("A segment's type exists for the compiler only.");
+  }
+
+  encode(value: Value, place: TextPlace): string {
+    return this.#options.encode(value, place);
+  }
+
+  decode(text: string): Value {
+    return this.#options.decode(text);
+  }
+}
+
+/** A fixed text in a key; it binds no field. */
+export interface Literal {
+  readonly literal: string;
+}
+
+export type KeyPart = Literal | Segment;
+export type Layout = "readable" | "ordered";
+
+/** Parts with their layout spelled out. */
+export interface LaidOut<Parts extends readonly KeyPart[] = readonly KeyPart[], L = Layout> {
+  readonly parts: Parts;
+  readonly layout: L;
+}
+
+/**
+ * How a key is declared. A bare list takes the readable layout (`_`), or the ordered one (`!`) when it
+ * has two or more text segments.
+ */
+export type KeyDeclaration = readonly KeyPart[] | LaidOut;
+
+type SegmentOf<
+  Name extends string,
+  Value,
+  Form extends SegmentForm = "fixed",
+  Source extends string = Name,
+> = Segment<Name, Value, Form, Source>;
+
+function fixed<Name extends string, Value>(
+  name: Name,
+  encode: (value: Value) => string,
+  decode: (text: string) => Value,
+  options: { descending?: boolean } = {},
+): SegmentOf<Name, Value> {
+  return new Segment<Name, Value, "fixed", Name>(name, name, "fixed", {
+    encode,
+    decode,
+    ...options,
+  });
+}
+
+function text<Name extends string>(
+  name: Name,
+  normalize: (value: string) => string,
+  lossless: boolean,
+): SegmentOf<Name, string, "text"> {
+  return new Segment<Name, string, "text", Name>(name, name, "text", {
+    lossless,
+    encode: (value, place) => {
+      if (typeof value !== "string") throw new RangeError("text is expected.");
+      return encodeText(normalize(value), place);
+    },
+    decode: decodeText,
+  });
+}
+
+const asIs = (value: string): string => value;
+
+export interface OverflowOptions {
+  /** Longest text that stands in the key whole or as a prefix. */
+  readonly max: number;
+  /** Append a hash of the whole: any length fits, and equality is all the segment serves. */
+  readonly overflow: "hash";
+}
+
+function str<const Name extends string>(name: Name): SegmentOf<Name, string, "text">;
+function str<const Name extends string>(
+  name: Name,
+  options: OverflowOptions,
+): SegmentOf<Name, string, "hashed">;
+function str<const Name extends string>(
+  name: Name,
+  options?: OverflowOptions,
+): SegmentOf<Name, string, "text"> | SegmentOf<Name, string, "hashed"> {
+  if (options === undefined) return text(name, asIs, true);
+  return new Segment<Name, string, "hashed", Name>(name, name, "hashed", {
+    lossless: false,
+    encode: (value, place) =>
+      encodeText(value.slice(0, options.max).replace(/\p{Surrogate}/gu, ""), place) +
+      "~" +
+      fnv1a128(value),
+    decode: asIs,
+  });
+}
+
+/** What has one text form for good. */
+type Hashable = string | number | bigint | boolean;
+
+function isoDate<const Field extends string>(field: Field, unit: TimeUnit): SegmentOf<Field, Date>;
+function isoDate<const Field extends string, const Name extends string>(
+  field: Field,
+  unit: TimeUnit,
+  name: Name,
+): SegmentOf<Name, Date, "fixed", Field>;
+function isoDate(field: string, unit: TimeUnit, name = field): SegmentOf<string, Date> {
+  return new Segment<string, Date, "fixed", string>(name, field, "fixed", {
+    lossless: false,
+    encode: (value) => encodeIsoDate(value, unit),
+    decode: decodeIsoDate,
+  });
+}
+
+/** The key segments. Every codec keeps order: `encode(a) < encode(b)` exactly when `a < b`. */
+export const k = {
+  lit: (literal: string): Literal => ({ literal }),
+
+  str,
+  /** Compared without case; the spelling given is kept in a property. */
+  strCI: <const Name extends string>(name: Name) =>
+    text(name, (value) => value.toLowerCase().normalize("NFC"), false),
+
+  uint: <const Name extends string>(name: Name, width: number) =>
+    fixed(name, (value: number) => encodeUint(value, width), Number),
+  uintDesc: <const Name extends string>(name: Name, width: number) =>
+    fixed(
+      name,
+      (value: number) => encodeUintDescending(value, width),
+      (key) => decodeUintDescending(key, width),
+      { descending: true },
+    ),
+  int: <const Name extends string>(name: Name, width: number) =>
+    fixed(
+      name,
+      (value: number) => encodeInt(value, width),
+      (key) => decodeInt(key, width),
+    ),
+  int64: <const Name extends string>(name: Name) => fixed(name, encodeInt64, decodeInt64),
+  double: <const Name extends string>(name: Name) => fixed(name, encodeDouble, decodeDouble),
+
+  date: <const Name extends string>(name: Name) => fixed(name, encodeDate, decodeDate),
+  /** Newest first. */
+  dateDesc: <const Name extends string>(name: Name) =>
+    fixed(name, encodeDateDescending, decodeDateDescending, { descending: true }),
+  /** The period a date falls in; give it a name of its own when the date stands in the key as well. */
+  isoDate,
+
+  guid: <const Name extends string>(name: Name) =>
+    fixed(name, lowerCaseOf(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/), asIs),
+  ulid: <const Name extends string>(name: Name) =>
+    fixed(name, lowerCaseOf(/^[\da-hjkmnp-tv-z]{26}$/), asIs),
+  bool: <const Name extends string>(name: Name) =>
+    fixed(
+      name,
+      (value: boolean) => (value ? "1" : "0"),
+      (key) => key === "1",
+    ),
+  /** Sorts in the order declared. */
+  enumOf: <const Name extends string, const Member extends string>(
+    name: Name,
+    members: readonly Member[],
+  ): SegmentOf<Name, Member> => {
+    const width = String(members.length - 1).length;
+    return fixed(
+      name,
+      (value: Member) => encodeUint(members.indexOf(value), width),
+      (key) => members[Number(key)]!,
+    );
+  },
+
+  /** A bucket computed from the field: it spreads the load and serves point queries only. */
+  hash: <const Name extends string>(name: Name, buckets: number) =>
+    new Segment<Name, Hashable, "hashed", Name>(name, name, "hashed", {
+      lossless: false,
+      encode: (value) => bucketOf(String(value), buckets),
+      decode: asIs,
+    }),
+
+  ordered: <const Parts extends readonly KeyPart[]>(
+    ...parts: Parts
+  ): LaidOut<Parts, "ordered"> => ({
+    parts,
+    layout: "ordered",
+  }),
+  readable: <const Parts extends readonly KeyPart[]>(
+    ...parts: Parts
+  ): LaidOut<Parts, "readable"> => ({ parts, layout: "readable" }),
+};
+
+function lowerCaseOf(pattern: RegExp): (value: string) => string {
+  return (value) => {
+    const key = value.toLowerCase();
+    if (!pattern.test(key)) throw new RangeError(`"${value}" has another form.`);
+    return key;
+  };
+}
+
+/** Wraps what a codec threw, naming the segment. */
+export function segmentError(segment: Segment, cause: unknown): Error {
+  const message = cause instanceof Error ? cause.message : String(cause);
+  return tableError(
+    "validation-failed",
+    `Key segment "${segment.name}": ${message}`,
+    { issues: [{ path: segment.name, message }] },
+    { cause },
+  );
+}

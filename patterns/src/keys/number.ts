@@ -1,0 +1,68 @@
+/** Numbers as key text: fixed width, so that comparing characters compares the numbers. */
+
+const INT64_OFFSET = 1n << 63n;
+const ALL_BITS = (1n << 64n) - 1n;
+
+export function encodeUint(value: number, width: number): string {
+  assertInteger(value, 0, 10 ** width - 1);
+  return String(value).padStart(width, "0");
+}
+
+export function encodeUintDescending(value: number, width: number): string {
+  assertInteger(value, 0, 10 ** width - 1);
+  return String(10 ** width - 1 - value).padStart(width, "0");
+}
+
+export function decodeUintDescending(text: string, width: number): number {
+  return 10 ** width - 1 - Number(text);
+}
+
+/** Negative numbers count up from the smallest one; `-` sorts before the digits. */
+export function encodeInt(value: number, width: number): string {
+  const max = 10 ** width - 1;
+  assertInteger(value, -max, max);
+  return value < 0
+    ? "-" + String(max + value).padStart(width, "0")
+    : String(value).padStart(width, "0");
+}
+
+export function decodeInt(text: string, width: number): number {
+  return text.startsWith("-") ? Number(text.slice(1)) - (10 ** width - 1) : Number(text);
+}
+
+export function encodeInt64(value: bigint): string {
+  if (value < -INT64_OFFSET || value >= INT64_OFFSET) {
+    throw new RangeError(`${value} does not fit in 64 bits.`);
+  }
+  return hex64(value + INT64_OFFSET);
+}
+
+export function decodeInt64(text: string): bigint {
+  return BigInt("0x" + text) - INT64_OFFSET;
+}
+
+/** IEEE order made bytewise: negative numbers have all bits inverted, the others only the sign. */
+export function encodeDouble(value: number): string {
+  if (Number.isNaN(value)) throw new RangeError("NaN has no place in an order.");
+  const view = new DataView(new ArrayBuffer(8));
+  view.setFloat64(0, value === 0 ? 0 : value);
+  const bits = view.getBigUint64(0);
+  return hex64(bits >= INT64_OFFSET ? ~bits & ALL_BITS : bits | INT64_OFFSET);
+}
+
+export function decodeDouble(text: string): number {
+  const bits = BigInt("0x" + text);
+  const view = new DataView(new ArrayBuffer(8));
+  view.setBigUint64(0, bits >= INT64_OFFSET ? bits & ~INT64_OFFSET & ALL_BITS : ~bits & ALL_BITS);
+  return view.getFloat64(0);
+}
+
+function assertInteger(value: number, min: number, max: number): void {
+  if (!Number.isInteger(value) || value < min || value > max) {
+    throw new RangeError(`${value} is not a whole number from ${min} to ${max}.`);
+  }
+}
+
+function hex64(value: bigint): string {
+  return value.toString(16).padStart(16, "0");
+}

@@ -1,0 +1,62 @@
+/**
+ * The text escape of key segments: any string of whole characters becomes printable ASCII that holds no
+ * character forbidden in keys and no separator, and that sorts as the original does by UTF-16 code unit.
+ *
+ * Each escape begins with the nearest allowed character below the one it stands for and continues with
+ * `~~`, which sorts above anything that can follow that character unescaped; so order survives.
+ */
+
+const ESCAPE_OF: Record<string, string> = { "%": "$~~", "/": ".~~", "?": ">~~", "\\": "[~~" };
+const ESCAPED_BY: Record<string, string> = { $: "%", ".": "/", ">": "?", "[": "\\", "^": "_" };
+/** `_` needs an escape only where the readable layout would take it for its separator. */
+const NEEDS_ESCAPE = /[^$&-.0->@-[\]-}]/;
+const UNPAIRED_SURROGATE = /\p{Surrogate}/u;
+
+export interface TextPlace {
+  /** In the readable layout, followed by another segment: `_` is escaped too. */
+  readonly escapeUnderscore: boolean;
+}
+
+/** @throws RangeError for an unpaired surrogate, which no wire form can carry. */
+export function encodeText(value: string, { escapeUnderscore }: TextPlace): string {
+  if (!NEEDS_ESCAPE.test(value) && !(escapeUnderscore && value.includes("_"))) return value;
+  if (UNPAIRED_SURROGATE.test(value)) throw new RangeError("The text holds an unpaired surrogate.");
+  let key = "";
+  for (let i = 0; i < value.length; i++) {
+    const char = value.charAt(i);
+    const unit = value.charCodeAt(i);
+    if (unit <= 0x23) key += '"' + hex(unit, 2);
+    else if (unit >= 0x7e) key += "~0" + hex(unit, 4);
+    else if (char === "_" && escapeUnderscore) key += "^~~";
+    else key += ESCAPE_OF[char] ?? char;
+  }
+  return key;
+}
+
+export function decodeText(key: string): string {
+  return key.replace(/"(..)|~0(....)|([$.>[^])~~/gs, (_all, control, unit, leader) =>
+    leader ? ESCAPED_BY[leader]! : String.fromCharCode(Number.parseInt(control ?? unit, 16)),
+  );
+}
+
+/**
+ * The end (exclusive) of the keys whose text begins with `prefix`. The next character is a correct end
+ * only after one that stands for itself and leads no escape: `[a., a/)` would also hold `a.~~x`, which
+ * is `a/x`.
+ */
+export function endOfPrefix(prefix: string, place: TextPlace): string {
+  const key = encodeText(prefix, place);
+  if (key === "") return "~~";
+  const last = key.charAt(key.length - 1);
+  const standsForItself = last === prefix.charAt(prefix.length - 1) && !(last in ESCAPED_BY);
+  return standsForItself ? endOf(key) : key + "~~";
+}
+
+/** The smallest string above every string that begins with `key`; its last character is below U+FFFF. */
+export function endOf(key: string): string {
+  return key.slice(0, -1) + String.fromCharCode(key.charCodeAt(key.length - 1) + 1);
+}
+
+function hex(unit: number, width: number): string {
+  return unit.toString(16).padStart(width, "0");
+}

@@ -1,0 +1,60 @@
+/**
+ * Times as key text. Ticks are 100 ns since year 1, in 19 digits; inverted ticks count down from the
+ * last tick of year 9999, so that the newest sorts first. They exceed 2^53, hence BigInt.
+ */
+
+const TICKS_AT_EPOCH = 621_355_968_000_000_000n;
+const TICKS_MAX = 3_155_378_975_999_999_999n;
+const TICKS_PER_MS = 10_000n;
+
+export type TimeUnit = "year" | "month" | "day" | "hour";
+
+const UNIT_LENGTH: Record<TimeUnit, number> = { year: 4, month: 6, day: 8, hour: 10 };
+
+export function encodeDate(value: Date): string {
+  return digits(ticksOf(value));
+}
+
+export function decodeDate(text: string): Date {
+  return new Date(Number((BigInt(text) - TICKS_AT_EPOCH) / TICKS_PER_MS));
+}
+
+export function encodeDateDescending(value: Date): string {
+  return digits(TICKS_MAX - ticksOf(value));
+}
+
+export function decodeDateDescending(text: string): Date {
+  return decodeDate(String(TICKS_MAX - BigInt(text)));
+}
+
+/** `2014`, `201407`, `20140731` or `2014073118`, in UTC. */
+export function encodeIsoDate(value: Date, unit: TimeUnit): string {
+  const text = value.toISOString();
+  if (text.length !== 24) throw new RangeError(`${text} is outside the years 0000 to 9999.`);
+  return text.replace(/\D/g, "").slice(0, UNIT_LENGTH[unit]);
+}
+
+/** The first instant of the period. */
+export function decodeIsoDate(text: string): Date {
+  const [year, month, day, hour] = [
+    text.slice(0, 4),
+    text.slice(4, 6),
+    text.slice(6, 8),
+    text.slice(8, 10),
+  ];
+  return new Date(`${year}-${month || "01"}-${day || "01"}T${hour || "00"}:00:00Z`);
+}
+
+function ticksOf(value: Date): bigint {
+  const ms = value.getTime();
+  if (Number.isNaN(ms)) throw new RangeError("The date is invalid.");
+  const ticks = BigInt(ms) * TICKS_PER_MS + TICKS_AT_EPOCH;
+  if (ticks < 0n || ticks > TICKS_MAX) {
+    throw new RangeError(`${value.toISOString()} is outside the years 1 to 9999.`);
+  }
+  return ticks;
+}
+
+function digits(ticks: bigint): string {
+  return ticks.toString().padStart(19, "0");
+}
