@@ -1,0 +1,56 @@
+/** All the library needs of a Blob endpoint. A call is one request; see `tables.ts`. */
+export interface BlobsPort {
+  /** False when the container is there already. */
+  createContainer(container: string): Promise<boolean>;
+  /** Undefined when the blob is absent. */
+  get(container: string, blob: string): Promise<BlobContent | undefined>;
+  /** @returns the new ETag. */
+  put(container: string, blob: string, body: Uint8Array, options?: PutOptions): Promise<string>;
+  /** Creates an empty append blob; `PortError` 409 when the name is taken. */
+  createAppendBlob(container: string, blob: string, metadata?: Metadata): Promise<string>;
+  /** Adds a block at `position`, which must be the blob's length: `PortError` 412 otherwise. */
+  append(container: string, blob: string, block: Uint8Array, position: number): Promise<string>;
+  setMetadata(container: string, blob: string, metadata: Metadata): Promise<string>;
+  /** False when the blob is absent; `PortError` 412 when a condition fails. */
+  delete(container: string, blob: string, options?: DeleteBlobOptions): Promise<boolean>;
+  /** One page in name order. */
+  list(container: string, options: ListBlobsOptions): Promise<BlobPage>;
+}
+
+export type Metadata = Readonly<Record<string, string>>;
+
+export interface BlobInfo {
+  readonly name: string;
+  readonly length: number;
+  readonly etag: string;
+  readonly lastModified: Date;
+  readonly metadata: Metadata;
+}
+
+export interface BlobContent extends Omit<BlobInfo, "name"> {
+  readonly body: Uint8Array;
+  readonly contentType?: string;
+}
+
+export interface PutOptions {
+  /** An ETag, or `absent`: the blob must not exist. */
+  readonly condition?: { readonly ifMatch: string } | "absent";
+  readonly contentType?: string;
+  readonly metadata?: Metadata;
+}
+
+export interface DeleteBlobOptions {
+  readonly ifMatch?: string;
+  readonly ifUnmodifiedSince?: Date;
+}
+
+export interface ListBlobsOptions {
+  readonly prefix?: string;
+  readonly continuation?: string;
+  readonly max?: number;
+}
+
+export interface BlobPage {
+  readonly blobs: readonly BlobInfo[];
+  readonly continuation?: string;
+}

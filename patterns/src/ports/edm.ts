@@ -1,0 +1,48 @@
+/** The property types of the Table service. */
+export type EdmType =
+  | "Binary"
+  | "Boolean"
+  | "DateTime"
+  | "Double"
+  | "Guid"
+  | "Int32"
+  | "Int64"
+  | "String";
+
+/**
+ * A property with its type spelled out, because an untyped number changes its type from row to row.
+ * The value is in its JSON form: base64 for Binary, ISO text for DateTime, digits for Int64, and for
+ * Double also "NaN", "Infinity" and "-Infinity".
+ */
+export interface EdmValue {
+  readonly type: EdmType;
+  readonly value: string | number | boolean;
+}
+
+/** The properties of an entity but for its keys, ETag and Timestamp. */
+export type Properties = Readonly<Record<string, EdmValue>>;
+
+export function text(value: string): EdmValue {
+  return { type: "String", value };
+}
+
+/** A property's value as the closest JavaScript one, for rows whose schema is unknown. */
+export function naturalValue({ type, value }: EdmValue): unknown {
+  if (type === "Int64") return BigInt(value);
+  if (type === "DateTime") return new Date(String(value));
+  if (type === "Binary") return bytesOf(String(value));
+  return type === "Double" || type === "Int32" ? Number(value) : value;
+}
+
+export function bytesOf(base64: string): Uint8Array {
+  return Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
+}
+
+export function base64Of(bytes: Uint8Array): string {
+  // In slices: a call takes no more arguments than the stack holds.
+  let binary = "";
+  for (let i = 0; i < bytes.length; i += 8192) {
+    binary += String.fromCharCode(...bytes.subarray(i, i + 8192));
+  }
+  return btoa(binary);
+}

@@ -1,0 +1,68 @@
+import type { EdmValue } from "../ports/edm.ts";
+
+export type Comparison = "eq" | "ne" | "gt" | "ge" | "lt" | "le";
+
+/** A filter as a tree; adapters send the text of it. */
+export type Filter =
+  | { readonly kind: "and" | "or"; readonly left: Filter; readonly right: Filter }
+  | { readonly kind: "not"; readonly operand: Filter }
+  | {
+      readonly kind: "compare";
+      readonly property: string;
+      readonly comparison: Comparison;
+      readonly value: EdmValue;
+    };
+
+export function compare(property: string, comparison: Comparison, value: EdmValue): Filter {
+  return { kind: "compare", property, comparison, value };
+}
+
+export function and(...filters: readonly (Filter | undefined)[]): Filter | undefined {
+  return filters
+    .filter((filter) => filter !== undefined)
+    .reduce<Filter | undefined>(
+      (left, right) => (left ? { kind: "and", left, right } : right),
+      undefined,
+    );
+}
+
+/** The `$filter` text. Parentheses stand only where an `and` holds an `or`, and after `not`. */
+export function printFilter(filter: Filter): string {
+  switch (filter.kind) {
+    case "compare":
+      return `${filter.property} ${filter.comparison} ${printLiteral(filter.value)}`;
+    case "not":
+      return `not (${printFilter(filter.operand)})`;
+    default: {
+      const side = (operand: Filter) =>
+        filter.kind === "and" && operand.kind === "or"
+          ? `(${printFilter(operand)})`
+          : printFilter(operand);
+      return `${side(filter.left)} ${filter.kind} ${side(filter.right)}`;
+    }
+  }
+}
+
+function printLiteral({ type, value }: EdmValue): string {
+  switch (type) {
+    case "String":
+      return `'${String(value).replaceAll("'", "''")}'`;
+    case "Int64":
+      return `${value}L`;
+    case "Guid":
+      return `guid'${value}'`;
+    case "DateTime":
+      return `datetime'${value}'`;
+    case "Binary":
+      return `X'${hexOf(atob(String(value)))}'`;
+    case "Double":
+      // A whole number without a point would be taken for an Int32.
+      return Number.isInteger(value) ? `${value}.0` : String(value);
+    default:
+      return String(value);
+  }
+}
+
+function hexOf(binary: string): string {
+  return Array.from(binary, (char) => char.charCodeAt(0).toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,27 @@
+import { type Layer, mutationsOf } from "./layer.ts";
+
+/** What was really asked of the endpoints. */
+export interface Usage {
+  /** Billable requests, repeats included. */
+  readonly requests: number;
+  /** Entities read or written, as far as answers tell: a query inspects more than it returns. */
+  readonly entities: number;
+}
+
+/** Counts each request as it is sent, and its entities once it is answered. */
+export function meter(): { readonly usage: Usage; readonly layer: Layer } {
+  const usage = { requests: 0, entities: 0 };
+  const layer: Layer = async (call, send) => {
+    usage.requests++;
+    const answer = await send();
+    if (call.port === "tables") usage.entities += mutationsOf(call).length || entitiesIn(answer);
+    return answer;
+  };
+  return { usage, layer };
+}
+
+function entitiesIn(answer: unknown): number {
+  if (typeof answer !== "object" || answer === null) return 0;
+  if ("entities" in answer && Array.isArray(answer.entities)) return answer.entities.length;
+  return "rowKey" in answer ? 1 : 0;
+}

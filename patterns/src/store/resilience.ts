@@ -1,0 +1,64 @@
+import { tableError } from "../errors.ts";
+import { isRefusal } from "../ports/port-error.ts";
+import type { EntityKey, Mutation, TablesPort } from "../ports/tables.ts";
+import type { Layer } from "./layer.ts";
+import type { Retry } from "./retry.ts";
+import { verdict, WRITE_TOKENS } from "./write-token.ts";
+
+/**
+ * Repeats what may succeed, and finds out what became of a commit whose answer was lost: only after a
+ * repeat can a refusal be the echo of our own first attempt.
+ */
+export function resilience(retry: Retry, tables: TablesPort): Layer {
+  return async ({ method, args }, send) => {
+    let attempts = 0;
+    try {
+      return await retry.run((count) => {
+        attempts = count;
+        return send();
+      });
+    } catch (error) {
+      if (method !== "commit" || attempts < 2 || !isRefusal(error, 404, 409, 412)) throw error;
+      // The arguments are those of `TablesPort.commit`.
+      return resolve(args[0] as string, args[1] as readonly Mutation[], error);
+    }
+  };
+
+  /** Mutations of one commit share a token and a fate, so the first row that carries it tells for all. */
+  async function resolve(
+    table: string,
+    mutations: readonly Mutation[],
+    refusal: unknown,
+  ): Promise<(string | undefined)[]> {
+    const witness = mutations.find(
+      (mutation) => "properties" in mutation && WRITE_TOKENS in mutation.properties,
+    );
+    const row = witness ?? mutations[0]!;
+    const stored = await read(table, row);
+    const isDelete = mutations.every(({ kind }) => kind === "delete");
+    const outcome = isDelete
+      ? stored
+        ? "not ours"
+        : "ours"
+      : witness
+        ? verdict(witness, stored?.properties)
+        : "not ours";
+    if (outcome === "not ours") throw refusal;
+    if (outcome === "ours") {
+      return Promise.all(mutations.map(async (mutation) => (await read(table, mutation))?.etag));
+    }
+    throw tableError(
+      "ambiguous-outcome",
+      `The write to ${row.partitionKey} | ${row.rowKey} got no answer, and later writes hide whether it happened.`,
+      {
+        key: row.rowKey,
+        token: "properties" in row ? String(row.properties[WRITE_TOKENS]?.value) : "",
+      },
+      { cause: refusal },
+    );
+  }
+
+  function read(table: string, { partitionKey, rowKey }: EntityKey) {
+    return retry.run(() => tables.get(table, { partitionKey, rowKey }, { select: [WRITE_TOKENS] }));
+  }
+}

@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { isTableError } from "../errors.ts";
+import { PortError } from "../ports/port-error.ts";
+import { FakeClock } from "../testing/fake-clock.ts";
+import { Retry, type RetryOptions } from "./retry.ts";
+
+const halfway = () => 0.5; // No jitter.
+
+async function waits(outcomes: readonly PortError[], options: RetryOptions = {}) {
+  const clock = new FakeClock();
+  const retry = new Retry(clock, halfway, options);
+  const started = clock.now();
+  const times: number[] = [];
+  const outcome = await retry
+    .run(async (count) => {
+      times.push(clock.now() - started);
+      const failure = outcomes[count - 1];
+      if (failure) throw failure;
+      return "done";
+    })
+    .catch((error) => (isTableError(error) ? error.code : error.status));
+  return [outcome, times];
+}
+
+const answer = (status: number, code = "Code", retryAfterMs?: number) =>
+  new PortError(code, { status, code, ...(retryAfterMs !== undefined && { retryAfterMs }) });
+const times = (count: number, error: PortError) => Array.from({ length: count }, () => error);
+
+describe("the retry schedule", () => {
+  it("waits 2, 4, 10 and 30 seconds for a busy service, then gives up", async () => {
+    assert.deepEqual(await waits(times(9, answer(503))), [
+      "throttled",
+      [0, 2000, 6000, 16_000, 46_000],
+    ]);
+    assert.deepEqual(await waits([answer(500, "OperationTimedOut")]), ["done", [0, 2000]]);
+  });
+
+  it("repeats a failed connection at once, then by the schedule", async () => {
+    assert.deepEqual(await waits(times(2, answer(0))), ["done", [0, 0, 2000]]);
+  });
+
+  it("repeats other server faults twice", async () => {
+    assert.deepEqual(await waits(times(9, answer(500))), [500, [0, 2000, 6000]]);
+    assert.deepEqual(await waits(times(9, answer(502))), [502, [0, 2000, 6000]]);
+  });
+
+  it("never repeats what cannot succeed", async () => {
+    for (const status of [400, 401, 403, 404, 405, 409, 411, 412, 413, 414, 501]) {
+      assert.deepEqual(await waits([answer(status)]), [status, [0]]);
+    }
+  });
+
+  it("waits as long as the service asks for", async () => {
+    assert.deepEqual(await waits([answer(429, "TooManyRequests", 7000)]), ["done", [0, 7000]]);
+  });
+
+  it("is faster on request and ends at the deadline", async () => {
+    assert.deepEqual(await waits(times(9, answer(503)), { schedule: "fast" }), [
+      "throttled",
+      [0, 50, 250, 1050],
+    ]);
+    assert.deepEqual(await waits(times(9, answer(503)), { deadlineMs: 5000 }), [
+      "throttled",
+      [0, 2000],
+    ]);
+  });
+
+  it("stops repeating when repeats make up too much of the traffic", async () => {
+    const retry = new Retry(new FakeClock(), halfway);
+    let attempts = 0;
+    const storm = () =>
+      retry.run(async (): Promise<never> => {
+        attempts++;
+        throw answer(503);
+      });
+    for (let i = 0; i < 100; i++) await assert.rejects(storm);
+    assert.ok(attempts < 100 + 20 + 100 * 0.1 + 1, `${attempts} attempts for 100 requests`);
+  });
+});

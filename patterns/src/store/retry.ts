@@ -1,0 +1,95 @@
+import { tableError } from "../errors.ts";
+import { PortError } from "../ports/port-error.ts";
+import type { Clock, Random } from "./clock.ts";
+
+export interface RetryOptions {
+  /** Waits in milliseconds, or the name of a schedule. */
+  readonly schedule?: readonly number[] | "patient" | "fast";
+  /** Give up when the next wait would end later than this after the first attempt. */
+  readonly deadlineMs?: number;
+}
+
+const SCHEDULES = { patient: [2000, 4000, 10_000, 30_000], fast: [50, 200, 800] };
+const JITTER = 0.2;
+/** Retries may make up a tenth of the requests; a short burst is allowed before that bites. */
+const BUDGET_SHARE = 0.1;
+const BUDGET_MAX = 20;
+const SERVER_FAULT_RETRIES_MAX = 2;
+
+/** What an outcome allows: nothing, the schedule, or the schedule after one immediate repeat. */
+type Retryable = "never" | "scheduled" | "twice" | "at once";
+
+function classify(error: unknown): Retryable {
+  if (!(error instanceof PortError)) return "never";
+  switch (error.status) {
+    case 0:
+      return "at once";
+    case 408:
+    case 429:
+    case 503:
+    case 504:
+      return "scheduled";
+    case 500:
+      return error.code === "OperationTimedOut" ? "scheduled" : "twice";
+    case 502:
+      return "twice";
+    default:
+      return "never";
+  }
+}
+
+/** Repeats what may succeed, never what cannot; one instance for each endpoint, for it holds the budget. */
+export class Retry {
+  readonly #clock: Clock;
+  readonly #random: Random;
+  readonly #schedule: readonly number[];
+  readonly #deadlineMs: number;
+  #budget = BUDGET_MAX;
+
+  constructor(clock: Clock, random: Random, options: RetryOptions = {}) {
+    this.#clock = clock;
+    this.#random = random;
+    const schedule = options.schedule ?? "patient";
+    this.#schedule = typeof schedule === "string" ? SCHEDULES[schedule] : schedule;
+    this.#deadlineMs = options.deadlineMs ?? Number.POSITIVE_INFINITY;
+  }
+
+  /**
+   * Calls `attempt` with 1, 2, … until it succeeds or may not be repeated.
+   * @throws throttled when the schedule, the deadline or the budget is used up; else what it threw.
+   */
+  async run<Result>(attempt: (count: number) => Promise<Result>): Promise<Result> {
+    const started = this.#clock.now();
+    this.#budget = Math.min(BUDGET_MAX, this.#budget + BUDGET_SHARE);
+    let waited = 0;
+    for (let count = 1; ; count++) {
+      try {
+        return await attempt(count);
+      } catch (error) {
+        const retryable = classify(error);
+        if (retryable === "never") throw error;
+        if (retryable === "twice" && count > SERVER_FAULT_RETRIES_MAX) throw error;
+        let waitMs = 0;
+        if (retryable !== "at once" || count > 1) {
+          const planned = this.#schedule[waited++];
+          if (planned === undefined) throw throttled(count, error);
+          const retryAfterMs = error instanceof PortError ? (error.retryAfterMs ?? 0) : 0;
+          waitMs = Math.max(planned * (1 + JITTER * (2 * this.#random() - 1)), retryAfterMs);
+        }
+        const tooLate = this.#clock.now() + waitMs - started > this.#deadlineMs;
+        if (tooLate || this.#budget < 1) throw throttled(count, error);
+        this.#budget--;
+        if (waitMs > 0) await this.#clock.sleep(waitMs);
+      }
+    }
+  }
+}
+
+function throttled(attempts: number, cause: unknown): Error {
+  return tableError(
+    "throttled",
+    `Gave up after ${attempts} attempts: ${cause instanceof Error ? cause.message : String(cause)}`,
+    { attempts },
+    { cause },
+  );
+}

@@ -1,0 +1,34 @@
+import type { Clock, Random } from "../store/clock.ts";
+
+/** A clock that moves only when told, or when somebody sleeps on it: waiting takes no time. */
+export class FakeClock implements Clock {
+  #now: number;
+
+  constructor(start = Date.UTC(2026, 0, 1)) {
+    this.#now = start;
+  }
+
+  now(): number {
+    return this.#now;
+  }
+
+  advance(ms: number): void {
+    this.#now += ms;
+  }
+
+  async sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
+    this.#now += Math.ceil(ms);
+  }
+}
+
+/** Numbers from 0 to 1 that a seed decides (mulberry32). */
+export function seededRandom(seed: number): Random {
+  let state = seed | 0;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+  };
+}

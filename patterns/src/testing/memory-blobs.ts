@@ -1,0 +1,154 @@
+import type {
+  BlobContent,
+  BlobPage,
+  BlobsPort,
+  DeleteBlobOptions,
+  ListBlobsOptions,
+  Metadata,
+  PutOptions,
+} from "../ports/blobs.ts";
+import { PortError } from "../ports/port-error.ts";
+import type { Clock } from "../store/clock.ts";
+
+interface Blob extends BlobContent {
+  /** Blocks of an append blob; undefined for a block blob. */
+  readonly blockCount?: number;
+}
+
+const BLOCK_BYTES_MAX = 4 * 1024 * 1024;
+const BLOCKS_MAX = 50_000;
+const PAGE_BLOBS_MAX = 5000;
+
+export interface MemoryBlobsOptions {
+  readonly clock: Clock;
+  readonly pageBlobsMax?: number;
+  /** Lowered to test what happens when an append blob is full. */
+  readonly blocksMax?: number;
+}
+
+/** A Blob endpoint in memory. */
+export class MemoryBlobs implements BlobsPort {
+  readonly #options: MemoryBlobsOptions;
+  readonly #containers = new Map<string, Map<string, Blob>>();
+  #count = 0;
+
+  constructor(options: MemoryBlobsOptions) {
+    this.#options = options;
+  }
+
+  async createContainer(container: string): Promise<boolean> {
+    if (!/^[a-z0-9](-?[a-z0-9]){2,62}$/.test(container)) throw refusal(400, "InvalidResourceName");
+    if (this.#containers.has(container)) return false;
+    this.#containers.set(container, new Map());
+    return true;
+  }
+
+  async get(container: string, name: string): Promise<BlobContent | undefined> {
+    const blob = this.#blobs(container).get(name);
+    return blob && { ...blob, body: blob.body.slice() };
+  }
+
+  async put(
+    container: string,
+    name: string,
+    body: Uint8Array,
+    options: PutOptions = {},
+  ): Promise<string> {
+    const current = this.#blobs(container).get(name);
+    const { condition, contentType, metadata = {} } = options;
+    if (condition === "absent" && current) throw refusal(409, "BlobAlreadyExists");
+    if (typeof condition === "object" && condition.ifMatch !== current?.etag)
+      throw refusal(412, "ConditionNotMet");
+    return this.#write(container, name, {
+      body: body.slice(),
+      metadata,
+      ...(contentType && { contentType }),
+    });
+  }
+
+  async createAppendBlob(
+    container: string,
+    name: string,
+    metadata: Metadata = {},
+  ): Promise<string> {
+    if (this.#blobs(container).has(name)) throw refusal(409, "BlobAlreadyExists");
+    return this.#write(container, name, { body: new Uint8Array(), metadata, blockCount: 0 });
+  }
+
+  async append(
+    container: string,
+    name: string,
+    block: Uint8Array,
+    position: number,
+  ): Promise<string> {
+    const blob = this.#existing(container, name);
+    if (blob.blockCount === undefined) throw refusal(409, "InvalidBlobType");
+    if (block.length > BLOCK_BYTES_MAX) throw refusal(413, "RequestBodyTooLarge");
+    if (blob.body.length !== position) throw refusal(412, "AppendPositionConditionNotMet");
+    if (blob.blockCount >= (this.#options.blocksMax ?? BLOCKS_MAX))
+      throw refusal(409, "BlockCountExceedsLimit");
+    const body = new Uint8Array(position + block.length);
+    body.set(blob.body);
+    body.set(block, position);
+    return this.#write(container, name, { ...blob, body, blockCount: blob.blockCount + 1 });
+  }
+
+  async setMetadata(container: string, name: string, metadata: Metadata): Promise<string> {
+    return this.#write(container, name, { ...this.#existing(container, name), metadata });
+  }
+
+  async delete(container: string, name: string, options: DeleteBlobOptions = {}): Promise<boolean> {
+    const blobs = this.#blobs(container);
+    const blob = blobs.get(name);
+    if (!blob) return false;
+    const { ifMatch, ifUnmodifiedSince } = options;
+    const isChanged = ifUnmodifiedSince !== undefined && blob.lastModified > ifUnmodifiedSince;
+    if (isChanged || (ifMatch !== undefined && ifMatch !== blob.etag))
+      throw refusal(412, "ConditionNotMet");
+    return blobs.delete(name);
+  }
+
+  async list(
+    container: string,
+    { prefix = "", continuation = "", max }: ListBlobsOptions,
+  ): Promise<BlobPage> {
+    const limit = Math.min(max ?? PAGE_BLOBS_MAX, this.#options.pageBlobsMax ?? PAGE_BLOBS_MAX);
+    const names = [...this.#blobs(container).keys()]
+      .filter((name) => name.startsWith(prefix) && name >= continuation)
+      .sort();
+    const blobs = names.slice(0, limit).map((name) => {
+      const { etag, lastModified, metadata, length } = this.#existing(container, name);
+      return { name, length, etag, lastModified, metadata };
+    });
+    const next = names[limit];
+    return { blobs, ...(next !== undefined && { continuation: next }) };
+  }
+
+  #write(
+    container: string,
+    name: string,
+    blob: Omit<Blob, "etag" | "lastModified" | "length">,
+  ): string {
+    const etag = `"0x${(++this.#count).toString(16).padStart(16, "0")}"`;
+    // The service tells the time of a change in whole seconds.
+    const lastModified = new Date(Math.floor(this.#options.clock.now() / 1000) * 1000);
+    this.#blobs(container).set(name, { ...blob, etag, lastModified, length: blob.body.length });
+    return etag;
+  }
+
+  #existing(container: string, name: string): Blob {
+    const blob = this.#blobs(container).get(name);
+    if (!blob) throw refusal(404, "BlobNotFound");
+    return blob;
+  }
+
+  #blobs(container: string): Map<string, Blob> {
+    const blobs = this.#containers.get(container);
+    if (!blobs) throw refusal(404, "ContainerNotFound");
+    return blobs;
+  }
+}
+
+function refusal(status: number, code: string): PortError {
+  return new PortError(`The service answers ${status} ${code}.`, { status, code });
+}

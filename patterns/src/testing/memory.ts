@@ -1,0 +1,35 @@
+import { PROFILES, type ProfileName } from "../ports/profile.ts";
+import type { Random } from "../store/clock.ts";
+import { FakeClock, seededRandom } from "./fake-clock.ts";
+import { MemoryBlobs } from "./memory-blobs.ts";
+import { MemoryQueues } from "./memory-queues.ts";
+import { MemoryTables, type MemoryTablesOptions } from "./memory-tables.ts";
+
+export interface MemoryOptions extends Partial<Omit<MemoryTablesOptions, "profile">> {
+  readonly clock?: FakeClock;
+  readonly profile?: ProfileName;
+  readonly seed?: number;
+  readonly blocksMax?: number;
+}
+
+/** Everything `connect` takes, in memory: `connect(memory())`. */
+export interface Memory {
+  readonly tables: MemoryTables;
+  readonly queues: MemoryQueues;
+  readonly blobs: MemoryBlobs;
+  readonly clock: FakeClock;
+  readonly random: Random;
+}
+
+export function memory(options: MemoryOptions = {}): Memory {
+  const clock = options.clock ?? new FakeClock();
+  const random = options.random ?? seededRandom(options.seed ?? 1);
+  const { profile, ...rest } = options;
+  return {
+    clock,
+    random,
+    tables: new MemoryTables({ ...rest, clock, random, profile: PROFILES[profile ?? "rowhouse"] }),
+    queues: new MemoryQueues(clock),
+    blobs: new MemoryBlobs({ clock, ...(options.blocksMax && { blocksMax: options.blocksMax }) }),
+  };
+}
