@@ -1,0 +1,420 @@
+import {
+  TableClient,
+  type TableServiceClient,
+  type TableServiceClientOptions,
+  type TransactionAction,
+} from "@azure/data-tables";
+import type { EdmType, EdmValue, Properties } from "./ports/edm.ts";
+import { PortError } from "./ports/port-error.ts";
+import { PROFILES, type Profile, type ProfileName } from "./ports/profile.ts";
+import type {
+  CommitOptions,
+  Continuation,
+  EntityKey,
+  Mutation,
+  Page,
+  ReadOptions,
+  StoredEntity,
+  TableNamePage,
+  TableNameRange,
+  TableQuery,
+  TablesPort,
+} from "./ports/tables.ts";
+import { printFilter } from "./query/filter.ts";
+
+export interface AzureTablesOptions {
+  /** What kind of endpoint the client talks to; "azure" otherwise. */
+  readonly profile?: ProfileName;
+  /** The one the service client was given, if any: it is not part of the client's pipeline. */
+  readonly httpClient?: NonNullable<TableServiceClientOptions["httpClient"]>;
+}
+
+/**
+ * The official client as a tables port. It uses the client's credential and pipeline but for the retry
+ * policy: the layers above repeat, because they must know that they did.
+ */
+export function azureTables(
+  service: TableServiceClient,
+  options: AzureTablesOptions = {},
+): TablesPort {
+  return new AzureTables(service, options);
+}
+
+/** The client passes the service's timeout parameter on but does not declare it. */
+type WriteOptions = Parameters<TableClient["createEntity"]>[1] & { readonly timeout?: number };
+
+type Answer = { headers: { get(name: string): string | undefined } };
+
+class AzureTables implements TablesPort {
+  readonly profile: Profile;
+  readonly #service: TableServiceClient;
+  readonly #options: AzureTablesOptions;
+  readonly #clients = new Map<string, TableClient>();
+  /** Bodies of transactions on their way, by request id; see `#transact`. */
+  readonly #bodies = new Map<string, string>();
+
+  constructor(service: TableServiceClient, options: AzureTablesOptions) {
+    this.#service = service;
+    this.#options = options;
+    this.profile = PROFILES[options.profile ?? "azure"];
+  }
+
+  async get(
+    table: string,
+    { partitionKey, rowKey }: EntityKey,
+    { select }: ReadOptions = {},
+  ): Promise<StoredEntity | undefined> {
+    let servedAtMs: number | undefined;
+    try {
+      const entity = await this.#client(table).getEntity(partitionKey, rowKey, {
+        disableTypeConversion: true,
+        onResponse: (response) => {
+          servedAtMs = dateOf(response);
+        },
+        ...(select && { queryOptions: { select: withKeys(select) } }),
+      });
+      return toStored(entity, servedAtMs, { partitionKey, rowKey });
+    } catch (error) {
+      const failure = portError(error);
+      if (failure.status === 404 && failure.code !== "TableNotFound") return undefined;
+      throw failure;
+    }
+  }
+
+  async query(table: string, { filter, select, top, continuation }: TableQuery): Promise<Page> {
+    let servedAtMs: number | undefined;
+    try {
+      const pages = this.#client(table)
+        .listEntities({
+          disableTypeConversion: true,
+          onResponse: (response) => {
+            servedAtMs = dateOf(response);
+          },
+          queryOptions: {
+            ...(filter && { filter: printFilter(filter) }),
+            ...(select && { select: withKeys(select) }),
+          },
+        })
+        .byPage({
+          ...(top !== undefined && { maxPageSize: top }),
+          ...(continuation && { continuationToken: encodeContinuation(continuation) }),
+        });
+      const { value: page } = await pages.next();
+      if (!page) return { entities: [] };
+      const entities = [...page].map((entity) => toStored(entity, servedAtMs));
+      return {
+        entities,
+        ...(page.continuationToken && { continuation: decodeContinuation(page.continuationToken) }),
+      };
+    } catch (error) {
+      throw portError(error);
+    }
+  }
+
+  async commit(
+    table: string,
+    mutations: readonly Mutation[],
+    options: CommitOptions = {},
+  ): Promise<(string | undefined)[]> {
+    try {
+      const [only] = mutations;
+      return mutations.length === 1
+        ? [await this.#write(table, only!, options)]
+        : await this.#transact(table, mutations);
+    } catch (error) {
+      throw portError(error);
+    }
+  }
+
+  async createTable(table: string): Promise<boolean> {
+    try {
+      let created = true;
+      // The client takes "exists already" for success and reports it only here.
+      await this.#service.createTable(table, {
+        onResponse: ({ status }) => {
+          created = status !== 409;
+        },
+      });
+      return created;
+    } catch (error) {
+      throw portError(error);
+    }
+  }
+
+  async deleteTable(table: string): Promise<boolean> {
+    try {
+      let deleted = true;
+      await this.#service.deleteTable(table, {
+        onResponse: ({ status }) => {
+          deleted = status !== 404;
+        },
+      });
+      return deleted;
+    } catch (error) {
+      throw portError(error);
+    }
+  }
+
+  async listTables({ from, to, continuation }: TableNameRange): Promise<TableNamePage> {
+    try {
+      const bounds = [from && `TableName ge '${from}'`, to && `TableName lt '${to}'`].filter(
+        Boolean,
+      );
+      const pages = this.#service
+        .listTables(bounds.length > 0 ? { queryOptions: { filter: bounds.join(" and ") } } : {})
+        .byPage(continuation === undefined ? {} : { continuationToken: continuation });
+      const { value: page } = await pages.next();
+      if (!page) return { names: [] };
+      const names = [...page].map(({ name }) => name ?? "");
+      return { names, ...(page.continuationToken && { continuation: page.continuationToken }) };
+    } catch (error) {
+      throw portError(error);
+    }
+  }
+
+  async #write(
+    table: string,
+    mutation: Mutation,
+    { timeoutS }: CommitOptions,
+  ): Promise<string | undefined> {
+    const client = this.#client(table);
+    const options: WriteOptions = timeoutS === undefined ? {} : { timeout: timeoutS };
+    const { partitionKey, rowKey } = mutation;
+    if (mutation.kind === "delete") {
+      await client.deleteEntity(partitionKey, rowKey, { ...options, etag: mutation.ifMatch });
+      return undefined;
+    }
+    const entity = { partitionKey, rowKey, ...mutation.properties };
+    switch (mutation.kind) {
+      case "insert":
+        return (await client.createEntity(entity, options)).etag;
+      case "insertOrReplace":
+        return (await client.upsertEntity(entity, "Replace", options)).etag;
+      case "insertOrMerge":
+        return (await client.upsertEntity(entity, "Merge", options)).etag;
+      case "replace":
+        return (
+          await client.updateEntity(entity, "Replace", { ...options, etag: mutation.ifMatch })
+        ).etag;
+      case "merge":
+        return (await client.updateEntity(entity, "Merge", { ...options, etag: mutation.ifMatch }))
+          .etag;
+    }
+  }
+
+  /**
+   * The client's transactions delete unconditionally and check neither count, size nor duplicates. We
+   * write the body ourselves and hand it to a pipeline policy by the request id; everything else about
+   * the request (URL, credential, transport) is the client's.
+   */
+  async #transact(table: string, mutations: readonly Mutation[]): Promise<(string | undefined)[]> {
+    const requestId = crypto.randomUUID();
+    const [{ partitionKey, rowKey }] = mutations as readonly [Mutation];
+    const carrier: TransactionAction[] = [["create", { partitionKey, rowKey }]];
+    this.#bodies.set(requestId, transactionBody(this.#service.url, table, mutations, requestId));
+    try {
+      const { subResponses } = await this.#client(table).submitTransaction(carrier, {
+        requestId,
+      } as object);
+      return mutations.map((mutation, i) =>
+        mutation.kind === "delete" ? undefined : subResponses[i]?.etag,
+      );
+    } finally {
+      this.#bodies.delete(requestId);
+    }
+  }
+
+  /** A client for the table that shares the service client's pipeline, without its retries. */
+  #client(table: string): TableClient {
+    const known = this.#clients.get(table);
+    if (known) return known;
+    const allowInsecureConnection = this.#service.url.startsWith("http:");
+    const client = new TableClient(this.#service.url, table, {
+      allowInsecureConnection,
+      ...(this.#options.httpClient && { httpClient: this.#options.httpClient }),
+    });
+    for (const { name } of client.pipeline.getOrderedPolicies())
+      client.pipeline.removePolicy({ name });
+    client.pipeline.addPolicy(this.#bodyPolicy());
+    for (const policy of this.#service.pipeline.getOrderedPolicies()) {
+      if (policy.name !== "defaultRetryPolicy") client.pipeline.addPolicy(policy);
+    }
+    this.#clients.set(table, client);
+    return client;
+  }
+
+  #bodyPolicy(): Parameters<TableClient["pipeline"]["addPolicy"]>[0] {
+    return {
+      name: "rowhouseTransactionBody",
+      sendRequest: (request, next) => {
+        const body = this.#bodies.get(request.requestId);
+        if (body !== undefined) {
+          request.body = body;
+          request.headers.set(
+            "Content-Type",
+            `multipart/mixed; boundary=batch_${request.requestId}`,
+          );
+        }
+        return next(request);
+      },
+    };
+  }
+}
+
+const METHODS = {
+  insert: "POST",
+  insertOrReplace: "PUT",
+  replace: "PUT",
+  insertOrMerge: "PATCH",
+  merge: "PATCH",
+  delete: "DELETE",
+} as const;
+
+function transactionBody(
+  serviceUrl: string,
+  table: string,
+  mutations: readonly Mutation[],
+  id: string,
+): string {
+  const [endpoint = ""] = serviceUrl.split("?");
+  const tableUrl = `${endpoint.replace(/\/$/, "")}/${table}`;
+  const parts = mutations.map((mutation) => {
+    const { partitionKey, rowKey } = mutation;
+    const url =
+      mutation.kind === "insert"
+        ? tableUrl
+        : `${tableUrl}(PartitionKey='${keyInUrl(partitionKey)}',RowKey='${keyInUrl(rowKey)}')`;
+    const lines = [
+      `--changeset_${id}`,
+      "Content-Type: application/http",
+      "Content-Transfer-Encoding: binary",
+      "",
+      `${METHODS[mutation.kind]} ${url} HTTP/1.1`,
+      "Accept: application/json;odata=minimalmetadata",
+      "DataServiceVersion: 3.0",
+      ...("ifMatch" in mutation ? [`If-Match: ${mutation.ifMatch}`] : []),
+    ];
+    if (mutation.kind === "delete") return [...lines, "", ""].join("\r\n");
+    const body = JSON.stringify({
+      PartitionKey: partitionKey,
+      RowKey: rowKey,
+      ...toWire(mutation.properties),
+    });
+    return [...lines, "Content-Type: application/json", "Prefer: return-no-content", "", body].join(
+      "\r\n",
+    );
+  });
+  return [
+    `--batch_${id}`,
+    `Content-Type: multipart/mixed; boundary=changeset_${id}`,
+    "",
+    ...parts,
+    `--changeset_${id}--`,
+    `--batch_${id}--`,
+    "",
+  ].join("\r\n");
+}
+
+function keyInUrl(key: string): string {
+  return encodeURIComponent(key.replaceAll("'", "''"));
+}
+
+function toWire(properties: Properties): Record<string, unknown> {
+  const wire: Record<string, unknown> = {};
+  for (const [name, { type, value }] of Object.entries(properties)) {
+    wire[name] = value;
+    if (type !== "String" && type !== "Boolean" && type !== "Int32")
+      wire[`${name}@odata.type`] = `Edm.${type}`;
+  }
+  return wire;
+}
+
+/** The client leaves the ETag out of a projection, but not the keys: they must be asked for. */
+function withKeys(select: readonly string[]): string[] {
+  return ["PartitionKey", "RowKey", "Timestamp", ...select];
+}
+
+function toStored(
+  entity: Record<string, unknown>,
+  servedAtMs: number | undefined,
+  key?: EntityKey,
+): StoredEntity {
+  const { partitionKey, rowKey, etag, timestamp, "odata.metadata": _metadata, ...rest } = entity;
+  const properties: Record<string, EdmValue> = {};
+  for (const [name, value] of Object.entries(rest)) {
+    const typed = toEdm(value);
+    if (typed) properties[name] = typed;
+  }
+  return {
+    partitionKey: String(partitionKey ?? key?.partitionKey),
+    rowKey: String(rowKey ?? key?.rowKey),
+    etag: String(etag),
+    ...(timestamp !== undefined && { timestamp: timestampOf(timestamp) }),
+    ...(servedAtMs !== undefined && { servedAtMs }),
+    properties,
+  };
+}
+
+function timestampOf(timestamp: unknown): string {
+  return typeof timestamp === "object" && timestamp !== null && "value" in timestamp
+    ? String(timestamp.value)
+    : String(timestamp);
+}
+
+/** Undefined for null and for what is no property, such as metadata. */
+function toEdm(value: unknown): EdmValue | undefined {
+  if (typeof value !== "object" || value === null || !("type" in value) || !("value" in value))
+    return undefined;
+  const type = value.type as EdmType;
+  const text = String(value.value);
+  if (type === "Boolean") return { type, value: text === "true" };
+  const isNumber = type === "Int32" || (type === "Double" && Number.isFinite(Number(text)));
+  return { type, value: isNumber ? Number(text) : text };
+}
+
+/** The client's continuation token: base64 JSON of both keys. */
+function encodeContinuation({ partitionKey, rowKey }: Continuation): string {
+  return btoa(
+    JSON.stringify({ nextPartitionKey: partitionKey, ...(rowKey && { nextRowKey: rowKey }) }),
+  );
+}
+
+function decodeContinuation(token: string): Continuation {
+  const { nextPartitionKey, nextRowKey } = JSON.parse(atob(token));
+  return { partitionKey: nextPartitionKey, ...(nextRowKey && { rowKey: nextRowKey }) };
+}
+
+function dateOf({ headers }: Answer): number | undefined {
+  const ms = Date.parse(headers.get("date") ?? "");
+  return Number.isNaN(ms) ? undefined : ms;
+}
+
+interface RestFailure {
+  readonly statusCode?: number;
+  readonly code?: string;
+  readonly message?: string;
+  readonly details?: {
+    readonly odataError?: {
+      readonly code?: string;
+      readonly message?: { readonly value?: string };
+    };
+  };
+  readonly response?: Answer;
+}
+
+function portError(error: unknown): PortError {
+  if (error instanceof PortError) return error;
+  const failure: RestFailure = typeof error === "object" && error !== null ? error : {};
+  const odata = failure.details?.odataError;
+  const message = odata?.message?.value ?? failure.message ?? "The request failed.";
+  // A transaction names the operation at fault: `3:The specified entity already exists.`
+  const index = Number(message.match(/^(\d+):/)?.[1] ?? 0);
+  const retryAfterS = Number(failure.response?.headers.get("retry-after"));
+  return new PortError(message, {
+    status: failure.statusCode ?? 0,
+    code: odata?.code ?? failure.code ?? "Unknown",
+    index,
+    ...(retryAfterS > 0 && { retryAfterMs: retryAfterS * 1000 }),
+    cause: error,
+  });
+}

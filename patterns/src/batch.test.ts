@@ -1,0 +1,127 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { type BatchOptions, type BatchPlan, batch } from "./batch.ts";
+import { connect, entity, f, isTableError, k } from "./index.ts";
+import { siblingIndex } from "./sibling-index.ts";
+import { memory } from "./testing/memory.ts";
+
+const Reading = entity("Reading", {
+  version: 1,
+  fields: { meter: f.string(), id: f.int32(), text: f.string().optional() },
+  key: { partition: [k.str("meter")], row: [k.uint("id", 6)] },
+});
+
+const Tagged = entity("Tagged", {
+  version: 1,
+  fields: { meter: f.string(), id: f.int32(), tag: f.string() },
+  key: { partition: [k.str("meter")], row: [k.lit("id"), k.uint("id", 6)] },
+  indexes: { tag: siblingIndex({ row: [k.lit("tag"), k.str("tag"), k.uint("id", 6)] }) },
+});
+
+async function open() {
+  const db = connect(memory());
+  await db.createTables(Reading, Tagged);
+  return { db, readings: db.open(Reading) };
+}
+
+function fill(b: BatchPlan, meter: string, count: number, text?: string): void {
+  for (let id = 0; id < count; id++) b.insert(Reading, { meter, id, ...(text && { text }) });
+}
+
+describe("a batch", () => {
+  it("takes as many transactions as the operations need", async () => {
+    for (const [count, requests] of [
+      [0, 0],
+      [1, 1],
+      [99, 1],
+      [100, 1],
+      [101, 2],
+      [250, 3],
+    ] as const) {
+      const { db } = await open();
+      const usage = await db.metered((metered) => batch(metered, (b) => fill(b, "a", count)));
+      assert.deepEqual(
+        [usage.requests, usage.entities, usage.result.length],
+        [requests, count, count],
+      );
+    }
+  });
+
+  it("cuts at nine tenths of the payload limit", async () => {
+    const { db } = await open();
+    const text = "x".repeat(30_000);
+    const usage = await db.metered((metered) => batch(metered, (b) => fill(b, "a", 100, text)));
+    assert.deepEqual([usage.requests, usage.result.every(({ ok }) => ok)], [1, true]);
+    const wide = await db.metered((metered) =>
+      batch(metered, (b) => fill(b, "b", 100, "é".repeat(30_000))),
+    );
+    assert.deepEqual([wide.requests, wide.result.every(({ ok }) => ok)], [2, true]);
+  });
+
+  it("keeps results in the order planned, whichever operation is at fault", async () => {
+    for (const culprit of [0, 1, 50, 99, 100, 149]) {
+      const { db, readings } = await open();
+      await readings.insert({ meter: "a", id: culprit });
+      const results = await batch(db, (b) => fill(b, "a", 150));
+      assert.deepEqual(
+        results.flatMap(({ ok }, i) => (ok ? [] : [i])),
+        [culprit],
+      );
+      assert.equal((await readings.range({ meter: "a" }).all()).length, 150);
+    }
+  });
+
+  it("stops a partition, or goes on with its next chunk", async () => {
+    const failures = async (onError: BatchOptions["onError"] & string) => {
+      const { db, readings } = await open();
+      await readings.insert({ meter: "a", id: 5 });
+      const results = await batch(db, (b) => fill(b, "a", 150), { onError });
+      return results.filter(({ ok }) => !ok).length;
+    };
+    assert.deepEqual(
+      [await failures("stop"), await failures("continue"), await failures("isolate")],
+      [150, 100, 1],
+    );
+  });
+
+  it("keeps the order of operations on one row", async () => {
+    const { db, readings } = await open();
+    await batch(db, (b) => {
+      b.upsert(Reading, { meter: "a", id: 1, text: "first" });
+      b.delete(Reading, { meter: "a", id: 1 });
+      b.upsert(Reading, { meter: "a", id: 1, text: "last" });
+    });
+    assert.equal((await readings.get({ meter: "a", id: 1 }))?.text, "last");
+  });
+
+  it("is all or nothing in mode atomic, and refused before sending when it cannot be", async () => {
+    const { db, readings } = await open();
+    await assert.rejects(
+      batch(db, (b) => fill(b, "a", 101), {
+        mode: "atomic",
+      }),
+      (error) => isTableError(error, "batch-too-large"),
+    );
+    const twoPartitions = batch(
+      db,
+      (b) => {
+        fill(b, "a", 1);
+        fill(b, "b", 1);
+      },
+      { mode: "atomic" },
+    );
+    await assert.rejects(twoPartitions, (error) => isTableError(error, "batch-too-large"));
+    assert.equal((await readings.range({ meter: "a" }).all()).length, 0);
+  });
+
+  it("commits an entity together with its index entries", async () => {
+    const { db } = await open();
+    const usage = await db.metered((metered) =>
+      batch(metered, (b) => {
+        for (let id = 0; id < 60; id++) b.insert(Tagged, { meter: "a", id, tag: "t" });
+      }),
+    );
+    assert.deepEqual([usage.requests, usage.entities], [2, 120]);
+    assert.equal((await db.open(Tagged).by.tag.range({ meter: "a", tag: "t" }).all()).length, 60);
+  });
+});

@@ -1,0 +1,262 @@
+import type { Database } from "./database.ts";
+import { isTableError, tableError } from "./errors.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import type { AnyEntity } from "./model/entity.ts";
+import type { Indexes } from "./model/entity-index.ts";
+import { type Row, validationFailed } from "./model/entity-rows.ts";
+import { PortError } from "./ports/port-error.ts";
+import type { Mutation } from "./ports/tables.ts";
+import type { KeyOf } from "./repository.ts";
+import { mapBounded } from "./store/limit.ts";
+import type { EntityOf } from "./transaction.ts";
+import { assertFits, bytesLimit, bytesOnWire, insertStep, openEntity } from "./write.ts";
+
+export interface BatchOptions {
+  /**
+   * `atomic`: everything in one transaction, or batch-too-large before anything is sent. `chunked`
+   * otherwise: as many transactions as it takes, each for itself.
+   */
+  readonly mode?: "atomic" | "chunked";
+  /**
+   * After a chunk failed: `stop` leaves out the rest of its partition, `continue` goes on, `isolate`
+   * (otherwise) repeats the chunk without the operation at fault.
+   */
+  readonly onError?: "stop" | "continue" | "isolate";
+  /** Partitions written at once; 16 otherwise. */
+  readonly parallel?: number;
+}
+
+export type BatchResult =
+  | { readonly ok: true; readonly etag: string | undefined }
+  | { readonly ok: false; readonly error: unknown };
+
+/** Collects operations on any number of partitions and tables. Those on one row keep their order. */
+export interface BatchPlan {
+  /** With its sibling index entries, in one transaction. */
+  insert<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
+    definition: EntityOf<T, P, R, I>,
+    entity: NoInfer<T>,
+  ): void;
+  /** The whole value, whether the entity exists or not; only where there are no indexes to follow. */
+  upsert<T, P extends KeyDeclaration, R extends KeyDeclaration>(
+    definition: EntityOf<T, P, R, Readonly<Record<never, never>>>,
+    entity: NoInfer<T>,
+  ): void;
+  /** Whatever is there; only where there are no indexes to follow. */
+  delete<T, P extends KeyDeclaration, R extends KeyDeclaration>(
+    definition: EntityOf<T, P, R, Readonly<Record<never, never>>>,
+    key: KeyOf<P, R>,
+  ): void;
+  /** Any mutation of any table, for code that builds its own rows. */
+  mutate(table: string, mutation: Mutation): void;
+}
+
+/** What must stay together: an entity and the entries that are committed with it. */
+interface Unit {
+  readonly position: number;
+  readonly table: string;
+  readonly mutations: readonly Mutation[];
+}
+
+const CHUNK_OPERATIONS_MAX = 100;
+const PARTITIONS_AT_ONCE = 16;
+
+/**
+ * Writes many entities in few requests: grouped by partition, at most 100 operations and nine tenths of
+ * the payload limit each, partitions side by side, the chunks of one partition in sequence.
+ * @returns one result for each operation, in the order they were planned.
+ */
+export async function batch(
+  database: Database,
+  plan: (batch: BatchPlan) => void,
+  options: BatchOptions = {},
+): Promise<BatchResult[]> {
+  const planned = new Plan(database);
+  // The one place where the types of the definitions meet the untyped rows; see `openRepository`.
+  plan(planned as unknown as BatchPlan);
+  const units = await planned.units();
+  return commitUnits(database, units, options);
+}
+
+/** `batch` for rows that are ready: the building block of index builds and bulk deletes. */
+export function batchMutations(
+  database: Database,
+  table: string,
+  mutations: readonly Mutation[],
+  options: BatchOptions = {},
+): Promise<BatchResult[]> {
+  const units = mutations.map((mutation, position) => ({ position, table, mutations: [mutation] }));
+  return commitUnits(database, units, options);
+}
+
+async function commitUnits(
+  database: Database,
+  units: readonly Unit[],
+  options: BatchOptions,
+): Promise<BatchResult[]> {
+  if (units.length === 0) return [];
+  const results: BatchResult[] = new Array(units.length);
+  const partitions = new Map<string, Unit[]>();
+  for (const unit of units) {
+    const id = `${unit.table}/${unit.mutations[0]!.partitionKey}`;
+    const group = partitions.get(id);
+    if (group) group.push(unit);
+    else partitions.set(id, [unit]);
+  }
+  if (options.mode === "atomic") {
+    assertAtomic(database, units, partitions.size);
+    const etags = await database.tables.commit(
+      units[0]!.table,
+      units.flatMap(({ mutations }) => mutations),
+    );
+    let at = 0;
+    for (const { position, mutations } of units) {
+      results[position] = { ok: true, etag: etags[at] };
+      at += mutations.length;
+    }
+    return results;
+  }
+  await mapBounded(
+    [...partitions.values()],
+    options.parallel ?? PARTITIONS_AT_ONCE,
+    async (group) => {
+      let stopped: unknown;
+      for (const chunk of chunks(group, database)) {
+        if (stopped === undefined)
+          stopped = await commitChunk(database, chunk, options.onError ?? "isolate", results);
+        else for (const { position } of chunk) results[position] = { ok: false, error: stopped };
+      }
+    },
+  );
+  return results;
+}
+
+function assertAtomic(database: Database, units: readonly Unit[], partitions: number): void {
+  const mutations = units.flatMap((unit) => unit.mutations);
+  if (partitions > 1) {
+    const bytes = bytesOnWire(mutations);
+    const message = `The batch touches ${partitions} partitions; a transaction has one.`;
+    throw tableError("batch-too-large", message, { operations: mutations.length, bytes });
+  }
+  assertFits(mutations, database);
+}
+
+/** Cuts at the limits, and before the second operation on a row: a transaction holds one of each. */
+function* chunks(units: readonly Unit[], database: Database): Generator<Unit[]> {
+  const bytesMax = bytesLimit(database);
+  let chunk: Unit[] = [];
+  let rows = new Set<string>();
+  let bytes = 0;
+  for (const unit of units) {
+    const more = bytesOnWire(unit.mutations);
+    const isFull =
+      rows.size + unit.mutations.length > CHUNK_OPERATIONS_MAX ||
+      bytes + more > bytesMax ||
+      unit.mutations.some(({ rowKey }) => rows.has(rowKey));
+    if (isFull && chunk.length > 0) {
+      yield chunk;
+      [chunk, rows, bytes] = [[], new Set(), 0];
+    }
+    chunk.push(unit);
+    for (const { rowKey } of unit.mutations) rows.add(rowKey);
+    bytes += more;
+  }
+  if (chunk.length > 0) yield chunk;
+}
+
+/** @returns the error to stop the partition with, if it is to stop. */
+async function commitChunk(
+  database: Database,
+  chunk: readonly Unit[],
+  onError: "stop" | "continue" | "isolate",
+  results: BatchResult[],
+): Promise<unknown> {
+  let units = [...chunk];
+  while (units.length > 0) {
+    try {
+      const etags = await database.tables.commit(
+        units[0]!.table,
+        units.flatMap(({ mutations }) => mutations),
+      );
+      let at = 0;
+      for (const { position, mutations } of units) {
+        results[position] = { ok: true, etag: etags[at] };
+        at += mutations.length;
+      }
+      return undefined;
+    } catch (error) {
+      const culprit = onError === "isolate" ? unitAt(units, error) : undefined;
+      if (culprit === undefined) {
+        for (const { position } of units) results[position] = { ok: false, error };
+        return onError === "stop" ? error : undefined;
+      }
+      results[culprit.position] = { ok: false, error };
+      units = units.filter((unit) => unit !== culprit);
+    }
+  }
+  return undefined;
+}
+
+/** The unit the service refused; undefined when it was not one operation's fault. */
+function unitAt(units: readonly Unit[], error: unknown): Unit | undefined {
+  if (isTableError(error) || !(error instanceof PortError) || error.code === "TableNotFound")
+    return undefined;
+  if (error.status < 400 || error.status >= 500) return undefined;
+  let at = 0;
+  for (const unit of units) {
+    at += unit.mutations.length;
+    if (error.index < at) return unit;
+  }
+  return undefined;
+}
+
+class Plan {
+  readonly #database: Database;
+  readonly #planned: (() => Promise<Omit<Unit, "position">>)[] = [];
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  insert(definition: AnyEntity, entity: Row): void {
+    this.#planned.push(async () => {
+      const { lead, change, open } = await insertStep(
+        openEntity(this.#database, definition),
+        entity,
+      );
+      const contributions = await Promise.all(
+        open.followers.map((follower) => follower.prepare(change)),
+      );
+      if (contributions.some(({ committed }) => committed)) {
+        const message = "what follows from it lies outside its partition; insert it by itself";
+        throw validationFailed(definition.name, "indexes", message);
+      }
+      const entries = contributions.flatMap(({ mutations }) => mutations ?? []);
+      return { table: definition.table, mutations: [lead, ...entries] };
+    });
+  }
+
+  upsert(definition: AnyEntity, entity: Row): void {
+    const { rows, table } = definition;
+    this.#planned.push(async () => {
+      await rows.validate(entity);
+      const properties = rows.encode(entity, this.#database.writeToken());
+      const key = rows.key(entity, this.#database.profile);
+      return { table, mutations: [{ kind: "insertOrReplace", ...key, properties }] };
+    });
+  }
+
+  delete({ rows, table }: AnyEntity, key: Row): void {
+    const entityKey = rows.key(key, this.#database.profile);
+    this.mutate(table, { kind: "delete", ...entityKey, ifMatch: "*" });
+  }
+
+  mutate(table: string, mutation: Mutation): void {
+    this.#planned.push(async () => ({ table, mutations: [mutation] }));
+  }
+
+  async units(): Promise<Unit[]> {
+    const units = await Promise.all(this.#planned.map((plan) => plan()));
+    return units.map((unit, position) => ({ ...unit, position }));
+  }
+}

@@ -1,0 +1,13 @@
+export { type ConnectOptions, connect, type Database, type DatabaseEvent } from "./database.ts";
+export {
+  type Issue,
+  isTableError,
+  type TableError,
+  type TableErrorCode,
+  type TableErrorPayloads,
+} from "./errors.ts";
+export { k } from "./keys/key.ts";
+export { type EntityDefinition, entity, type Infer, type Openable } from "./model/entity.ts";
+export { f } from "./model/field.ts";
+export type { Explanation, Permit, Plan, Query, QueryPage, Saved } from "./query/query.ts";
+export type { KeyOf, Repository } from "./repository.ts";

@@ -1,0 +1,232 @@
+import { type Issue, tableError } from "../errors.ts";
+import type { KeyShape, KeyValues } from "../keys/key-shape.ts";
+import { type EdmValue, naturalValue, type Properties, text } from "../ports/edm.ts";
+import type { Profile } from "../ports/profile.ts";
+import type { EntityKey, StoredEntity } from "../ports/tables.ts";
+import { tokensAfter, WRITE_TOKENS } from "../store/write-token.ts";
+import { ENTITY_BYTES_MAX, sizeOf } from "./entity-size.ts";
+import type { Field } from "./field.ts";
+
+/** A decoded entity, its fields by name. */
+export type Row = Readonly<Record<string, unknown>>;
+
+export type Fields = Readonly<Record<string, Field>>;
+
+/** Brings an entity from one version to the next: pure, and for any value that version could hold. */
+export type Upgrade = (old: Row) => Row;
+
+/** The property that names the type and version of a row: `Employee:2`, or `Employee.email:2` for an entry. */
+export const TYPE_PROPERTY = "rh_t";
+
+export const KEY_LENGTH_MAX = 512;
+
+export interface EntityRowsOptions {
+  readonly name: string;
+  readonly version: number;
+  readonly fields: Fields;
+  readonly partition: KeyShape;
+  readonly row: KeyShape;
+  readonly upgrades: Readonly<Record<number, Upgrade>>;
+  readonly typeProperty: string;
+}
+
+/** How the entities of one definition look in storage. */
+export class EntityRows {
+  readonly name: string;
+  readonly version: number;
+  readonly fields: Fields;
+  readonly partition: KeyShape;
+  readonly row: KeyShape;
+  readonly typeProperty: string;
+  /** Fields that can be read back from the keys and are therefore not stored again. */
+  readonly inKeys: ReadonlySet<string>;
+  /** Fields the keys are made of: they cannot change. */
+  readonly keyFields: ReadonlySet<string>;
+  readonly #upgrades: Readonly<Record<number, Upgrade>>;
+
+  constructor(options: EntityRowsOptions) {
+    this.name = options.name;
+    this.version = options.version;
+    this.fields = options.fields;
+    this.partition = options.partition;
+    this.row = options.row;
+    this.typeProperty = options.typeProperty;
+    this.#upgrades = options.upgrades;
+    const segments = [...options.partition.segments, ...options.row.segments];
+    this.keyFields = new Set(segments.map(({ field }) => field));
+    this.inKeys = new Set(segments.filter(({ lossless }) => lossless).map(({ field }) => field));
+  }
+
+  /** @throws validation-failed or key-too-long. */
+  key(values: KeyValues, profile: Profile): EntityKey {
+    const key = { partitionKey: this.partition.encode(values), rowKey: this.row.encode(values) };
+    assertKeyFits(key, profile);
+    return key;
+  }
+
+  /** The partition a query names. @throws validation-failed when it leaves a segment open. */
+  partitionKey(query: KeyValues): string {
+    const partitionKey = this.partition.pointOf(query);
+    if (partitionKey !== undefined) return partitionKey;
+    const open = this.partition.segments.find(({ name }) => query[name] === undefined);
+    const message = "a range needs the whole partition key";
+    throw validationFailed("The query", open?.name ?? "partition", message);
+  }
+
+  propertyOf(field: string): string {
+    return this.fields[field]?.property ?? field;
+  }
+
+  /** True when a projection cannot be pushed down, because an upgrade may need any field. */
+  get needsWholeRows(): boolean {
+    return Object.keys(this.#upgrades).length > 0;
+  }
+
+  /** Checks types, presence and refinements. @throws validation-failed with every issue found. */
+  async validate(entity: Row): Promise<void> {
+    const issues: Issue[] = [];
+    for (const name of Object.keys(entity)) {
+      if (!(name in this.fields) && name !== "etag" && entity[name] !== undefined) {
+        issues.push({ path: name, message: `${this.name} has no such field` });
+      }
+    }
+    for (const [name, field] of Object.entries(this.fields)) {
+      const value = entity[name];
+      if (value === undefined || value === null) {
+        if (!field.isOptional) issues.push({ path: name, message: "the value is missing" });
+        continue;
+      }
+      try {
+        field.encode(value);
+        if (field.schema) issues.push(...(await field.issues(name, value)));
+      } catch (error) {
+        issues.push({
+          path: name,
+          message: error instanceof Error ? error.message : String(error),
+        });
+      }
+    }
+    if (issues.length > 0) throw invalid(this.name, issues);
+  }
+
+  /** The stored form of the fields named, or of all that do not stand in the keys. */
+  properties(
+    entity: Row,
+    names: Iterable<string> = Object.keys(this.fields),
+  ): Record<string, EdmValue> {
+    const properties: Record<string, EdmValue> = {};
+    for (const name of names) {
+      const value = entity[name];
+      const field = this.fields[name];
+      if (!field || this.inKeys.has(name) || value === undefined || value === null) continue;
+      properties[field.property ?? name] = field.encode(value);
+    }
+    return properties;
+  }
+
+  /** The whole row as it is to be stored. */
+  encode(entity: Row, token: string, previousTokens?: string): Record<string, EdmValue> {
+    return {
+      ...this.properties(entity),
+      [this.typeProperty]: text(`${this.name}:${this.version}`),
+      [WRITE_TOKENS]: text(tokensAfter(token, previousTokens)),
+    };
+  }
+
+  /** The version a row was stored by; undefined for a row of another type. */
+  versionOf(properties: Properties): number | undefined {
+    const tag = properties[this.typeProperty]?.value;
+    // Rows that other software wrote carry no tag: they are taken for what the keys say.
+    if (tag === undefined) return this.version;
+    const [name, version] = String(tag).split(":");
+    return name === this.name ? Number(version) : undefined;
+  }
+
+  /** Undefined for a row that is not of this definition: another type, an index entry. */
+  decode(stored: StoredEntity): Record<string, unknown> | undefined {
+    const version = this.versionOf(stored.properties);
+    const fromPartition = version && this.partition.decode(stored.partitionKey);
+    const fromRow = fromPartition && this.row.decode(stored.rowKey);
+    if (!version || !fromRow) return undefined;
+    const fields = { ...fromPartition, ...fromRow, ...this.decodeProperties(stored.properties) };
+    return { ...this.#upgrade(fields, version, stored.properties), etag: stored.etag };
+  }
+
+  decodeProperties(properties: Properties): Record<string, unknown> {
+    const values: Record<string, unknown> = {};
+    for (const [name, field] of Object.entries(this.fields)) {
+      const stored = properties[field.property ?? name];
+      if (stored === undefined || this.inKeys.has(name)) continue;
+      try {
+        values[name] = field.decode(stored);
+      } catch (error) {
+        const message = error instanceof Error ? error.message : String(error);
+        throw validationFailed(this.name, name, message);
+      }
+    }
+    return values;
+  }
+
+  #upgrade(fields: Row, version: number, properties: Properties): Row {
+    if (version >= this.version || !this.needsWholeRows) return fields;
+    const known = new Set(Object.keys(this.fields).map((name) => this.propertyOf(name)));
+    let row: Row = fields;
+    for (const [name, value] of Object.entries(properties)) {
+      if (!known.has(name) && !name.startsWith("rh_") && name !== this.typeProperty) {
+        row = { ...row, [name]: naturalValue(value) };
+      }
+    }
+    for (let from = version; from < this.version; from++) row = this.#upgrades[from]?.(row) ?? row;
+    return Object.fromEntries(Object.entries(row).filter(([name]) => name in this.fields));
+  }
+}
+
+/** The fields selected, and the ETag. */
+export function project(
+  row: Row | undefined,
+  fields: readonly string[] | undefined,
+): Row | undefined {
+  if (!row || !fields) return row;
+  return Object.fromEntries(
+    Object.entries(row).filter(([name]) => name === "etag" || fields.includes(name)),
+  );
+}
+
+export function assertEntityFits(key: EntityKey, properties: Properties): void {
+  const bytes = sizeOf(key, properties);
+  if (bytes <= ENTITY_BYTES_MAX) return;
+  const suggestion = "keep large values in a blob, or split the entity over several rows";
+  throw tableError(
+    "entity-too-large",
+    `${key.partitionKey} | ${key.rowKey} takes ${bytes} bytes; at most ${ENTITY_BYTES_MAX} are allowed.`,
+    { bytes, limit: ENTITY_BYTES_MAX, suggestion },
+    { remedy: suggestion },
+  );
+}
+
+export function assertKeyFits({ partitionKey, rowKey }: EntityKey, profile: Profile): void {
+  assertLength(partitionKey, KEY_LENGTH_MAX);
+  assertLength(rowKey, profile.rowKeyLengthMax);
+}
+
+function assertLength(key: string, limit: number): void {
+  if (key === "") {
+    throw validationFailed("A key", "key", "an empty key is not portable");
+  }
+  if (key.length > limit) {
+    throw tableError(
+      "key-too-long",
+      `The key "${key.slice(0, 40)}…" has ${key.length} characters; at most ${limit} are allowed.`,
+      { key, length: key.length, limit },
+    );
+  }
+}
+
+export function validationFailed(subject: string, path: string, message: string): Error {
+  return invalid(subject, [{ path, message }]);
+}
+
+function invalid(subject: string, issues: readonly Issue[]): Error {
+  const list = issues.map(({ path, message }) => `${path}: ${message}`).join("; ");
+  return tableError("validation-failed", `${subject} is refused: ${list}.`, { issues });
+}

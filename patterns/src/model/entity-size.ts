@@ -1,0 +1,23 @@
+import type { EdmValue, Properties } from "../ports/edm.ts";
+import type { EntityKey } from "../ports/tables.ts";
+
+export const ENTITY_BYTES_MAX = 1024 * 1024;
+
+const FIXED_BYTES = { Boolean: 1, DateTime: 8, Double: 8, Guid: 16, Int32: 4, Int64: 8 };
+
+/** The size the service accounts for, by its published formula. Lengths are UTF-16 units. */
+export function sizeOf({ partitionKey, rowKey }: EntityKey, properties: Properties): number {
+  let bytes = 4 + 2 * (partitionKey.length + rowKey.length);
+  for (const name of Object.keys(properties)) {
+    bytes += 8 + 2 * name.length + payloadBytes(properties[name]!);
+  }
+  return bytes;
+}
+
+function payloadBytes({ type, value }: EdmValue): number {
+  if (type === "String") return 4 + 2 * String(value).length;
+  if (type !== "Binary") return FIXED_BYTES[type];
+  const base64 = String(value);
+  const padding = base64.endsWith("==") ? 2 : base64.endsWith("=") ? 1 : 0;
+  return 4 + (base64.length / 4) * 3 - padding;
+}

@@ -1,0 +1,221 @@
+import type { Database } from "../database.ts";
+import { type Issue, tableError } from "../errors.ts";
+import type { KeyDeclaration } from "../keys/key.ts";
+import { KeyShape } from "../keys/key-shape.ts";
+import { openRepository, type Repository } from "../repository.ts";
+import type { Index, Indexes } from "./entity-index.ts";
+import { EntityRows, type Fields, TYPE_PROPERTY, type Upgrade } from "./entity-rows.ts";
+import type { Follower } from "./follower.ts";
+import type { CheckedKey } from "./key-query.ts";
+
+type OptionalNames<F extends Fields> = {
+  [Name in keyof F]: F[Name]["isOptional"] extends true ? Name : never;
+}[keyof F];
+
+/** The values an entity with these fields holds. */
+export type Infer<F extends Fields> = {
+  -readonly [Name in Exclude<keyof F, OptionalNames<F>>]: F[Name]["type"];
+} & { -readonly [Name in OptionalNames<F>]?: F[Name]["type"] };
+
+export interface EntityDeclaration<
+  F extends Fields,
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  I extends Indexes,
+> {
+  /** Counts up whenever stored rows of the version before need an upgrade. */
+  readonly version: number;
+  readonly fields: F;
+  readonly key: {
+    readonly partition: P & CheckedKey<P, Infer<F>>;
+    readonly row: R & CheckedKey<R, Infer<F>>;
+  };
+  /** The entity's name otherwise. Several definitions may share a table. */
+  readonly table?: string;
+  readonly indexes?: I;
+  /** What else must change with the entity. */
+  readonly followers?: Readonly<Record<string, Follower>>;
+  /** From each version to the next. */
+  readonly upgrade?: Readonly<Record<number, Upgrade>>;
+  /** The property that names type and version, for tables that have one already. */
+  readonly typeProperty?: string;
+}
+
+/** Anything `db.open` can open: entities here, the definitions of other patterns elsewhere. */
+export interface Openable<Api> {
+  open(database: Database): Api;
+  /** Every table it uses. */
+  readonly tables: readonly string[];
+}
+
+/** A definition without its types. */
+export interface AnyEntity {
+  readonly name: string;
+  readonly table: string;
+  readonly rows: EntityRows;
+  readonly indexes: Readonly<Record<string, Index>>;
+  readonly followers: Readonly<Record<string, Follower>>;
+}
+
+/** A checked declaration. Nothing is read or written before it is opened. */
+export class EntityDefinition<
+  Name extends string,
+  F extends Fields,
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  I extends Indexes,
+> implements AnyEntity, Openable<Repository<Infer<F>, P, R, I>>
+{
+  readonly name: Name;
+  readonly table: string;
+  readonly rows: EntityRows;
+  readonly indexes: I;
+  readonly followers: Readonly<Record<string, Follower>>;
+
+  constructor(
+    name: Name,
+    table: string,
+    rows: EntityRows,
+    indexes: I,
+    followers: Readonly<Record<string, Follower>>,
+  ) {
+    this.name = name;
+    this.table = table;
+    this.rows = rows;
+    this.indexes = indexes;
+    this.followers = followers;
+  }
+
+  /** For the compiler only: `type Employee = typeof Employee.infer`. */
+  get infer(): Infer<F> {
+    throw new TypeError("infer exists for the compiler only: write typeof Employee.infer.");
+  }
+
+  /** The same definition on another table. */
+  in(table: string): EntityDefinition<Name, F, P, R, I> {
+    return new EntityDefinition(this.name, table, this.rows, this.indexes, this.followers);
+  }
+
+  get tables(): readonly string[] {
+    const followers = [...Object.values(this.indexes), ...Object.values(this.followers)];
+    return [this.table, ...followers.flatMap(({ tables }) => tables)];
+  }
+
+  open(database: Database): Repository<Infer<F>, P, R, I> {
+    return openRepository<Infer<F>, P, R, I>(database, this);
+  }
+}
+
+/**
+ * Declares an entity: its fields, its keys, what indexes it.
+ * @throws invalid-definition for what would sort wrongly, exceed a limit or collide.
+ */
+export function entity<
+  const Name extends string,
+  const F extends Fields,
+  const P extends KeyDeclaration,
+  const R extends KeyDeclaration,
+  const I extends Indexes = Readonly<Record<never, never>>,
+>(name: Name, declaration: EntityDeclaration<F, P, R, I>): EntityDefinition<Name, F, P, R, I> {
+  const indexes = declaration.indexes ?? ({} as I);
+  const rows = new EntityRows({
+    name,
+    version: declaration.version,
+    fields: declaration.fields,
+    partition: new KeyShape(declaration.key.partition),
+    row: new KeyShape(declaration.key.row),
+    upgrades: declaration.upgrade ?? {},
+    typeProperty: declaration.typeProperty ?? TYPE_PROPERTY,
+  });
+  const definition = new EntityDefinition<Name, F, P, R, I>(
+    name,
+    declaration.table ?? name,
+    rows,
+    indexes,
+    declaration.followers ?? {},
+  );
+  const issues = problemsOf(definition);
+  if (issues.length > 0) {
+    const list = issues.map(({ path, message }) => `\n  ${path} ${message}`).join("");
+    throw tableError("invalid-definition", `The definition of ${name} is refused:${list}`, {
+      issues,
+    });
+  }
+  return definition;
+}
+
+const FIELDS_MAX = 248;
+const RESERVED = ["partitionkey", "rowkey", "timestamp", "etag"];
+const PROPERTY_NAME = /^[\p{L}_][\p{L}\p{Nd}_]{0,254}$/u;
+const TABLE_NAME = /^[A-Za-z][A-Za-z0-9]{2,62}$/;
+
+function problemsOf(entity: AnyEntity): Issue[] {
+  const issues: Issue[] = [];
+  const { rows } = entity;
+  const report = (path: string, ...messages: string[]) =>
+    issues.push(...messages.map((message) => ({ path, message })));
+
+  if (!/^\w+$/.test(entity.name)) report("name", "is not a plain word");
+  for (const table of [
+    entity.table,
+    ...Object.values(entity.indexes).flatMap(({ tables }) => tables),
+  ]) {
+    if (!TABLE_NAME.test(table) || table.toLowerCase() === "tables") {
+      report(`table "${table}"`, "is not a table name: 3 to 63 letters and digits, a letter first");
+    }
+  }
+  if (!Number.isInteger(rows.version) || rows.version < 1) report("version", "is not 1, 2, 3, …");
+
+  const names = Object.keys(rows.fields);
+  if (names.length > FIELDS_MAX) {
+    report("fields", `number ${names.length}; a row holds ${FIELDS_MAX} beside the library's own`);
+  }
+  const properties = names.map((name) => rows.propertyOf(name));
+  for (const [i, property] of properties.entries()) {
+    const path = `field "${names[i]}"`;
+    if (!PROPERTY_NAME.test(property)) report(path, `has the illegal property name "${property}"`);
+    if (
+      RESERVED.includes(property.toLowerCase()) ||
+      names[i] === "etag" ||
+      /^rh_/i.test(property)
+    ) {
+      report(
+        path,
+        `uses the reserved property name "${property}"; store it under another with .as("…")`,
+      );
+    }
+    if (properties.indexOf(property) !== i) report(path, `shares the property "${property}"`);
+  }
+
+  for (const [path, shape] of [
+    ["partition key", rows.partition],
+    ["row key", rows.row],
+  ] as const) {
+    report(path, ...shape.problems());
+    for (const segment of shape.segments) {
+      const field = rows.fields[segment.field];
+      if (!field) report(path, `needs the field "${segment.field}", which is not declared`);
+      else if (field.isOptional)
+        report(path, `needs the field "${segment.field}", which is optional`);
+    }
+  }
+  const inPartition = new Set(plainNames(rows.partition));
+  for (const name of plainNames(rows.row).filter((name) => inPartition.has(name))) {
+    report(
+      "row key",
+      `uses "${name}", as the partition key does; give the computed one a name of its own`,
+    );
+  }
+
+  for (const [name, follower] of [
+    ...Object.entries(entity.indexes),
+    ...Object.entries(entity.followers),
+  ]) {
+    report(name, ...follower.problems(entity, name));
+  }
+  return issues;
+}
+
+function plainNames(shape: KeyShape): string[] {
+  return shape.segments.filter(({ form }) => form !== "hashed").map(({ name }) => name);
+}

@@ -1,0 +1,80 @@
+import type { Filter } from "./filter.ts";
+
+/** The four classes of reads, cheapest first. */
+export type Plan = "point" | "range" | "partition-scan" | "table-scan";
+
+/** The written permission to scan: visible in review, reported when used. */
+export interface Permit<P extends Plan> {
+  readonly allow: P;
+  readonly because: string;
+}
+
+/** No argument for cheap plans, one mandatory argument for scans; its name is the error message. */
+export type Pay<P extends Plan> = P extends "point" | "range" ? [] : [permit: Permit<P>];
+
+export interface Explanation {
+  readonly plan: Plan;
+  readonly table: string;
+  /** The `$filter` text; empty when there is none. */
+  readonly filter: string;
+  /** Billable requests, as a formula over the rows that qualify. */
+  readonly requests: string;
+  /** Entities the service reads. */
+  readonly entities: string;
+  readonly notes: readonly string[];
+}
+
+export interface Condition {
+  readonly filter: Filter;
+  and(other: Condition): Condition;
+  or(other: Condition): Condition;
+  not(): Condition;
+}
+
+export interface Column<Value> {
+  eq(value: Value): Condition;
+  ne(value: Value): Condition;
+  gt(value: Value): Condition;
+  gte(value: Value): Condition;
+  lt(value: Value): Condition;
+  lte(value: Value): Condition;
+}
+
+export type Columns<T> = { readonly [Name in keyof T]-?: Column<NonNullable<T[Name]>> };
+
+export type Saved<T> = T & { readonly etag: string };
+
+export interface QueryPage<T> {
+  readonly items: T[];
+  /** Opaque, and good for this query only; absent at the end. */
+  readonly cursor?: string;
+}
+
+/** A query that has not run yet. Its type says what it costs; running a scan takes a permit. */
+export interface Query<T, P extends Plan> {
+  /** A condition on properties: the service inspects the whole range to answer it. */
+  where(
+    condition: (columns: Columns<T>) => Condition,
+  ): Query<T, P extends "range" ? "partition-scan" : P>;
+  /** Fetches these fields only. It saves bandwidth, not scanning. */
+  select<const Names extends readonly (keyof T)[]>(
+    ...names: Names
+  ): Query<Pick<T, Names[number]>, P>;
+  limit(count: number): Query<T, P>;
+
+  all(...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>): Promise<Saved<T>[]>;
+  first(
+    ...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>
+  ): Promise<Saved<T> | undefined>;
+  stream(
+    ...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>
+  ): AsyncIterable<Saved<T>>;
+  /** One page of at most `limit` (1,000 otherwise), from the cursor of the page before. */
+  page(
+    cursor: string | undefined,
+    ...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>
+  ): Promise<QueryPage<Saved<T>>>;
+
+  /** What running it would cost, without running it. */
+  explain(): Explanation;
+}

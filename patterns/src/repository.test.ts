@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { connect, entity, f, isTableError, k } from "./index.ts";
+import { intercept, withFaults } from "./testing/intercept.ts";
+import { memory } from "./testing/memory.ts";
+
+const Employee = entity("Employee", {
+  version: 1,
+  fields: {
+    dept: f.string(),
+    id: f.int32(),
+    email: f.string(),
+    lastName: f.string(),
+    age: f.int32().optional(),
+  },
+  key: { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] },
+});
+
+const jones = { dept: "Sales", id: 223, email: "jonesj@contoso.com", lastName: "Jones" };
+
+async function open() {
+  const backend = memory();
+  const db = connect(backend);
+  await db.createTables(Employee);
+  return { backend, db, employees: db.open(Employee) };
+}
+
+describe("a repository", () => {
+  it("stores an entity under the documented keys, types spelled out", async () => {
+    const { backend, employees } = await open();
+    await employees.insert({ ...jones, age: 40 });
+    const stored = await backend.tables.get("Employee", {
+      partitionKey: "Sales",
+      rowKey: "empid_000223",
+    });
+    const { rh_w, ...properties } = stored!.properties;
+    assert.match(String(rh_w?.value), /^[0-9A-Z]{26}$/);
+    assert.deepEqual(properties, {
+      email: { type: "String", value: "jonesj@contoso.com" },
+      lastName: { type: "String", value: "Jones" },
+      age: { type: "Int32", value: 40 },
+      rh_t: { type: "String", value: "Employee:1" },
+    });
+  });
+
+  it("reads it back by point, range and scan", async () => {
+    const { employees } = await open();
+    const saved = await employees.insert(jones);
+    assert.deepEqual(await employees.get({ dept: "Sales", id: 223 }), saved);
+    assert.deepEqual(await employees.range({ dept: "Sales", id: { gte: 100 } }).all(), [saved]);
+    const permit = { allow: "table-scan", because: "test" } as const;
+    assert.deepEqual(await employees.scan().all(permit), [saved]);
+  });
+
+  it("updates what was read and repeats when somebody else was faster", async () => {
+    const { employees } = await open();
+    await employees.insert({ ...jones, age: 1 });
+    const key = { dept: "Sales", id: 223 };
+    let calls = 0;
+    const clients = Array.from({ length: 4 }, () =>
+      employees.update(key, (current) => {
+        calls++;
+        return { age: (current.age ?? 0) + 1 };
+      }),
+    );
+    await Promise.all(clients);
+    assert.equal((await employees.mustGet(key)).age, 5);
+    assert.ok(calls > 4);
+  });
+
+  it("removes a field that becomes undefined and keeps what it does not know", async () => {
+    const { backend, employees } = await open();
+    await employees.insert({ ...jones, age: 1 });
+    const key = { partitionKey: "Sales", rowKey: "empid_000223" };
+    const foreign = { type: "String", value: "kept" } as const;
+    await backend.tables.commit("Employee", [
+      { kind: "merge", ...key, ifMatch: "*", properties: { foreign } },
+    ]);
+    await employees.update({ dept: "Sales", id: 223 }, () => ({ age: undefined }));
+    const stored = await backend.tables.get("Employee", key);
+    assert.equal(stored?.properties.age, undefined);
+    assert.deepEqual(stored?.properties.foreign, foreign);
+  });
+
+  it("survives a lost answer to every request without a wrong error or a double effect", async () => {
+    for (let lost = 1; lost <= 2; lost++) {
+      const backend = memory();
+      const setup = connect(backend);
+      await setup.createTables(Employee);
+      await setup.open(Employee).insert({ ...jones, age: 1 });
+      const faults = withFaults((_request, count) =>
+        count === lost ? { kind: "lose answer" } : undefined,
+      );
+      const db = connect({ ...backend, ...intercept(backend, faults) });
+      await db
+        .open(Employee)
+        .update({ dept: "Sales", id: 223 }, (e) => ({ age: (e.age ?? 0) + 1 }));
+      assert.equal((await setup.open(Employee).mustGet({ dept: "Sales", id: 223 })).age, 2);
+    }
+  });
+
+  it("refuses bad values with every issue named", async () => {
+    const { employees } = await open();
+    await assert.rejects(
+      employees.insert({ ...jones, age: 1.5 }),
+      (error) => isTableError(error, "validation-failed") && error.issues[0]?.path === "age",
+    );
+    await employees.insert(jones);
+    await assert.rejects(
+      employees.insert(jones),
+      (error) => isTableError(error, "unique-violation") && error.index === "key",
+    );
+  });
+});

@@ -1,0 +1,308 @@
+import type { Database } from "./database.ts";
+import { isTableError, tableError } from "./errors.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import { type KeyValues, within } from "./keys/key-shape.ts";
+import type { AnyEntity } from "./model/entity.ts";
+import type { IndexApi, Indexes } from "./model/entity-index.ts";
+import { project, type Row, validationFailed } from "./model/entity-rows.ts";
+import type { Snapshot } from "./model/follower.ts";
+import type { KeyEquality, RowQuery } from "./model/key-query.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import type { Query, Saved } from "./query/query.ts";
+import { QueryRun, type QuerySource } from "./query/query-run.ts";
+import { mapBounded } from "./store/limit.ts";
+import { WRITE_TOKENS } from "./store/write-token.ts";
+import {
+  changeStep,
+  commitSteps,
+  deleteStep,
+  insertStep,
+  keyIn,
+  mustRead,
+  type OpenEntity,
+  openEntity,
+  readEntity,
+  Stale,
+  type Step,
+  untilUncontended,
+  updateStep,
+  upsertStep,
+  type WriteOptions,
+} from "./write.ts";
+
+export type KeyOf<P extends KeyDeclaration, R extends KeyDeclaration> = KeyEquality<P> &
+  KeyEquality<R>;
+
+export interface DeleteOptions extends WriteOptions {
+  /** Whatever is there now. */
+  readonly force?: boolean;
+}
+
+/** The entities of one definition. Costs are for entities without indexes; each sibling index adds 1 E to a write. */
+export interface Repository<
+  T,
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  I extends Indexes,
+> {
+  /** 1 R, 1 E. */
+  get(key: KeyOf<P, R>): Promise<Saved<T> | undefined>;
+  /** @throws not-found. 1 R, 1 E. */
+  mustGet(key: KeyOf<P, R>): Promise<Saved<T>>;
+  /** Point queries side by side, in the order of `keys`. n R, n E. */
+  getMany(keys: readonly KeyOf<P, R>[]): Promise<(Saved<T> | undefined)[]>;
+  range(query: KeyEquality<P> & RowQuery<R>): Query<T, "range">;
+  scan(): Query<T, "table-scan">;
+
+  /** @throws unique-violation when the key, or a value of a unique index, is taken. 1 R. */
+  insert(entity: T): Promise<Saved<T>>;
+  /**
+   * Reads, applies the pure function `change` and writes on condition that nobody wrote in between;
+   * repeats when somebody did. A field that `change` returns as undefined is removed; returning nothing
+   * changes nothing. 2 R.
+   */
+  update(
+    key: KeyOf<P, R>,
+    change: (current: Saved<T>) => Changes<T> | undefined,
+    options?: WriteOptions,
+  ): Promise<Saved<T>>;
+  /** The whole new value of an entity that exists. 2 R. */
+  replace(entity: T, options?: WriteOptions): Promise<Saved<T>>;
+  /** One try: @throws conflict when the entity is not the one that was read. 2 R. */
+  replaceIfUnchanged(entity: Saved<T>): Promise<Saved<T>>;
+  /** The whole value, whether the entity exists or not. 1 R without indexes, else 2. */
+  upsert(entity: T, options?: WriteOptions): Promise<Saved<T>>;
+  /** Some fields, whether the entity exists or not: 1 R, and only where there are no indexes to follow. */
+  readonly insertOrMerge: keyof I extends never
+    ? (fields: KeyOf<P, R> & Changes<T>) => Promise<void>
+    : never;
+  /** False when there was nothing to delete. 2 R; 1 with `force` where there are no indexes. */
+  delete(key: KeyOf<P, R>, options?: DeleteOptions): Promise<boolean>;
+  /** One try: false when it is gone, @throws conflict when it is not the one that was read. 1 R, 2 with indexes. */
+  deleteIfUnchanged(entity: Saved<T>): Promise<boolean>;
+  /** Writes what follows from the entity once more, for rows that other software wrote. False if absent. */
+  reconcile(key: KeyOf<P, R>): Promise<boolean>;
+
+  readonly by: { readonly [Name in keyof I]: IndexApi<I[Name], T, P> };
+}
+
+/** New values; undefined removes an optional field. */
+export type Changes<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
+
+export function openRepository<
+  T,
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  I extends Indexes,
+>(database: Database, entity: AnyEntity): Repository<T, P, R, I> {
+  // The only place where the declared types meet the untyped rows: what `EntityRows` encodes and decodes
+  // follows the declaration that T, P, R and I were inferred from.
+  return new EntityRepository(database, entity) as unknown as Repository<T, P, R, I>;
+}
+
+const LOOKUPS_AT_ONCE = 16;
+
+/** A repository without its types; see `Repository`. */
+export class EntityRepository {
+  readonly by: Readonly<Record<string, unknown>>;
+  readonly #open: OpenEntity;
+  readonly #isFollowed: boolean;
+
+  constructor(database: Database, entity: AnyEntity) {
+    this.#open = openEntity(database, entity);
+    this.by = this.#open.by;
+    this.#isFollowed = this.#open.followers.length > 0;
+  }
+
+  async get(key: KeyValues): Promise<Row | undefined> {
+    return (await readEntity(this.#open, key))?.row;
+  }
+
+  async mustGet(key: KeyValues): Promise<Row> {
+    return (await mustRead(this.#open, key)).row;
+  }
+
+  getMany(keys: readonly KeyValues[]): Promise<(Row | undefined)[]> {
+    return mapBounded(keys, LOOKUPS_AT_ONCE, (key) => this.get(key));
+  }
+
+  range(query: KeyValues): QueryRun {
+    const { rows } = this.#open.entity;
+    return new QueryRun({
+      ...this.#source(),
+      partitionKey: rows.partitionKey(query),
+      range: rows.row.rangeOf(query),
+    });
+  }
+
+  scan(): QueryRun {
+    return new QueryRun({ ...this.#source(), range: within(this.#open.entity.rows.row.prefix) });
+  }
+
+  async insert(entity: Row): Promise<Row> {
+    return commit(await insertStep(this.#open, entity));
+  }
+
+  update(
+    key: KeyValues,
+    change: (current: Row) => Row | undefined,
+    options: WriteOptions = {},
+  ): Promise<Row> {
+    return this.#uncontended(options, async () => {
+      const before = await mustRead(this.#open, key);
+      const step = await changeStep(this.#open, before, change);
+      return step ? commit(step) : before.row;
+    });
+  }
+
+  replace(entity: Row, options: WriteOptions = {}): Promise<Row> {
+    return this.#uncontended(options, async () =>
+      commit(await updateStep(this.#open, await mustRead(this.#open, entity), entity, "replace")),
+    );
+  }
+
+  async replaceIfUnchanged(entity: Row): Promise<Row> {
+    const before = unchanged(await mustRead(this.#open, entity), entity);
+    const step = await updateStep(this.#open, before, entity, "replace");
+    return commit(step).catch(noSecondTry);
+  }
+
+  async upsert(entity: Row, options: WriteOptions = {}): Promise<Row> {
+    if (!this.#isFollowed) return saved(entity, await this.#blind("insertOrReplace", entity));
+    return this.#uncontended(options, async () =>
+      commit(await upsertStep(this.#open, entity)).catch((error) => {
+        // Somebody else inserted it since we looked.
+        throw isTableError(error, "unique-violation") && error.index === "key"
+          ? new Stale(error.key, error)
+          : error;
+      }),
+    );
+  }
+
+  async insertOrMerge(fields: Row): Promise<void> {
+    if (this.#isFollowed) {
+      const { name } = this.#open.entity;
+      throw validationFailed(
+        name,
+        "indexes",
+        "what follows from it cannot be told without reading it; use update or upsert",
+      );
+    }
+    await this.#blind("insertOrMerge", fields);
+  }
+
+  async delete(key: KeyValues, options: DeleteOptions = {}): Promise<boolean> {
+    if (options.force && !this.#isFollowed) {
+      const { database, entity } = this.#open;
+      const request = database.tables.commit(entity.table, [
+        { kind: "delete", ...keyIn(this.#open, key), ifMatch: "*" },
+      ]);
+      return request.then(() => true, falseIfAbsent);
+    }
+    return this.#uncontended(options, async () => {
+      const before = await readEntity(this.#open, key);
+      if (before) await commitSteps([deleteStep(this.#open, before)]);
+      return before !== undefined;
+    });
+  }
+
+  async deleteIfUnchanged(entity: Row): Promise<boolean> {
+    const found = this.#isFollowed ? await readEntity(this.#open, entity) : this.#assumed(entity);
+    if (!found) return false;
+    const request = commitSteps([deleteStep(this.#open, unchanged(found, entity))]);
+    return request
+      .then(
+        () => true,
+        (error) => (error instanceof Stale ? falseIfAbsent(error.cause) : falseIfAbsent(error)),
+      )
+      .catch(noSecondTry);
+  }
+
+  reconcile(key: KeyValues): Promise<boolean> {
+    return this.#uncontended({}, async () => {
+      const before = await readEntity(this.#open, key);
+      if (before) await commitSteps([await updateStep(this.#open, before, before.row, "update")]);
+      return before !== undefined;
+    });
+  }
+
+  #uncontended<Result>(options: WriteOptions, attempt: () => Promise<Result>): Promise<Result> {
+    return untilUncontended(this.#open.database, options, attempt);
+  }
+
+  #assumed(entity: Row): Snapshot {
+    return {
+      row: entity,
+      stored: { ...keyIn(this.#open, entity), etag: String(entity.etag), properties: {} },
+    };
+  }
+
+  async #blind(
+    kind: "insertOrReplace" | "insertOrMerge",
+    fields: Row,
+  ): Promise<string | undefined> {
+    const { database, entity } = this.#open;
+    if (kind === "insertOrReplace") await entity.rows.validate(fields);
+    const properties = entity.rows.encode(fields, database.writeToken());
+    // A merge leaves the history of the row as it is: whoever waits to find its token there still will.
+    if (kind === "insertOrMerge") delete properties[WRITE_TOKENS];
+    const [etag] = await database.tables.commit(entity.table, [
+      { kind, ...keyIn(this.#open, fields), properties },
+    ]);
+    return etag;
+  }
+
+  #source(): Omit<QuerySource, "range"> {
+    const { database, entity } = this.#open;
+    const { rows, table } = entity;
+    return {
+      database,
+      table,
+      fields: rows.fields,
+      notComparable: (field) =>
+        rows.inKeys.has(field) ? "stands in the key; bound it in range(…)" : undefined,
+      projection: (fields) =>
+        fields && !rows.needsWholeRows
+          ? [
+              ...fields
+                .filter((name) => !rows.inKeys.has(name))
+                .map((name) => rows.propertyOf(name)),
+              rows.typeProperty,
+            ]
+          : undefined,
+      decode: async (stored, fields) =>
+        stored.map((entity) => project(rows.decode(entity), fields)),
+      surcharge: () => ({ perRow: 0, notes: [] }),
+    };
+  }
+}
+
+async function commit(step: Step): Promise<Row> {
+  const [etag] = await commitSteps([step]);
+  return saved(step.change.after ?? {}, etag);
+}
+
+function saved(row: Row, etag: string | undefined): Row {
+  const present = Object.entries(row).filter(([, value]) => value !== undefined && value !== null);
+  return { ...Object.fromEntries(present), etag: etag ?? "" };
+}
+
+/** @throws conflict when the caller read another version. */
+function unchanged(found: Snapshot, { etag }: Row): Snapshot {
+  if (found.stored.etag === etag) return found;
+  const { rowKey } = found.stored;
+  throw conflict(new Stale(rowKey, undefined));
+}
+
+function noSecondTry(error: unknown): never {
+  throw error instanceof Stale ? conflict(error) : error;
+}
+
+function conflict({ message, rowKey, cause }: Stale): Error {
+  return tableError("conflict", message, { key: rowKey }, { cause });
+}
+
+function falseIfAbsent(error: unknown): false {
+  if (isRefusal(error, 404) && error.code !== "TableNotFound") return false;
+  throw error;
+}

@@ -1,0 +1,290 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { connect, entity, f, isTableError, k } from "./index.ts";
+import { siblingIndex } from "./sibling-index.ts";
+import { intercept, withFaults } from "./testing/intercept.ts";
+import { memory } from "./testing/memory.ts";
+
+const Employee = entity("Employee", {
+  version: 1,
+  fields: {
+    dept: f.string(),
+    id: f.int32(),
+    email: f.string(),
+    lastName: f.string(),
+    age: f.int32().optional(),
+  },
+  key: { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] },
+  indexes: {
+    email: siblingIndex({ row: [k.lit("email"), k.str("email")], unique: true }),
+    lastName: siblingIndex({
+      row: [k.lit("last"), k.str("lastName"), k.uint("id", 6)],
+      copy: ["email"],
+    }),
+    senior: siblingIndex({
+      row: [k.lit("senior"), k.uint("age", 3), k.uint("id", 6)],
+      copy: "keys",
+      when: (employee) => Number(employee.age) >= 60,
+    }),
+  },
+});
+type Employee = typeof Employee.infer;
+
+const jones: Employee = { dept: "Sales", id: 223, email: "jonesj@contoso.com", lastName: "Jones" };
+const key = { dept: "Sales", id: 223 };
+
+async function open() {
+  const backend = memory();
+  const db = connect(backend);
+  await db.createTables(Employee);
+  return { backend, db, employees: db.open(Employee) };
+}
+
+describe("a sibling index", () => {
+  it("keeps entries beside the base, under the documented keys", async () => {
+    const { backend, employees } = await open();
+    await employees.insert({ ...jones, age: 61 });
+    assert.deepEqual(await rowKeys(backend), [
+      "email_jonesj@contoso.com",
+      "empid_000223",
+      "last_Jones_000223",
+      "senior_061_000223",
+    ]);
+    const entry = await backend.tables.get("Employee", {
+      partitionKey: "Sales",
+      rowKey: "last_Jones_000223",
+    });
+    const { rh_w: _tokens, ...properties } = entry!.properties;
+    assert.deepEqual(properties, {
+      email: { type: "String", value: "jonesj@contoso.com" },
+      baseRK: { type: "String", value: "empid_000223" },
+      rh_t: { type: "String", value: "Employee.lastName:1" },
+    });
+  });
+
+  it("finds the entity by a unique value in one request, and by a prefix", async () => {
+    const { db, employees } = await open();
+    await employees.insert(jones);
+    const { requests, result } = await db.metered((metered) =>
+      metered.open(Employee).by.email.get({ dept: "Sales", email: "jonesj@contoso.com" }),
+    );
+    const { etag: _etag, ...found } = result!;
+    assert.deepEqual([requests, found], [1, jones]);
+    const range = employees.by.email.range({ dept: "Sales", email: { startsWith: "j" } });
+    assert.equal((await range.all()).length, 1);
+    assert.deepEqual(range.explain(), {
+      plan: "range",
+      table: "Employee",
+      filter: "PartitionKey eq 'Sales' and RowKey ge 'email_j' and RowKey lt 'email_k'",
+      requests: "⌈rows/1000⌉",
+      entities: "rows",
+      notes: ["served from copies"],
+    });
+  });
+
+  it("reads the base when an entry does not repeat what is asked for", async () => {
+    const { db, employees } = await open();
+    await employees.insert(jones);
+    const query = { dept: "Sales", lastName: "Jones" };
+    const whole = await db.metered((metered) =>
+      metered.open(Employee).by.lastName.range(query).all(),
+    );
+    assert.deepEqual([whole.requests, whole.result[0]?.lastName], [2, "Jones"]);
+    const covered = await db.metered((metered) =>
+      metered.open(Employee).by.lastName.range(query).select("email", "id").all(),
+    );
+    assert.deepEqual(
+      [covered.requests, covered.result[0]?.email, covered.result[0]?.id],
+      [1, jones.email, 223],
+    );
+  });
+
+  it("does not list the entries among the entities", async () => {
+    const { employees } = await open();
+    await employees.insert(jones);
+    assert.equal((await employees.range({ dept: "Sales" }).all()).length, 1);
+    const permit = { allow: "table-scan", because: "test" } as const;
+    assert.equal((await employees.scan().all(permit)).length, 1);
+  });
+
+  it("moves an entry when one of two fields of its key is patched", async () => {
+    const { backend, employees } = await open();
+    await employees.insert({ ...jones, age: 61 });
+    await employees.update(key, () => ({ lastName: "Jones-Lee", age: 62 }));
+    assert.deepEqual(await rowKeys(backend), [
+      "email_jonesj@contoso.com",
+      "empid_000223",
+      "last_Jones-Lee_000223",
+      "senior_062_000223",
+    ]);
+  });
+
+  it("names the owner of a unique value", async () => {
+    const { employees } = await open();
+    await employees.insert(jones);
+    await assert.rejects(employees.insert({ ...jones, id: 7 }), (error) => {
+      assert.ok(isTableError(error, "unique-violation"));
+      assert.equal(error.index, "email");
+      assert.deepEqual(error.owner, { dept: "Sales", id: 223 });
+      return true;
+    });
+  });
+
+  it("heals a missing entry with the next write and survives its loss when it would be deleted", async () => {
+    const { backend, employees } = await open();
+    await employees.insert(jones);
+    const entry = { partitionKey: "Sales", rowKey: "email_jonesj@contoso.com" };
+    await backend.tables.commit("Employee", [{ kind: "delete", ...entry, ifMatch: "*" }]);
+    await employees.reconcile(key);
+    assert.ok(await backend.tables.get("Employee", entry));
+    await backend.tables.commit("Employee", [{ kind: "delete", ...entry, ifMatch: "*" }]);
+    await employees.delete(key);
+    assert.deepEqual(await rowKeys(backend), []);
+  });
+
+  it("costs what is promised", async () => {
+    const { db } = await open();
+    const insert = await db.metered((metered) => metered.open(Employee).insert(jones));
+    assert.deepEqual([insert.requests, insert.entities], [1, 3]);
+    const update = await db.metered((metered) =>
+      metered.open(Employee).update(key, () => ({ age: 5 })),
+    );
+    assert.deepEqual([update.requests, update.entities], [2, 4]);
+  });
+
+  it("equals the index computed from the entities after any sequence of writes", async () => {
+    const id = fc.integer({ min: 1, max: 3 });
+    const email = fc.constantFrom("a", "b", "c_d");
+    const age = fc.option(fc.constantFrom(59, 60, 61), { nil: undefined });
+    const lastName = fc.constantFrom("Jones", "Jones_1", "Lee");
+    const command = fc.record({
+      verb: fc.constantFrom("insert", "update", "upsert", "delete"),
+      id,
+      email,
+      age,
+      lastName,
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(command, { maxLength: 12 }), async (commands) => {
+        const { backend, employees } = await open();
+        const model = new Map<number, Employee>();
+        for (const { verb, age, ...rest } of commands) {
+          const value: Employee = { dept: "Sales", ...rest, ...(age !== undefined && { age }) };
+          const present = model.has(rest.id);
+          const isTaken = [...model.values()].some(
+            (other) => other.id !== rest.id && other.email === rest.email,
+          );
+          const outcome = await run(employees, verb, value);
+          const expected = expect(verb, present, isTaken);
+          assert.equal(outcome, expected, verb);
+          if (expected !== "ok") continue;
+          if (verb === "delete") model.delete(rest.id);
+          else model.set(rest.id, value);
+          assert.deepEqual(
+            await rowKeys(backend),
+            [...model.values()].flatMap(expectedKeys).sort(),
+          );
+        }
+        await assertCopies(backend);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  it("survives a lost answer to each request of each write", async () => {
+    for (const write of [
+      (e: Repository) => e.insert({ ...jones, id: 9, email: "n" }),
+      (e: Repository) =>
+        e.update(key, (current) => ({ age: (current.age ?? 0) + 1, lastName: "Lee" })),
+      (e: Repository) => e.upsert({ ...jones, email: "new" }),
+      (e: Repository) => e.delete(key),
+    ]) {
+      const plain = await open();
+      await plain.employees.insert(jones);
+      await write(plain.employees);
+      for (let lost = 1; lost <= 2; lost++) {
+        const { backend, employees } = await open();
+        await employees.insert(jones);
+        const faults = withFaults((_request, count) =>
+          count === lost ? { kind: "lose answer" } : undefined,
+        );
+        await write(connect({ ...backend, ...intercept(backend, faults) }).open(Employee));
+        assert.deepEqual(await rowKeys(backend), await rowKeys(plain.backend));
+        assert.deepEqual((await employees.get(key))?.age, (await plain.employees.get(key))?.age);
+      }
+    }
+  });
+
+  it("is refused when it is declared wrongly", () => {
+    const declare = (row: Parameters<typeof siblingIndex>[0]["row"], unique = false) =>
+      entity("E", {
+        version: 1,
+        fields: { p: f.string(), id: f.int32(), name: f.string() },
+        key: { partition: [k.str("p")], row: [k.lit("id"), k.uint("id", 4)] },
+        indexes: { name: siblingIndex({ row, unique }) },
+      });
+    const refused = (run: () => unknown, text: RegExp) =>
+      assert.throws(
+        run,
+        (error) => isTableError(error, "invalid-definition") && text.test(error.message),
+      );
+    refused(() => declare([k.lit("name"), k.str("name")]), /must name the entity/);
+    refused(() => declare([k.str("name")], true), /collide/);
+    refused(() => declare([k.lit("id"), k.str("name")], true), /collide/);
+    refused(() => declare([k.lit("x"), k.str("town")], true), /"town", which is not declared/);
+    refused(() => declare([k.lit("x_y"), k.str("name")], true), /literal/);
+  });
+});
+
+type Repository = Awaited<ReturnType<typeof open>>["employees"];
+type Verb = "insert" | "update" | "upsert" | "delete";
+
+async function run(employees: Repository, verb: Verb, value: Employee): Promise<string> {
+  const { dept, id, email, lastName, age } = value;
+  try {
+    if (verb === "insert") await employees.insert(value);
+    if (verb === "update") await employees.update({ dept, id }, () => ({ email, lastName, age }));
+    if (verb === "upsert") await employees.upsert(value);
+    return verb === "delete" && !(await employees.delete({ dept, id })) ? "absent" : "ok";
+  } catch (error) {
+    if (!isTableError(error)) throw error;
+    return error.code === "unique-violation" ? error.index : error.code;
+  }
+}
+
+function expect(verb: Verb, present: boolean, isTaken: boolean): string {
+  if (verb === "delete") return present ? "ok" : "absent";
+  if (verb === "insert" && present) return "key";
+  if (verb === "update" && !present) return "not-found";
+  return isTaken ? "email" : "ok";
+}
+
+function expectedKeys({ id, email, lastName, age }: Employee): string[] {
+  const tail = String(id).padStart(6, "0");
+  const keys = [
+    `empid_${tail}`,
+    `email_${email}`,
+    `last_${lastName.replaceAll("_", "^~~")}_${tail}`,
+  ];
+  return age !== undefined && age >= 60 ? [...keys, `senior_0${age}_${tail}`] : keys;
+}
+
+type Backend = ReturnType<typeof memory>;
+
+async function rowKeys(backend: Backend): Promise<string[]> {
+  return (await backend.tables.query("Employee", {})).entities.map(({ rowKey }) => rowKey);
+}
+
+/** Base and entries carry the same write tokens' head. */
+async function assertCopies(backend: Backend): Promise<void> {
+  const { entities } = await backend.tables.query("Employee", {});
+  const token = (rowKey: string) =>
+    String(entities.find((entity) => entity.rowKey === rowKey)?.properties.rh_w?.value).split(
+      ",",
+    )[0];
+  for (const { rowKey, properties } of entities) {
+    const base = properties.baseRK?.value;
+    if (base !== undefined) assert.equal(token(rowKey), token(String(base)));
+  }
+}

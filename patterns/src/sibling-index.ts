@@ -1,0 +1,291 @@
+import { tableError } from "./errors.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
+import type { AnyEntity } from "./model/entity.ts";
+import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
+import { assertEntityFits, project, type Row } from "./model/entity-rows.ts";
+import type { Change, Contribution, FollowerContext } from "./model/follower.ts";
+import type { KeyEquality, RowQuery } from "./model/key-query.ts";
+import { type Properties, text } from "./ports/edm.ts";
+import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
+import type { Query, Saved } from "./query/query.ts";
+import { QueryRun, type QuerySource } from "./query/query-run.ts";
+import { mapBounded } from "./store/limit.ts";
+import { tokensAfter, tokensOf, WRITE_TOKENS } from "./store/write-token.ts";
+
+/** What of the base an entry repeats: everything, only its key, or the fields named. */
+export type Copy = "full" | "keys" | readonly string[];
+
+export interface SiblingOptions<R extends KeyDeclaration, Unique extends boolean> {
+  /** The entry's row key. It begins with a literal of its own; unless unique it names the base as well. */
+  readonly row: R;
+  /** At most one entity of the partition has the value. */
+  readonly unique?: Unique;
+  /** "full" otherwise: a read by the index is one request. */
+  readonly copy?: Copy;
+  /** Pure. Entities that do not match have no entry. */
+  readonly when?: (entity: Row) => boolean;
+}
+
+interface SiblingKind<R extends KeyDeclaration, Unique> extends IndexKind {
+  readonly api: SiblingRange<this["entity"], this["partition"], R> &
+    (Unique extends true ? SiblingGet<this["entity"], this["partition"], R> : unknown);
+}
+
+interface SiblingRange<T, P, R extends KeyDeclaration> {
+  range(query: KeyEquality<P> & RowQuery<R>): Query<T, "range">;
+}
+
+interface SiblingGet<T, P, R extends KeyDeclaration> {
+  /** 1 R, 1 E; one more of each when the entry does not repeat every field. */
+  get(key: KeyEquality<P> & KeyEquality<R>): Promise<Saved<T> | undefined>;
+}
+
+/** Declares a sibling index. */
+export function siblingIndex<const R extends KeyDeclaration, const Unique extends boolean = false>(
+  options: SiblingOptions<R, Unique>,
+): SiblingIndex<R, Unique> {
+  return new SiblingIndex(options);
+}
+
+/** The row key of the base, on every entry. */
+export const BASE_ROW_KEY = "baseRK";
+const SIBLINGS_MAX = 49;
+const LOOKUPS_AT_ONCE = 16;
+
+/**
+ * Entries in the base's own partition, written with it in one transaction: they are never missing, never
+ * left over and never old.
+ */
+export class SiblingIndex<R extends KeyDeclaration, Unique extends boolean> extends Index<
+  SiblingKind<R, Unique>
+> {
+  readonly row: KeyShape;
+  readonly unique: boolean;
+  readonly copy: Copy;
+  readonly when: (entity: Row) => boolean;
+
+  constructor({ row, unique, copy = "full", when = () => true }: SiblingOptions<R, Unique>) {
+    super();
+    this.row = new KeyShape(row);
+    this.unique = unique ?? false;
+    this.copy = copy;
+    this.when = when;
+  }
+
+  problems(entity: AnyEntity, name: string): string[] {
+    const problems = this.row.problems();
+    const { rows } = entity;
+    for (const { field } of this.row.segments) {
+      if (!(field in rows.fields))
+        problems.push(`needs the field "${field}", which is not declared`);
+    }
+    for (const field of typeof this.copy === "string" ? [] : this.copy) {
+      if (!(field in rows.fields)) problems.push(`copies "${field}", which is not declared`);
+    }
+    if (!this.unique) {
+      const named = new Set(this.row.segments.map(({ field }) => field));
+      const unnamed = rows.row.segments.filter(({ field }) => !named.has(field));
+      if (unnamed.length > 0) {
+        problems.push(
+          `is not unique and must name the entity: add ${unnamed.map((s) => `"${s.field}"`).join(", ")} to its row key`,
+        );
+      }
+    }
+    const siblings = Object.entries(entity.indexes).filter(
+      ([, index]) => index instanceof SiblingIndex,
+    );
+    if (siblings.length > SIBLINGS_MAX && siblings[0]?.[0] === name) {
+      problems.push(
+        `is one of ${siblings.length} sibling indexes; at most ${SIBLINGS_MAX} fit in a transaction`,
+      );
+    }
+    const others = siblings.flatMap(([other, index]) =>
+      other !== name && index instanceof SiblingIndex ? [[other, index.row] as const] : [],
+    );
+    for (const [other, shape] of [["the entity", rows.row] as const, ...others]) {
+      if (overlap(this.row.prefix, shape.prefix)) {
+        problems.push(
+          `and ${other} have row keys that may collide: begin each with a literal of its own`,
+        );
+      }
+    }
+    return problems;
+  }
+
+  follow(context: FollowerContext): OpenIndex {
+    const open = new OpenSibling(this, context);
+    return {
+      api: this.unique ? open : { range: open.range.bind(open) },
+      prepare: (change) => open.prepare(change),
+    };
+  }
+}
+
+/** Without a literal in front, or with one that begins the other, some value may make the keys equal. */
+function overlap(a: string, b: string): boolean {
+  return a.startsWith(b) || b.startsWith(a);
+}
+
+class OpenSibling {
+  readonly #index: SiblingIndex<KeyDeclaration, boolean>;
+  readonly #context: FollowerContext;
+  readonly #tag: string;
+  /** The fields an entry can give without its base; undefined for all. */
+  readonly #covered: ReadonlySet<string> | undefined;
+
+  constructor(index: SiblingIndex<KeyDeclaration, boolean>, context: FollowerContext) {
+    this.#index = index;
+    this.#context = context;
+    const { rows } = context.entity;
+    this.#tag = `${rows.name}.${context.name}:${rows.version}`;
+    const inEntryKey = index.row.segments
+      .filter(({ lossless }) => lossless)
+      .map(({ field }) => field);
+    this.#covered =
+      index.copy === "full"
+        ? undefined
+        : new Set([...rows.inKeys, ...inEntryKey, ...(index.copy === "keys" ? [] : index.copy)]);
+  }
+
+  prepare({ key, before, after, token }: Change): Contribution {
+    const { partitionKey } = key;
+    const oldKey = before && this.#entryKey(before.row);
+    const newKey = after && this.#entryKey(after);
+    const mutations: Mutation[] = [];
+    if (oldKey !== undefined && oldKey !== newKey) {
+      // The base's ETag guards the whole transaction, so the entry needs no condition of its own.
+      mutations.push({ kind: "delete", partitionKey, rowKey: oldKey, ifMatch: "*" });
+    }
+    if (newKey !== undefined && after) {
+      const previous = oldKey === newKey ? tokensOf(before?.stored.properties) : undefined;
+      const properties = this.#entry(after, key, tokensAfter(token, previous));
+      assertEntityFits({ partitionKey, rowKey: newKey }, properties);
+      // An unchanged key is written over, which heals a missing entry; so is a key that holds the base's own.
+      const kind = this.#index.unique && oldKey !== newKey ? "insert" : "insertOrReplace";
+      mutations.push({ kind, partitionKey, rowKey: newKey, properties });
+    }
+    return { mutations, explain: (mutation) => this.#explain(mutation, key) };
+  }
+
+  range(query: KeyValues): QueryRun {
+    const { rows } = this.#context.entity;
+    const partitionKey = rows.partitionKey(query);
+    return new QueryRun({ ...this.#source(), partitionKey, range: this.#index.row.rangeOf(query) });
+  }
+
+  async get(query: KeyValues): Promise<Row | undefined> {
+    return this.range(query).first();
+  }
+
+  #source(): Omit<QuerySource, "range"> {
+    const { database, entity } = this.#context;
+    const { rows, table } = entity;
+    const isCovered = (fields: readonly string[] | undefined) =>
+      this.#covered === undefined || (fields?.every((field) => this.#covered?.has(field)) ?? false);
+    return {
+      database,
+      table,
+      fields: rows.fields,
+      notComparable: (field) => {
+        if (rows.inKeys.has(field)) return "stands in the key; bound it in range(…)";
+        const { copy } = this.#index;
+        return copy === "full" || copy.includes(field)
+          ? undefined
+          : `is not repeated on the entries of ${this.#context.name}`;
+      },
+      projection: (fields) => {
+        if (!isCovered(fields)) return [BASE_ROW_KEY, rows.typeProperty];
+        if (!fields || rows.needsWholeRows) return undefined;
+        return [
+          ...fields.filter((name) => !rows.inKeys.has(name)).map((name) => rows.propertyOf(name)),
+          BASE_ROW_KEY,
+          rows.typeProperty,
+        ];
+      },
+      decode: (stored, fields) =>
+        isCovered(fields)
+          ? Promise.resolve(stored.map((entry) => this.#fromEntry(entry, fields)))
+          : mapBounded(stored, LOOKUPS_AT_ONCE, (entry) => this.#fromBase(entry, fields)),
+      surcharge: (fields) =>
+        isCovered(fields)
+          ? { perRow: 0, notes: ["served from copies"] }
+          : { perRow: 1, notes: ["each row costs a point read of its base"] },
+    };
+  }
+
+  /** The ETag is the entry's: a conditional write of the base takes one read from the base. */
+  #fromEntry(entry: StoredEntity, fields: readonly string[] | undefined): Row | undefined {
+    const { rows } = this.#context.entity;
+    const baseKey = this.#baseKey(entry);
+    if (!baseKey) return undefined;
+    const tag = {
+      [rows.typeProperty]: text(
+        String(entry.properties[rows.typeProperty]?.value).replace(`.${this.#context.name}:`, ":"),
+      ),
+    };
+    const base = rows.decode({ ...entry, ...baseKey, properties: { ...entry.properties, ...tag } });
+    const row = base && { ...this.#index.row.decode(entry.rowKey), ...base };
+    return project(row, fields);
+  }
+
+  async #fromBase(
+    entry: StoredEntity,
+    fields: readonly string[] | undefined,
+  ): Promise<Row | undefined> {
+    const { database, entity } = this.#context;
+    const baseKey = this.#baseKey(entry);
+    const stored = baseKey && (await database.tables.get(entity.table, baseKey));
+    const row = stored && entity.rows.decode(stored);
+    return project(row, fields);
+  }
+
+  #baseKey(entry: StoredEntity): EntityKey | undefined {
+    const { rows } = this.#context.entity;
+    const tag = String(entry.properties[rows.typeProperty]?.value ?? "");
+    const rowKey = entry.properties[BASE_ROW_KEY]?.value;
+    if (rowKey === undefined || !tag.startsWith(`${rows.name}.${this.#context.name}:`))
+      return undefined;
+    return { partitionKey: entry.partitionKey, rowKey: String(rowKey) };
+  }
+
+  /** Undefined for an entity that has no entry: it does not match, or lacks a value. */
+  #entryKey(row: Row): string | undefined {
+    const hasValues = this.#index.row.segments.every(
+      ({ field }) => row[field] !== undefined && row[field] !== null,
+    );
+    return hasValues && this.#index.when(row) ? this.#index.row.encode(row) : undefined;
+  }
+
+  #entry(row: Row, base: EntityKey, tokens: string): Properties {
+    const { rows } = this.#context.entity;
+    const { copy } = this.#index;
+    return {
+      ...rows.properties(row, copy === "full" ? undefined : copy === "keys" ? [] : copy),
+      [BASE_ROW_KEY]: text(base.rowKey),
+      [rows.typeProperty]: text(this.#tag),
+      [WRITE_TOKENS]: text(tokens),
+    };
+  }
+
+  async #explain(mutation: Mutation, base: EntityKey): Promise<Error | "retry" | undefined> {
+    if (mutation.kind !== "insert") return undefined;
+    const { database, entity, name } = this.#context;
+    const entry = await database.tables.get(entity.table, {
+      partitionKey: mutation.partitionKey,
+      rowKey: mutation.rowKey,
+    });
+    if (!entry) return "retry";
+    const owner = String(entry.properties[BASE_ROW_KEY]?.value ?? entry.rowKey);
+    const values = entity.rows.row.decode(owner);
+    return tableError(
+      "unique-violation",
+      `${entity.name}.${name} "${mutation.rowKey}" in partition "${base.partitionKey}" belongs to ${owner}.`,
+      {
+        index: name,
+        key: mutation.rowKey,
+        owner: values ? { ...entity.rows.partition.decode(base.partitionKey), ...values } : owner,
+      },
+    );
+  }
+}

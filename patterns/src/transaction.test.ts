@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { connect, entity, f, isTableError, k } from "./index.ts";
+import { siblingIndex } from "./sibling-index.ts";
+import { memory } from "./testing/memory.ts";
+
+const Employee = entity("Employee", {
+  version: 1,
+  table: "Staff",
+  fields: { dept: f.string(), id: f.int32(), email: f.string() },
+  key: { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] },
+  indexes: { email: siblingIndex({ row: [k.lit("email"), k.str("email")], unique: true }) },
+});
+
+const Department = entity("Department", {
+  version: 1,
+  table: "Staff",
+  fields: { dept: f.string(), employeeCount: f.int32() },
+  key: { partition: [k.str("dept")], row: [k.lit("DEPARTMENT")] },
+});
+
+const sales = { dept: "Sales" };
+
+async function open() {
+  const backend = memory();
+  const db = connect(backend);
+  await db.createTables(Employee, Department);
+  await db.open(Department).insert({ ...sales, employeeCount: 0 });
+  const hire = (id: number, email: string) =>
+    db.tx(sales, (t) => {
+      t.insert(Employee, { ...sales, id, email });
+      t.update(Department, sales, (current) => ({ employeeCount: current.employeeCount + 1 }));
+    });
+  return {
+    backend,
+    db,
+    hire,
+    count: async () => (await db.open(Department).mustGet(sales)).employeeCount,
+  };
+}
+
+describe("a transaction", () => {
+  it("commits entities of several types with their index entries in one request", async () => {
+    const { backend, db, count } = await open();
+    const { requests } = await db.metered((metered) =>
+      metered.tx(sales, (t) => {
+        t.insert(Employee, { ...sales, id: 1, email: "a" });
+        t.update(Department, sales, (current) => ({ employeeCount: current.employeeCount + 1 }));
+      }),
+    );
+    assert.deepEqual([requests, await count()], [2, 1]);
+    const { entities } = await backend.tables.query("Staff", {});
+    assert.deepEqual(
+      entities.map(({ rowKey }) => rowKey),
+      ["DEPARTMENT", "email_a", "empid_000001"],
+    );
+  });
+
+  it("leaves nothing behind when one part is refused, and names it", async () => {
+    const { hire, count } = await open();
+    await hire(1, "a");
+    await assert.rejects(
+      hire(2, "a"),
+      (error) => isTableError(error, "unique-violation") && error.index === "email",
+    );
+    await assert.rejects(
+      hire(1, "b"),
+      (error) => isTableError(error, "unique-violation") && error.index === "key",
+    );
+    assert.equal(await count(), 1);
+  });
+
+  it("runs again when an entity changed in between, so that nothing is lost", async () => {
+    const { hire, count } = await open();
+    await Promise.all([1, 2, 3, 4].map((id) => hire(id, `e${id}`)));
+    assert.equal(await count(), 4);
+  });
+
+  it("refuses a second partition, a second change of a row and too many operations", async () => {
+    const { db } = await open();
+    const refused = (
+      code: "validation-failed" | "batch-too-large",
+      work: Parameters<typeof db.tx>[1],
+    ) => assert.rejects(db.tx(sales, work), (error) => isTableError(error, code));
+    await refused("validation-failed", (t) =>
+      t.insert(Department, { dept: "Marketing", employeeCount: 0 }),
+    );
+    await refused("validation-failed", (t) => {
+      t.upsert(Department, { ...sales, employeeCount: 1 });
+      t.upsert(Department, { ...sales, employeeCount: 2 });
+    });
+    await refused("batch-too-large", (t) => {
+      for (let id = 0; id < 51; id++) t.insert(Employee, { ...sales, id, email: `${id}` });
+    });
+  });
+});

@@ -1,0 +1,116 @@
+import type { Database } from "./database.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import type { AnyEntity, Openable } from "./model/entity.ts";
+import type { Indexes } from "./model/entity-index.ts";
+import { type Row, validationFailed } from "./model/entity-rows.ts";
+import type { Saved } from "./query/query.ts";
+import type { Changes, KeyOf, Repository } from "./repository.ts";
+import {
+  changeStep,
+  commitSteps,
+  deleteStep,
+  insertStep,
+  mustRead,
+  type OpenEntity,
+  openEntity,
+  readEntity,
+  type Step,
+  untilUncontended,
+  upsertStep,
+  type WriteOptions,
+} from "./write.ts";
+
+/** A definition whose repository has these types. */
+export type EntityOf<
+  T,
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  I extends Indexes,
+> = AnyEntity & Openable<Repository<T, P, R, I>>;
+
+/**
+ * Changes to entities of one partition that are committed together, their sibling index entries with
+ * them. Reads go to the endpoint at once; writes wait for the end. When somebody else changes an entity
+ * in between, the work is run again from the start, so it must be pure but for what it does here.
+ */
+export interface Transaction {
+  get<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
+    definition: EntityOf<T, P, R, I>,
+    key: KeyOf<P, R>,
+  ): Promise<Saved<T> | undefined>;
+  insert<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
+    definition: EntityOf<T, P, R, I>,
+    entity: NoInfer<T>,
+  ): void;
+  update<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
+    definition: EntityOf<T, P, R, I>,
+    key: KeyOf<P, R>,
+    change: (current: Saved<T>) => Changes<T> | undefined,
+  ): void;
+  /** The whole value, whether the entity exists or not. */
+  upsert<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
+    definition: EntityOf<T, P, R, I>,
+    entity: NoInfer<T>,
+  ): void;
+  /** Nothing happens when there is nothing to delete. */
+  delete<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
+    definition: EntityOf<T, P, R, I>,
+    key: KeyOf<P, R>,
+  ): void;
+}
+
+/** See `Database.tx`. */
+export function runTransaction<Result>(
+  database: Database,
+  partition: Row,
+  work: (transaction: Transaction) => Result | Promise<Result>,
+  options: WriteOptions,
+): Promise<Result> {
+  return untilUncontended(database, options, async () => {
+    const planned: (() => Promise<Step | undefined>)[] = [];
+    let table: string | undefined;
+
+    /** @throws validation-failed for another table or partition: no transaction spans two. */
+    const open = (definition: AnyEntity, values: Row): OpenEntity => {
+      const { partition: shape } = definition.rows;
+      table ??= definition.table;
+      if (table !== definition.table || shape.encode(values) !== shape.encode(partition)) {
+        const place = `${definition.table}, partition "${shape.encode(values)}"`;
+        throw validationFailed(
+          "The transaction",
+          place,
+          "a transaction has one table and one partition",
+        );
+      }
+      return openEntity(database, definition);
+    };
+    const plan =
+      <Rest extends unknown[]>(
+        step: (open: OpenEntity, values: Row, ...rest: Rest) => Promise<Step | undefined>,
+      ) =>
+      (definition: AnyEntity, values: Row, ...rest: Rest) => {
+        const opened = open(definition, values);
+        planned.push(() => step(opened, values, ...rest));
+      };
+    const transaction = {
+      get: async (definition: AnyEntity, key: Row) =>
+        (await readEntity(open(definition, key), key))?.row,
+      insert: plan(insertStep),
+      upsert: plan(upsertStep),
+      update: plan(async (opened, key, change: (current: Row) => Row | undefined) =>
+        changeStep(opened, await mustRead(opened, key), change),
+      ),
+      delete: plan(async (opened, key) => {
+        const before = await readEntity(opened, key);
+        return before && deleteStep(opened, before);
+      }),
+    };
+    // The one place where the types of the definitions meet the untyped rows; see `openRepository`.
+    const result = await work(transaction as unknown as Transaction);
+    const steps = (await Promise.all(planned.map((step) => step()))).filter(
+      (step) => step !== undefined,
+    );
+    if (steps.length > 0) await commitSteps(steps);
+    return result;
+  });
+}

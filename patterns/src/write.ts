@@ -1,0 +1,311 @@
+import type { Database } from "./database.ts";
+import { tableError } from "./errors.ts";
+import type { KeyValues } from "./keys/key-shape.ts";
+import type { AnyEntity } from "./model/entity.ts";
+import { assertEntityFits, type Row, validationFailed } from "./model/entity-rows.ts";
+import type { Change, Contribution, OpenFollower, Snapshot } from "./model/follower.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import type { EntityKey, Mutation } from "./ports/tables.ts";
+import { tokensOf } from "./store/write-token.ts";
+
+/** An entity as it was opened, with its followers. */
+export interface OpenEntity {
+  readonly database: Database;
+  readonly entity: AnyEntity;
+  readonly followers: readonly OpenFollower[];
+  /** The APIs of its indexes, by name. */
+  readonly by: Readonly<Record<string, unknown>>;
+}
+
+/** One entity's part in a commit: the mutation of its own row, and what that means to its followers. */
+export interface Step {
+  readonly open: OpenEntity;
+  readonly lead: Mutation;
+  readonly change: Change;
+}
+
+/** The race was lost: read again and repeat. */
+export class Stale extends Error {
+  readonly rowKey: string;
+
+  constructor(rowKey: string, cause: unknown) {
+    super(`${rowKey} changed since it was read.`, { cause });
+    this.rowKey = rowKey;
+  }
+}
+
+export function openEntity(database: Database, entity: AnyEntity): OpenEntity {
+  const by: Record<string, unknown> = {};
+  const followers: OpenFollower[] = [];
+  for (const [name, index] of Object.entries(entity.indexes)) {
+    const open = index.follow({ database, entity, name });
+    by[name] = open.api;
+    followers.push(open);
+  }
+  for (const [name, follower] of Object.entries(entity.followers)) {
+    followers.push(follower.follow({ database, entity, name }));
+  }
+  return { database, entity, followers, by };
+}
+
+export function keyIn({ entity, database }: OpenEntity, values: KeyValues): EntityKey {
+  return entity.rows.key(values, database.profile);
+}
+
+export async function readEntity(
+  open: OpenEntity,
+  values: KeyValues,
+): Promise<Snapshot | undefined> {
+  const { database, entity } = open;
+  const stored = await database.tables.get(entity.table, keyIn(open, values));
+  const row = stored && entity.rows.decode(stored);
+  return row && { row, stored };
+}
+
+/** @throws not-found. */
+export async function mustRead(open: OpenEntity, values: KeyValues): Promise<Snapshot> {
+  const found = await readEntity(open, values);
+  if (found) return found;
+  const { name, table } = open.entity;
+  const { partitionKey, rowKey } = keyIn(open, values);
+  throw tableError("not-found", `There is no ${name} ${partitionKey} | ${rowKey} in ${table}.`, {
+    table,
+    key: rowKey,
+  });
+}
+
+export async function insertStep(open: OpenEntity, row: Row): Promise<Step> {
+  const { rows } = open.entity;
+  await rows.validate(row);
+  const { key, token } = begin(open, row);
+  const properties = rows.encode(row, token);
+  assertEntityFits(key, properties);
+  return {
+    open,
+    lead: { kind: "insert", ...key, properties },
+    change: changeOf({ key, token, after: row }),
+  };
+}
+
+/**
+ * Replaces or merges the entity read as `before` by `row`, whichever sends less and loses nothing. An
+ * `update` keeps what this definition does not know; a `replace` leaves only the new value.
+ */
+export async function updateStep(
+  open: OpenEntity,
+  before: Snapshot,
+  row: Row,
+  mode: "update" | "replace",
+): Promise<Step> {
+  const { rows } = open.entity;
+  await rows.validate(row);
+  const { key, token } = begin(open, row);
+  const { stored } = before;
+  if (stored.partitionKey !== key.partitionKey || stored.rowKey !== key.rowKey) {
+    throw validationFailed(
+      stored.rowKey,
+      "key",
+      "a key cannot change; insert under the new key and delete the old entity",
+    );
+  }
+  const next = rows.encode(row, token, tokensOf(stored.properties));
+  const known = new Set(Object.keys(rows.fields).map((name) => rows.propertyOf(name)));
+  const vanished = Object.keys(stored.properties).filter((name) => !(name in next));
+  const unknown = vanished.filter((name) => !known.has(name));
+  const removes = vanished.length > (mode === "replace" ? 0 : unknown.length);
+  if (removes && (rows.versionOf(stored.properties) ?? 0) > rows.version) {
+    throw validationFailed(
+      key.rowKey,
+      "version",
+      "a newer version of the entity may hold fields that this one would lose",
+    );
+  }
+  const properties =
+    removes && mode === "replace" ? next : { ...pick(stored.properties, unknown), ...next };
+  assertEntityFits(key, properties);
+  const changed = Object.keys(next).filter(
+    (name) =>
+      stored.properties[name]?.value !== next[name]!.value ||
+      stored.properties[name].type !== next[name]!.type,
+  );
+  return {
+    open,
+    lead: {
+      ...key,
+      ifMatch: stored.etag,
+      ...(removes
+        ? { kind: "replace", properties }
+        : { kind: "merge", properties: pick(next, changed) }),
+    },
+    change: changeOf({ key, token, before, after: row }),
+  };
+}
+
+export function deleteStep(open: OpenEntity, before: Snapshot): Step {
+  const { partitionKey, rowKey, etag } = before.stored;
+  const key = { partitionKey, rowKey };
+  return {
+    open,
+    lead: { kind: "delete", ...key, ifMatch: etag },
+    change: changeOf({ key, token: open.database.writeToken(), before }),
+  };
+}
+
+/** Whatever is there now becomes `row`. */
+export async function upsertStep(open: OpenEntity, row: Row): Promise<Step> {
+  const before = await readEntity(open, row);
+  return before ? updateStep(open, before, row, "replace") : insertStep(open, row);
+}
+
+/** Undefined when `change` wants nothing changed. */
+export async function changeStep(
+  open: OpenEntity,
+  before: Snapshot,
+  change: (current: Row) => Row | undefined,
+): Promise<Step | undefined> {
+  const changes = change(before.row);
+  return changes && updateStep(open, before, { ...before.row, ...changes }, "update");
+}
+
+const MISSING_DELETES_MAX = 3;
+
+/**
+ * Commits the steps and all that their followers contribute, in one request.
+ * @returns the new ETag of each step's entity.
+ * @throws Stale when an entity is not what was read; the followers' own errors; batch-too-large.
+ */
+export async function commitSteps(steps: readonly Step[]): Promise<(string | undefined)[]> {
+  const { database, entity } = steps[0]!.open;
+  const prepared = await Promise.all(
+    steps.flatMap(({ open, change }, step) =>
+      open.followers.map(async (follower) => ({ step, ...(await follower.prepare(change)) })),
+    ),
+  );
+  let mutations = [
+    ...steps.map(({ lead }) => lead),
+    ...prepared.flatMap((contribution) => contribution.mutations ?? []),
+  ];
+  assertFits(mutations, database);
+  for (let dropped = 0; ; dropped++) {
+    try {
+      const etags = await database.tables.commit(entity.table, mutations);
+      await Promise.all(prepared.map(({ step, committed }) => committed?.(etags[step])));
+      return etags.slice(0, steps.length);
+    } catch (error) {
+      const failed =
+        isRefusal(error, 404, 409, 412) && error.code !== "TableNotFound" && mutations[error.index];
+      if (!failed) throw error;
+      const isLead = error.index < steps.length;
+      if (isLead || failed.kind !== "delete" || error.status !== 404) {
+        throw isLead
+          ? leadRefused(steps[error.index]!, error)
+          : await explain(prepared, failed, error);
+      }
+      // Somebody deleted the row for us.
+      if (dropped === MISSING_DELETES_MAX) throw new Stale(failed.rowKey, error);
+      mutations = mutations.filter((mutation) => mutation !== failed);
+    }
+  }
+}
+
+function leadRefused({ open, lead }: Step, cause: unknown): Error {
+  if (lead.kind !== "insert") return new Stale(lead.rowKey, cause);
+  const { kind: _kind, properties: _properties, ...owner } = lead;
+  return tableError(
+    "unique-violation",
+    `${open.entity.name} ${lead.partitionKey} | ${lead.rowKey} exists already.`,
+    { index: "key", key: lead.rowKey, owner },
+    { remedy: "use update or upsert.", cause },
+  );
+}
+
+async function explain(
+  contributions: readonly Contribution[],
+  failed: Mutation,
+  refusal: Error,
+): Promise<Error> {
+  const author = contributions.find(({ mutations }) => mutations?.includes(failed));
+  const explanation = await author?.explain?.(failed);
+  return explanation === "retry" ? new Stale(failed.rowKey, refusal) : (explanation ?? refusal);
+}
+
+const TRANSACTION_OPERATIONS_MAX = 100;
+/** What a mutation adds to the request beside its properties, and how full a request may get. */
+const OVERHEAD_BYTES = 700;
+const FILL_MAX = 0.9;
+
+/** @throws batch-too-large or validation-failed, before anything is sent. */
+export function assertFits(mutations: readonly Mutation[], database: Database): void {
+  if (mutations.length < 2) return;
+  const operations = mutations.length;
+  const bytes = bytesOnWire(mutations);
+  const limit = bytesLimit(database);
+  if (operations > TRANSACTION_OPERATIONS_MAX || bytes > limit) {
+    const message = `${operations} operations of ${bytes} bytes; at most ${TRANSACTION_OPERATIONS_MAX} of ${limit} bytes fit in a transaction.`;
+    throw tableError("batch-too-large", message, { operations, bytes });
+  }
+  const rowKeys = mutations.map(({ rowKey }) => rowKey);
+  const twice = rowKeys.find((rowKey, i) => rowKeys.indexOf(rowKey) < i);
+  if (twice !== undefined)
+    throw validationFailed("The transaction", twice, "the row is changed twice");
+}
+
+export function bytesLimit(database: Database): number {
+  return database.profile.transactionBytesMax * FILL_MAX;
+}
+
+/** An upper estimate of what the mutations take in a transaction's body. */
+export function bytesOnWire(mutations: readonly Mutation[]): number {
+  return (
+    mutations.length * OVERHEAD_BYTES + new TextEncoder().encode(JSON.stringify(mutations)).length
+  );
+}
+
+function begin(open: OpenEntity, row: Row): { key: EntityKey; token: string } {
+  return { key: keyIn(open, row), token: open.database.writeToken() };
+}
+
+function changeOf(change: Omit<Change, "shared">): Change {
+  return { ...change, shared: new Map() };
+}
+
+function pick<Value>(
+  record: Readonly<Record<string, Value>>,
+  names: readonly string[],
+): Record<string, Value> {
+  return Object.fromEntries(names.map((name) => [name, record[name]!]));
+}
+
+const BACKOFF_MIN_MS = 10;
+const BACKOFF_MAX_MS = 200;
+const ATTEMPTS = 8;
+
+export interface WriteOptions {
+  /** How often a lost race is run again; 8 otherwise. */
+  readonly attempts?: number;
+}
+
+/** Repeats `attempt` while it loses races. @throws contention-exhausted after the last. */
+export async function untilUncontended<Result>(
+  { clock, random }: Database,
+  { attempts = ATTEMPTS }: WriteOptions,
+  attempt: () => Promise<Result>,
+): Promise<Result> {
+  for (let count = 1; ; count++) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!(error instanceof Stale)) throw error;
+      if (count >= attempts) {
+        const message = `${error.rowKey} was changed by others during each of ${attempts} attempts.`;
+        throw tableError(
+          "contention-exhausted",
+          message,
+          { key: error.rowKey, attempts },
+          { cause: error },
+        );
+      }
+      await clock.sleep(BACKOFF_MIN_MS + (BACKOFF_MAX_MS - BACKOFF_MIN_MS) * random());
+    }
+  }
+}
