@@ -8,11 +8,13 @@ import { whenReady } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
 import type { Awaitable } from "../engine/engine.ts";
 import type { AnyOperation, WireResponse } from "../operation.ts";
+import type { CorsRule } from "../xml/cors-rules.ts";
 import { type AddressRules, resolveAddress } from "./address.ts";
 import { corsHeaders, preflightResponse } from "./cors.ts";
 import { toServiceError } from "./error-response.ts";
 import { HttpDate } from "./http-date.ts";
 import type { Observer } from "./observer.ts";
+import type { Query } from "./query.ts";
 import { invalidParameter } from "./query-parameters.ts";
 import { BodyAborted, type RawRequest } from "./raw-request.ts";
 import { Request } from "./request.ts";
@@ -95,7 +97,11 @@ export class Front<Context> {
         preflightResponse(rules, request, service),
       );
     }
-    request.location = service.locate(address.servicePath, request.query);
+    try {
+      request.location = service.locate(address.servicePath, request.query);
+    } catch (error) {
+      request.misplaced = error;
+    }
     request.located = true;
     const identity = authenticate(request, service.dialect, this.#auth);
     return identity instanceof Promise
@@ -107,6 +113,7 @@ export class Front<Context> {
     request.identity = identity;
     request.authenticated = true;
     request.version = this.#service.versionOf(request);
+    if (request.misplaced !== undefined) throw request.misplaced;
     checkTimeout(request.query.get("timeout"));
     request.method = this.#service.methodOf(request);
     const operation = this.#route(request);
@@ -179,7 +186,8 @@ export class Front<Context> {
     const response = this.#service.encodeError(refusal, {
       requestId: request.requestId,
       now: this.#options.clock.now(),
-      head: request.located ? request : undefined,
+      head: request.located && isReadable(request.query) ? request : undefined,
+      accept: request.header("accept"),
       method: request.method,
     });
     this.#observe(request, response.status, refusal);
@@ -210,13 +218,20 @@ export class Front<Context> {
     }
     const answer = { status: response.status, headers, body: response.body };
     if (request.account.name === "" || request.verb === "OPTIONS") return answer;
-    return whenReady(this.#service.corsRules(request.account.name), (rules) => {
+    const withRules = (rules: readonly CorsRule[]) => {
       if (rules.length > 0) {
         const facts = { method: request.verb, origin: request.header("origin") };
         headers.push(...corsHeaders(rules, facts, headers));
       }
       return answer;
-    });
+    };
+    // An answer that scripts may not read is better than none.
+    try {
+      const rules = this.#service.corsRules(request.account.name);
+      return rules instanceof Promise ? rules.then(withRules, () => answer) : withRules(rules);
+    } catch {
+      return answer;
+    }
   }
 
   #versionForStranger(request: Request): string | undefined {
@@ -239,6 +254,15 @@ export class Front<Context> {
       durationMs: this.#options.clock.now() - request.arrivedAt,
       remoteAddress: request.remoteAddress,
     });
+  }
+}
+
+/** Whether every parameter can be decoded. */
+function isReadable(query: Query): boolean {
+  try {
+    return query.pairs !== undefined;
+  } catch {
+    return false;
   }
 }
 

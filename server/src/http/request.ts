@@ -29,6 +29,8 @@ export class Request implements WireRequest {
   baseUrl = "";
   location = NOWHERE;
   located = false;
+  /** Why the path names nothing. Strangers are refused before they hear of it. */
+  misplaced: unknown = undefined;
   // Authentication.
   identity: Identity = { kind: "anonymous" };
   authenticated = false;

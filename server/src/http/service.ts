@@ -45,7 +45,9 @@ export interface ErrorFacts {
   readonly requestId: string;
   /** Milliseconds since 1970, for the `Time:` line. */
   readonly now: number;
-  /** Absent when the request was refused before its path could be read. */
+  /** Absent when the request was refused before its account was known, or its query is malformed. */
   readonly head: RequestHead | undefined;
+  /** The header of that name; all that is known of a client's wishes where there is no head. */
+  readonly accept: string | undefined;
   readonly method: string;
 }

@@ -1,5 +1,6 @@
 import { decodeTableName } from "@rowhouse/protocol/entity-json";
 import { ServiceError } from "@rowhouse/protocol/errors";
+import { refuseConditions } from "./conditions.ts";
 import { checkJsonBody, contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.ts";
 import { preferenceOf } from "./prefer.ts";
 import { tableJson, tableUrl } from "./table-json.ts";
@@ -19,6 +20,7 @@ export const createTable: TableOperation<CreateTableInput, CreateTableInput> = {
   body: "buffer",
 
   decode(request) {
+    refuseConditions(request);
     checkJsonBody(request);
     const level = negotiateLevel(request);
     const name = decodeTableName(request.body);

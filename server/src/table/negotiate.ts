@@ -36,9 +36,15 @@ export function negotiateLevel(request: RequestHead & { version: string }): Meta
   return level;
 }
 
-/** For error bodies, which must come out in some form whatever was asked for. */
+/** For error bodies, which must come out in some form whatever was asked for, and however. */
 export function levelForErrors(head: RequestHead): MetadataLevel {
-  const level = readAccept(head.query.get("$format") || head.header("accept") || "");
+  let format: string | undefined;
+  try {
+    format = head.query.get("$format");
+  } catch {
+    // A malformed query may be what the error is about.
+  }
+  const level = readAccept(format || head.header("accept") || "");
   return level instanceof ServiceError ? "minimalmetadata" : level;
 }
 

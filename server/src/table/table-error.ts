@@ -16,7 +16,7 @@ export function encodeTableError(error: ServiceError, facts: ErrorFacts): WireRe
   const extra = ["x-ms-error-code", code, ...error.headers.flat()];
   const { head } = facts;
   if (!head || error.stage === "authentication") {
-    return wantsJson(head)
+    return wantsJson(facts.accept)
       ? {
           status,
           headers: ["Content-Type", "application/json", ...extra],
@@ -47,6 +47,6 @@ export function encodeTableError(error: ServiceError, facts: ErrorFacts): WireRe
   return { status, headers, body: tableErrorJson(body) };
 }
 
-function wantsJson(head: ErrorFacts["head"]): boolean {
-  return head?.header("accept")?.toLowerCase().includes("application/json") ?? false;
+function wantsJson(accept: string | undefined): boolean {
+  return accept?.toLowerCase().includes("application/json") ?? false;
 }
