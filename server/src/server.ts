@@ -30,7 +30,10 @@ export interface ServicesOptions {
   readonly hostStyle?: boolean;
   readonly clock?: Clock;
   readonly observer?: Observer;
-  /** Told of faults in background work. Nothing is lost by them; they are tried again. */
+  /**
+   * Told of faults that no answer tells of: in background work, which is tried again, and with
+   * connections, which are then cut.
+   */
   readonly onBackgroundError?: (error: unknown) => void;
 }
 
@@ -124,7 +127,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   try {
     for (const name of names) {
       const server = await HttpServer.listen(
-        { ...listen[name]!, tls, lane },
+        { ...listen[name]!, tls, lane, onFault: options.onBackgroundError ?? (() => {}) },
         services.handles.get(name)!,
       );
       servers.push(server);

@@ -1,10 +1,17 @@
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { LIMITS } from "@rowhouse/protocol/limits";
+import type { Awaitable } from "../engine/engine.ts";
 import type { WireResponse } from "../operation.ts";
-import { type Handle, KEEP_ALIVE_SECONDS, plainAddress } from "./node-listener.ts";
+import {
+  type Handle,
+  KEEP_ALIVE_SECONDS,
+  NODE_HTTP_OPTIONS,
+  type OnFault,
+  plainAddress,
+} from "./node-listener.ts";
 import { PLAIN_HEAD_BYTES_MAX, type PlainRequest, readPlainRequest } from "./plain-request.ts";
-import type { BodySource } from "./raw-request.ts";
+import { BodyAborted, type BodySource } from "./raw-request.ts";
 
 /*
  * node:http is the largest single cost of a point query. This lane carries plain requests (see
@@ -22,42 +29,52 @@ import type { BodySource } from "./raw-request.ts";
 /** Bytes that may wait behind the request being answered before the socket is paused. */
 const WAITING_BYTES_MAX = 256 * 1024;
 const REQUEST_BYTES_MAX = PLAIN_HEAD_BYTES_MAX + LIMITS.bodyBytesMax;
-/** A request that has begun must be whole after this long. */
-const REQUEST_MS_MAX = 60_000;
 const IDLE_MS_MAX = KEEP_ALIVE_SECONDS * 1000;
 const SWEEP_MS = 5_000;
 
 const KEEP_ALIVE = `Connection: keep-alive\r\nKeep-Alive: timeout=${KEEP_ALIVE_SECONDS}\r\n\r\n`;
 const CLOSE = "Connection: close\r\n\r\n";
+/** What node:http says to the same. */
+const BAD_REQUEST = `HTTP/1.1 400 Bad Request\r\n${CLOSE}`;
+const REQUEST_TIMEOUT = `HTTP/1.1 408 Request Timeout\r\n${CLOSE}`;
 const NOTHING = Buffer.alloc(0);
 
 export interface FastLaneOptions {
   readonly handle: Handle;
   /** Takes a paused socket whose unread bytes are back in it. */
   readonly giveAway: (socket: Socket) => void;
+  readonly onFault: OnFault;
+  /** Milliseconds that only grow. Default `performance.now`. */
+  readonly now?: () => number;
 }
 
 /** All connections of one port that are still in the fast lane. */
 export class FastLane {
   readonly #options: FastLaneOptions;
   readonly #connections = new Set<FastConnection>();
-  readonly #sweep: NodeJS.Timeout;
+  readonly #now: () => number;
+  readonly #timer: NodeJS.Timeout;
   #closing = false;
 
   constructor(options: FastLaneOptions) {
     this.#options = options;
+    this.#now = options.now ?? (() => performance.now());
     // One timer for all: a timer for each request costs more than reading it.
-    this.#sweep = setInterval(() => {
-      const now = performance.now();
-      for (const connection of this.#connections) connection.endIfLate(now);
-    }, SWEEP_MS);
-    this.#sweep.unref();
+    this.#timer = setInterval(() => this.sweep(), SWEEP_MS);
+    this.#timer.unref();
+  }
+
+  /** Ends every connection that has waited too long. */
+  sweep(): void {
+    const now = this.#now();
+    for (const connection of this.#connections) connection.endIfLate(now);
   }
 
   take(socket: Socket): void {
     const connection = new FastConnection(
       socket,
       this.#options,
+      this.#now,
       () => this.#closing,
       () => {
         this.#connections.delete(connection);
@@ -69,7 +86,7 @@ export class FastLane {
   /** Ends idle connections now and the others with the answer they wait for. */
   close(): void {
     this.#closing = true;
-    clearInterval(this.#sweep);
+    clearInterval(this.#timer);
     for (const connection of this.#connections) connection.endIfIdle();
   }
 
@@ -82,25 +99,32 @@ export class FastLane {
 class FastConnection {
   readonly #socket: Socket;
   readonly #options: FastLaneOptions;
+  readonly #now: () => number;
   readonly #isClosing: () => boolean;
   readonly #forget: () => void;
   readonly #remoteAddress: string;
   #unread: Buffer = NOTHING;
+  /** What came behind `#unread` of a request whose length is known: joined once, when all is here. */
+  #more: Buffer[] = [];
+  #moreBytes = 0;
   /** Length at which the request at hand is whole; 0 while its head is not. */
   #wanted = 0;
   #answering = false;
   #ended = false;
-  /** When the state last changed, by `performance.now`. */
-  #since = performance.now();
+  /** When the request at hand began to arrive, or the connection fell idle. */
+  #since: number;
 
   constructor(
     socket: Socket,
     options: FastLaneOptions,
+    now: () => number,
     isClosing: () => boolean,
     forget: () => void,
   ) {
     this.#socket = socket;
     this.#options = options;
+    this.#now = now;
+    this.#since = now();
     this.#isClosing = isClosing;
     this.#forget = forget;
     this.#remoteAddress = plainAddress(socket.remoteAddress ?? "");
@@ -112,19 +136,40 @@ class FastConnection {
   }
 
   #onData = (chunk: Buffer): void => {
-    this.#unread = this.#unread.length === 0 ? chunk : Buffer.concat([this.#unread, chunk]);
+    if (this.#socket.writableEnded) return;
+    if (this.#wanted > 0) {
+      this.#more.push(chunk);
+      this.#moreBytes += chunk.length;
+      if (this.#unread.length + this.#moreBytes < this.#wanted) return;
+      this.#unread = Buffer.concat([this.#unread, ...this.#more]);
+      this.#more = [];
+      this.#moreBytes = 0;
+      this.#read();
+      return;
+    }
+    const isNext = this.#unread.length === 0;
+    this.#unread = isNext ? chunk : Buffer.concat([this.#unread, chunk]);
     if (this.#answering) {
       if (this.#unread.length > WAITING_BYTES_MAX) this.#socket.pause();
       return;
     }
-    if (this.#unread.length >= this.#wanted) this.#read();
+    if (isNext) this.#since = this.#now();
+    this.#read();
   };
 
-  /** The client sends no more. What it sent whole is answered; the rest nobody waits for. */
+  /** The client sends no more. What it sent whole is answered. */
   #onEnd = (): void => {
     this.#ended = true;
-    if (!this.#answering) this.#socket.end();
+    if (!this.#answering) this.#leave();
   };
+
+  /** Ends the connection to a client that sends no more, with a word if it stopped in mid-request. */
+  #leave(): void {
+    // Line breaks between requests are allowed, and so are some behind the last.
+    const isBetween = this.#unread.every((byte) => byte === 13 || byte === 10);
+    if (isBetween) this.#socket.end();
+    else this.#socket.end(BAD_REQUEST);
+  }
 
   #onError = (): void => {
     this.#socket.destroy();
@@ -144,26 +189,26 @@ class FastConnection {
         return;
       }
       this.#keep(at);
-      if (read.kind === "incomplete" && read.bytes <= REQUEST_BYTES_MAX && !this.#ended) {
-        this.#wanted = read.bytes;
-        return;
-      }
-      this.#giveAway();
+      if (read.kind === "unknown" || read.bytes > REQUEST_BYTES_MAX) this.#giveAway();
+      else if (this.#ended) this.#leave();
+      else this.#wanted = read.bytes;
       return;
     }
     this.#keep(at);
-    if (this.#ended) this.#socket.end();
+    if (this.#ended) this.#leave();
   }
 
+  /** Drops what was answered; the next request, if it has begun, begins now. */
   #keep(from: number): void {
-    this.#unread = from === this.#unread.length ? NOTHING : this.#unread.subarray(from);
     this.#wanted = 0;
-    this.#since = performance.now();
+    if (from === 0) return;
+    this.#unread = from === this.#unread.length ? NOTHING : this.#unread.subarray(from);
+    this.#since = this.#now();
   }
 
-  /** A client that does not read its answers gets no more of them until it does. */
+  /** A client that does not read its answers gets no more of them until it does; behind the last come none. */
   #mustDrain(): boolean {
-    if (this.#socket.destroyed) return true;
+    if (this.#socket.destroyed || this.#socket.writableEnded) return true;
     if (!this.#socket.writableNeedDrain) return false;
     this.#answering = true;
     this.#socket.once("drain", () => this.#goOn());
@@ -172,23 +217,26 @@ class FastConnection {
 
   /** Whether the answer went out at once; else the connection is "answering" until it does. */
   #answer(request: PlainRequest, body: Buffer): boolean {
-    const answer = this.#options.handle({
-      verb: request.verb,
-      target: request.target,
-      headers: request.headers,
-      secure: false,
-      remoteAddress: this.#remoteAddress,
-      body: new WholeBody(body),
-    });
+    let answer: Awaitable<WireResponse>;
+    try {
+      answer = this.#options.handle({
+        verb: request.verb,
+        target: request.target,
+        headers: request.headers,
+        secure: false,
+        remoteAddress: this.#remoteAddress,
+        body: new WholeBody(body),
+      });
+    } catch (error) {
+      this.#cut(error);
+      return true;
+    }
     if (!(answer instanceof Promise)) {
       this.#send(request, answer);
       return true;
     }
     this.#answering = true;
-    answer.then(
-      (known) => this.#resume(request, known),
-      () => this.#socket.destroy(),
-    );
+    answer.then((known) => this.#resume(request, known)).catch((error) => this.#cut(error));
     return false;
   }
 
@@ -200,10 +248,16 @@ class FastConnection {
 
   #goOn(): void {
     this.#answering = false;
-    this.#since = performance.now();
+    this.#since = this.#now();
     if (this.#socket.isPaused()) this.#socket.resume();
     if (this.#unread.length > 0) this.#read();
-    else if (this.#ended) this.#socket.end();
+    else if (this.#ended) this.#leave();
+  }
+
+  /** The client learns no more than that nothing comes. */
+  #cut(error: unknown): void {
+    if (!(error instanceof BodyAborted)) this.#options.onFault(error);
+    this.#socket.destroy();
   }
 
   #send(request: PlainRequest, { status, headers, body }: WireResponse): void {
@@ -214,14 +268,15 @@ class FastConnection {
       const value = headers[i + 1]!;
       // Values come from this server, but some repeat what a client sent.
       if (value.includes("\n") || value.includes("\r")) {
-        this.#socket.destroy();
-        throw new Error(`The value of ${headers[i]} holds a line break.`);
+        this.#cut(new Error(`The value of ${headers[i]} holds a line break.`));
+        return;
       }
       head += `${headers[i]}: ${value}\r\n`;
       if (headers[i] === "Content-Length") hasLength = true;
     }
     if (typeof body === "object" && !(body instanceof Uint8Array)) {
-      throw new Error("Content that streams does not travel in the fast lane.");
+      this.#cut(new Error("Content that streams does not travel in the fast lane."));
+      return;
     }
     const bodyBytes =
       body === undefined ? 0 : typeof body === "string" ? Buffer.byteLength(body) : body.length;
@@ -238,8 +293,12 @@ class FastConnection {
       if (typeof body === "string") bytes.write(body, head.length, "utf8");
       else bytes.set(body, head.length);
     }
-    if (closes) this.#socket.end(bytes);
-    else this.#socket.write(bytes);
+    if (!closes) {
+      this.#socket.write(bytes);
+      return;
+    }
+    this.#socket.end(bytes);
+    this.#socket.destroySoon();
   }
 
   #giveAway(): void {
@@ -256,8 +315,14 @@ class FastConnection {
 
   endIfLate(now: number): void {
     if (this.#answering) return;
-    const isIdle = this.#unread.length === 0;
-    if (now - this.#since > (isIdle ? IDLE_MS_MAX : REQUEST_MS_MAX)) this.#socket.destroy();
+    const ms = now - this.#since;
+    const { headersTimeout, requestTimeout } = NODE_HTTP_OPTIONS;
+    if (this.#unread.length === 0) {
+      if (ms > IDLE_MS_MAX) this.#socket.destroy();
+    } else if (ms > (this.#wanted > 0 ? requestTimeout : headersTimeout)) {
+      this.#socket.end(REQUEST_TIMEOUT);
+      this.#socket.destroySoon();
+    }
   }
 
   endIfIdle(): void {

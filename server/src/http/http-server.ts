@@ -6,7 +6,7 @@ import {
   type Server as SocketServer,
 } from "node:net";
 import { FastLane } from "./fast-lane.ts";
-import { type Handle, NODE_HTTP_OPTIONS, nodeListener } from "./node-listener.ts";
+import { type Handle, NODE_HTTP_OPTIONS, nodeListener, type OnFault } from "./node-listener.ts";
 
 export interface HttpServerOptions {
   readonly host: string;
@@ -18,6 +18,7 @@ export interface HttpServerOptions {
    * stream need node:http; so does TLS.
    */
   readonly lane: "node" | "fast";
+  readonly onFault: OnFault;
 }
 
 /** PEM texts, or a PFX archive with its passphrase. */
@@ -38,16 +39,22 @@ export class HttpServer {
 
   private constructor(options: HttpServerOptions, handle: Handle) {
     this.#options = options;
-    const listener = nodeListener(handle);
+    const { onFault } = options;
+    const listener = nodeListener(handle, onFault);
     this.#http = options.tls
       ? createHttpsServer({ ...NODE_HTTP_OPTIONS, ...options.tls }, listener)
       : createHttpServer(NODE_HTTP_OPTIONS, listener);
+    // A client that says it is done sending is answered all the same.
+    Object.assign(this.#http, { httpAllowHalfOpen: true });
     if (options.lane === "node" || options.tls) {
       this.#listening = this.#http;
       return;
     }
+    // It never listens itself, and would watch over its connections (time limits, closing) only then.
+    this.#http.emit("listening");
     const lane = new FastLane({
       handle,
+      onFault,
       // As if the connection had just been accepted there.
       giveAway: (socket) => {
         this.#http.emit("connection", socket);

@@ -12,13 +12,28 @@ export const KEEP_ALIVE_SECONDS = 75;
 export const NODE_HTTP_OPTIONS = {
   maxHeaderSize: LIMITS.headersBytesMax,
   keepAliveTimeout: KEEP_ALIVE_SECONDS * 1000,
+  /** The head of a request must be here after this long, all of it after the other. */
   headersTimeout: 60_000,
   requestTimeout: 300_000,
 } as const;
 
+/** Told of bugs that no answer could tell of any more. */
+export type OnFault = (error: unknown) => void;
+
 /** Carries requests between node:http and a handler that knows nothing of it. */
-export function nodeListener(handle: Handle): RequestListener {
+export function nodeListener(handle: Handle, onFault: OnFault): RequestListener {
   return (message, response) => {
+    const give = (answer: WireResponse) => {
+      try {
+        send(message, response, answer);
+      } catch (error) {
+        cut(error);
+      }
+    };
+    const cut = (error: unknown) => {
+      if (!(error instanceof BodyAborted)) onFault(error);
+      message.destroy();
+    };
     const request: RawRequest = {
       verb: message.method ?? "",
       target: originForm(message.url ?? "/"),
@@ -30,15 +45,11 @@ export function nodeListener(handle: Handle): RequestListener {
     let answer: Awaitable<WireResponse>;
     try {
       answer = handle(request);
-    } catch {
-      message.destroy();
-      return;
+    } catch (error) {
+      return cut(error);
     }
-    if (!(answer instanceof Promise)) return send(message, response, answer);
-    answer.then(
-      (known) => send(message, response, known),
-      () => message.destroy(),
-    );
+    if (!(answer instanceof Promise)) return give(answer);
+    answer.then(give, cut);
   };
 }
 
@@ -56,6 +67,8 @@ export function plainAddress(address: string): string {
 
 function send(message: IncomingMessage, response: ServerResponse, answer: WireResponse): void {
   if (response.destroyed) return;
+  // Answers bring the date they were made with.
+  response.sendDate = false;
   const { body } = answer;
   const headers = [...answer.headers];
   if (body === undefined) {
@@ -79,13 +92,13 @@ function send(message: IncomingMessage, response: ServerResponse, answer: WireRe
   }
 }
 
-/** An answer that comes before its request is whole ends the connection: the rest is not worth reading. */
+/** An answer that comes before the end of a long request ends the connection: the rest is not worth reading. */
 function closeUnlessRead(message: IncomingMessage, headers: string[]): void {
-  const announced = message.headers["content-length"];
-  const hasBody =
-    (announced !== undefined && announced !== "0") ||
-    message.headers["transfer-encoding"] !== undefined;
-  if (hasBody && !message.readableEnded && !message.complete) headers.push("Connection", "close");
+  if (message.readableEnded || message.complete) return;
+  const isLong =
+    message.headers["transfer-encoding"] !== undefined ||
+    Number(message.headers["content-length"] ?? 0) > LIMITS.bodyBytesMax;
+  if (isLong) headers.push("Connection", "close");
 }
 
 function named(headers: readonly string[], name: string): boolean {
