@@ -67,5 +67,27 @@ export const LIMITS = {
   corsTextBytesMax: 2048,
   retentionDaysMax: 365,
 
+  /** UTF-16 code units after decoding; accepted where the engine's own key limit leaves room. */
+  blobNameLengthMax: 1024,
+  blobNameSegmentsMax: 254,
+  blobBytesMax: 5000 * 1_048_576,
+  blockBytesMax: 4000 * 1_048_576,
+  appendBlockBytesMax: 100 * 1_048_576,
+  blockIdBytesMax: 64,
+  committedBlocksMax: 50_000,
+  uncommittedBlocksMax: 100_000,
+  /** Ours: 50,000 of the longest ids in the longest elements, with room for line breaks. */
+  blockListBodyBytesMax: 8 * 1_048_576,
+  /** Uncommitted blocks go when nothing was done to the blob for this long. */
+  uncommittedBlocksMs: 7 * 24 * 60 * 60 * 1000,
+  /** Largest range whose checksum can be asked for. */
+  checkedRangeBytesMax: 4 * 1_048_576,
+  copySourceLengthMax: 2048,
+  leaseSecondsMin: 15,
+  leaseSecondsMax: 60,
+  leaseBreakSecondsMax: 60,
+  /** Queues, containers, blobs and their common prefixes on one page. */
+  listEntriesMax: 5000,
+
   clockSkewMs: 15 * 60 * 1000,
 } as const;
