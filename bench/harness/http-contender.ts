@@ -1,5 +1,5 @@
 import { type Dataset, PARTITION_ENTITIES } from "../load/dataset.ts";
-import { fillBatches } from "../load/fill.ts";
+import { fillTransactions } from "../load/fill.ts";
 import type { LoadCommand, LoadResult, Until } from "../load/load-process.ts";
 import type { Target } from "../load/request-writer.ts";
 import type { LoadOrder, WorkloadKind } from "../load/workload.ts";
@@ -26,8 +26,7 @@ export class HttpContender implements Contender {
   readonly server: RunningServer;
   readonly #load: LoadGenerator;
   readonly #progress: Progress;
-  /** How many entities of each table are there. */
-  readonly #filled = new Map<string, number>();
+  readonly #filled = new Set<string>();
 
   constructor(name: string, server: RunningServer, load: LoadGenerator, progress: Progress) {
     this.name = name;
@@ -56,20 +55,32 @@ export class HttpContender implements Contender {
     return answer;
   }
 
-  /** Adds what the table lacks of the dataset. Whole partitions only. */
-  async fill(dataset: Dataset, order: LoadOrder): Promise<void> {
-    const { entities, table } = dataset;
+  /** Takes a table to be there already: the server was opened on a folder that holds it. */
+  holds({ table }: Dataset): this {
+    this.#filled.add(table);
+    return this;
+  }
+
+  /** Creates the table of the dataset and all its entities, unless they are there. */
+  async fill({ entities, table }: Dataset, order: LoadOrder): Promise<void> {
+    if (this.#filled.has(table)) return;
     if (entities % PARTITION_ENTITIES !== 0) {
       throw new Error(`Tables hold a multiple of ${PARTITION_ENTITIES} entities, not ${entities}.`);
     }
-    if (!this.#filled.has(table)) await createTable(this.server.target, table);
-    for (let first = this.#filled.get(table) ?? 0; first < entities; ) {
-      const end = Math.min(entities, order === "sorted" ? first + SLICE_ENTITIES : entities);
-      this.#progress.show(`filling ${table} of ${this.name}: ${first} of ${entities} entities`);
-      await this.#fillSlice({ table, entities: end }, { kind: "fill", first, order });
-      this.#filled.set(table, end);
-      first = end;
+    await createTable(this.server.target, table);
+    const transactions = fillTransactions(entities);
+    for (let first = 0; first < transactions; first += SLICE_TRANSACTIONS) {
+      this.#progress.show(
+        `filling ${table} of ${this.name}: ${Math.round((first / transactions) * 100)} % of ${entities}`,
+      );
+      const workload: WorkloadKind = { kind: "fill", order, firstTransaction: first };
+      const { failures, firstFailure } = await this.#ask(
+        { workload, dataset: { table, entities }, connections: 8 },
+        { operations: Math.min(SLICE_TRANSACTIONS, transactions - first) },
+      );
+      if (failures > 0) throw new Error(`${this.name} answered\n${firstFailure}`);
     }
+    this.#filled.add(table);
   }
 
   pause(): void {
@@ -82,13 +93,6 @@ export class HttpContender implements Contender {
 
   stop(): Promise<void> {
     return this.server.stop();
-  }
-
-  async #fillSlice(dataset: Dataset, workload: WorkloadKind & { kind: "fill" }): Promise<void> {
-    const operations = fillBatches(workload.first, dataset.entities);
-    const work = { workload, dataset, connections: 8 };
-    const { failures, firstFailure } = await this.#ask(work, { operations });
-    if (failures > 0) throw new Error(`${this.name} answered\n${firstFailure}`);
   }
 
   async #ask(work: Work, until: Until, keepsAnswer = false): Promise<LoadResult> {
@@ -108,6 +112,6 @@ export class HttpContender implements Contender {
 }
 
 /** Between two slices the progress is shown. */
-const SLICE_ENTITIES = 100_000;
+const SLICE_TRANSACTIONS = 500;
 
 let nextRun = 1;

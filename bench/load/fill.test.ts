@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { partitionKey, rowKey } from "./dataset.ts";
-import { createFill, fillBatches } from "./fill.ts";
+import { createFill, fillTransactions } from "./fill.ts";
 import { RequestWriter } from "./request-writer.ts";
 import { Requests } from "./requests.ts";
 import { Client } from "./workload.ts";
@@ -12,11 +12,10 @@ const target = { host: "h", port: 1, account: "a", keyBase64: "AAAA" };
 describe("a fill", () => {
   for (const order of ["sorted", "scattered"] as const) {
     it(`inserts every entity once, and one partition in each transaction, ${order}`, () => {
-      const first = 10_000;
       const requests = new Requests(new RequestWriter(target), dataset);
-      const fill = createFill(requests, dataset, { first, order });
+      const fill = createFill(requests, dataset, { order, firstTransaction: 0 });
       const keys = new Set<string>();
-      for (let i = 0; i < fillBatches(first, dataset.entities); i++) {
+      for (let i = 0; i < fillTransactions(dataset.entities); i++) {
         const request = fill.request(new Client(0, 0));
         const partitions = new Set<string>();
         for (const [, partition, row] of request.matchAll(KEYS)) {
@@ -25,8 +24,8 @@ describe("a fill", () => {
         }
         assert.equal(partitions.size, 1);
       }
-      assert.equal(keys.size, dataset.entities - first);
-      for (let i = first; i < dataset.entities; i++) {
+      assert.equal(keys.size, dataset.entities);
+      for (let i = 0; i < dataset.entities; i++) {
         assert.ok(keys.has(`${partitionKey(i)}/${rowKey(i)}`), `entity ${i}`);
       }
     });

@@ -3,19 +3,19 @@ import { type Requests, TRANSACTION_ENTITIES, wholeTransaction } from "./request
 import type { LoadOrder, Workload } from "./workload.ts";
 
 /**
- * Inserts the entities from `first` to the end of the dataset, a hundred of one partition at a
- * time; `fillBatches` says how many operations that takes. Both ends are whole partitions.
+ * Inserts the entities of the dataset, a hundred of one partition at a time; `fillTransactions`
+ * says how many operations the whole of it takes. Datasets are whole partitions.
  */
 export function createFill(
   requests: Requests,
   dataset: Dataset,
-  { first, order }: { first: number; order: LoadOrder },
+  { firstTransaction, order }: { firstTransaction: number; order: LoadOrder },
 ): Workload {
-  const index = order === "sorted" ? sortedIndex(first) : scatteredIndex(first, dataset.entities);
-  let started = 0;
+  const index = order === "sorted" ? (i: number) => i : scatteredIndex(dataset.entities);
+  let next = firstTransaction;
   return {
     request() {
-      const position = started++ * TRANSACTION_ENTITIES;
+      const position = next++ * TRANSACTION_ENTITIES;
       return requests.insertAll(TRANSACTION_ENTITIES, (i) => entityJson(index(position + i)));
     },
     answered: (_client, answer) =>
@@ -23,24 +23,18 @@ export function createFill(
   };
 }
 
-export function fillBatches(first: number, end: number): number {
-  return (end - first) / TRANSACTION_ENTITIES;
-}
-
-type IndexOf = (position: number) => number;
-
-function sortedIndex(first: number): IndexOf {
-  return (position) => first + position;
+export function fillTransactions(entities: number): number {
+  return entities / TRANSACTION_ENTITIES;
 }
 
 /** Each transaction meets another partition, and in it a hundred rows far from each other. */
-function scatteredIndex(first: number, end: number): IndexOf {
-  const partitions = (end - first) / PARTITION_ENTITIES;
+function scatteredIndex(entities: number): (position: number) => number {
+  const partitions = entities / PARTITION_ENTITIES;
   return (position) => {
     const turn = Math.floor(position / TRANSACTION_ENTITIES);
     const partition = scattered(turn % partitions, partitions);
     const row = Math.floor(turn / partitions) * TRANSACTION_ENTITIES;
     const scatteredRow = scattered(row + (position % TRANSACTION_ENTITIES), PARTITION_ENTITIES);
-    return first + partition * PARTITION_ENTITIES + scatteredRow;
+    return partition * PARTITION_ENTITIES + scatteredRow;
   };
 }

@@ -13,8 +13,8 @@ export type WorkloadKind =
   | { readonly kind: "contended-update"; readonly backsOff: boolean }
   | { readonly kind: "transaction" }
   | { readonly kind: "mix" }
-  /** Inserts the entities from `first` on; see `fill.ts`. */
-  | { readonly kind: "fill"; readonly first: number; readonly order: LoadOrder };
+  /** Inserts the entities themselves, from one transaction of the whole fill on; see `fill.ts`. */
+  | { readonly kind: "fill"; readonly order: LoadOrder; readonly firstTransaction: number };
 
 export type LoadOrder = "sorted" | "scattered";
 
