@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, it } from "node:test";
+import type { Engine } from "../engine/engine.ts";
 import { encodeText, partitionRange } from "../engine/key-codec.ts";
+import { openLmdbEngine } from "../engine/lmdb/lmdb-engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { openAccountIds } from "./account-ids.ts";
 import { Catalog } from "./catalog.ts";
@@ -77,7 +82,17 @@ describe("The catalog", () => {
 
 describe("The reaper", () => {
   it("frees what was stored under a removed name and forgets it only after a while", async () => {
-    const { engine, catalog } = await open();
+    await freesAll(new MemoryEngine());
+  });
+
+  it("frees all of it on an engine whose scans lend the same bytes for every key", async () => {
+    const path = mkdtempSync(join(tmpdir(), "rowhouse-reaper-"));
+    await freesAll(await openLmdbEngine({ path }));
+    rmSync(path, { recursive: true });
+  });
+
+  async function freesAll(opened: Engine): Promise<void> {
+    const { engine, catalog } = await open(opened);
     const { named } = await catalog.create("alice", "people", 0);
     const partition = Uint8Array.of(KEY_SPACES.entities, named.id);
     for (let i = 0; i < 3; i++) {
@@ -94,7 +109,9 @@ describe("The reaper", () => {
       engine,
       catalog,
       contentsOf: (_, id) => partitionRange(Uint8Array.of(KEY_SPACES.entities, id)),
-      release: (_, value) => released.push(value[0]!),
+      release: (_, value) => {
+        released.push(value[0]!);
+      },
       onError: (error) => assert.fail(String(error)),
     });
     await reaper.reap();
@@ -107,11 +124,11 @@ describe("The reaper", () => {
       (await catalog.removed("alice")).map(({ id }) => id),
       [named.id],
     );
-  });
+    await engine.close();
+  }
 });
 
-async function open() {
-  const engine = new MemoryEngine();
+async function open(engine: Engine = new MemoryEngine()) {
   const ids = await openAccountIds(engine, ["alice", "bob"]);
   return { engine, ids, catalog: new Catalog<number>(engine, KEY_SPACES.tableCatalog, ids) };
 }

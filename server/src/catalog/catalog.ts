@@ -1,6 +1,6 @@
 import { whenReady } from "../awaitable.ts";
 import type { Awaitable, Engine, Entry, Key } from "../engine/engine.ts";
-import { encodeId, encodeText, prefixEnd } from "../engine/key-codec.ts";
+import { copyKey, encodeId, encodeText, prefixEnd } from "../engine/key-codec.ts";
 import type { KeySpace } from "./key-spaces.ts";
 
 /** A table, queue or container: what its account calls it, and what its contents are stored under. */
@@ -225,8 +225,7 @@ export class Catalog<Value> {
 
 function read<Value>(entry: Entry): Named<Value> {
   const stored = readJson<{ name: string; id: number; value: Value }>(entry);
-  const key = { partition: entry.key.partition.slice(), sort: entry.key.sort.slice() };
-  return { ...stored, key, version: entry.version };
+  return { ...stored, key: copyKey(entry.key), version: entry.version };
 }
 
 /** Only what this file wrote is read here; the shapes are its own. */

@@ -1,5 +1,5 @@
-import type { Engine, Key, KeyRange } from "../engine/engine.ts";
-import { after } from "../engine/key-codec.ts";
+import type { Awaitable, Engine, Key, KeyRange } from "../engine/engine.ts";
+import { after, copyKey } from "../engine/key-codec.ts";
 import type { Catalog } from "./catalog.ts";
 
 export interface ReaperOptions<Value> {
@@ -7,8 +7,8 @@ export interface ReaperOptions<Value> {
   readonly catalog: Catalog<Value>;
   /** Everything stored under a removed id. */
   readonly contentsOf: (accountId: number, id: number) => KeyRange;
-  /** Called with each entry about to be freed, for what it refers to outside the engine. */
-  readonly release?: (key: Key, value: Uint8Array) => void;
+  /** Called with each entry before it is freed, and waited for: what it refers to goes first. */
+  readonly release?: (key: Key, value: Uint8Array) => Awaitable<void>;
   readonly onError: (error: unknown) => void;
 }
 
@@ -83,16 +83,18 @@ export class Reaper<Value> {
     let start = range.start;
     while (!this.#closed) {
       const keys: Key[] = [];
+      const released: Awaitable<void>[] = [];
       const ended = await engine.scan(
         { start, end: range.end },
         ({ key, value }) => {
-          const own = { partition: key.partition.slice(), sort: key.sort.slice() };
-          release?.(own, value);
+          const own = copyKey(key);
+          if (release) released.push(release(own, value));
           keys.push(own);
           return keys.length < KEYS_PER_COMMIT;
         },
         { entriesExpected: KEYS_PER_COMMIT },
       );
+      await Promise.all(released);
       // One commit a partition: on a distributed engine a partition is what commits cheaply.
       await Promise.all(
         byPartition(keys).map((deletes) =>

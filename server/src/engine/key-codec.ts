@@ -263,6 +263,11 @@ export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
   return Buffer.compare(a, b) === 0;
 }
 
+/** A key that a scan lends, to be kept. Not `slice`: a Buffer's would share the bytes. */
+export function copyKey({ partition, sort }: Key): Key {
+  return { partition: Uint8Array.from(partition), sort: Uint8Array.from(sort) };
+}
+
 /** Length of both parts: what `Engine.keyBytesMax` limits. */
 export function keyBytes(key: Key): number {
   return key.partition.length + key.sort.length;

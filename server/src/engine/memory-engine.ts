@@ -12,7 +12,7 @@ import {
   type ScanEnd,
   type Visit,
 } from "./engine.ts";
-import { joinKey, keyBytes } from "./key-codec.ts";
+import { copyKey, joinKey, keyBytes } from "./key-codec.ts";
 import { ScanBudget } from "./scan-budget.ts";
 import { VersionClock } from "./version-clock.ts";
 
@@ -239,10 +239,6 @@ function keyTooLong(key: Key): EngineError {
     "KeyTooLong",
     `A key of ${keyBytes(key)} bytes; at most ${KEY_BYTES_MAX} are allowed.`,
   );
-}
-
-function copyKey({ partition, sort }: Key): Key {
-  return { partition: Uint8Array.from(partition), sort: Uint8Array.from(sort) };
 }
 
 function latin1(bytes: Uint8Array): string {
