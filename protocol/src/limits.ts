@@ -33,6 +33,17 @@ export const LIMITS = {
    * that are null do not count there; an end to the work that a body can make.
    */
   bodyMembersMax: 1024,
+  /** The text of a message, in UTF-8. */
+  messageBytesMax: 65_536,
+  /** The document around it: escapes may double the text. */
+  messageBodyBytesMax: 131_584,
+  messagesReceivedMax: 32,
+  /** Seven days. */
+  visibilityTimeoutSecondsMax: 604_800,
+  messageLifeSecondsDefault: 604_800,
+  /** Queues or containers in one page of a list. */
+  pageNamesMax: 5000,
+
   bodyBytesMax: 4 * 1_048_576,
   transactionOperationsMax: 100,
   /** Lines of headers in one request inside a batch; clients send fewer than twenty. */

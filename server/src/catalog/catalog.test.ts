@@ -29,6 +29,28 @@ describe("The catalog", () => {
     assert.notEqual(first.named.id, second.named.id);
   });
 
+  it("gives a name a new id on demand, and leaves the old one to the reaper", async () => {
+    const { catalog } = await open();
+    const { named: before } = await catalog.create("alice", "people", 7);
+    const after = await catalog.renew("alice", "people");
+    assert.equal(after?.value, 7);
+    assert.notEqual(after?.id, before.id);
+    assert.deepEqual(await catalog.find("alice", "people"), after);
+    assert.deepEqual(
+      (await catalog.removed("alice")).map(({ id }) => id),
+      [before.id],
+    );
+    assert.equal(await catalog.renew("alice", "nobody"), undefined);
+  });
+
+  it("renews as often as it is asked at once, never with the same id", async () => {
+    const { catalog } = await open();
+    await catalog.create("alice", "people", 0);
+    const renewed = await Promise.all([1, 2, 3].map(() => catalog.renew("alice", "people")));
+    assert.equal(new Set(renewed.map((named) => named?.id)).size, 3);
+    assert.equal((await catalog.removed("alice")).length, 3);
+  });
+
   it("lets one of many creators win", async () => {
     const { catalog } = await open();
     const results = await Promise.all(

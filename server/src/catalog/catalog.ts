@@ -1,6 +1,8 @@
+import assert from "node:assert/strict";
 import { whenReady } from "../awaitable.ts";
 import type { Awaitable, Engine, Entry, Key } from "../engine/engine.ts";
 import { copyKey, encodeId, encodeText, prefixEnd } from "../engine/key-codec.ts";
+import { scanToEnd } from "../engine/scan-to-end.ts";
 import type { KeySpace } from "./key-spaces.ts";
 
 /** A table, queue or container: what its account calls it, and what its contents are stored under. */
@@ -85,7 +87,7 @@ export class Catalog<Value> {
     value: Value,
   ): Promise<{ created: boolean; named: Named<Value> }> {
     const key = this.#key(account, name);
-    const counterKey = { partition: this.#partition(account), sort: COUNTER_SORT };
+    const counterKey = this.#counterKey(account);
     for (;;) {
       const [taken, counter] = await this.#engine.get([key, counterKey]);
       if (taken) return { created: false, named: read(taken) };
@@ -129,6 +131,37 @@ export class Catalog<Value> {
   }
 
   /**
+   * Gives a name an id of which nothing is stored yet: all its contents are gone in one step,
+   * whatever their number. The old id leaves a note, as a removed name does.
+   * @returns the name as it is now; undefined when there is no such name
+   */
+  async renew(account: string, name: string): Promise<Named<Value> | undefined> {
+    const counterKey = this.#counterKey(account);
+    for (;;) {
+      const named = await this.find(account, name);
+      if (!named) return undefined;
+      const [counter] = await this.#engine.get([counterKey]);
+      assert(counter, "A catalog with names has a counter.");
+      const id = readJson<number>(counter);
+      const { key, value } = named;
+      const result = await this.#engine.commit({
+        version: this.#engine.nextVersion(),
+        checks: [
+          { key, expected: named.version },
+          { key: counterKey, expected: counter.version },
+        ],
+        puts: [
+          { key, value: json({ name: named.name, id, value }) },
+          { key: counterKey, value: json(id + 1) },
+          { key: this.#removedKey(account, named.id), value: json(named.id) },
+        ],
+        deletes: [],
+      });
+      if (result.committed) return { ...named, id, version: result.versions[0]! };
+    }
+  }
+
+  /**
    * Removes a name, leaving the note of its id that the reaper works from.
    * @param permits a last look at what is removed, repeated when it changed meanwhile; may throw
    * @returns what was removed; undefined when there was no such name
@@ -164,35 +197,29 @@ export class Catalog<Value> {
     const partition = this.#partition(account);
     const prefix = encodeText(options.prefix, NAME_PREFIX);
     const from = encodeText(options.from, NAME_PREFIX);
-    let start: Key = { partition, sort: Buffer.compare(from, prefix) > 0 ? from : prefix };
+    const start = { partition, sort: Buffer.compare(from, prefix) > 0 ? from : prefix };
     const end = { partition, sort: prefixEnd(prefix)! };
     const taken: Named<Value>[] = [];
-    for (;;) {
-      const ended = await this.#engine.scan({ start, end }, (entry) => {
-        const named = read<Value>(entry);
-        const answer = accept(named);
-        if (answer === "take") taken.push(named);
-        return answer !== "end";
-      });
-      if (typeof ended === "string") return taken;
-      start = ended.resumeAt;
-    }
+    await scanToEnd(this.#engine, { start, end }, (entry) => {
+      const named = read<Value>(entry);
+      const answer = accept(named);
+      if (answer === "take") taken.push(named);
+      return answer !== "end";
+    });
+    return taken;
   }
 
   /** The ids whose names are removed and whose contents may still be there, with when that was (µs). */
   async removed(account: string): Promise<{ id: number; version: number }[]> {
     const partition = this.#partition(account);
     const found: { id: number; version: number }[] = [];
-    let start: Key = { partition, sort: REMOVED_PREFIX };
+    const start = { partition, sort: REMOVED_PREFIX };
     const end = { partition, sort: prefixEnd(REMOVED_PREFIX)! };
-    for (;;) {
-      const ended = await this.#engine.scan({ start, end }, (entry) => {
-        found.push({ id: readJson<number>(entry), version: entry.version });
-        return true;
-      });
-      if (typeof ended === "string") return found;
-      start = ended.resumeAt;
-    }
+    await scanToEnd(this.#engine, { start, end }, (entry) => {
+      found.push({ id: readJson<number>(entry), version: entry.version });
+      return true;
+    });
+    return found;
   }
 
   /** Forgets the note of a removed id: its contents are gone. */
@@ -215,6 +242,10 @@ export class Catalog<Value> {
       partition: this.#partition(account),
       sort: encodeText(name.toLowerCase(), NAME_PREFIX),
     };
+  }
+
+  #counterKey(account: string): Key {
+    return { partition: this.#partition(account), sort: COUNTER_SORT };
   }
 
   #removedKey(account: string, id: number): Key {

@@ -1,5 +1,6 @@
 import type { Awaitable, Engine, Key, KeyRange } from "../engine/engine.ts";
 import { after, copyKey } from "../engine/key-codec.ts";
+import { BackgroundLoop } from "./background-loop.ts";
 import type { Catalog } from "./catalog.ts";
 
 export interface ReaperOptions<Value> {
@@ -24,39 +25,22 @@ const PERIOD_MS = 30_000;
  */
 export class Reaper<Value> {
   readonly #options: ReaperOptions<Value>;
-  #timer: NodeJS.Timeout | undefined;
-  #running: Promise<void> | undefined;
-  #wanted = false;
-  #closed = false;
+  readonly #loop: BackgroundLoop;
 
   constructor(options: ReaperOptions<Value>) {
     this.#options = options;
+    const { onError } = options;
+    this.#loop = new BackgroundLoop({ run: () => this.reap(), periodMs: PERIOD_MS, onError });
   }
 
   /** Looks now, and then every half minute, until closed. */
   start(): void {
-    this.wake();
-    this.#timer = setInterval(() => this.wake(), PERIOD_MS);
-    this.#timer.unref();
+    this.#loop.start();
   }
 
   /** Something was removed: free it soon. */
   wake(): void {
-    if (this.#closed) return;
-    if (this.#running) {
-      this.#wanted = true;
-      return;
-    }
-    this.#running = this.reap()
-      .catch((error) => {
-        if (!this.#closed) this.#options.onError(error);
-      })
-      .finally(() => {
-        this.#running = undefined;
-        if (!this.#wanted) return;
-        this.#wanted = false;
-        this.wake();
-      });
+    this.#loop.wake();
   }
 
   /** Frees all there is to free. */
@@ -65,23 +49,21 @@ export class Reaper<Value> {
     for (const account of catalog.accountNames) {
       for (const { id, version } of await catalog.removed(account)) {
         await this.#free(this.#options.contentsOf(catalog.accountId(account), id));
-        if (this.#closed) return;
+        if (this.#loop.closed) return;
         if (engine.nextVersion() - version > GRACE_MICROS) await catalog.forgetRemoved(account, id);
       }
     }
   }
 
   /** Ends after the commit under way. */
-  async close(): Promise<void> {
-    this.#closed = true;
-    clearInterval(this.#timer);
-    await this.#running;
+  close(): Promise<void> {
+    return this.#loop.close();
   }
 
   async #free(range: KeyRange): Promise<void> {
     const { engine, release } = this.#options;
     let start = range.start;
-    while (!this.#closed) {
+    while (!this.#loop.closed) {
       const keys: Key[] = [];
       const released: Awaitable<void>[] = [];
       const ended = await engine.scan(

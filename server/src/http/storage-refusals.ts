@@ -36,10 +36,10 @@ export function refuseRoute(
   const named = here.filter(({ route }) => (route.comp ?? "") === (comp?.toLowerCase() ?? ""));
   const takesMethod = here.some(({ route }) => route.method === method);
   if (!takesMethod || (comp !== undefined && named.length > 0)) {
-    const methods = new Set((named.length > 0 ? named : here).map(({ route }) => route.method));
-    return new ServiceError("UnsupportedHttpVerb", {
-      headers: [["Allow", [...methods].join(", ")]],
-    });
+    const methods = (named.length > 0 ? named : here).map(({ route }) => route.method);
+    // Some operations are routed by a word behind the verb, which stands for itself already.
+    const verbs = new Set(methods.filter((each) => !each.includes(" ")));
+    return new ServiceError("UnsupportedHttpVerb", { headers: [["Allow", [...verbs].join(", ")]] });
   }
   if (comp === undefined) return missingParameter("comp");
   return invalidParameter("comp", comp, "The resource has no such component.");

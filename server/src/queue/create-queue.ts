@@ -1,0 +1,32 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { type Metadata, readMetadata, sameMetadata } from "../http/metadata.ts";
+import type { QueueName } from "./message-store.ts";
+import { type QueueOperation, queueNameOf } from "./queue-operation.ts";
+
+interface CreateQueueInput {
+  readonly queue: QueueName;
+  readonly metadata: Metadata;
+}
+
+/**
+ * Create Queue. Answers 204 when the queue exists with the same metadata, so that creating twice is
+ * as good as once; fails with QueueAlreadyExists (409) when it differs.
+ */
+export const createQueue: QueueOperation<CreateQueueInput, { readonly created: boolean }> = {
+  name: "CreateQueue",
+  route: { method: "PUT", resource: "queue" },
+  access: { resourceType: "c", accountSas: ["c", "w"], serviceSas: [], bearer: "write" },
+
+  decode: (request) => ({ queue: queueNameOf(request), metadata: readMetadata(request) }),
+
+  async run({ catalog }, { queue, metadata }) {
+    const value = { metadata, policies: [] };
+    const { created, named } = await catalog.create(queue.account, queue.name, value);
+    if (!created && !sameMetadata(named.value.metadata, metadata)) {
+      throw new ServiceError("QueueAlreadyExists");
+    }
+    return { created };
+  },
+
+  encode: ({ created }) => ({ status: created ? 201 : 204, headers: [] }),
+};

@@ -1,0 +1,21 @@
+import { holdOf } from "./hold-of.ts";
+import type { Hold, QueueName } from "./message-store.ts";
+import { type QueueOperation, queueNameOf } from "./queue-operation.ts";
+
+interface DeleteMessageInput {
+  readonly queue: QueueName;
+  readonly hold: Hold;
+}
+
+/**
+ * Delete Message. Fails with QueueNotFound or MessageNotFound (404), the latter for a receipt that
+ * is not the latest.
+ */
+export const deleteMessage: QueueOperation<DeleteMessageInput, void> = {
+  name: "DeleteMessage",
+  route: { method: "DELETE", resource: "message" },
+  access: { resourceType: "o", accountSas: ["p"], serviceSas: ["p"], bearer: "write" },
+  decode: (request) => ({ queue: queueNameOf(request), hold: holdOf(request) }),
+  run: ({ messages }, { queue, hold }) => messages.delete(queue, hold),
+  encode: () => ({ status: 204, headers: [] }),
+};

@@ -1,0 +1,18 @@
+import { invalidParameter, missingParameter } from "../http/query-parameters.ts";
+import type { WireRequest } from "../operation.ts";
+import { parseMessageId } from "./message-id.ts";
+import type { Hold } from "./message-store.ts";
+import { parsePopReceipt } from "./pop-receipt.ts";
+
+/**
+ * The message a request names and the receipt it shows for it. A wrong receipt that could have been
+ * issued, and an id that could not, are found out by the store.
+ * @throws ServiceError MissingRequiredQueryParameter or InvalidQueryParameterValue.
+ */
+export function holdOf({ location, query }: WireRequest): Hold {
+  const text = query.get("popreceipt");
+  if (text === undefined) throw missingParameter("popreceipt");
+  const receipt = parsePopReceipt(text);
+  if (!receipt) throw invalidParameter("popreceipt", text, "invalid receipt format");
+  return { id: parseMessageId(location.item ?? ""), receipt };
+}

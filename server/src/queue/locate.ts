@@ -1,0 +1,52 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import type { Query } from "../http/query.ts";
+import { invalidParameter } from "../http/query-parameters.ts";
+import type { Location, RequestHead } from "../operation.ts";
+
+const ACCOUNT: Location = { resource: "account", name: "" };
+const SERVICE: Location = { resource: "service", name: "" };
+/** Judged only once the caller is known. */
+const UNKNOWN_TYPE: Location = { resource: "unknown restype", name: "" };
+
+/**
+ * Reads the path below the account: `/`, `/QUEUE`, `/QUEUE/messages`, `/QUEUE/messages/ID`, each
+ * with a final slash or without.
+ * @throws ServiceError InvalidUri, URIError for an escape that is no UTF-8.
+ */
+export function locateQueue(servicePath: string, query: Query): Location {
+  const segments = servicePath.split("/").slice(1);
+  if (segments.at(-1) === "") segments.pop();
+  if (segments.length === 0) return locateRoot(query.get("restype"));
+  const [name = "", messages, item] = segments.map(decodeURIComponent);
+  if (name === "" || segments.length > 3) throw new ServiceError("InvalidUri");
+  if (messages === undefined) return { resource: "queue", name };
+  if (messages.toLowerCase() !== "messages") throw new ServiceError("InvalidUri");
+  return item === undefined ? { resource: "messages", name } : { resource: "message", name, item };
+}
+
+function locateRoot(type: string | undefined): Location {
+  if (type === undefined) return ACCOUNT;
+  return type.toLowerCase() === "service" ? SERVICE : UNKNOWN_TYPE;
+}
+
+/** The method by which Peek Messages is told from Get Messages. */
+export const PEEK = "GET peekonly";
+
+/**
+ * HEAD is GET where a queue is asked about itself; reading messages is peeking with `peekonly=true`.
+ * @throws ServiceError InvalidQueryParameterValue
+ */
+export function queueMethodOf({ verb, location, query }: RequestHead): string {
+  if (verb === "HEAD" && location.resource === "queue") return "GET";
+  if (verb !== "GET" || location.resource !== "messages") return verb;
+  const peekOnly = query.get("peekonly");
+  switch (peekOnly?.toLowerCase()) {
+    case undefined:
+    case "false":
+      return verb;
+    case "true":
+      return PEEK;
+    default:
+      throw invalidParameter("peekonly", peekOnly ?? "", "true or false is expected.");
+  }
+}

@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import type { Entry } from "../engine/engine.ts";
+import {
+  type ReadyPlace,
+  readRecordKey,
+  readSequence,
+  readTime,
+  readUint32,
+  writeSequence,
+  writeTime,
+} from "./message-keys.ts";
+
+/** A message as it is stored. Times are milliseconds since 1970. */
+export interface Message extends ReadyPlace {
+  readonly insertedAt: number;
+  /** How often it was received. */
+  readonly dequeueCount: number;
+  /** How many pop receipts were issued before the present one. */
+  readonly generation: number;
+  /** What makes the present pop receipt impossible to guess. */
+  readonly nonce: Uint8Array;
+  /** UTF-8. */
+  readonly text: Uint8Array;
+}
+
+/*
+ *   format(1) visible(6) inserted(6) sequence(7) dequeue count(4) generation(4) nonce(8) text
+ *
+ * The key holds the rest: expiry and id.
+ */
+const FORMAT = 1;
+const VISIBLE = 1;
+const INSERTED = 7;
+const SEQUENCE = 13;
+const DEQUEUE_COUNT = 20;
+const GENERATION = 24;
+const NONCE = 28;
+const TEXT = 36;
+export const NONCE_BYTES = TEXT - NONCE;
+
+export function encodeMessage(message: Message): Uint8Array {
+  const bytes = Buffer.allocUnsafe(TEXT + message.text.length);
+  bytes[0] = FORMAT;
+  writeTime(bytes, message.visibleAt, VISIBLE);
+  writeTime(bytes, message.insertedAt, INSERTED);
+  writeSequence(bytes, message.sequence, SEQUENCE);
+  bytes.writeUInt32BE(message.dequeueCount, DEQUEUE_COUNT);
+  bytes.writeUInt32BE(message.generation, GENERATION);
+  bytes.set(message.nonce, NONCE);
+  bytes.set(message.text, TEXT);
+  return bytes;
+}
+
+/** Shares the bytes of the entry, which must not be a lent one. */
+export function decodeMessage({ key, value }: Entry): Message {
+  assert(value[0] === FORMAT && value.length >= TEXT, "The entry is not a message.");
+  return {
+    ...readRecordKey(key),
+    visibleAt: readTime(value, VISIBLE),
+    insertedAt: readTime(value, INSERTED),
+    sequence: readSequence(value, SEQUENCE),
+    dequeueCount: readUint32(value, DEQUEUE_COUNT),
+    generation: readUint32(value, GENERATION),
+    nonce: value.subarray(NONCE, TEXT),
+    text: value.subarray(TEXT),
+  };
+}
+
+/** Where its ready key is: all that finding messages needs of an entry, a lent one too. */
+export function readPlace({ key, value }: Entry): ReadyPlace {
+  assert(value[0] === FORMAT, "The entry is not a message.");
+  return {
+    ...readRecordKey(key),
+    visibleAt: readTime(value, VISIBLE),
+    sequence: readSequence(value, SEQUENCE),
+  };
+}

@@ -1,0 +1,71 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import { QUEUE_DOCUMENTS } from "../xml/document-rules.ts";
+import { escapeText, printDocument, printElement } from "../xml/print-xml.ts";
+import { readXml } from "../xml/read-xml.ts";
+import { invalidXml, wrongNode } from "../xml/xml-refusal.ts";
+import { printMessageId } from "./message-id.ts";
+import type { Message } from "./message-record.ts";
+import { printPopReceipt } from "./pop-receipt.ts";
+
+/**
+ * Reads the text of a message, as UTF-8, from the body of Put or Update Message. Markup inside the
+ * text is dropped and its text kept; whatever stands beside `MessageText` is passed over.
+ * @throws ServiceError InvalidXmlDocument, MissingRequiredXmlNode or RequestBodyTooLarge.
+ */
+export function parseMessageText(body: Uint8Array): Uint8Array {
+  const root = readXml(body);
+  if (root.name !== ROOT) throw invalidXml(`The root element is ${root.name}, not ${ROOT}.`);
+  const text = root.children.find(({ name }) => name === TEXT);
+  if (!text) throw wrongNode(QUEUE_DOCUMENTS.missingNode, TEXT);
+  const bytes = Buffer.from(text.text, "utf8");
+  if (bytes.length > LIMITS.messageBytesMax) {
+    throw new ServiceError("RequestBodyTooLarge", {
+      details: [["MaxLimit", String(LIMITS.messageBytesMax)]],
+    });
+  }
+  return bytes;
+}
+
+const ROOT = "QueueMessage";
+const TEXT = "MessageText";
+
+/** What the answer to Put Message tells: all but the text. */
+export function printPutMessage(message: Message): string {
+  return printList([printIdentity(message) + printHold(message)]);
+}
+
+/** The answer to Get Messages. */
+export function printMessages(messages: readonly Message[]): string {
+  return printList(
+    messages.map((each) => printIdentity(each) + printHold(each) + printContent(each)),
+  );
+}
+
+/** The answer to Peek Messages: who only looks gets nothing to hold a message by. */
+export function printPeekedMessages(messages: readonly Message[]): string {
+  return printList(messages.map((each) => printIdentity(each) + printContent(each)));
+}
+
+function printList(messages: readonly string[]): string {
+  const list = messages.map((message) => `<QueueMessage>${message}</QueueMessage>`).join("");
+  return printDocument(printElement("QueueMessagesList", list), QUEUE_DOCUMENTS);
+}
+
+function printIdentity({ id, insertedAt, expiresAt }: Message): string {
+  return `<MessageId>${printMessageId(id)}</MessageId><InsertionTime>${httpDate(insertedAt)}</InsertionTime><ExpirationTime>${httpDate(expiresAt)}</ExpirationTime>`;
+}
+
+function printHold(message: Message): string {
+  return `<PopReceipt>${printPopReceipt(message)}</PopReceipt><TimeNextVisible>${httpDate(message.visibleAt)}</TimeNextVisible>`;
+}
+
+function printContent({ dequeueCount, text }: Message): string {
+  const content = Buffer.from(text.buffer, text.byteOffset, text.byteLength).toString("utf8");
+  return `<DequeueCount>${dequeueCount}</DequeueCount><MessageText>${escapeText(content)}</MessageText>`;
+}
+
+/** RFC 1123, what is below a second cut off. */
+export function httpDate(milliseconds: number): string {
+  return new Date(milliseconds).toUTCString();
+}

@@ -1,0 +1,25 @@
+import type { Catalog } from "../catalog/catalog.ts";
+import type { Reaper } from "../catalog/reaper.ts";
+import type { ServicePropertiesStore } from "../catalog/service-properties-store.ts";
+import { checkResourceName } from "../http/resource-name.ts";
+import type { Operation, WireRequest } from "../operation.ts";
+import type { MessageStore, QueueName, QueueValue } from "./message-store.ts";
+
+/** What queue operations work with. */
+export interface QueueContext {
+  readonly catalog: Catalog<QueueValue>;
+  readonly messages: MessageStore;
+  readonly properties: ServicePropertiesStore;
+  readonly reaper: Reaper<QueueValue>;
+}
+
+export type QueueOperation<Input, Output> = Operation<QueueContext, Input, Output>;
+
+/**
+ * The queue a request names. Every operation asks, so no name that cannot exist is ever looked up.
+ * @throws ServiceError OutOfRangeInput or InvalidResourceName.
+ */
+export function queueNameOf({ account, location }: WireRequest): QueueName {
+  checkResourceName(location.name);
+  return { account: account.name, name: location.name };
+}

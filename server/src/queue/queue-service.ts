@@ -1,0 +1,88 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { queueAuth } from "../auth/dialect.ts";
+import { whenReady } from "../awaitable.ts";
+import {
+  getServiceProperties,
+  getServiceStats,
+  setServiceProperties,
+} from "../catalog/service-operations.ts";
+import { invalidParameter } from "../http/query-parameters.ts";
+import type { Service } from "../http/service.ts";
+import { encodeStorageError, refuseRoute } from "../http/storage-refusals.ts";
+import { versionOf } from "../http/version.ts";
+import type { AnyOperation, RequestHead } from "../operation.ts";
+import { QUEUE_DOCUMENTS } from "../xml/document-rules.ts";
+import { clearMessages } from "./clear-messages.ts";
+import { createQueue } from "./create-queue.ts";
+import { deleteMessage } from "./delete-message.ts";
+import { deleteQueue } from "./delete-queue.ts";
+import { getMessages } from "./get-messages.ts";
+import { listQueues } from "./list-queues.ts";
+import { locateQueue, queueMethodOf } from "./locate.ts";
+import { peekMessages } from "./peek-messages.ts";
+import { putMessage } from "./put-message.ts";
+import { getQueueAcl, setQueueAcl } from "./queue-acl.ts";
+import { getQueueMetadata, setQueueMetadata } from "./queue-metadata.ts";
+import type { QueueContext } from "./queue-operation.ts";
+import { updateMessage } from "./update-message.ts";
+
+/** Every operation of the Queue service, once. Routing, permissions, logs and metrics follow it. */
+export const QUEUE_OPERATIONS: readonly AnyOperation<QueueContext>[] = [
+  listQueues,
+  createQueue,
+  deleteQueue,
+  getQueueMetadata,
+  setQueueMetadata,
+  getQueueAcl,
+  setQueueAcl,
+  putMessage,
+  getMessages,
+  peekMessages,
+  updateMessage,
+  deleteMessage,
+  clearMessages,
+  getServiceProperties("GetQueueServiceProperties", QUEUE_DOCUMENTS),
+  setServiceProperties("SetQueueServiceProperties", QUEUE_DOCUMENTS),
+  getServiceStats("GetQueueServiceStats", QUEUE_DOCUMENTS),
+];
+
+/** The version of those who name none and need not: the newest the official clients send. */
+const NEWEST_VERSION = "2026-04-06";
+
+/** The Queue service, ready to be put behind a front. */
+export function queueService(context: QueueContext): Service<QueueContext> {
+  return {
+    name: "queue",
+    product: "Rowhouse-Queue/1.0",
+    operations: QUEUE_OPERATIONS,
+    context,
+    dialect: queueAuth,
+    hasSecondary: false,
+    versionForStrangers: NEWEST_VERSION,
+    starCredentials: true,
+    locate: locateQueue,
+    methodOf: queueMethodOf,
+    versionOf: (head) => versionOf(head, queueAuth),
+    refuse,
+    encodeError: encodeStorageError,
+    corsRules: (account) => whenReady(context.properties.get(account), ({ cors }) => cors),
+    storedPolicy: ({ account, name, id }) =>
+      whenReady(context.catalog.find(account.name, name), (named) =>
+        named?.value.policies.find((policy) => policy.id === id),
+      ),
+  };
+}
+
+function refuse(head: RequestHead, method: string): ServiceError {
+  const { resource } = head.location;
+  if (resource === "unknown restype") {
+    const reason = "service is the only type there is.";
+    return invalidParameter("restype", head.query.get("restype") ?? "", reason);
+  }
+  // User delegation keys belong to bearer tokens, which queues do not take.
+  const comp = head.query.get("comp")?.toLowerCase();
+  if (resource === "service" && comp === "userdelegationkey" && method === "POST") {
+    return new ServiceError("NotImplemented");
+  }
+  return refuseRoute(QUEUE_OPERATIONS, head, method);
+}

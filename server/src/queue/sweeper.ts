@@ -1,0 +1,121 @@
+import { BackgroundLoop } from "../catalog/background-loop.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import type { Clock } from "../clock.ts";
+import type { Engine } from "../engine/engine.ts";
+import { scanToEnd } from "../engine/scan-to-end.ts";
+import { expiredRange, queuePartition, type ReadyPlace, unexpiredRange } from "./message-keys.ts";
+import { readPlace } from "./message-record.ts";
+import type { QueueValue } from "./message-store.ts";
+import { MessagesChange } from "./messages-change.ts";
+
+export interface SweeperOptions {
+  readonly engine: Engine;
+  readonly clock: Clock;
+  readonly catalog: Catalog<QueueValue>;
+  readonly onError: (error: unknown) => void;
+}
+
+const PERIOD_MS = 15_000;
+const MESSAGES_PER_COMMIT = 250;
+/** A queue is looked at again after this time even if nothing in it was to expire by then. */
+const LOOK_MS_MAX = 5 * 60_000;
+
+interface Expired {
+  readonly place: ReadyPlace;
+  readonly version: number;
+}
+
+/**
+ * Frees expired messages, whether or not anybody uses their queue. They stand in front of all
+ * others, so a look at a queue without any reads one entry; and a queue is left alone until the
+ * message that expires next does. Nothing depends on when this happens: see `MessageStore`.
+ */
+export class Sweeper {
+  readonly #options: SweeperOptions;
+  readonly #loop: BackgroundLoop;
+  /** By account and queue id: when something in it expires next, as far as is known. */
+  #dueAt = new Map<string, number>();
+
+  constructor(options: SweeperOptions) {
+    this.#options = options;
+    const { onError } = options;
+    this.#loop = new BackgroundLoop({ run: () => this.sweep(), periodMs: PERIOD_MS, onError });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  /** Expired messages are in the way somewhere: looks at every queue soon. */
+  wake(): void {
+    this.#dueAt.clear();
+    this.#loop.wake();
+  }
+
+  close(): Promise<void> {
+    return this.#loop.close();
+  }
+
+  /** Frees all that has expired in the queues that are due. */
+  async sweep(): Promise<void> {
+    const { catalog, clock } = this.#options;
+    const known = this.#dueAt;
+    const dueAt = new Map<string, number>();
+    this.#dueAt = dueAt;
+    for (const account of catalog.accountNames) {
+      const ids: number[] = [];
+      await catalog.list(account, { prefix: "", from: "" }, ({ id }) => {
+        ids.push(id);
+        return "pass";
+      });
+      for (const id of ids) {
+        if (this.#loop.closed) return;
+        const accountId = catalog.accountId(account);
+        const queue = `${accountId}/${id}`;
+        const due = known.get(queue) ?? 0;
+        const next =
+          due > clock.now() ? due : await this.#sweepQueue(queuePartition(accountId, id));
+        dueAt.set(queue, next);
+      }
+    }
+  }
+
+  /** @returns when to look again */
+  async #sweepQueue(partition: Uint8Array): Promise<number> {
+    const { engine, clock } = this.#options;
+    while (!this.#loop.closed) {
+      const expired = await this.#readExpired(partition);
+      if (expired.length === 0) break;
+      const change = new MessagesChange(partition, engine.nextVersion());
+      for (const { place, version } of expired) change.delete(place, version);
+      // A message that was received in its last moment fails its check; the next look finds it.
+      await engine.commit(change.toWrite());
+    }
+    let next = clock.now() + LOOK_MS_MAX;
+    await scanToEnd(
+      engine,
+      unexpiredRange(partition, clock.now()),
+      (entry) => {
+        next = Math.min(next, readPlace(entry).expiresAt);
+        return false;
+      },
+      { entriesExpected: 1 },
+    );
+    return next;
+  }
+
+  async #readExpired(partition: Uint8Array): Promise<Expired[]> {
+    const { engine, clock } = this.#options;
+    const expired: Expired[] = [];
+    await scanToEnd(
+      engine,
+      expiredRange(partition, clock.now()),
+      (entry) => {
+        expired.push({ place: readPlace(entry), version: entry.version });
+        return expired.length < MESSAGES_PER_COMMIT;
+      },
+      { entriesExpected: MESSAGES_PER_COMMIT },
+    );
+    return expired;
+  }
+}

@@ -1,0 +1,55 @@
+import { LIMITS } from "@rowhouse/protocol/limits";
+import { checkContentMd5 } from "../http/content-md5.ts";
+import { integerParameter, missingParameter } from "../http/query-parameters.ts";
+import { holdOf } from "./hold-of.ts";
+import type { Message } from "./message-record.ts";
+import type { Hold, QueueName } from "./message-store.ts";
+import { httpDate, parseMessageText } from "./message-xml.ts";
+import { printPopReceipt } from "./pop-receipt.ts";
+import { type QueueOperation, queueNameOf } from "./queue-operation.ts";
+
+interface UpdateMessageInput {
+  readonly queue: QueueName;
+  readonly hold: Hold;
+  readonly hiddenMs: number;
+  /** Undefined leaves the text as it is. */
+  readonly text: Uint8Array | undefined;
+}
+
+/**
+ * Update Message: hides a held message anew, or shows it, and may replace its text. Fails with
+ * QueueNotFound or MessageNotFound (404), the latter for a receipt that is not the latest.
+ */
+export const updateMessage: QueueOperation<UpdateMessageInput, Message> = {
+  name: "UpdateMessage",
+  route: { method: "PUT", resource: "message" },
+  access: { resourceType: "o", accountSas: ["u"], serviceSas: ["u"], bearer: "write" },
+  body: "buffer",
+  bodyBytesMax: LIMITS.messageBodyBytesMax,
+
+  decode(request) {
+    const { query, body } = request;
+    const queue = queueNameOf(request);
+    const hold = holdOf(request);
+    const hidden = integerParameter(query, HIDDEN, HIDDEN_BOUNDS);
+    if (hidden === undefined) throw missingParameter(HIDDEN);
+    checkContentMd5(request);
+    const text = body.length > 0 ? parseMessageText(body) : undefined;
+    return { queue, hold, hiddenMs: hidden * 1000, text };
+  },
+
+  run: ({ messages }, { queue, hold, ...change }) => messages.update(queue, hold, change),
+
+  encode: (message) => ({
+    status: 204,
+    headers: [
+      "x-ms-popreceipt",
+      printPopReceipt(message),
+      "x-ms-time-next-visible",
+      httpDate(message.visibleAt),
+    ],
+  }),
+};
+
+const HIDDEN = "visibilitytimeout";
+const HIDDEN_BOUNDS = { min: 0, max: LIMITS.visibilityTimeoutSecondsMax };
