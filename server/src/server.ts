@@ -1,6 +1,7 @@
 import type { Accounts } from "./auth/account-settings.ts";
 import type { BearerVerifier } from "./auth/bearer.ts";
 import { openAccountIds } from "./catalog/account-ids.ts";
+import type { BackgroundWork } from "./catalog/background-loop.ts";
 import { Catalog } from "./catalog/catalog.ts";
 import { KEY_SPACES } from "./catalog/key-spaces.ts";
 import { Reaper } from "./catalog/reaper.ts";
@@ -13,6 +14,8 @@ import { type Health, withHealth } from "./http/health.ts";
 import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
 import type { Handle } from "./http/node-listener.ts";
 import type { Observer } from "./http/observer.ts";
+import type { Service } from "./http/service.ts";
+import { openQueueService } from "./queue/open-queue-service.ts";
 import { EntityStore, type TableValue } from "./table/entity-store.ts";
 import { tablePrefix } from "./table/table-keys.ts";
 import { tableService } from "./table/table-service.ts";
@@ -30,6 +33,8 @@ export interface ServicesOptions {
   readonly hostStyle?: boolean;
   readonly clock?: Clock;
   readonly observer?: Observer;
+  /** Where unguessable ids come from. Default: the operating system. */
+  readonly randomBytes?: (count: number) => Uint8Array;
   /**
    * Told of faults that no answer tells of: in background work, which is tried again, and with
    * connections, which are then cut.
@@ -37,7 +42,10 @@ export interface ServicesOptions {
   readonly onBackgroundError?: (error: unknown) => void;
 }
 
-export type ServiceName = "table";
+export type ServiceName = Service["name"];
+
+/** In the order of their ports. */
+export const SERVICE_NAMES = ["queue", "table"] as const satisfies readonly ServiceName[];
 
 /** The services, ready to answer requests however these come. */
 export interface OpenServices {
@@ -48,53 +56,74 @@ export interface OpenServices {
 
 export async function openServices(options: ServicesOptions): Promise<OpenServices> {
   const { engine, accounts } = options;
-  const clock = options.clock ?? systemClock;
-  const onError = options.onBackgroundError ?? (() => {});
-  const accountIds = await openAccountIds(engine, accounts.names);
+  const foundation = {
+    engine,
+    clock: options.clock ?? systemClock,
+    accountIds: await openAccountIds(engine, accounts.names),
+    onError: options.onBackgroundError ?? (() => {}),
+  };
   const frontOptions = {
     accounts,
-    clock,
+    clock: foundation.clock,
     observer: options.observer ?? { finished() {} },
     hostStyle: options.hostStyle ?? true,
     auth: { checkDate: options.checkDate ?? true, bearer: options.bearer },
   };
   const health = (): Health => ({ ready: true, detail: { engine: engine.name } });
   const handles = new Map<ServiceName, Handle>();
-  const closers: (() => Promise<void>)[] = [];
-
-  if (options.services.includes("table")) {
-    const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds);
-    const reaper = new Reaper({
-      engine,
-      catalog,
-      contentsOf: (accountId, tableId) => partitionPrefixRange(tablePrefix(accountId, tableId)),
-      onError,
-    });
-    const properties = new ServicePropertiesStore({
-      engine,
-      clock,
-      space: KEY_SPACES.tableCatalog,
-      accountIds,
-      rules: TABLE_DOCUMENTS,
-    });
-    const entities = new EntityStore(engine, catalog);
-    const service = tableService({ engine, clock, catalog, entities, properties, reaper });
-    const front = new Front(service, frontOptions);
+  const background: BackgroundWork[] = [];
+  const open = <Context>(opened: OpenService<Context>) => {
+    const front = new Front(opened.service, frontOptions);
     handles.set(
-      "table",
+      opened.service.name,
       withHealth((request) => front.handle(request), health),
     );
-    reaper.start();
-    closers.push(() => reaper.close());
-  }
+    background.push(...opened.background);
+  };
 
+  if (options.services.includes("queue")) {
+    open(openQueueService({ ...foundation, randomBytes: options.randomBytes }));
+  }
+  if (options.services.includes("table")) open(openTableService(foundation));
+
+  for (const work of background) work.start();
   return {
     handles,
     async close() {
-      await Promise.all(closers.map((close) => close()));
+      await Promise.all(background.map((work) => work.close()));
       await engine.close();
     },
   };
+}
+
+/** What every service stands on. */
+interface Foundation {
+  readonly engine: Engine;
+  readonly clock: Clock;
+  readonly accountIds: ReadonlyMap<string, number>;
+  readonly onError: (error: unknown) => void;
+}
+
+interface OpenService<Context> {
+  readonly service: Service<Context>;
+  /** Not begun yet. */
+  readonly background: readonly BackgroundWork[];
+}
+
+function openTableService({ engine, clock, accountIds, onError }: Foundation) {
+  const space = KEY_SPACES.tableCatalog;
+  const catalog = new Catalog<TableValue>(engine, space, accountIds);
+  const reaper = new Reaper({
+    engine,
+    catalog,
+    contentsOf: (accountId, tableId) => partitionPrefixRange(tablePrefix(accountId, tableId)),
+    onError,
+  });
+  const rules = TABLE_DOCUMENTS;
+  const properties = new ServicePropertiesStore({ engine, clock, space, accountIds, rules });
+  const entities = new EntityStore(engine, catalog);
+  const service = tableService({ engine, clock, catalog, entities, properties, reaper });
+  return { service, background: [reaper] };
 }
 
 export interface ServerOptions extends Omit<ServicesOptions, "services"> {
@@ -120,7 +149,7 @@ export interface RunningServer {
 /** The composition root: configuration in, running server out. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { listen, tls, lane = "fast" } = options;
-  const names = (["table"] as const).filter((name) => listen[name]);
+  const names = SERVICE_NAMES.filter((name) => listen[name]);
   const services = await openServices({ ...options, services: names });
   const urls: Partial<Record<ServiceName, string>> = {};
   const servers: HttpServer[] = [];

@@ -5,8 +5,15 @@ export interface BackgroundLoopOptions {
   readonly onError: (error: unknown) => void;
 }
 
+/** What a service does when nobody asks. */
+export interface BackgroundWork {
+  start(): void;
+  /** Resolves when nothing of it is under way any more. */
+  close(): Promise<void>;
+}
+
 /** Work in the background: now and then, whenever it is woken, and never twice at the same time. */
-export class BackgroundLoop {
+export class BackgroundLoop implements BackgroundWork {
   readonly #options: BackgroundLoopOptions;
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
