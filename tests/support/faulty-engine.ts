@@ -1,0 +1,55 @@
+import {
+  type AtomicWrite,
+  type Awaitable,
+  type CommitResult,
+  type Engine,
+  EngineError,
+  type EngineErrorCode,
+  type Entry,
+  type Key,
+  type KeyRange,
+  type ScanEnd,
+  type ScanHints,
+  type Visit,
+} from "@rowhouse/server/engine/engine";
+import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
+
+/** An engine in memory that fails when it is told to. */
+export class FaultyEngine implements Engine {
+  readonly name = "faulty";
+  readonly #inner = new MemoryEngine();
+  readonly keyBytesMax = this.#inner.keyBytesMax;
+  /** What every read, or every commit, fails with from now on. */
+  readFault: EngineErrorCode | undefined;
+  commitFault: EngineErrorCode | undefined;
+  /** Commits wait for this. */
+  gate: Promise<void> = Promise.resolve();
+
+  nextVersion(): number {
+    return this.#inner.nextVersion();
+  }
+
+  get(keys: readonly Key[]): Awaitable<(Entry | undefined)[]> {
+    failWith(this.readFault);
+    return this.#inner.get(keys);
+  }
+
+  scan(range: KeyRange, visit: Visit, _hints?: ScanHints): Awaitable<ScanEnd> {
+    failWith(this.readFault);
+    return this.#inner.scan(range, visit);
+  }
+
+  async commit(write: AtomicWrite): Promise<CommitResult> {
+    await this.gate;
+    failWith(this.commitFault);
+    return this.#inner.commit(write);
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close();
+  }
+}
+
+function failWith(code: EngineErrorCode | undefined): void {
+  if (code !== undefined) throw new EngineError(code, "Told to fail.");
+}
