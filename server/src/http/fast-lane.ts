@@ -326,7 +326,8 @@ class FastConnection {
   }
 
   endIfIdle(): void {
-    if (!this.#answering && this.#unread.length === 0) this.#socket.end();
+    // Not `end`: a client that never closes its own side would keep the server waiting.
+    if (!this.#answering && this.#unread.length === 0) this.#socket.destroySoon();
   }
 
   destroy(): void {
