@@ -28,6 +28,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     "server/src/awaitable.ts",
     "server/src/operation.ts",
   ],
+  "server/src/content": ["server/src/engine", "server/src/clock.ts"],
   "server/src/http": [
     "protocol/src",
     "server/src/auth",
@@ -52,6 +53,7 @@ function services(name: string): string[] {
     "server/src/xml",
     "server/src/http",
     "server/src/catalog",
+    "server/src/content",
     "server/src/query",
     "server/src/engine",
   ];

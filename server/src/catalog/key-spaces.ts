@@ -12,7 +12,16 @@ export const KEY_SPACES = {
   queueCatalog: 0x20,
   messages: 0x21,
   blobCatalog: 0x30,
+  /** Then account id, container id; sort: blob name in UTF-8. */
   blobs: 0x31,
+  /** Then the id of an extent list; sort: where an extent ends. */
+  blobExtents: 0x32,
+  /** Then the id of a draft; sort: its head, or a block id. */
+  blobDrafts: 0x33,
+  /** Then a content id; sort: number of the row. */
+  blobContents: 0x34,
+  /** Sort: id of what is in the making, or to be freed. */
+  blobNotes: 0x35,
 } as const;
 
 export type KeySpace = (typeof KEY_SPACES)[keyof typeof KEY_SPACES];

@@ -1,0 +1,41 @@
+/**
+ * Where contents too large for an engine's values live: bytes under an id, written once as a stream,
+ * never changed, read in ranges, deleted. What they belong to is metadata's affair; `content-ledger.ts`
+ * sees to it that nothing stays that nothing refers to.
+ *
+ * `conformance.ts` is the executable half of this file.
+ */
+export interface ContentStore {
+  /** How logs call it: "memory", "files", "rows". */
+  readonly name: string;
+
+  /**
+   * Keeps bytes under an id nobody used before. Durable, with its name, when the promise resolves.
+   * Takes no more memory than a few parts. When it rejects, some of the bytes may be there: `delete`
+   * removes them.
+   * @throws EngineError `Unavailable` when there is no room; whatever `bytes` throws.
+   */
+  write(id: ContentId, bytes: AsyncIterable<Uint8Array>): Promise<void>;
+
+  /**
+   * The bytes from `start` to `end`, which is not included, in parts. They stay as they are; those
+   * who break off give back what is held by ending the iteration.
+   * @throws EngineError `Corrupt` when there are no such bytes.
+   */
+  read(id: ContentId, start: number, end: number): AsyncIterable<Uint8Array>;
+
+  /** The same bytes under another id; each can then be deleted without the other. */
+  copy(from: ContentId, to: ContentId): Promise<void>;
+
+  /** Takes away what there is under an id: all of it, what an interrupted write left, or nothing. */
+  delete(id: ContentId): Promise<void>;
+
+  /** Every id there is anything under, in any order. For tests and inspection. */
+  list(): AsyncIterable<ContentId>;
+
+  /** Releases everything. Calling it twice is allowed. */
+  close(): Promise<void>;
+}
+
+/** 16 lower-case letters and digits; see `content-ids.ts`. */
+export type ContentId = string;

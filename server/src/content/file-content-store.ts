@@ -1,0 +1,253 @@
+import { constants, mkdirSync, readdirSync } from "node:fs";
+import { copyFile, type FileHandle, link, open, readdir, unlink } from "node:fs/promises";
+import { join } from "node:path";
+import { EngineError } from "../engine/engine.ts";
+import type { ContentId, ContentStore } from "./content-store.ts";
+
+/** Parts gather to this many bytes before they are written: fewer trips to the threads that write. */
+const WRITE_BYTES = 1 << 20;
+/** So many bytes are flushed while the next ones arrive, rather than all of them at the end. */
+const FLUSH_BYTES = 16 << 20;
+const READ_BYTES = 256 << 10;
+
+/** Folders, named by one digit of the id: enough for millions of files, few enough to flush together. */
+const FOLDERS = [..."0123456789abcdefghijklmnopqrstuvwxyz"];
+/** The digit of an id that changes fastest. */
+const FOLDER_DIGIT = 10;
+
+/**
+ * Contents as files in a folder, beside the embedded engine. A file has its final name from the
+ * start, for nobody knows of it before metadata refers to it; by then it and its folder are flushed.
+ */
+export class FileContentStore implements ContentStore {
+  readonly name = "files";
+  readonly path: string;
+  readonly #folders: ReadonlyMap<string, Folder>;
+
+  private constructor(path: string, folders: ReadonlyMap<string, Folder>) {
+    this.path = path;
+    this.#folders = folders;
+  }
+
+  /** Opens the folder, making it when it is absent. Several processes may open the same one. */
+  static async open(path: string): Promise<FileContentStore> {
+    for (const name of FOLDERS) mkdirSync(join(path, name), { recursive: true, mode: 0o700 });
+    await new Folder(path).flush();
+    return new FileContentStore(
+      path,
+      new Map(FOLDERS.map((name) => [name, new Folder(join(path, name))])),
+    );
+  }
+
+  async write(id: ContentId, bytes: AsyncIterable<Uint8Array>): Promise<void> {
+    const folder = this.#folderOf(id);
+    const file = await attempt(open(folder.pathOf(id), "wx", 0o600), `create ${id}`);
+    try {
+      await pour(bytes, file);
+    } finally {
+      await file.close();
+    }
+    await folder.flush();
+  }
+
+  async *read(id: ContentId, start: number, end: number): AsyncGenerator<Uint8Array> {
+    if (start >= end) return;
+    const file = await open(this.#folderOf(id).pathOf(id), "r").catch((cause) => {
+      throw isMissing(cause) ? missing(id, cause) : unavailable(`open ${id}`, cause);
+    });
+    try {
+      // The next part is read while the consumer works on this one.
+      let ahead = readPart(file, id, start, end);
+      for (let at = start; at < end; ) {
+        const part = await ahead;
+        at += part.length;
+        if (at < end) {
+          ahead = readPart(file, id, at, end);
+          ahead.catch(() => {});
+        }
+        yield part;
+      }
+    } finally {
+      await file.close();
+    }
+  }
+
+  async copy(from: ContentId, to: ContentId): Promise<void> {
+    const source = this.#folderOf(from).pathOf(from);
+    const folder = this.#folderOf(to);
+    const target = folder.pathOf(to);
+    try {
+      // Contents never change, so one file may have many names.
+      await link(source, target);
+    } catch (cause) {
+      if (isMissing(cause)) throw missing(from, cause);
+      await attempt(copyWhole(source, target), `copy ${from}`);
+    }
+    await folder.flush();
+  }
+
+  async delete(id: ContentId): Promise<void> {
+    const folder = this.#folderOf(id);
+    await unlink(folder.pathOf(id)).catch((cause) => {
+      if (!isMissing(cause)) throw unavailable(`delete ${id}`, cause);
+    });
+    // A loss of power must not bring back what nobody remembers to delete.
+    await folder.flush();
+  }
+
+  async *list(): AsyncGenerator<ContentId> {
+    for (const name of readdirSync(this.path)) {
+      if (this.#folders.has(name)) yield* await readdir(join(this.path, name));
+    }
+  }
+
+  async close(): Promise<void> {}
+
+  #folderOf(id: ContentId): Folder {
+    const folder = this.#folders.get(id.charAt(FOLDER_DIGIT));
+    if (folder === undefined) throw new RangeError(`"${id}" is not the id of a content.`);
+    return folder;
+  }
+}
+
+/** A folder whose names must be on disk. Those who ask during a flush share the next one. */
+class Folder {
+  readonly #path: string;
+  #running: Promise<void> | undefined;
+  #next: Promise<void> | undefined;
+
+  constructor(path: string) {
+    this.#path = path;
+  }
+
+  pathOf(id: ContentId): string {
+    return join(this.#path, id);
+  }
+
+  flush(): Promise<void> {
+    if (this.#next) return this.#next;
+    if (!this.#running) return this.#begin();
+    this.#next = this.#running.then(
+      () => this.#begin(),
+      () => this.#begin(),
+    );
+    return this.#next;
+  }
+
+  #begin(): Promise<void> {
+    this.#next = undefined;
+    const flushing = flushFolder(this.#path).finally(() => {
+      if (this.#running === flushing) this.#running = undefined;
+    });
+    this.#running = flushing;
+    return flushing;
+  }
+}
+
+async function flushFolder(path: string): Promise<void> {
+  const folder = await attempt(open(path, "r"), `open ${path}`);
+  try {
+    await attempt(folder.sync(), `flush ${path}`);
+  } finally {
+    await folder.close();
+  }
+}
+
+/** Writes and flushes while more arrives; holds two gathered writes at most. */
+async function pour(bytes: AsyncIterable<Uint8Array>, file: FileHandle): Promise<void> {
+  let gathered: Uint8Array[] = [];
+  let gatheredBytes = 0;
+  let written = 0;
+  let flushed = 0;
+  let writing: Promise<unknown> = Promise.resolve();
+  const write = async () => {
+    await writing;
+    const parts = gathered;
+    const at = written;
+    written += gatheredBytes;
+    gathered = [];
+    gatheredBytes = 0;
+    const mustFlush = written - flushed >= FLUSH_BYTES;
+    if (mustFlush) flushed = written;
+    writing = attempt(writeWhole(file, parts, at), "write").then(() =>
+      mustFlush ? attempt(file.datasync(), "flush") : undefined,
+    );
+    // Whoever waits next hears of it.
+    writing.catch(() => {});
+  };
+  try {
+    for await (const part of bytes) {
+      gathered.push(part);
+      gatheredBytes += part.length;
+      if (gatheredBytes >= WRITE_BYTES) await write();
+    }
+    if (gatheredBytes > 0) await write();
+  } finally {
+    await writing;
+  }
+  await attempt(file.datasync(), "flush");
+}
+
+async function writeWhole(file: FileHandle, parts: Uint8Array[], position: number): Promise<void> {
+  let left = parts;
+  let at = position;
+  while (left.length > 0) {
+    const { bytesWritten } = await file.writev(left, at);
+    at += bytesWritten;
+    left = skip(left, bytesWritten);
+  }
+}
+
+/** What is left of `parts` behind their first bytes. */
+function skip(parts: Uint8Array[], bytes: number): Uint8Array[] {
+  let index = 0;
+  let rest = bytes;
+  while (index < parts.length && parts[index]!.length <= rest) rest -= parts[index++]!.length;
+  if (index === parts.length) return [];
+  return [parts[index]!.subarray(rest), ...parts.slice(index + 1)];
+}
+
+async function readPart(
+  file: FileHandle,
+  id: ContentId,
+  start: number,
+  end: number,
+): Promise<Uint8Array> {
+  const buffer = Buffer.allocUnsafeSlow(Math.min(READ_BYTES, end - start));
+  const { bytesRead } = await attempt(file.read(buffer, 0, buffer.length, start), `read ${id}`);
+  if (bytesRead === 0) {
+    throw new EngineError("Corrupt", `Content ${id} ends at byte ${start}, before ${end}.`);
+  }
+  return buffer.subarray(0, bytesRead);
+}
+
+/** Where one file cannot have another name: a file system without links, or too many of them. */
+async function copyWhole(source: string, target: string): Promise<void> {
+  await copyFile(source, target, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
+  const file = await open(target, "r+");
+  try {
+    await file.datasync();
+  } finally {
+    await file.close();
+  }
+}
+
+async function attempt<T>(work: Promise<T>, what: string): Promise<T> {
+  try {
+    return await work;
+  } catch (cause) {
+    throw unavailable(what, cause);
+  }
+}
+
+function unavailable(what: string, cause: unknown): EngineError {
+  return new EngineError("Unavailable", `The content store could not ${what}.`, { cause });
+}
+
+function missing(id: ContentId, cause: unknown): EngineError {
+  return new EngineError("Corrupt", `Content ${id} is not there.`, { cause });
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ENOENT";
+}
