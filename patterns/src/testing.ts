@@ -1,6 +1,8 @@
-/** The testing kit: endpoints in memory, faults, clocks that a test moves. */
+/** The testing kit: endpoints in memory, faults, crashes, interleavings, clocks that a test moves. */
 
 export type { Layer, PortCall } from "./store/layer.ts";
+export { type CrashOptions, type CrashPoint, crashEverywhere } from "./testing/crash-everywhere.ts";
 export { FakeClock, seededRandom } from "./testing/fake-clock.ts";
 export { type Fault, intercept, type Ports, withFaults } from "./testing/intercept.ts";
+export { type Client, type InterleaveOptions, interleave } from "./testing/interleave.ts";
 export { type Memory, type MemoryOptions, memory } from "./testing/memory.ts";
