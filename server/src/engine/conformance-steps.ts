@@ -17,7 +17,9 @@ export function bytes(from: string | readonly number[]): Uint8Array {
 
 /** Bytes that differ from place to place, so that a shift or a cut shows. */
 export function patternBytes(length: number): Uint8Array {
-  return Uint8Array.from({ length }, (_, index) => (index * 31 + (index >> 8)) & 0xff);
+  const pattern = new Uint8Array(length);
+  for (let index = 0; index < length; index++) pattern[index] = index * 31 + (index >> 8);
+  return pattern;
 }
 
 export interface Steps {

@@ -81,7 +81,8 @@ export class GroupCommit {
         this.#reserveVersions(results);
       });
     } catch (error) {
-      await this.#fail(group, error);
+      // None was taken when the transaction could not begin.
+      await this.#fail(group.length > 0 ? group : this.#waiting.splice(0), error);
       return;
     }
     this.counts.groups++;

@@ -1,9 +1,30 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import assert from "node:assert/strict";
+import { fork, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { describe, it } from "node:test";
+import { open } from "lmdb";
 import { testEngineConformance } from "../conformance.ts";
-import type { Engine } from "../engine.ts";
-import { LmdbEngine, openLmdbEngine } from "./lmdb-engine.ts";
+import {
+  absent,
+  burn,
+  commit,
+  EMPTY_KEY,
+  getText,
+  key,
+  mustCommit,
+  patternBytes,
+  put,
+  scanAll,
+  scanOnce,
+  text,
+} from "../conformance-steps.ts";
+import { type Engine, EngineError } from "../engine.ts";
+import { after, compareKeys } from "../key-codec.ts";
+import { LmdbEngine, type LmdbEngineOptions, openLmdbEngine } from "./lmdb-engine.ts";
+import { FORMAT } from "./meta-record.ts";
 
 testEngineConformance({
   name: "LmdbEngine",
@@ -11,6 +32,319 @@ testEngineConformance({
   reopen: (closed, { clock }) => openLmdbEngine({ path: pathOf(closed), clock }),
   discard: async (closed) => rmSync(pathOf(closed), { recursive: true }),
 });
+
+const a = key("p", "a");
+
+describe("group commit", () => {
+  it("flushes once for all commits that wait", () =>
+    withEngine(async (engine) => {
+      const before = engine.statistics();
+      const results = await Promise.all(
+        Array.from({ length: 100 }, (_, index) => put(engine, key("p", `${index}`), "1")),
+      );
+      const after = engine.statistics();
+      assert.equal(new Set(results).size, 100);
+      assert.equal(after.flushes - before.flushes, 1);
+      assert.equal(after.commits - before.commits, 100);
+      assert.equal(after.groupCommitsMax, 100);
+    }));
+
+  it("shows each commit of a group what the ones before it did", () =>
+    withEngine(async (engine) => {
+      const results = await Promise.all([
+        commit(engine, { checks: [absent(a)], puts: [[a, "first"]] }),
+        commit(engine, { checks: [absent(a)], puts: [[a, "second"]] }),
+        commit(engine, { deletes: [a] }),
+        commit(engine, { checks: [absent(a)], puts: [[a, "third"]] }),
+      ]);
+      assert.deepEqual(
+        results.map((result) => result.committed),
+        [true, false, true, true],
+      );
+      assert.equal(engine.statistics().flushes, 1);
+      assert.equal(await getText(engine, a), "third");
+    }));
+
+  it("divides what is too large for one transaction", () =>
+    withEngine(async (engine) => {
+      const value = patternBytes(6 << 20);
+      await Promise.all(
+        Array.from({ length: 6 }, (_, index) => put(engine, key("p", `${index}`), value)),
+      );
+      assert.equal(engine.statistics().flushes, 3);
+      assert.equal((await scanAll(engine)).length, 6);
+    }));
+
+  it("writes nothing of a group when applying one of its commits fails, and goes on", () =>
+    withEngine(async (engine) => {
+      let reads = 0;
+      const failing = {
+        key: key("p", "b"),
+        get value(): Uint8Array {
+          if (reads++ > 0) throw new Error("The value is gone.");
+          return patternBytes(10);
+        },
+      };
+      const puts = [{ key: a, value: patternBytes(10) }, failing];
+      const write = { version: engine.nextVersion(), checks: [], puts, deletes: [] };
+      await assert.rejects(engine.commit(write), isEngineError("Unavailable"));
+      assert.ok(reads > 1);
+      assert.deepEqual(await scanAll(engine), []);
+      await put(engine, a, "later");
+      assert.equal(await getText(engine, a), "later");
+    }));
+});
+
+describe("snapshots", () => {
+  it("ends a scan at its time limit with the place to go on from", () =>
+    withEngine(
+      async (engine) => {
+        const puts = Array.from({ length: 40 }, (_, index) => [key("p", [index]), "1"] as const);
+        await mustCommit(engine, { puts });
+        const slowly = () => {
+          burn(1);
+          return true;
+        };
+        const { entries, end } = await scanOnce(engine, { start: EMPTY_KEY }, slowly);
+        assert.ok(entries.length < 40);
+        assert.ok(typeof end !== "string");
+        assert.equal(compareKeys(end.resumeAt, after(entries.at(-1)!.key)), 0);
+        assert.equal((await scanAll(engine)).length, 40);
+      },
+      { snapshotMsMax: 0 },
+    ));
+
+  it("lets pages be used again however scans ended", () =>
+    withEngine(async (engine) => {
+      const value = patternBytes(50_000);
+      for (let index = 0; index < 20; index++) await put(engine, key("p", [index]), value);
+      const mistake = new Error("visit failed");
+      for (let round = 0; round < 60; round++) {
+        await scanOnce(engine, { start: EMPTY_KEY });
+        await scanOnce(engine, { start: EMPTY_KEY }, () => false);
+        const failing = async () =>
+          engine.scan({ start: EMPTY_KEY }, () => {
+            burn(0.5);
+            throw mistake;
+          });
+        await assert.rejects(failing, (error) => error === mistake);
+        const suspended = Array.from({ length: 5 }, () =>
+          scanOnce(engine, { start: EMPTY_KEY }, () => {
+            burn(0.3);
+            return true;
+          }),
+        );
+        await put(engine, key("p", [round % 20]), value);
+        await Promise.all(suspended);
+      }
+      // 1 MB of entries; 60 rewrites of 50 KB would add 3 MB if nothing were used again.
+      assert.equal(engine.statistics().scansOpen, 0);
+      assert.ok(
+        engine.statistics().fileBytes < 2_000_000,
+        `${engine.statistics().fileBytes} bytes`,
+      );
+    }));
+
+  it("keeps what visit was lent while it reads and scans the engine", () =>
+    withEngine(async (engine) => {
+      await mustCommit(engine, {
+        puts: [
+          [key("partition one", "a"), "value of a"],
+          [key("partition two", "bb"), "another value, longer"],
+        ],
+      });
+      const seen: string[] = [];
+      engine.scan({ start: EMPTY_KEY }, ({ key: { partition, sort }, value }) => {
+        engine.get([key("partition two", "bb"), key("partition one", "a"), a]);
+        engine.scan({ start: EMPTY_KEY }, (inner) => text(inner.key.sort) !== "");
+        seen.push(`${text(partition)}/${text(sort)}=${text(value)}`);
+        return true;
+      });
+      assert.deepEqual(seen, [
+        "partition one/a=value of a",
+        "partition two/bb=another value, longer",
+      ]);
+    }));
+
+  it("keeps a lent value of many megabytes while visit reads another", () =>
+    withEngine(async (engine) => {
+      const large = patternBytes(17 << 20);
+      await put(engine, a, large);
+      await put(engine, key("p", "b"), "small");
+      let same = false;
+      await engine.scan({ start: a }, ({ value }) => {
+        engine.get([key("p", "b")]);
+        same = Buffer.from(value).equals(large);
+        return false;
+      });
+      assert.ok(same);
+      const [got] = engine.get([a]);
+      assert.ok(Buffer.from(got!.value).equals(large));
+    }));
+});
+
+describe("several processes on one folder", () => {
+  it("see each other's commits at once and raise each other's versions", () =>
+    withEngine(
+      async (engine) => {
+        const at = key("p", "shared");
+        const earlier = await withSecondProcess(engine.path, 1_000_000, async (ask) => {
+          for (let round = 0; round < 20; round++) {
+            const mine = await put(engine, at, `mine ${round}`);
+            assert.deepEqual(await ask("get"), { value: `mine ${round}`, version: mine });
+            // A read in the same turn of the event loop as the next must not fix what is seen.
+            engine.get([at]);
+            const { version } = await ask({ put: `theirs ${round}` });
+            const [entry] = engine.get([at]);
+            assert.equal(text(entry!.value), `theirs ${round}`);
+            assert.equal(entry!.version, version);
+            assert.ok(version! > mine, "Their clock is behind, their version must not be.");
+            assert.deepEqual(await scanVersions(engine), [version]);
+          }
+          return (await ask("get")).version!;
+        });
+        assert.ok((await put(engine, at, "last")) > earlier);
+      },
+      { clock: { now: () => 2_000_000 } },
+    ));
+
+  it("let a process that was killed keep neither the lock nor a snapshot", () =>
+    withEngine(async (engine) => {
+      const second = fork(join(import.meta.dirname, "second-process.ts"), [engine.path, "1"]);
+      await once(second, "message");
+      second.kill("SIGKILL");
+      await once(second, "close");
+      await put(engine, a, "1");
+      assert.equal(await getText(engine, a), "1");
+    }));
+});
+
+describe("the data folder", () => {
+  it("is created, with a dot in its name too, for nobody else to read", () =>
+    withEngine(async (engine) => {
+      const path = join(engine.path, "new", "data.d");
+      const nested = await openLmdbEngine({ path });
+      await nested.close();
+      assert.equal(statSync(join(path, "data.mdb")).mode & 0o077, 0);
+    }));
+
+  it("grows beyond the address space it began with", () =>
+    withEngine(
+      async (engine) => {
+        for (let index = 0; index < 8; index++) {
+          await put(engine, key("p", [index]), patternBytes(1 << 20));
+        }
+        assert.equal((await scanAll(engine)).length, 8);
+      },
+      { mapSizeBytes: 1 << 20 },
+    ));
+
+  it("says which format it has", () =>
+    withEngine(async (engine) => {
+      const version = await put(engine, a, "1");
+      assert.equal(engine.meta().format, FORMAT);
+      assert.ok(engine.meta().versionsReserved >= version);
+    }));
+
+  it("is refused when its format is newer, when it is damaged, and when it is not ours", async () => {
+    const damages: [record: Uint8Array, code: "Unavailable" | "Corrupt"][] = [
+      [metaRecord("ROWHOUSE", FORMAT + 1), "Unavailable"],
+      [metaRecord("ROWHOUSE", 0), "Unavailable"],
+      [metaRecord("HOUSEROW", FORMAT), "Corrupt"],
+      [Buffer.from("ROWHOUSE"), "Corrupt"],
+    ];
+    for (const [record, code] of damages) {
+      const path = newFolder();
+      await overwrite(path, Buffer.from("\0\0meta"), record);
+      await assert.rejects(openLmdbEngine({ path }), isEngineError(code));
+      rmSync(path, { recursive: true });
+    }
+    const path = newFolder();
+    await overwrite(path, Buffer.from("somebody's key"), Buffer.from("somebody's value"));
+    await assert.rejects(openLmdbEngine({ path }), isEngineError("Unavailable"));
+    rmSync(path, { recursive: true });
+  });
+
+  it("is refused when it cannot be one", async () => {
+    await assert.rejects(openLmdbEngine({ path: "/dev/null/data" }), isEngineError("Unavailable"));
+  });
+
+  it("refuses commits that no longer fit on the disk, whole, and takes those that do", () => {
+    const path = newFolder();
+    const program = join(import.meta.dirname, "full-disk-process.ts");
+    // A limit of 4 MB on files, and its signal ignored, is a full disk to whoever writes.
+    const limit = `trap '' XFSZ; ulimit -f 4096; exec "$0" "$@"`;
+    const node = [process.execPath, ...process.execArgv, program, path];
+    const { status, stderr } = spawnSync("bash", ["-c", limit, ...node], { encoding: "utf8" });
+    assert.equal(status, 0, stderr);
+    rmSync(path, { recursive: true });
+  });
+});
+
+async function scanVersions(engine: Engine): Promise<number[]> {
+  return (await scanAll(engine)).map((entry) => entry.version);
+}
+
+type Ask = (command: { put: string } | "get") => Promise<{ value?: string; version?: number }>;
+
+async function withSecondProcess<T>(
+  path: string,
+  clock: number,
+  work: (ask: Ask) => Promise<T>,
+): Promise<T> {
+  const program = join(import.meta.dirname, "second-process.ts");
+  const second = fork(program, [path, `${clock}`]);
+  const ended = once(second, "close");
+  try {
+    await once(second, "message");
+    return await work(async (command) => {
+      const answered = once(second, "message");
+      second.send(command);
+      const [answer] = await answered;
+      return answer;
+    });
+  } finally {
+    second.send("close");
+    await ended;
+  }
+}
+
+function metaRecord(magic: string, format: number): Buffer {
+  const record = Buffer.alloc(24);
+  record.write(magic);
+  record.writeUInt16BE(format, 8);
+  return record;
+}
+
+/** Writes into the environment with lmdb-js itself. */
+async function overwrite(path: string, at: Uint8Array, value: Uint8Array): Promise<void> {
+  const options = { path, noSubdir: false, pageSize: 8192, overlappingSync: false } as const;
+  const store = open<Uint8Array, Uint8Array>({
+    ...options,
+    useVersions: true,
+    keyEncoding: "binary",
+    encoding: "binary",
+  });
+  await store.put(at, value, 1);
+  await store.close();
+}
+
+async function withEngine(
+  test: (engine: LmdbEngine) => Promise<void>,
+  options: Partial<LmdbEngineOptions> = {},
+): Promise<void> {
+  const engine = await openLmdbEngine({ path: newFolder(), ...options });
+  try {
+    await test(engine);
+  } finally {
+    await engine.close();
+    rmSync(engine.path, { recursive: true });
+  }
+}
+
+function isEngineError(code: string): (error: unknown) => boolean {
+  return (error) => error instanceof EngineError && error.code === code;
+}
 
 function newFolder(): string {
   return mkdtempSync(join(tmpdir(), "rowhouse-lmdb-"));

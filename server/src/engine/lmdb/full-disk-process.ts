@@ -1,0 +1,40 @@
+/**
+ * Runs where files cannot grow beyond some megabytes, for the tests: fills the store until commits
+ * are refused, and checks that what was refused is not there and all else is.
+ */
+import assert from "node:assert/strict";
+import { commit, getText, key, put, scanAll, text } from "../conformance-steps.ts";
+import { EngineError } from "../engine.ts";
+import { openLmdbEngine } from "./lmdb-engine.ts";
+
+const [path = ""] = process.argv.slice(2);
+const engine = await openLmdbEngine({ path });
+const padding = "x".repeat(100_000);
+const expected: string[] = [];
+let refused = 0;
+
+for (let index = 0; index < 60; index++) {
+  const name = `${index}`.padStart(2, "0");
+  const puts = [
+    [key("p", `${name}a`), `${name}a${padding}`],
+    [key("p", `${name}b`), `${name}b${padding}`],
+  ] as const;
+  try {
+    await commit(engine, { puts });
+    expected.push(`${name}a`, `${name}b`);
+  } catch (error) {
+    assert.ok(error instanceof EngineError && error.code === "Unavailable", String(error));
+    refused++;
+  }
+}
+assert.ok(refused > 0 && expected.length > 0);
+assert.deepEqual(
+  (await scanAll(engine)).map(({ value }) => text(value).slice(0, 3)),
+  expected,
+);
+
+// Deleting makes room again.
+await commit(engine, { deletes: [key("p", "00a"), key("p", "00b")] });
+await put(engine, key("p", "small"), "fits");
+assert.equal(await getText(engine, key("p", "small")), "fits");
+await engine.close();
