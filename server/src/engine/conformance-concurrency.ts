@@ -183,18 +183,22 @@ function together<T>(count: number, work: (index: number) => Promise<T>): Promis
   return Promise.all(Array.from({ length: count }, (_, index) => work(index)));
 }
 
+/** So many are never lost to eight rivals unless reads lag behind or checks fail for no reason. */
+const TRIES_MAX = 2000;
+
 /** Reads, adds and writes back until nobody came in between. */
 async function addTo(engine: Engine, at: Key, amount: number): Promise<void> {
-  for (;;) {
+  for (let tries = 0; tries < TRIES_MAX; tries++) {
     const entry = await getEntry(engine, at);
     const checks = [atVersion(at, entry!.version)];
     const puts = [[at, `${Number(text(entry!.value)) + amount}`]] as const;
     if ((await commit(engine, { checks, puts })).committed) return;
   }
+  assert.fail("Never won against its rivals.");
 }
 
 async function transfer(engine: Engine, from: Key, to: Key): Promise<void> {
-  for (;;) {
+  for (let tries = 0; tries < TRIES_MAX; tries++) {
     const [source, target] = await engine.get([from, to]);
     const result = await commit(engine, {
       checks: [atVersion(from, source!.version), atVersion(to, target!.version)],
@@ -205,6 +209,7 @@ async function transfer(engine: Engine, from: Key, to: Key): Promise<void> {
     });
     if (result.committed) return;
   }
+  assert.fail("Never won against its rivals.");
 }
 
 function sum(entries: readonly { value: Uint8Array }[]): number {

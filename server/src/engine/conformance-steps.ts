@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Check, CommitResult, Engine, Entry, Key, KeyRange, ScanEnd } from "./engine.ts";
-import { after } from "./key-codec.ts";
+import { after, equalBytes } from "./key-codec.ts";
 
 /** The words that the conformance tests are written in. */
 
@@ -20,6 +20,22 @@ export function patternBytes(length: number): Uint8Array {
   const pattern = new Uint8Array(length);
   for (let index = 0; index < length; index++) pattern[index] = index * 31 + (index >> 8);
   return pattern;
+}
+
+/** Without printing megabytes when it fails. */
+export function assertSameBytes(actual: Uint8Array, expected: Uint8Array): void {
+  assert.ok(
+    equalBytes(actual, expected),
+    `${actual.length} bytes are not the ${expected.length} bytes expected.`,
+  );
+}
+
+/**
+ * Always with a message: without one, `assert.ok` parses the file to show the expression, which
+ * takes minutes where the file is one long line, as the loader makes it on Node 20.
+ */
+export function assertAbove(actual: number, limit: number): void {
+  assert.ok(actual > limit, `${actual} is not above ${limit}.`);
 }
 
 export interface Steps {
@@ -51,7 +67,7 @@ export async function mustCommit(engine: Engine, steps: Steps): Promise<readonly
 /** Puts one entry and answers its version. */
 export async function put(engine: Engine, at: Key, value: string | Uint8Array): Promise<number> {
   const [version] = await mustCommit(engine, { puts: [[at, value]] });
-  assert.ok(version !== undefined);
+  assert.ok(version !== undefined, "A put came back without a version.");
   return version;
 }
 

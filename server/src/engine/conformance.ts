@@ -5,6 +5,8 @@ import { testConcurrency } from "./conformance-concurrency.ts";
 import { testScans } from "./conformance-scan.ts";
 import {
   absent,
+  assertAbove,
+  assertSameBytes,
   atVersion,
   commit,
   getEntry,
@@ -254,7 +256,8 @@ function testVersions(withEngine: WithEngine): void {
       let last = systemClock.now() * 1000 - 1_000_000;
       for (let round = 0; round < 1000; round++) {
         const version = engine.nextVersion();
-        assert.ok(Number.isSafeInteger(version) && version > last);
+        assert.equal(Number.isSafeInteger(version), true);
+        assertAbove(version, last);
         last = version;
       }
     }));
@@ -285,17 +288,17 @@ function testVersions(withEngine: WithEngine): void {
           [b, "2"],
         ],
       });
-      assert.ok(versions[0]! > stored);
+      assertAbove(versions[0]!, stored);
       assert.equal(versions[1], early);
       assert.equal((await getEntry(engine, a))?.version, versions[0]);
-      assert.ok(engine.nextVersion() > versions[0]!);
+      assertAbove(engine.nextVersion(), versions[0]!);
     }));
 
   it("raises a put that comes with the very version that is there", () =>
     withEngine(async (engine) => {
       const version = await put(engine, a, "1");
       const [raised] = await mustCommit(engine, { version, puts: [[a, "2"]] });
-      assert.ok(raised! > version);
+      assertAbove(raised!, version);
     }));
 
   it("hands out no version twice for a key that was deleted in between", () =>
@@ -363,9 +366,9 @@ function testLimits(withEngine: WithEngine): void {
         await put(engine, a, value);
         await put(engine, b, "neighbour");
         const entry = await getEntry(engine, a);
-        assert.ok(Buffer.from(entry!.value).equals(value));
+        assertSameBytes(entry!.value, value);
         const [scanned] = await scanAll(engine);
-        assert.ok(Buffer.from(scanned!.value).equals(value));
+        assertSameBytes(scanned!.value, value);
       }));
   }
 
@@ -463,7 +466,7 @@ function testClose(target: EngineUnderTest, withEngine: WithEngine): void {
     await first.close();
     const second = await reopen(first, { clock: { now: () => 1_000_000 } });
     try {
-      assert.ok(second.nextVersion() > version);
+      assertAbove(second.nextVersion(), version);
     } finally {
       await second.close();
       await target.discard?.(second);
