@@ -20,6 +20,7 @@ export function startRowhouse(options: RowhouseOptions): Promise<ServerProcess> 
     args: (port) => [
       MAIN,
       "serve",
+      "--tableOnly",
       "--tablePort",
       `${port}`,
       "--location",

@@ -1,12 +1,18 @@
+import { SERVICE_NAMES } from "@rowhouse/server/server";
 import { InvalidArgumentError, Option } from "commander";
 
+export type ServedName = (typeof SERVICE_NAMES)[number];
+
+/** Where each service listens, and whether it was named as one of those to start alone. */
+type ServicePlaces = { readonly [Name in ServedName as `${Name}Host`]: string } & {
+  readonly [Name in ServedName as `${Name}Port`]: number;
+} & { readonly [Name in ServedName as `${Name}Only`]?: true };
+
 /** What `rowhouse serve` was asked for, as commander hands it over. */
-export interface ServeOptions {
+export interface ServeOptions extends ServicePlaces {
   readonly location: string;
   readonly config?: string;
   readonly inMemoryPersistence?: true;
-  readonly tableHost: string;
-  readonly tablePort: number;
   readonly workers: number;
   readonly lane: "node" | "fast";
   readonly silent?: true;
@@ -25,8 +31,7 @@ export function serveOptions(): Option[] {
     new Option("-l, --location <folder>", "where the data is kept").default("rowhouse-data"),
     new Option("--config <file>", "accounts and issuers of bearer tokens, as JSON"),
     new Option("--inMemoryPersistence", "keep the data in memory; it is gone when the server ends"),
-    host("table"),
-    port("table", 10002),
+    ...SERVICE_NAMES.flatMap((name) => [host(name), port(name), only(name)]),
     new Option("--workers <count>", "processes that share the ports and the data folder")
       .default(1)
       .argParser(parseCount),
@@ -55,8 +60,6 @@ const ACCEPTED = [
   "--extentMemoryLimit <megabytes>",
   "--blobHost <host>",
   "--blobPort <port>",
-  "--queueHost <host>",
-  "--queuePort <port>",
   "--blobKeepAliveTimeout <seconds>",
   "--queueKeepAliveTimeout <seconds>",
   "--tableKeepAliveTimeout <seconds>",
@@ -68,10 +71,23 @@ function host(service: string): Option {
   );
 }
 
-function port(service: string, standard: number): Option {
+function port(service: ServedName): Option {
   return new Option(`--${service}Port <port>`, `its port; 0 takes a free one`)
-    .default(standard)
+    .default(PORTS[service])
     .argParser(parsePort);
+}
+
+function only(service: string): Option {
+  return new Option(`--${service}Only`, `start the ${service} service, and others named like this`);
+}
+
+/** Where clients look for each service when they are told to use development storage. */
+const PORTS: Readonly<Record<ServedName, number>> = { queue: 10001, table: 10002 };
+
+/** The services to start: those named by a flag of their own, or else all. */
+export function servicesOf(options: ServeOptions): readonly ServedName[] {
+  const named = SERVICE_NAMES.filter((name) => options[`${name}Only`]);
+  return named.length > 0 ? named : SERVICE_NAMES;
 }
 
 function parsePort(text: string): number {

@@ -8,7 +8,7 @@ import { type RunningServer, startServer } from "@rowhouse/server/server";
 import type { Command } from "commander";
 import type { Logger } from "pino";
 import { createLogger, loggingObserver } from "./logs.ts";
-import { type ServeOptions, serveOptions } from "./serve-options.ts";
+import { type ServeOptions, serveOptions, servicesOf } from "./serve-options.ts";
 import { readSettings } from "./settings.ts";
 import { disconnectFromPrimary, isWorker, reportListening, runWorkers } from "./workers.ts";
 
@@ -16,7 +16,7 @@ import { disconnectFromPrimary, isWorker, reportListening, runWorkers } from "./
 export function addServeCommand(program: Command): void {
   const command = program
     .command("serve", { isDefault: true })
-    .description("serve tables (the default)");
+    .description("serve tables and queues (the default)");
   for (const option of serveOptions()) command.addOption(option);
   command.action((options: ServeOptions) => serve(options, program));
 }
@@ -54,7 +54,12 @@ async function start(options: ServeOptions, log: Logger): Promise<RunningServer>
     engine,
     bearer,
     tls,
-    listen: { table: { host: options.tableHost, port: options.tablePort } },
+    listen: Object.fromEntries(
+      servicesOf(options).map((name) => [
+        name,
+        { host: options[`${name}Host`], port: options[`${name}Port`] },
+      ]),
+    ),
     lane: options.lane,
     hostStyle: !options.disableProductStyleUrl,
     checkDate: !options.skipDateCheck,
@@ -65,13 +70,22 @@ async function start(options: ServeOptions, log: Logger): Promise<RunningServer>
 }
 
 /** Lines on standard output. Test containers wait for the very words. */
-function startLines({ tableHost, tablePort, cert }: ServeOptions): string[] {
-  const scheme = cert === undefined ? "http" : "https";
-  return [`Azurite Table service is starting at ${scheme}://${tableHost}:${tablePort}`];
+function startLines(options: ServeOptions): string[] {
+  const scheme = options.cert === undefined ? "http" : "https";
+  return servicesOf(options).map((name) => {
+    const url = `${scheme}://${options[`${name}Host`]}:${options[`${name}Port`]}`;
+    return `Azurite ${title(name)} service is starting at ${url}`;
+  });
 }
 
 function listeningLines({ urls }: RunningServer): string[] {
-  return [`Azurite Table service is successfully listening at ${urls.table}`];
+  return Object.entries(urls).map(
+    ([name, url]) => `Azurite ${title(name)} service is successfully listening at ${url}`,
+  );
+}
+
+function title(name: string): string {
+  return name.slice(0, 1).toUpperCase() + name.slice(1);
 }
 
 function say(line: string): void {

@@ -12,6 +12,7 @@ const KEY =
 /** A server in a process of its own, run from the sources, on a free port. */
 export interface RowhouseProcess {
   readonly tableUrl: string;
+  readonly queueUrl: string;
   /** What official clients take, for the development account. */
   readonly connectionString: string;
   readonly pid: number;
@@ -37,6 +38,8 @@ export async function startRowhouse(
       location,
       "--tablePort",
       "0",
+      "--queuePort",
+      "0",
       ...flags,
     ],
     {
@@ -48,10 +51,11 @@ export async function startRowhouse(
   const exited = new Promise<number | null>((resolve) =>
     child.once("exit", (code) => resolve(code)),
   );
-  const tableUrl = await listeningUrl(child, exited);
+  const { table: tableUrl, queue: queueUrl } = await listeningUrls(child, exited);
   return {
     tableUrl,
-    connectionString: `DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=${KEY};TableEndpoint=${tableUrl}/devstoreaccount1`,
+    queueUrl,
+    connectionString: `DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=${KEY};TableEndpoint=${tableUrl}/devstoreaccount1;QueueEndpoint=${queueUrl}/devstoreaccount1`,
     pid: child.pid!,
     stop() {
       child.kill("SIGTERM");
@@ -64,14 +68,23 @@ export async function startRowhouse(
   };
 }
 
-function listeningUrl(child: ChildProcess, exited: Promise<number | null>): Promise<string> {
+interface Urls {
+  readonly table: string;
+  readonly queue: string;
+}
+
+function listeningUrls(child: ChildProcess, exited: Promise<number | null>): Promise<Urls> {
   return new Promise((resolve, reject) => {
+    const urls: { table?: string; queue?: string } = {};
     exited.then((code) =>
       reject(new Error(`The server ended with code ${code} before it listened.`)),
     );
     createInterface({ input: child.stdout! }).on("line", (line) => {
-      const found = /Table service is successfully listening at (\S+)/.exec(line);
-      if (found) resolve(found[1]!);
+      const found = /(Table|Queue) service is successfully listening at (\S+)/.exec(line);
+      if (!found) return;
+      urls[found[1] === "Table" ? "table" : "queue"] = found[2]!;
+      const { table, queue } = urls;
+      if (table && queue) resolve({ table, queue });
     });
   });
 }
