@@ -214,7 +214,8 @@ export class PostgresEngine implements Engine {
     const scanners = this.#pools[1]!;
     try {
       this.#assertOpen();
-      const session = await scanners.acquire(performance.now() + HEALTH_TIMEOUT_MS);
+      const timeoutMs = Math.min(HEALTH_TIMEOUT_MS, this.#timeoutMs);
+      const session = await scanners.acquire(performance.now() + timeoutMs);
       const durability = durabilityOf(
         await readServerFacts(session).finally(() => scanners.release(session)),
       );

@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { describeConfig, parsePostgresUrl, type TlsMode, tlsFor } from "./config.ts";
+
+describe("parsePostgresUrl", () => {
+  it("reads a whole URL", () => {
+    const config = parsePostgresUrl("postgres://me:p%40ss@db.example:6000/store?sslmode=require");
+    assert.deepEqual(
+      [config.hosts, config.user, config.password, config.database, config.tls],
+      [[{ host: "db.example", port: 6000 }], "me", "p@ss", "store", "require"],
+    );
+  });
+
+  it("fills in what is left out", () => {
+    const config = parsePostgresUrl("postgres://");
+    assert.deepEqual(
+      [config.hosts, config.user, config.password, config.database, config.tls],
+      [[{ host: "localhost", port: 5432 }], "postgres", undefined, "postgres", undefined],
+    );
+  });
+
+  it("reads several hosts, addresses in brackets and socket directories", () => {
+    const { hosts } = parsePostgresUrl("postgresql://me@a:1,b,[::1]:3,%2Fvar%2Frun/x");
+    assert.deepEqual(hosts, [
+      { host: "a", port: 1 },
+      { host: "b", port: 5432 },
+      { host: "::1", port: 3 },
+      { host: "/var/run", port: 5432 },
+    ]);
+  });
+
+  it("refuses what it would have to guess", () => {
+    for (const url of [
+      "mysql://a/b",
+      "postgres://a:b:c/x",
+      "postgres://a:0/x",
+      "postgres://a:70000/x",
+      "postgres://a/x?sslmod=require",
+      "postgres://a/x?sslmode=prefer",
+      "postgres://a/x?sslcert=only-one",
+      "postgres://a/x?target_session_attrs=any",
+    ]) {
+      assert.throws(
+        () => parsePostgresUrl(url),
+        url.includes("only-one") ? Error : RangeError,
+        url,
+      );
+    }
+  });
+
+  it("never repeats the password", () => {
+    const config = parsePostgresUrl("postgres://me:secret@a:1,b:2/x");
+    assert.equal(describeConfig(config), "postgres://me@a:1,b:2/x");
+    assert.throws(
+      () => parsePostgresUrl("postgres://me:secret@a:0/x"),
+      (error: Error) => !error.message.includes("secret"),
+    );
+  });
+});
+
+describe("tlsFor", () => {
+  const tlsOf = (host: string, tls?: TlsMode) =>
+    tlsFor({ hosts: [], database: "x", user: "x", tls }, { host, port: 1 });
+
+  it("leaves connections inside this machine in plain text", () => {
+    for (const host of ["localhost", "127.0.0.1", "127.9.9.9", "::1", "/var/run/postgresql"]) {
+      assert.equal(tlsOf(host), false, host);
+    }
+  });
+
+  it("verifies every other host unless told otherwise", () => {
+    for (const host of [
+      "db.example",
+      "10.0.0.1",
+      "127.0.0.1.example",
+      "::2",
+      "localhost.example",
+    ]) {
+      const tls = tlsOf(host);
+      assert.ok(tls !== false && tls.rejectUnauthorized === true, host);
+      assert.equal(tls.checkServerIdentity, undefined);
+    }
+    assert.equal(tlsOf("db.example", "disable"), false);
+  });
+
+  it("follows the mode asked for, on loopback too", () => {
+    const required = tlsOf("localhost", "require");
+    assert.ok(required !== false && required.rejectUnauthorized === false);
+    const anyName = tlsOf("db.example", "verify-ca");
+    assert.ok(anyName !== false && anyName.rejectUnauthorized === true);
+    assert.notEqual(anyName.checkServerIdentity, undefined);
+  });
+
+  it("carries the authority and the client's certificate from their files", () => {
+    const directory = mkdtempSync(join(tmpdir(), "rowhouse-config-"));
+    try {
+      for (const name of ["ca", "cert", "key"]) writeFileSync(join(directory, name), `<${name}>`);
+      const at = (name: string) => encodeURIComponent(join(directory, name));
+      const files = `sslrootcert=${at("ca")}&sslcert=${at("cert")}&sslkey=${at("key")}`;
+      const config = parsePostgresUrl(`postgres://db.example/x?${files}`);
+      const tls = tlsFor(config, config.hosts[0]!);
+      assert.ok(tls !== false);
+      assert.deepEqual([tls.ca, tls.cert, tls.key], ["<ca>", "<cert>", "<key>"]);
+    } finally {
+      rmSync(directory, { recursive: true });
+    }
+  });
+});

@@ -1,0 +1,63 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { type DurabilityClass, durabilityOf } from "./durability.ts";
+import { type Dialect, dialectOf, type SettingName } from "./server-facts.ts";
+
+function classOf(
+  settings: Partial<Record<SettingName, string>>,
+  dialect: Dialect = "postgres",
+): DurabilityClass {
+  return durabilityOf({
+    dialect,
+    version: "",
+    versionNumber: 0,
+    clockMicroseconds: 0,
+    settings: {
+      fsync: "on",
+      full_page_writes: "on",
+      synchronous_commit: "on",
+      synchronous_standby_names: "",
+      transaction_read_only: "off",
+      default_transaction_isolation: "read committed",
+      max_connections: "100",
+      max_prepared_transactions: "0",
+      deadlock_timeout: "1s",
+      ...settings,
+    },
+  }).class;
+}
+
+describe("durabilityOf", () => {
+  const standby = { synchronous_standby_names: "ANY 1 (*)" };
+  const cases: [DurabilityClass, Partial<Record<SettingName, string>>][] = [
+    ["none", { fsync: "off" }],
+    ["none", { synchronous_commit: "off" }],
+    ["none", { ...standby, synchronous_commit: "off" }],
+    ["disk", {}],
+    ["disk", { synchronous_commit: "local" }],
+    ["disk", { ...standby, synchronous_commit: "local" }],
+    ["disk", { synchronous_commit: "remote_apply" }],
+    ["two machines", standby],
+    ["two machines, visible", { ...standby, synchronous_commit: "remote_apply" }],
+    ["two machines, one in memory", { ...standby, synchronous_commit: "remote_write" }],
+  ];
+  for (const [expected, settings] of cases) {
+    it(`calls ${JSON.stringify(settings)} "${expected}"`, () => {
+      assert.equal(classOf(settings), expected);
+    });
+  }
+
+  it("trusts the consensus of the servers that have one", () => {
+    assert.equal(classOf({ fsync: "off" }, "cockroach"), "majority");
+    assert.equal(classOf({}, "yugabyte"), "majority");
+  });
+});
+
+describe("dialectOf", () => {
+  it("knows the relatives by what they call themselves", () => {
+    assert.equal(dialectOf("PostgreSQL 18.4 on x86_64", undefined), "postgres");
+    assert.equal(dialectOf("PostgreSQL 17.2 on x86_64", "13.2"), "citus");
+    assert.equal(dialectOf("CockroachDB CCL v25.1.0", undefined), "cockroach");
+    assert.equal(dialectOf("PostgreSQL 15.2-YB-2025.2 on x86_64", undefined), "yugabyte");
+  });
+});

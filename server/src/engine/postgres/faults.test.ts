@@ -1,0 +1,212 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { EngineError } from "../engine.ts";
+import { parsePostgresUrl } from "./config.ts";
+import { connect } from "./connect.ts";
+import { openPostgresEngine, type PostgresEngine } from "./postgres-engine.ts";
+import { queryAll } from "./query.ts";
+import { BEGIN, COMMIT, textQuery } from "./statements.ts";
+import { Ledger } from "./test-ledger.ts";
+import { LocalServer, runAt } from "./test-server.ts";
+import { commit, keyOf, scanPartition, textOf } from "./test-workloads.ts";
+
+describe("A PostgreSQL that fails", () => {
+  let server: LocalServer;
+  let url: string;
+  let engine: PostgresEngine;
+
+  before(async () => {
+    server = await LocalServer.create();
+    await server.start();
+    url = await server.createDatabase();
+    engine = await openPostgresEngine({ url });
+  });
+  after(async () => {
+    await engine.close();
+    await server.remove();
+  });
+
+  it("writes nothing of a group whose BEGIN failed", async () => {
+    const config = parsePostgresUrl(url);
+    const { session } = await connect(config, config.hosts[0]!, {
+      preparedStatements: true,
+      settings: [],
+    });
+    const insert = (sort: string) => ({
+      statement: textQuery(`INSERT INTO rh_kv VALUES ('begin', '${sort}', 1, 'x')`),
+    });
+    const group = [insert("a"), insert("b"), { statement: COMMIT }];
+    await assert.rejects(
+      queryAll(session, [{ statement: textQuery("BEGIN ISOLATION LEVEL NONE") }, ...group]),
+    );
+    assert.deepEqual(await scanPartition(engine, "begin"), []);
+    // The same group with a BEGIN that works, over the same connection.
+    await queryAll(session, [{ statement: BEGIN }, ...group]);
+    assert.deepEqual(await scanPartition(engine, "begin"), ["a=x", "b=x"]);
+    session.close();
+  });
+
+  it("answers every commit truly while its backends are terminated", async () => {
+    const ledger = new Ledger("terminated");
+    const writing = ledger.write([engine], 8);
+    const end = performance.now() + 1500;
+    while (performance.now() < end) {
+      await runAt(server.url(), [
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rowhouse' AND random() < 0.3",
+      ]);
+    }
+    ledger.close();
+    await writing;
+    assert.ok(ledger.count("committed") > 0);
+    await ledger.verify(engine);
+  });
+
+  it("repeats reads whose backends are terminated", async () => {
+    const key = keyOf("reads", "a");
+    await commit(engine, { puts: [[key, "here"]] });
+    let isOver = false;
+    const reading = (async () => {
+      let count = 0;
+      while (!isOver) {
+        const [[entry], scanned] = await Promise.all([
+          engine.get([key]),
+          scanPartition(engine, "reads"),
+        ]);
+        assert.equal(textOf(entry), "here");
+        assert.deepEqual(scanned, ["a=here"]);
+        count++;
+      }
+      return count;
+    })();
+    for (let round = 0; round < 10; round++) {
+      await runAt(server.url(), [
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rowhouse'",
+      ]);
+    }
+    isOver = true;
+    assert.ok((await reading) > 0);
+  });
+
+  it("loses nothing when it crashes, and serves again without a restart of ours", async () => {
+    const ledger = new Ledger("crashed");
+    const writing = ledger.write([engine], 8);
+    for (let crash = 0; crash < 2; crash++) {
+      await untilOrEnd(writing, () => ledger.count("committed") > 50 * (crash + 1));
+      await server.stop("immediate");
+      await server.start();
+    }
+    const before = ledger.count("committed");
+    await untilOrEnd(writing, () => ledger.count("committed") > before + 10);
+    ledger.close();
+    await writing;
+    await ledger.verify(engine);
+  });
+
+  it("says that nothing happened while it is away, within the time it is given, and is not ready", async () => {
+    const impatient = await openPostgresEngine({ url, timeoutMs: 600 });
+    const key = keyOf("away", "a");
+    assert.equal((await impatient.health()).ready, true);
+    await server.stop("fast");
+    try {
+      const isUnavailable = (error: unknown) =>
+        error instanceof EngineError && error.code === "Unavailable";
+      const [health] = await Promise.all([
+        impatient.health(),
+        assert.rejects(impatient.get([key]), isUnavailable),
+        assert.rejects(scanPartition(impatient, "away"), isUnavailable),
+        assert.rejects(commit(impatient, { puts: [[key, "x"]] }), isUnavailable),
+      ]);
+      assert.equal(health.ready, false);
+      assert.match(health.detail, /cannot be reached|ECONNREFUSED/);
+    } finally {
+      await server.start();
+    }
+    await until(async () => (await impatient.health()).ready);
+    assert.deepEqual(await impatient.get([key]), [undefined]);
+    await impatient.close();
+  });
+
+  it("refuses to open where acknowledged writes would be lost, unless told otherwise", async () => {
+    const unsafe = await server.createDatabase();
+    const name = new URL(unsafe).pathname.slice(1);
+    await server.run(`ALTER DATABASE ${name} SET synchronous_commit = 'off'`);
+    await assert.rejects(
+      openPostgresEngine({ url: unsafe }),
+      (error) => error instanceof EngineError && /synchronous_commit is off/.test(error.message),
+    );
+    const allowed = await openPostgresEngine({ url: unsafe, allowUnsafe: true });
+    assert.equal((await allowed.health()).durabilityClass, "none");
+    await allowed.close();
+  });
+});
+
+describe("A primary with a synchronous standby", () => {
+  let primary: LocalServer;
+  let standby: LocalServer;
+  let engines: PostgresEngine[];
+  let urls: string;
+
+  before(async () => {
+    primary = await LocalServer.create();
+    await primary.start();
+    await primary.run(`CREATE DATABASE store`);
+    await primary.stop();
+    standby = await primary.copy();
+    standby.becomeStandbyOf(primary, "second");
+    primary.configure({ synchronous_standby_names: "ANY 1 (second)" });
+    await primary.start();
+    await standby.start();
+    urls = `postgres://postgres@127.0.0.1:${standby.port},127.0.0.1:${primary.port}/store`;
+    engines = [await openPostgresEngine({ url: urls }), await openPostgresEngine({ url: urls })];
+  });
+  after(async () => {
+    for (const engine of engines) await engine.close();
+    await primary.remove();
+    await standby.remove();
+  });
+
+  it("is found behind a standby, and its durability class is told", async () => {
+    const health = await engines[0]!.health();
+    assert.deepEqual([health.ready, health.durabilityClass], [true, "two machines"]);
+  });
+
+  it("leaves the outcome open of a write whose wait for the standby was cancelled", async () => {
+    await standby.stop();
+    const key = keyOf("sync", "a");
+    const outcome = assert.rejects(
+      commit(engines[0]!, { puts: [[key, "x"]] }),
+      (error) => error instanceof EngineError && error.code === "Unknown",
+    );
+    await until(async () => {
+      const rows = await primary.run(
+        "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'",
+      );
+      return rows.length > 0;
+    });
+    await outcome;
+    await standby.start();
+  });
+
+  it("loses nothing acknowledged when the standby takes over", async () => {
+    const ledger = new Ledger("promoted");
+    const writing = ledger.write(engines, 8);
+    await untilOrEnd(writing, () => ledger.count("committed") > 50);
+    await primary.stop("immediate");
+    await standby.run("SELECT pg_promote()");
+    const before = ledger.count("committed");
+    await untilOrEnd(writing, () => ledger.count("committed") > before + 50);
+    ledger.close();
+    await writing;
+    for (const engine of engines) await ledger.verify(engine);
+  });
+});
+
+/** As `until`, but fails with the writers when they fail. */
+async function untilOrEnd(writing: Promise<unknown>, holds: () => boolean): Promise<void> {
+  await Promise.race([until(holds), writing]);
+}
+
+/** Waits for what the server's processes do in their own time. */
+async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
+}

@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import { Duplex } from "node:stream";
+import { describe, it } from "node:test";
+import { EngineError } from "../engine.ts";
+import { Session } from "./session.ts";
+import { SessionPool } from "./session-pool.ts";
+import { ServerError } from "./sql-state.ts";
+
+function fakeSession(): Session {
+  const socket = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() });
+  return new Session(socket, () => {}, { preparedStatements: true, resultFormat: 1 });
+}
+
+function openPool(sessionsMax: number, connect = async () => fakeSession()) {
+  let connectCount = 0;
+  const pool = new SessionPool({
+    sessionsMax,
+    connect: () => {
+      connectCount++;
+      return connect();
+    },
+  });
+  return { pool, connectCount: () => connectCount };
+}
+
+const LATER = performance.now() + 3_600_000;
+
+describe("SessionPool", () => {
+  it("opens sessions when they are asked for and lends them again", async () => {
+    const { pool, connectCount } = openPool(2);
+    const first = await pool.acquire(LATER);
+    pool.release(first);
+    assert.equal(await pool.acquire(LATER), first);
+    await pool.acquire(LATER);
+    assert.equal(connectCount(), 2);
+    pool.close();
+  });
+
+  it("opens no more than it may, and serves those who wait in their order", async () => {
+    const { pool, connectCount } = openPool(1);
+    const session = await pool.acquire(LATER);
+    const served: string[] = [];
+    const waiting = ["first", "second"].map(async (name) => {
+      const own = await pool.acquire(LATER);
+      served.push(name);
+      pool.release(own);
+    });
+    pool.release(session);
+    await Promise.all(waiting);
+    assert.deepEqual(served, ["first", "second"]);
+    assert.equal(connectCount(), 1);
+    pool.close();
+  });
+
+  it("forgets a session that is lost, lent or idle, and opens another", async () => {
+    const { pool, connectCount } = openPool(1);
+    const lent = await pool.acquire(LATER);
+    lent.destroy(new Error("cut"));
+    pool.release(lent);
+    const second = await pool.acquire(LATER);
+    assert.notEqual(second, lent);
+    pool.release(second);
+    second.destroy(new Error("cut"));
+    assert.notEqual(await pool.acquire(LATER), second);
+    assert.equal(connectCount(), 3);
+    pool.close();
+  });
+
+  it("tells who waited too long why", async () => {
+    const { pool } = openPool(1);
+    await pool.acquire(LATER);
+    const waiting = Promise.resolve(pool.acquire(performance.now()));
+    pool.tick(performance.now() + 1);
+    await assert.rejects(waiting, isUnavailable(/in use/));
+    pool.close();
+  });
+
+  it("keeps who waits waiting while the database cannot be reached", async () => {
+    let isUp = false;
+    let refused: () => void = () => {};
+    const firstRefusal = new Promise<void>((resolve) => {
+      refused = resolve;
+    });
+    const { pool } = openPool(2, async () => {
+      if (isUp) return fakeSession();
+      refused();
+      throw new Error("ECONNREFUSED");
+    });
+    const waiting = pool.acquire(LATER);
+    await firstRefusal;
+    isUp = true;
+    assert.ok((await waiting) instanceof Session);
+    pool.close();
+  });
+
+  it("names the reason when the wait for a database that is away is over", async () => {
+    const { pool } = openPool(1, async () => {
+      throw new Error("ECONNREFUSED");
+    });
+    const waiting = Promise.resolve(pool.acquire(performance.now()));
+    await new Promise((resolve) => setImmediate(resolve));
+    pool.tick(performance.now() + 1);
+    await assert.rejects(waiting, isUnavailable(/ECONNREFUSED/));
+    pool.close();
+  });
+
+  it("ends all waiting at once when only the operator can help", async () => {
+    const { pool, connectCount } = openPool(3, async () => {
+      throw new ServerError(new Map([["C", "28P01"]]));
+    });
+    const waiting = [0, 1, 2].map(() => Promise.resolve(pool.acquire(LATER)));
+    for (const each of waiting) await assert.rejects(each, isUnavailable(/operator/));
+    assert.ok(connectCount() <= 3);
+    pool.close();
+  });
+
+  it("gives nothing after close, to those who wait neither", async () => {
+    const { pool } = openPool(1);
+    const lent = await pool.acquire(LATER);
+    const waiting = Promise.resolve(pool.acquire(LATER));
+    pool.close();
+    const isClosed = (error: unknown) => error instanceof EngineError && error.code === "Closed";
+    await assert.rejects(waiting, isClosed);
+    assert.throws(() => pool.acquire(LATER), isClosed);
+    assert.equal(lent.isLost, true);
+  });
+});
+
+function isUnavailable(pattern: RegExp) {
+  return (error: unknown) =>
+    error instanceof EngineError && error.code === "Unavailable" && pattern.test(error.message);
+}

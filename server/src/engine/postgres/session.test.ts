@@ -1,0 +1,204 @@
+import assert from "node:assert/strict";
+import { Duplex } from "node:stream";
+import { describe, it } from "node:test";
+import { query, queryAll } from "./query.ts";
+import { Session } from "./session.ts";
+import { ServerError } from "./sql-state.ts";
+import type { Statement } from "./statements.ts";
+
+/** A socket whose other end is the test. */
+class FakeSocket extends Duplex {
+  /** Codes of the messages sent, with the names of Parse and Bind: "P:a B:a E S". */
+  readonly sent: string[] = [];
+
+  override _read(): void {}
+
+  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+    for (let at = 0; at < chunk.length; ) {
+      const code = String.fromCharCode(chunk[at]!);
+      const nameAt = at + (code === "B" ? 6 : 5);
+      const name = chunk.toString("latin1", nameAt, chunk.indexOf(0, nameAt));
+      this.sent.push(code === "P" || code === "B" || code === "Q" ? `${code}:${name}` : code);
+      at += 1 + chunk.readInt32BE(at + 1);
+    }
+    done();
+  }
+
+  takeSent(): string {
+    return this.sent.splice(0).join(" ");
+  }
+}
+
+function openSession(preparedStatements = true) {
+  const socket = new FakeSocket();
+  let ended = 0;
+  const session = new Session(socket, () => ended++, { preparedStatements, resultFormat: 1 });
+  const answer = (...messages: Buffer[]) => {
+    for (const message of messages) session.receive(message);
+  };
+  return { session, socket, answer, endedCount: () => ended };
+}
+
+function message(code: string, body: string | Buffer = ""): Buffer {
+  const bytes = typeof body === "string" ? Buffer.from(body, "latin1") : body;
+  const header = Buffer.alloc(5);
+  header.write(code, "latin1");
+  header.writeUInt32BE(4 + bytes.length, 1);
+  return Buffer.concat([header, bytes]);
+}
+
+const parsed = message("1");
+const bound = message("2");
+const complete = message("C", "SELECT 0\0");
+const ready = message("Z", "I");
+const readyInFailed = message("Z", "E");
+const failure = (state: string, severity = "ERROR") =>
+  message("E", `S${severity}\0V${severity}\0C${state}\0Mit failed\0\0`);
+
+const a: Statement = { name: "a", text: "SELECT 1", parameterTypes: [] };
+const b: Statement = { name: "b", text: "SELECT 2", parameterTypes: [] };
+
+describe("Session", () => {
+  it("parses a statement once, then only binds it", async () => {
+    const { session, socket, answer } = openSession();
+    const first = query(session, a);
+    assert.equal(socket.takeSent(), "P:a B:a E S");
+    answer(parsed, bound, complete, ready);
+    await first;
+    const second = query(session, a);
+    assert.equal(socket.takeSent(), "B:a E S");
+    answer(bound, complete, ready);
+    await second;
+  });
+
+  it("parses every time, without names, when statements may not be prepared", async () => {
+    const { session, socket, answer } = openSession(false);
+    for (let round = 0; round < 2; round++) {
+      const done = query(session, a);
+      assert.equal(socket.takeSent(), "P: B: E S");
+      answer(parsed, bound, complete, ready);
+      await done;
+    }
+  });
+
+  it("answers exchanges that were sent at once in their order", async () => {
+    const { session, socket, answer } = openSession();
+    const first = query(session, a);
+    const second = query(session, b);
+    assert.equal(socket.takeSent(), "P:a B:a E S P:b B:b E S");
+    let settled = "";
+    void first.then(() => {
+      settled += "a";
+    });
+    void second.then(() => {
+      settled += "b";
+    });
+    answer(parsed, bound, complete, ready);
+    await first;
+    assert.equal(settled, "a");
+    answer(parsed, bound, complete, ready);
+    await second;
+    assert.equal(settled, "ab");
+  });
+
+  it("forgets the names that a failed group did not get to parse, and only those", async () => {
+    const { session, socket, answer } = openSession();
+    const group = queryAll(session, [{ statement: a }, { statement: b }]);
+    socket.takeSent();
+    answer(parsed, bound, failure("40001"), ready);
+    await assert.rejects(group, (error) => error instanceof ServerError);
+    void queryAll(session, [{ statement: a }, { statement: b }]);
+    assert.equal(socket.takeSent(), "B:a E P:b B:b E S");
+  });
+
+  it("takes new names when the server does not know the old ones, and none after three times", async () => {
+    const { session, socket, answer } = openSession();
+    for (const sent of ["P:a B:a E S", "P:a_1 B:a_1 E S", "P:a_2 B:a_2 E S", "P: B: E S"]) {
+      const attempt = query(session, a);
+      assert.equal(socket.takeSent(), sent);
+      answer(failure("26000"), ready);
+      await assert.rejects(attempt);
+    }
+  });
+
+  it("rolls back what an error left open before anything else is sent", async () => {
+    const { session, socket, answer } = openSession();
+    const group = queryAll(session, [{ statement: a }]);
+    socket.takeSent();
+    answer(parsed, bound, failure("22012"), readyInFailed);
+    await assert.rejects(group);
+    const next = query(session, a);
+    assert.equal(socket.takeSent(), "Q:ROLLBACK B:a E S");
+    answer(message("C", "ROLLBACK\0"), ready, bound, complete, ready);
+    await next;
+  });
+
+  it("fails everything under way when the connection is lost", async () => {
+    const { session, socket } = openSession();
+    let lostCount = 0;
+    session.onLost = () => lostCount++;
+    const both = [query(session, a), query(session, b)];
+    session.destroy(new Error("cut"));
+    for (const each of both) await assert.rejects(each, /cut/);
+    assert.equal(session.isLost, true);
+    assert.equal(socket.destroyed, true);
+    assert.equal(lostCount, 1);
+  });
+
+  it("tells the reason of the server when it closes the connection", async () => {
+    const { session, answer } = openSession();
+    const attempt = query(session, a);
+    answer(failure("57P01", "FATAL"));
+    await assert.rejects(attempt, (error) => error instanceof ServerError);
+    assert.equal(session.isLost, true);
+  });
+
+  it("fails at once, as never sent, what is given to a lost connection", async () => {
+    const { session } = openSession();
+    session.destroy(new Error("cut"));
+    const sent = await new Promise<boolean>((resolve) => {
+      session.begin({
+        deadline: Number.POSITIVE_INFINITY,
+        row() {},
+        complete() {},
+        failed() {},
+        ready() {},
+        lost: (_error, isSent) => resolve(isSent),
+      });
+      session.bind(a);
+      session.execute();
+      session.sync();
+    });
+    assert.equal(sent, false);
+  });
+
+  it("gives up on bytes that are no messages", async () => {
+    const { session, answer } = openSession();
+    const attempt = query(session, a);
+    answer(Buffer.from("HTTP/1.1 400 Bad Request\r\n"));
+    await assert.rejects(attempt, /lost its place/);
+  });
+
+  it("gives up on a silent server, at the deadline of what it waits for", async () => {
+    const { session } = openSession();
+    const attempt = query(session, a);
+    session.giveUpIfOverdue(performance.now());
+    assert.equal(session.isLost, false);
+    session.giveUpIfOverdue(performance.now() + 60_000);
+    await assert.rejects(attempt, /did not answer in time/);
+  });
+
+  it("passes over what nobody asked for", async () => {
+    const { session, answer } = openSession();
+    const done = query(session, a);
+    answer(message("S", "TimeZone\0UTC\0"), message("A", "\0\0\0\x01c\0p\0"), message("n"));
+    answer(message("N", "SWARNING\0C01000\0Mhm\0\0"), parsed, bound, complete, ready);
+    await done;
+  });
+
+  it("closes when the server says why without being asked", () => {
+    const { session, answer } = openSession();
+    answer(failure("57P05", "FATAL"));
+    assert.equal(session.isLost, true);
+  });
+});

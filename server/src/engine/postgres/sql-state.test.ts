@@ -1,0 +1,101 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { EngineError } from "../engine.ts";
+import { isPassing, toEngineError } from "./outcome.ts";
+import { type Fault, faultOf, readFields, ServerError } from "./sql-state.ts";
+
+/** Every row of the table, by what the request is told. */
+const EXPECTED: Readonly<Record<Fault, string>> = {
+  retry: "40001 40P01",
+  check: "23505 22012",
+  forget: "26000 42P05 0A000",
+  busy: "55P03 57014 53300 53200 53000 53400",
+  unavailable: "53100 57P03 58030 58P01 58P02",
+  unknown:
+    "40003 57P01 57P02 57P05 25P03 XX000 08000 08001 08003 08004 08006 08007 08P01 57P99 58ABC XX999",
+  standby: "25006",
+  keyTooLong: "54000",
+  corrupt: "XX001 XX002",
+  config: "3D000 3F000 42P01 42703 42501 28000 28P01 23514 23502 23503",
+  bug: "22P03 22P02 22003 42P02 42804 42883 42601 21000 99999",
+};
+
+describe("faultOf", () => {
+  for (const [fault, states] of Object.entries(EXPECTED)) {
+    it(`says "${fault}" of ${states}`, () => {
+      for (const state of states.split(" ")) assert.equal(faultOf(state), fault, state);
+    });
+  }
+});
+
+describe("toEngineError", () => {
+  const codeOf = (sqlState: string) => {
+    const error = toEngineError(serverError(sqlState));
+    return error instanceof EngineError ? error.code : "none";
+  };
+
+  it("tells services only what they can act on", () => {
+    assert.equal(codeOf("55P03"), "Unavailable");
+    assert.equal(codeOf("53100"), "Unavailable");
+    assert.equal(codeOf("42501"), "Unavailable");
+    assert.equal(codeOf("XX001"), "Corrupt");
+    assert.equal(codeOf("54000"), "KeyTooLong");
+  });
+
+  it("leaves a bug a bug", () => {
+    assert.equal(codeOf("42601"), "none");
+  });
+
+  it("keeps the cause and names the state", () => {
+    const cause = serverError("55P03");
+    const error = toEngineError(cause);
+    assert.equal(error.cause, cause);
+    assert.match(error.message, /busy.*SQLSTATE 55P03/);
+  });
+
+  it("says of a server that does not answer that it cannot be reached", () => {
+    const error = toEngineError(new Error("connect ECONNREFUSED"));
+    assert.ok(error instanceof EngineError && error.code === "Unavailable");
+  });
+});
+
+describe("isPassing", () => {
+  it("waits for a server that starts, is full or has gone, not for an operator", () => {
+    for (const state of ["57P03", "53300", "57P01", "25006", "40001"]) {
+      assert.equal(isPassing(serverError(state)), true, state);
+    }
+    for (const state of ["28P01", "3D000", "XX001", "42601"]) {
+      assert.equal(isPassing(serverError(state)), false, state);
+    }
+    assert.equal(isPassing(new Error("ECONNRESET")), true);
+  });
+});
+
+describe("readFields", () => {
+  it("reads the fields of a message and stops at its end", () => {
+    const bytes = Buffer.from("xxSFATAL\0VFATAL\0C57P01\0Mgoing down\0\0Mnot this\0");
+    const fields = readFields(bytes, 2, bytes.length);
+    assert.deepEqual(Object.fromEntries(fields), {
+      S: "FATAL",
+      V: "FATAL",
+      C: "57P01",
+      M: "going down",
+    });
+    const error = new ServerError(fields);
+    assert.equal(error.sqlState, "57P01");
+    assert.equal(error.isFatal, true);
+  });
+
+  it("ends where a message was cut", () => {
+    assert.deepEqual([...readFields(Buffer.from("C57P01"), 0, 6)], []);
+  });
+});
+
+function serverError(sqlState: string): ServerError {
+  return new ServerError(
+    new Map([
+      ["C", sqlState],
+      ["M", "message"],
+    ]),
+  );
+}
