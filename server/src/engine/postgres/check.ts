@@ -49,7 +49,15 @@ function checkDurability(facts: ServerFacts): Finding {
 }
 
 async function checkFormat(session: Session): Promise<Finding> {
-  const format = await readFormat(session);
+  let format: number | undefined;
+  try {
+    format = await readFormat(session);
+  } catch (error) {
+    return problem(
+      "schema",
+      `rh_kv cannot be read: ${error instanceof Error ? error.message : error}.`,
+    );
+  }
   if (format === undefined) return problem("schema", "rh_kv or its format row is missing.");
   if (format > FORMAT) return problem("schema", `Format ${format}; ${FORMAT} is known here.`);
   return ok("schema", `Format ${format}.`);

@@ -1,8 +1,10 @@
-import { after, before } from "node:test";
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { systemClock } from "../../clock.ts";
 import { testEngineConformance } from "../conformance.ts";
-
 import { openPostgresEngine } from "./postgres-engine.ts";
 import { runAt, type TestServer, testServer } from "./test-server.ts";
+import { commit, keyOf, textOf } from "./test-workloads.ts";
 
 let server: TestServer;
 /** One database for all; each test begins with an empty table. */
@@ -17,11 +19,158 @@ after(async () => {
   await server.stop();
 });
 
+const DROP = "DROP TABLE IF EXISTS rh_kv";
+
 testEngineConformance({
   name: "PostgresEngine",
   async open({ clock }) {
-    await runAt(url, ["DROP TABLE IF EXISTS rh_kv"]);
+    await runAt(url, [DROP]);
     return openPostgresEngine({ url, clock });
   },
   reopen: async (_closed, { clock }) => openPostgresEngine({ url, clock }),
+});
+
+testEngineConformance({
+  name: "PostgresEngine without prepared statements, as behind a pooler,",
+  async open({ clock }) {
+    await runAt(url, [DROP]);
+    return openPostgresEngine({ url, clock, preparedStatements: false });
+  },
+});
+
+describe("Two PostgresEngines on one database", () => {
+  it("may install the schema at the same time", async () => {
+    await runAt(url, [DROP]);
+    const engines = await Promise.all(Array.from({ length: 4 }, () => openPostgresEngine({ url })));
+    for (const engine of engines) await engine.close();
+  });
+
+  it("see each other's commits at once, and go on with a scan of the other", async () => {
+    const [left, right] = [await openPostgresEngine({ url }), await openPostgresEngine({ url })];
+    const keys = ["a", "b", "c"].map((sort) => keyOf("shared", sort));
+    for (const [index, key] of keys.entries()) {
+      await commit(index % 2 === 0 ? left : right, { puts: [[key, `${index}`]] });
+      const reader = index % 2 === 0 ? right : left;
+      assert.equal(textOf((await reader.get([key]))[0]), `${index}`);
+    }
+    const seen: string[] = [];
+    await left.scan({ start: keys[0]! }, (entry) => {
+      seen.push(`${textOf(entry)}`);
+      return false;
+    });
+    await right.scan({ start: keys[1]!, end: keyOf("shared", "z") }, (entry) => {
+      seen.push(`${textOf(entry)}`);
+      return true;
+    });
+    assert.deepEqual(seen, ["0", "1", "2"]);
+    await left.close();
+    await right.close();
+  });
+
+  it("begin their versions at different digits, and above the server's clock", async () => {
+    const stopped = { now: () => 1_000 };
+    const engines = await Promise.all(
+      Array.from({ length: 8 }, () => openPostgresEngine({ url, clock: stopped })),
+    );
+    const yesterday = (systemClock.now() - 86_400_000) * 1000;
+    for (const engine of engines) assert.ok(engine.nextVersion() > yesterday);
+    const ahead = { now: () => systemClock.now() + 3_600_000 };
+    const early = await Promise.all(
+      Array.from({ length: 8 }, () => openPostgresEngine({ url, clock: ahead })),
+    );
+    const digits = new Set(early.map((engine) => engine.nextVersion() % 1000));
+    assert.ok(digits.size > 1, `All began at ${[...digits]}.`);
+    for (const engine of [...engines, ...early]) await engine.close();
+  });
+
+  it("raise a version above one that a front end with a clock ahead has written", async () => {
+    const ahead = { now: () => systemClock.now() + 3_600_000 };
+    const [fast, slow] = [
+      await openPostgresEngine({ url, clock: ahead }),
+      await openPostgresEngine({ url }),
+    ];
+    const keys = ["one", "many1", "many2"].map((sort) => keyOf("ahead", sort));
+    await commit(fast, { puts: keys.map((key) => [key, "fast"] as const) });
+    const before = (await slow.get(keys)).map((entry) => entry!.version);
+    const version = slow.nextVersion();
+    const value = Buffer.from("slow");
+    const put = (index: number) => ({ key: keys[index]!, value });
+    const one = await slow.commit({ version, checks: [], puts: [put(0)], deletes: [] });
+    const many = await slow.commit({
+      version,
+      checks: [{ key: keys[1]!, expected: before[1]! }],
+      puts: [put(1), put(2)],
+      deletes: [],
+    });
+    assert.ok(one.committed && many.committed);
+    assert.deepEqual(
+      [...one.versions, ...many.versions],
+      before.map((each) => each + 1),
+    );
+    const stored = (await fast.get(keys)).map((entry) => entry!.version);
+    assert.deepEqual(
+      stored,
+      before.map((each) => each + 1),
+    );
+    await fast.close();
+    await slow.close();
+  });
+});
+
+describe("A PostgresEngine", () => {
+  it("keeps its own row out of every answer", async () => {
+    const engine = await openPostgresEngine({ url });
+    const own = keyOf("", "schema");
+    assert.deepEqual(await engine.get([own]), [undefined]);
+    assert.deepEqual(await engine.get([own, keyOf("x", "y")]), [undefined, undefined]);
+    assert.deepEqual(await engine.get([own, keyOf("", "y"), keyOf("x", "z")]), [
+      undefined,
+      undefined,
+      undefined,
+    ]);
+    await assert.rejects(commit(engine, { puts: [[own, "x"]] }), RangeError);
+    await assert.rejects(commit(engine, { deletes: [own] }), RangeError);
+    await engine.close();
+  });
+
+  it("is ready and tells its durability class", async () => {
+    const engine = await openPostgresEngine({ url });
+    const health = await engine.health();
+    assert.equal(health.ready, true);
+    assert.equal(health.durabilityClass, engine.durability.class);
+    await engine.close();
+    assert.equal((await engine.health()).ready, false);
+  });
+
+  it("answers any mix of contradicting checks by the first that fails", async () => {
+    const engine = await openPostgresEngine({ url });
+    const key = keyOf("contradiction", "a");
+    const write = (checks: readonly ("absent" | "present" | number)[]) =>
+      engine.commit({
+        version: engine.nextVersion(),
+        checks: checks.map((expected) => ({ key, expected })),
+        puts: [{ key, value: Buffer.from("x") }],
+        deletes: [],
+      });
+    assert.deepEqual(await write(["absent", "present"]), { committed: false, failedCheck: 1 });
+    assert.deepEqual(await write(["present", "absent"]), { committed: false, failedCheck: 0 });
+    await write([]);
+    assert.deepEqual(await write(["absent", "present"]), { committed: false, failedCheck: 0 });
+    assert.deepEqual(await write([1, 2]), { committed: false, failedCheck: 0 });
+    await engine.close();
+  });
+
+  it("takes more rows in one commit than one VALUES list holds", async () => {
+    const engine = await openPostgresEngine({ url });
+    const keys = Array.from({ length: 2500 }, (_, index) => keyOf("rows", `${index}`));
+    assert.ok(await commit(engine, { puts: keys.map((key) => [key, "x"] as const) }));
+    assert.ok(
+      await commit(engine, {
+        checks: keys.map((key) => ({ key, expected: "present" as const })),
+        deletes: keys,
+      }),
+    );
+    assert.ok((await engine.get(keys)).every((entry) => entry === undefined));
+    await engine.close();
+  });
 });

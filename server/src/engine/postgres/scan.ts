@@ -7,8 +7,8 @@ import type { Exchange, Session } from "./session.ts";
 import type { ServerError } from "./sql-state.ts";
 import { SCAN_ACROSS, SCAN_ACROSS_TO, SCAN_PARTITION, SCAN_PARTITION_TO } from "./statements.ts";
 
-/** The first rows asked for, while nothing is known of their size. */
-const FIRST_ROWS = 64;
+/** The first rows asked for, at most: what is known of their size comes from other scans. */
+const FIRST_ROWS_MAX = 64;
 /** What one request for rows may bring: also what is thrown away at most when the visitor stops. */
 const CHUNK_BYTES = 1024 * 1024;
 const CHUNK_ROWS_MAX = 4096;
@@ -19,6 +19,8 @@ export interface ScanOptions {
   readonly range: KeyRange;
   readonly visit: Visit;
   readonly entriesExpected: number | undefined;
+  /** Of the rows of earlier scans, on average. */
+  readonly rowBytesExpected: number;
   /** The LIMIT of the statement: rows after which the scan ends early. */
   readonly rowsMax: number;
   readonly deadline: number;
@@ -26,8 +28,8 @@ export interface ScanOptions {
   readonly endsAt: number;
   /** Called once, as soon as the answer is known; "again" when nothing was visited. */
   readonly settle: (end: ScanEnd | ScanFailure) => void;
-  /** Called once, when the session can be used again or is lost. */
-  readonly leave: () => void;
+  /** Called once, when the session can be used again or is lost. `rowBytes`: 0 when there were none. */
+  readonly leave: (rowBytes: number) => void;
 }
 
 export interface ScanFailure {
@@ -37,7 +39,7 @@ export interface ScanFailure {
 }
 
 /**
- * One statement, hence one snapshot, read in chunks: its portal stays open and is asked for more
+ * One statement, hence one snapshot of each partition, read in chunks: its portal stays open and is asked for more
  * rows until the visitor stops, the range ends or time is up. The first chunk is small; then the size
  * of the rows seen decides how many may come, so that neither a thousand rows of 1 MiB nor a million
  * small ones fill the memory. Rows are visited where they lie in the chunks of the socket.
@@ -62,7 +64,8 @@ export class Scan implements Exchange {
     this.#options = options;
     this.deadline = options.deadline;
     this.#isAcross = !isInOnePartition(options.range);
-    this.#chunkRows = Math.min(options.entriesExpected ?? FIRST_ROWS, FIRST_ROWS);
+    const rows = Math.min(FIRST_ROWS_MAX, Math.floor(CHUNK_BYTES / options.rowBytesExpected));
+    this.#chunkRows = Math.max(1, Math.min(options.entriesExpected ?? rows, rows));
   }
 
   start(): void {
@@ -129,8 +132,7 @@ export class Scan implements Exchange {
       this.#settle({ resumeAt: after(this.#last ?? this.#options.range.start) });
       return;
     }
-    const bytesPerRow = this.#byteCount / this.#rowCount;
-    const rows = Math.min(CHUNK_ROWS_MAX, Math.floor(CHUNK_BYTES / bytesPerRow));
+    const rows = Math.min(CHUNK_ROWS_MAX, Math.floor(CHUNK_BYTES / this.#rowBytes));
     const expected = (this.#options.entriesExpected ?? 0) - this.#rowCount;
     this.#chunkRows = Math.max(1, expected > 0 ? Math.min(rows, expected) : rows);
     this.#session.continue(this.#chunkRows);
@@ -146,13 +148,17 @@ export class Scan implements Exchange {
   }
 
   ready(): void {
-    this.#options.leave();
+    this.#options.leave(this.#rowBytes);
   }
 
   lost(error: Error): void {
     this.#isSynced = true;
     this.#fail(error);
-    this.#options.leave();
+    this.#options.leave(this.#rowBytes);
+  }
+
+  get #rowBytes(): number {
+    return this.#rowCount === 0 ? 0 : this.#byteCount / this.#rowCount;
   }
 
   /** What was visited stays visited: the rest is another call. */
@@ -173,7 +179,7 @@ export class Scan implements Exchange {
 }
 
 /** Whether the range ends in the partition it begins in, or exactly where that partition ends. */
-function isInOnePartition({ start, end }: KeyRange): boolean {
+export function isInOnePartition({ start, end }: KeyRange): boolean {
   if (!end) return false;
   const from = start.partition;
   const to = end.partition;

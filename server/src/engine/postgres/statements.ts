@@ -85,6 +85,22 @@ export const SCAN_ACROSS_TO = statement(
   [bytea, bytea, bytea, bytea, int8],
 );
 
+/**
+ * The key $n rows behind the start of a scan over partitions. A sharded server answers it from its
+ * indexes; with the page's end known, each shard then sends only its part of the page instead of a
+ * whole one. The last parameter is the number of rows before it, bounded by the page.
+ */
+export const PAGE_END = statement(
+  "page_end",
+  "SELECT pk, sk FROM rh_kv WHERE (pk, sk) >= ($1, $2) ORDER BY pk, sk LIMIT 1 OFFSET $3",
+  [bytea, bytea, int8],
+);
+export const PAGE_END_TO = statement(
+  "page_end_to",
+  "SELECT pk, sk FROM rh_kv WHERE (pk, sk) >= ($1, $2) AND (pk, sk) < ($3, $4) ORDER BY pk, sk LIMIT 1 OFFSET $5",
+  [bytea, bytea, bytea, bytea, int8],
+);
+
 // --- Commits of one key, one statement each ----------------------------------------------------
 
 export const INSERT_ONE = statement(

@@ -62,7 +62,7 @@ export class LocalServer {
   #process: ChildProcess | undefined;
   #log = "";
 
-  constructor(port: number, dataDirectory: string) {
+  private constructor(port: number, dataDirectory: string) {
     this.port = port;
     this.dataDirectory = dataDirectory;
     this.#identity = serverIdentity();
@@ -109,14 +109,20 @@ export class LocalServer {
     writeFileSync(join(this.dataDirectory, "postgresql.auto.conf"), lines.join(""), { flag: "a" });
   }
 
+  /** Replaces a file of the data directory, readable by the server alone. */
+  writeFile(name: string, content: string): void {
+    const path = join(this.dataDirectory, name);
+    rmSync(path, { force: true });
+    writeFileSync(path, content, { mode: 0o600 });
+    giveAway(path, this.#identity);
+  }
+
   /** Makes the next start that of a standby. */
   becomeStandbyOf(primary: LocalServer, name: string): void {
     this.configure({
       primary_conninfo: `host=127.0.0.1 port=${primary.port} user=postgres application_name=${name}`,
     });
-    const signal = join(this.dataDirectory, "standby.signal");
-    writeFileSync(signal, "");
-    giveAway(signal, this.#identity);
+    this.writeFile("standby.signal", "");
   }
 
   async start(): Promise<void> {
@@ -160,6 +166,10 @@ export class LocalServer {
   /** Runs statements as the superuser, each in a transaction of its own. */
   async run(...statements: string[]): Promise<unknown[][]> {
     return runAt(this.url(), statements);
+  }
+
+  async runIn(database: string, ...statements: string[]): Promise<unknown[][]> {
+    return runAt(this.url(database), statements);
   }
 
   async remove(): Promise<void> {

@@ -1,0 +1,143 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { installPostgres } from "./administer.ts";
+import { checkPostgres, type Finding } from "./check.ts";
+import { explainPostgres, judgePlan } from "./explain.ts";
+import { openPostgresEngine } from "./postgres-engine.ts";
+import { schemaStatements } from "./schema.ts";
+import { runAt, type TestServer, testServer } from "./test-server.ts";
+
+describe("The operator's commands", () => {
+  let server: TestServer;
+
+  before(async () => {
+    server = await testServer();
+  });
+  after(() => server.stop());
+
+  async function withDatabase(test: (url: string) => Promise<void>): Promise<void> {
+    const url = await server.createDatabase();
+    try {
+      await test(url);
+    } finally {
+      await server.dropDatabase(url);
+    }
+  }
+
+  it("print the schema without touching the database", () =>
+    withDatabase(async (url) => {
+      const report = await installPostgres({ url, apply: false });
+      assert.equal(report.format, undefined);
+      assert.match(report.sql[0]!, /^CREATE TABLE IF NOT EXISTS rh_kv/);
+      assert.match(report.roleSql.join("\n"), /GRANT SELECT, INSERT, UPDATE, DELETE ON rh_kv/);
+      assert.match(report.server, /^PostgreSQL/);
+    }));
+
+  it("create the schema, once or many times at once, and find nothing wrong with it", () =>
+    withDatabase(async (url) => {
+      const reports = await Promise.all(
+        Array.from({ length: 6 }, () => installPostgres({ url, apply: true })),
+      );
+      for (const report of reports) assert.equal(report.format, 1);
+      assert.deepEqual(problems(await checkPostgres({ url })), []);
+    }));
+
+  it("print statements that make the same schema when they are run by hand", () =>
+    withDatabase(async (url) => {
+      await runAt(url, (await installPostgres({ url, apply: false })).sql);
+      assert.deepEqual(problems(await checkPostgres({ url })), []);
+      const engine = await openPostgresEngine({ url, install: false });
+      await engine.close();
+    }));
+
+  it("find a table that is missing, or not ours, or of which rights are missing", () =>
+    withDatabase(async (url) => {
+      assert.match(problems(await checkPostgres({ url })).join(), /schema.*columns.*rights/);
+      await runAt(url, ["CREATE TABLE rh_kv (pk text PRIMARY KEY, sk bytea, ver int, val bytea)"]);
+      const found = problems(await checkPostgres({ url })).join("; ");
+      assert.match(found, /columns: Found pk text, sk bytea\?, ver integer\?/);
+    }));
+
+  it("find what others added to the table, and keys whose limit depends on their bytes", () =>
+    withDatabase(async (url) => {
+      await installPostgres({ url, apply: true });
+      await runAt(url, [
+        "CREATE INDEX by_version ON rh_kv (ver)",
+        "ALTER TABLE rh_kv ADD CONSTRAINT short CHECK (length(val) < 10)",
+        "ALTER TABLE rh_kv ALTER COLUMN pk SET STORAGE EXTENDED",
+      ]);
+      const findings = await checkPostgres({ url });
+      const warnings = findings.filter(({ level }) => level === "warning").map(({ text }) => text);
+      assert.match(warnings.join("; "), /constraint short, index by_version/);
+      assert.match(warnings.join("; "), /STORAGE PLAIN/);
+    }));
+
+  it("find every plan as it should be: on an empty table, on large partitions, with old statistics", () =>
+    withDatabase(async (url) => {
+      await installPostgres({ url, apply: true });
+      const assertPlans = async (when: string) => {
+        for (const { statement, problems, plan } of await explainPostgres({ url })) {
+          assert.deepEqual(problems, [], `${when}, ${statement}:\n${plan.join("\n")}`);
+        }
+      };
+      await assertPlans("empty");
+      await runAt(url, [
+        "INSERT INTO rh_kv SELECT 'p', ('k' || i)::bytea, 1, 'v' FROM generate_series(1, 20000) i",
+      ]);
+      await assertPlans("grown without statistics");
+      await runAt(url, ["ANALYZE rh_kv"]);
+      await assertPlans("one large partition");
+      await runAt(url, [
+        "INSERT INTO rh_kv SELECT ('p' || i)::bytea, 'k', 1, 'v' FROM generate_series(1, 20000) i",
+        "ANALYZE rh_kv",
+      ]);
+      await assertPlans("many small partitions beside it");
+    }));
+});
+
+describe("judgePlan", () => {
+  const good = [
+    "Limit",
+    "  ->  Index Scan using rh_kv_pkey on rh_kv",
+    "    Index Cond: (pk = $1) AND (sk >= $2)",
+  ];
+  const ordered = { isOrdered: true, isInOnePartition: true };
+
+  it("accepts an index scan on both keys", () => {
+    assert.deepEqual(judgePlan(good, ordered, "postgres"), []);
+  });
+
+  it("sees a sort, a walk over the table, and a condition on half the key", () => {
+    const sorted = ["Sort", ...good.slice(1)];
+    assert.match(judgePlan(sorted, ordered, "postgres").join(), /Sorts/);
+    assert.match(judgePlan(["Seq Scan on rh_kv"], ordered, "postgres").join(), /whole table/);
+    const half = [...good.slice(0, 2), "    Index Cond: (pk = $1)"];
+    assert.match(judgePlan(half, ordered, "postgres").join(), /both keys/);
+  });
+
+  it("wants one shard for one partition", () => {
+    const citus = ["Custom Scan (Citus Adaptive)", "  Task Count: 32", ...good];
+    assert.match(judgePlan(citus, ordered, "citus").join(), /more than one shard/);
+    const one = citus.map((line) => line.replace("32", "1"));
+    assert.deepEqual(judgePlan(one, ordered, "citus"), []);
+  });
+});
+
+describe("schemaStatements", () => {
+  it("says for each relative what it needs", () => {
+    const sqlFor = (dialect: Parameters<typeof schemaStatements>[0]) =>
+      schemaStatements(dialect)
+        .map(({ sql }) => sql)
+        .join(";\n");
+    assert.match(sqlFor("yugabyte"), /PRIMARY KEY \(pk ASC, sk ASC\)/);
+    assert.match(sqlFor("citus"), /create_distributed_table\('rh_kv', 'pk'\)/);
+    assert.doesNotMatch(sqlFor("cockroach"), /fillfactor|STORAGE/);
+    assert.match(sqlFor("postgres"), /fillfactor = 90/);
+  });
+});
+
+function problems(findings: readonly Finding[]): string[] {
+  return findings
+    .filter(({ level }) => level === "problem")
+    .map(({ topic, text }) => `${topic}: ${text}`);
+}

@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { EngineError } from "../engine.ts";
+import type { PostgresConfig, TlsMode } from "./config.ts";
+import { openPostgresEngine } from "./postgres-engine.ts";
+import { selfSignedCertificate } from "./test-certificate.ts";
+import { LocalServer } from "./test-server.ts";
+import { commit, keyOf, textOf } from "./test-workloads.ts";
+
+describe("A connection to PostgreSQL", () => {
+  const { cert, key } = selfSignedCertificate("localhost");
+  let server: LocalServer;
+
+  before(async () => {
+    server = await LocalServer.create();
+    server.writeFile("server.crt", cert);
+    server.writeFile("server.key", key);
+    server.configure({ ssl: "on" });
+    server.writeFile(
+      "pg_hba.conf",
+      "hostnossl all postgres 127.0.0.1/32 trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n",
+    );
+    await server.start();
+    await server.run("CREATE ROLE writer LOGIN PASSWORD 'sesame'", "CREATE DATABASE store");
+    const admin = await openPostgresEngine({ url: server.url("store") });
+    await admin.close();
+  });
+  after(() => server.remove());
+
+  function open(tls: TlsMode, options: Partial<PostgresConfig> & { host?: string } = {}) {
+    return openPostgresEngine({
+      install: false,
+      config: {
+        hosts: [{ host: options.host ?? "localhost", port: server.port }],
+        database: "store",
+        user: "writer",
+        password: "sesame",
+        certificateAuthority: cert,
+        tls,
+        ...options,
+      },
+    });
+  }
+
+  async function grant(): Promise<void> {
+    await server.runIn("store", "GRANT SELECT, INSERT, UPDATE, DELETE ON rh_kv TO writer");
+  }
+
+  it("works over verified TLS with a role that may only read and write the table", async () => {
+    await grant();
+    const engine = await open("verify-full");
+    const at = keyOf("tls", "a");
+    await commit(engine, { puts: [[at, "x"]] });
+    const other = keyOf("tls2", "a");
+    await commit(engine, {
+      checks: [{ key: at, expected: "present" }],
+      puts: [[other, "y"]],
+      deletes: [at],
+    });
+    assert.deepEqual((await engine.get([at, other])).map(textOf), [undefined, "y"]);
+    await engine.close();
+  });
+
+  it("asks for the password each time when it is a function", async () => {
+    await grant();
+    let asked = 0;
+    const engine = await open("verify-full", {
+      password: async () => {
+        asked++;
+        return "sesame";
+      },
+    });
+    await engine.get([keyOf("tls", "a")]);
+    assert.ok(asked >= 2);
+    await engine.close();
+  });
+
+  it("refuses a server whose certificate nobody vouches for", async () => {
+    const stranger = selfSignedCertificate("localhost").cert;
+    await assertRefused(
+      open("verify-full", { certificateAuthority: stranger }),
+      /self.signed|verify/,
+    );
+    await assertRefused(
+      open("verify-ca", { certificateAuthority: stranger }),
+      /self.signed|verify/,
+    );
+  });
+
+  it("refuses a server with the certificate of another host, unless only the authority counts", async () => {
+    await grant();
+    await assertRefused(open("verify-full", { host: "127.0.0.1" }), /altname|127\.0\.0\.1/);
+    const engine = await open("verify-ca", { host: "127.0.0.1" });
+    await engine.close();
+  });
+
+  it("encrypts without verification where that is asked for", async () => {
+    await grant();
+    const engine = await open("require", { certificateAuthority: undefined });
+    await engine.close();
+  });
+
+  it("does not fall back to plain text, and says which rule of the server refuses it", async () => {
+    await assertRefused(open("disable"), /no encryption|28000/);
+  });
+
+  it("says at once that the password is wrong", async () => {
+    await assertRefused(open("verify-full", { password: "guess" }), /28P01/);
+  });
+
+  it("says that the table is missing where it may not create it", async () => {
+    await server.run("CREATE DATABASE empty");
+    await assertRefused(open("verify-full", { database: "empty" }), /engine install/);
+  });
+
+  it("refuses a schema that is newer than it", async () => {
+    await grant();
+    const format = (value: string) =>
+      server.runIn("store", `UPDATE rh_kv SET val = '${value}' WHERE pk = '' AND sk = 'schema'`);
+    await format("2");
+    await assertRefused(open("verify-full"), /format 2/);
+    await format("1");
+  });
+
+  async function assertRefused(opening: Promise<{ close(): Promise<void> }>, message: RegExp) {
+    await assert.rejects(
+      async () => (await opening).close(),
+      (error) =>
+        error instanceof EngineError && error.code === "Unavailable" && message.test(error.message),
+    );
+  }
+});

@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { KeyRange, ScanEnd, ScanHints, Visit } from "../engine.ts";
+import { partitionRange } from "../key-codec.ts";
+import { parsePostgresUrl } from "./config.ts";
+import { Connector } from "./connector.ts";
+import { openPostgresEngine, type PostgresEngine } from "./postgres-engine.ts";
+import { isInOnePartition } from "./scan.ts";
+import { Scans } from "./scans.ts";
+import { SessionPool } from "./session-pool.ts";
+import { sessionSettings } from "./session-settings.ts";
+import { Relay } from "./test-relay.ts";
+import { runAt, type TestServer, testServer } from "./test-server.ts";
+
+describe("A scan of PostgreSQL", () => {
+  let server: TestServer;
+  let url: string;
+  let engine: PostgresEngine;
+  let relay: Relay;
+  /** Rows and their bytes that the server has sent. */
+  const sent = { rows: 0, bytes: 0 };
+
+  before(async () => {
+    server = await testServer();
+    url = await server.createDatabase();
+    relay = await Relay.open(url);
+    relay.onAnswer = (code, body) => {
+      // Not the rows of a greeting, for another connection may open meanwhile.
+      if (code === "D" && body.toString("latin1", 6, 8) === "k1") {
+        sent.rows++;
+        sent.bytes += body.length;
+      }
+      return "pass";
+    };
+    engine = await openPostgresEngine({ url: relay.url });
+    await runAt(url, [
+      "INSERT INTO rh_kv SELECT 'small', ('k' || (100000 + i))::bytea, 1, 'v' FROM generate_series(1, 20000) i",
+      "INSERT INTO rh_kv SELECT 'large', ('k' || (100 + i))::bytea, 1, decode(repeat('ab', 1000000), 'hex') FROM generate_series(1, 24) i",
+      "INSERT INTO rh_kv SELECT ('many' || (1000 + i))::bytea, 'k', 1, 'v' FROM generate_series(1, 1500) i",
+    ]);
+  });
+  after(async () => {
+    await engine.close();
+    await relay.close();
+    await server.dropDatabase(url);
+    await server.stop();
+  });
+
+  async function count(range: KeyRange, hints?: ScanHints, stopAt = Number.POSITIVE_INFINITY) {
+    let visited = 0;
+    const end = await engine.scan(range, () => ++visited < stopAt, hints);
+    return { visited, end };
+  }
+
+  const small = partitionRange(Buffer.from("small"));
+  const large = partitionRange(Buffer.from("large"));
+
+  it("visits any number of small entries in one call, hence one snapshot", async () => {
+    assert.deepEqual(await count(small), { visited: 20_000, end: "complete" });
+  });
+
+  it("fetches no more than was expected when that suffices", async () => {
+    sent.rows = 0;
+    await count(small, { entriesExpected: 10 }, 10);
+    assert.equal(sent.rows, 10);
+    sent.rows = 0;
+    await count(small, { entriesExpected: 1000 }, 1000);
+    assert.equal(sent.rows, 1000);
+  });
+
+  it("goes on beyond what was expected when the visitor does", async () => {
+    assert.equal((await count(small, { entriesExpected: 10 })).visited, 20_000);
+  });
+
+  it("does not fetch many large entries for a visitor who stops at the first", async () => {
+    // The first scan learns that rows are large here; from then on requests are small.
+    await count(large);
+    await count(large);
+    sent.bytes = 0;
+    await count(large, { entriesExpected: 1000 }, 1);
+    assert.ok(sent.bytes < 4_000_000, `${sent.bytes} bytes for one entry of 1,000,000.`);
+  });
+
+  it("ends early, and says where to go on, when the visitor takes long", async () => {
+    let visited = 0;
+    const until = performance.now() + 2_100;
+    const end = await engine.scan(small, () => {
+      visited++;
+      // The first chunk takes all the time a snapshot may live.
+      while (visited === 1 && performance.now() < until);
+      return true;
+    });
+    assert.ok(typeof end !== "string" && visited > 0 && visited < 20_000);
+    const rest = await count({ start: end.resumeAt, end: small.end });
+    assert.equal(visited + rest.visited, 20_000);
+  });
+
+  it("goes on where it was when its connection breaks, without repeating an entry", async () => {
+    const seen: string[] = [];
+    for (let range = small; ; ) {
+      const end: ScanEnd = await engine.scan(range, (entry) => {
+        seen.push(Buffer.from(entry.key.sort).toString());
+        if (seen.length % 7000 === 0) {
+          void runAt(url, [
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rowhouse'",
+          ]);
+        }
+        return true;
+      });
+      if (typeof end === "string") break;
+      range = { start: end.resumeAt, end: small.end };
+    }
+    assert.equal(seen.length, 20_000);
+    assert.equal(new Set(seen).size, 20_000);
+  });
+
+  it("asks shards for a page whose end it has found first", async () => {
+    const config = parsePostgresUrl(url);
+    const settings = sessionSettings(10_000, "postgres");
+    const connector = new Connector(config, { preparedStatements: true, settings });
+    const pool = new SessionPool({ sessionsMax: 1, connect: () => connector.connect() });
+    const scans = new Scans({ pool, dialect: "citus", timeoutMs: 10_000 });
+    const scanAll = async (range: KeyRange, hints: ScanHints) => {
+      const seen: string[] = [];
+      let calls = 0;
+      const visit: Visit = ({ key }) => {
+        seen.push(Buffer.from(key.partition).toString());
+        return true;
+      };
+      for (let rest = range; ; ) {
+        calls++;
+        const end = await scans.scan(rest, visit, hints);
+        if (typeof end === "string") return { seen, calls };
+        rest = { start: end.resumeAt, end: range.end };
+      }
+    };
+    const start = { partition: Buffer.from("many"), sort: Buffer.alloc(0) };
+    const end = { partition: Buffer.from("many2401"), sort: Buffer.alloc(0) };
+    const expected = Array.from({ length: 1500 }, (_, index) => `many${1001 + index}`);
+    for (const entriesExpected of [50, 150, 1000, 5000]) {
+      const open = await scanAll({ start }, { entriesExpected });
+      assert.deepEqual(open.seen.slice(0, 1500), expected);
+      const closed = await scanAll({ start, end }, { entriesExpected });
+      assert.deepEqual(closed.seen, expected.slice(0, 1400));
+      const rows = Math.max(64, Math.min(entriesExpected, 1000));
+      assert.equal(closed.calls, Math.ceil(1400 / rows));
+    }
+    pool.close();
+  });
+});
+
+describe("isInOnePartition", () => {
+  const at = (partition: string, sort = "") => ({
+    partition: Buffer.from(partition, "latin1"),
+    sort: Buffer.from(sort, "latin1"),
+  });
+
+  it("knows the ranges that one partition holds", () => {
+    assert.equal(isInOnePartition({ start: at("p", "a"), end: at("p", "z") }), true);
+    assert.equal(isInOnePartition({ start: at("p", "a"), end: at("p\0") }), true);
+    assert.equal(isInOnePartition({ start: at(""), end: at("\0") }), true);
+  });
+
+  it("knows the ranges that reach beyond it", () => {
+    assert.equal(isInOnePartition({ start: at("p") }), false);
+    assert.equal(isInOnePartition({ start: at("p"), end: at("q") }), false);
+    assert.equal(isInOnePartition({ start: at("p"), end: at("p\0", "a") }), false);
+    assert.equal(isInOnePartition({ start: at("p"), end: at("p\x01") }), false);
+    assert.equal(isInOnePartition({ start: at("p"), end: at("q\0") }), false);
+  });
+});

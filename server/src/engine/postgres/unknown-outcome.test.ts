@@ -1,0 +1,150 @@
+import assert from "node:assert/strict";
+import { after, before, beforeEach, describe, it } from "node:test";
+import { EngineError } from "../engine.ts";
+import { openPostgresEngine, type PostgresEngine } from "./postgres-engine.ts";
+import { Relay } from "./test-relay.ts";
+import { type TestServer, testServer } from "./test-server.ts";
+import { keyOf, textOf } from "./test-workloads.ts";
+
+describe("A commit whose answer is lost", () => {
+  let server: TestServer;
+  let url: string;
+  let relay: Relay;
+  let engine: PostgresEngine;
+
+  before(async () => {
+    server = await testServer();
+    url = await server.createDatabase();
+    relay = await Relay.open(url);
+    engine = await openPostgresEngine({ url: relay.url });
+  });
+  after(async () => {
+    await engine.close();
+    await relay.close();
+    await server.dropDatabase(url);
+    await server.stop();
+  });
+  beforeEach(() => {
+    relay.onAnswer = () => "pass";
+  });
+
+  /** Cuts the connection where the server says that the n-th statement from now on is complete. */
+  function cutAtComplete(count: number): void {
+    let seen = 0;
+    relay.onAnswer = (code) => {
+      if (code !== "C" || seen < 0) return "pass";
+      seen++;
+      if (seen < count) return "pass";
+      seen = -1;
+      return "cut";
+    };
+  }
+
+  const a = keyOf("unknown", "a");
+  const b = keyOf("unknown", "b");
+  const isUnknown = (error: unknown) => error instanceof EngineError && error.code === "Unknown";
+
+  async function clear(): Promise<void> {
+    await commitSteps({ deletes: [a, b] });
+  }
+
+  function commitSteps(steps: {
+    version?: number;
+    puts?: { key: typeof a; value: Uint8Array }[];
+    deletes?: (typeof a)[];
+  }) {
+    const { version = engine.nextVersion(), puts = [], deletes = [] } = steps;
+    return engine.commit({ version, checks: [], puts, deletes });
+  }
+
+  it("is found to have happened when its row shows it", async () => {
+    await clear();
+    cutAtComplete(1);
+    const version = engine.nextVersion();
+    const result = await commitSteps({ version, puts: [{ key: a, value: Buffer.from("one") }] });
+    assert.deepEqual(result, { committed: true, versions: [version] });
+  });
+
+  it("is found to have happened when all rows of a group show it", async () => {
+    await clear();
+    const other = keyOf("unknown2", "b");
+    // BEGIN, two locks, two upserts, COMMIT.
+    cutAtComplete(6);
+    const version = engine.nextVersion();
+    const puts = [a, other].map((key) => ({ key, value: Buffer.from("group") }));
+    const result = await commitSteps({ version, puts });
+    assert.deepEqual(result, { committed: true, versions: [version, version] });
+  });
+
+  it("stays unknown when the row was raised, for then its version would be a guess", async () => {
+    await clear();
+    const early = engine.nextVersion();
+    await commitSteps({ puts: [{ key: a, value: Buffer.from("first") }] });
+    cutAtComplete(1);
+    const puts = [{ key: a, value: Buffer.from("second") }];
+    await assert.rejects(commitSteps({ version: early, puts }), isUnknown);
+    assert.equal(textOf((await engine.get([a]))[0]), "second");
+  });
+
+  it("stays unknown when it only deletes: nothing is left that could show it", async () => {
+    await commitSteps({ puts: [{ key: a, value: Buffer.from("first") }] });
+    cutAtComplete(1);
+    await assert.rejects(commitSteps({ deletes: [a] }), isUnknown);
+    assert.deepEqual(await engine.get([a]), [undefined]);
+  });
+
+  it("is never repeated, so that a rival's later write stands", async () => {
+    await clear();
+    cutAtComplete(1);
+    const committed = commitSteps({ puts: [{ key: a, value: Buffer.from("ours") }] });
+    // The relay cuts the first connection that completes; a rival comes by another way.
+    const rival = await openPostgresEngine({ url });
+    await committed;
+    const puts = [{ key: a, value: Buffer.from("rival's") }];
+    await rival.commit({ version: rival.nextVersion(), checks: [], puts, deletes: [] });
+    assert.equal(textOf((await engine.get([a]))[0]), "rival's");
+    await rival.close();
+  });
+});
+
+describe("A server whose binary answers arrive changed", () => {
+  it("is read in text form", async () => {
+    const server = await testServer();
+    const url = await server.createDatabase();
+    const relay = await Relay.open(url);
+    // What reads bytes as UTF-8 and writes them again does this to every byte above 127.
+    relay.onAnswer = (code, body) => {
+      if (code === "D") mangleFields(body);
+      return "pass";
+    };
+    const engine = await openPostgresEngine({ url: relay.url });
+    const value = Buffer.from(Array.from({ length: 256 }, (_, index) => index));
+    const key = { partition: value.subarray(100), sort: value.subarray(200) };
+    const version = engine.nextVersion();
+    const puts = [{ key, value }];
+    assert.deepEqual(await engine.commit({ version, checks: [], puts, deletes: [] }), {
+      committed: true,
+      versions: [version],
+    });
+    const [entry] = await engine.get([key]);
+    assert.deepEqual([Buffer.from(entry!.value), entry!.version], [value, version]);
+    const scanned: Buffer[] = [];
+    await engine.scan({ start: key }, (each) => {
+      scanned.push(Buffer.from(each.key.partition), Buffer.from(each.value));
+      return true;
+    });
+    assert.deepEqual(scanned, [key.partition, value]);
+    await engine.close();
+    await relay.close();
+    await server.dropDatabase(url);
+    await server.stop();
+  });
+
+  function mangleFields(body: Buffer): void {
+    for (let at = 2; at < body.length; ) {
+      const length = Math.max(0, body.readInt32BE(at));
+      at += 4;
+      for (const end = at + length; at < end; at++) if (body[at]! > 127) body[at] = 63;
+    }
+  }
+});
