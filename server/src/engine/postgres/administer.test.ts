@@ -46,7 +46,7 @@ describe("The operator's commands", () => {
     withDatabase(async (url) => {
       await runAt(url, (await installPostgres({ url, apply: false })).sql);
       assert.deepEqual(problems(await checkPostgres({ url })), []);
-      const engine = await openPostgresEngine({ url, install: false });
+      const engine = await openPostgresEngine({ allowUnsafe: true, url, install: false });
       await engine.close();
     }));
 
@@ -137,7 +137,10 @@ describe("schemaStatements", () => {
 });
 
 function problems(findings: readonly Finding[]): string[] {
-  return findings
-    .filter(({ level }) => level === "problem")
-    .map(({ topic, text }) => `${topic}: ${text}`);
+  return (
+    findings
+      // The test server does not flush.
+      .filter(({ level, topic }) => level === "problem" && topic !== "durability")
+      .map(({ topic, text }) => `${topic}: ${text}`)
+  );
 }

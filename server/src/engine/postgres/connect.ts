@@ -94,11 +94,7 @@ function asServerError(error: unknown): unknown {
 
 /** Settings first, so that they hold whatever the greeting finds; both in one round trip. */
 async function greet(session: Session, options: ConnectOptions): Promise<Greeting> {
-  const settings = options.preparedStatements ? options.settings : [];
-  for (const [name, value] of settings) {
-    // A relative of PostgreSQL may not know a setting; none is needed for right answers.
-    query(session, SET_SESSION, [name, value]).catch(() => {});
-  }
+  if (options.preparedStatements) applySettings(session, options.settings);
   const answered = { isReadOnly: false, isIntact: false };
   await query(session, GREETING, [EVERY_BYTE, LARGE_NUMBER], (row) => {
     answered.isReadOnly = row.text() === "on";
@@ -107,6 +103,13 @@ async function greet(session: Session, options: ConnectOptions): Promise<Greetin
   });
   if (!answered.isIntact) throw new MangledBytes();
   return answered;
+}
+
+/** Sends settings ahead of whatever comes next. One that a relative does not know is passed over. */
+export function applySettings(session: Session, settings: readonly Setting[]): void {
+  for (const [name, value] of settings) {
+    query(session, SET_SESSION, [name, value]).catch(() => {});
+  }
 }
 
 class MangledBytes extends Error {

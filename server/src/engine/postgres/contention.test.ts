@@ -37,7 +37,10 @@ for (const isolation of ["read committed", "repeatable read", "serializable"]) {
         `ALTER DATABASE ${name} SET default_transaction_isolation = '${isolation}'`,
         `ALTER DATABASE ${name} SET deadlock_timeout = '100ms'`,
       ]);
-      engines = [await openPostgresEngine({ url }), await openPostgresEngine({ url })];
+      engines = [
+        await openPostgresEngine({ allowUnsafe: true, url }),
+        await openPostgresEngine({ allowUnsafe: true, url }),
+      ];
     });
     after(async () => {
       for (const engine of engines) await engine.close();
@@ -69,7 +72,7 @@ describe("The workloads notice", () => {
 
   before(async () => {
     url = await server.createDatabase();
-    engine = await openPostgresEngine({ url });
+    engine = await openPostgresEngine({ allowUnsafe: true, url });
     pool = new pg.Pool({ connectionString: url, max: 8 });
   });
   after(async () => {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { systemClock } from "../../clock.ts";
 import { testEngineConformance } from "../conformance.ts";
+import { installPostgres } from "./administer.ts";
 import { openPostgresEngine } from "./postgres-engine.ts";
 import { runAt, type TestServer, testServer } from "./test-server.ts";
 import { commit, keyOf, textOf } from "./test-workloads.ts";
@@ -13,6 +14,7 @@ let url: string;
 before(async () => {
   server = await testServer();
   url = await server.createDatabase();
+  await installPostgres({ url, apply: true });
 });
 after(async () => {
   await server.dropDatabase(url);
@@ -21,32 +23,42 @@ after(async () => {
 
 const DROP = "DROP TABLE IF EXISTS rh_kv";
 
+/** Empties the table for the next test, which is faster than to make it anew. */
+async function clear(): Promise<void> {
+  await runAt(url, ["DELETE FROM rh_kv WHERE ver > 0"]);
+}
+
 testEngineConformance({
   name: "PostgresEngine",
   async open({ clock }) {
-    await runAt(url, [DROP]);
-    return openPostgresEngine({ url, clock });
+    await clear();
+    return openPostgresEngine({ allowUnsafe: true, url, clock });
   },
-  reopen: async (_closed, { clock }) => openPostgresEngine({ url, clock }),
+  reopen: async (_closed, { clock }) => openPostgresEngine({ allowUnsafe: true, url, clock }),
 });
 
 testEngineConformance({
   name: "PostgresEngine without prepared statements, as behind a pooler,",
   async open({ clock }) {
-    await runAt(url, [DROP]);
-    return openPostgresEngine({ url, clock, preparedStatements: false });
+    await clear();
+    return openPostgresEngine({ allowUnsafe: true, url, clock, preparedStatements: false });
   },
 });
 
 describe("Two PostgresEngines on one database", () => {
   it("may install the schema at the same time", async () => {
     await runAt(url, [DROP]);
-    const engines = await Promise.all(Array.from({ length: 4 }, () => openPostgresEngine({ url })));
+    const engines = await Promise.all(
+      Array.from({ length: 4 }, () => openPostgresEngine({ allowUnsafe: true, url })),
+    );
     for (const engine of engines) await engine.close();
   });
 
   it("see each other's commits at once, and go on with a scan of the other", async () => {
-    const [left, right] = [await openPostgresEngine({ url }), await openPostgresEngine({ url })];
+    const [left, right] = [
+      await openPostgresEngine({ allowUnsafe: true, url }),
+      await openPostgresEngine({ allowUnsafe: true, url }),
+    ];
     const keys = ["a", "b", "c"].map((sort) => keyOf("shared", sort));
     for (const [index, key] of keys.entries()) {
       await commit(index % 2 === 0 ? left : right, { puts: [[key, `${index}`]] });
@@ -70,13 +82,15 @@ describe("Two PostgresEngines on one database", () => {
   it("begin their versions at different digits, and above the server's clock", async () => {
     const stopped = { now: () => 1_000 };
     const engines = await Promise.all(
-      Array.from({ length: 8 }, () => openPostgresEngine({ url, clock: stopped })),
+      Array.from({ length: 8 }, () =>
+        openPostgresEngine({ allowUnsafe: true, url, clock: stopped }),
+      ),
     );
     const yesterday = (systemClock.now() - 86_400_000) * 1000;
     for (const engine of engines) assert.ok(engine.nextVersion() > yesterday);
     const ahead = { now: () => systemClock.now() + 3_600_000 };
     const early = await Promise.all(
-      Array.from({ length: 8 }, () => openPostgresEngine({ url, clock: ahead })),
+      Array.from({ length: 8 }, () => openPostgresEngine({ allowUnsafe: true, url, clock: ahead })),
     );
     const digits = new Set(early.map((engine) => engine.nextVersion() % 1000));
     assert.ok(digits.size > 1, `All began at ${[...digits]}.`);
@@ -86,8 +100,8 @@ describe("Two PostgresEngines on one database", () => {
   it("raise a version above one that a front end with a clock ahead has written", async () => {
     const ahead = { now: () => systemClock.now() + 3_600_000 };
     const [fast, slow] = [
-      await openPostgresEngine({ url, clock: ahead }),
-      await openPostgresEngine({ url }),
+      await openPostgresEngine({ allowUnsafe: true, url, clock: ahead }),
+      await openPostgresEngine({ allowUnsafe: true, url }),
     ];
     const keys = ["one", "many1", "many2"].map((sort) => keyOf("ahead", sort));
     await commit(fast, { puts: keys.map((key) => [key, "fast"] as const) });
@@ -119,7 +133,7 @@ describe("Two PostgresEngines on one database", () => {
 
 describe("A PostgresEngine", () => {
   it("keeps its own row out of every answer", async () => {
-    const engine = await openPostgresEngine({ url });
+    const engine = await openPostgresEngine({ allowUnsafe: true, url });
     const own = keyOf("", "schema");
     assert.deepEqual(await engine.get([own]), [undefined]);
     assert.deepEqual(await engine.get([own, keyOf("x", "y")]), [undefined, undefined]);
@@ -134,7 +148,7 @@ describe("A PostgresEngine", () => {
   });
 
   it("is ready and tells its durability class", async () => {
-    const engine = await openPostgresEngine({ url });
+    const engine = await openPostgresEngine({ allowUnsafe: true, url });
     const health = await engine.health();
     assert.equal(health.ready, true);
     assert.equal(health.durabilityClass, engine.durability.class);
@@ -143,7 +157,7 @@ describe("A PostgresEngine", () => {
   });
 
   it("answers any mix of contradicting checks by the first that fails", async () => {
-    const engine = await openPostgresEngine({ url });
+    const engine = await openPostgresEngine({ allowUnsafe: true, url });
     const key = keyOf("contradiction", "a");
     const write = (checks: readonly ("absent" | "present" | number)[]) =>
       engine.commit({
@@ -161,7 +175,7 @@ describe("A PostgresEngine", () => {
   });
 
   it("takes more rows in one commit than one VALUES list holds", async () => {
-    const engine = await openPostgresEngine({ url });
+    const engine = await openPostgresEngine({ allowUnsafe: true, url });
     const keys = Array.from({ length: 2500 }, (_, index) => keyOf("rows", `${index}`));
     assert.ok(await commit(engine, { puts: keys.map((key) => [key, "x"] as const) }));
     assert.ok(

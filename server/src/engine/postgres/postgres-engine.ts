@@ -16,6 +16,7 @@ import { VersionClock } from "../version-clock.ts";
 import { assertStorable, KEY_BYTES_MAX } from "./commit-plan.ts";
 import { Commits } from "./commits.ts";
 import { describeConfig, type PostgresConfig, parsePostgresUrl } from "./config.ts";
+import { applySettings } from "./connect.ts";
 import { Connector } from "./connector.ts";
 import { type Durability, durabilityOf } from "./durability.ts";
 import { getEachPartition, pointRead } from "./get.ts";
@@ -23,7 +24,7 @@ import { toEngineError } from "./outcome.ts";
 import { PointReads } from "./point-reads.ts";
 import { Scans } from "./scans.ts";
 import { FORMAT, FORMAT_ROW, installSchema, readFormat } from "./schema.ts";
-import { type Dialect, readServerFacts, type ServerFacts } from "./server-facts.ts";
+import { readServerFacts, type ServerFacts } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import { SessionPool } from "./session-pool.ts";
 import { sessionSettings } from "./session-settings.ts";
@@ -69,11 +70,9 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
   const config = options.config ?? parsePostgresUrl(options.url ?? "postgres://localhost");
   const timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
   const preparedStatements = options.preparedStatements ?? true;
-  const connectorFor = (dialect: Dialect | undefined) =>
-    new Connector(config, { preparedStatements, settings: sessionSettings(timeoutMs, dialect) });
   let session: Session | undefined;
   try {
-    session = await connectorFor(undefined).connect();
+    session = await new Connector(config, { preparedStatements, settings: [] }).connect();
     const facts = await readServerFacts(session);
     const durability = durabilityOf(facts);
     if (durability.class === "none" && !options.allowUnsafe) {
@@ -83,12 +82,14 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
       );
     }
     await assertSchema(session, facts, options.install ?? true);
-    const connector = connectorFor(facts.dialect);
-    return new PostgresEngine({ ...options, connector, facts, timeoutMs });
+    // What the settings are depends on what answered.
+    const settings = sessionSettings(timeoutMs, facts.dialect);
+    if (preparedStatements) applySettings(session, settings);
+    const connector = new Connector(config, { preparedStatements, settings });
+    return new PostgresEngine({ ...options, connector, session, facts, timeoutMs });
   } catch (error) {
-    throw toEngineError(error);
-  } finally {
     session?.close();
+    throw toEngineError(error);
   }
 }
 
@@ -132,6 +133,8 @@ export class PostgresEngine implements Engine {
   constructor(
     options: PostgresEngineOptions & {
       readonly connector: Connector;
+      /** The first connection, open already. */
+      readonly session: Session;
       readonly facts: ServerFacts;
       readonly timeoutMs: number;
     },
@@ -146,6 +149,7 @@ export class PostgresEngine implements Engine {
     const readers = new SessionPool({ connect, sessionsMax: options.readersMax ?? READERS_MAX });
     const scanners = new SessionPool({ connect, sessionsMax: options.scannersMax ?? SCANNERS_MAX });
     const writers = new SessionPool({ connect, sessionsMax: options.writersMax ?? WRITERS_MAX });
+    readers.adopt(options.session);
     this.#pools = [readers, scanners, writers];
     this.#reads = new PointReads(readers, { lanesMax: options.readersMax ?? READERS_MAX });
     this.#scans = new Scans({

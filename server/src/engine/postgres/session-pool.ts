@@ -102,7 +102,7 @@ export class SessionPool {
       const session = await this.#options.connect();
       this.#connecting--;
       this.#backoffMs = 0;
-      this.#adopt(session);
+      this.adopt(session);
     } catch (error) {
       this.#connecting--;
       this.#lastError = error;
@@ -112,7 +112,8 @@ export class SessionPool {
     this.#grow();
   }
 
-  #adopt(session: Session): void {
+  /** Takes a session that was opened elsewhere. */
+  adopt(session: Session): void {
     this.#all.add(session);
     session.onLost = () => this.#forget(session);
     if (session.isLost) this.#forget(session);

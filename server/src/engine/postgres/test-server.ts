@@ -33,11 +33,16 @@ export interface TestServer {
   stop(): Promise<void>;
 }
 
-/** The server that `POSTGRES_URL` names, else one started for this process. */
+/**
+ * The server that `POSTGRES_URL` names, else one started for this process, which does not flush: open
+ * engines on it with `allowUnsafe`.
+ */
 export async function testServer(): Promise<TestServer> {
   const given = process.env.POSTGRES_URL;
   if (given !== undefined) return { ...databasesOf(given), stop: async () => {} };
   const server = await LocalServer.create();
+  // What these tests ask does not depend on the disk; those that crash servers have their own.
+  server.configure({ fsync: "off" });
   await server.start();
   return {
     createDatabase: () => server.createDatabase(),

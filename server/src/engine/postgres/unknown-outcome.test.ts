@@ -16,7 +16,7 @@ describe("A commit whose answer is lost", () => {
     server = await testServer();
     url = await server.createDatabase();
     relay = await Relay.open(url);
-    engine = await openPostgresEngine({ url: relay.url });
+    engine = await openPostgresEngine({ allowUnsafe: true, url: relay.url });
   });
   after(async () => {
     await engine.close();
@@ -98,7 +98,7 @@ describe("A commit whose answer is lost", () => {
     cutAtComplete(1);
     const committed = commitSteps({ puts: [{ key: a, value: Buffer.from("ours") }] });
     // The relay cuts the first connection that completes; a rival comes by another way.
-    const rival = await openPostgresEngine({ url });
+    const rival = await openPostgresEngine({ allowUnsafe: true, url });
     await committed;
     const puts = [{ key: a, value: Buffer.from("rival's") }];
     await rival.commit({ version: rival.nextVersion(), checks: [], puts, deletes: [] });
@@ -117,7 +117,7 @@ describe("A server whose binary answers arrive changed", () => {
       if (code === "D") mangleFields(body);
       return "pass";
     };
-    const engine = await openPostgresEngine({ url: relay.url });
+    const engine = await openPostgresEngine({ allowUnsafe: true, url: relay.url });
     const value = Buffer.from(Array.from({ length: 256 }, (_, index) => index));
     const key = { partition: value.subarray(100), sort: value.subarray(200) };
     const version = engine.nextVersion();
