@@ -1,10 +1,11 @@
 import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
-import { type ServerOptions, startServer } from "@rowhouse/server/server";
+import { type RunningServer, type ServerOptions, startServer } from "@rowhouse/server/server";
 
 export interface LocalServer {
-  /** `http://127.0.0.1:PORT`. */
+  /** `http://127.0.0.1:PORT`, of the table service if that is served. */
   readonly url: string;
+  readonly urls: RunningServer["urls"];
   close(): Promise<void>;
 }
 
@@ -16,5 +17,6 @@ export async function startLocalServer(options: Partial<ServerOptions> = {}): Pr
     listen: { table: { host: "127.0.0.1", port: 0 } },
     ...options,
   });
-  return { url: server.urls.table!, close: () => server.close() };
+  const { urls } = server;
+  return { url: urls.table ?? "", urls, close: () => server.close() };
 }

@@ -15,7 +15,7 @@ export interface Message extends ReadyPlace {
   readonly insertedAt: number;
   /** How often it was received. */
   readonly dequeueCount: number;
-  /** How many pop receipts were issued before the present one. */
+  /** How many pop receipts were issued before the present one, modulo 256. */
   readonly generation: number;
   /** What makes the present pop receipt impossible to guess. */
   readonly nonce: Uint8Array;
@@ -24,7 +24,7 @@ export interface Message extends ReadyPlace {
 }
 
 /*
- *   format(1) visible(6) inserted(6) sequence(7) dequeue count(4) generation(4) nonce(8) text
+ *   format(1) visible(6) inserted(6) sequence(7) dequeue count(4) generation(1) nonce(8) text
  *
  * The key holds the rest: expiry and id.
  */
@@ -34,8 +34,8 @@ const INSERTED = 7;
 const SEQUENCE = 13;
 const DEQUEUE_COUNT = 20;
 const GENERATION = 24;
-const NONCE = 28;
-const TEXT = 36;
+const NONCE = 25;
+const TEXT = 33;
 export const NONCE_BYTES = TEXT - NONCE;
 
 export function encodeMessage(message: Message): Uint8Array {
@@ -45,7 +45,7 @@ export function encodeMessage(message: Message): Uint8Array {
   writeTime(bytes, message.insertedAt, INSERTED);
   writeSequence(bytes, message.sequence, SEQUENCE);
   bytes.writeUInt32BE(message.dequeueCount, DEQUEUE_COUNT);
-  bytes.writeUInt32BE(message.generation, GENERATION);
+  bytes[GENERATION] = message.generation;
   bytes.set(message.nonce, NONCE);
   bytes.set(message.text, TEXT);
   return bytes;
@@ -60,7 +60,7 @@ export function decodeMessage({ key, value }: Entry): Message {
     insertedAt: readTime(value, INSERTED),
     sequence: readSequence(value, SEQUENCE),
     dequeueCount: readUint32(value, DEQUEUE_COUNT),
-    generation: readUint32(value, GENERATION),
+    generation: value[GENERATION]!,
     nonce: value.subarray(NONCE, TEXT),
     text: value.subarray(TEXT),
   };

@@ -300,7 +300,7 @@ export class MessageStore {
   }
 
   #nextReceipt({ generation }: Message): Pick<Message, "generation" | "nonce"> {
-    return { generation: generation + 1, nonce: this.#options.randomBytes(NONCE_BYTES) };
+    return { generation: (generation + 1) % 256, nonce: this.#options.randomBytes(NONCE_BYTES) };
   }
 
   /** What was last known of a queue, for reads that look at its catalog entry again. */

@@ -1,13 +1,13 @@
-import { readTime, readUint32, TIME_BYTES, writeTime } from "./message-keys.ts";
+import { readTime, TIME_BYTES, writeTime } from "./message-keys.ts";
 import { type Message, NONCE_BYTES } from "./message-record.ts";
 
 /**
  * What a pop receipt says. Clients take it as it is; its form is ours:
  *
- *   version(1) generation(4) expiry(6) nonce(8), in the URL's own base64 without padding
+ *   version(1) generation(1) expiry(6) nonce(8), in the URL's own base64 without padding
  *
  * The expiry is where the message is kept, the nonce is drawn anew for each receipt, and the
- * generation tells whoever debugs which of them is the older.
+ * generation tells whoever debugs which of two is the older.
  */
 export interface PopReceipt {
   readonly generation: number;
@@ -17,14 +17,14 @@ export interface PopReceipt {
 
 const VERSION = 1;
 const GENERATION = 1;
-const EXPIRY = 5;
+const EXPIRY = 2;
 const NONCE = EXPIRY + TIME_BYTES;
 const BYTES = NONCE + NONCE_BYTES;
 
 export function printPopReceipt({ generation, expiresAt, nonce }: PopReceipt): string {
   const bytes = Buffer.allocUnsafe(BYTES);
   bytes[0] = VERSION;
-  bytes.writeUInt32BE(generation, GENERATION);
+  bytes[GENERATION] = generation;
   writeTime(bytes, expiresAt, EXPIRY);
   bytes.set(nonce, NONCE);
   return bytes.toString("base64url");
@@ -37,7 +37,7 @@ export function parsePopReceipt(text: string): PopReceipt | undefined {
   // The decoder passes over what is not base64.
   if (bytes.toString("base64url") !== text) return undefined;
   return {
-    generation: readUint32(bytes, GENERATION),
+    generation: bytes[GENERATION]!,
     expiresAt: readTime(bytes, EXPIRY),
     nonce: bytes.subarray(NONCE),
   };
