@@ -1,5 +1,5 @@
 import type { Entry, Key, KeyRange, ScanEnd, Visit } from "../engine.ts";
-import { after, equalBytes, joinKey, KeySplitter } from "../key-codec.ts";
+import { after, copyKey, equalBytes, joinKey, KeySplitter } from "../key-codec.ts";
 import { ScanBudget } from "../scan-budget.ts";
 import {
   FLAT_KEY_BYTES_MAX,
@@ -148,8 +148,4 @@ function rangeOptions({ start, end }: KeyRange, transaction: ReadTransaction): R
     end: last?.subarray(0, FLAT_KEY_BYTES_MAX),
     inclusiveEnd: last !== undefined && last.length > FLAT_KEY_BYTES_MAX,
   };
-}
-
-function copyKey({ partition, sort }: Key): Key {
-  return { partition: Uint8Array.from(partition), sort: Uint8Array.from(sort) };
 }
