@@ -35,7 +35,8 @@ export class Catalog<Value> {
   readonly #engine: Engine;
   readonly #space: KeySpace;
   readonly #accountIds: ReadonlyMap<string, number>;
-  readonly #cache = new Map<string, Named<Value>>();
+  /** By account, then by name as asked for: keys made of both would cost more than the look-up. */
+  readonly #cache = new Map<string, Map<string, Named<Value>>>();
 
   constructor(engine: Engine, space: KeySpace, accountIds: ReadonlyMap<string, number>) {
     this.#engine = engine;
@@ -55,7 +56,7 @@ export class Catalog<Value> {
 
   /** What was last read of a name. May be stale: read `key` along and ask `current`. */
   remembered(account: string, name: string): Named<Value> | undefined {
-    return this.#cache.get(account + "/" + name);
+    return this.#cache.get(account)?.get(name);
   }
 
   /** Whether `entry`, read at `named.key`, still says what `named` does. */
@@ -66,16 +67,19 @@ export class Catalog<Value> {
   find(account: string, name: string): Awaitable<Named<Value> | undefined> {
     const key = this.#key(account, name);
     return whenReady(this.#engine.get([key]), ([entry]) => {
-      const cacheKey = account + "/" + name;
+      let cache = this.#cache.get(account);
       if (!entry) {
-        this.#cache.delete(cacheKey);
+        cache?.delete(name);
         return undefined;
       }
-      const cached = this.#cache.get(cacheKey);
+      const cached = cache?.get(name);
       if (cached?.version === entry.version) return cached;
       const named = read<Value>(entry);
-      if (this.#cache.size >= NAMES_CACHED_MAX) this.#cache.clear();
-      this.#cache.set(cacheKey, named);
+      if (!cache || cache.size >= NAMES_CACHED_MAX) {
+        cache = new Map();
+        this.#cache.set(account, cache);
+      }
+      cache.set(name, named);
       return named;
     });
   }

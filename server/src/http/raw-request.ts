@@ -3,7 +3,7 @@ export interface RawRequest {
   readonly verb: string;
   /** Origin-form target, exactly as sent. */
   readonly target: string;
-  readonly headers: HeaderList;
+  readonly headers: Headers;
   readonly secure: boolean;
   readonly remoteAddress: string;
   readonly body: BodySource;
@@ -28,19 +28,24 @@ export class BodyAborted extends Error {
   }
 }
 
-/** Case-insensitive look-up in a flat header list; names are lowered once per request. */
-export class HeaderList {
+/** The headers of a request, however a listener keeps them. */
+export interface Headers {
   /** Names and values in turn, as they came. */
+  readonly raw: readonly string[];
+  /** The last value sent under this lower-case name. */
+  get(name: string): string | undefined;
+}
+
+/** A flat list; names are lowered once per request. */
+export class HeaderList implements Headers {
   readonly raw: readonly string[];
   readonly #names: readonly string[];
 
-  /** @param names every name in lower case, where the caller has them already */
-  constructor(raw: readonly string[], names?: readonly string[]) {
+  constructor(raw: readonly string[]) {
     this.raw = raw;
-    this.#names = names ?? lowerNames(raw);
+    this.#names = lowerNames(raw);
   }
 
-  /** The last value sent under this lower-case name. */
   get(name: string): string | undefined {
     const at = this.#names.lastIndexOf(name);
     return at < 0 ? undefined : this.raw[2 * at + 1];

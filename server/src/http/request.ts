@@ -2,7 +2,7 @@ import type { Account } from "../auth/accounts.ts";
 import type { Identity } from "../auth/identity.ts";
 import type { Location, WireRequest } from "../operation.ts";
 import { Query } from "./query.ts";
-import type { BodySource, HeaderList, RawRequest } from "./raw-request.ts";
+import type { BodySource, Headers, RawRequest } from "./raw-request.ts";
 
 const NO_BODY = new Uint8Array(0);
 const NOWHERE: Location = { resource: "", name: "" };
@@ -16,7 +16,7 @@ export class Request implements WireRequest {
   readonly verb: string;
   readonly rawPath: string;
   readonly query: Query;
-  readonly headers: HeaderList;
+  readonly headers: Headers;
   readonly secure: boolean;
   readonly remoteAddress: string;
   readonly source: BodySource;

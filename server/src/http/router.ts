@@ -8,7 +8,8 @@ interface Slot<Context> {
 
 /** Finds the operation for a request by one table lookup. */
 export class Router<Context> {
-  readonly #slots = new Map<string, Slot<Context>>();
+  /** By resource, then by method and `comp`: few have one, and two short look-ups beat a made key. */
+  readonly #resources = new Map<string, Map<string, Slot<Context>>>();
   readonly #methods = new Map<string, string[]>();
 
   constructor(operations: readonly AnyOperation<Context>[]) {
@@ -21,7 +22,7 @@ export class Router<Context> {
     comp: string,
     hasIfMatch: boolean,
   ): AnyOperation<Context> | undefined {
-    const slot = this.#slots.get(`${method} ${resource} ${comp}`);
+    const slot = this.#resources.get(resource)?.get(comp === "" ? method : `${method} ${comp}`);
     return slot?.any ?? (hasIfMatch ? slot?.withIfMatch : slot?.withoutIfMatch);
   }
 
@@ -32,17 +33,19 @@ export class Router<Context> {
 
   #add(operation: AnyOperation<Context>): void {
     const { method, resource, comp = "", ifMatch } = operation.route;
-    const key = `${method} ${resource} ${comp}`;
-    const slot = this.#slots.get(key) ?? {
+    const slots = this.#resources.get(resource) ?? new Map<string, Slot<Context>>();
+    this.#resources.set(resource, slots);
+    const key = comp === "" ? method : `${method} ${comp}`;
+    const slot = slots.get(key) ?? {
       any: undefined,
       withIfMatch: undefined,
       withoutIfMatch: undefined,
     };
+    slots.set(key, slot);
     const place =
       ifMatch === undefined ? "any" : ifMatch === "present" ? "withIfMatch" : "withoutIfMatch";
-    if (slot[place]) throw new Error(`Two operations listen at "${key}".`);
+    if (slot[place]) throw new Error(`Two operations listen at "${key}" of ${resource}.`);
     slot[place] = operation;
-    this.#slots.set(key, slot);
     const methods = this.#methods.get(`${resource} ${comp}`) ?? [];
     if (!methods.includes(method)) methods.push(method);
     this.#methods.set(`${resource} ${comp}`, methods);
