@@ -8,6 +8,8 @@ export interface Figures {
   readonly serverCpuMicros: number;
   /** Of the load generator; 0 where a contender needs none. */
   readonly clientCpuMicros: number;
+  /** Of everything on the machine, on all cores. */
+  readonly machineCpuMicros: number;
   /** Counts of latencies, in the buckets of `Histogram`. */
   readonly latencies: Uint32Array;
   /** Operations of the client that finished fewest, and of the one that finished most. */

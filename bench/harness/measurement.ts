@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { Histogram } from "../load/histogram.ts";
 import type { Figures } from "./figures.ts";
 
@@ -11,6 +12,8 @@ export interface Measurement {
   /** Of one core; several threads may use more than one. */
   readonly serverCpuShare: number;
   readonly clientCpuShare: number;
+  /** What others took of all cores: on a quiet machine next to nothing. */
+  readonly othersCpuShare: number;
   readonly privateMemoryMb: number;
   /** Operations of the client served least, over those of the client served most. */
   readonly fairness: number;
@@ -18,7 +21,9 @@ export interface Measurement {
 }
 
 export function toMeasurement(figures: Figures, privateMemoryMb: number): Measurement {
-  const { milliseconds, operations, serverCpuMicros } = figures;
+  const { clientCpuMicros, milliseconds, operations, serverCpuMicros } = figures;
+  const othersCpuMicros = figures.machineCpuMicros - serverCpuMicros - clientCpuMicros;
+  const micros = milliseconds * 1000;
   const latencies = new Histogram(figures.latencies);
   return {
     operationsPerSecond: (operations / milliseconds) * 1000,
@@ -26,8 +31,9 @@ export function toMeasurement(figures: Figures, privateMemoryMb: number): Measur
     p99Ms: latencies.quantile(0.99),
     p999Ms: latencies.quantile(0.999),
     cpuMicrosPerOperation: serverCpuMicros / operations,
-    serverCpuShare: serverCpuMicros / (milliseconds * 1000),
-    clientCpuShare: figures.clientCpuMicros / (milliseconds * 1000),
+    serverCpuShare: serverCpuMicros / micros,
+    clientCpuShare: clientCpuMicros / micros,
+    othersCpuShare: Math.max(0, othersCpuMicros) / (micros * availableParallelism()),
     privateMemoryMb,
     fairness: figures.fewest / figures.most,
     failures: figures.failures,

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
+import { cpus } from "node:os";
 
 /**
  * What Linux knows of a process and of the workers it started. Elsewhere every figure is NaN and
@@ -13,6 +14,13 @@ export function cpuMicros(pid: number): number {
     ticks += Number(fields[USER_TIME] ?? Number.NaN) + Number(fields[SYSTEM_TIME] ?? Number.NaN);
   }
   return ticks * MICROS_PER_TICK;
+}
+
+/** What all cores together worked since the machine started. */
+export function machineCpuMicros(): number {
+  let milliseconds = 0;
+  for (const { times } of cpus()) milliseconds += times.user + times.nice + times.sys + times.irq;
+  return milliseconds * 1000;
 }
 
 /** Private memory, in MiB: what a process holds beyond mapped files. */

@@ -40,6 +40,8 @@ export function renderTable(results: readonly QuestionResult[]): string {
     "Written by `npm run bench`. Each line is the median of its rounds; the contenders of a case took",
     "turns in one run. Ratios are medians of the ratios round by round. Clients work in a closed loop.",
     "CPU is that of the server process with all its threads; memory is private memory (RssAnon).",
+    "Shares are of one core, those of others of all cores: they should be next to nothing.",
+    "Where the load generator's share nears 100 %, it is the limit: compare CPU, not throughput.",
     "",
     ...provenance(results),
     "",
@@ -68,6 +70,7 @@ const COLUMNS = [
   "CPU µs each",
   "server CPU",
   "client CPU",
+  "others' CPU",
   "MiB",
   "value",
   "wanted",
@@ -102,6 +105,7 @@ function rowsOf(question: string, { contenders, findings, name }: CaseResult): s
     rounded(median.cpuMicrosPerOperation),
     percent(median.serverCpuShare),
     percent(median.clientCpuShare),
+    percent(median.othersCpuShare),
     rounded(median.privateMemoryMb),
     "",
     "",
@@ -109,7 +113,7 @@ function rowsOf(question: string, { contenders, findings, name }: CaseResult): s
   ]);
   for (const { met, value, wanted, what } of findings) {
     const verdict = met === undefined ? "" : met ? "yes" : "**no**";
-    const blanks = new Array<string>(8).fill("");
+    const blanks = new Array<string>(9).fill("");
     rows.push([question, name, what, ...blanks, rounded(value), wanted ?? "", verdict]);
   }
   return rows.map((cells) => `| ${cells.join(" | ")} |`);

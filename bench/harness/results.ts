@@ -78,7 +78,7 @@ export function describe({ contenders, findings, name }: CaseResult): string[] {
       `  ${contender.padEnd(15)} ${rate.padStart(16)}  p50 ${rounded(median.p50Ms)} ms, ` +
         `p99 ${rounded(median.p99Ms)}, p99.9 ${rounded(median.p999Ms)}; ` +
         `${rounded(median.cpuMicrosPerOperation)} µs of CPU; ` +
-        `server ${percent(median.serverCpuShare)}, client ${percent(median.clientCpuShare)}; ` +
+        `server ${percent(median.serverCpuShare)}, client ${percent(median.clientCpuShare)}, others ${percent(median.othersCpuShare)}; ` +
         `${rounded(median.privateMemoryMb)} MiB` +
         (median.failures > 0 ? `; ${median.failures} FAILED` : ""),
     );

@@ -1,7 +1,7 @@
 import { Histogram } from "../load/histogram.ts";
 import type { Window } from "./contender.ts";
 import type { Figures } from "./figures.ts";
-import { cpuMicros } from "./process-figures.ts";
+import { cpuMicros, machineCpuMicros } from "./process-figures.ts";
 
 /** Measures a limit from inside its own process: a warm-up that is forgotten, then the window. */
 export class Stopwatch {
@@ -10,6 +10,7 @@ export class Stopwatch {
   readonly #operations: number[];
   #startedAt = performance.now();
   #cpuBefore = 0;
+  #machineCpuBefore = 0;
   #measuring = false;
 
   constructor(window: Window, clients: number) {
@@ -23,6 +24,7 @@ export class Stopwatch {
     if (elapsed >= this.#window.warmUpMs) {
       this.#measuring = true;
       this.#cpuBefore = cpuMicros(process.pid);
+      this.#machineCpuBefore = machineCpuMicros();
       this.#startedAt = performance.now();
     }
     return true;
@@ -42,6 +44,7 @@ export class Stopwatch {
       milliseconds: performance.now() - this.#startedAt,
       serverCpuMicros: cpuMicros(process.pid) - this.#cpuBefore,
       clientCpuMicros: 0,
+      machineCpuMicros: machineCpuMicros() - this.#machineCpuBefore,
       latencies: this.#latencies.counts,
       fewest: Math.min(...this.#operations),
       most: Math.max(...this.#operations),

@@ -1,6 +1,6 @@
 import { answerCommands } from "../harness/bench-process.ts";
 import type { Figures } from "../harness/figures.ts";
-import { cpuMicros } from "../harness/process-figures.ts";
+import { cpuMicros, machineCpuMicros } from "../harness/process-figures.ts";
 import { Connection } from "./connection.ts";
 import type { Dataset } from "./dataset.ts";
 import { Histogram } from "./histogram.ts";
@@ -118,6 +118,7 @@ class LoadRun {
       milliseconds: end.now - start.now,
       serverCpuMicros: end.serverCpu - start.serverCpu,
       clientCpuMicros: end.clientCpu - start.clientCpu,
+      machineCpuMicros: end.machineCpu - start.machineCpu,
       latencies: this.#latencies.counts,
       fewest: Math.min(...counts),
       most: Math.max(...counts),
@@ -132,11 +133,17 @@ interface Snapshot {
   readonly now: number;
   readonly serverCpu: number;
   readonly clientCpu: number;
+  readonly machineCpu: number;
 }
 
 function snapshot(serverPid: number): Snapshot {
   const { system, user } = process.cpuUsage();
-  return { now: performance.now(), serverCpu: cpuMicros(serverPid), clientCpu: user + system };
+  return {
+    now: performance.now(),
+    serverCpu: cpuMicros(serverPid),
+    clientCpu: user + system,
+    machineCpu: machineCpuMicros(),
+  };
 }
 
 function sleep(milliseconds: number): Promise<void> {
