@@ -243,6 +243,22 @@ it("a partition with a byte 00 is not taken for the one that stood there before"
   assert.equal(new Set(lengths).size, 1);
 });
 
+/** These are on disk: `docs/internals/storage-format.md` says how, and stored data relies on it. */
+it("the bytes on disk are those of storage format 1", () => {
+  const ids = [0, 254, 255, 65_279, 65_280].map((id) => hex(encodeId(id)));
+  assert.deepEqual(ids, ["0101", "01ff", "020101", "02ffff", "03010101"]);
+  const texts = ["a", "é", "\ud7ff", "😀", "\ue000", "\ufffd"].map((each) => hex(encodeText(each)));
+  assert.deepEqual(texts, ["61", "c3a9", "ed9fbf", "f09f9880", "f58080", "f6bfbd"]);
+  const plain = joinKey({ partition: encodeText("Sales"), sort: encodeText("00042") });
+  assert.equal(hex(plain), "53616c65730001" + "3030303432");
+  const withZero = joinKey(key([97, 0, 98], [99]));
+  assert.equal(hex(withZero), "610002" + "62" + "00".repeat(15) + "01" + "63");
+});
+
+function hex(code: Uint8Array): string {
+  return Buffer.from(code).toString("hex");
+}
+
 describe("positions", () => {
   it("after a key there is nothing before the next possible key", () => {
     fc.assert(
