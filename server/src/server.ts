@@ -15,6 +15,7 @@ import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
 import type { Handle } from "./http/node-listener.ts";
 import type { Observer } from "./http/observer.ts";
 import type { Service } from "./http/service.ts";
+import { type Insight, NO_INSIGHT } from "./insight/insight.ts";
 import { openQueueService } from "./queue/open-queue-service.ts";
 import { EntityStore, type TableValue } from "./table/entity-store.ts";
 import { tablePrefix } from "./table/table-keys.ts";
@@ -33,6 +34,8 @@ export interface ServicesOptions {
   readonly hostStyle?: boolean;
   readonly clock?: Clock;
   readonly observer?: Observer;
+  /** Watches tables being used. Default nobody. */
+  readonly insight?: Insight | undefined;
   /** Where unguessable ids come from. Default: the operating system. */
   readonly randomBytes?: (count: number) => Uint8Array;
   /**
@@ -84,7 +87,9 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
   if (options.services.includes("queue")) {
     open(openQueueService({ ...foundation, randomBytes: options.randomBytes }));
   }
-  if (options.services.includes("table")) open(openTableService(foundation));
+  if (options.services.includes("table")) {
+    open(openTableService(foundation, options.insight ?? NO_INSIGHT));
+  }
 
   for (const work of background) work.start();
   return {
@@ -110,7 +115,7 @@ interface OpenService<Context> {
   readonly background: readonly BackgroundWork[];
 }
 
-function openTableService({ engine, clock, accountIds, onError }: Foundation) {
+function openTableService({ engine, clock, accountIds, onError }: Foundation, insight: Insight) {
   const space = KEY_SPACES.tableCatalog;
   const catalog = new Catalog<TableValue>(engine, space, accountIds);
   const reaper = new Reaper({
@@ -122,7 +127,7 @@ function openTableService({ engine, clock, accountIds, onError }: Foundation) {
   const rules = TABLE_DOCUMENTS;
   const properties = new ServicePropertiesStore({ engine, clock, space, accountIds, rules });
   const entities = new EntityStore(engine, catalog);
-  const service = tableService({ engine, clock, catalog, entities, properties, reaper });
+  const service = tableService({ engine, clock, catalog, entities, properties, reaper, insight });
   return { service, background: [reaper] };
 }
 

@@ -103,6 +103,8 @@ const OURS = new Set([
   "content-length",
   "server",
   "x-ms-error-code",
+  "x-rowhouse-plan",
+  "x-rowhouse-cost",
   "x-ms-request-id",
   "cache-control",
 ]);

@@ -32,6 +32,11 @@ export function explain(plan: Plan): string {
   return `${text} where ${cut(toAscii(printFilter(plan.residual)), FILTER_LENGTH_MAX)}`;
 }
 
+/** The same for one entity asked for by its address, without a plan. */
+export function explainPoint(partitionKey: string, rowKey: string): string {
+  return `point query ${printKey(partitionKey)}/${printKey(rowKey)}`;
+}
+
 const GROUP_READS_SHOWN = 8;
 const KEY_LENGTH_MAX = 100;
 const FILTER_LENGTH_MAX = 1000;

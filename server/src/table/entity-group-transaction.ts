@@ -111,6 +111,10 @@ async function runChangeset(
   const misplaced = checkTogether(changes);
   if (misplaced) return refused(misplaced.error, misplaced.index);
 
+  const { table, mutation } = changes[0]!.write;
+  const { partitionKey, rowKey } = mutation;
+  const account = outer.account.name;
+  context.insight.admitWrite({ account, table, partitionKey, rowKey, entities: changes.length });
   const mutations = changes.map(({ write }) => write.mutation);
   const outcome = await context.entities.commit(
     outer.account.name,

@@ -19,10 +19,12 @@ export type EntityWriteOperation = TableOperation<EntityWrite, StoredEntity>;
 
 /** A single write is an entity group transaction of one: the same path, the same rules. */
 export async function runEntityWrite(
-  { entities }: TableContext,
+  { entities, insight }: TableContext,
   { table, mutation }: EntityWrite,
   request: WireRequest,
 ): Promise<StoredEntity> {
+  const { partitionKey, rowKey } = mutation;
+  insight.admitWrite({ account: request.account.name, table, partitionKey, rowKey, entities: 1 });
   const outcome = await entities.commit(request.account.name, table, [mutation]);
   if (!outcome.committed) throw outcome.error;
   return outcome.stored[0]!;

@@ -2,6 +2,9 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseEntitySelect } from "@rowhouse/protocol/query-options";
 import { permitsKey } from "../auth/authorize.ts";
 import { whenReady } from "../awaitable.ts";
+import { costHeaders, type QueryCost, type QueryFacts } from "../insight/insight.ts";
+import { explainPoint } from "../query/explain.ts";
+import type { Plan } from "../query/plan.ts";
 import { recordEtag } from "./entity-record.ts";
 import { entityJson } from "./entity-writer.ts";
 import { contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.ts";
@@ -16,6 +19,8 @@ interface GetEntityInput {
 
 interface GetEntityOutput extends GetEntityInput {
   readonly record: Uint8Array;
+  readonly planText: string;
+  readonly cost: QueryCost;
 }
 
 /** Get Entity, the point query. Fails with TableNotFound or ResourceNotFound (404). */
@@ -34,18 +39,48 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
     return { partitionKey, rowKey, level, select };
   },
 
-  run({ entities }, input, { account, location }) {
-    const found = entities.get(account.name, location.name, input.partitionKey, input.rowKey);
-    return whenReady(found, (record) => {
+  run({ entities, insight }, input, { account, location }) {
+    const { partitionKey, rowKey } = input;
+    const planText = explainPoint(partitionKey, rowKey);
+    const plan: Plan = {
+      class: "point query",
+      reads: [{ kind: "point", class: "point query", partitionKey, rowKey }],
+      residual: undefined,
+    };
+    const facts: QueryFacts = {
+      account: account.name,
+      table: location.name,
+      plan,
+      planText,
+      filter: undefined,
+    };
+    insight.admitQuery(facts);
+    const began = performance.now();
+    return whenReady(entities.get(account.name, location.name, partitionKey, rowKey), (record) => {
+      const found = record ? 1 : 0;
+      const cost: QueryCost = {
+        entitiesRead: found,
+        entitiesReturned: found,
+        bytesRead: record?.length ?? 0,
+        engineMicros: Math.round((performance.now() - began) * 1000),
+      };
+      insight.queried(facts, cost);
       if (!record) throw new ServiceError("ResourceNotFound");
-      return { ...input, record };
+      return { ...input, record, planText, cost };
     });
   },
 
-  encode({ record, level, select }, request) {
+  encode({ record, level, select, planText, cost }, request) {
     return {
       status: 200,
-      headers: [...ODATA_HEADERS, "Content-Type", contentTypeOf(level), "ETag", recordEtag(record)],
+      headers: [
+        ...ODATA_HEADERS,
+        "Content-Type",
+        contentTypeOf(level),
+        "ETag",
+        recordEtag(record),
+        ...costHeaders(planText, cost),
+      ],
       body: entityJson(record, request, level, select),
     };
   },

@@ -2,6 +2,7 @@ import type { EntityContinuation } from "@rowhouse/protocol/query-options";
 import type { Clock } from "../clock.ts";
 import type { Awaitable, Engine, Entry, Key, KeyRange } from "../engine/engine.ts";
 import { decodeText, keyBytes, partitionPrefixRange } from "../engine/key-codec.ts";
+import type { QueryCost } from "../insight/insight.ts";
 import type { KeyPosition, KeyRead, Plan, PointRead, RangeRead } from "../query/plan.ts";
 import type { Predicate } from "../query/predicate.ts";
 import { RecordView } from "./record-view.ts";
@@ -25,14 +26,7 @@ export interface PageRequest {
 export interface PageEnd {
   /** The first entity not on the page, which may not match; undefined when nothing is left to read. */
   readonly next: EntityContinuation | undefined;
-  readonly cost: QueryCost;
-}
-
-/** What a page was made from. */
-export interface QueryCost {
-  readonly entitiesRead: number;
-  readonly entitiesReturned: number;
-  readonly bytesRead: number;
+  readonly work: Omit<QueryCost, "engineMicros">;
 }
 
 /** Points read in one snapshot. More would hold more values at once than a page may be long. */
@@ -76,7 +70,7 @@ export class PageReader {
     }
     return {
       next: this.#next,
-      cost: {
+      work: {
         entitiesRead: this.#entitiesRead,
         entitiesReturned: this.#entitiesReturned,
         bytesRead: this.#bytesRead,

@@ -1,14 +1,20 @@
 import { encodeContinuation } from "@rowhouse/protocol/continuation";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { type EntityQueryOptions, parseEntityQueryOptions } from "@rowhouse/protocol/query-options";
+import {
+  type EntityContinuation,
+  type EntityQueryOptions,
+  parseEntityQueryOptions,
+} from "@rowhouse/protocol/query-options";
 import type { SasKeyRange } from "../auth/identity.ts";
 import { whenReady } from "../awaitable.ts";
 import type { Awaitable } from "../engine/engine.ts";
+import { costHeaders, type QueryCost, type QueryFacts } from "../insight/insight.ts";
+import { explain } from "../query/explain.ts";
 import { planQuery, resumePlan } from "../query/planner.ts";
 import { compilePredicate } from "../query/predicate.ts";
 import { EntityListWriter } from "./entity-writer.ts";
 import { contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.ts";
-import { type PageEnd, PageReader } from "./page-reader.ts";
+import { PageReader } from "./page-reader.ts";
 import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
 
 interface QueryEntitiesInput extends EntityQueryOptions {
@@ -16,9 +22,12 @@ interface QueryEntitiesInput extends EntityQueryOptions {
   readonly bounds: SasKeyRange | undefined;
 }
 
-interface QueryEntitiesOutput extends PageEnd {
+interface QueryEntitiesOutput {
   readonly body: Uint8Array;
+  readonly next: EntityContinuation | undefined;
   readonly level: MetadataLevel;
+  readonly planText: string;
+  readonly cost: QueryCost;
 }
 
 /** Query Entities: a page of those that pass the filter, in key order. Fails with TableNotFound (404). */
@@ -36,30 +45,48 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
     };
   },
 
-  run({ engine, clock, entities }, input, request): Awaitable<QueryEntitiesOutput> {
+  run(context, input, request): Awaitable<QueryEntitiesOutput> {
+    const { engine, clock, entities, insight } = context;
     const { filter, bounds, from, level, select, top = LIMITS.pageEntitiesMax } = input;
     const whole = planQuery(filter, bounds);
     const plan = from ? resumePlan(whole, from) : whole;
+    const planText = explain(plan);
+    const facts: QueryFacts = {
+      account: request.account.name,
+      table: request.location.name,
+      plan,
+      planText,
+      filter: request.query.get("$filter"),
+    };
+    insight.admitQuery(facts);
+    const began = performance.now();
     const writer = new EntityListWriter(request, level, select);
-    return whenReady(
-      entities.openTable(request.account.name, request.location.name),
-      ({ prefix }) => {
-        const reader = new PageReader(engine, clock, {
-          prefix,
-          plan: top === 0 ? { ...plan, reads: [] } : plan,
-          predicate: plan.residual && compilePredicate(plan.residual),
-          entitiesMax: top,
-          bytesMax: LIMITS.pageBytesMax,
-          deadline: request.arrivedAt + LIMITS.pageTimeMs,
-          take: (view) => writer.add(view),
-        });
-        return whenReady(reader.read(), (end) => ({ ...end, level, body: writer.finish() }));
-      },
-    );
+    return whenReady(entities.openTable(facts.account, facts.table), ({ prefix }) => {
+      const reader = new PageReader(engine, clock, {
+        prefix,
+        plan: top === 0 ? { ...plan, reads: [] } : plan,
+        predicate: plan.residual && compilePredicate(plan.residual),
+        entitiesMax: top,
+        bytesMax: LIMITS.pageBytesMax,
+        deadline: request.arrivedAt + LIMITS.pageTimeMs,
+        take: (view) => writer.add(view),
+      });
+      return whenReady(reader.read(), ({ next, work }) => {
+        const engineMicros = Math.round((performance.now() - began) * 1000);
+        const cost: QueryCost = { ...work, engineMicros };
+        insight.queried(facts, cost);
+        return { next, level, planText, cost, body: writer.finish() };
+      });
+    });
   },
 
-  encode({ body, next, level }) {
-    const headers = [...ODATA_HEADERS, "Content-Type", contentTypeOf(level)];
+  encode({ body, next, level, planText, cost }) {
+    const headers = [
+      ...ODATA_HEADERS,
+      "Content-Type",
+      contentTypeOf(level),
+      ...costHeaders(planText, cost),
+    ];
     if (next) {
       headers.push("x-ms-continuation-NextPartitionKey", encodeContinuation(next.partitionKey));
       // Clients drop an empty row key on the way back, so an empty one is better not sent.

@@ -3,6 +3,7 @@ import type { Reaper } from "../catalog/reaper.ts";
 import type { ServicePropertiesStore } from "../catalog/service-properties-store.ts";
 import type { Clock } from "../clock.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { Insight } from "../insight/insight.ts";
 import type { Operation } from "../operation.ts";
 import type { EntityStore, TableValue } from "./entity-store.ts";
 
@@ -14,6 +15,7 @@ export interface TableContext {
   readonly entities: EntityStore;
   readonly properties: ServicePropertiesStore;
   readonly reaper: Reaper<TableValue>;
+  readonly insight: Insight;
 }
 
 export type TableOperation<Input, Output> = Operation<TableContext, Input, Output>;
