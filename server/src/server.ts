@@ -37,7 +37,7 @@ export interface ServicesOptions {
   /** Watches tables being used. Default nobody. */
   readonly insight?: Insight | undefined;
   /** Where unguessable ids come from. Default: the operating system. */
-  readonly randomBytes?: (count: number) => Uint8Array;
+  readonly randomBytes?: (count: number) => Buffer;
   /**
    * Told of faults that no answer tells of: in background work, which is tried again, and with
    * connections, which are then cut.

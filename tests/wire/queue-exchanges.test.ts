@@ -53,7 +53,7 @@ for (const lane of ["fast", "node"] as const) {
 }
 
 /** Random bytes of which the story's ids come out. */
-function storyBytes(): (count: number) => Uint8Array {
+function storyBytes(): (count: number) => Buffer {
   const ids = [...IDS];
   let drawn = 0;
   return (count) => {

@@ -20,7 +20,7 @@ export interface VisibleSearch {
 }
 
 export interface VisibleFound {
-  readonly places: readonly ReadyPlace[];
+  readonly places: ReadyPlace[];
   /** Whether so many expired messages stood in front that the sweeper should know. */
   readonly manyExpired: boolean;
 }

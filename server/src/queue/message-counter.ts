@@ -1,7 +1,7 @@
 import type { Clock } from "../clock.ts";
 import type { Engine } from "../engine/engine.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
-import { readReadyExpiry, readyRange } from "./message-keys.ts";
+import { queueText, readReadyExpiry, readyRange } from "./message-keys.ts";
 
 /** Counting so many takes a few milliseconds: done afresh each time, hence exact. */
 const COUNTED_AFRESH_MAX = 10_000;
@@ -26,7 +26,7 @@ export class MessageCounter {
   }
 
   async count(partition: Uint8Array): Promise<number> {
-    const queue = latin1(partition);
+    const queue = queueText(partition);
     const known = this.#counts.get(queue);
     if (known?.isLong && this.#clock.now() < known.reusedUntil) {
       await known.done;
@@ -49,7 +49,7 @@ export class MessageCounter {
   /** This process put a message. */
   added(partition: Uint8Array): void {
     if (this.#counts.size === 0) return;
-    const count = this.#counts.get(latin1(partition));
+    const count = this.#counts.get(queueText(partition));
     if (count) count.added++;
   }
 
@@ -74,8 +74,4 @@ class Count {
   get isLong(): boolean {
     return this.met > COUNTED_AFRESH_MAX;
   }
-}
-
-function latin1(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
 }

@@ -1,21 +1,27 @@
 import { ID_BYTES } from "./message-keys.ts";
 
-/** A message id as the wire has it: a GUID in lower case. */
-export function printMessageId(id: Uint8Array): string {
-  const hex = Buffer.from(id.buffer, id.byteOffset, id.byteLength).toString("hex");
+/*
+ * Ids of messages: GUIDs on the wire, sixteen bytes in keys, and a text of one character for each
+ * byte in between.
+ */
+
+/** As the wire has it, in lower case. */
+export function printMessageId(id: string): string {
+  const hex = Buffer.from(id, "latin1").toString("hex");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
 
 const GUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /** Undefined for what is not a GUID. */
-export function parseMessageId(text: string): Uint8Array | undefined {
-  return GUID.test(text) ? Buffer.from(text.replaceAll("-", ""), "hex") : undefined;
+export function parseMessageId(text: string): string | undefined {
+  if (!GUID.test(text)) return undefined;
+  return Buffer.from(text.replaceAll("-", ""), "hex").toString("latin1");
 }
 
-/** A random GUID from sixteen random bytes, which it takes over. */
-export function toMessageId(random: Uint8Array): Uint8Array {
+/** A random GUID (version 4) out of the first of these bytes, which it marks as such. */
+export function toMessageId(random: Buffer): string {
   random[6] = (random[6]! & 0x0f) | 0x40;
   random[8] = (random[8]! & 0x3f) | 0x80;
-  return random.subarray(0, ID_BYTES);
+  return random.toString("latin1", 0, ID_BYTES);
 }

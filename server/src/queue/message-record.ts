@@ -4,6 +4,7 @@ import {
   type ReadyPlace,
   readRecordKey,
   readSequence,
+  readText,
   readTime,
   readUint32,
   writeSequence,
@@ -17,8 +18,8 @@ export interface Message extends ReadyPlace {
   readonly dequeueCount: number;
   /** How many pop receipts were issued before the present one, modulo 256. */
   readonly generation: number;
-  /** What makes the present pop receipt impossible to guess. */
-  readonly nonce: Uint8Array;
+  /** Eight bytes, one character each, that make the present pop receipt impossible to guess. */
+  readonly nonce: string;
   /** UTF-8. */
   readonly text: Uint8Array;
 }
@@ -46,7 +47,7 @@ export function encodeMessage(message: Message): Uint8Array {
   writeSequence(bytes, message.sequence, SEQUENCE);
   bytes.writeUInt32BE(message.dequeueCount, DEQUEUE_COUNT);
   bytes[GENERATION] = message.generation;
-  bytes.set(message.nonce, NONCE);
+  bytes.write(message.nonce, NONCE, "latin1");
   bytes.set(message.text, TEXT);
   return bytes;
 }
@@ -54,14 +55,16 @@ export function encodeMessage(message: Message): Uint8Array {
 /** Shares the bytes of the entry, which must not be a lent one. */
 export function decodeMessage({ key, value }: Entry): Message {
   assert(value[0] === FORMAT && value.length >= TEXT, "The entry is not a message.");
+  const { expiresAt, id } = readRecordKey(key);
   return {
-    ...readRecordKey(key),
+    expiresAt,
+    id,
     visibleAt: readTime(value, VISIBLE),
     insertedAt: readTime(value, INSERTED),
     sequence: readSequence(value, SEQUENCE),
     dequeueCount: readUint32(value, DEQUEUE_COUNT),
     generation: value[GENERATION]!,
-    nonce: value.subarray(NONCE, TEXT),
+    nonce: readText(value, NONCE, TEXT),
     text: value.subarray(TEXT),
   };
 }
@@ -69,8 +72,10 @@ export function decodeMessage({ key, value }: Entry): Message {
 /** Where its ready key is: all that finding messages needs of an entry, a lent one too. */
 export function readPlace({ key, value }: Entry): ReadyPlace {
   assert(value[0] === FORMAT, "The entry is not a message.");
+  const { expiresAt, id } = readRecordKey(key);
   return {
-    ...readRecordKey(key),
+    expiresAt,
+    id,
     visibleAt: readTime(value, VISIBLE),
     sequence: readSequence(value, SEQUENCE),
   };

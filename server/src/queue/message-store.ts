@@ -6,7 +6,7 @@ import type { Clock } from "../clock.ts";
 import type { Awaitable, Engine, Entry } from "../engine/engine.ts";
 import type { Metadata } from "../http/metadata.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
-import { Claim } from "./claim.ts";
+import { Dispenser } from "./dispenser.ts";
 import { findVisible } from "./find-visible.ts";
 import { MessageCounter } from "./message-counter.ts";
 import { toMessageId } from "./message-id.ts";
@@ -29,7 +29,7 @@ export interface QueueName {
 /** What a consumer shows to change a message. */
 export interface Hold {
   /** Undefined for what is no message id at all. */
-  readonly id: Uint8Array | undefined;
+  readonly id: string | undefined;
   readonly receipt: PopReceipt;
 }
 
@@ -38,7 +38,7 @@ export interface MessageStoreOptions {
   readonly clock: Clock;
   readonly catalog: Catalog<QueueValue>;
   /** Unguessable: message ids and pop receipts are made of them. */
-  readonly randomBytes: (count: number) => Uint8Array;
+  readonly randomBytes: (count: number) => Buffer;
   /** Called when expired messages get in the way of receiving. */
   readonly onManyExpired: () => void;
 }
@@ -72,20 +72,19 @@ interface OpenQueue {
  *
  * Every change is one commit that checks the version of the record, so of two that meet one is
  * first and the other looks again: no two consumers hold a message at once, and what was deleted
- * stays so. To keep the receivers of one process from racing for the message in front, each claims
- * what it is about to take; those of several processes step aside at random once they lost a race.
+ * stays so. The `Dispenser` keeps receivers from racing for the same messages.
  */
 export class MessageStore {
   readonly #options: MessageStoreOptions;
   readonly #engine: Engine;
   readonly #counter: MessageCounter;
-  /** What the receivers of this process are about to take. */
-  readonly #claimed = new Set<string>();
+  readonly #dispenser: Dispenser;
   readonly #partitions = new WeakMap<Named<QueueValue>, Uint8Array>();
 
   constructor(options: MessageStoreOptions) {
     this.#options = options;
     this.#engine = options.engine;
+    this.#dispenser = new Dispenser(options);
     this.#counter = new MessageCounter(options.engine, options.clock);
   }
 
@@ -102,14 +101,14 @@ export class MessageStore {
     const random = this.#options.randomBytes(ID_BYTES + NONCE_BYTES);
     const version = this.#engine.nextVersion();
     const stored: Message = {
-      id: toMessageId(random.subarray(0, ID_BYTES)),
+      id: toMessageId(random),
       insertedAt: now,
       expiresAt: Math.min(now + message.lifeMs, NEVER),
       visibleAt: now + message.hiddenMs,
       sequence: version,
       dequeueCount: 0,
       generation: 0,
-      nonce: random.subarray(ID_BYTES),
+      nonce: random.toString("latin1", ID_BYTES),
       text: message.text,
     };
     await this.#engine.commit(putMessage(partition, version, stored));
@@ -128,35 +127,34 @@ export class MessageStore {
   ): Promise<readonly Message[]> {
     let open = await this.#openOrRemembered(queue);
     for (let lost = 0; ; ) {
-      const now = this.#options.clock.now();
-      const claim = new Claim(this.#claimed);
+      const places = await this.#dispenser.claim(open.partition, { max, lost });
       try {
-        const places = await this.#choose(open.partition, now, max, lost, claim);
         const read = await this.#readMessages(open, places);
         if (read === undefined) {
           open = await this.#open(queue);
           continue;
         }
         if (places.length === 0) return [];
-        const taken: Message[] = [];
+        // Nothing is left of what was found: it went between the search and the read.
+        if (read.length === 0) continue;
+        const visibleAt = this.#options.clock.now() + hiddenMs;
         const change = new MessagesChange(open.partition, this.#engine.nextVersion());
+        const received: Message[] = [];
         for (const { message, version } of read) {
-          const received: Message = {
+          const after = {
             ...message,
-            visibleAt: now + hiddenMs,
+            visibleAt,
             dequeueCount: message.dequeueCount + 1,
             ...this.#nextReceipt(message),
           };
-          change.replace(message, version, received);
-          taken.push(received);
+          change.replace(message, version, after);
+          received.push(after);
         }
-        // Nothing is left of what was found: it went between the search and the read.
-        if (taken.length === 0) continue;
         const result = await this.#engine.commit(change.toWrite());
-        if (result.committed) return taken;
+        if (result.committed) return received;
         lost++;
       } finally {
-        claim.release();
+        this.#dispenser.giveBack(places);
       }
     }
   }
@@ -168,7 +166,9 @@ export class MessageStore {
   async peek(queue: QueueName, max: number): Promise<readonly Message[]> {
     let open = await this.#openOrRemembered(queue);
     for (;;) {
-      const places = await this.#find(open.partition, this.#options.clock.now(), max, () => true);
+      const { engine, clock } = this.#options;
+      const search = { engine, partition: open.partition, now: clock.now(), max };
+      const { places } = await findVisible({ ...search, take: () => true });
       const read = await this.#readMessages(open, places);
       if (read === undefined) open = await this.#open(queue);
       else if (read.length > 0 || places.length === 0) return read.map(({ message }) => message);
@@ -249,38 +249,6 @@ export class MessageStore {
   }
 
   /**
-   * Claims the messages to try. Who lost races to other processes looks at more messages than it
-   * needs, twice as many each time, and begins anywhere among them.
-   */
-  async #choose(
-    partition: Uint8Array,
-    now: number,
-    max: number,
-    lost: number,
-    claim: Claim,
-  ): Promise<readonly ReadyPlace[]> {
-    if (lost === 0) return this.#find(partition, now, max, ({ id }) => claim.add(id));
-    for (;;) {
-      const window = Math.min(max * 2 ** lost, Math.max(max, WINDOW_MAX));
-      const places = await this.#find(partition, now, window, ({ id }) => claim.isFree(id));
-      const first = Math.floor(Math.random() * Math.max(1, places.length - max + 1));
-      const chosen = places.slice(first, first + max).filter(({ id }) => claim.add(id));
-      if (chosen.length > 0 || places.length === 0) return chosen;
-    }
-  }
-
-  async #find(
-    partition: Uint8Array,
-    now: number,
-    max: number,
-    take: (place: ReadyPlace) => boolean,
-  ): Promise<readonly ReadyPlace[]> {
-    const found = await findVisible({ engine: this.#engine, partition, now, max, take });
-    if (found.manyExpired) this.#options.onManyExpired();
-    return found.places;
-  }
-
-  /**
    * The messages that are still where they were found, in one snapshot with the queue.
    * @returns undefined when the queue is not what it was
    */
@@ -300,7 +268,10 @@ export class MessageStore {
   }
 
   #nextReceipt({ generation }: Message): Pick<Message, "generation" | "nonce"> {
-    return { generation: (generation + 1) % 256, nonce: this.#options.randomBytes(NONCE_BYTES) };
+    return {
+      generation: (generation + 1) % 256,
+      nonce: this.#options.randomBytes(NONCE_BYTES).toString("latin1"),
+    };
   }
 
   /** What was last known of a queue, for reads that look at its catalog entry again. */
@@ -326,9 +297,6 @@ export class MessageStore {
     return { named, partition };
   }
 }
-
-/** Receivers of so many processes as fit into this find a message each without a race. */
-const WINDOW_MAX = 256;
 
 function isAt(place: ReadyPlace, record: Entry): boolean {
   const present = readPlace(record);

@@ -2,6 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { QUEUE_DOCUMENTS } from "../xml/document-rules.ts";
 import { escapeText, printDocument, printElement } from "../xml/print-xml.ts";
+import { leafReader } from "../xml/read-leaf.ts";
 import { readXml } from "../xml/read-xml.ts";
 import { invalidXml, wrongNode } from "../xml/xml-refusal.ts";
 import { printMessageId } from "./message-id.ts";
@@ -14,11 +15,7 @@ import { printPopReceipt } from "./pop-receipt.ts";
  * @throws ServiceError InvalidXmlDocument, MissingRequiredXmlNode or RequestBodyTooLarge.
  */
 export function parseMessageText(body: Uint8Array): Uint8Array {
-  const root = readXml(body);
-  if (root.name !== ROOT) throw invalidXml(`The root element is ${root.name}, not ${ROOT}.`);
-  const text = root.children.find(({ name }) => name === TEXT);
-  if (!text) throw wrongNode(QUEUE_DOCUMENTS.missingNode, TEXT);
-  const bytes = Buffer.from(text.text, "utf8");
+  const bytes = Buffer.from(readPlain(body) ?? readAny(body), "utf8");
   if (bytes.length > LIMITS.messageBytesMax) {
     throw new ServiceError("RequestBodyTooLarge", {
       details: [["MaxLimit", String(LIMITS.messageBytesMax)]],
@@ -29,6 +26,15 @@ export function parseMessageText(body: Uint8Array): Uint8Array {
 
 const ROOT = "QueueMessage";
 const TEXT = "MessageText";
+const readPlain = leafReader(ROOT, TEXT);
+
+function readAny(body: Uint8Array): string {
+  const root = readXml(body);
+  if (root.name !== ROOT) throw invalidXml(`The root element is ${root.name}, not ${ROOT}.`);
+  const element = root.children.find(({ name }) => name === TEXT);
+  if (!element) throw wrongNode(QUEUE_DOCUMENTS.missingNode, TEXT);
+  return element.text;
+}
 
 /** What the answer to Put Message tells: all but the text. */
 export function printPutMessage(message: Message): string {

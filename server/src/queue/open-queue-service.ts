@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import type { BackgroundWork } from "../catalog/background-loop.ts";
 import { Catalog } from "../catalog/catalog.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
@@ -11,6 +10,7 @@ import type { Service } from "../http/service.ts";
 import { QUEUE_DOCUMENTS } from "../xml/document-rules.ts";
 import { queuePartition } from "./message-keys.ts";
 import { MessageStore, type QueueValue } from "./message-store.ts";
+import { pooledRandomBytes } from "./pooled-random-bytes.ts";
 import type { QueueContext } from "./queue-operation.ts";
 import { queueService } from "./queue-service.ts";
 import { Sweeper } from "./sweeper.ts";
@@ -21,7 +21,7 @@ export interface QueueServiceOptions {
   readonly accountIds: ReadonlyMap<string, number>;
   readonly onError: (error: unknown) => void;
   /** Default: of the operating system. */
-  readonly randomBytes?: ((count: number) => Uint8Array) | undefined;
+  readonly randomBytes?: ((count: number) => Buffer) | undefined;
 }
 
 export interface OpenQueueService {
@@ -46,7 +46,7 @@ export function openQueueService(options: QueueServiceOptions): OpenQueueService
     engine,
     clock,
     catalog,
-    randomBytes: options.randomBytes ?? randomBytes,
+    randomBytes: options.randomBytes ?? pooledRandomBytes(),
     onManyExpired: () => sweeper.wake(),
   });
   const properties = new ServicePropertiesStore({

@@ -12,7 +12,8 @@ import { type Message, NONCE_BYTES } from "./message-record.ts";
 export interface PopReceipt {
   readonly generation: number;
   readonly expiresAt: number;
-  readonly nonce: Uint8Array;
+  /** Eight bytes, one character each. */
+  readonly nonce: string;
 }
 
 const VERSION = 1;
@@ -26,7 +27,7 @@ export function printPopReceipt({ generation, expiresAt, nonce }: PopReceipt): s
   bytes[0] = VERSION;
   bytes[GENERATION] = generation;
   writeTime(bytes, expiresAt, EXPIRY);
-  bytes.set(nonce, NONCE);
+  bytes.write(nonce, NONCE, "latin1");
   return bytes.toString("base64url");
 }
 
@@ -39,13 +40,11 @@ export function parsePopReceipt(text: string): PopReceipt | undefined {
   return {
     generation: bytes[GENERATION]!,
     expiresAt: readTime(bytes, EXPIRY),
-    nonce: bytes.subarray(NONCE),
+    nonce: bytes.toString("latin1", NONCE),
   };
 }
 
 /** Whether it is the one issued last for this message. */
 export function isPresentReceipt(receipt: PopReceipt, message: Message): boolean {
-  return (
-    receipt.generation === message.generation && Buffer.compare(receipt.nonce, message.nonce) === 0
-  );
+  return receipt.generation === message.generation && receipt.nonce === message.nonce;
 }

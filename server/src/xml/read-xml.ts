@@ -62,7 +62,13 @@ const REASON_LENGTH_MAX = 200;
 /** All that is not a Char of XML 1.0, lone surrogates included. */
 const FORBIDDEN = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/u;
 
-function decodeUtf8(body: Uint8Array): string {
+/** Whether every character is one that XML allows. */
+export function isXmlText(text: string): boolean {
+  return !FORBIDDEN.test(text);
+}
+
+/** @throws ServiceError InvalidXmlDocument */
+export function decodeUtf8(body: Uint8Array): string {
   try {
     return UTF8.decode(body);
   } catch (cause) {
@@ -140,7 +146,8 @@ const NAMED: Readonly<Record<string, string>> = {
 };
 const REFERENCE = /&(?:#x([0-9a-fA-F]{1,8})|#([0-9]{1,8})|(lt|gt|amp|quot|apos));|&|\]\]>/g;
 
-function decodeReferences(text: string): string {
+/** Named and numeric references, decoded. @throws ServiceError InvalidXmlDocument */
+export function decodeReferences(text: string): string {
   if (!text.includes("&") && !text.includes("]]>")) return text;
   return text.replace(REFERENCE, (match, hex?: string, decimal?: string, named?: string) => {
     if (named !== undefined) return NAMED[named]!;
