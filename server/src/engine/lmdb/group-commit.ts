@@ -123,13 +123,15 @@ export class GroupCommit {
 
   #apply({ version, checks, puts, deletes }: AtomicWrite): CommitResult {
     const checkedVersions: (number | undefined)[] = [];
-    for (const [index, check] of checks.entries()) {
+    for (let index = 0; index < checks.length; index++) {
+      const check = checks[index]!;
       const stored = this.#storedVersion(check.key);
       if (!holds(check, stored)) return { committed: false, failedCheck: index };
       checkedVersions.push(stored);
     }
     const versions: number[] = [];
-    for (const [index, { key, value }] of puts.entries()) {
+    for (let index = 0; index < puts.length; index++) {
+      const { key, value } = puts[index]!;
       // Most puts are checked by a check at the same place: one read then serves both.
       const isChecked = checks[index]?.key === key;
       const stored = (isChecked ? checkedVersions[index] : this.#storedVersion(key)) ?? 0;

@@ -289,10 +289,10 @@ describe("the data folder", () => {
   it("refuses commits that no longer fit on the disk, whole, and takes those that do", () => {
     const path = newFolder();
     const program = join(import.meta.dirname, "full-disk-process.ts");
-    // A limit of 4 MB on files, and its signal ignored, is a full disk to whoever writes.
+    // A limit of a few megabytes on files, and its signal ignored, is a full disk to whoever writes.
     const limit = `trap '' XFSZ; ulimit -f 4096; exec "$0" "$@"`;
     const node = [process.execPath, ...process.execArgv, program, path];
-    const { status, stderr } = spawnSync("bash", ["-c", limit, ...node], { encoding: "utf8" });
+    const { status, stderr } = spawnSync("sh", ["-c", limit, ...node], { encoding: "utf8" });
     assert.equal(status, 0, stderr);
     rmSync(path, { recursive: true });
   });
