@@ -50,8 +50,8 @@ class AzureTables implements TablesPort {
   readonly #service: TableServiceClient;
   readonly #options: AzureTablesOptions;
   readonly #clients = new Map<string, TableClient>();
-  /** Bodies of transactions on their way, by request id; see `#transact`. */
-  readonly #bodies = new Map<string, string>();
+  /** Transactions on their way, by request id; see `#transact`. */
+  readonly #transactions = new Map<string, { readonly body: string; readonly timeoutS?: number }>();
 
   constructor(service: TableServiceClient, options: AzureTablesOptions) {
     this.#service = service;
@@ -120,7 +120,7 @@ class AzureTables implements TablesPort {
       const [only] = mutations;
       return mutations.length === 1
         ? [await this.#write(table, only!, options)]
-        : await this.#transact(table, mutations);
+        : await this.#transact(table, mutations, options);
     } catch (error) {
       throw portError(error);
     }
@@ -207,11 +207,16 @@ class AzureTables implements TablesPort {
    * write the body ourselves and hand it to a pipeline policy by the request id; everything else about
    * the request (URL, credential, transport) is the client's.
    */
-  async #transact(table: string, mutations: readonly Mutation[]): Promise<(string | undefined)[]> {
+  async #transact(
+    table: string,
+    mutations: readonly Mutation[],
+    options: CommitOptions,
+  ): Promise<(string | undefined)[]> {
     const requestId = crypto.randomUUID();
     const [{ partitionKey, rowKey }] = mutations as readonly [Mutation];
     const carrier: TransactionAction[] = [["create", { partitionKey, rowKey }]];
-    this.#bodies.set(requestId, transactionBody(this.#service.url, table, mutations, requestId));
+    const body = transactionBody(this.#service.url, table, mutations, requestId);
+    this.#transactions.set(requestId, { ...options, body });
     try {
       const { subResponses } = await this.#client(table).submitTransaction(carrier, {
         requestId,
@@ -220,7 +225,7 @@ class AzureTables implements TablesPort {
         mutation.kind === "delete" ? undefined : subResponses[i]?.etag,
       );
     } finally {
-      this.#bodies.delete(requestId);
+      this.#transactions.delete(requestId);
     }
   }
 
@@ -247,9 +252,13 @@ class AzureTables implements TablesPort {
     return {
       name: "rowhouseTransactionBody",
       sendRequest: (request, next) => {
-        const body = this.#bodies.get(request.requestId);
-        if (body !== undefined) {
+        const transaction = this.#transactions.get(request.requestId);
+        if (transaction) {
+          const { body, timeoutS } = transaction;
           request.body = body;
+          if (timeoutS !== undefined) {
+            request.url += `${request.url.includes("?") ? "&" : "?"}timeout=${timeoutS}`;
+          }
           request.headers.set(
             "Content-Type",
             `multipart/mixed; boundary=batch_${request.requestId}`,

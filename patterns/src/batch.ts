@@ -224,13 +224,13 @@ class Plan {
         openEntity(this.#database, definition),
         entity,
       );
-      const contributions = await Promise.all(
-        open.followers.map((follower) => follower.prepare(change)),
-      );
-      if (contributions.some(({ committed }) => committed)) {
+      if (open.followers.some(({ reachesOut }) => reachesOut)) {
         const message = "what follows from it lies outside its partition; insert it by itself";
         throw validationFailed(definition.name, "indexes", message);
       }
+      const contributions = await Promise.all(
+        open.followers.map((follower) => follower.prepare(change)),
+      );
       const entries = contributions.flatMap(({ mutations }) => mutations ?? []);
       return { table: definition.table, mutations: [lead, ...entries] };
     });

@@ -8,7 +8,7 @@ import { build } from "esbuild";
 const sources = fileURLToPath(new URL(".", import.meta.url));
 const KIB = 1024;
 /** On the way to 12 KiB. */
-const CORE_MAX = 14.5 * KIB;
+const CORE_MAX = 14.8 * KIB;
 const PATTERN_MAX = 3 * KIB;
 const ALL_MAX = 35 * KIB;
 

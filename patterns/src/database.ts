@@ -30,13 +30,23 @@ export interface ConnectOptions {
 }
 
 /** What is worth a line in a log. */
-export type DatabaseEvent = {
-  readonly kind: "scan";
-  readonly plan: string;
-  readonly table: string;
-  readonly filter: string;
-  readonly because: string;
-};
+export type DatabaseEvent =
+  | {
+      readonly kind: "scan";
+      readonly plan: string;
+      readonly table: string;
+      readonly filter: string;
+      readonly because: string;
+    }
+  /** The entity was written, but what follows from it could not be: a worker or a scrub will. */
+  | {
+      readonly kind: "left behind";
+      readonly index: string;
+      readonly key: string;
+      readonly error: unknown;
+    }
+  /** Background work failed and goes on. */
+  | { readonly kind: "background failure"; readonly what: string; readonly error: unknown };
 
 /**
  * The way to the endpoints, shared by everything that is opened on it. Its ports look like those it was

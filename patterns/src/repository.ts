@@ -139,8 +139,8 @@ export class EntityRepository {
     return new QueryRun({ ...this.#source(), range: within(this.#open.entity.rows.row.prefix) });
   }
 
-  async insert(entity: Row): Promise<Row> {
-    return commit(await insertStep(this.#open, entity));
+  insert(entity: Row): Promise<Row> {
+    return this.#uncontended({}, async () => commit(await insertStep(this.#open, entity)));
   }
 
   update(

@@ -4,6 +4,7 @@ import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
 import { assertEntityFits, project, type Row } from "./model/entity-rows.ts";
+import { type EntryOptions, EntryRows, entryProblems, mayCollide } from "./model/entry.ts";
 import type { Change, Contribution, FollowerContext } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
@@ -11,20 +12,14 @@ import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
 import { QueryRun, type QuerySource } from "./query/query-run.ts";
 import { mapBounded } from "./store/limit.ts";
-import { tokensAfter, tokensOf, WRITE_TOKENS } from "./store/write-token.ts";
+import { tokensAfter, tokensOf } from "./store/write-token.ts";
 
-/** What of the base an entry repeats: everything, only its key, or the fields named. */
-export type Copy = "full" | "keys" | readonly string[];
-
-export interface SiblingOptions<R extends KeyDeclaration, Unique extends boolean> {
+export interface SiblingOptions<R extends KeyDeclaration, Unique extends boolean>
+  extends EntryOptions {
   /** The entry's row key. It begins with a literal of its own; unless unique it names the base as well. */
   readonly row: R;
   /** At most one entity of the partition has the value. */
   readonly unique?: Unique;
-  /** "full" otherwise: a read by the index is one request. */
-  readonly copy?: Copy;
-  /** Pure. Entities that do not match have no entry. */
-  readonly when?: (entity: Row) => boolean;
 }
 
 interface SiblingKind<R extends KeyDeclaration, Unique> extends IndexKind {
@@ -62,36 +57,19 @@ export class SiblingIndex<R extends KeyDeclaration, Unique extends boolean> exte
 > {
   readonly row: KeyShape;
   readonly unique: boolean;
-  readonly copy: Copy;
-  readonly when: (entity: Row) => boolean;
+  readonly options: EntryOptions;
 
-  constructor({ row, unique, copy = "full", when = () => true }: SiblingOptions<R, Unique>) {
+  constructor(options: SiblingOptions<R, Unique>) {
     super();
-    this.row = new KeyShape(row);
-    this.unique = unique ?? false;
-    this.copy = copy;
-    this.when = when;
+    this.row = new KeyShape(options.row);
+    this.unique = options.unique ?? false;
+    this.options = options;
   }
 
   problems(entity: AnyEntity, name: string): string[] {
-    const problems = this.row.problems();
     const { rows } = entity;
-    for (const { field } of this.row.segments) {
-      if (!(field in rows.fields))
-        problems.push(`needs the field "${field}", which is not declared`);
-    }
-    for (const field of typeof this.copy === "string" ? [] : this.copy) {
-      if (!(field in rows.fields)) problems.push(`copies "${field}", which is not declared`);
-    }
-    if (!this.unique) {
-      const named = new Set(this.row.segments.map(({ field }) => field));
-      const unnamed = rows.row.segments.filter(({ field }) => !named.has(field));
-      if (unnamed.length > 0) {
-        problems.push(
-          `is not unique and must name the entity: add ${unnamed.map((s) => `"${s.field}"`).join(", ")} to its row key`,
-        );
-      }
-    }
+    const naming = this.unique ? [] : rows.row.segments;
+    const problems = entryProblems(entity, [this.row], this.options.copy ?? "full", naming);
     const siblings = Object.entries(entity.indexes).filter(
       ([, index]) => index instanceof SiblingIndex,
     );
@@ -104,7 +82,7 @@ export class SiblingIndex<R extends KeyDeclaration, Unique extends boolean> exte
       other !== name && index instanceof SiblingIndex ? [[other, index.row] as const] : [],
     );
     for (const [other, shape] of [["the entity", rows.row] as const, ...others]) {
-      if (overlap(this.row.prefix, shape.prefix)) {
+      if (mayCollide(this.row, shape)) {
         problems.push(
           `and ${other} have row keys that may collide: begin each with a literal of its own`,
         );
@@ -122,30 +100,15 @@ export class SiblingIndex<R extends KeyDeclaration, Unique extends boolean> exte
   }
 }
 
-/** Without a literal in front, or with one that begins the other, some value may make the keys equal. */
-function overlap(a: string, b: string): boolean {
-  return a.startsWith(b) || b.startsWith(a);
-}
-
 class OpenSibling {
   readonly #index: SiblingIndex<KeyDeclaration, boolean>;
   readonly #context: FollowerContext;
-  readonly #tag: string;
-  /** The fields an entry can give without its base; undefined for all. */
-  readonly #covered: ReadonlySet<string> | undefined;
+  readonly #entries: EntryRows;
 
   constructor(index: SiblingIndex<KeyDeclaration, boolean>, context: FollowerContext) {
     this.#index = index;
     this.#context = context;
-    const { rows } = context.entity;
-    this.#tag = `${rows.name}.${context.name}:${rows.version}`;
-    const inEntryKey = index.row.segments
-      .filter(({ lossless }) => lossless)
-      .map(({ field }) => field);
-    this.#covered =
-      index.copy === "full"
-        ? undefined
-        : new Set([...rows.inKeys, ...inEntryKey, ...(index.copy === "keys" ? [] : index.copy)]);
+    this.#entries = new EntryRows(context, [index.row], index.options);
   }
 
   prepare({ key, before, after, token }: Change): Contribution {
@@ -181,52 +144,27 @@ class OpenSibling {
   #source(): Omit<QuerySource, "range"> {
     const { database, entity } = this.#context;
     const { rows, table } = entity;
-    const isCovered = (fields: readonly string[] | undefined) =>
-      this.#covered === undefined || (fields?.every((field) => this.#covered?.has(field)) ?? false);
+    const entries = this.#entries;
     return {
       database,
       table,
       fields: rows.fields,
-      notComparable: (field) => {
-        if (rows.inKeys.has(field)) return "stands in the key; bound it in range(…)";
-        const { copy } = this.#index;
-        return copy === "full" || copy.includes(field)
-          ? undefined
-          : `is not repeated on the entries of ${this.#context.name}`;
-      },
-      projection: (fields) => {
-        if (!isCovered(fields)) return [BASE_ROW_KEY, rows.typeProperty];
-        if (!fields || rows.needsWholeRows) return undefined;
-        return [
-          ...fields.filter((name) => !rows.inKeys.has(name)).map((name) => rows.propertyOf(name)),
-          BASE_ROW_KEY,
-          rows.typeProperty,
-        ];
-      },
+      notComparable: (field) => entries.notComparable(field),
+      projection: (fields) => entries.projection(fields, [BASE_ROW_KEY]),
       decode: (stored, fields) =>
-        isCovered(fields)
+        entries.isCovered(fields)
           ? Promise.resolve(stored.map((entry) => this.#fromEntry(entry, fields)))
           : mapBounded(stored, LOOKUPS_AT_ONCE, (entry) => this.#fromBase(entry, fields)),
       surcharge: (fields) =>
-        isCovered(fields)
+        entries.isCovered(fields)
           ? { perRow: 0, notes: ["served from copies"] }
           : { perRow: 1, notes: ["each row costs a point read of its base"] },
     };
   }
 
-  /** The ETag is the entry's: a conditional write of the base takes one read from the base. */
   #fromEntry(entry: StoredEntity, fields: readonly string[] | undefined): Row | undefined {
-    const { rows } = this.#context.entity;
-    const baseKey = this.#baseKey(entry);
-    if (!baseKey) return undefined;
-    const tag = {
-      [rows.typeProperty]: text(
-        String(entry.properties[rows.typeProperty]?.value).replace(`.${this.#context.name}:`, ":"),
-      ),
-    };
-    const base = rows.decode({ ...entry, ...baseKey, properties: { ...entry.properties, ...tag } });
-    const row = base && { ...this.#index.row.decode(entry.rowKey), ...base };
-    return project(row, fields);
+    const base = this.#baseKey(entry);
+    return base && this.#entries.decode(entry, base, this.#index.row.decode(entry.rowKey), fields);
   }
 
   async #fromBase(
@@ -241,30 +179,21 @@ class OpenSibling {
   }
 
   #baseKey(entry: StoredEntity): EntityKey | undefined {
-    const { rows } = this.#context.entity;
-    const tag = String(entry.properties[rows.typeProperty]?.value ?? "");
     const rowKey = entry.properties[BASE_ROW_KEY]?.value;
-    if (rowKey === undefined || !tag.startsWith(`${rows.name}.${this.#context.name}:`))
-      return undefined;
+    if (rowKey === undefined || !this.#entries.isEntry(entry)) return undefined;
     return { partitionKey: entry.partitionKey, rowKey: String(rowKey) };
   }
 
-  /** Undefined for an entity that has no entry: it does not match, or lacks a value. */
+  /** Undefined for an entity that has no entry. */
   #entryKey(row: Row): string | undefined {
-    const hasValues = this.#index.row.segments.every(
-      ({ field }) => row[field] !== undefined && row[field] !== null,
-    );
-    return hasValues && this.#index.when(row) ? this.#index.row.encode(row) : undefined;
+    return this.#entries.hasEntry(row) ? this.#index.row.encode(row) : undefined;
   }
 
   #entry(row: Row, base: EntityKey, tokens: string): Properties {
-    const { rows } = this.#context.entity;
-    const { copy } = this.#index;
     return {
-      ...rows.properties(row, copy === "full" ? undefined : copy === "keys" ? [] : copy),
+      ...this.#entries.copyOf(row),
       [BASE_ROW_KEY]: text(base.rowKey),
-      [rows.typeProperty]: text(this.#tag),
-      [WRITE_TOKENS]: text(tokens),
+      ...this.#entries.marks(tokens),
     };
   }
 

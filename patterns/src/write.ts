@@ -186,9 +186,18 @@ export async function commitSteps(steps: readonly Step[]): Promise<(string | und
     ...prepared.flatMap((contribution) => contribution.mutations ?? []),
   ];
   assertFits(mutations, database);
+  const commitByMs = Math.min(
+    ...prepared.map(({ commitByMs = Number.POSITIVE_INFINITY }) => commitByMs),
+  );
   for (let dropped = 0; ; dropped++) {
+    const leftMs = commitByMs - database.clock.now();
+    if (leftMs < 0) throw new Stale(mutations[0]!.rowKey, undefined);
+    // The service refuses what is stuck on the way for longer, and nothing repeats it later than that.
+    const options = leftMs < Number.POSITIVE_INFINITY && {
+      timeoutS: Math.ceil(leftMs / 1000) || 1,
+    };
     try {
-      const etags = await database.tables.commit(entity.table, mutations);
+      const etags = await database.tables.commit(entity.table, mutations, options || undefined);
       await Promise.all(prepared.map(({ step, committed }) => committed?.(etags[step])));
       return etags.slice(0, steps.length);
     } catch (error) {

@@ -1,5 +1,7 @@
+import type { EntityKey, StoredEntity } from "../ports/tables.ts";
 import type { AnyEntity } from "./entity.ts";
-import type { Follower, FollowerContext, OpenFollower } from "./follower.ts";
+import type { Row } from "./entity-rows.ts";
+import type { Follower, FollowerContext, OpenFollower, Snapshot } from "./follower.ts";
 
 /**
  * What the compiler knows of an index. A kind is an interface whose `api` is written in terms of
@@ -30,7 +32,30 @@ export abstract class Index<Kind extends IndexKind = IndexKind> implements Follo
 
 export interface OpenIndex extends OpenFollower {
   readonly api: unknown;
+  readonly keeper?: EntryKeeper;
 }
+
+/** What it takes to check and mend an index from outside. */
+export interface EntryKeeper {
+  /** Where the entries are. */
+  readonly table: string;
+  /** What the type property of its entries begins with. */
+  readonly tag: string;
+  /** Undefined for an entity that has no entry. */
+  keyOf(entity: Row): EntityKey | undefined;
+  /** Undefined for a row that is no entry of this index. */
+  baseOf(entry: StoredEntity): EntityKey | undefined;
+  /** Whether the entry says what the entity does. */
+  isFaithful(entry: StoredEntity, base: Snapshot): boolean;
+  /** Makes the entries of one base right, those at `hints` included. Safe beside any writer. */
+  reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled>;
+}
+
+/**
+ * `unsettled`: an entry too many is too young to be deleted; come back later. `duplicate`: another
+ * entity holds the value.
+ */
+export type Reconciled = "done" | "unsettled" | "duplicate";
 
 export type Indexes = Readonly<Record<string, Index>>;
 

@@ -27,6 +27,8 @@ export interface FollowerContext {
 }
 
 export interface OpenFollower {
+  /** It sends requests of its own beside the commit, so it does not follow writes of many at once. */
+  readonly reachesOut?: boolean;
   prepare(change: Change): Contribution | Promise<Contribution>;
 }
 
@@ -55,6 +57,8 @@ export interface Contribution {
    * without asking.
    */
   readonly explain?: (mutation: Mutation) => Promise<Error | "retry" | undefined>;
+  /** The commit must not be sent later than this, by the database's clock. */
+  readonly commitByMs?: number | undefined;
   /** After the commit, with the base's new ETag (undefined after a delete). */
   readonly committed?: (etag: string | undefined) => Promise<void>;
 }

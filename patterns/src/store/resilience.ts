@@ -16,7 +16,7 @@ export function resilience(retry: Retry, tables: TablesPort): Layer {
       return await retry.run((count) => {
         attempts = count;
         return send();
-      });
+      }, deadlineOf(args[2]));
     } catch (error) {
       if (method !== "commit" || attempts < 2 || !isRefusal(error, 404, 409, 412)) throw error;
       // The arguments are those of `TablesPort.commit`.
@@ -61,4 +61,11 @@ export function resilience(retry: Retry, tables: TablesPort): Layer {
   function read(table: string, { partitionKey, rowKey }: EntityKey) {
     return retry.run(() => tables.get(table, { partitionKey, rowKey }, { select: [WRITE_TOKENS] }));
   }
+}
+
+/** A commit that is refused when it comes too late must not be sent too late either. */
+function deadlineOf(options: unknown): number | undefined {
+  return typeof options === "object" && options !== null && "timeoutS" in options
+    ? Number(options.timeoutS) * 1000
+    : undefined;
 }

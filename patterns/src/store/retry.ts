@@ -58,7 +58,10 @@ export class Retry {
    * Calls `attempt` with 1, 2, … until it succeeds or may not be repeated.
    * @throws throttled when the schedule, the deadline or the budget is used up; else what it threw.
    */
-  async run<Result>(attempt: (count: number) => Promise<Result>): Promise<Result> {
+  async run<Result>(
+    attempt: (count: number) => Promise<Result>,
+    deadlineMs = this.#deadlineMs,
+  ): Promise<Result> {
     const started = this.#clock.now();
     this.#budget = Math.min(BUDGET_MAX, this.#budget + BUDGET_SHARE);
     let waited = 0;
@@ -76,7 +79,7 @@ export class Retry {
           const retryAfterMs = error instanceof PortError ? (error.retryAfterMs ?? 0) : 0;
           waitMs = Math.max(planned * (1 + JITTER * (2 * this.#random() - 1)), retryAfterMs);
         }
-        const tooLate = this.#clock.now() + waitMs - started > this.#deadlineMs;
+        const tooLate = this.#clock.now() + waitMs - started > deadlineMs;
         if (tooLate || this.#budget < 1) throw throttled(count, error);
         this.#budget--;
         if (waitMs > 0) await this.#clock.sleep(waitMs);
