@@ -10,6 +10,8 @@ const KIB = 1024;
 /** On the way to 12 KiB. */
 const CORE_MAX = 14.8 * KIB;
 const PATTERN_MAX = 3 * KIB;
+/** The protocol that keeps entries in other partitions; on the way to 3 KiB as well. */
+const REMOTE_INDEX_MAX = 3.8 * KIB;
 const ALL_MAX = 35 * KIB;
 
 /** What runs at the user's desk only. */
@@ -26,7 +28,8 @@ describe("the bundles", () => {
     assert.ok(core <= CORE_MAX, `the core takes ${core} bytes`);
     for (const entry of entries) {
       const added = (await size(["index.ts", entry])) - core;
-      assert.ok(added <= PATTERN_MAX, `${entry} adds ${added} bytes to the core`);
+      const limit = entry === "remote-index.ts" ? REMOTE_INDEX_MAX : PATTERN_MAX;
+      assert.ok(added <= limit, `${entry} adds ${added} bytes to the core`);
     }
     const all = await size(entries);
     assert.ok(all <= ALL_MAX, `everything takes ${all} bytes`);

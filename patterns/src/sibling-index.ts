@@ -4,7 +4,7 @@ import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
 import { assertEntityFits, project, type Row } from "./model/entity-rows.ts";
-import { type EntryOptions, EntryRows, entryProblems, mayCollide } from "./model/entry.ts";
+import { type EntryOptions, EntryRows, entryProblems, type Place } from "./model/entry.ts";
 import type { Change, Contribution, FollowerContext } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
@@ -66,10 +66,15 @@ export class SiblingIndex<R extends KeyDeclaration, Unique extends boolean> exte
     this.options = options;
   }
 
+  override place({ table, rows }: AnyEntity): Place {
+    return { table, partition: rows.partition, row: this.row };
+  }
+
   problems(entity: AnyEntity, name: string): string[] {
     const { rows } = entity;
     const naming = this.unique ? [] : rows.row.segments;
-    const problems = entryProblems(entity, [this.row], this.options.copy ?? "full", naming);
+    const copy = this.options.copy ?? "full";
+    const problems = entryProblems(entity, name, this.place(entity), copy, naming);
     const siblings = Object.entries(entity.indexes).filter(
       ([, index]) => index instanceof SiblingIndex,
     );
@@ -77,16 +82,6 @@ export class SiblingIndex<R extends KeyDeclaration, Unique extends boolean> exte
       problems.push(
         `is one of ${siblings.length} sibling indexes; at most ${SIBLINGS_MAX} fit in a transaction`,
       );
-    }
-    const others = siblings.flatMap(([other, index]) =>
-      other !== name && index instanceof SiblingIndex ? [[other, index.row] as const] : [],
-    );
-    for (const [other, shape] of [["the entity", rows.row] as const, ...others]) {
-      if (mayCollide(this.row, shape)) {
-        problems.push(
-          `and ${other} have row keys that may collide: begin each with a literal of its own`,
-        );
-      }
     }
     return problems;
   }

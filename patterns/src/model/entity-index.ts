@@ -1,6 +1,7 @@
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
 import type { AnyEntity } from "./entity.ts";
 import type { Row } from "./entity-rows.ts";
+import type { Place } from "./entry.ts";
 import type { Follower, FollowerContext, OpenFollower, Snapshot } from "./follower.ts";
 
 /**
@@ -25,6 +26,11 @@ export abstract class Index<Kind extends IndexKind = IndexKind> implements Follo
   }
 
   readonly tables: readonly string[] = [];
+
+  /** Where its entries stand, so that keys of two indexes never meet. */
+  place(_entity: AnyEntity): Place | undefined {
+    return undefined;
+  }
 
   abstract problems(entity: AnyEntity, name: string): string[];
   abstract follow(context: FollowerContext): OpenIndex;

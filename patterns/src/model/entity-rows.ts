@@ -64,13 +64,8 @@ export class EntityRows {
     return key;
   }
 
-  /** The partition a query names. @throws validation-failed when it leaves a segment open. */
   partitionKey(query: KeyValues): string {
-    const partitionKey = this.partition.pointOf(query);
-    if (partitionKey !== undefined) return partitionKey;
-    const open = this.partition.segments.find(({ name }) => query[name] === undefined);
-    const message = "a range needs the whole partition key";
-    throw validationFailed("The query", open?.name ?? "partition", message);
+    return partitionKeyOf(this.partition, query);
   }
 
   propertyOf(field: string): string {
@@ -179,6 +174,15 @@ export class EntityRows {
     for (let from = version; from < this.version; from++) row = this.#upgrades[from]?.(row) ?? row;
     return Object.fromEntries(Object.entries(row).filter(([name]) => name in this.fields));
   }
+}
+
+/** The partition a query names. @throws validation-failed when it leaves a segment open. */
+export function partitionKeyOf(shape: KeyShape, query: KeyValues): string {
+  const partitionKey = shape.pointOf(query);
+  if (partitionKey !== undefined) return partitionKey;
+  const open = shape.segments.find(({ name }) => query[name] === undefined);
+  const message = "a range needs the whole partition key";
+  throw validationFailed("The query", open?.name ?? "partition", message);
 }
 
 /** The fields selected, and the ETag. */

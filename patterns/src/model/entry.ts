@@ -17,14 +17,24 @@ export interface EntryOptions {
   readonly when?: (entity: Row) => boolean;
 }
 
-/** Why no entries of this form can be kept for `entity`; one sentence each. */
+/** Where the entries of an index stand. */
+export interface Place {
+  readonly table: string;
+  readonly partition: KeyShape;
+  readonly row: KeyShape;
+}
+
+/** Why no entries can be kept for `entity` at `place`; one sentence each. */
 export function entryProblems(
-  { rows }: AnyEntity,
-  shapes: readonly KeyShape[],
+  entity: AnyEntity,
+  name: string,
+  place: Place,
   copy: Copy,
   /** The segments of the base's key that an entry must name, unless it is the only one of its value. */
   naming: readonly { readonly field: string }[],
 ): string[] {
+  const { rows, table, indexes } = entity;
+  const shapes = [place.partition, place.row];
   const problems = shapes.flatMap((shape) => shape.problems());
   const named = new Set(shapes.flatMap(({ segments }) => segments.map(({ field }) => field)));
   const copied = typeof copy === "string" ? [] : copy;
@@ -36,12 +46,31 @@ export function entryProblems(
     const list = unnamed.map(({ field }) => `"${field}"`).join(", ");
     problems.push(`is not unique and must name the entity: add ${list} to its key`);
   }
+  const others: [string, Place | undefined][] = [
+    ["the entity", { table, partition: rows.partition, row: rows.row }],
+    ...Object.entries(indexes).map(([other, index]): [string, Place | undefined] => [
+      other,
+      other === name ? undefined : index.place(entity),
+    ]),
+  ];
+  for (const [other, that] of others) {
+    if (that && mayCollide(place, that)) {
+      problems.push(
+        `and ${other} have keys that may collide: begin each with a literal of its own`,
+      );
+    }
+  }
   return problems;
 }
 
 /** Without a literal in front, or with one that begins the other, some value may make the keys equal. */
-export function mayCollide(a: KeyShape, b: KeyShape): boolean {
-  return a.prefix.startsWith(b.prefix) || b.prefix.startsWith(a.prefix);
+function mayCollide(a: Place, b: Place): boolean {
+  const isNear = (x: string, y: string) => x.startsWith(y) || y.startsWith(x);
+  return (
+    a.table.toLowerCase() === b.table.toLowerCase() &&
+    isNear(a.partition.prefix, b.partition.prefix) &&
+    isNear(a.row.prefix, b.row.prefix)
+  );
 }
 
 /** How the entries of one index look in storage, whatever table and partition they are in. */

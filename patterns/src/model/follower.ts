@@ -24,6 +24,8 @@ export interface FollowerContext {
   readonly entity: AnyEntity;
   /** What it is declared as. */
   readonly name: string;
+  /** Rejects while the index may not be read; see the life cycle of indexes. */
+  readonly readable?: () => Promise<void>;
 }
 
 export interface OpenFollower {

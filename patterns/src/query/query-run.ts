@@ -18,6 +18,8 @@ export interface QuerySource {
   readonly partitionKey?: string;
   readonly range: KeyRange;
   readonly fields: Readonly<Record<string, Field>>;
+  /** Rejects while these rows may not be relied on. */
+  readonly readable?: () => Promise<void>;
   /** Why the service cannot compare this field on these rows, if so. */
   notComparable(field: string): string | undefined;
   /** What `$select` must name so that `decode` can give `fields`; undefined for everything. */
@@ -182,6 +184,7 @@ export class QueryRun {
     const { database, table } = this.#source;
     const { fields, limit } = this.#state;
     this.#assertPermitted(permit);
+    await this.#source.readable?.();
     const filter = this.#filter();
     const select = this.#source.projection(fields);
     let missing = limit ?? Number.POSITIVE_INFINITY;

@@ -76,6 +76,7 @@ async function attempt(
   const clock: Clock = {
     now: () => backend.clock.now(),
     sleep: (ms, signal) => (crashed ? never : backend.clock.sleep(ms, signal)),
+    alarm: (ms, signal) => (crashed ? never : backend.clock.alarm(ms, signal)),
   };
   await Promise.race([
     operation(connect({ ...backend, ...intercept(backend, layer), clock })),

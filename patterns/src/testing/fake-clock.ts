@@ -2,6 +2,7 @@ import type { Clock, Random } from "../store/clock.ts";
 
 /** A clock that moves only when told, or when somebody sleeps on it: waiting takes no time. */
 export class FakeClock implements Clock {
+  readonly #alarms = new Set<{ readonly at: number; ring(): void }>();
   #now: number;
 
   constructor(start = Date.UTC(2026, 0, 1)) {
@@ -14,11 +15,32 @@ export class FakeClock implements Clock {
 
   advance(ms: number): void {
     this.#now += ms;
+    for (const alarm of this.#alarms) {
+      if (alarm.at > this.#now) continue;
+      this.#alarms.delete(alarm);
+      alarm.ring();
+    }
   }
 
   async sleep(ms: number, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
-    this.#now += Math.ceil(ms);
+    this.advance(Math.ceil(ms));
+  }
+
+  async alarm(ms: number, signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
+    await new Promise<void>((ring, reject) => {
+      const alarm = { at: this.#now + ms, ring };
+      this.#alarms.add(alarm);
+      signal?.addEventListener(
+        "abort",
+        () => {
+          this.#alarms.delete(alarm);
+          reject(signal.reason);
+        },
+        { once: true },
+      );
+    });
   }
 }
 

@@ -186,6 +186,7 @@ class Stage {
         clock: {
           now: () => this.clock.now(),
           sleep: (ms, signal) => this.#sleep(name, ms, signal),
+          alarm: (ms, signal) => this.#sleep(name, ms, signal),
         },
       });
       client(database).then(

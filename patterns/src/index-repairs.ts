@@ -1,0 +1,36 @@
+import type { AnyEntity } from "./model/entity.ts";
+import { validationFailed } from "./model/entity-rows.ts";
+import { type Handler, later } from "./queue-worker.ts";
+import { RECONCILE, type RepairOrder } from "./remote-index.ts";
+
+export interface IndexRepairsOptions {
+  /** When to come back to an entry that is too young to be deleted; 30 seconds otherwise. */
+  readonly unsettledMs?: number;
+}
+
+const UNSETTLED_MS = 30_000;
+
+/** The handler that finishes the index entries of writers that died, and of queued indexes. */
+export function indexRepairs(
+  definitions: readonly AnyEntity[],
+  { unsettledMs = UNSETTLED_MS }: IndexRepairsOptions = {},
+): Handler {
+  return {
+    kind: RECONCILE,
+    async handle({ body }, { database }) {
+      // What we sent ourselves; the handler's kind says so.
+      const { entity: name, table, base, hints } = body as RepairOrder;
+      const entity = definitions.find((one) => one.name === name && one.table === table);
+      if (!entity)
+        throw validationFailed("The repair", "entity", `${name} in ${table} is unknown here`);
+      const outcomes = await Promise.all(
+        Object.entries(hints).map(([index, keys]) =>
+          entity.indexes[index]
+            ?.follow({ database, entity, name: index })
+            .keeper?.reconcile(base, keys),
+        ),
+      );
+      return outcomes.includes("unsettled") ? later(unsettledMs) : undefined;
+    },
+  };
+}

@@ -1,0 +1,61 @@
+import type { Database } from "../database.ts";
+import { validationFailed } from "../model/entity-rows.ts";
+import type { BlobsPort } from "../ports/blobs.ts";
+import type { MessageReceipt } from "../ports/queues.ts";
+import { type Message, messageOf, missingPort, type NewMessage, queuesOf } from "./message.ts";
+
+export interface SendMessageOptions {
+  readonly delayMs?: number;
+  /** Without it a message never expires. */
+  readonly timeToLiveS?: number;
+  /** The container for bodies that are too large for a queue. */
+  readonly largeBodies?: string;
+}
+
+/** What a message takes at most when the client encodes it as Base64. */
+const MESSAGE_BYTES_MAX = 48 * 1024;
+
+/** @throws validation-failed for a message that is too large and has no container to go to. */
+export async function sendMessage(
+  database: Database,
+  queue: string,
+  message: NewMessage,
+  { largeBodies: container, ...options }: SendMessageOptions = {},
+): Promise<MessageReceipt> {
+  const queues = queuesOf(database);
+  const whole = messageOf(database, message);
+  const json = JSON.stringify(whole);
+  const bytes = new TextEncoder().encode(json).length;
+  if (bytes <= MESSAGE_BYTES_MAX) return queues.send(queue, json, options);
+  if (container === undefined) {
+    const limit = `${bytes} bytes; at most ${MESSAGE_BYTES_MAX} fit, or name a container for large bodies`;
+    throw validationFailed("The message", "body", limit);
+  }
+  const { body, ...pointer } = { ...whole, blob: { container, name: whole.id } };
+  const content = new TextEncoder().encode(JSON.stringify(body));
+  await blobsOf(database).put(container, whole.id, content, { contentType: "application/json" });
+  return queues.send(queue, JSON.stringify(pointer), options);
+}
+
+/** Undefined for text that is no message of ours. */
+export function parseMessage(text: string): Message | undefined {
+  try {
+    const content = JSON.parse(text);
+    return content?.v === 1 && typeof content.kind === "string" ? content : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The message with its body, wherever that is. */
+export async function withBody(database: Database, message: Message): Promise<Message> {
+  if (!message.blob) return message;
+  const { container, name } = message.blob;
+  const content = await blobsOf(database).get(container, name);
+  if (!content) throw validationFailed(`Message ${message.id}`, "blob", "the body is gone");
+  return { ...message, body: JSON.parse(new TextDecoder().decode(content.body)) };
+}
+
+export function blobsOf(database: Database): BlobsPort {
+  return database.blobs ?? missingPort(database, "blobs");
+}

@@ -1,0 +1,45 @@
+import type { Database } from "../database.ts";
+import { tableError } from "../errors.ts";
+import type { QueuesPort } from "../ports/queues.ts";
+
+/**
+ * What our queues carry. A message names what to look at rather than what to change, because it may come
+ * twice, late and in any order.
+ */
+export interface Message<Body = unknown> extends NewMessage<Body> {
+  readonly v: 1;
+  readonly id: string;
+  /** When it was written, ISO text. */
+  readonly at: string;
+  /** Where the body is when it is too large for a queue. */
+  readonly blob?: { readonly container: string; readonly name: string };
+  /** What became of the last try. */
+  readonly failure?: { readonly error: string; readonly dequeueCount: number; readonly at: string };
+}
+
+export interface NewMessage<Body = unknown> {
+  /** Selects the handler. */
+  readonly kind: string;
+  /** What it is about, for people who look into the queue. */
+  readonly key: string;
+  readonly body: Body;
+  readonly trace?: string;
+  /** A fresh one otherwise. */
+  readonly id?: string;
+}
+
+export function messageOf(database: Database, message: NewMessage): Message {
+  const at = new Date(database.clock.now()).toISOString();
+  return { v: 1, id: database.writeToken(), ...message, at };
+}
+
+/** @throws unsupported-by-profile when the database was connected without queues. */
+export function queuesOf(database: Database): QueuesPort {
+  return database.queues ?? missingPort(database, "queues");
+}
+
+export function missingPort({ profile }: Database, feature: string): never {
+  const payload = { profile: profile.name, feature };
+  const remedy = `connect({ tables, ${feature} }).`;
+  throw tableError("unsupported-by-profile", `This needs ${feature}.`, payload, { remedy });
+}

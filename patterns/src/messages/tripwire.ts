@@ -1,0 +1,59 @@
+import type { Database } from "../database.ts";
+import type { Change } from "../model/follower.ts";
+import type { QueuesPort } from "../ports/queues.ts";
+import { messageOf, type NewMessage, queuesOf } from "./message.ts";
+
+/**
+ * A message sent before the first step of a write, invisible for longer than the write may take. When
+ * all is done it is taken back; when the writer dies it fires, and a worker does the rest.
+ */
+export class Tripwire {
+  readonly #queue: string;
+  readonly #queues: QueuesPort;
+  readonly #sent: ReturnType<QueuesPort["send"]>;
+  #users = 0;
+  #isClean = true;
+
+  private constructor(queues: QueuesPort, queue: string, sent: ReturnType<QueuesPort["send"]>) {
+    this.#queues = queues;
+    this.#queue = queue;
+    this.#sent = sent;
+  }
+
+  /** One for all followers of the change that send this kind here. Resolves when it is sent. */
+  static async across(
+    database: Database,
+    change: Change,
+    {
+      queue,
+      kind,
+      delayMs,
+    }: { readonly queue: string; readonly kind: string; readonly delayMs: number },
+    content: () => Pick<NewMessage, "key" | "body">,
+  ): Promise<Tripwire> {
+    const id = `${kind} in ${queue}`;
+    const known = change.shared.get(id);
+    let wire = known instanceof Tripwire ? known : undefined;
+    if (!wire) {
+      const queues = queuesOf(database);
+      const text = JSON.stringify(messageOf(database, { kind, ...content() }));
+      wire = new Tripwire(queues, queue, queues.send(queue, text, { delayMs }));
+      change.shared.set(id, wire);
+    }
+    wire.#users++;
+    await wire.#sent;
+    return wire;
+  }
+
+  /** The last one to be done takes the message back, unless somebody left work for it. */
+  async done(isClean: boolean): Promise<void> {
+    this.#isClean &&= isClean;
+    if (--this.#users > 0 || !this.#isClean) return;
+    await this.#queues.delete(this.#queue, await this.#sent);
+  }
+
+  /** Lets the message be seen now. */
+  async fire(): Promise<void> {
+    await this.#queues.update(this.#queue, await this.#sent, { visibilityMs: 0 });
+  }
+}

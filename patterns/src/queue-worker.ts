@@ -1,0 +1,322 @@
+import type { Database } from "./database.ts";
+import { isTableError } from "./errors.ts";
+import { blobsOf, parseMessage, withBody } from "./messages/large-message.ts";
+import { type Message, queuesOf } from "./messages/message.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import type { MessageReceipt, QueuesPort, ReceivedMessage } from "./ports/queues.ts";
+
+export { type SendMessageOptions, sendMessage } from "./messages/large-message.ts";
+export type { Message, NewMessage } from "./messages/message.ts";
+
+/** Handles the messages of one kind. They come at least once: it must be idempotent. */
+export interface Handler {
+  readonly kind: string;
+  /** Resolves with `later(…)` when it is too early, with anything else when the message is done. */
+  handle(message: Message, context: HandlerContext): Promise<unknown>;
+}
+
+export interface HandlerContext {
+  readonly database: Database;
+  /** Aborted when the message is no longer ours, or the worker has to stop. */
+  readonly signal: AbortSignal;
+}
+
+/** Repeating cannot help: the message goes to the poison queue at once. */
+export class Fatal extends Error {
+  override readonly name = "Fatal";
+}
+
+/** Not a failure: a fresh message comes after this time, and this one is done. */
+export class Later {
+  readonly ms: number;
+
+  constructor(ms: number) {
+    this.ms = ms;
+  }
+}
+
+export function later(ms: number): Later {
+  return new Later(ms);
+}
+
+export interface WorkerOptions {
+  readonly queue: string;
+  readonly handlers: readonly Handler[];
+  /** Messages at once; 4 otherwise. */
+  readonly concurrency?: number;
+  /** Messages for one request, at most 32; as many as may run otherwise. */
+  readonly batch?: number;
+  /** How long a message is hidden from others; renewed at `renewAt` of it. A minute otherwise. */
+  readonly visibilityMs?: number;
+  /** Half otherwise. */
+  readonly renewAt?: number;
+  /** Deliveries after which a message is poison; 5 otherwise. */
+  readonly maxDequeue?: number;
+  /** `<queue>-poison` otherwise. */
+  readonly poisonQueue?: string;
+  /** How long handlers may go on after a stop; 30 seconds otherwise. */
+  readonly drainTimeoutMs?: number;
+  readonly onDone?: (message: Message) => void;
+  readonly onFailure?: (message: Message | undefined, error: unknown) => void;
+}
+
+export function createWorker(database: Database, options: WorkerOptions): Worker {
+  return new Worker(database, options);
+}
+
+const VISIBILITY_MS = 60_000;
+const CONCURRENCY = 4;
+const RECEIVE_MAX = 32;
+const DEQUEUE_MAX = 5;
+const DRAIN_MS = 30_000;
+const IDLE_MIN_MS = 100;
+const IDLE_MAX_MS = 30_000;
+const RETRY_MS = [2000, 4000, 10_000, 30_000];
+
+/** A message being handled. The receipt changes whenever its lease is renewed. */
+interface Job {
+  receipt: MessageReceipt;
+  readonly lost: AbortController;
+  readonly done: Promise<void>;
+}
+
+/**
+ * Takes messages from a queue and gives them to their handlers. A message is deleted when its handler
+ * succeeds, comes back when it fails, and goes to the poison queue when it failed too often. If the
+ * process dies, its messages reappear by themselves.
+ */
+export class Worker {
+  readonly #database: Database;
+  readonly #options: WorkerOptions;
+  readonly #queues: QueuesPort;
+  readonly #poisonQueue: string;
+  readonly #jobs = new Set<Job>();
+
+  constructor(database: Database, options: WorkerOptions) {
+    this.#database = database;
+    this.#options = options;
+    this.#queues = queuesOf(database);
+    this.#poisonQueue = options.poisonQueue ?? `${options.queue}-poison`;
+  }
+
+  /** Works until the signal: then no message is received any more, and those under way are ended. */
+  async run({ signal }: { readonly signal: AbortSignal }): Promise<void> {
+    const { clock, random } = this.#database;
+    const { concurrency = CONCURRENCY } = this.#options;
+    await this.createQueues();
+    for (let idleMs = IDLE_MIN_MS; !signal.aborted; ) {
+      const free = concurrency - this.#jobs.size;
+      const started = free > 0 ? await this.#receive(free) : 0;
+      if (started > 0) idleMs = IDLE_MIN_MS;
+      if (started > 0 && this.#jobs.size < concurrency) continue;
+      const wait =
+        this.#jobs.size < concurrency
+          ? clock.sleep(idleMs * (0.5 + random()), signal).catch(() => undefined)
+          : new Promise<void>((resolve) =>
+              signal.addEventListener("abort", () => resolve(), { once: true }),
+            );
+      if (started === 0) idleMs = Math.min(IDLE_MAX_MS, idleMs * 2);
+      await Promise.race([wait, ...Array.from(this.#jobs, ({ done }) => done)]);
+    }
+    await this.#stop();
+  }
+
+  /** Handles what is visible until nothing is. @returns how many messages that were. */
+  async drain(): Promise<number> {
+    const { concurrency = CONCURRENCY } = this.#options;
+    for (let count = 0; ; ) {
+      const started = await this.#receive(concurrency);
+      if (started === 0) return count;
+      await Promise.all(Array.from(this.#jobs, ({ done }) => done));
+      count += started;
+    }
+  }
+
+  async createQueues(): Promise<void> {
+    await Promise.all(
+      [this.#options.queue, this.#poisonQueue].map((queue) => this.#queues.createQueue(queue)),
+    );
+  }
+
+  /** Messages in the poison queue, with why they are there; they stay. */
+  async peekPoison(max = RECEIVE_MAX): Promise<(Message | undefined)[]> {
+    const messages = await this.#queues.peek(this.#poisonQueue, max);
+    return messages.map(({ text }) => parseMessage(text));
+  }
+
+  /** Sends poison messages back to work. @returns how many. */
+  async redrive(max = Number.POSITIVE_INFINITY): Promise<number> {
+    for (let count = 0; ; ) {
+      const messages =
+        count < max
+          ? await this.#queues.receive(this.#poisonQueue, {
+              max: Math.min(RECEIVE_MAX, max - count),
+              visibilityMs: VISIBILITY_MS,
+            })
+          : [];
+      if (messages.length === 0) return count;
+      for (const received of messages) {
+        const { failure: _failure, ...message } = parseMessage(received.text) ?? {};
+        const text = "kind" in message ? JSON.stringify(message) : received.text;
+        await this.#queues.send(this.#options.queue, text);
+        await this.#queues.delete(this.#poisonQueue, received);
+        count++;
+      }
+    }
+  }
+
+  async #receive(free: number): Promise<number> {
+    const { queue, batch = RECEIVE_MAX, visibilityMs = VISIBILITY_MS } = this.#options;
+    try {
+      const max = Math.min(free, batch, RECEIVE_MAX);
+      const messages = await this.#queues.receive(queue, { max, visibilityMs });
+      for (const message of messages) this.#start(message);
+      return messages.length;
+    } catch (error) {
+      this.#database.report({ kind: "background failure", what: `receiving from ${queue}`, error });
+      return 0;
+    }
+  }
+
+  #start(received: ReceivedMessage): void {
+    const lost = new AbortController();
+    const job: Job = {
+      receipt: received,
+      lost,
+      done: Promise.resolve()
+        .then(() => this.#handle(received, job))
+        .catch((error) => {
+          const what = `handling message ${received.id}`;
+          this.#database.report({ kind: "background failure", what, error });
+        })
+        .finally(() => this.#jobs.delete(job)),
+    };
+    this.#jobs.add(job);
+  }
+
+  async #handle(received: ReceivedMessage, job: Job): Promise<void> {
+    const { handlers, maxDequeue = DEQUEUE_MAX, onFailure } = this.#options;
+    const message = parseMessage(received.text);
+    const handler = handlers.find(({ kind }) => kind === message?.kind);
+    if (!message || !handler) {
+      const why = message ? `nobody handles ${message.kind}` : "it is no message of ours";
+      return this.#poison(received, job, message, why);
+    }
+    if (received.dequeueCount > maxDequeue) {
+      return this.#poison(
+        received,
+        job,
+        message,
+        message.failure?.error ?? "no try came to an end",
+      );
+    }
+    const finished = new AbortController();
+    const renewal = this.#renew(job, finished.signal);
+    let outcome: unknown;
+    let failure: { readonly error: unknown } | undefined;
+    try {
+      const { signal } = job.lost;
+      const whole = await withBody(this.#database, message);
+      outcome = await handler.handle(whole, { database: this.#database, signal });
+    } catch (error) {
+      failure = { error };
+    } finally {
+      finished.abort();
+      await renewal;
+    }
+    if (job.lost.signal.aborted) return;
+    if (!failure) return this.#finish(message, job, outcome);
+    const { error } = failure;
+    onFailure?.(message, error);
+    if (error instanceof Fatal || isTableError(error, "validation-failed")) {
+      return this.#poison(received, job, message, textOf(error));
+    }
+    const visibilityMs = RETRY_MS[Math.min(received.dequeueCount, RETRY_MS.length) - 1]!;
+    const text = JSON.stringify(this.#failed(message, received, textOf(error)));
+    await this.#update(job, { visibilityMs, text });
+  }
+
+  async #finish(message: Message, job: Job, outcome: unknown): Promise<void> {
+    const { queue, onDone } = this.#options;
+    if (outcome instanceof Later) {
+      // A new message: hiding this one again would bring it nearer to the poison queue.
+      const { failure: _failure, ...fresh } = message;
+      await this.#queues.send(queue, JSON.stringify(fresh), { delayMs: outcome.ms });
+      await this.#queues.delete(queue, job.receipt);
+      return;
+    }
+    await this.#queues.delete(queue, job.receipt);
+    const { blob } = message;
+    if (blob) await blobsOf(this.#database).delete(blob.container, blob.name);
+    onDone?.(message);
+  }
+
+  /** Keeps the message hidden while it is handled. */
+  async #renew(job: Job, finished: AbortSignal): Promise<void> {
+    const { visibilityMs = VISIBILITY_MS, renewAt = 0.5 } = this.#options;
+    try {
+      while (!finished.aborted) {
+        await this.#database.clock.alarm(visibilityMs * renewAt, finished);
+        if (!(await this.#update(job, { visibilityMs }))) return;
+      }
+    } catch (error) {
+      if (!finished.aborted) job.lost.abort(error);
+    }
+  }
+
+  /** False when the lease is gone: somebody else has the message now. */
+  async #update(
+    job: Job,
+    change: { readonly visibilityMs: number; readonly text?: string },
+  ): Promise<boolean> {
+    try {
+      job.receipt = await this.#queues.update(this.#options.queue, job.receipt, change);
+      return true;
+    } catch (error) {
+      if (!isRefusal(error, 400, 404)) throw error;
+      job.lost.abort(error);
+      return false;
+    }
+  }
+
+  /** A crash between the two requests leaves it twice, told by its id. */
+  async #poison(
+    received: ReceivedMessage,
+    job: Job,
+    message: Message | undefined,
+    error: string,
+  ): Promise<void> {
+    const text = message ? JSON.stringify(this.#failed(message, received, error)) : received.text;
+    await this.#queues.send(this.#poisonQueue, text);
+    await this.#queues.delete(this.#options.queue, job.receipt);
+  }
+
+  #failed(message: Message, { dequeueCount }: ReceivedMessage, error: string): Message {
+    const at = new Date(this.#database.clock.now()).toISOString();
+    return { ...message, failure: { error, dequeueCount, at } };
+  }
+
+  async #stop(): Promise<void> {
+    const { drainTimeoutMs = DRAIN_MS } = this.#options;
+    const ended = new AbortController();
+    const jobs = [...this.#jobs];
+    const patience = this.#database.clock.alarm(drainTimeoutMs, ended.signal);
+    await Promise.race([Promise.all(jobs.map(({ done }) => done)), patience]);
+    ended.abort();
+    await patience.catch(() => undefined);
+    // Others may have them at once.
+    await Promise.all(
+      [...this.#jobs].map(async (job) => {
+        job.lost.abort(new Error("The worker stops."));
+        await this.#update(job, { visibilityMs: 0 });
+      }),
+    );
+  }
+}
+
+function textOf(error: unknown): string {
+  return (error instanceof Error ? `${error.name}: ${error.message}` : String(error)).slice(
+    0,
+    2000,
+  );
+}

@@ -1,0 +1,382 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import type { Database } from "./database.ts";
+import { connect, entity, f, isTableError, k } from "./index.ts";
+import { indexRepairs } from "./index-repairs.ts";
+import { createWorker } from "./queue-worker.ts";
+import { remoteIndex, type WriteMode } from "./remote-index.ts";
+import { siblingIndex } from "./sibling-index.ts";
+import { crashEverywhere, intercept, type Memory, memory, withFaults } from "./testing.ts";
+
+const employee = (mode: WriteMode) =>
+  entity("Employee", {
+    version: 1,
+    fields: {
+      dept: f.string(),
+      id: f.int32(),
+      email: f.string(),
+      town: f.string(),
+      age: f.int32().optional(),
+    },
+    key: { partition: [k.lit("empid"), k.str("dept")], row: [k.uint("id", 6)] },
+    indexes: {
+      email: remoteIndex({
+        table: "EmployeeByEmail",
+        partition: [k.hash("email", 16)],
+        row: [k.str("email")],
+        unique: true,
+        copy: "keys",
+        mode: mode === "queued" ? "guarded" : mode,
+      }),
+      town: remoteIndex({
+        partition: [k.lit("town"), k.str("town")],
+        row: k.ordered(k.str("dept"), k.uint("id", 6)),
+        copy: ["age"],
+        when: (row) => row.town !== "nowhere",
+        mode,
+      }),
+    },
+  });
+const Employee = employee("guarded");
+type Employee = typeof Employee.infer;
+
+const jones: Employee = {
+  dept: "Sales",
+  id: 223,
+  email: "jonesj@contoso.com",
+  town: "Bonn",
+  age: 40,
+};
+const key = { dept: "Sales", id: 223 };
+const MINUTE = 60_000;
+
+async function open(definition = Employee, backend = memory()) {
+  const db = connect(backend);
+  await db.createTables(definition);
+  await backend.queues.createQueue("index-repairs");
+  return { backend, db, employees: db.open(definition) };
+}
+
+/** Workers run now and then until no message is left. */
+async function settle(db: Database, backend: Memory, definition = Employee): Promise<void> {
+  const worker = createWorker(db, {
+    queue: "index-repairs",
+    handlers: [indexRepairs([definition])],
+  });
+  await worker.createQueues();
+  for (let round = 0; backend.queues.contents("index-repairs").length > 0; round++) {
+    assert.ok(round < 20, "the queue does not empty");
+    backend.clock.advance(45_000);
+    await worker.drain();
+  }
+  assert.deepEqual(await worker.peekPoison(), []);
+}
+
+describe("a remote index", () => {
+  it("keeps entries in other partitions and tables, under the documented keys", async () => {
+    const { backend, employees } = await open();
+    await employees.insert(jones);
+    assert.deepEqual(await keysOf(backend), [
+      "Employee empid_Sales 000223",
+      "Employee town_Bonn Sales!000223",
+      "EmployeeByEmail 06 jonesj@contoso.com",
+    ]);
+    const entry = await backend.tables.get("Employee", {
+      partitionKey: "town_Bonn",
+      rowKey: "Sales!000223",
+    });
+    const { rh_w: _token, ...properties } = entry!.properties;
+    assert.deepEqual(properties, {
+      age: { type: "Int32", value: 40 },
+      basePK: { type: "String", value: "empid_Sales" },
+      baseRK: { type: "String", value: "000223" },
+      rh_t: { type: "String", value: "Employee.town:1" },
+    });
+  });
+
+  it("finds by a value across partitions, checked or from copies, at the documented cost", async () => {
+    const { db, employees } = await open();
+    await employees.insert(jones);
+    const email = { email: "jonesj@contoso.com" };
+    const point = await db.metered((metered) => metered.open(Employee).by.email.get(email));
+    assert.deepEqual([point.requests, point.result?.id], [2, 223]);
+    const eventual = { consistency: "eventual" } as const;
+    const copies = await db.metered((metered) =>
+      metered.open(Employee).by.town.range({ town: "Bonn" }, eventual).select("age", "id").all(),
+    );
+    assert.deepEqual([copies.requests, copies.result[0]?.age, copies.result[0]?.id], [1, 40, 223]);
+    assert.equal((await employees.by.town.range({ town: "Bonn" }).all()).length, 1);
+    assert.equal(
+      employees.by.town.range({ town: "Bonn" }).explain().requests,
+      "⌈rows/1000⌉ + 1 × rows",
+    );
+    assert.throws(
+      () => employees.by.email.range({ email: "x" }, eventual),
+      (error) => isTableError(error, "validation-failed"),
+    );
+  });
+
+  it("costs what is promised, and nothing when neither value nor copies change", async () => {
+    const { backend, db, employees } = await open();
+    const insert = await db.metered((metered) => metered.open(Employee).insert(jones));
+    // Message, two claims, commit, one finalise (the other repeats nothing), message back.
+    assert.equal(insert.requests, 6);
+    backend.clock.advance(2 * MINUTE);
+    const move = await db.metered((metered) =>
+      metered.open(Employee).update(key, () => ({ town: "Köln" })),
+    );
+    // Read, message, old entry, claim, commit, finalise, delete, message back.
+    assert.equal(move.requests, 8);
+    const copied = await db.metered((metered) =>
+      metered.open(Employee).update(key, () => ({ age: 41 })),
+    );
+    // Read, message, kept entry, commit, finalise, message back.
+    assert.equal(copied.requests, 6);
+    const none = await db.metered((metered) => metered.open(Employee).update(key, () => ({})));
+    assert.equal(none.requests, 2);
+    assert.equal((await employees.by.town.range({ town: "Köln" }).all())[0]?.age, 41);
+    assert.equal(backend.queues.contents("index-repairs").length, 0);
+  });
+
+  it("deletes an old entry at once when it is settled, by the worker when it is young", async () => {
+    const { backend, db, employees } = await open();
+    await employees.insert(jones);
+    await employees.update(key, () => ({ town: "Köln" }));
+    assert.equal((await keysOf(backend)).length, 4);
+    assert.deepEqual(await employees.by.town.range({ town: "Bonn" }).all(), []);
+    await settle(db, backend);
+    assert.equal((await keysOf(backend)).length, 3);
+    backend.clock.advance(2 * MINUTE);
+    await employees.delete(key);
+    assert.deepEqual(await keysOf(backend), []);
+  });
+
+  it("keeps a value unique across partitions and names its owner", async () => {
+    const { backend, employees } = await open();
+    await employees.insert(jones);
+    await assert.rejects(employees.insert({ ...jones, dept: "R&D" }), (error) => {
+      assert.ok(isTableError(error, "unique-violation"));
+      assert.deepEqual([error.index, error.owner], ["email", { dept: "Sales", id: 223 }]);
+      return true;
+    });
+    await employees.update(key, () => ({ email: "other" }));
+    // The entry just given up may still carry a claim.
+    await assert.rejects(employees.insert({ ...jones, dept: "R&D" }), (error) =>
+      isTableError(error, "contention-exhausted"),
+    );
+    backend.clock.advance(2 * MINUTE);
+    await employees.insert({ ...jones, dept: "R&D" });
+    assert.equal((await employees.by.email.get({ email: jones.email }))?.dept, "R&D");
+  });
+
+  it("equals the index computed from the entities after any sequence of writes", async () => {
+    const command = fc.record({
+      verb: fc.constantFrom("insert", "update", "upsert", "delete"),
+      dept: fc.constantFrom("A", "B!_"),
+      id: fc.integer({ min: 1, max: 2 }),
+      email: fc.constantFrom("x", "y/z", "é"),
+      town: fc.constantFrom("Bonn", "Bo_nn", "nowhere"),
+      age: fc.option(fc.constantFrom(1, 2), { nil: undefined }),
+      waits: fc.boolean(),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(command, { maxLength: 8 }), async (commands) => {
+        const { backend, db, employees } = await open();
+        const model = new Map<string, Employee>();
+        for (const { verb, waits, age, ...rest } of commands) {
+          if (waits) backend.clock.advance(2 * MINUTE);
+          const value: Employee = { ...rest, ...(age !== undefined && { age }) };
+          const id = `${value.dept}/${value.id}`;
+          try {
+            if (verb === "insert") await employees.insert(value);
+            if (verb === "update") await employees.update(value, () => ({ ...rest, age }));
+            if (verb === "upsert") await employees.upsert(value);
+            if (verb === "delete") await employees.delete(value);
+            if (verb === "delete") model.delete(id);
+            else model.set(id, value);
+          } catch (error) {
+            if (!isTableError(error)) throw error;
+            const others = [...model].filter(([other]) => other !== id);
+            const isTaken = others.some(([, { email }]) => email === value.email);
+            if (error.code === "not-found") assert.ok(!model.has(id));
+            else if (error.code === "contention-exhausted") assert.ok(!isTaken);
+            else assert.ok(isTaken || model.has(id), error.message);
+          }
+        }
+        await settle(db, backend);
+        const expected = [...model.values()].flatMap((entity) => expectedKeys(db, entity)).sort();
+        assert.deepEqual(await keysOf(backend), expected);
+        for (const town of ["Bonn", "Bo_nn"]) {
+          const found = await employees.by.town.range({ town }, { consistency: "eventual" }).all();
+          const matching = [...model.values()].filter((entity) => entity.town === town);
+          assert.deepEqual(
+            found.map(({ age }) => age).sort(),
+            matching.map(({ age }) => age).sort(),
+          );
+        }
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  for (const mode of ["guarded", "inline", "queued"] as const) {
+    it(`survives a crash at every request of every write (${mode})`, async () => {
+      const definition = employee(mode);
+      const writes: ((db: Database) => Promise<unknown>)[] = [
+        (db) => db.open(definition).insert({ ...jones, id: 9, email: "nine" }),
+        (db) => db.open(definition).update(key, () => ({ town: "Köln", email: "new", age: 41 })),
+        (db) => db.open(definition).update(key, () => ({ age: 42 })),
+        (db) => db.open(definition).delete(key),
+      ];
+      for (const write of writes) {
+        await crashEverywhere(write, {
+          before: async (db) => {
+            await db.createTables(definition);
+            await Promise.all(
+              ["index-repairs", "index-repairs-poison"].map((name) => db.queues?.createQueue(name)),
+            );
+            await db.open(definition).insert(jones);
+            await db.clock.sleep(2 * MINUTE);
+          },
+          check: async (db, backend) => {
+            const permit = { allow: "table-scan", because: "test" } as const;
+            const entities = await db.open(definition).scan().all(permit);
+            const { employees } = await open(definition, backend);
+            for (const { email, id } of mode === "queued" ? [] : entities) {
+              assert.equal((await employees.by.email.get({ email }))?.id, id);
+            }
+            await settle(db, backend, definition);
+            if (mode === "inline") await scrub(db, backend, definition);
+            const expected = entities.flatMap((entity) => expectedKeys(db, entity)).sort();
+            assert.deepEqual(await keysOf(backend), expected);
+          },
+        });
+      }
+    });
+  }
+
+  it("survives a lost answer to each request, and one sent twice", async () => {
+    const writes: ((db: Database) => Promise<unknown>)[] = [
+      (db) => db.open(Employee).insert({ ...jones, id: 9, email: "nine" }),
+      (db) => db.open(Employee).update(key, ({ age = 0 }) => ({ town: "Köln", age: age + 1 })),
+      (db) => db.open(Employee).delete(key),
+    ];
+    for (const kind of ["lose answer", "duplicate"] as const) {
+      for (const write of writes) {
+        for (let at = 1; at <= 10; at++) {
+          const { backend, db, employees } = await open();
+          await employees.insert(jones);
+          backend.clock.advance(2 * MINUTE);
+          const faults = withFaults((_call, count) => (count === at ? { kind } : undefined));
+          const faulty = connect({ ...backend, ...intercept(backend, faults) });
+          await write(faulty).catch((error) => {
+            // Sent twice, the second answer is a refusal: the library only knows of one try.
+            assert.ok(kind === "duplicate" && isTableError(error), String(error));
+          });
+          await settle(db, backend);
+          const permit = { allow: "table-scan", because: "test" } as const;
+          const entities = await db.open(Employee).scan().all(permit);
+          await scrub(db, backend, Employee);
+          const expected = entities.flatMap((entity) => expectedKeys(db, entity)).sort();
+          assert.deepEqual(await keysOf(backend), expected, `${kind} ${at}`);
+        }
+      }
+    }
+  });
+
+  it("fails before the first step when no message can be sent, or goes on if told so", async () => {
+    for (const withoutQueue of ["fail", "inline"] as const) {
+      const definition = entity("Thing", {
+        version: 1,
+        fields: { id: f.int32(), name: f.string() },
+        key: { partition: [k.lit("t"), k.uint("id", 4)], row: [k.lit("row")] },
+        indexes: {
+          name: remoteIndex({
+            partition: [k.lit("n")],
+            row: [k.str("name")],
+            unique: true,
+            withoutQueue,
+          }),
+        },
+      });
+      const events: string[] = [];
+      const backend = memory();
+      const db = connect({ ...backend, onEvent: ({ kind }) => events.push(kind) });
+      await db.createTables(definition);
+      const insert = db.open(definition).insert({ id: 1, name: "a" });
+      if (withoutQueue === "fail") await assert.rejects(insert, { code: "QueueNotFound" });
+      else await insert;
+      const count = withoutQueue === "fail" ? 0 : 2;
+      assert.equal((await backend.tables.query("Thing", {})).entities.length, count);
+      assert.deepEqual(events, withoutQueue === "fail" ? [] : ["left behind"]);
+    }
+  });
+
+  it("is refused when it is declared wrongly", () => {
+    type Options = Parameters<typeof remoteIndex>[0];
+    const declare = (options: Options, others = {}) =>
+      entity("Thing", {
+        version: 1,
+        fields: { p: f.string(), id: f.int32(), name: f.string() },
+        key: { partition: [k.lit("p"), k.str("p")], row: [k.lit("id"), k.uint("id", 4)] },
+        indexes: { name: remoteIndex(options), ...others },
+      });
+    const refused = (run: () => unknown, text: RegExp) =>
+      assert.throws(
+        run,
+        (error) => isTableError(error, "invalid-definition") && text.test(error.message),
+      );
+    const own = { table: "ThingByName", partition: [k.hash("name", 4)], row: [k.str("name")] };
+    refused(() => declare(own), /add "p", "id" to its key/);
+    refused(() => declare({ ...own, unique: true, mode: "queued" }), /claimed before the commit/);
+    refused(() => declare({ ...own, unique: true, timing: { settleMs: 5 } }), /deadlineMs </);
+    refused(() => declare({ ...own, unique: true, table: "x" }), /not a table name/);
+    const here = { partition: [k.str("name")], row: [k.lit("id"), k.uint("id", 4)], unique: true };
+    refused(() => declare(here), /may collide/);
+    refused(
+      () =>
+        declare(
+          { partition: [k.str("name")], row: [k.lit("n")], unique: true },
+          { sibling: siblingIndex({ row: [k.lit("n"), k.str("name")], unique: true }) },
+        ),
+      /may collide/,
+    );
+    declare({ ...own, unique: true });
+  });
+});
+
+/** What a scrub does to an index that nobody watches over: every entry is checked against its base. */
+async function scrub(db: Database, backend: Memory, definition: typeof Employee): Promise<void> {
+  backend.clock.advance(2 * MINUTE);
+  for (const [name, index] of Object.entries(definition.indexes)) {
+    const { keeper } = index.follow({ database: db, entity: definition, name });
+    const { entities } = await backend.tables.query(keeper!.table, {});
+    for (const entry of entities) {
+      const base = keeper!.baseOf(entry) ?? entry;
+      await keeper!.reconcile(base, keeper!.baseOf(entry) ? [entry] : []);
+    }
+  }
+}
+
+function expectedKeys(db: Database, { dept, id, email, town }: Employee): string[] {
+  const { rows, indexes } = Employee;
+  const values = { dept, id, email, town };
+  const base = rows.key(values, db.profile);
+  const byEmail = [indexes.email.partition.encode(values), indexes.email.row.encode(values)];
+  const byTown = [indexes.town.partition.encode(values), indexes.town.row.encode(values)];
+  return [
+    `Employee ${base.partitionKey} ${base.rowKey}`,
+    `EmployeeByEmail ${byEmail.join(" ")}`,
+    ...(town === "nowhere" ? [] : [`Employee ${byTown.join(" ")}`]),
+  ];
+}
+
+async function keysOf({ tables }: Memory): Promise<string[]> {
+  const keys: string[] = [];
+  for (const table of ["Employee", "EmployeeByEmail"]) {
+    const { entities } = await tables.query(table, {});
+    keys.push(...entities.map(({ partitionKey, rowKey }) => `${table} ${partitionKey} ${rowKey}`));
+  }
+  return keys.sort();
+}

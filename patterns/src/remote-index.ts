@@ -1,0 +1,537 @@
+import { isTableError, tableError } from "./errors.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
+import { Tripwire } from "./messages/tripwire.ts";
+import type { AnyEntity } from "./model/entity.ts";
+import {
+  type EntryKeeper,
+  Index,
+  type IndexKind,
+  type OpenIndex,
+  type Reconciled,
+} from "./model/entity-index.ts";
+import {
+  assertEntityFits,
+  assertKeyFits,
+  partitionKeyOf,
+  project,
+  type Row,
+  validationFailed,
+} from "./model/entity-rows.ts";
+import { type EntryOptions, EntryRows, entryProblems, type Place } from "./model/entry.ts";
+import type { Change, Contribution, FollowerContext, Snapshot } from "./model/follower.ts";
+import type { KeyEquality, RowQuery } from "./model/key-query.ts";
+import { type Properties, text } from "./ports/edm.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
+import type { Query, Saved } from "./query/query.ts";
+import { QueryRun } from "./query/query-run.ts";
+import { mapBounded } from "./store/limit.ts";
+import { lastToken } from "./store/write-token.ts";
+import { Stale } from "./write.ts";
+
+/**
+ * How entries follow their base: `guarded` (the writer does it, and a worker if the writer dies), `inline`
+ * (the writer; what a dead one left is found by the scrub) or `queued` (a worker does it, soon).
+ */
+export type WriteMode = "guarded" | "inline" | "queued";
+
+export interface RemoteOptions<
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  Unique extends boolean,
+> extends EntryOptions {
+  /** The entity's own table otherwise; its keys must then begin with another literal. */
+  readonly table?: string;
+  readonly partition: P;
+  /** Unless unique, the two keys name the base's two keys as well. */
+  readonly row: R;
+  /** At most one entity has the value, in whatever partition it is. */
+  readonly unique?: Unique;
+  /** `guarded` where the database has queues, else `inline`. */
+  readonly mode?: WriteMode;
+  /** Where the messages of the guarded and queued modes go; "index-repairs" otherwise. */
+  readonly queue?: string;
+  /** What a write does while no message can be sent; "fail" otherwise. */
+  readonly withoutQueue?: "fail" | "inline";
+  readonly timing?: Partial<Timing>;
+}
+
+export interface Timing {
+  /** A writer commits within this time of its first claim, or starts over. */
+  readonly deadlineMs: number;
+  /** An entry may be deleted or taken over when nobody touched it for this long; more than `deadlineMs`. */
+  readonly settleMs: number;
+  /** When a worker looks after a writer that did not report back; more than `settleMs`. */
+  readonly tripwireMs: number;
+}
+
+export interface RemoteRead {
+  /**
+   * `verify`, otherwise: each entry is checked against its base, 2 requests. `eventual`: what the entry
+   * repeats, 1 request; it may be a little old, but was committed once.
+   */
+  readonly consistency?: "verify" | "eventual";
+}
+
+interface RemoteKind<P extends KeyDeclaration, R extends KeyDeclaration, Unique> extends IndexKind {
+  readonly api: RemoteRange<this["entity"], P, R> &
+    (Unique extends true ? RemoteGet<this["entity"], P, R> : unknown);
+}
+
+interface RemoteRange<T, P extends KeyDeclaration, R extends KeyDeclaration> {
+  range(query: KeyEquality<P> & RowQuery<R>, read?: RemoteRead): Query<T, "range">;
+}
+
+interface RemoteGet<T, P extends KeyDeclaration, R extends KeyDeclaration> {
+  get(key: KeyEquality<P> & KeyEquality<R>, read?: RemoteRead): Promise<Saved<T> | undefined>;
+}
+
+/** Declares an index whose entries stand in other partitions or another table than the entities. */
+export function remoteIndex<
+  const P extends KeyDeclaration,
+  const R extends KeyDeclaration,
+  const Unique extends boolean = false,
+>(options: RemoteOptions<P, R, Unique>): RemoteIndex<P, R, Unique> {
+  return new RemoteIndex(options);
+}
+
+/** The keys of the base, on every entry. */
+export const BASE_PARTITION_KEY = "basePK";
+const BASE_ROW_KEY = "baseRK";
+/** The state of an entry: pending, or absent for a live one. */
+export const STATE = "rh_s";
+const PENDING = text("p");
+
+export const RECONCILE = "reconcile";
+const QUEUE = "index-repairs";
+const TIMING: Timing = { deadlineMs: 20_000, settleMs: 60_000, tripwireMs: 90_000 };
+const LOOKUPS_AT_ONCE = 16;
+const ROUNDS_MAX = 5;
+
+/** What a `reconcile` message is about. */
+export interface RepairOrder {
+  readonly entity: string;
+  readonly table: string;
+  readonly base: EntityKey;
+  /** By index: entries that may be wrong. */
+  readonly hints: Readonly<Record<string, readonly EntityKey[]>>;
+}
+
+/**
+ * Entries that cannot be committed with their base. The order of a write makes them safe: claim the new
+ * entry (pending), commit the base, make the entry live, delete the old one. So an entry is never
+ * missing; there may be some too many, which readers see through and repairs remove.
+ *
+ * The settle rule: deleting an entry, or taking a unique one over, is the only dangerous act. It is
+ * done only when the entry was untouched for `settleMs` as the service's clock tells, and only if it is
+ * still the one that was read. A younger entry may carry the claim of a writer that has yet to commit.
+ */
+export class RemoteIndex<
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  Unique extends boolean,
+> extends Index<RemoteKind<P, R, Unique>> {
+  readonly options: RemoteOptions<KeyDeclaration, KeyDeclaration, boolean>;
+  readonly partition: KeyShape;
+  readonly row: KeyShape;
+  readonly timing: Timing;
+  override readonly tables: readonly string[];
+
+  constructor(options: RemoteOptions<P, R, Unique>) {
+    super();
+    this.options = options;
+    this.partition = new KeyShape(options.partition);
+    this.row = new KeyShape(options.row);
+    this.timing = { ...TIMING, ...options.timing };
+    this.tables = options.table === undefined ? [] : [options.table];
+  }
+
+  override place({ table }: AnyEntity): Place {
+    return { table: this.options.table ?? table, partition: this.partition, row: this.row };
+  }
+
+  problems(entity: AnyEntity, name: string): string[] {
+    const { unique, mode, copy = "full" } = this.options;
+    const { partition, row } = entity.rows;
+    const naming = unique ? [] : [...partition.segments, ...row.segments];
+    const problems = entryProblems(entity, name, this.place(entity), copy, naming);
+    const { deadlineMs, settleMs, tripwireMs } = this.timing;
+    if (!(deadlineMs < settleMs && settleMs < tripwireMs)) {
+      problems.push("needs deadlineMs < settleMs < tripwireMs");
+    }
+    if (unique && mode === "queued") {
+      problems.push("is unique and queued: a value is claimed before the commit, or not at all");
+    }
+    return problems;
+  }
+
+  follow(context: FollowerContext): OpenIndex {
+    const open = new OpenRemote(this, context);
+    const range = open.range.bind(open);
+    return {
+      api: this.options.unique ? { range, get: open.get.bind(open) } : { range },
+      reachesOut: true,
+      prepare: (change) => open.prepare(change),
+      keeper: open,
+    };
+  }
+}
+
+class OpenRemote implements EntryKeeper {
+  readonly table: string;
+  readonly tag: string;
+  readonly #index: RemoteIndex<KeyDeclaration, KeyDeclaration, boolean>;
+  readonly #context: FollowerContext;
+  readonly #entries: EntryRows;
+  readonly #mode: WriteMode;
+
+  constructor(
+    index: RemoteIndex<KeyDeclaration, KeyDeclaration, boolean>,
+    context: FollowerContext,
+  ) {
+    this.#index = index;
+    this.#context = context;
+    this.#entries = new EntryRows(context, [index.partition, index.row], index.options);
+    this.#mode = index.options.mode ?? (context.database.queues ? "guarded" : "inline");
+    this.table = index.place(context.entity).table;
+    this.tag = this.#entries.tag;
+  }
+
+  keyOf(row: Row): EntityKey | undefined {
+    if (!this.#entries.hasEntry(row)) return undefined;
+    const key = {
+      partitionKey: this.#index.partition.encode(row),
+      rowKey: this.#index.row.encode(row),
+    };
+    assertKeyFits(key, this.#context.database.profile);
+    return key;
+  }
+
+  baseOf(entry: StoredEntity): EntityKey | undefined {
+    const partitionKey = entry.properties[BASE_PARTITION_KEY]?.value;
+    const rowKey = entry.properties[BASE_ROW_KEY]?.value;
+    if (partitionKey === undefined || rowKey === undefined || !this.#entries.isEntry(entry)) {
+      return undefined;
+    }
+    return { partitionKey: String(partitionKey), rowKey: String(rowKey) };
+  }
+
+  isFaithful({ properties }: StoredEntity, { row, stored }: Snapshot): boolean {
+    const { rh_w: _tokens, ...expected } = this.#live(row, stored, "");
+    return (
+      !(STATE in properties) &&
+      Object.keys(properties).length === Object.keys(expected).length + 1 &&
+      Object.entries(expected).every(([name, { value }]) => properties[name]?.value === value)
+    );
+  }
+
+  async prepare(change: Change): Promise<Contribution> {
+    const { key: base, before, after, token } = change;
+    const oldKey = before && this.keyOf(before.row);
+    const newKey = after && this.keyOf(after);
+    const isKept = isSame(oldKey, newKey);
+    if (isKept && (!before || !after || this.#copiesAlike(before.row, after))) return {};
+    if (after && newKey) assertEntityFits(newKey, this.#live(after, base, token));
+    const tripwire = await this.#tripwire(change);
+    if (this.#mode === "queued")
+      return { committed: () => this.#quietly(base, () => tripwire?.fire()) };
+
+    const { clock } = this.#context.database;
+    const claimedAt = clock.now();
+    const [old, claim] = await Promise.all([
+      oldKey && this.#get(oldKey),
+      newKey && !isKept ? this.#claim(newKey, base, token) : undefined,
+    ]);
+    const isOld = old !== undefined && isSame(this.baseOf(old), base);
+    const commitByMs = claimedAt + this.#index.timing.deadlineMs;
+    const finish = async (): Promise<boolean> => {
+      const isPending = newKey && !(this.#index.options.copy === "keys");
+      const etag = isKept ? (isOld ? old.etag : undefined) : claim?.etag;
+      const [isLive, isGone] = await Promise.all([
+        !after ||
+          !isPending ||
+          this.#finalise(newKey, after, change, clock.now() <= commitByMs ? etag : undefined),
+        isKept || !isOld || this.#deleteSettled(old),
+      ]);
+      return isLive && isGone;
+    };
+    return {
+      ...(claim && { commitByMs }),
+      committed: () => this.#quietly(base, async () => tripwire?.done(await finish())),
+    };
+  }
+
+  /** One message for all indexes of the entity that use this queue. */
+  async #tripwire(change: Change): Promise<Tripwire | undefined> {
+    if (this.#mode === "inline") return undefined;
+    const { database, entity } = this.#context;
+    const { queue = QUEUE, withoutQueue } = this.#index.options;
+    const { key: base, before, after } = change;
+    const order = (): RepairOrder => {
+      const hints: Record<string, EntityKey[]> = {};
+      for (const [name, index] of Object.entries(entity.indexes)) {
+        const { keeper } = index.follow({ database, entity, name });
+        const keys = [before?.row, after].map((row) => row && keeper?.keyOf(row));
+        if (index instanceof RemoteIndex) hints[name] = keys.filter((key) => key !== undefined);
+      }
+      return { entity: entity.name, table: entity.table, base, hints };
+    };
+    const wire = { queue, kind: RECONCILE, delayMs: this.#index.timing.tripwireMs };
+    const key = `${entity.name} ${base.partitionKey} | ${base.rowKey}`;
+    try {
+      return await Tripwire.across(database, change, wire, () => ({ key, body: order() }));
+    } catch (error) {
+      if (withoutQueue !== "inline") throw error;
+      this.#report(base, error);
+      return undefined;
+    }
+  }
+
+  /** Writes the pending entry. @throws unique-violation, or Stale when somebody else is about to. */
+  async #claim(
+    key: EntityKey,
+    base: EntityKey,
+    token: string,
+  ): Promise<{ readonly etag: string | undefined }> {
+    const properties = this.#pending(base, token);
+    const kind = this.#index.options.unique ? "insert" : "insertOrReplace";
+    const claimed = await this.#try({ kind, ...key, properties });
+    if (claimed) return claimed;
+    const entry = await this.#get(key);
+    const owner = entry && this.baseOf(entry);
+    if (!entry || !(await this.#mayTake(key, base, entry))) {
+      throw new Stale(key.rowKey, undefined);
+    }
+    const { etag: ifMatch } = entry;
+    const taken = await this.#try({ kind: "replace", ...key, ifMatch, properties });
+    if (!taken) throw new Stale(owner?.rowKey ?? key.rowKey, undefined);
+    return taken;
+  }
+
+  /** @throws unique-violation when another entity holds the value. */
+  async #mayTake(key: EntityKey, base: EntityKey, entry: StoredEntity): Promise<boolean> {
+    const owner = this.baseOf(entry);
+    if (isSame(owner, base)) return true;
+    const { entity, name } = this.#context;
+    if (owner && (await this.#holds(owner, key))) {
+      throw tableError(
+        "unique-violation",
+        `${entity.name}.${name} "${key.rowKey}" belongs to ${owner.partitionKey} | ${owner.rowKey}.`,
+        {
+          index: name,
+          key: key.rowKey,
+          owner: {
+            ...entity.rows.partition.decode(owner.partitionKey),
+            ...entity.rows.row.decode(owner.rowKey),
+          },
+        },
+      );
+    }
+    return owner !== undefined && this.#isSettled(entry);
+  }
+
+  async #holds(base: EntityKey, key: EntityKey): Promise<boolean> {
+    const { row } = await this.#base(base);
+    return row !== undefined && isSame(this.keyOf(row), key);
+  }
+
+  async #finalise(
+    key: EntityKey,
+    after: Row,
+    { key: base, token }: Change,
+    ifMatch: string | undefined,
+  ): Promise<boolean> {
+    const properties = this.#live(after, base, token);
+    if (ifMatch && (await this.#try({ kind: "replace", ...key, ifMatch, properties }))) return true;
+    return (await this.reconcile(base, [key])) === "done";
+  }
+
+  /** False when it must stay for now. */
+  async #deleteSettled(entry: StoredEntity): Promise<boolean> {
+    if (!this.#isSettled(entry)) return false;
+    const { partitionKey, rowKey, etag: ifMatch } = entry;
+    const deleted = await this.#try({ kind: "delete", partitionKey, rowKey, ifMatch });
+    return deleted !== undefined || (await this.#get(entry)) === undefined;
+  }
+
+  async reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled> {
+    const keys = [...hints];
+    for (let round = 0; round < ROUNDS_MAX; round++) {
+      // The entries first: what is claimed later is younger than what we have seen of them.
+      const entries = await Promise.all(keys.map((key) => this.#get(key)));
+      const { row, stored } = await this.#base(base);
+      const desired = row && this.keyOf(row);
+      if (desired && !keys.some((key) => isSame(key, desired))) {
+        keys.push(desired);
+        continue;
+      }
+      let outcome: Reconciled | "again" = "done";
+      for (const [i, key] of keys.entries()) {
+        const entry = entries[i];
+        if (row && stored && isSame(key, desired)) {
+          const mended = await this.#mend(key, row, stored, entry);
+          if (mended !== "done") outcome = mended;
+        } else if (
+          entry &&
+          isSame(this.baseOf(entry), base) &&
+          !(await this.#deleteSettled(entry))
+        ) {
+          if (outcome === "done") outcome = "unsettled";
+        }
+      }
+      if (outcome !== "again") return outcome;
+    }
+    return "unsettled";
+  }
+
+  /** Makes the entry of `stored` exist and tell what it says; `again` when somebody else was faster. */
+  async #mend(
+    key: EntityKey,
+    row: Row,
+    stored: StoredEntity,
+    entry: StoredEntity | undefined,
+  ): Promise<Reconciled | "again"> {
+    const token = lastToken(stored.properties) ?? "";
+    const properties = this.#live(row, stored, token);
+    if (!entry) {
+      await this.#try({ kind: "insert", ...key, properties });
+      // The base may have moved on meanwhile, and its writer did not see our entry.
+      return "again";
+    }
+    try {
+      if (!(await this.#mayTake(key, stored, entry))) return "unsettled";
+    } catch (error) {
+      if (isTableError(error, "unique-violation")) return "duplicate";
+      throw error;
+    }
+    const isOurs = isSame(this.baseOf(entry), stored);
+    const isCurrent = lastToken(entry.properties) === token && !(STATE in entry.properties);
+    if (isOurs && isCurrent) return "done";
+    const { etag: ifMatch } = entry;
+    return (await this.#try({ kind: "replace", ...key, ifMatch, properties })) ? "done" : "again";
+  }
+
+  range(query: KeyValues, read: RemoteRead = {}): QueryRun {
+    const isVerified = read.consistency !== "eventual";
+    const { database, entity, name, readable } = this.#context;
+    const { copy } = this.#index.options;
+    if (!isVerified && copy === "keys") {
+      throw validationFailed(name, "consistency", "the entries repeat nothing to be read");
+    }
+    return new QueryRun({
+      database,
+      table: this.table,
+      partitionKey: partitionKeyOf(this.#index.partition, query),
+      range: this.#index.row.rangeOf(query),
+      fields: entity.rows.fields,
+      ...(readable && { readable }),
+      notComparable: (field) =>
+        isVerified
+          ? "may be out of date on the entries; read with consistency eventual, or filter the result"
+          : this.#entries.notComparable(field),
+      projection: (fields) => {
+        const own = [BASE_PARTITION_KEY, BASE_ROW_KEY, STATE];
+        return this.#entries.projection(isVerified ? [] : fields, own);
+      },
+      decode: (stored, fields) =>
+        mapBounded(stored, LOOKUPS_AT_ONCE, (entry) => this.#decode(entry, fields, isVerified)),
+      surcharge: (fields) =>
+        isVerified || !this.#entries.isCovered(fields)
+          ? { perRow: 1, notes: ["each entry is checked against its base"] }
+          : { perRow: 0, notes: ["served from copies, which may be a little old"] },
+    });
+  }
+
+  async get(query: KeyValues, read?: RemoteRead): Promise<Row | undefined> {
+    return this.range(query, read).first();
+  }
+
+  async #decode(
+    entry: StoredEntity,
+    fields: readonly string[] | undefined,
+    isVerified: boolean,
+  ): Promise<Row | undefined> {
+    const base = this.baseOf(entry);
+    if (!base) return undefined;
+    const mayCopy = !isVerified && !(STATE in entry.properties) && this.#entries.isCovered(fields);
+    if (mayCopy) {
+      const { partition, row } = this.#index;
+      const inKey = { ...partition.decode(entry.partitionKey), ...row.decode(entry.rowKey) };
+      return this.#entries.decode(entry, base, inKey, fields);
+    }
+    const { row } = await this.#base(base);
+    return row && isSame(this.keyOf(row), entry) ? project(row, fields) : undefined;
+  }
+
+  #live(row: Row, base: EntityKey, token: string): Properties {
+    return { ...this.#entries.copyOf(row), ...this.#ties(base, token) };
+  }
+
+  /** Nothing that is not committed yet. An entry that repeats nothing is complete at once. */
+  #pending(base: EntityKey, token: string): Properties {
+    const ties = this.#ties(base, token);
+    return this.#index.options.copy === "keys" ? ties : { ...ties, [STATE]: PENDING };
+  }
+
+  #ties({ partitionKey, rowKey }: EntityKey, token: string): Properties {
+    return {
+      [BASE_PARTITION_KEY]: text(partitionKey),
+      [BASE_ROW_KEY]: text(rowKey),
+      ...this.#entries.marks(token),
+    };
+  }
+
+  #copiesAlike(a: Row, b: Row): boolean {
+    return JSON.stringify(this.#entries.copyOf(a)) === JSON.stringify(this.#entries.copyOf(b));
+  }
+
+  /** By the service's clock alone. An entry whose age is unknown is young. */
+  #isSettled({ timestamp, servedAtMs }: StoredEntity): boolean {
+    return (servedAtMs ?? 0) - Date.parse(timestamp ?? "") >= this.#index.timing.settleMs;
+  }
+
+  #get(key: EntityKey): Promise<StoredEntity | undefined> {
+    const { partitionKey, rowKey } = key;
+    return this.#context.database.tables.get(this.table, { partitionKey, rowKey });
+  }
+
+  async #base(key: EntityKey): Promise<Partial<Snapshot>> {
+    const { database, entity } = this.#context;
+    const { partitionKey, rowKey } = key;
+    const stored = await database.tables.get(entity.table, { partitionKey, rowKey });
+    const row = stored && entity.rows.decode(stored);
+    return row ? { row, stored } : {};
+  }
+
+  /** Undefined when the row is not what it was. */
+  async #try(mutation: Mutation): Promise<{ readonly etag: string | undefined } | undefined> {
+    try {
+      const [etag] = await this.#context.database.tables.commit(this.table, [mutation]);
+      return { etag };
+    } catch (error) {
+      const isLost = isRefusal(error, 404, 409, 412) && error.code !== "TableNotFound";
+      if (isLost || isTableError(error, "ambiguous-outcome")) return undefined;
+      throw error;
+    }
+  }
+
+  /** The base is committed: what fails from here on is left to the worker or the scrub. */
+  async #quietly(base: EntityKey, work: () => Promise<void> | undefined): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.#report(base, error);
+    }
+  }
+
+  #report({ partitionKey, rowKey }: EntityKey, error: unknown): void {
+    const { database, entity, name } = this.#context;
+    const index = `${entity.name}.${name}`;
+    database.report({ kind: "left behind", index, key: `${partitionKey} | ${rowKey}`, error });
+  }
+}
+
+function isSame(a: EntityKey | undefined, b: EntityKey | undefined): boolean {
+  return a?.partitionKey === b?.partitionKey && a?.rowKey === b?.rowKey;
+}
