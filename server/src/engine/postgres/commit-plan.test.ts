@@ -1,13 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { AtomicWrite, Check } from "../engine.ts";
-import { planCommit } from "./commit-plan.ts";
+import type { AtomicWrite, Check, Key } from "../engine.ts";
+import { pinVersions, planCommit, type Sight } from "./commit-plan.ts";
+import { identify } from "./get.ts";
 
 /** A commit in the words of a key and what happens to it: "p/a put absent", "p/b delete 5". */
 function write(...steps: string[]): AtomicWrite {
   const checks: Check[] = [];
-  const puts: { key: ReturnType<typeof keyOf>; value: Uint8Array }[] = [];
-  const deletes: ReturnType<typeof keyOf>[] = [];
+  const puts: { key: Key; value: Uint8Array }[] = [];
+  const deletes: Key[] = [];
   for (const step of steps) {
     const [name = "", ...words] = step.split(" ");
     const key = keyOf(name);
@@ -21,24 +22,36 @@ function write(...steps: string[]): AtomicWrite {
   return { version: 1, checks, puts, deletes };
 }
 
-function keyOf(name: string) {
+function keyOf(name: string): Key {
   const [partition = "", sort = ""] = name.split("/");
   return { partition: Buffer.from(partition), sort: Buffer.from(sort) };
 }
 
-/** The plan's statements, one word each with its keys. */
+/** What a read found, as "p/a": its version, or undefined. */
+function seen(found: Readonly<Record<string, number | undefined>>): Sight {
+  const entries = Object.entries(found).map(([name, version]) => {
+    const { partition, sort } = keyOf(name);
+    return [identify(partition, sort), version] as const;
+  });
+  return new Map(entries);
+}
+
 function plan(...steps: string[]): string[] {
-  const { partitions, isContradictory } = planCommit(write(...steps));
+  return describePlan(write(...steps));
+}
+
+/** The plan's statements, in words with their keys. */
+function describePlan(planned: AtomicWrite, sight?: Sight): string[] {
+  const { partitions, isContradictory } = planCommit(planned, sight);
   if (isContradictory) return ["contradiction"];
   const lines: string[] = [];
   const add = (verb: string, keys: readonly { sort: Buffer }[]) => {
-    if (keys.length > 0) lines.push(`${verb} ${keys.map(({ sort }) => sort).join(" ")}`);
+    if (keys.length > 0) lines.push(`${verb}: ${keys.map(({ sort }) => sort).join(" ")}`);
   };
-  for (const { partition, locks, checked, inserts, deletes } of partitions) {
+  for (const { partition, runs, updates, deletes } of partitions) {
     lines.push(`in ${partition}`);
-    for (const { strength, keys } of locks) add(`lock ${strength}`, keys);
-    add("assert", checked);
-    for (const { mustBeAbsent, keys } of inserts) add(mustBeAbsent ? "insert" : "upsert", keys);
+    for (const { hold, keys } of runs) add(hold, keys);
+    add("update", updates);
     add("delete", deletes);
   }
   return lines;
@@ -48,69 +61,59 @@ describe("planCommit", () => {
   it("sorts keys and partitions by their bytes, not in the order of the caller", () => {
     assert.deepEqual(plan("b/2 put", "a/9 put", "b/10 put"), [
       "in a",
-      "lock written 9",
-      "upsert 9",
+      "put: 9",
       "in b",
-      "lock written 10 2",
-      "upsert 10 2",
+      "put: 10 2",
     ]);
   });
 
   it("claims a key that must be absent, and takes the claim back when it is not put", () => {
-    assert.deepEqual(plan("p/a absent", "p/b put"), [
-      "in p",
-      "lock written a b",
-      "insert a",
-      "upsert b",
-      "delete a",
-    ]);
-    assert.deepEqual(plan("p/a absent put", "p/b absent put").slice(2), ["insert a b"]);
+    assert.deepEqual(plan("p/a absent", "p/b put"), ["in p", "claim: a", "put: b", "delete: a"]);
+    assert.deepEqual(plan("p/a absent put", "p/b absent put"), ["in p", "claim: a b"]);
   });
 
-  it("inserts in key order however claims and puts mix", () => {
-    // Two commits that claim each other's key must meet at the same key first.
-    assert.deepEqual(plan("p/a absent", "p/b put").slice(2), ["insert a", "upsert b", "delete a"]);
-    assert.deepEqual(plan("p/b absent", "p/a put").slice(2), ["upsert a", "insert b", "delete b"]);
+  it("takes hold in key order however the ways to hold mix", () => {
+    // Two commits that each forbid the other's key must meet at the same key first.
+    assert.deepEqual(plan("p/a absent", "p/b put").slice(1, 3), ["claim: a", "put: b"]);
+    assert.deepEqual(plan("p/b absent", "p/a put").slice(1, 3), ["put: a", "claim: b"]);
   });
 
-  it("locks what is only checked no stronger than the check needs, in key order", () => {
-    assert.deepEqual(plan("p/a present", "p/b 5", "p/c put", "p/d present"), [
+  it("holds what is only checked no stronger than the check needs", () => {
+    assert.deepEqual(plan("p/a present", "p/b 5", "p/c present put", "p/d present"), [
       "in p",
-      "lock present a",
-      "lock checked b",
-      "lock written c",
-      "lock present d",
-      "assert a b d",
-      "upsert c",
+      "share present: a",
+      "share: b",
+      "own: c",
+      "share present: d",
+      "update: c",
     ]);
   });
 
-  it("takes the strongest lock for all when runs would be too many", () => {
-    const steps = ["a", "b", "c", "d", "e", "f"].map((sort, index) =>
-      index % 2 === 0 ? `p/${sort} present` : `p/${sort} put`,
-    );
-    assert.equal(plan(...steps)[1], "lock written a b c d e f");
-  });
-
-  it("groups inserts and upserts when runs would be too many", () => {
+  it("holds kind by kind when runs would be too many", () => {
     const sorts = Array.from({ length: 10 }, (_, index) => `${index}`);
     const steps = sorts.map((sort, index) => `p/${sort} put${index % 2 === 0 ? " absent" : ""}`);
-    assert.deepEqual(plan(...steps).slice(2), ["insert 0 2 4 6 8", "upsert 1 3 5 7 9"]);
+    assert.deepEqual(plan(...steps), ["in p", "claim: 0 2 4 6 8", "put: 1 3 5 7 9"]);
   });
 
-  it("asserts what must be there, whatever becomes of it", () => {
+  it("holds rows that are checked before it changes them", () => {
     assert.deepEqual(plan("p/a 5 delete", "p/b present put"), [
       "in p",
-      "lock written a b",
-      "assert a b",
-      "upsert b",
-      "delete a",
+      "own: a b",
+      "update: b",
+      "delete: a",
     ]);
+  });
+
+  it("supposes that a deletion finds its row, until a read says otherwise", () => {
+    const deletion = write("p/a delete", "p/b delete");
+    assert.deepEqual(describePlan(deletion), ["in p", "own: a b", "delete: a b"]);
+    const sight = seen({ "p/a": undefined, "p/b": 7 });
+    assert.deepEqual(describePlan(deletion, sight), ["in p", "claim: a", "own: b", "delete: a b"]);
   });
 
   it("takes the stricter of two checks of one key, and finds those that contradict each other", () => {
-    assert.deepEqual(plan("p/a present 5 put", "p/b put")[2], "assert a");
-    assert.deepEqual(plan("p/a 5 present"), plan("p/a 5"));
+    assert.deepEqual(plan("p/a 5 present"), ["in p", "share: a"]);
+    assert.deepEqual(plan("p/a present 5"), ["in p", "share: a"]);
     assert.deepEqual(plan("p/a absent present"), ["contradiction"]);
     assert.deepEqual(plan("p/a 5 6"), ["contradiction"]);
     assert.deepEqual(plan("p/a 5 absent"), ["contradiction"]);
@@ -122,5 +125,23 @@ describe("planCommit", () => {
       partitions.map(({ partition }) => `${partition}`),
       ["a", "ab"],
     );
+  });
+});
+
+describe("pinVersions", () => {
+  it("asks for the versions that were seen where presence was asked for or supposed", () => {
+    const original = write("p/a present put", "p/b delete", "p/c delete", "p/d absent put");
+    const pinned = pinVersions(original, seen({ "p/a": 3, "p/b": 4, "p/c": undefined }));
+    assert.deepEqual(
+      pinned.checks.map(({ key, expected }) => `${Buffer.from(key.sort)} ${expected}`),
+      ["a 3", "d absent", "b 4", "c absent"],
+    );
+    assert.deepEqual(describePlan(pinned), [
+      "in p",
+      "own: a b",
+      "claim: c d",
+      "update: a",
+      "delete: b c",
+    ]);
   });
 });

@@ -10,40 +10,35 @@ export interface PlannedKey {
   readonly key: Key;
   readonly partition: Buffer;
   readonly sort: Buffer;
+  /** What it must be now: as the caller asks, or as we suppose of a deletion without a check. */
   expected: Check["expected"] | undefined;
   write: "put" | "delete" | undefined;
   value: Uint8Array;
-  /** Its place among the puts of the write. */
-  putIndex: number;
 }
 
-/** The keys of one partition, in the order of their bytes. */
+/**
+ * How a commit takes hold of a key until it is over. "share present": it is there and stays, while
+ * its value may change. "share": nothing about it changes. "own": nobody else reads it to write.
+ * These need a row. "claim": there is none, and ours takes its place in the index. "put": either, as
+ * the value is written.
+ */
+export type Hold = "share present" | "share" | "own" | "claim" | "put";
+
+/** Neighbouring keys of one partition that are held alike: one statement. */
+export interface Run {
+  readonly hold: Hold;
+  readonly keys: readonly PlannedKey[];
+}
+
+/** The statements of one partition in their order; keys in the order of their bytes. */
 export interface PlannedPartition {
   readonly partition: Buffer;
-  readonly keys: readonly PlannedKey[];
-  /** Existing rows in key order, as runs that take the same lock: the order is that of all keys. */
-  readonly locks: readonly LockRun[];
-  /** Must be present, perhaps at a version. */
-  readonly checked: readonly PlannedKey[];
-  /** What is put or claimed, in key order, as runs of one statement each. */
-  readonly inserts: readonly InsertRun[];
+  /** Every key is held, in key order, so that no two commits wait for each other in a circle. */
+  readonly runs: readonly Run[];
+  /** Rows that are held, to be put. */
+  readonly updates: readonly PlannedKey[];
+  /** Rows that are held, to be deleted; among them claims of keys that are only checked. */
   readonly deletes: readonly PlannedKey[];
-}
-
-export type LockStrength = "present" | "checked" | "written";
-
-export interface LockRun {
-  readonly strength: LockStrength;
-  readonly keys: readonly PlannedKey[];
-}
-
-export interface InsertRun {
-  /**
-   * The keys must be absent, and those that are not put are inserted all the same and deleted again;
-   * else they may be there, or are known to be.
-   */
-  readonly mustBeAbsent: boolean;
-  readonly keys: readonly PlannedKey[];
 }
 
 /** Partitions in the order of their bytes. */
@@ -54,13 +49,23 @@ export interface CommitPlan {
   readonly isContradictory: boolean;
 }
 
-/** More runs than this are not worth their statements. */
-const LOCK_RUNS_MAX = 4;
-const INSERT_RUNS_MAX = 8;
-const EMPTY = Buffer.alloc(0);
+/** What a read found: the version of each key by `identify`, undefined where there was no row. */
+export type Sight = ReadonlyMap<string, number | undefined>;
 
-/** Sorts what is to be done by partition and key. */
-export function planCommit(write: AtomicWrite): CommitPlan {
+/** More runs than this are not worth their statements. */
+const RUNS_MAX = 8;
+const EMPTY = Buffer.alloc(0);
+const UNSEEN: Sight = new Map();
+
+/**
+ * Plans the statements of a commit.
+ *
+ * A deletion without a check does not say whether there is a row to hold or a place to claim. It is
+ * supposed to find a row, unless `sight` says otherwise; a wrong guess fails the attempt. To leave it
+ * open would tear commits apart: of two rows that a rival puts meanwhile, one would be missed and the
+ * other deleted.
+ */
+export function planCommit(write: AtomicWrite, sight: Sight = UNSEEN): CommitPlan {
   const byKey = new Map<string, PlannedKey>();
   let isContradictory = false;
   for (const { key, expected } of write.checks) {
@@ -69,24 +74,43 @@ export function planCommit(write: AtomicWrite): CommitPlan {
     if (merged === undefined) isContradictory = true;
     else planned.expected = merged;
   }
-  for (const [putIndex, { key, value }] of write.puts.entries()) {
+  for (const { key, value } of write.puts) {
     const planned = plannedKey(byKey, key);
     planned.write = "put";
     planned.value = value;
-    planned.putIndex = putIndex;
   }
   for (const key of write.deletes) plannedKey(byKey, key).write = "delete";
 
   const byPartition = new Map<string, PlannedKey[]>();
-  for (const planned of byKey.values()) {
-    const id = planned.partition.toString("latin1");
-    const keys = byPartition.get(id);
+  for (const [id, planned] of byKey) {
+    if (planned.write === "delete" && planned.expected === undefined) {
+      planned.expected = sight.has(id) && sight.get(id) === undefined ? "absent" : "present";
+    }
+    const partitionId = planned.partition.toString("latin1");
+    const keys = byPartition.get(partitionId);
     if (keys) keys.push(planned);
-    else byPartition.set(id, [planned]);
+    else byPartition.set(partitionId, [planned]);
   }
   const partitions = [...byPartition.values()].map(planPartition);
   partitions.sort((a, b) => Buffer.compare(a.partition, b.partition));
   return { write, partitions, isContradictory };
+}
+
+/**
+ * The write with its checks for presence made checks for the version that was seen, for servers where
+ * a row is compared later than it is locked: one that comes in between would pass unlocked. A version
+ * that was there before the lock cannot come in between.
+ */
+export function pinVersions(write: AtomicWrite, sight: Sight): AtomicWrite {
+  const seen = ({ partition, sort }: Key) => sight.get(identify(partition, sort));
+  const checks = write.checks.map(
+    ({ key, expected }): Check => ({
+      key,
+      expected: expected === "present" ? (seen(key) ?? expected) : expected,
+    }),
+  );
+  const deletions = write.deletes.map((key): Check => ({ key, expected: seen(key) ?? "absent" }));
+  return { ...write, checks: [...checks, ...deletions] };
 }
 
 /** Throws for a key that cannot be stored, before anything is sent. */
@@ -111,7 +135,6 @@ function plannedKey(byKey: Map<string, PlannedKey>, key: Key): PlannedKey {
     expected: undefined,
     write: undefined,
     value: EMPTY,
-    putIndex: -1,
   };
   byKey.set(id, planned);
   return planned;
@@ -132,63 +155,36 @@ function planPartition(keys: PlannedKey[]): PlannedPartition {
   keys.sort((a, b) => Buffer.compare(a.sort, b.sort));
   return {
     partition: keys[0]!.partition,
-    keys,
-    locks: planLocks(keys),
-    checked: keys.filter(isCheckedPresent),
-    inserts: planInserts(keys),
+    runs: runsOf(keys),
+    updates: keys.filter((key) => key.write === "put" && holdOf(key) === "own"),
     deletes: keys.filter((key) => key.write === "delete" || isClaimOnly(key)),
   };
 }
 
-/** Rows are locked in key order, so that two commits never wait for each other in a circle. */
-function planLocks(keys: readonly PlannedKey[]): readonly LockRun[] {
-  const runs = runsOf(keys, lockStrength);
-  if (runs.length > LOCK_RUNS_MAX) return [{ strength: "written", keys }];
-  return runs.map(({ kind, keys }) => ({ strength: kind, keys }));
+function holdOf({ write, expected }: PlannedKey): Hold {
+  if (expected === "absent") return "claim";
+  if (expected === undefined) return "put";
+  if (write !== undefined) return "own";
+  // With "own" every writer of a table would wait for the flush of the one before, if each checked
+  // the same row of the table.
+  return expected === "present" ? "share present" : "share";
 }
 
-function lockStrength({ write, expected }: PlannedKey): LockStrength {
-  if (write !== undefined || expected === "absent") return "written";
-  return expected === "present" ? "present" : "checked";
+function isClaimOnly(key: PlannedKey): boolean {
+  return holdOf(key) === "claim" && key.write !== "put";
 }
 
-/** Keys that are not there cannot be locked: they are claimed in key order, for the same reason. */
-function planInserts(keys: readonly PlannedKey[]): readonly InsertRun[] {
-  const inserted = keys.filter(({ write, expected }) => write === "put" || expected === "absent");
-  const toRun = ({ kind, keys }: { kind: boolean; keys: readonly PlannedKey[] }): InsertRun => ({
-    mustBeAbsent: kind,
-    keys,
-  });
-  const runs = runsOf(inserted, mustBeAbsent);
-  if (runs.length <= INSERT_RUNS_MAX) return runs.map(toRun);
-  return [true, false].map((kind) =>
-    toRun({ kind, keys: inserted.filter((key) => mustBeAbsent(key) === kind) }),
-  );
-}
-
-function mustBeAbsent({ expected }: PlannedKey): boolean {
-  return expected === "absent";
-}
-
-function isCheckedPresent({ expected }: PlannedKey): boolean {
-  return expected !== undefined && expected !== "absent";
-}
-
-function isClaimOnly({ write, expected }: PlannedKey): boolean {
-  return expected === "absent" && write !== "put";
-}
-
-/** Neighbours of one kind, together. */
-function runsOf<Kind>(
-  keys: readonly PlannedKey[],
-  kindOf: (key: PlannedKey) => Kind,
-): { kind: Kind; keys: PlannedKey[] }[] {
-  const runs: { kind: Kind; keys: PlannedKey[] }[] = [];
+function runsOf(keys: readonly PlannedKey[]): readonly Run[] {
+  const runs: { hold: Hold; keys: PlannedKey[] }[] = [];
   for (const key of keys) {
-    const kind = kindOf(key);
+    const hold = holdOf(key);
     const last = runs.at(-1);
-    if (last?.kind === kind) last.keys.push(key);
-    else runs.push({ kind, keys: [key] });
+    if (last?.hold === hold) last.keys.push(key);
+    else runs.push({ hold, keys: [key] });
   }
-  return runs;
+  if (runs.length <= RUNS_MAX) return runs;
+  // One run of each kind. Two such commits may wait for each other, and the server breaks the circle.
+  const byHold = new Map<Hold, PlannedKey[]>();
+  for (const { hold, keys } of runs) byHold.set(hold, [...(byHold.get(hold) ?? []), ...keys]);
+  return [...byHold].map(([hold, keys]) => ({ hold, keys }));
 }

@@ -11,7 +11,13 @@ import type { VersionClock } from "../version-clock.ts";
 import type { CommitExchange, CommitExchangeOptions } from "./commit-exchange.ts";
 import { CommitGroup } from "./commit-group.ts";
 import { CommitOne, type OneKeyWrite } from "./commit-one.ts";
-import { assertStorable, type CommitPlan, planCommit } from "./commit-plan.ts";
+import {
+  assertStorable,
+  type CommitPlan,
+  pinVersions,
+  planCommit,
+  type Sight,
+} from "./commit-plan.ts";
 import { identify } from "./get.ts";
 import { type Outcome, toEngineError } from "./outcome.ts";
 import type { Dialect } from "./server-facts.ts";
@@ -53,12 +59,38 @@ export class Commits {
       return this.#repeat(write, deadline, (session) => this.#attemptOne(session, one, deadline));
     }
     const plan = planCommit(write);
-    if (write.puts.length + write.deletes.length === 0 || plan.isContradictory) {
-      return this.#judgeNow(write, deadline).then(
-        (failedCheck) => failed(failedCheck) ?? { committed: true, versions: [] },
-      );
+    const isReading = write.puts.length + write.deletes.length === 0 || plan.isContradictory;
+    return isReading ? this.#judge(write, deadline) : this.#commitGroup(plan, deadline);
+  }
+
+  /** Of a write that changes nothing, or cannot. */
+  async #judge(write: AtomicWrite, deadline: number): Promise<CommitResult> {
+    const { failedCheck } = await this.#look(write, deadline);
+    return failedCheck < 0 ? { committed: true, versions: [] } : { committed: false, failedCheck };
+  }
+
+  async #commitGroup(first: CommitPlan, deadline: number): Promise<CommitResult> {
+    const { write } = first;
+    const isPinning = this.#options.dialect === "citus";
+    const replan = (sight: Sight) =>
+      isPinning ? planCommit(pinVersions(write, sight)) : planCommit(write, sight);
+    let plan = first;
+    if (isPinning) {
+      const { failedCheck, sight } = await this.#look(write, deadline);
+      if (failedCheck >= 0) return { committed: false, failedCheck };
+      plan = replan(sight);
     }
-    return this.#repeat(write, deadline, (session) => this.#attemptGroup(session, plan, deadline));
+    return this.#repeat(write, deadline, async (session) => {
+      const result = await this.#attemptGroup(session, plan, deadline);
+      if (!("kind" in result) || result.kind !== "failed" || result.error.fault !== "check") {
+        return result;
+      }
+      // Something is not as expected: by the caller, which is an answer, or by us.
+      const { failedCheck, sight } = await this.#look(write, deadline);
+      if (failedCheck >= 0) return { committed: false, failedCheck };
+      plan = replan(sight);
+      return "again";
+    });
   }
 
   async #repeat(
@@ -114,24 +146,17 @@ export class Commits {
     session: Session,
     plan: CommitPlan,
     deadline: number,
-  ): Promise<Verdict | Outcome> {
+  ): Promise<CommitResult | Outcome> {
     const { write } = plan;
     let group: CommitGroup | undefined;
     const outcome = await this.#run(session, deadline, (options) => {
       group = new CommitGroup(plan, options);
       return group;
     });
-    const { raised, locked, isLocked } = group!;
-    if (outcome.kind === "done") {
-      for (const version of raised.values()) this.#options.versions.raiseAbove(version);
-      return { committed: true, versions: versionsOf(write, raised) };
-    }
-    if (outcome.kind === "lost" || outcome.error.fault !== "check") return outcome;
-    const failedCheck = isLocked
-      ? judge(write.checks, ({ partition, sort }) => locked.get(identify(partition, sort)))
-      : await this.#judgeNow(write, deadline);
-    // None fails: a rival came between the locks and the writes, or is gone again.
-    return failed(failedCheck) ?? "again";
+    if (outcome.kind !== "done") return outcome;
+    const { raised } = group!;
+    for (const version of raised.values()) this.#options.versions.raiseAbove(version);
+    return { committed: true, versions: versionsOf(write, raised) };
   }
 
   #run(
@@ -184,14 +209,19 @@ export class Commits {
     });
   }
 
-  /** Judges all checks by one read; for commits that write nothing. */
-  async #judgeNow({ checks }: AtomicWrite, deadline: number): Promise<number> {
-    if (checks.length === 0) return -1;
-    const entries = await this.#options.get(
-      checks.map(({ key }) => key),
-      deadline,
-    );
-    return checks.findIndex((check, index) => !holds(check, entries[index]?.version));
+  /** Reads all that a write depends on in one snapshot, and judges its checks. */
+  async #look(
+    { checks, deletes }: AtomicWrite,
+    deadline: number,
+  ): Promise<{ failedCheck: number; sight: Sight }> {
+    const keys = [...checks.map(({ key }) => key), ...deletes];
+    const entries = await this.#options.get(keys, deadline);
+    const sight = new Map<string, number | undefined>();
+    for (const [index, { partition, sort }] of keys.entries()) {
+      sight.set(identify(partition, sort), entries[index]?.version);
+    }
+    const failedCheck = checks.findIndex((check, index) => !holds(check, entries[index]?.version));
+    return { failedCheck, sight };
   }
 }
 
@@ -217,19 +247,10 @@ function versionsOf(write: AtomicWrite, raised: ReadonlyMap<string, number>): re
   );
 }
 
-/** Index of the first check that does not hold, or -1. */
-function judge(checks: readonly Check[], versionOf: (key: Key) => number | undefined): number {
-  return checks.findIndex((check) => !holds(check, versionOf(check.key)));
-}
-
 function holds({ expected }: Check, version: number | undefined): boolean {
   if (expected === "absent") return version === undefined;
   if (expected === "present") return version !== undefined;
   return version === expected;
-}
-
-function failed(failedCheck: number): CommitResult | undefined {
-  return failedCheck < 0 ? undefined : { committed: false, failedCheck };
 }
 
 /** Errors that a waiting statement gets before it writes. */

@@ -57,7 +57,7 @@ for (const isolation of ["read committed", "repeatable read", "serializable"]) {
     it("allow no write skew through absence", () => skewTogether(engines, { rounds: 10 }));
 
     it("tear no commit and get none stuck", () =>
-      overlapTogether(engines, { writers: 6, writes: 8 }));
+      overlapTogether(engines, { writers: 12, writes: 30 }));
   });
 }
 

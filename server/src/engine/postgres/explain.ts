@@ -35,9 +35,11 @@ const EXPECTATIONS: readonly Expectation[] = [
   expect(statements.SCAN_ACROSS_TO, { isOrdered: true, isInOnePartition: false }),
   expect(statements.UPDATE_ONE, { isOrdered: false, isInOnePartition: true }),
   expect(statements.DELETE_ONE, { isOrdered: false, isInOnePartition: true }),
-  expect(statements.LOCK_WRITTEN, { isOrdered: false, isInOnePartition: true }),
-  expect(statements.ASSERT_VERSIONS, { isOrdered: false, isInOnePartition: true }),
-  expect(statements.ASSERT_VERSIONS_JOINED, { isOrdered: false, isInOnePartition: true }),
+  expect(statements.HOLD.own, { isOrdered: false, isInOnePartition: true }),
+  expect(statements.HOLD.share, { isOrdered: false, isInOnePartition: true }),
+  expect(statements.HOLD["share present"], { isOrdered: false, isInOnePartition: true }),
+  expect(statements.LOCK.own, { isOrdered: false, isInOnePartition: true }),
+  expect(statements.ASSERT_LOCKED, { isOrdered: false, isInOnePartition: true }),
   expect(statements.DELETE_MANY, { isOrdered: false, isInOnePartition: true }),
 ];
 
@@ -55,10 +57,10 @@ export function explainPostgres(options: AdministerOptions): Promise<readonly Pl
 }
 
 function isUsed(statement: Statement, dialect: Dialect): boolean {
-  if (statement === statements.ASSERT_VERSIONS_JOINED) return dialect !== "postgres";
-  if (statement === statements.ASSERT_VERSIONS) return dialect === "postgres";
-  const isAcross = statement === statements.GET_PAIR || statement === statements.GET_ACROSS;
-  return !isAcross || dialect !== "citus";
+  const { LOCK, ASSERT_LOCKED, HOLD, GET_PAIR, GET_ACROSS } = statements;
+  const onlyOnCitus: readonly Statement[] = [LOCK.own, ASSERT_LOCKED];
+  const neverOnCitus: readonly Statement[] = [...Object.values(HOLD), GET_PAIR, GET_ACROSS];
+  return !(dialect === "citus" ? neverOnCitus : onlyOnCitus).includes(statement);
 }
 
 async function explain(

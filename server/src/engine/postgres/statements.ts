@@ -137,48 +137,57 @@ export const DELETE_ONE = statement(
 export const BEGIN = statement("begin", "BEGIN", []);
 export const COMMIT = statement("commit", "COMMIT", []);
 
-/** Existing rows in key order, before the first write; failed checks are judged by its answer. */
-export const LOCK_WRITTEN = statement(
-  "lock_written",
-  "SELECT sk, ver FROM rh_kv WHERE pk = $1 AND sk = ANY ($2) ORDER BY sk FOR UPDATE",
-  [bytea, byteaArray],
-);
-/**
- * Keys that are checked and not written. They must stay as they are until COMMIT, but rivals may
- * check them too: with FOR UPDATE every writer of a table would wait for the flush of the one before,
- * because each checks the same row of the table.
- */
-export const LOCK_CHECKED = statement(
-  "lock_checked",
-  "SELECT sk, ver FROM rh_kv WHERE pk = $1 AND sk = ANY ($2) ORDER BY sk FOR SHARE",
-  [bytea, byteaArray],
-);
-/** Keys that must only stay present; their values may change. Deletion waits. */
-export const LOCK_PRESENT = statement(
-  "lock_present",
-  "SELECT sk, ver FROM rh_kv WHERE pk = $1 AND sk = ANY ($2) ORDER BY sk FOR KEY SHARE",
-  [bytea, byteaArray],
-);
+type RowHold = "share present" | "share" | "own";
+
+const ROW_LOCKS: Readonly<Record<RowHold, readonly [name: string, clause: string]>> = {
+  "share present": ["share_present", "FOR KEY SHARE"],
+  share: ["share", "FOR SHARE"],
+  own: ["own", "FOR UPDATE"],
+};
 
 /**
- * Raises 22012, which stops everything behind it in the group, unless all $4 rows are there at their
- * versions (-1: at any). Servers that divide decimals raise 22012 too. `OFFSET 0` as in GET_ACROSS:
- * with a join, one row of a partition of 20,000 took 2 ms to assert instead of 0.2.
+ * Locks rows, in the order they are named, and raises 22012 unless all $4 are there at their versions
+ * (-1: at any). The error stops everything behind it in the group. (PostgreSQL divides integers,
+ * others decimals; both raise 22012.)
+ *
+ * Locking and comparing are one statement because a row that comes between two would pass the
+ * comparison unlocked. The look-ups are LATERAL because a join is planned, once statistics are fresh,
+ * as a walk over the partition: one row of 20,000 then took 2 ms instead of 0.2.
  */
-export const ASSERT_VERSIONS = statement(
-  "assert_versions",
-  "SELECT 1 / (CASE WHEN count(*) = $4 THEN 1 ELSE 0 END) FROM unnest($2, $3) AS c(sk, ver), " +
-    "LATERAL (SELECT ver FROM rh_kv WHERE pk = $1 AND sk = c.sk OFFSET 0) AS k " +
-    "WHERE c.ver = -1 OR k.ver = c.ver",
-  [bytea, byteaArray, int8Array, int8],
+export const HOLD = forEachRowLock(([name, clause]) =>
+  statement(
+    `hold_${name}`,
+    "SELECT 1 / (CASE WHEN count(*) = $4 THEN 1 ELSE 0 END) FROM unnest($2, $3) AS c(sk, ver), " +
+      `LATERAL (SELECT ver FROM rh_kv WHERE pk = $1 AND sk = c.sk ${clause}) AS k ` +
+      "WHERE c.ver = -1 OR k.ver = c.ver",
+    [bytea, byteaArray, int8Array, int8],
+  ),
 );
-/** The same as a join: the form that was run on Citus, which sees in it that one shard is enough. */
-export const ASSERT_VERSIONS_JOINED = statement(
-  "assert_versions_joined",
+
+/** The same in two statements, as they were run on Citus; see `pinVersions`. */
+export const LOCK = forEachRowLock(([name, clause]) =>
+  statement(
+    `lock_${name}`,
+    `SELECT sk FROM rh_kv WHERE pk = $1 AND sk = ANY ($2) ORDER BY sk ${clause}`,
+    [bytea, byteaArray],
+  ),
+);
+export const ASSERT_LOCKED = statement(
+  "assert_locked",
   "SELECT 1 / (CASE WHEN count(*) = $4 THEN 1 ELSE 0 END) FROM rh_kv k, unnest($2, $3) AS c(sk, ver) " +
     "WHERE k.pk = $1 AND k.sk = c.sk AND (c.ver = -1 OR k.ver = c.ver)",
   [bytea, byteaArray, int8Array, int8],
 );
+
+function forEachRowLock(
+  build: (lock: readonly [name: string, clause: string]) => Statement,
+): Readonly<Record<RowHold, Statement>> {
+  return {
+    "share present": build(ROW_LOCKS["share present"]),
+    share: build(ROW_LOCKS.share),
+    own: build(ROW_LOCKS.own),
+  };
+}
 
 export const DELETE_MANY = statement(
   "delete_many",

@@ -117,10 +117,10 @@ export async function bankTogether(
       const chosen = pick(accounts, 2 + ((teller + done) % 3), teller * 7 + done);
       await transfer(store, chosen);
     }
-  }).finally(() => {
+  }).finally(async () => {
     isOpen = false;
+    await reader;
   });
-  await reader;
   assert.equal(sum(await stores[0]!.get(accounts)), total);
 }
 
@@ -189,8 +189,14 @@ export async function overlapTogether(
   });
 }
 
-export function together<T>(count: number, work: (index: number) => Promise<T>): Promise<T[]> {
-  return Promise.all(Array.from({ length: count }, (_, index) => work(index)));
+/** Runs them at the same time and waits for all, failed or not, so that nothing runs on behind a test. */
+export async function together<T>(
+  count: number,
+  work: (index: number) => Promise<T>,
+): Promise<T[]> {
+  const all = Array.from({ length: count }, (_, index) => work(index));
+  await Promise.allSettled(all);
+  return Promise.all(all);
 }
 
 /** `count` of them in an order that `seed` decides. */
