@@ -96,6 +96,8 @@ export class PointReads {
 /** One connection that reads share. It never goes back to the pool; when it breaks, it is forgotten. */
 class Lane {
   readCount = 0;
+  /** Batches that are not answered yet, the open one included. */
+  batchCount = 0;
   readonly #session: Session;
   readonly #reads: PointReads;
   #batch: ReadBatch | undefined;
@@ -107,10 +109,6 @@ class Lane {
 
   get isLost(): boolean {
     return this.#session.isLost;
-  }
-
-  get batchCount(): number {
-    return this.#session.pendingCount;
   }
 
   add(read: PointRead): void {
@@ -126,6 +124,7 @@ class Lane {
   #beginBatch(deadline: number): void {
     const batch = new ReadBatch(deadline, this);
     this.#batch = batch;
+    this.batchCount++;
     this.#session.begin(batch);
     if (this.batchCount > 1) setImmediate(() => this.#endBatch(batch));
   }
@@ -140,6 +139,7 @@ class Lane {
     if (this.#batch === batch) this.#batch = undefined;
     const { reads, completed } = batch;
     this.readCount -= reads.length;
+    this.batchCount--;
     if (error === undefined) {
       for (const read of reads) read.resolve();
       return;

@@ -84,10 +84,6 @@ export class Session {
     return this.#lostBy !== undefined;
   }
 
-  get pendingCount(): number {
-    return this.#pending.length;
-  }
-
   /** Bytes that arrived. @throws nothing: a stream that makes no sense is a lost connection. */
   receive(chunk: Buffer): void {
     try {
