@@ -8,7 +8,7 @@ export interface CrashOptions {
   /** What is there before; run anew for every crash. */
   readonly before?: (database: Database) => Promise<unknown>;
   /** The recovery: workers until their queues are empty, scrubbers, the caller's second try. */
-  readonly then?: (database: Database) => Promise<unknown>;
+  readonly recover?: (database: Database) => Promise<unknown>;
   /** Rejects when something got lost. The database is a new one, on what the crash left. */
   readonly check: (database: Database, backend: Memory) => Promise<unknown>;
   readonly backend?: () => Memory;
@@ -28,7 +28,7 @@ const IDLE_MS = 120_000;
 /**
  * Runs `operation` once to count its requests, then again for each of them with the process ending
  * before it is sent, and before its answer arrives: no `catch` and no `finally` of the operation runs
- * any more. After each crash time passes, `then` recovers and `check` judges.
+ * any more. After each crash time passes, `recover` recovers and `check` judges.
  * @returns the number of crashes survived.
  * @throws an Error that names the crash point, with what recovery or check threw as its cause.
  */
@@ -51,7 +51,7 @@ export async function crashEverywhere(
 }
 
 async function attempt(
-  { before, then, check, backend: open = memory, idleMs = IDLE_MS }: CrashOptions,
+  { before, recover, check, backend: open = memory, idleMs = IDLE_MS }: CrashOptions,
   operation: (database: Database) => Promise<unknown>,
   crashAt: (call: PortCall, count: number) => CrashPoint | undefined,
 ): Promise<void> {
@@ -85,7 +85,7 @@ async function attempt(
   try {
     if (crashed) backend.clock.advance(idleMs);
     const database = connect(backend);
-    await then?.(database);
+    await recover?.(database);
     await check(database, backend);
   } catch (cause) {
     throw crashed

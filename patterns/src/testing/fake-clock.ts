@@ -29,17 +29,18 @@ export class FakeClock implements Clock {
 
   async alarm(ms: number, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
-    await new Promise<void>((ring, reject) => {
+    await new Promise<void>((resolve, reject) => {
+      const abort = () => {
+        this.#alarms.delete(alarm);
+        reject(signal?.reason);
+      };
+      const ring = () => {
+        signal?.removeEventListener("abort", abort);
+        resolve();
+      };
       const alarm = { at: this.#now + ms, ring };
       this.#alarms.add(alarm);
-      signal?.addEventListener(
-        "abort",
-        () => {
-          this.#alarms.delete(alarm);
-          reject(signal.reason);
-        },
-        { once: true },
-      );
+      signal?.addEventListener("abort", abort, { once: true });
     });
   }
 }

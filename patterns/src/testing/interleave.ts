@@ -2,7 +2,7 @@ import { connect, type Database } from "../database.ts";
 import { PortError } from "../ports/port-error.ts";
 import type { Layer, PortCall } from "../store/layer.ts";
 import { FakeClock, seededRandom } from "./fake-clock.ts";
-import { intercept } from "./intercept.ts";
+import { intercept, type Ports } from "./intercept.ts";
 import { type Memory, memory } from "./memory.ts";
 
 export type Client = (database: Database) => Promise<unknown>;
@@ -14,7 +14,7 @@ export interface InterleaveOptions {
   /** Judges the state after each request: what must hold at every moment. */
   readonly always?: (backend: Memory) => Promise<unknown>;
   /** What runs once all clients have ended. */
-  readonly then?: (database: Database) => Promise<unknown>;
+  readonly recover?: (database: Database) => Promise<unknown>;
   readonly check: (database: Database, backend: Memory) => Promise<unknown>;
   readonly backend?: (clock: FakeClock, seed: number) => Memory;
   /** Schedules to try; 200 otherwise. `all` tries every one: for two clients of a few requests. */
@@ -25,16 +25,19 @@ export interface InterleaveOptions {
   readonly crashShare?: number;
   /** Steps by which time may move while a request is under way; it moves by sleeping only otherwise. */
   readonly pausesMs?: readonly number[];
-  /** An additional layer for each client, by which a test can alter what a client does. */
-  readonly layer?: (client: string, backend: Memory) => Layer;
+  /**
+   * A layer in front of each client's requests, by which a test can alter what the client does. Through
+   * `ports` it may send requests of its own, which stop like all others.
+   */
+  readonly layer?: (client: string, ports: Ports) => Layer;
 }
 
 /** What may happen next: a client's request reaches the service, or a client wakes. */
 interface Pending {
   readonly client: string;
   readonly call: PortCall | undefined;
-  readonly since: number;
   readonly wakeAt: number;
+  readonly abandon: (() => void) | undefined;
   go(how: "on" | "crash"): void;
 }
 
@@ -120,7 +123,7 @@ async function attempt(
   seed: number,
   choose: Choose,
 ): Promise<Failure | undefined> {
-  const { before, always, then, check, crashShare = 0, pausesMs = [] } = options;
+  const { before, always, recover, check, crashShare = 0, pausesMs = [] } = options;
   const schedule: string[] = [];
   const stage = new Stage(options, seed);
   const { backend } = stage;
@@ -149,7 +152,7 @@ async function attempt(
     }
     stage.end();
     const database = connect(backend);
-    await then?.(database);
+    await recover?.(database);
     await check(database, backend);
     return undefined;
   } catch (cause) {
@@ -178,7 +181,7 @@ class Stage {
     for (const [i, [name, client]] of Object.entries(this.#options.clients).entries()) {
       this.#alive.add(name);
       const ports = intercept(this.backend, (call, send) => this.#stop(name, call, send));
-      const layer = this.#options.layer?.(name, this.backend);
+      const layer = this.#options.layer?.(name, ports);
       const database = connect({
         ...this.backend,
         ...(layer ? intercept(ports, layer) : ports),
@@ -245,33 +248,29 @@ class Stage {
 
   async #sleep(client: string, ms: number, signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted();
+    const wakeAt = this.clock.now() + Math.ceil(ms);
+    let abandon: () => void = () => {};
     const abandoned = new Promise<never>((_resolve, reject) => {
-      signal?.addEventListener("abort", () => reject(signal.reason), { once: true });
+      abandon = () => {
+        const at = this.pending.findIndex((pending) => pending.abandon === abandon);
+        if (at >= 0) this.pending.splice(at, 1);
+        reject(signal?.reason);
+      };
     });
-    await Promise.race([
-      this.#wait(client, undefined, this.clock.now() + Math.ceil(ms), signal),
-      abandoned,
-    ]);
+    signal?.addEventListener("abort", abandon, { once: true });
+    await Promise.race([this.#wait(client, undefined, wakeAt, abandon), abandoned]);
+    signal?.removeEventListener("abort", abandon);
   }
 
   #wait(
     client: string,
     call: PortCall | undefined,
     wakeAt: number,
-    signal?: AbortSignal,
+    abandon?: () => void,
   ): Promise<"on" | "crash"> {
     if (!this.#alive.has(client)) return new Promise(() => {});
     return new Promise((resolve) => {
-      const pending: Pending = { client, call, since: this.clock.now(), wakeAt, go: resolve };
-      this.pending.push(pending);
-      signal?.addEventListener(
-        "abort",
-        () => {
-          const at = this.pending.indexOf(pending);
-          if (at >= 0) this.pending.splice(at, 1);
-        },
-        { once: true },
-      );
+      this.pending.push({ client, call, wakeAt, abandon, go: resolve });
     });
   }
 }
