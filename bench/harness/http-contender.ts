@@ -41,6 +41,12 @@ export class HttpContender implements Contender {
 
   async measure(work: Work, window: Window): Promise<Measurement> {
     const result = await this.#ask(work, window);
+    if (result.failures > 0) {
+      const first = result.firstFailure.slice(0, 1000);
+      this.#progress.say(
+        `${this.name}: ${result.failures} operations failed, the first with\n${first}`,
+      );
+    }
     return toMeasurement(result, privateMemoryMb(this.server.pid));
   }
 

@@ -39,7 +39,8 @@ const SYSTEM_TIME = 12;
 /** USER_HZ is 100 on every architecture Node runs on. */
 const MICROS_PER_TICK = 10_000;
 
-function family(pid: number): number[] {
+/** A process and all it started, as far as they run. */
+export function family(pid: number): number[] {
   const members = [pid];
   for (const task of list(`/proc/${pid}/task`)) {
     for (const child of read(`/proc/${pid}/task/${task}/children`).split(" ")) {

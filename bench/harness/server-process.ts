@@ -6,6 +6,7 @@ import type { Target } from "../load/request-writer.ts";
 import { type Cores, spawnNode } from "./cores.ts";
 import { isReady } from "./exchange.ts";
 import type { RunningServer } from "./http-contender.ts";
+import { family } from "./process-figures.ts";
 
 /** The account every emulator of the service knows. */
 const ACCOUNT = "devstoreaccount1";
@@ -54,21 +55,31 @@ export class ServerProcess implements RunningServer {
   }
 
   pause(): void {
-    this.#child.kill("SIGSTOP");
+    this.#signalAll("SIGSTOP");
   }
 
   resume(): void {
-    this.#child.kill("SIGCONT");
+    this.#signalAll("SIGCONT");
   }
 
   async stop(): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    if (this.#hasEnded()) return;
     const exited = once(this.#child, "exit");
-    this.#child.kill("SIGCONT");
+    this.resume();
     this.#child.kill("SIGTERM");
     const impatience = setTimeout(() => this.#child.kill("SIGKILL"), STOP_MS_MAX);
     await exited;
     clearTimeout(impatience);
+  }
+
+  #hasEnded(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
+  }
+
+  /** Workers too: they are processes that the server started. */
+  #signalAll(signal: NodeJS.Signals): void {
+    if (this.#hasEnded()) return;
+    for (const pid of family(this.pid)) process.kill(pid, signal);
   }
 }
 
