@@ -45,6 +45,16 @@ export class TableWire {
     return answer;
   }
 
+  /** Sends requests without waiting for answers, and reads these in turn. */
+  async pipeline(requests: readonly Uint8Array[]): Promise<HttpAnswer[]> {
+    this.#connection ??= HttpConnection.open(this.#url, this.#ca);
+    const connection = await this.#connection;
+    const answers: HttpAnswer[] = [];
+    connection.write(Buffer.concat(requests));
+    for (const _ of requests) answers.push(await connection.answer());
+    return answers;
+  }
+
   /** Resolves once the last request has left this process and the server had a turn to take it. */
   async sent(): Promise<void> {
     const { socket } = await this.#connection!;
