@@ -129,11 +129,16 @@ async function runChangeset(
 
 /** @throws ServiceError for what no transaction may hold and for what this caller may not do. */
 function decodeChange(part: BatchPart, request: WireRequest): Change {
-  const { method, location } = request;
-  const operation = writes.find(method, location.resource, "", Boolean(request.header("if-match")));
+  const operation = find(writes, request);
   if (!operation) throw new ServiceError("InvalidInput");
   permit(request, operation);
   return { request, part, operation, write: operation.decode(request) as EntityWrite };
+}
+
+function find(router: Router<TableContext>, request: WireRequest) {
+  const { method, location, query } = request;
+  const hasIfMatch = Boolean(request.header("if-match"));
+  return router.find(method, location.resource, query.get("comp") ?? "", hasIfMatch);
 }
 
 function permit(request: WireRequest, operation: AnyOperation<TableContext>): void {
@@ -176,7 +181,7 @@ async function runQuery(
 ): Promise<BatchResponsePart> {
   const request = partRequest(outer, part);
   try {
-    const operation = reads.find(request.method, request.location.resource, "", false);
+    const operation = find(reads, request);
     if (!operation) throw new ServiceError("InvalidInput");
     permit(request, operation);
     const output = await operation.run(context, operation.decode(request), request);
