@@ -211,7 +211,7 @@ function writeFraction(out: Uint8Array, at: number, ticks: number): number {
   return end + 1;
 }
 
-function writeTwoDigits(out: Uint8Array, at: number, value: number): void {
+export function writeTwoDigits(out: Uint8Array, at: number, value: number): void {
   const tens = (value * 205) >> 11; // value / 10 for 0 … 99.
   out[at] = ZERO + tens;
   out[at + 1] = ZERO + value - tens * 10;

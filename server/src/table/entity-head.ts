@@ -1,0 +1,126 @@
+import {
+  secondsOfMicros,
+  ticksWithinSecond,
+  writeEtagInstant,
+  writeInstant,
+} from "@rowhouse/protocol/date-time";
+import { entityPath } from "@rowhouse/protocol/entity-url";
+import { encodeJsonString } from "@rowhouse/protocol/json-string";
+import { copyBytes } from "@rowhouse/protocol/json-value";
+import type { MetadataLevel } from "./negotiate.ts";
+import type { RecordView } from "./record-view.ts";
+
+/** Where entities were asked for; a `WireRequest` is one. */
+export interface EntityPlace {
+  /** Without a slash at its end. */
+  readonly baseUrl: string;
+  readonly account: { readonly name: string };
+  /** Its name is the table's, as the client wrote it. */
+  readonly location: { readonly name: string };
+}
+
+/**
+ * Writes what an entity's JSON object has before its properties: control information, which differs
+ * by metadata level, then keys and Timestamp.
+ */
+export class EntityHead {
+  readonly #baseUrl: string;
+  readonly #account: string;
+  readonly #level: MetadataLevel;
+  readonly #table: string;
+  /** From the brace to the ETag, or at fullmetadata to the path in `odata.id`. */
+  readonly #opening: Uint8Array;
+  /** Bytes that no head has more of, but for its keys. */
+  readonly #fixedBytesMax: number;
+
+  /** `context` is the member that a lone entity has before all others, with its comma. */
+  constructor({ baseUrl, account, location }: EntityPlace, level: MetadataLevel, context: string) {
+    this.#baseUrl = baseUrl;
+    this.#account = account.name;
+    this.#level = level;
+    this.#table = location.name;
+    this.#opening = encoder.encode(
+      level === "fullmetadata"
+        ? `{${context}"odata.type":${encodeJsonString(`${account.name}.${location.name}`)},` +
+            `"odata.id":${encodeJsonString(`${baseUrl}/`).slice(0, -1)}`
+        : `{${context}"odata.etag":"W/\\"datetime'`,
+    );
+    this.#fixedBytesMax = this.#opening.length + 2 * location.name.length + CONSTANT_BYTES_MAX;
+  }
+
+  isFor({ baseUrl, account, location }: EntityPlace, level: MetadataLevel): boolean {
+    return (
+      level === this.#level &&
+      location.name === this.#table &&
+      baseUrl === this.#baseUrl &&
+      account.name === this.#account
+    );
+  }
+
+  bytesMax(view: RecordView): number {
+    const keyBytes = view.propertiesAt - view.partitionKeyAt;
+    // A byte of a key may take three in each of two paths.
+    return this.#fixedBytesMax + keyBytes * (this.#level === "fullmetadata" ? 7 : 1);
+  }
+
+  /** Writes the brace and all members up to Timestamp, and answers where they end. */
+  write(out: Uint8Array, at: number, view: RecordView): number {
+    const { record } = view;
+    const micros = view.timestampMicros;
+    let next = append(out, this.writeControl(out, at, view), PARTITION_KEY);
+    next = copyBytes(out, next, record, view.partitionKeyAt, view.rowKeyAt);
+    next = append(out, next, ROW_KEY);
+    next = copyBytes(out, next, record, view.rowKeyAt, view.propertiesAt);
+    next = append(out, next, this.#level === "fullmetadata" ? TYPED_TIMESTAMP : TIMESTAMP);
+    next = writeInstant(out, next, secondsOfMicros(micros), ticksWithinSecond(micros));
+    out[next] = QUOTE;
+    if (this.#level === "nometadata") out[at] = OPENING_BRACE;
+    return next + 1;
+  }
+
+  /**
+   * Writes the brace and the control information, and answers where it ends: where the comma of the
+   * next member stands. At nometadata there is none, and that comma has to become the brace.
+   */
+  writeControl(out: Uint8Array, at: number, view: RecordView): number {
+    if (this.#level === "nometadata") return at;
+    const micros = view.timestampMicros;
+    const seconds = secondsOfMicros(micros);
+    const ticks = ticksWithinSecond(micros);
+    let next = append(out, at, this.#opening);
+    if (this.#level === "minimalmetadata") {
+      next = writeEtagInstant(out, next, seconds, ticks);
+      return append(out, next, ETAG_END);
+    }
+    const path = entityPath(this.#table, view.partitionKey, view.rowKey);
+    next = append(out, writeText(out, next, path), ETAG);
+    next = append(out, writeEtagInstant(out, next, seconds, ticks), EDIT_LINK);
+    next = writeText(out, next, path);
+    out[next] = QUOTE;
+    return next + 1;
+  }
+}
+
+export function append(out: Uint8Array, at: number, text: Uint8Array): number {
+  out.set(text, at);
+  return at + text.length;
+}
+
+function writeText(out: Uint8Array, at: number, text: string): number {
+  return at + encoder.encodeInto(text, out.subarray(at)).written;
+}
+
+const encoder = new TextEncoder();
+
+export const PARTITION_KEY = encoder.encode(',"PartitionKey":"');
+export const ROW_KEY = encoder.encode('","RowKey":"');
+export const TIMESTAMP = encoder.encode('","Timestamp":"');
+const TYPED_TIMESTAMP = encoder.encode('","Timestamp@odata.type":"Edm.DateTime","Timestamp":"');
+const ETAG = encoder.encode('","odata.etag":"W/\\"datetime\'');
+export const ETAG_END = encoder.encode('\'\\""');
+const EDIT_LINK = encoder.encode('\'\\"","odata.editLink":"');
+/** The constants above, two instants, and what two paths have besides their keys. */
+const CONSTANT_BYTES_MAX = 320;
+
+const QUOTE = 0x22;
+export const OPENING_BRACE = 0x7b;
