@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { decodeEntity } from "@rowhouse/protocol/entity-json";
+import { encodeRecord, recordEtag, recordTimestamp, restampRecord } from "./entity-record.ts";
+import { RecordView, recordKeys } from "./record-view.ts";
+
+const MICROS = Date.UTC(2021, 0, 6, 1, 1, 31) * 1000 + 500_000;
+
+it("is laid out as the drawing says", () => {
+  const record = encode(
+    '{"PartitionKey":"p","RowKey":"\\"r","a":1,"bc@odata.type":"Edm.Int64","bc":"-2"}',
+  );
+  assert.deepEqual(
+    [...record],
+    [
+      1, // Format.
+      2, // Flags: some property is annotated.
+      2, // Properties.
+      ...[0xe0, 0x31, 0x22, 0xdd, 0x30, 0xb8, 0x05, 0x00], // Timestamp.
+      ...[1, 0], // Length of the PartitionKey …
+      ...[3, 0], // … and of the RowKey, quote escaped.
+      ...[1, 0x10, 6, 0], // Edm.Int32, a name of 1 byte, up to 6.
+      ...[2, 0x20, 44, 0], // Edm.Int64, a name of 2 bytes, up to 44.
+      ...Buffer.from('p\\"r,"a":1,"bc@odata.type":"Edm.Int64","bc":"-2"'),
+    ],
+  );
+  assert.equal(record.readBigUInt64LE(3), BigInt(MICROS));
+});
+
+it("has wider ends when its text is longer than 65,535 bytes", () => {
+  const text = (length: number) => `"${"x".repeat(length)}"`;
+  const first = 32_761;
+  for (const [bytes, wide] of [
+    [65_535, 0],
+    [65_536, 1],
+  ] as const) {
+    const second = bytes - first - ',"a":"","b":""'.length;
+    const record = encode(
+      `{"PartitionKey":"p","RowKey":"r","a":${text(first)},"b":${text(second)}}`,
+    );
+    assert.equal(record[1], wide);
+    const view = new RecordView();
+    view.reset(record);
+    assert.equal(view.text(view.find(Buffer.from("a"))).length, first);
+    assert.equal(view.text(view.find(Buffer.from("b"))).length, second);
+  }
+});
+
+it("carries its Timestamp and the ETag made of it", () => {
+  const record = encode('{"PartitionKey":"p","RowKey":"r"}');
+  assert.equal(recordTimestamp(record), MICROS);
+  assert.equal(recordEtag(record), "W/\"datetime'2021-01-06T01%3A01%3A31.5Z'\"");
+  const largest = restampRecord(record, Number.MAX_SAFE_INTEGER);
+  assert.equal(recordTimestamp(largest), Number.MAX_SAFE_INTEGER);
+});
+
+it("is stamped anew in a copy", () => {
+  const record = encode('{"PartitionKey":"p","RowKey":"r","a":"x"}');
+  const restamped = restampRecord(record, MICROS + 1);
+  assert.equal(recordTimestamp(record), MICROS);
+  assert.equal(recordTimestamp(restamped), MICROS + 1);
+  assert.deepEqual(restamped.subarray(11), Uint8Array.from(record.subarray(11)));
+});
+
+it("carries its keys", () => {
+  for (const [partitionKey, rowKey] of [
+    ["", ""],
+    ["O'Brien", "a b é%25"],
+    ['"', "😀".repeat(512)],
+    ["k".repeat(1024), "名".repeat(1024)],
+  ] as const) {
+    const body = JSON.stringify({ PartitionKey: partitionKey, RowKey: rowKey, v: 1 });
+    assert.deepEqual(recordKeys(encode(body)), { partitionKey, rowKey });
+  }
+});
+
+it("is refused when a later release wrote it", () => {
+  const record = encode('{"PartitionKey":"p","RowKey":"r"}');
+  record[0] = 2;
+  assert.throws(() => new RecordView().reset(record), /Unknown format of an entity record: 2\./);
+});
+
+function encode(body: string): Buffer {
+  return Buffer.from(encodeRecord(decodeEntity(Buffer.from(body)), MICROS));
+}

@@ -1,0 +1,253 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { printMicros } from "@rowhouse/protocol/date-time";
+import { decodeEntity } from "@rowhouse/protocol/entity-json";
+import { entityPath } from "@rowhouse/protocol/entity-url";
+import { etagOf } from "@rowhouse/protocol/etag";
+import fc from "fast-check";
+import { encodeRecord } from "./entity-record.ts";
+import { EntityListWriter, entityJson } from "./entity-writer.ts";
+import type { MetadataLevel } from "./negotiate.ts";
+import { annotatedMembers, decoded, type RandomEntity, randomEntities } from "./random-entities.ts";
+import { RecordView } from "./record-view.ts";
+
+const LEVELS: readonly MetadataLevel[] = ["nometadata", "minimalmetadata", "fullmetadata"];
+const BASE = "http://127.0.0.1:10002/devstoreaccount1";
+const PLACE = {
+  baseUrl: BASE,
+  account: { name: "devstoreaccount1" },
+  location: { name: "People" },
+};
+const MICROS = Date.UTC(2021, 0, 6, 1, 1, 30) * 1000 + 929_671;
+const TIME = "2021-01-06T01:01:30.929671Z";
+const ETAG = "W/\\\"datetime'2021-01-06T01%3A01%3A30.929671Z'\\\"";
+
+/** The entity of the service's own example, with every type in it. */
+const EXAMPLE = encodeRecord(
+  decodeEntity(
+    Buffer.from(
+      '{"PartitionKey":"p1","RowKey":"r1","age":"39","age@odata.type":"Edm.Int64","sex":"male","married":true,"optional":null,"evenratio":3.0,"ratio":3.1,"Birthday":"1973-10-04T00:00:00Z","Birthday@odata.type":"Edm.DateTime","binary":"YmluYXJ5","binary@odata.type":"Edm.Binary","other":20,"clsid":"C9DA6455-213D-42C9-9A79-3E9149A57833","clsid@odata.type":"Edm.Guid","Timestamp":null}',
+    ),
+  ),
+  MICROS,
+);
+const ANNOTATED =
+  '"age@odata.type":"Edm.Int64","age":"39","sex":"male","married":true,"evenratio":3.0,"ratio":3.1,"Birthday@odata.type":"Edm.DateTime","Birthday":"1973-10-04T00:00:00Z","binary@odata.type":"Edm.Binary","binary":"YmluYXJ5","other":20,"clsid@odata.type":"Edm.Guid","clsid":"c9da6455-213d-42c9-9a79-3e9149a57833"';
+const BARE =
+  '"age":"39","sex":"male","married":true,"evenratio":3.0,"ratio":3.1,"Birthday":"1973-10-04T00:00:00Z","binary":"YmluYXJ5","other":20,"clsid":"c9da6455-213d-42c9-9a79-3e9149a57833"';
+
+describe("one entity", () => {
+  it("has no control information at nometadata", () => {
+    check(
+      entityJson(EXAMPLE, PLACE, "nometadata"),
+      `{"PartitionKey":"p1","RowKey":"r1","Timestamp":"${TIME}",${BARE}}`,
+    );
+  });
+
+  it("has an ETag and the types JSON cannot tell at minimalmetadata", () => {
+    check(
+      entityJson(EXAMPLE, PLACE, "minimalmetadata"),
+      `{"odata.metadata":"${BASE}/$metadata#People/@Element","odata.etag":"${ETAG}","PartitionKey":"p1","RowKey":"r1","Timestamp":"${TIME}",${ANNOTATED}}`,
+    );
+  });
+
+  it("has its type, its places and the type of Timestamp at fullmetadata", () => {
+    check(
+      entityJson(EXAMPLE, PLACE, "fullmetadata"),
+      `{"odata.metadata":"${BASE}/$metadata#People/@Element","odata.type":"devstoreaccount1.People","odata.id":"${BASE}/People(PartitionKey='p1',RowKey='r1')","odata.etag":"${ETAG}","odata.editLink":"People(PartitionKey='p1',RowKey='r1')","PartitionKey":"p1","RowKey":"r1","Timestamp@odata.type":"Edm.DateTime","Timestamp":"${TIME}",${ANNOTATED}}`,
+    );
+  });
+
+  it("may be without properties", () => {
+    const record = encodeRecord(decodeEntity(Buffer.from('{"PartitionKey":"","RowKey":""}')), 0);
+    check(
+      entityJson(record, PLACE, "nometadata"),
+      '{"PartitionKey":"","RowKey":"","Timestamp":"1970-01-01T00:00:00Z"}',
+    );
+  });
+
+  it("is written for the place it was asked for", () => {
+    const place = { ...PLACE, location: { name: "t2" } };
+    for (const each of [
+      PLACE,
+      place,
+      { ...place, baseUrl: "https://h" },
+      { ...place, account: { name: "a" } },
+    ]) {
+      const body: unknown = JSON.parse(text(entityJson(EXAMPLE, each, "fullmetadata")));
+      assert.deepEqual(pick(body, ["odata.metadata", "odata.type"]), [
+        `${each.baseUrl}/$metadata#${each.location.name}/@Element`,
+        `${each.account.name}.${each.location.name}`,
+      ]);
+    }
+  });
+
+  it("escapes keys in paths as URLs want it, elsewhere as JSON wants it", () => {
+    const record = encodeRecord(
+      decodeEntity(Buffer.from('{"PartitionKey":"O\'Br\\"ien","RowKey":"a b é%25"}')),
+      MICROS,
+    );
+    const path = "People(PartitionKey='O''Br%22ien',RowKey='a%20b%20%C3%A9%2525')";
+    check(
+      entityJson(record, PLACE, "fullmetadata"),
+      `{"odata.metadata":"${BASE}/$metadata#People/@Element","odata.type":"devstoreaccount1.People","odata.id":"${BASE}/${path}","odata.etag":"${ETAG}","odata.editLink":"${path}","PartitionKey":"O'Br\\"ien","RowKey":"a b é%25","Timestamp@odata.type":"Edm.DateTime","Timestamp":"${TIME}"}`,
+    );
+  });
+});
+
+describe("a projection", () => {
+  it("writes what is named in that order, what is missing as null, and nothing else but the ETag", () => {
+    check(
+      entityJson(EXAMPLE, PLACE, "minimalmetadata", ["age", "sex", "xyz"]),
+      `{"odata.metadata":"${BASE}/$metadata#People/@Element&$select=age,sex,xyz","odata.etag":"${ETAG}","age@odata.type":"Edm.Int64","age":"39","sex":"male","xyz":null}`,
+    );
+    check(
+      entityJson(EXAMPLE, PLACE, "nometadata", ["xyz", "clsid", "age"]),
+      '{"xyz":null,"clsid":"c9da6455-213d-42c9-9a79-3e9149a57833","age":"39"}',
+    );
+  });
+
+  it("may name keys and Timestamp", () => {
+    const names = ["Timestamp", "RowKey", "other", "PartitionKey"];
+    check(
+      entityJson(EXAMPLE, PLACE, "nometadata", names),
+      `{"Timestamp":"${TIME}","RowKey":"r1","other":20,"PartitionKey":"p1"}`,
+    );
+    check(
+      entityJson(EXAMPLE, PLACE, "fullmetadata", names),
+      `{"odata.metadata":"${BASE}/$metadata#People/@Element&$select=Timestamp,RowKey,other,PartitionKey","odata.type":"devstoreaccount1.People","odata.id":"${BASE}/People(PartitionKey='p1',RowKey='r1')","odata.etag":"${ETAG}","odata.editLink":"People(PartitionKey='p1',RowKey='r1')","Timestamp@odata.type":"Edm.DateTime","Timestamp":"${TIME}","RowKey":"r1","other":20,"PartitionKey":"p1"}`,
+    );
+  });
+
+  it("names properties as they are spelt", () => {
+    check(entityJson(EXAMPLE, PLACE, "nometadata", ["Age", "名"]), '{"Age":null,"名":null}');
+  });
+});
+
+describe("a list", () => {
+  it("says once where it is from", () => {
+    check(
+      list("minimalmetadata", [EXAMPLE, EXAMPLE]),
+      `{"odata.metadata":"${BASE}/$metadata#People","value":[${Array(2).fill(`{"odata.etag":"${ETAG}","PartitionKey":"p1","RowKey":"r1","Timestamp":"${TIME}",${ANNOTATED}}`)}]}`,
+    );
+    check(
+      list("nometadata", [EXAMPLE]),
+      `{"value":[{"PartitionKey":"p1","RowKey":"r1","Timestamp":"${TIME}",${BARE}}]}`,
+    );
+    check(
+      list("fullmetadata", [EXAMPLE], ["sex"]),
+      `{"odata.metadata":"${BASE}/$metadata#People&$select=sex","value":[{"odata.type":"devstoreaccount1.People","odata.id":"${BASE}/People(PartitionKey='p1',RowKey='r1')","odata.etag":"${ETAG}","odata.editLink":"People(PartitionKey='p1',RowKey='r1')","sex":"male"}]}`,
+    );
+  });
+
+  it("may be empty", () => {
+    check(list("minimalmetadata", []), `{"odata.metadata":"${BASE}/$metadata#People","value":[]}`);
+    check(list("nometadata", []), '{"value":[]}');
+  });
+
+  it("may be long", () => {
+    const records = Array.from({ length: 1000 }, (_, i) =>
+      encodeRecord(
+        decodeEntity(
+          Buffer.from(`{"PartitionKey":"p","RowKey":"${i}","t":"${"x".repeat(i * 5)}"}`),
+        ),
+        MICROS + i,
+      ),
+    );
+    const { value } = JSON.parse(text(list("nometadata", records)));
+    assert.deepEqual(
+      value.map((entity: unknown) => pick(entity, ["RowKey", "Timestamp", "t"])),
+      records.map((_, i) => [String(i), printMicros(MICROS + i), "x".repeat(i * 5)]),
+    );
+  });
+
+  it("holds at every level what the entities hold, whatever came before each", () => {
+    // Keys and times close together, so that heads repeat in part.
+    const stamps = fc.oneof(
+      fc.integer({ min: MICROS, max: MICROS + 20 }),
+      fc.integer({ min: 0, max: 9 }).map((day) => MICROS + day * 86_400_000_000 - 3_600_000_000),
+      fc.nat(Number.MAX_SAFE_INTEGER),
+    );
+    const keys = fc.record({
+      partitionKey: fc.constantFrom("p", "q", "pp", "é", '"'),
+      rowKey: fc.constantFrom("1", "2", "10", "😀", ""),
+    });
+    const entities = fc.tuple(
+      fc.oneof(
+        randomEntities,
+        keys.map((each) => ({ ...each, properties: [] })),
+      ),
+      stamps,
+    );
+    fc.assert(
+      fc.property(
+        fc.array(entities, { maxLength: 8 }),
+        fc.constantFrom(...LEVELS),
+        (pairs, level) => {
+          const records = pairs.map(([entity, micros]) => encodeRecord(decoded(entity), micros));
+          const context =
+            level === "nometadata" ? "" : `"odata.metadata":"${BASE}/$metadata#People",`;
+          const items = pairs.map(
+            ([entity, micros]) => `{${expectedMembers(entity, micros, level)}}`,
+          );
+          check(list(level, records), `{${context}"value":[${items.join(",")}]}`);
+        },
+      ),
+    );
+  });
+});
+
+/** What the service writes of an entity, said as plainly as possible. */
+function expectedMembers(entity: RandomEntity, micros: number, level: MetadataLevel): string {
+  const { partitionKey, rowKey, properties } = entity;
+  const path = entityPath("People", partitionKey, rowKey);
+  const etag = `"odata.etag":${JSON.stringify(etagOf(printMicros(micros)))}`;
+  const control = {
+    nometadata: [],
+    minimalmetadata: [etag],
+    fullmetadata: [
+      '"odata.type":"devstoreaccount1.People"',
+      `"odata.id":"${BASE}/${path}"`,
+      etag,
+      `"odata.editLink":"${path}"`,
+    ],
+  }[level];
+  return [
+    ...control,
+    `"PartitionKey":${JSON.stringify(partitionKey)}`,
+    `"RowKey":${JSON.stringify(rowKey)}`,
+    ...(level === "fullmetadata" ? ['"Timestamp@odata.type":"Edm.DateTime"'] : []),
+    `"Timestamp":"${printMicros(micros)}"`,
+    ...properties.map((property) =>
+      level === "nometadata" ? `"${property.name}":${property.json}` : annotatedMembers(property),
+    ),
+  ].join(",");
+}
+
+function list(
+  level: MetadataLevel,
+  records: readonly Uint8Array[],
+  select?: readonly string[],
+): Uint8Array {
+  const writer = new EntityListWriter(PLACE, level, select);
+  const view = new RecordView();
+  for (const record of records) {
+    view.reset(record);
+    writer.add(view);
+  }
+  return writer.finish();
+}
+
+function check(body: Uint8Array, expected: string): void {
+  assert.equal(text(body), expected);
+}
+
+function text(body: Uint8Array): string {
+  return Buffer.from(body).toString();
+}
+
+function pick(object: unknown, names: readonly string[]): unknown[] {
+  assert.ok(typeof object === "object" && object !== null);
+  const members = new Map<string, unknown>(Object.entries(object));
+  return names.map((name) => members.get(name));
+}
