@@ -53,6 +53,9 @@ it("knows its own text when it sees it", () => {
 });
 
 it("takes nothing else for its own text", () => {
+  for (const text of ["3", "3.10", "-0.0", "0.00001", "0.00009", "1e5", "1.5e3", "1.50"]) {
+    assert.equal(isPrinted(text), false, text);
+  }
   const digits = fc.stringMatching(/^-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,19})?(e-?[0-9]{1,2})?$/);
   fc.assert(
     fc.property(digits, (text) => {

@@ -74,6 +74,16 @@ describe("limits", () => {
     refuse(`${most},${binary("c", last + 1)}`, "EntityTooLarge");
   });
 
+  it("count what small properties take", () => {
+    const digits = Array.from({ length: 235 }, (_, i) => `"d${100 + i}":7`).join(",");
+    const texts = Array.from({ length: 15 }, (_, i) => `"t${10 + i}":"${"x".repeat(32_768)}"`);
+    const sizeOf = 4 + 2 * 2 + 235 * (8 + 2 * 4 + 4) + 15 * (8 + 2 * 3 + 2 * 32_768 + 4);
+    const last = (LIMITS.entityBytesMax - sizeOf - (8 + 2 + 4)) / 2;
+    const members = (length: number) => `${texts.join(",")},${digits},"t":"${"x".repeat(length)}"`;
+    assert.equal(entitySize(decode(`{${KEYS},${members(last)}}`)), LIMITS.entityBytesMax);
+    refuse(members(last + 1), "EntityTooLarge");
+  });
+
   it("name the entity before the value when both are too large", () => {
     refuse(binary("a", 1_048_576), "EntityTooLarge");
   });

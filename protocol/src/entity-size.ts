@@ -14,9 +14,9 @@ export interface EntityText extends EntityKeys {
 /** Exact only when it must be: an entity of half as much text as may be stored is not measured. */
 export function isEntityTooLarge(entity: EntityText): boolean {
   const { partitionKey, rowKey, json, properties } = entity;
-  // Every property takes at most two bytes for each of its text, and 16 besides.
+  // A property takes at most two bytes for each of its text, and two besides (a digit takes four).
   const texts = partitionKey.length + rowKey.length + json.length;
-  if (4 + 2 * texts + 16 * properties.length <= LIMITS.entityBytesMax) return false;
+  if (4 + 2 * texts + 2 * properties.length <= LIMITS.entityBytesMax) return false;
   return entitySize(entity) > LIMITS.entityBytesMax;
 }
 
