@@ -1,5 +1,6 @@
 import { type Engine, EngineError, type Key, type KeyRange, type Put } from "../engine/engine.ts";
 import { copyKey, encodeId, partitionRange } from "../engine/key-codec.ts";
+import { scanToEnd } from "../engine/scan-to-end.ts";
 import type { ContentId, ContentStore } from "./content-store.ts";
 
 /** A row takes no more than this; PostgreSQL and LMDB both hold such values comfortably. */
@@ -109,20 +110,13 @@ export class RowContentStore implements ContentStore {
       start: { partition: Uint8Array.of(this.#space), sort: new Uint8Array(0) },
       end: { partition: Uint8Array.of(this.#space + 1), sort: new Uint8Array(0) },
     };
-    let { start } = range;
-    let last = "";
-    for (;;) {
-      const ids: ContentId[] = [];
-      const ended = await this.#engine.scan({ start, end: range.end }, ({ key }) => {
-        const id = Buffer.from(key.partition.subarray(1)).toString("latin1");
-        if (id !== last) ids.push(id);
-        last = id;
-        return true;
-      });
-      yield* ids;
-      if (typeof ended === "string") return;
-      start = ended.resumeAt;
-    }
+    const ids: ContentId[] = [];
+    await scanToEnd(this.#engine, range, ({ key }) => {
+      const id = Buffer.from(key.partition.subarray(1)).toString("latin1");
+      if (id !== ids.at(-1)) ids.push(id);
+      return true;
+    });
+    yield* ids;
   }
 
   async close(): Promise<void> {}
@@ -131,17 +125,13 @@ export class RowContentStore implements ContentStore {
   async #readRows(id: ContentId, index: number, end: number): Promise<Uint8Array[]> {
     const rowsMax = Math.min(ROWS_TOGETHER, Math.ceil(end / ROW_BYTES) - index);
     const rows: Uint8Array[] = [];
-    let start = this.#rowKey(id, index);
     const { end: last } = partitionRange(this.#partition(id));
-    while (rows.length < rowsMax) {
-      const ended = await this.#engine.scan(
-        { start, end: last },
-        ({ value }) => rows.push(Uint8Array.from(value)) < rowsMax,
-        { entriesExpected: rowsMax },
-      );
-      if (typeof ended === "string") break;
-      start = ended.resumeAt;
-    }
+    await scanToEnd(
+      this.#engine,
+      { start: this.#rowKey(id, index), end: last },
+      ({ value }) => rows.push(Uint8Array.from(value)) < rowsMax,
+      { entriesExpected: rowsMax },
+    );
     return rows;
   }
 

@@ -1,6 +1,6 @@
-import { ServiceError } from "@rowhouse/protocol/errors";
 import type { AuthDialect } from "../auth/dialect.ts";
 import type { RequestHead } from "../operation.ts";
+import { invalidHeader, missingHeader } from "./header-values.ts";
 
 /**
  * The protocol version a request is processed by: `x-ms-version`, else `api-version`, else the
@@ -13,7 +13,7 @@ export function versionOf(head: RequestHead, dialect: AuthDialect): string {
   const parameter = head.query.get("api-version") ?? head.query.get("sv");
   if (parameter !== undefined) return checked("api-version", parameter, dialect);
   if (dialect.versionAbsent !== undefined) return dialect.versionAbsent;
-  throw new ServiceError("MissingRequiredHeader", { details: [["HeaderName", "x-ms-version"]] });
+  throw missingHeader("x-ms-version");
 }
 
 /** What the answer to a caller who was not served says: their version if it is one, else `otherwise`. */
@@ -26,10 +26,5 @@ const VERSION = /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/;
 
 function checked(name: string, version: string, dialect: AuthDialect): string {
   if (VERSION.test(version) && version >= dialect.versionMin) return version;
-  throw new ServiceError("InvalidHeaderValue", {
-    details: [
-      ["HeaderName", name],
-      ["HeaderValue", version],
-    ],
-  });
+  throw invalidHeader(name, version);
 }

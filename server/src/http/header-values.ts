@@ -1,0 +1,35 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import type { RequestHead } from "../operation.ts";
+
+/** Reading headers as queues and blobs do, and refusing them in their words. */
+
+/** @throws ServiceError MissingRequiredHeader */
+export function requiredHeader(head: Pick<RequestHead, "header">, name: string): string {
+  const value = head.header(name);
+  if (value === undefined || value === "") throw missingHeader(name);
+  return value;
+}
+
+/**
+ * A whole number that is not negative; undefined when the header was not sent.
+ * @throws ServiceError InvalidHeaderValue
+ */
+export function integerHeader(head: Pick<RequestHead, "header">, name: string): number | undefined {
+  const text = head.header(name);
+  if (text === undefined) return undefined;
+  if (!/^\d{1,15}$/.test(text)) throw invalidHeader(name, text);
+  return Number(text);
+}
+
+export function missingHeader(name: string): ServiceError {
+  return new ServiceError("MissingRequiredHeader", { details: [["HeaderName", name]] });
+}
+
+export function invalidHeader(name: string, value: string): ServiceError {
+  return new ServiceError("InvalidHeaderValue", {
+    details: [
+      ["HeaderName", name],
+      ["HeaderValue", value],
+    ],
+  });
+}
