@@ -1,5 +1,5 @@
 import { type AtomicWrite, type Check, EngineError, type Key } from "../engine.ts";
-import { keyBytes } from "../key-codec.ts";
+import { equalBytes, keyBytes } from "../key-codec.ts";
 import { identify, toBuffer } from "./get.ts";
 
 /** Longest pair of keys: a B-tree entry of PostgreSQL takes 2,704 bytes, measured with its header. */
@@ -66,33 +66,34 @@ const UNSEEN: Sight = new Map();
  * other deleted.
  */
 export function planCommit(write: AtomicWrite, sight: Sight = UNSEEN): CommitPlan {
-  const byKey = new Map<string, PlannedKey>();
-  let isContradictory = false;
-  for (const { key, expected } of write.checks) {
-    const planned = plannedKey(byKey, key);
-    const merged = mergeExpected(planned.expected, expected);
-    if (merged === undefined) isContradictory = true;
-    else planned.expected = merged;
-  }
-  for (const { key, value } of write.puts) {
-    const planned = plannedKey(byKey, key);
+  const all = write.checks.map(({ key, expected }) => planKey(key, { expected }));
+  for (const [index, { key, value }] of write.puts.entries()) {
+    // Most puts come with the check of their key at the same place: nothing to compare then.
+    const planned = write.checks[index]?.key === key ? all[index]! : planKey(key);
+    if (planned !== all[index]) all.push(planned);
     planned.write = "put";
     planned.value = value;
   }
-  for (const key of write.deletes) plannedKey(byKey, key).write = "delete";
+  for (const key of write.deletes) all.push(planKey(key, { write: "delete" }));
+  all.sort(compare);
 
-  const byPartition = new Map<string, PlannedKey[]>();
-  for (const [id, planned] of byKey) {
-    if (planned.write === "delete" && planned.expected === undefined) {
-      planned.expected = sight.has(id) && sight.get(id) === undefined ? "absent" : "present";
+  let isContradictory = false;
+  const byPartition: PlannedKey[][] = [];
+  for (const planned of all) {
+    const keys = byPartition.at(-1);
+    const last = keys?.at(-1);
+    if (!keys || !last || !isSame(last.partition, planned.partition)) {
+      byPartition.push([planned]);
+    } else if (!equalBytes(last.sort, planned.sort)) {
+      keys.push(planned);
+    } else if (!mergeInto(last, planned)) {
+      isContradictory = true;
     }
-    const partitionId = planned.partition.toString("latin1");
-    const keys = byPartition.get(partitionId);
-    if (keys) keys.push(planned);
-    else byPartition.set(partitionId, [planned]);
   }
-  const partitions = [...byPartition.values()].map(planPartition);
-  partitions.sort((a, b) => Buffer.compare(a.partition, b.partition));
+  const partitions = byPartition.map((keys) => {
+    for (const planned of keys) suppose(planned, sight);
+    return planPartition(keys);
+  });
   return { write, partitions, isContradictory };
 }
 
@@ -123,21 +124,41 @@ export function assertStorable(key: Key): void {
   }
 }
 
-function plannedKey(byKey: Map<string, PlannedKey>, key: Key): PlannedKey {
-  const id = identify(key.partition, key.sort);
-  const known = byKey.get(id);
-  if (known) return known;
+function planKey(
+  key: Key,
+  { expected, write }: Partial<Pick<PlannedKey, "expected" | "write">> = {},
+): PlannedKey {
   assertStorable(key);
-  const planned: PlannedKey = {
-    key,
-    partition: toBuffer(key.partition),
-    sort: toBuffer(key.sort),
-    expected: undefined,
-    write: undefined,
-    value: EMPTY,
-  };
-  byKey.set(id, planned);
-  return planned;
+  const partition = toBuffer(key.partition);
+  return { key, partition, sort: toBuffer(key.sort), expected, write, value: EMPTY };
+}
+
+function compare(a: PlannedKey, b: PlannedKey): number {
+  if (a.partition === b.partition) return Buffer.compare(a.sort, b.sort);
+  return Buffer.compare(a.partition, b.partition) || Buffer.compare(a.sort, b.sort);
+}
+
+/** Partitions of one commit are mostly the very same object. */
+function isSame(a: Buffer, b: Buffer): boolean {
+  return a === b || equalBytes(a, b);
+}
+
+/** Joins what is asked of one key at two places; false when nothing can be both. */
+function mergeInto(planned: PlannedKey, other: PlannedKey): boolean {
+  if (other.write !== undefined) {
+    planned.write = other.write;
+    planned.value = other.value;
+  }
+  if (other.expected === undefined) return true;
+  const merged = mergeExpected(planned.expected, other.expected);
+  planned.expected = merged ?? planned.expected;
+  return merged !== undefined;
+}
+
+function suppose(planned: PlannedKey, sight: Sight): void {
+  if (planned.write !== "delete" || planned.expected !== undefined) return;
+  const id = identify(planned.partition, planned.sort);
+  planned.expected = sight.has(id) && sight.get(id) === undefined ? "absent" : "present";
 }
 
 /** What both ask for; undefined when nothing can be both. */
@@ -151,8 +172,7 @@ function mergeExpected(
   return undefined;
 }
 
-function planPartition(keys: PlannedKey[]): PlannedPartition {
-  keys.sort((a, b) => Buffer.compare(a.sort, b.sort));
+function planPartition(keys: readonly PlannedKey[]): PlannedPartition {
   return {
     partition: keys[0]!.partition,
     runs: runsOf(keys),
