@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { BackgroundLoop } from "./background-loop.ts";
+
+describe("A background loop", () => {
+  it("runs once more when it is woken during a run, and never twice at a time", async () => {
+    let runs = 0;
+    let running = 0;
+    const { loop, release } = open(async (wait) => {
+      runs++;
+      assert.equal(++running, 1);
+      await wait();
+      running--;
+    });
+    loop.wake();
+    loop.wake();
+    loop.wake();
+    assert.equal(runs, 1);
+    release();
+    await turn();
+    assert.equal(runs, 2);
+    release();
+    await loop.close();
+    assert.equal(runs, 2);
+  });
+
+  it("tells of a failure and runs again when it is woken", async () => {
+    const errors: unknown[] = [];
+    let runs = 0;
+    const loop = new BackgroundLoop({
+      run: async () => {
+        if (++runs === 1) throw new Error("first");
+      },
+      periodMs: 60_000,
+      onError: (error) => errors.push(error),
+    });
+    loop.start();
+    await turn();
+    loop.wake();
+    await loop.close();
+    assert.equal(runs, 2);
+    assert.equal(errors.length, 1);
+  });
+
+  it("closes after the run under way and does not begin another", async () => {
+    let runs = 0;
+    const { loop, release } = open(async (wait) => {
+      runs++;
+      await wait();
+    });
+    loop.wake();
+    loop.wake();
+    const closed = loop.close();
+    assert.ok(loop.closed);
+    release();
+    await closed;
+    await turn();
+    loop.wake();
+    assert.equal(runs, 1);
+  });
+});
+
+/** A loop whose runs wait until they are released. */
+function open(run: (wait: () => Promise<void>) => Promise<void>) {
+  let release = () => {};
+  const wait = () =>
+    new Promise<void>((resolve) => {
+      release = resolve;
+    });
+  const loop = new BackgroundLoop({
+    run: () => run(wait),
+    periodMs: 60_000,
+    onError: (error) => assert.fail(String(error)),
+  });
+  return { loop, release: () => release() };
+}
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

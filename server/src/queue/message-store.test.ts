@@ -1,0 +1,242 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ServiceError } from "@rowhouse/protocol/errors";
+import type { Engine } from "../engine/engine.ts";
+import { MemoryEngine } from "../engine/memory-engine.ts";
+import type { Message } from "./message-record.ts";
+import { NEVER } from "./message-store.ts";
+import { DAY_MS, holdOf, TestStore, textsOf } from "./test-store.ts";
+
+describe("A message", () => {
+  it("is put, received once, and deleted by whoever holds it", async () => {
+    const store = await TestStore.open();
+    const put = await store.put("hello");
+    assert.equal(put.dequeueCount, 0);
+    assert.equal(put.expiresAt, put.insertedAt + 7 * DAY_MS);
+    const [received] = await store.receive();
+    assert.ok(received);
+    assert.deepEqual(textsOf([received]), ["hello"]);
+    assert.equal(received.dequeueCount, 1);
+    assert.equal(received.visibleAt, store.clock.time + 30_000);
+    assert.deepEqual(await store.receive(), []);
+    await store.delete(received);
+    store.pass(60_000);
+    assert.deepEqual(await store.receive(), []);
+    assert.equal(await store.stored(), 0);
+  });
+
+  it("comes back when it is not deleted in time, behind those that waited", async () => {
+    const store = await TestStore.open();
+    await store.put("first");
+    await store.receive(1, 5000);
+    await store.put("second");
+    store.pass(4999);
+    assert.deepEqual(await store.peek(), ["second"]);
+    store.pass(1);
+    assert.deepEqual(await store.peek(), ["second", "first"]);
+    assert.deepEqual(
+      (await store.receive(2)).map(({ dequeueCount }) => dequeueCount),
+      [1, 2],
+    );
+  });
+
+  it("may be hidden from the start, and updated or deleted by who put it", async () => {
+    const store = await TestStore.open();
+    const hidden = await store.put("hidden", { hiddenMs: 10_000 });
+    const other = await store.put("other", { hiddenMs: 10_000 });
+    assert.deepEqual(await store.peek(), []);
+    await store.delete(other);
+    await store.update(hidden, 0);
+    assert.deepEqual(await store.peek(), ["hidden"]);
+    store.pass(10_000);
+    assert.deepEqual(await store.peek(), ["hidden"]);
+  });
+
+  it("ends when it expires, whether it is visible, hidden or held", async () => {
+    const store = await TestStore.open();
+    const held = await store.put("held", { lifeMs: 2000 });
+    await store.receive(1, 1000);
+    await store.put("visible", { lifeMs: 2000 });
+    await store.put("hidden", { lifeMs: 2000, hiddenMs: 1999 });
+    store.pass(2000);
+    assert.deepEqual(await store.peek(), []);
+    assert.deepEqual(await store.receive(), []);
+    assert.equal(await store.count(), 0);
+    await refuses("MessageNotFound", store.delete(held));
+    await refuses("MessageNotFound", store.update(held, 0));
+  });
+
+  it("may live for ever", async () => {
+    const store = await TestStore.open();
+    const message = await store.put("x", { lifeMs: Number.POSITIVE_INFINITY });
+    assert.equal(message.expiresAt, NEVER);
+    assert.equal((await store.put("y", { lifeMs: 1e300 })).expiresAt, NEVER);
+    assert.equal(new Date(NEVER).toISOString(), "9999-12-31T23:59:59.000Z");
+  });
+
+  it("may be hidden beyond its expiry by receiving, not by updating", async () => {
+    const store = await TestStore.open();
+    await store.put("x", { lifeMs: 10_000 });
+    const [held] = await store.receive(1, 20_000);
+    await refuses("InvalidQueryParameterValue", store.update(held!, 10_001));
+    await store.update(held!, 10_000);
+  });
+
+  it("keeps its text unless it is updated with another", async () => {
+    const store = await TestStore.open();
+    const put = await store.put("text");
+    const again = await store.update(put, 0);
+    assert.deepEqual(await store.peek(), ["text"]);
+    const empty = await store.update(again, 0, "");
+    assert.deepEqual(await store.peek(), [""]);
+    const { insertedAt, expiresAt, dequeueCount, id } = await store.update(empty, 5000, "new");
+    assert.deepEqual(
+      { insertedAt, expiresAt, dequeueCount, id },
+      { insertedAt: put.insertedAt, expiresAt: put.expiresAt, dequeueCount: 0, id: put.id },
+    );
+  });
+});
+
+describe("A pop receipt", () => {
+  it("is good after the message became visible again, until somebody receives it", async () => {
+    const store = await TestStore.open();
+    await store.put("x");
+    const [first] = await store.receive(1, 1000);
+    store.pass(5000);
+    const updated = await store.update(first!, 1000);
+    store.pass(5000);
+    const [second] = await store.receive();
+    await refuses("MessageNotFound", store.delete(updated));
+    await store.delete(second!);
+  });
+
+  it("dies when the next is issued, by whatever", async () => {
+    const store = await TestStore.open();
+    const put = await store.put("x");
+    const [received] = await store.receive();
+    await refuses("MessageNotFound", store.delete(put));
+    const updated = await store.update(received!, 0);
+    await refuses("MessageNotFound", store.update(received!, 0));
+    await store.delete(updated);
+    await refuses("MessageNotFound", store.delete(updated));
+  });
+
+  it("is of no use for another message, nor in a queue created again or cleared", async () => {
+    const store = await TestStore.open();
+    const [one, two] = [await store.put("one"), await store.put("two")];
+    const crossed = store.messages.delete(store.queue, { id: one.id, receipt: two });
+    await refuses("MessageNotFound", crossed);
+    await refuses(
+      "MessageNotFound",
+      store.messages.delete(store.queue, { id: undefined, receipt: one }),
+    );
+    await store.catalog.renew("alice", "orders");
+    await refuses("MessageNotFound", store.delete(one));
+    assert.deepEqual(await store.peek(), []);
+
+    const three = await store.put("three");
+    await store.catalog.remove("alice", "orders");
+    await refuses("QueueNotFound", store.delete(three));
+    await refuses("QueueNotFound", store.receive());
+    await refuses("QueueNotFound", store.peek());
+    await refuses("QueueNotFound", store.put("four"));
+    await refuses("QueueNotFound", store.count());
+    await store.catalog.create("alice", "orders", { metadata: [], policies: [] });
+    await refuses("MessageNotFound", store.delete(three));
+    assert.equal(await store.count(), 0);
+  });
+});
+
+describe("Receivers", () => {
+  it("never get one message twice, and miss none, however many ask at once", async () => {
+    const store = await TestStore.open();
+    await store.putMany(1000);
+    const deleted = new Set<string>();
+    const consume = async () => {
+      for (;;) {
+        const messages = await store.receive(3);
+        if (messages.length === 0) return;
+        for (const message of messages) {
+          assert.ok(!deleted.has(message.id), "received twice");
+          deleted.add(message.id);
+          await store.delete(message);
+        }
+      }
+    };
+    await Promise.all(Array.from({ length: 50 }, consume));
+    assert.equal(deleted.size, 1000);
+    assert.equal(await store.stored(), 0);
+  });
+
+  it("of two servers on one engine share the messages, too", async () => {
+    const engine = new MemoryEngine();
+    const one = await TestStore.open(engine);
+    const other = await TestStore.open(engine);
+    await one.putMany(200);
+    const received = await Promise.all(
+      [one, other].flatMap((store) => Array.from({ length: 20 }, () => receiveAll(store))),
+    );
+    const ids = received.flat().map(({ id }) => id);
+    assert.equal(ids.length, 200);
+    assert.equal(new Set(ids).size, 200);
+  });
+
+  it("look again when what they found was taken in between", async () => {
+    const engine = new MemoryEngine();
+    const thief = await TestStore.open(engine);
+    const store = await TestStore.open(stealing(engine, () => thief.receive()));
+    await thief.put("one");
+    await thief.put("two");
+    assert.deepEqual(textsOf(await store.receive()), ["two"]);
+  });
+});
+
+async function receiveAll(store: TestStore): Promise<Message[]> {
+  const all: Message[] = [];
+  for (;;) {
+    const messages = await store.receive(2);
+    if (messages.length === 0) return all;
+    all.push(...messages);
+  }
+}
+
+/** An engine on which somebody else is faster, once, between a scan and the commit after it. */
+function stealing(engine: Engine, steal: () => Promise<unknown>): Engine {
+  let stolen = false;
+  return {
+    name: engine.name,
+    keyBytesMax: engine.keyBytesMax,
+    nextVersion: () => engine.nextVersion(),
+    get: (keys) => engine.get(keys),
+    scan: (range, visit) => engine.scan(range, visit),
+    async commit(write) {
+      if (
+        write.checks.length > 0 &&
+        !stolen &&
+        write.puts.some(({ value }) => value.length === 0)
+      ) {
+        stolen = true;
+        await steal();
+      }
+      return engine.commit(write);
+    },
+    close: () => engine.close(),
+  };
+}
+
+async function refuses(code: string, action: Promise<unknown>): Promise<void> {
+  await assert.rejects(action, (error) => error instanceof ServiceError && error.code === code);
+}
+
+describe("Updates and deletes", () => {
+  it("of one message exclude each other: one of many with the same receipt wins", async () => {
+    const store = await TestStore.open();
+    const held = await store.put("x");
+    const attempts = [1, 2, 3, 4].map((i) =>
+      i % 2 === 0 ? store.delete(held) : store.update(held, 0),
+    );
+    const results = await Promise.allSettled(attempts);
+    assert.equal(results.filter(({ status }) => status === "fulfilled").length, 1);
+    assert.ok(holdOf(held).id);
+  });
+});

@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { MemoryEngine } from "../engine/memory-engine.ts";
+import { TestStore } from "./test-store.ts";
+
+describe("The sweeper", () => {
+  it("frees what has expired, visible or hidden, and nothing else", async () => {
+    const store = await TestStore.open();
+    await store.putMany(300, { lifeMs: 1000 });
+    await store.putMany(300, { lifeMs: 1000, hiddenMs: 900 });
+    await store.putMany(5, { lifeMs: 2000 });
+    store.pass(1000);
+    await store.sweeper.sweep();
+    assert.equal(await store.stored(), 10);
+    assert.equal((await store.peek()).length, 5);
+  });
+
+  it("frees messages that were received and updated before they expired", async () => {
+    const store = await TestStore.open();
+    await store.putMany(3, { lifeMs: 1000 });
+    const [first] = await store.receive(1, 5000);
+    await store.update(first!, 500, "updated");
+    await store.receive(1, 100);
+    store.pass(1000);
+    await store.sweeper.sweep();
+    assert.equal(await store.stored(), 0);
+  });
+
+  it("leaves a queue alone until something in it expires", async () => {
+    const store = await TestStore.open();
+    await store.put("x", { lifeMs: 60_000 });
+    await store.sweeper.sweep();
+    store.pass(59_999);
+    store.reads.reset();
+    await store.sweeper.sweep();
+    assert.equal(store.reads.scans, 1, "only the names are read");
+    store.pass(1);
+    await store.sweeper.sweep();
+    assert.equal(await store.stored(), 0);
+  });
+
+  it("looks again after some minutes even if it expected nothing, and at once when it is woken", async () => {
+    const store = await TestStore.open();
+    await store.sweeper.sweep();
+    await store.put("x", { lifeMs: 1 });
+    store.pass(5 * 60_000 - 1);
+    await store.sweeper.sweep();
+    assert.equal(await store.stored(), 2);
+    store.pass(1);
+    await store.sweeper.sweep();
+    assert.equal(await store.stored(), 0);
+
+    await store.put("y", { lifeMs: 1 });
+    store.pass(1);
+    store.sweeper.wake();
+    await store.sweeper.sweep();
+    await store.sweeper.close();
+    assert.equal(await store.stored(), 0);
+  });
+
+  it("does no harm beside the sweepers of other servers", async () => {
+    const engine = new MemoryEngine();
+    const one = await TestStore.open(engine);
+    const other = await TestStore.open(engine);
+    await one.putMany(600, { lifeMs: 1000 });
+    one.pass(1000);
+    other.pass(1000);
+    await Promise.all([one.sweeper.sweep(), other.sweeper.sweep()]);
+    assert.equal(await one.stored(), 0);
+  });
+});

@@ -1,0 +1,142 @@
+import { Catalog } from "../catalog/catalog.ts";
+import { KEY_SPACES } from "../catalog/key-spaces.ts";
+import type { Awaitable, Engine, KeyRange, ScanEnd, ScanHints, Visit } from "../engine/engine.ts";
+import { MemoryEngine } from "../engine/memory-engine.ts";
+import { queuePartition } from "./message-keys.ts";
+import type { Message } from "./message-record.ts";
+import { type Hold, MessageStore, type QueueValue } from "./message-store.ts";
+import { pooledRandomBytes } from "./pooled-random-bytes.ts";
+import { Sweeper } from "./sweeper.ts";
+
+export const DAY_MS = 86_400_000;
+
+/** A store for tests, with one queue in it, a clock that they set and a count of what is read. */
+export class TestStore {
+  readonly queue = { account: "alice", name: "orders" };
+  readonly clock = { time: Date.UTC(2026, 6, 31), now: () => this.clock.time };
+  readonly reads: ReadCounter;
+  readonly catalog: Catalog<QueueValue>;
+  readonly messages: MessageStore;
+  readonly sweeper: Sweeper;
+  /** How often the sweeper was called for. */
+  calls = 0;
+
+  private constructor(engine: Engine) {
+    this.reads = new ReadCounter(engine);
+    const ids = new Map([["alice", 0]]);
+    this.catalog = new Catalog<QueueValue>(this.reads, KEY_SPACES.queueCatalog, ids);
+    const common = { engine: this.reads, clock: this.clock, catalog: this.catalog };
+    this.messages = new MessageStore({
+      ...common,
+      randomBytes: pooledRandomBytes(),
+      onManyExpired: () => {
+        this.calls++;
+      },
+    });
+    this.sweeper = new Sweeper({
+      ...common,
+      onError: (error) => {
+        throw error;
+      },
+    });
+  }
+
+  static async open(engine: Engine = new MemoryEngine()): Promise<TestStore> {
+    const store = new TestStore(engine);
+    await store.catalog.create("alice", "orders", { metadata: [], policies: [] });
+    return store;
+  }
+
+  get partition(): Uint8Array {
+    return queuePartition(0, this.catalog.remembered("alice", "orders")!.id);
+  }
+
+  pass(milliseconds: number): void {
+    this.clock.time += milliseconds;
+  }
+
+  put(text: string, { hiddenMs = 0, lifeMs = 7 * DAY_MS } = {}): Promise<Message> {
+    return this.messages.put(this.queue, { text: Buffer.from(text), hiddenMs, lifeMs });
+  }
+
+  async putMany(count: number, options: { hiddenMs?: number; lifeMs?: number } = {}) {
+    for (let i = 0; i < count; i++) await this.put(`${i}`, options);
+  }
+
+  receive(max = 1, hiddenMs = 30_000): Promise<readonly Message[]> {
+    return this.messages.receive(this.queue, { max, hiddenMs });
+  }
+
+  update(held: Message, hiddenMs: number, text?: string): Promise<Message> {
+    const change = { hiddenMs, text: text === undefined ? undefined : Buffer.from(text) };
+    return this.messages.update(this.queue, holdOf(held), change);
+  }
+
+  delete(held: Message): Promise<void> {
+    return this.messages.delete(this.queue, holdOf(held));
+  }
+
+  async peek(max = 32): Promise<string[]> {
+    return textsOf(await this.messages.peek(this.queue, max));
+  }
+
+  count(): Promise<number> {
+    return this.messages.count(this.queue);
+  }
+
+  /** Entries of the messages' partition, expired ones too. */
+  async stored(): Promise<number> {
+    let count = 0;
+    await this.reads.scan({ start: { partition: this.partition, sort: new Uint8Array(0) } }, () => {
+      count++;
+      return true;
+    });
+    return count;
+  }
+}
+
+export function holdOf(message: Message): Hold {
+  return { id: message.id, receipt: message };
+}
+
+export function textsOf(messages: readonly Message[]): string[] {
+  return messages.map(({ text }) => Buffer.from(text).toString("utf8"));
+}
+
+/** An engine that counts what its scans show. */
+class ReadCounter implements Engine {
+  entries = 0;
+  scans = 0;
+  readonly #engine: Engine;
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  get name(): string {
+    return this.#engine.name;
+  }
+
+  get keyBytesMax(): number {
+    return this.#engine.keyBytesMax;
+  }
+
+  reset(): void {
+    this.entries = 0;
+    this.scans = 0;
+  }
+
+  scan(range: KeyRange, visit: Visit, hints?: ScanHints): Awaitable<ScanEnd> {
+    this.scans++;
+    const counting: Visit = (entry) => {
+      this.entries++;
+      return visit(entry);
+    };
+    return this.#engine.scan(range, counting, hints);
+  }
+
+  nextVersion = () => this.#engine.nextVersion();
+  get: Engine["get"] = (keys) => this.#engine.get(keys);
+  commit: Engine["commit"] = (write) => this.#engine.commit(write);
+  close = () => this.#engine.close();
+}
