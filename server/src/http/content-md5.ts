@@ -1,6 +1,18 @@
 import { createHash } from "node:crypto";
 import { ServiceError } from "@rowhouse/protocol/errors";
-import type { RequestHead, WireRequest } from "../operation.ts";
+import type { AnyOperation, RequestHead, WireRequest } from "../operation.ts";
+
+/** The operation, which then begins with a look at `Content-MD5` if it takes a body whole. */
+export function withContentMd5<Context>(operation: AnyOperation<Context>): AnyOperation<Context> {
+  if (operation.body !== "buffer") return operation;
+  return {
+    ...operation,
+    decode(request) {
+      checkContentMd5(request);
+      return operation.decode(request);
+    },
+  };
+}
 
 const MD5 = /^[A-Za-z0-9+/]{22}==$/;
 

@@ -1,6 +1,5 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { xmlResponse } from "../catalog/service-operations.ts";
-import { checkContentMd5 } from "../http/content-md5.ts";
 import type { Query } from "../http/query.ts";
 import { integerParameter, invalidParameter, parseInteger } from "../http/query-parameters.ts";
 import type { Message } from "./message-record.ts";
@@ -32,7 +31,6 @@ export const putMessage: QueueOperation<PutMessageInput, Message> = {
       const reason = "messagettl must be greater than visibilitytimeout.";
       throw invalidParameter(HIDDEN, String(hidden), reason);
     }
-    checkContentMd5(request);
     const text = parseMessageText(body);
     return { queue, text, hiddenMs: hidden * 1000, lifeMs: life * 1000 };
   },

@@ -2,7 +2,6 @@ import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { whenReady } from "../awaitable.ts";
 import { xmlResponse } from "../catalog/service-operations.ts";
-import { checkContentMd5 } from "../http/content-md5.ts";
 import { parseAccessPolicies, printAccessPolicies } from "../xml/access-policies.ts";
 import { QUEUE_DOCUMENTS } from "../xml/document-rules.ts";
 import type { QueueName } from "./message-store.ts";
@@ -42,7 +41,6 @@ export const setQueueAcl: QueueOperation<SetQueueAclInput, void> = {
 
   decode(request) {
     const queue = queueNameOf(request);
-    checkContentMd5(request);
     return { queue, policies: parseAccessPolicies(request.body, QUEUE_DOCUMENTS) };
   },
 

@@ -6,6 +6,7 @@ import {
   getServiceStats,
   setServiceProperties,
 } from "../catalog/service-operations.ts";
+import { withContentMd5 } from "../http/content-md5.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
 import type { Service } from "../http/service.ts";
 import { encodeStorageError, refuseRoute } from "../http/storage-refusals.ts";
@@ -44,7 +45,7 @@ export const QUEUE_OPERATIONS: readonly AnyOperation<QueueContext>[] = [
   getServiceProperties("GetQueueServiceProperties", QUEUE_DOCUMENTS),
   setServiceProperties("SetQueueServiceProperties", QUEUE_DOCUMENTS),
   getServiceStats("GetQueueServiceStats", QUEUE_DOCUMENTS),
-];
+].map(withContentMd5);
 
 /** The version of those who name none and need not: the newest the official clients send. */
 const NEWEST_VERSION = "2026-04-06";

@@ -1,5 +1,4 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { checkContentMd5 } from "../http/content-md5.ts";
 import { integerParameter, missingParameter } from "../http/query-parameters.ts";
 import { holdOf } from "./hold-of.ts";
 import type { Message } from "./message-record.ts";
@@ -33,7 +32,6 @@ export const updateMessage: QueueOperation<UpdateMessageInput, Message> = {
     const hold = holdOf(request);
     const hidden = integerParameter(query, HIDDEN, HIDDEN_BOUNDS);
     if (hidden === undefined) throw missingParameter(HIDDEN);
-    checkContentMd5(request);
     const text = body.length > 0 ? parseMessageText(body) : undefined;
     return { queue, hold, hiddenMs: hidden * 1000, text };
   },
