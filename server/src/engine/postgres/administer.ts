@@ -1,4 +1,5 @@
 import { describeConfig, type PostgresConfig, parsePostgresUrl } from "./config.ts";
+import { applySettings } from "./connect.ts";
 import { Connector } from "./connector.ts";
 import { toEngineError } from "./outcome.ts";
 import { installSchema, readFormat, roleStatements, schemaStatements } from "./schema.ts";
@@ -21,10 +22,10 @@ export async function withAdministration<T>(
 ): Promise<T> {
   let session: Session | undefined;
   try {
-    const bare = await new Connector(config, { preparedStatements: true, settings: [] }).connect();
-    const facts = await readServerFacts(bare).finally(() => bare.close());
-    const settings = sessionSettings(TIMEOUT_MS, facts.dialect);
-    session = await new Connector(config, { preparedStatements: true, settings }).connect();
+    const options = { preparedStatements: true, settings: [], allowUnsafe: true };
+    session = await new Connector(config, options).connect();
+    const facts = await readServerFacts(session);
+    applySettings(session, sessionSettings(TIMEOUT_MS, facts.dialect));
     return await work(session, facts);
   } catch (error) {
     throw toEngineError(error);

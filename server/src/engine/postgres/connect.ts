@@ -20,7 +20,10 @@ export interface ConnectOptions {
 }
 
 export interface Greeting {
+  /** A standby. */
   readonly isReadOnly: boolean;
+  /** A crash of the server may lose what it acknowledged. */
+  readonly isUnsafe: boolean;
 }
 
 /**
@@ -95,9 +98,11 @@ function asServerError(error: unknown): unknown {
 /** Settings first, so that they hold whatever the greeting finds; both in one round trip. */
 async function greet(session: Session, options: ConnectOptions): Promise<Greeting> {
   if (options.preparedStatements) applySettings(session, options.settings);
-  const answered = { isReadOnly: false, isIntact: false };
+  const answered = { isReadOnly: false, isUnsafe: false, isIntact: false };
   await query(session, GREETING, [EVERY_BYTE, LARGE_NUMBER], (row) => {
     answered.isReadOnly = row.text() === "on";
+    const [fsync, synchronousCommit] = [row.text(), row.text()];
+    answered.isUnsafe = fsync === "off" || synchronousCommit === "off";
     const bytes = row.bytes();
     answered.isIntact = bytes.equals(EVERY_BYTE) && row.int8() === LARGE_NUMBER;
   });

@@ -1,19 +1,24 @@
 import type { PostgresConfig } from "./config.ts";
-import { type ConnectOptions, connect } from "./connect.ts";
+import { type ConnectOptions, connect, type Greeting } from "./connect.ts";
 import type { Session } from "./session.ts";
 import { ServerError } from "./sql-state.ts";
 
+export interface ConnectorOptions extends ConnectOptions {
+  /** Accept servers that may lose acknowledged writes in a crash. */
+  readonly allowUnsafe: boolean;
+}
+
 /**
- * Opens connections to the server that takes writes. With several hosts it begins at the one that
+ * Opens connections to the server that takes writes and keeps them. With several hosts it begins at the one that
  * answered last and goes round; a standby is left at once. Nothing is remembered about the others,
  * because a failover may make any of them the primary.
  */
 export class Connector {
   readonly #config: PostgresConfig;
-  readonly #options: ConnectOptions;
+  readonly #options: ConnectorOptions;
   #hostIndex = 0;
 
-  constructor(config: PostgresConfig, options: ConnectOptions) {
+  constructor(config: PostgresConfig, options: ConnectorOptions) {
     this.#config = config;
     this.#options = options;
   }
@@ -26,25 +31,35 @@ export class Connector {
       const index = (this.#hostIndex + turn) % hosts.length;
       try {
         const { session, greeting } = await connect(this.#config, hosts[index]!, this.#options);
-        if (!greeting.isReadOnly) {
+        const refusal = this.#refusal(hosts[index]!.host, greeting);
+        if (refusal === undefined) {
           this.#hostIndex = index;
           return session;
         }
         session.close();
-        worst = moreTelling(worst, standbyError(hosts[index]!.host));
+        worst = moreTelling(worst, refusal);
       } catch (error) {
         worst = moreTelling(worst, error);
       }
     }
     throw worst;
   }
+
+  /** Asked of every connection: a failover may lead to a server that is set otherwise. */
+  #refusal(host: string, { isReadOnly, isUnsafe }: Greeting): ServerError | undefined {
+    if (isReadOnly) return refusal("25006", `${host} is a standby`);
+    if (isUnsafe && !this.#options.allowUnsafe) {
+      return refusal("57P03", `${host} would lose acknowledged writes in a crash`);
+    }
+    return undefined;
+  }
 }
 
-function standbyError(host: string): ServerError {
+function refusal(sqlState: string, message: string): ServerError {
   return new ServerError(
     new Map([
-      ["C", "25006"],
-      ["M", `${host} is a standby`],
+      ["C", sqlState],
+      ["M", message],
     ]),
   );
 }

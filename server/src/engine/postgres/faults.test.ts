@@ -138,6 +138,19 @@ describe("A PostgreSQL that fails", () => {
     assert.equal((await allowed.health()).durabilityClass, "none");
     await allowed.close();
   });
+
+  it("takes no connection of a server that became unsafe later", async () => {
+    const later = await server.createDatabase();
+    const careful = await openPostgresEngine({ url: later, timeoutMs: 400 });
+    const name = new URL(later).pathname.slice(1);
+    await server.run(`ALTER DATABASE ${name} SET synchronous_commit = 'off'`);
+    await assert.rejects(
+      commit(careful, { puts: [[keyOf("later", "a"), "x"]] }),
+      (error) => error instanceof EngineError && /would lose acknowledged/.test(error.message),
+    );
+    assert.equal((await careful.health()).ready, false);
+    await careful.close();
+  });
 });
 
 describe("A primary with a synchronous standby", () => {

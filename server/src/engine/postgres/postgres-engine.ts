@@ -72,7 +72,9 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
   const preparedStatements = options.preparedStatements ?? true;
   let session: Session | undefined;
   try {
-    session = await new Connector(config, { preparedStatements, settings: [] }).connect();
+    // Refused below, with a reason, if it is not safe.
+    const anySafety = { preparedStatements, settings: [], allowUnsafe: true };
+    session = await new Connector(config, anySafety).connect();
     const facts = await readServerFacts(session);
     const durability = durabilityOf(facts);
     if (durability.class === "none" && !options.allowUnsafe) {
@@ -85,7 +87,8 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
     // What the settings are depends on what answered.
     const settings = sessionSettings(timeoutMs, facts.dialect);
     if (preparedStatements) applySettings(session, settings);
-    const connector = new Connector(config, { preparedStatements, settings });
+    const allowUnsafe = options.allowUnsafe ?? false;
+    const connector = new Connector(config, { preparedStatements, settings, allowUnsafe });
     return new PostgresEngine({ ...options, connector, session, facts, timeoutMs });
   } catch (error) {
     session?.close();

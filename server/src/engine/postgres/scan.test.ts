@@ -117,7 +117,11 @@ describe("A scan of PostgreSQL", () => {
   it("asks shards for a page whose end it has found first", async () => {
     const config = parsePostgresUrl(url);
     const settings = sessionSettings(10_000, "postgres");
-    const connector = new Connector(config, { preparedStatements: true, settings });
+    const connector = new Connector(config, {
+      preparedStatements: true,
+      allowUnsafe: true,
+      settings,
+    });
     const pool = new SessionPool({ sessionsMax: 1, connect: () => connector.connect() });
     const scans = new Scans({ pool, dialect: "citus", timeoutMs: 10_000 });
     const scanAll = async (range: KeyRange, hints: ScanHints) => {

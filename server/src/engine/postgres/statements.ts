@@ -258,10 +258,14 @@ export const READ_LOCKED = statement(
   [bytea, byteaArray],
 );
 
-/** Sent when a connection opens: may we write here, and do bytes and numbers arrive as they left? */
+/**
+ * Sent when a connection opens: may we write here, does the server keep what it acknowledges, and do
+ * bytes and numbers arrive as they left?
+ */
 export const GREETING = statement(
   undefined,
-  "SELECT current_setting('transaction_read_only'), $1, $2",
+  "SELECT current_setting('transaction_read_only'), current_setting('fsync', true), " +
+    "current_setting('synchronous_commit', true), $1, $2",
   [bytea, int8],
 );
 
