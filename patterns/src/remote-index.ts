@@ -28,7 +28,7 @@ import type { Query, Saved } from "./query/query.ts";
 import { QueryRun } from "./query/query-run.ts";
 import { mapBounded } from "./store/limit.ts";
 import { lastToken } from "./store/write-token.ts";
-import { Stale } from "./write.ts";
+import { Stale, timeLeft } from "./write.ts";
 
 /**
  * How entries follow their base: `guarded` (the writer does it, and a worker if the writer dies), `inline`
@@ -58,7 +58,7 @@ export interface RemoteOptions<
 }
 
 export interface Timing {
-  /** A writer commits within this time of its first claim, or starts over. */
+  /** A writer claims and commits within this time, or starts over. */
   readonly deadlineMs: number;
   /** An entry may be deleted or taken over when nobody touched it for this long; more than `deadlineMs`. */
   readonly settleMs: number;
@@ -233,18 +233,17 @@ class OpenRemote implements EntryKeeper {
     const isKept = isSame(oldKey, newKey);
     if (isKept && (!before || !after || this.#copiesAlike(before.row, after))) return {};
     if (after && newKey) assertEntityFits(newKey, this.#live(after, base, token));
+    const { clock } = this.#context.database;
+    const commitByMs = clock.now() + this.#index.timing.deadlineMs;
     const tripwire = await this.#tripwire(change);
     if (this.#mode === "queued")
       return { committed: () => this.#quietly(base, () => tripwire?.fire()) };
 
-    const { clock } = this.#context.database;
-    const claimedAt = clock.now();
     const [old, claim] = await Promise.all([
       oldKey && this.#get(oldKey),
-      newKey && !isKept ? this.#claim(newKey, base, token) : undefined,
+      newKey && !isKept ? this.#claim(newKey, base, token, commitByMs) : undefined,
     ]);
     const isOld = old !== undefined && isSame(this.baseOf(old), base);
-    const commitByMs = claimedAt + this.#index.timing.deadlineMs;
     const finish = async (): Promise<boolean> => {
       const isPending = newKey && !(this.#index.options.copy === "keys");
       const etag = isKept ? (isOld ? old.etag : undefined) : claim?.etag;
@@ -293,10 +292,11 @@ class OpenRemote implements EntryKeeper {
     key: EntityKey,
     base: EntityKey,
     token: string,
+    byMs: number,
   ): Promise<{ readonly etag: string | undefined }> {
     const properties = this.#pending(base, token);
     const kind = this.#index.options.unique ? "insert" : "insertOrReplace";
-    const claimed = await this.#try({ kind, ...key, properties });
+    const claimed = await this.#try({ kind, ...key, properties }, byMs);
     if (claimed) return claimed;
     const entry = await this.#get(key);
     const owner = entry && this.baseOf(entry);
@@ -304,7 +304,7 @@ class OpenRemote implements EntryKeeper {
       throw new Stale(key.rowKey, undefined);
     }
     const { etag: ifMatch } = entry;
-    const taken = await this.#try({ kind: "replace", ...key, ifMatch, properties });
+    const taken = await this.#try({ kind: "replace", ...key, ifMatch, properties }, byMs);
     if (!taken) throw new Stale(owner?.rowKey ?? key.rowKey, undefined);
     return taken;
   }
@@ -504,10 +504,15 @@ class OpenRemote implements EntryKeeper {
     return row ? { row, stored } : {};
   }
 
-  /** Undefined when the row is not what it was. */
-  async #try(mutation: Mutation): Promise<{ readonly etag: string | undefined } | undefined> {
+  /** Undefined when the row is not what it was. @throws Stale when it is too late. */
+  async #try(
+    mutation: Mutation,
+    byMs = Number.POSITIVE_INFINITY,
+  ): Promise<{ readonly etag: string | undefined } | undefined> {
+    const { database } = this.#context;
+    const timeout = timeLeft(database, byMs, mutation.rowKey);
     try {
-      const [etag] = await this.#context.database.tables.commit(this.table, [mutation]);
+      const [etag] = await database.tables.commit(this.table, [mutation], timeout);
       return { etag };
     } catch (error) {
       const isLost = isRefusal(error, 404, 409, 412) && error.code !== "TableNotFound";

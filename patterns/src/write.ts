@@ -5,7 +5,7 @@ import type { AnyEntity } from "./model/entity.ts";
 import { assertEntityFits, type Row, validationFailed } from "./model/entity-rows.ts";
 import type { Change, Contribution, OpenFollower, Snapshot } from "./model/follower.ts";
 import { isRefusal } from "./ports/port-error.ts";
-import type { EntityKey, Mutation } from "./ports/tables.ts";
+import type { CommitOptions, EntityKey, Mutation } from "./ports/tables.ts";
 import { tokensOf } from "./store/write-token.ts";
 
 /** An entity as it was opened, with its followers. */
@@ -190,14 +190,9 @@ export async function commitSteps(steps: readonly Step[]): Promise<(string | und
     ...prepared.map(({ commitByMs = Number.POSITIVE_INFINITY }) => commitByMs),
   );
   for (let dropped = 0; ; dropped++) {
-    const leftMs = commitByMs - database.clock.now();
-    if (leftMs < 0) throw new Stale(mutations[0]!.rowKey, undefined);
-    // The service refuses what is stuck on the way for longer, and nothing repeats it later than that.
-    const options = leftMs < Number.POSITIVE_INFINITY && {
-      timeoutS: Math.ceil(leftMs / 1000) || 1,
-    };
+    const timeout = timeLeft(database, commitByMs, mutations[0]!.rowKey);
     try {
-      const etags = await database.tables.commit(entity.table, mutations, options || undefined);
+      const etags = await database.tables.commit(entity.table, mutations, timeout);
       await Promise.all(prepared.map(({ step, committed }) => committed?.(etags[step])));
       return etags.slice(0, steps.length);
     } catch (error) {
@@ -215,6 +210,21 @@ export async function commitSteps(steps: readonly Step[]): Promise<(string | und
       mutations = mutations.filter((mutation) => mutation !== failed);
     }
   }
+}
+
+/**
+ * The service refuses what is stuck on the way for longer, and nothing repeats it later than that.
+ * @throws Stale when no time is left.
+ */
+export function timeLeft(
+  { clock }: Database,
+  byMs: number,
+  rowKey: string,
+): CommitOptions | undefined {
+  if (byMs === Number.POSITIVE_INFINITY) return undefined;
+  const leftMs = byMs - clock.now();
+  if (leftMs < 0) throw new Stale(rowKey, undefined);
+  return { timeoutS: Math.ceil(leftMs / 1000) || 1 };
 }
 
 function leadRefused({ open, lead }: Step, cause: unknown): Error {

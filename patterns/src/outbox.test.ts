@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
+import { outbox, outboxReplay } from "./outbox.ts";
+import { createWorker } from "./queue-worker.ts";
+import { crashEverywhere, memory } from "./testing.ts";
+
+const Order = entity("Order", {
+  version: 1,
+  fields: { shop: f.string(), id: f.int32(), total: f.int32() },
+  key: { partition: [k.str("shop")], row: [k.lit("order"), k.uint("id", 6)] },
+  followers: {
+    events: outbox({
+      queue: "events",
+      message: ({ key, before, after }) =>
+        before?.row.total === after?.total
+          ? undefined
+          : { kind: "order-changed", key: key.rowKey, body: { total: after?.total ?? 0 } },
+    }),
+  },
+});
+const order = { shop: "s", id: 1, total: 10 };
+
+async function prepare(db: Database) {
+  await db.createTables(Order);
+  await Promise.all(["events", "events-poison"].map((queue) => db.queues?.createQueue(queue)));
+}
+
+describe("an outbox", () => {
+  it("sends a message for each change, and leaves no row behind", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    await prepare(db);
+    const { requests } = await db.metered((metered) => metered.open(Order).insert(order));
+    // Tripwire, commit, message, row deleted, tripwire back.
+    assert.equal(requests, 5);
+    await db.open(Order).update({ shop: "s", id: 1 }, () => ({ total: 11 }));
+    await db.open(Order).update({ shop: "s", id: 1 }, () => ({ total: 11 }));
+    await db.open(Order).delete({ shop: "s", id: 1 });
+    const sent = backend.queues.contents("events").map(({ text }) => JSON.parse(text));
+    assert.deepEqual(
+      sent.map(({ kind, key, body }) => [kind, key, body.total]),
+      [10, 11, 0].map((total) => ["order-changed", "order_000001", total]),
+    );
+    assert.deepEqual((await backend.tables.query("Order", {})).entities, []);
+  });
+
+  it("sends the message if and only if the change happened, whenever the writer dies", async () => {
+    const seen = new Set<number>();
+    const worker = (db: Database) => {
+      const handle = async ({ body }: { body: unknown }) =>
+        seen.add((body as { total: number }).total);
+      const handlers = [outboxReplay(), { kind: "order-changed", handle }];
+      return createWorker(db, { queue: "events", handlers });
+    };
+    await crashEverywhere((db) => db.open(Order).insert(order), {
+      before: async (db) => {
+        seen.clear();
+        await prepare(db);
+      },
+      recover: async (db) => {
+        for (let round = 0; round < 3; round++) {
+          await worker(db).drain();
+          await db.clock.sleep(100_000);
+        }
+      },
+      check: async (db, { tables, queues }) => {
+        const found = await db.open(Order).get({ shop: "s", id: 1 });
+        assert.deepEqual([...seen], found ? [10] : []);
+        const rows = (await tables.query("Order", {})).entities;
+        assert.equal(rows.length, found ? 1 : 0);
+        assert.deepEqual(queues.contents("events"), []);
+      },
+    });
+  });
+
+  it("is refused beside keys it could collide with", () => {
+    assert.throws(
+      () =>
+        entity("Order", {
+          version: 1,
+          fields: { shop: f.string(), id: f.int32() },
+          key: { partition: [k.str("shop")], row: [k.uint("id", 6)] },
+          followers: { events: outbox({ queue: "events", message: () => undefined }) },
+        }),
+      (error) => isTableError(error, "invalid-definition"),
+    );
+  });
+});

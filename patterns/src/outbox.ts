@@ -1,0 +1,144 @@
+import type { Database } from "./database.ts";
+import { sendMessage } from "./messages/large-message.ts";
+import { messageOf, type NewMessage } from "./messages/message.ts";
+import { Tripwire } from "./messages/tripwire.ts";
+import type { AnyEntity } from "./model/entity.ts";
+import { TYPE_PROPERTY } from "./model/entity-rows.ts";
+import type {
+  Change,
+  Contribution,
+  Follower,
+  FollowerContext,
+  OpenFollower,
+} from "./model/follower.ts";
+import { text } from "./ports/edm.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import type { EntityKey, StoredEntity } from "./ports/tables.ts";
+import { and, compare } from "./query/filter.ts";
+import type { Handler } from "./queue-worker.ts";
+import { WRITE_TOKENS } from "./store/write-token.ts";
+
+export interface OutboxOptions {
+  readonly queue: string;
+  /** Pure: what to tell of a change, nothing for undefined. */
+  readonly message: (
+    change: Pick<Change, "key" | "before" | "after">,
+  ) => NewMessage | readonly NewMessage[] | undefined;
+  /** When a worker looks after a writer that did not report back; 90 seconds otherwise. */
+  readonly tripwireMs?: number;
+}
+
+/** Declares that every change of the entity sends a message: both happen, or neither. */
+export function outbox(options: OutboxOptions): Follower {
+  return new Outbox(options);
+}
+
+const KIND = "outbox";
+const PREFIX = "outbox_";
+/** The character after `_`. */
+const PREFIX_END = "outbox`";
+const MESSAGE = "message";
+const TRIPWIRE_MS = 90_000;
+
+interface Replay {
+  readonly table: string;
+  readonly partitionKey: string;
+}
+
+/**
+ * The message is committed with the change, as a row beside it, then sent, then the row deleted. A
+ * tripwire sent before makes a worker send what a dead writer did not. Messages may come twice, with
+ * the same id.
+ */
+class Outbox implements Follower {
+  readonly tables: readonly string[] = [];
+  readonly #options: OutboxOptions;
+
+  constructor(options: OutboxOptions) {
+    this.#options = options;
+  }
+
+  problems({ rows }: AnyEntity): string[] {
+    const { prefix } = rows.row;
+    return prefix.startsWith(PREFIX) || PREFIX.startsWith(prefix)
+      ? ["needs a row key that begins with a literal other than outbox"]
+      : [];
+  }
+
+  follow({ database, entity }: FollowerContext): OpenFollower {
+    return {
+      reachesOut: true,
+      prepare: (change) => this.#prepare(database, entity.table, change),
+    };
+  }
+
+  async #prepare(database: Database, table: string, change: Change): Promise<Contribution> {
+    const { queue, message, tripwireMs = TRIPWIRE_MS } = this.#options;
+    const told = message(change);
+    const messages = told === undefined ? [] : "kind" in told ? [told] : told;
+    if (messages.length === 0) return {};
+    const { partitionKey } = change.key;
+    const wire = { queue, kind: KIND, delayMs: tripwireMs };
+    const body: Replay = { table, partitionKey };
+    const key = `${table} ${partitionKey}`;
+    const tripwire = await Tripwire.across(database, change, wire, () => ({ key, body }));
+    const rows = messages.map((one) => {
+      const whole = messageOf(database, one);
+      const properties = {
+        [MESSAGE]: text(JSON.stringify({ queue, message: whole })),
+        [TYPE_PROPERTY]: text("outbox:1"),
+        [WRITE_TOKENS]: text(change.token),
+      };
+      return { partitionKey, rowKey: PREFIX + whole.id, properties };
+    });
+    return {
+      mutations: rows.map((row) => ({ kind: "insert", ...row })),
+      committed: async () => {
+        try {
+          for (const row of rows) await send(database, table, row);
+          await tripwire.done(true);
+        } catch (error) {
+          const index = `${table}.outbox`;
+          database.report({ kind: "left behind", index, key: partitionKey, error });
+        }
+      },
+    };
+  }
+}
+
+/** The handler that sends what writers left in their outboxes. */
+export function outboxReplay(): Handler {
+  return {
+    kind: KIND,
+    async handle({ body }, { database }) {
+      // What we sent ourselves; the handler's kind says so.
+      const { table, partitionKey } = body as Replay;
+      const filter = and(
+        compare("PartitionKey", "eq", text(partitionKey)),
+        compare("RowKey", "ge", text(PREFIX)),
+        compare("RowKey", "lt", text(PREFIX_END)),
+      )!;
+      for (let page = await database.tables.query(table, { filter }); ; ) {
+        for (const row of page.entities) await send(database, table, row);
+        if (!page.continuation) return;
+        page = await database.tables.query(table, { filter, continuation: page.continuation });
+      }
+    },
+  };
+}
+
+/** Sent first, deleted second: a crash in between sends it twice, the other order never. */
+async function send(
+  database: Database,
+  table: string,
+  { partitionKey, rowKey, properties }: EntityKey & Pick<StoredEntity, "properties">,
+): Promise<void> {
+  const { queue, message } = JSON.parse(String(properties[MESSAGE]?.value));
+  await sendMessage(database, queue, message);
+  const row = { partitionKey, rowKey };
+  try {
+    await database.tables.commit(table, [{ kind: "delete", ...row, ifMatch: "*" }]);
+  } catch (error) {
+    if (!isRefusal(error, 404)) throw error;
+  }
+}

@@ -1,0 +1,269 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { connect, isTableError } from "./index.ts";
+import {
+  createWorker,
+  Fatal,
+  type Handler,
+  later,
+  sendMessage,
+  type WorkerOptions,
+} from "./queue-worker.ts";
+import { FakeClock, intercept, interleave, memory, withFaults } from "./testing.ts";
+
+const QUEUE = "work";
+const note = (key: string) => ({ kind: "note", key, body: { key } });
+
+async function open(
+  handle: Handler["handle"],
+  options: Partial<WorkerOptions> = {},
+  backend = memory(),
+) {
+  const db = connect(backend);
+  const worker = createWorker(db, {
+    queue: QUEUE,
+    handlers: [{ kind: "note", handle }],
+    ...options,
+  });
+  await worker.createQueues();
+  const send = (key: string) => sendMessage(db, QUEUE, note(key));
+  const left = (queue = QUEUE) => backend.queues.contents(queue).length;
+  return { backend, db, worker, send, left };
+}
+
+describe("a queue worker", () => {
+  it("gives each message to its handler and deletes it", async () => {
+    const seen: string[] = [];
+    const { worker, send, left } = await open(async ({ key, body, v }) => {
+      seen.push(`${key} ${JSON.stringify(body)} ${v}`);
+    });
+    for (const key of ["a", "b", "c", "d", "e", "f"]) await send(key);
+    assert.equal(await worker.drain(), 6);
+    assert.equal(seen.length, 6);
+    assert.equal(seen[0], 'a {"key":"a"} 1');
+    assert.equal(left(), 0);
+  });
+
+  it("backs off, and puts a message aside after the deliveries allowed, with the last error", async () => {
+    for (const maxDequeue of [1, 5]) {
+      let tries = 0;
+      const { backend, worker, send, left } = await open(
+        async () => {
+          throw new Error(`try ${++tries}`);
+        },
+        { maxDequeue },
+      );
+      await send("a");
+      const waits: number[] = [];
+      for (let waited = 0; left() > 0; ) {
+        const before = tries;
+        await worker.drain();
+        if (tries > before) {
+          waits.push(waited);
+          waited = 0;
+        }
+        backend.clock.advance(1000);
+        waited++;
+      }
+      assert.equal(tries, maxDequeue);
+      assert.deepEqual(waits, [0, 2, 4, 10, 30].slice(0, maxDequeue));
+      const [poison] = await worker.peekPoison();
+      assert.deepEqual(
+        [poison?.key, poison?.failure?.error, poison?.failure?.dequeueCount],
+        ["a", `Error: try ${maxDequeue}`, maxDequeue + 1],
+      );
+    }
+  });
+
+  it("puts aside at once what cannot succeed, what nobody handles and what is no message", async () => {
+    const { db, backend, worker, send, left } = await open(async () => {
+      throw new Fatal("never");
+    });
+    await send("a");
+    await sendMessage(db, QUEUE, { kind: "unknown", key: "b", body: null });
+    await backend.queues.send(QUEUE, "<xml/>");
+    await worker.drain();
+    assert.deepEqual([left(), left("work-poison")], [0, 3]);
+    const poison = await worker.peekPoison();
+    assert.deepEqual(poison.map((message) => message?.failure?.error ?? "").sort(), [
+      "",
+      "Fatal: never",
+      "nobody handles unknown",
+    ]);
+  });
+
+  it("sends poison messages back to work on demand", async () => {
+    let isBroken = true;
+    const { worker, send, left } = await open(async () => {
+      if (isBroken) throw new Fatal("broken");
+    });
+    for (const key of ["a", "b", "c"]) await send(key);
+    await worker.drain();
+    isBroken = false;
+    assert.equal(await worker.redrive(2), 2);
+    assert.equal(await worker.redrive(), 1);
+    await worker.drain();
+    assert.deepEqual([left(), left("work-poison")], [0, 0]);
+  });
+
+  it("comes back later as often as a handler asks, without counting it as a failure", async () => {
+    let times = 0;
+    const { backend, worker, send, left } = await open(async () =>
+      ++times < 20 ? later(60_000) : undefined,
+    );
+    await send("a");
+    for (; left() > 0; backend.clock.advance(60_000)) await worker.drain();
+    assert.deepEqual([times, left("work-poison")], [20, 0]);
+  });
+
+  it("keeps large bodies in blobs, and deletes them when done", async () => {
+    const seen: unknown[] = [];
+    const { db, backend, worker } = await open(async ({ body }) => seen.push(body));
+    await backend.blobs.createContainer("bodies");
+    const body = "x".repeat(60_000);
+    const message = { kind: "note", key: "a", body };
+    await assert.rejects(sendMessage(db, QUEUE, message), (error) =>
+      isTableError(error, "validation-failed"),
+    );
+    await sendMessage(db, QUEUE, message, { largeBodies: "bodies" });
+    assert.equal((await backend.blobs.list("bodies", {})).blobs.length, 1);
+    await worker.drain();
+    assert.deepEqual(seen, [body]);
+    assert.equal((await backend.blobs.list("bodies", {})).blobs.length, 0);
+  });
+
+  it("renews the lease of a long job, so that nobody else gets it", async () => {
+    const clock = new FakeClock();
+    const { backend, worker, send, left } = await open(
+      async () => {
+        for (let i = 0; i < 10; i++) {
+          clock.advance(20_000);
+          await ticks();
+          const others = await backend.queues.receive(QUEUE, { max: 1, visibilityMs: 1000 });
+          assert.deepEqual(others, []);
+        }
+      },
+      {},
+      memory({ clock }),
+    );
+    await send("a");
+    await worker.drain();
+    assert.equal(left(), 0);
+  });
+
+  it("stops a handler whose lease is gone, and leaves the message to the other", async () => {
+    const clock = new FakeClock();
+    let aborted = false;
+    const { backend, worker, send, left } = await open(
+      async (_message, { signal }) => {
+        // A stall: the renewal comes too late.
+        clock.advance(61_000);
+        await backend.queues.receive(QUEUE, { max: 1, visibilityMs: 600_000 });
+        await ticks();
+        aborted = signal.aborted;
+      },
+      {},
+      memory({ clock }),
+    );
+    await send("a");
+    await worker.drain();
+    assert.ok(aborted);
+    assert.equal(left(), 1);
+  });
+
+  it("drains gracefully: ends what is under way, and gives back what takes too long", async () => {
+    const clock = new FakeClock();
+    const stop = new AbortController();
+    const ended: string[] = [];
+    let slowIsAborted = false;
+    const { backend, worker, send, left } = await open(
+      async ({ key }, { signal }) => {
+        if (key === "slow") {
+          await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
+          slowIsAborted = true;
+          return;
+        }
+        stop.abort();
+        await ticks();
+        ended.push(key);
+      },
+      { concurrency: 2, drainTimeoutMs: 10_000 },
+      memory({ clock }),
+    );
+    await send("slow");
+    await send("quick");
+    await send("not begun");
+    const running = worker.run({ signal: stop.signal });
+    for (let i = 0; i < 20; i++) await ticks();
+    clock.advance(10_000);
+    await running;
+    assert.deepEqual([ended, slowIsAborted, left()], [["quick"], true, 2]);
+    const visible = await backend.queues.receive(QUEUE, { max: 5, visibilityMs: 1000 });
+    assert.deepEqual(visible.map(({ text }) => JSON.parse(text).key).sort(), ["not begun", "slow"]);
+  });
+
+  it("goes on when receiving fails, and idles ever longer when there is nothing to do", async () => {
+    const stop = new AbortController();
+    const backend = memory();
+    let count = 0;
+    const faults = withFaults((call) => {
+      if (call.method !== "receive") return undefined;
+      if (++count === 30) stop.abort();
+      return count === 5
+        ? { kind: "refuse", status: 403, code: "AuthorizationFailure" }
+        : undefined;
+    });
+    const events: string[] = [];
+    const onEvent = ({ kind }: { kind: string }) => events.push(kind);
+    const db = connect({ ...backend, ...intercept(backend, faults), onEvent });
+    const from = backend.clock.now();
+    await createWorker(db, { queue: QUEUE, handlers: [] }).run({ signal: stop.signal });
+    assert.deepEqual(events, ["background failure"]);
+    const seconds = (backend.clock.now() - from) / 1000;
+    assert.ok(seconds > 300 && seconds < 1200, `${seconds} seconds for 30 empty answers`);
+  });
+
+  it("applies every message at least once or puts it aside, whoever crashes (K1, K2)", async () => {
+    const applied = new Set<string>();
+    const worker = (db: Parameters<typeof createWorker>[0]) =>
+      createWorker(db, {
+        queue: QUEUE,
+        handlers: [
+          {
+            kind: "note",
+            async handle({ key }, { database }) {
+              await database.queues?.peek(QUEUE, 1);
+              applied.add(key);
+            },
+          },
+        ],
+      });
+    await interleave({
+      before: async (db) => {
+        applied.clear();
+        await worker(db).createQueues();
+        for (const key of ["a", "b", "c"]) await sendMessage(db, QUEUE, note(key));
+      },
+      clients: { one: (db) => worker(db).drain(), two: (db) => worker(db).drain() },
+      crashShare: 0.05,
+      pausesMs: [10_000, 61_000],
+      recover: async (db) => {
+        for (let i = 0; i < 8; i++) {
+          await db.clock.sleep(61_000);
+          await worker(db).drain();
+        }
+      },
+      check: async (_db, { queues }) => {
+        const poison = queues.contents(`${QUEUE}-poison`).map(({ text }) => JSON.parse(text).key);
+        for (const key of ["a", "b", "c"]) assert.ok(applied.has(key) || poison.includes(key), key);
+        assert.deepEqual(queues.contents(QUEUE), []);
+      },
+      runs: 150,
+    });
+  });
+});
+
+/** Lets everything run that is ready to. */
+function ticks(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { connect, type Database } from "./index.ts";
+import { createWorker, Fatal } from "./queue-worker.ts";
+import { type Saga, saga } from "./saga.ts";
+import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
+
+/** A saga that writes one row for each step done and deletes it when undone. */
+function journal(failing: number | undefined, attempts = 1, length = 3) {
+  const tries = new Map<string, number>();
+  const step = (i: number) => async (context: { db: Database; stepKey: string }) => {
+    const count = (tries.get(context.stepKey) ?? 0) + 1;
+    tries.set(context.stepKey, count);
+    if (count < attempts) throw new Error("not yet");
+    if (i === failing) throw new Fatal("never");
+    await context.db.tables.commit("Journal", [
+      { kind: "insertOrReplace", partitionKey: "p", rowKey: `step ${i}`, properties: {} },
+    ]);
+    return i;
+  };
+  const undo = (i: number) => async (context: { db: Database }) => {
+    const key = { partitionKey: "p", rowKey: `step ${i}` };
+    const stored = await context.db.tables.get("Journal", key);
+    if (stored) {
+      await context.db.tables.commit("Journal", [{ kind: "delete", ...key, ifMatch: "*" }]);
+    }
+  };
+  return saga("journal", (s) => {
+    let builder = s.input<{ id: string }>().step("step 0", step(0), undo(0));
+    for (let i = 1; i < length; i++) {
+      builder = builder.step(`step ${i}`, step(i), undo(i)) as typeof builder;
+    }
+    return builder;
+  });
+}
+
+async function prepare(db: Database) {
+  await db.tables.createTable("Sagas");
+  await db.tables.createTable("Journal");
+  await db.queues?.createQueue("work");
+  await db.queues?.createQueue("work-poison");
+}
+
+async function work(db: Database, saga: Saga<{ id: string }>, rounds = 8) {
+  const worker = createWorker(db, { queue: "work", handlers: [saga] });
+  for (let round = 0; round < rounds; round++) {
+    await worker.drain();
+    await db.clock.sleep(61_000);
+  }
+}
+
+async function rows({ tables }: Memory): Promise<string[]> {
+  return (await tables.query("Journal", {})).entities.map(({ rowKey }) => rowKey);
+}
+
+const input = { id: "x" };
+
+describe("a saga", () => {
+  it("passes on what steps return, and the key of each step", async () => {
+    const seen: unknown[] = [];
+    const pricing = saga("pricing", (s) =>
+      s
+        .input<{ id: string }>()
+        .step("price", async ({ input }) => ({ cents: input.id.length * 100 }))
+        .step("charge", async ({ results, stepKey }) => {
+          seen.push(results.price.cents, stepKey);
+        }),
+    );
+    const backend = memory();
+    const db = connect(backend);
+    await prepare(db);
+    await pricing.start(db, { id: "one", input: { id: "abc" } });
+    await work(db, pricing, 1);
+    assert.deepEqual(seen, [300, "one/charge"]);
+    const state = await pricing.state(db, "one");
+    assert.deepEqual([state?.status, state?.results.price], ["done", { cents: 300 }]);
+    await pricing.start(db, { id: "one", input: { id: "abcdef" } });
+    await work(db, pricing, 1);
+    assert.equal(seen.length, 2);
+  });
+
+  it("does every step or undoes them all, as a sequential run would", async () => {
+    const settings = fc.record({
+      failing: fc.option(fc.integer({ min: 0, max: 3 }), { nil: undefined }),
+      attempts: fc.integer({ min: 1, max: 5 }),
+      length: fc.integer({ min: 1, max: 4 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(settings, async ({ failing, attempts, length }) => {
+        const backend = memory();
+        const db = connect(backend);
+        await prepare(db);
+        const definition = journal(failing, attempts, length);
+        await definition.start(db, { id: "one", input });
+        await work(db, definition, 40);
+        const fails = failing !== undefined && failing < length;
+        const all = Array.from({ length }, (_, i) => `step ${i}`);
+        assert.equal((await definition.state(db, "one"))?.status, fails ? "undone" : "done");
+        assert.deepEqual(await rows(backend), fails ? [] : all);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  for (const failing of [undefined, 2]) {
+    it(`survives a crash at every request ${failing ? "while it is undone" : "on its way"}`, async () => {
+      const definition = journal(failing);
+      await crashEverywhere(
+        async (db) => {
+          await definition.start(db, { id: "one", input });
+          await work(db, definition, 1);
+        },
+        {
+          before: prepare,
+          recover: async (db) => {
+            // Whoever got no answer starts it again.
+            await definition.start(db, { id: "one", input });
+            await work(db, definition);
+          },
+          check: async (db, backend) => {
+            assert.equal((await definition.state(db, "one"))?.status, failing ? "undone" : "done");
+            const all = ["step 0", "step 1", "step 2"];
+            assert.deepEqual(await rows(backend), failing ? [] : all);
+            assert.deepEqual(backend.queues.contents("work-poison"), []);
+          },
+        },
+      );
+    });
+  }
+
+  it("comes to one end when two workers and two deliveries race", async () => {
+    const definition = journal(undefined);
+    await interleave({
+      before: async (db) => {
+        await prepare(db);
+        await definition.start(db, { id: "one", input });
+        await definition.start(db, { id: "one", input });
+      },
+      clients: { one: (db) => work(db, definition, 2), two: (db) => work(db, definition, 2) },
+      crashShare: 0.02,
+      recover: (db) => work(db, definition),
+      check: async (db, backend) => {
+        assert.equal((await definition.state(db, "one"))?.status, "done");
+        assert.deepEqual(await rows(backend), ["step 0", "step 1", "step 2"]);
+        assert.deepEqual(backend.queues.contents("work"), []);
+      },
+      runs: 60,
+    });
+  });
+
+  it("is not continued by code of another version", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    await prepare(db);
+    const build = (version: number, fails: boolean) =>
+      saga(
+        "job",
+        (s) =>
+          s.input<{ id: string }>().step("only", async () => {
+            if (fails) throw new Error("not yet");
+          }),
+        { version },
+      );
+    await build(1, true).start(db, { id: "one", input });
+    await work(db, build(1, true), 1);
+    await work(db, build(2, false), 1);
+    const [poison] = backend.queues.contents("work-poison");
+    assert.match(JSON.parse(poison!.text).failure.error, /begun by version 1; this is 2/);
+  });
+});

@@ -1,0 +1,263 @@
+import type { Database } from "./database.ts";
+import { isTableError } from "./errors.ts";
+import { k } from "./keys/key.ts";
+import { KeyShape } from "./keys/key-shape.ts";
+import { sendMessage } from "./messages/large-message.ts";
+import type { Message } from "./messages/message.ts";
+import { validationFailed } from "./model/entity-rows.ts";
+import { text } from "./ports/edm.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import { Fatal, type Handler, type HandlerContext, later } from "./queue-worker.ts";
+import { tokensAfter, tokensOf, WRITE_TOKENS } from "./store/write-token.ts";
+
+/** What steps may pass on: it is stored between them. */
+export type Json =
+  | string
+  | number
+  | boolean
+  | null
+  | undefined
+  | readonly Json[]
+  | { readonly [name: string]: Json };
+
+export interface StepContext<Input, Results> {
+  readonly input: Input;
+  /** What the steps before returned, by name. */
+  readonly results: Results;
+  readonly db: Database;
+  readonly signal: AbortSignal;
+  /** The same for every try of this step of this saga: pass it on where a double effect must be told. */
+  readonly stepKey: string;
+}
+
+export interface SagaStart {
+  /** What the saga is started with. */
+  input<Input extends Json>(): SagaBuilder<Input, unknown>;
+}
+
+/** Steps may run more than once, so each must be idempotent; so must what undoes it. */
+export interface SagaBuilder<Input, Results> {
+  /** What `run` returns is kept as JSON: dates come back as text. */
+  step<const Name extends string, Result>(
+    name: Name,
+    run: (context: StepContext<Input, Results>) => Promise<Result>,
+    undo?: (
+      context: StepContext<Input, Results & { readonly [N in Name]: Result }>,
+    ) => Promise<unknown>,
+  ): SagaBuilder<Input, Results & { readonly [N in Name]: Result }>;
+}
+
+export interface SagaOptions {
+  /** Counts up when the steps change: a saga under way is not continued by other code. 1 otherwise. */
+  readonly version?: number;
+  /** Where the states are; "Sagas" otherwise. */
+  readonly table?: string;
+  /** Where the worker listens; "work" otherwise. */
+  readonly queue?: string;
+}
+
+export interface SagaState {
+  readonly status: "running" | "undoing" | "done" | "undone";
+  /** The step to come, or, when undoing, the one to undo. */
+  readonly next: number;
+  readonly results: Readonly<Record<string, unknown>>;
+  /** Why it is undone. */
+  readonly error?: string;
+}
+
+interface Step {
+  readonly name: string;
+  run(context: StepContext<never, never>): Promise<unknown>;
+  undo?: ((context: StepContext<never, never>) => Promise<unknown>) | undefined;
+}
+
+/**
+ * Declares a sequence of steps that are all done in the end, whatever crashes; or, when one fails for
+ * good (`Fatal`, validation-failed), those done before are undone in reverse order.
+ */
+export function saga<Input extends Json, Results>(
+  name: string,
+  build: (saga: SagaStart) => SagaBuilder<Input, Results>,
+  options: SagaOptions = {},
+): Saga<Input> {
+  const steps: Step[] = [];
+  const builder = {
+    input: () => builder,
+    step(name: string, run: Step["run"], undo?: Step["undo"]) {
+      steps.push({ name, run, undo });
+      return builder;
+    },
+  };
+  // The one place where the types of the steps meet the untyped list of them.
+  build(builder as unknown as SagaStart);
+  return new Saga<Input>(name, steps, options);
+}
+
+interface StoredState extends SagaState {
+  readonly version: number;
+  readonly input: Json;
+}
+
+interface Found {
+  readonly state: StoredState;
+  readonly etag: string;
+  readonly tokens: string | undefined;
+}
+
+const PARTITION = new KeyShape([k.lit("saga"), k.str("id")]);
+const ROW_KEY = "state";
+const BUSY_MS = 5000;
+const RETRY_MS = 2000;
+
+export class Saga<Input extends Json> implements Handler {
+  readonly kind: string;
+  readonly tables: readonly string[];
+  readonly #name: string;
+  readonly #steps: readonly Step[];
+  readonly #version: number;
+  readonly #table: string;
+  readonly #queue: string;
+
+  constructor(name: string, steps: readonly Step[], options: SagaOptions) {
+    this.kind = `saga ${name}`;
+    this.#name = name;
+    this.#steps = steps;
+    this.#version = options.version ?? 1;
+    this.#table = options.table ?? "Sagas";
+    this.#queue = options.queue ?? "work";
+    this.tables = [this.#table];
+    const names = new Set(steps.map((step) => step.name));
+    if (names.size < steps.length || steps.length === 0) {
+      throw validationFailed(
+        `The saga ${name}`,
+        "steps",
+        "steps need names of their own, and one at least",
+      );
+    }
+  }
+
+  /** One message. The same id twice is one saga; the first input counts. */
+  async start(
+    database: Database,
+    { id, input }: { readonly id: string; readonly input: Input },
+  ): Promise<void> {
+    await sendMessage(database, this.#queue, { kind: this.kind, key: id, body: input });
+  }
+
+  /** Undefined before a worker has begun it. */
+  async state(database: Database, id: string): Promise<SagaState | undefined> {
+    return (await this.#read(database, id))?.state;
+  }
+
+  /** @throws Fatal when another version of the code began it; what a step threw, to be tried again. */
+  async handle({ key: id, body }: Message, context: HandlerContext): Promise<unknown> {
+    const { database } = context;
+    const input = body as Json;
+    const begun: StoredState = {
+      status: "running",
+      version: this.#version,
+      next: 0,
+      results: {},
+      input,
+    };
+    let found = await this.#read(database, id);
+    found ??= await this.#write(database, id, begun, undefined);
+    for (let isBegun = false; ; isBegun = true) {
+      // Another worker has it, or just had.
+      if (!found) return later(BUSY_MS);
+      const { state } = found;
+      if (state.status === "done" || state.status === "undone") return undefined;
+      if (state.version !== this.#version) {
+        throw new Fatal(
+          `${this.#name} ${id} was begun by version ${state.version}; this is ${this.#version}.`,
+        );
+      }
+      context.signal.throwIfAborted();
+      const next = await this.#advance(id, state, context).catch((error) => {
+        // A step was done since the message came: the deliveries count for the next one anew.
+        if (isBegun) return undefined;
+        throw error;
+      });
+      if (!next) return later(RETRY_MS);
+      found = await this.#write(database, id, next, found);
+    }
+  }
+
+  /** Does or undoes one step. */
+  async #advance(id: string, state: StoredState, context: HandlerContext): Promise<StoredState> {
+    const { status, next, results, input } = state;
+    const step = this.#steps[next]!;
+    const stepContext = {
+      input,
+      results,
+      db: context.database,
+      signal: context.signal,
+      stepKey: `${id}/${step.name}`,
+      // The types of input and results are those the steps were declared with.
+    } as StepContext<never, never>;
+    if (status === "undoing") {
+      await step.undo?.(stepContext);
+      return next === 0 ? { ...state, status: "undone" } : { ...state, next: next - 1 };
+    }
+    try {
+      const result = (await step.run(stepContext)) ?? null;
+      const isLast = next + 1 === this.#steps.length;
+      return {
+        ...state,
+        status: isLast ? "done" : "running",
+        next: next + 1,
+        results: { ...results, [step.name]: result },
+      };
+    } catch (cause) {
+      if (!(cause instanceof Fatal) && !isTableError(cause, "validation-failed")) throw cause;
+      const undoing = { ...state, error: String(cause) };
+      return next === 0
+        ? { ...undoing, status: "undone" }
+        : { ...undoing, status: "undoing", next: next - 1 };
+    }
+  }
+
+  async #read(database: Database, id: string): Promise<Found | undefined> {
+    const stored = await database.tables.get(this.#table, this.#key(id));
+    if (!stored) return undefined;
+    const { properties, etag } = stored;
+    return {
+      state: JSON.parse(String(properties.state?.value)),
+      etag,
+      tokens: tokensOf(properties),
+    };
+  }
+
+  /** Undefined when somebody else was faster. */
+  async #write(
+    database: Database,
+    id: string,
+    state: StoredState,
+    before: Found | undefined,
+  ): Promise<Found | undefined> {
+    const tokens = tokensAfter(database.writeToken(), before?.tokens);
+    const properties = {
+      name: text(this.#name),
+      status: text(state.status),
+      state: text(JSON.stringify(state)),
+      [WRITE_TOKENS]: text(tokens),
+    };
+    const key = this.#key(id);
+    try {
+      const [etag = ""] = await database.tables.commit(this.#table, [
+        before
+          ? { kind: "replace", ...key, ifMatch: before.etag, properties }
+          : { kind: "insert", ...key, properties },
+      ]);
+      // As it will be read after a crash: nothing works only as long as it is not interrupted.
+      return { state: JSON.parse(JSON.stringify(state)), etag, tokens };
+    } catch (error) {
+      if (isRefusal(error, 409, 412)) return undefined;
+      throw error;
+    }
+  }
+
+  #key(id: string) {
+    return { partitionKey: PARTITION.encode({ id: `${this.#name}/${id}` }), rowKey: ROW_KEY };
+  }
+}
