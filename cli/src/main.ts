@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { Command } from "commander";
+import { addEngineCommand } from "./engine-command.ts";
 import { addServeCommand } from "./serve.ts";
 import { packageVersion } from "./version.ts";
 
@@ -9,5 +10,10 @@ const program = new Command("rowhouse")
   .showHelpAfterError("(rowhouse --help lists what is allowed)");
 
 addServeCommand(program);
+addEngineCommand(program);
 
-await program.parseAsync();
+try {
+  await program.parseAsync();
+} catch (error) {
+  program.error(`rowhouse: ${error instanceof Error ? error.message : error}`);
+}

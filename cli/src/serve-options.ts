@@ -12,6 +12,11 @@ type ServicePlaces = { readonly [Name in ServedName as `${Name}Host`]: string } 
 export interface ServeOptions extends ServicePlaces {
   readonly location: string;
   readonly config?: string;
+  /** URL of a database; absent for the embedded engine. */
+  readonly engine?: string;
+  readonly allowUnsafeEngine?: true;
+  readonly preparedStatements: boolean;
+  readonly engineConnections?: number;
   readonly inMemoryPersistence?: true;
   readonly workers: number;
   readonly lane: "node" | "fast";
@@ -30,6 +35,15 @@ export function serveOptions(): Option[] {
   return [
     new Option("-l, --location <folder>", "where the data is kept").default("rowhouse-data"),
     new Option("--config <file>", "accounts and issuers of bearer tokens, as JSON"),
+    new Option(
+      "--engine <url>",
+      "keep the data in PostgreSQL: postgres://USER@HOST:PORT/DATABASE",
+    ).env("ROWHOUSE_ENGINE"),
+    new Option("--allowUnsafeEngine", "serve although the database would lose acknowledged writes"),
+    new Option("--no-preparedStatements", "for a pooler in transaction mode before the database"),
+    new Option("--engineConnections <count>", "most connections that write at once").argParser(
+      parseCount,
+    ),
     new Option("--inMemoryPersistence", "keep the data in memory; it is gone when the server ends"),
     ...SERVICE_NAMES.flatMap((name) => [host(name), port(name), only(name)]),
     new Option("--workers <count>", "processes that share the ports and the data folder")

@@ -1,13 +1,10 @@
 import { readFileSync } from "node:fs";
-import { resolve } from "node:path";
-import type { Engine } from "@rowhouse/server/engine/engine";
-import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
-import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import type { TlsMaterial } from "@rowhouse/server/http/http-server";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
 import type { Command } from "commander";
 import type { Logger } from "pino";
 import { createLogger, loggingObserver } from "./logs.ts";
+import { openEngine } from "./open-engine.ts";
 import { type ServeOptions, serveOptions, servicesOf } from "./serve-options.ts";
 import { readSettings } from "./settings.ts";
 import { disconnectFromPrimary, isWorker, reportListening, runWorkers } from "./workers.ts";
@@ -48,10 +45,11 @@ async function start(options: ServeOptions, log: Logger): Promise<RunningServer>
     log.warn("--oauth is given, but no issuer: bearer tokens are refused. See --config.");
   }
   const tls = readTls(options);
-  const engine = await openEngine(options);
+  const { engine, health } = await openEngine(options, log);
   return startServer({
     accounts,
     engine,
+    health,
     bearer,
     tls,
     listen: Object.fromEntries(
@@ -109,10 +107,6 @@ function closeOnSignal(server: RunningServer, log: Logger): void {
   process.once("SIGTERM", stop);
   // Sent by a terminal to all processes of the group; workers are told by their primary.
   process.once("SIGINT", isWorker() ? () => {} : stop);
-}
-
-async function openEngine({ inMemoryPersistence, location }: ServeOptions): Promise<Engine> {
-  return inMemoryPersistence ? new MemoryEngine() : openLmdbEngine({ path: resolve(location) });
 }
 
 function readTls({ cert, key, pwd }: ServeOptions): TlsMaterial | undefined {

@@ -7,7 +7,7 @@ import { KEY_SPACES } from "./catalog/key-spaces.ts";
 import { Reaper } from "./catalog/reaper.ts";
 import { ServicePropertiesStore } from "./catalog/service-properties-store.ts";
 import { type Clock, systemClock } from "./clock.ts";
-import type { Engine } from "./engine/engine.ts";
+import type { Awaitable, Engine } from "./engine/engine.ts";
 import { partitionPrefixRange } from "./engine/key-codec.ts";
 import { Front } from "./http/front.ts";
 import { type Health, withHealth } from "./http/health.ts";
@@ -34,6 +34,8 @@ export interface ServicesOptions {
   readonly hostStyle?: boolean;
   readonly clock?: Clock;
   readonly observer?: Observer;
+  /** What `/readyz` says. Default: ready, and the engine's name. */
+  readonly health?: () => Awaitable<Health>;
   /** Watches tables being used. Default nobody. */
   readonly insight?: Insight | undefined;
   /** Where unguessable ids come from. Default: the operating system. */
@@ -72,7 +74,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     hostStyle: options.hostStyle ?? true,
     auth: { checkDate: options.checkDate ?? true, bearer: options.bearer },
   };
-  const health = (): Health => ({ ready: true, detail: { engine: engine.name } });
+  const health = options.health ?? (() => ({ ready: true, detail: { engine: engine.name } }));
   const handles = new Map<ServiceName, Handle>();
   const background: BackgroundWork[] = [];
   const open = <Context>(opened: OpenService<Context>) => {

@@ -1,0 +1,55 @@
+import { resolve } from "node:path";
+import type { Engine } from "@rowhouse/server/engine/engine";
+import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
+import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
+import type { Health } from "@rowhouse/server/http/health";
+import type { Logger } from "pino";
+import type { ServeOptions } from "./serve-options.ts";
+
+export interface OpenedEngine {
+  readonly engine: Engine;
+  /** What `/readyz` says of it. */
+  readonly health: () => Health | Promise<Health>;
+}
+
+const POSTGRES_URL = /^postgres(ql)?:\/\//;
+
+/** Opens the engine that the flags ask for: LMDB in the data folder unless they say otherwise. */
+export async function openEngine(options: ServeOptions, log: Logger): Promise<OpenedEngine> {
+  if (options.engine !== undefined) {
+    if (!POSTGRES_URL.test(options.engine)) {
+      // The text may be a mistyped URL with a password in it, so it is not repeated.
+      throw new Error("--engine is not understood; postgres://USER@HOST:PORT/DATABASE is.");
+    }
+    return openPostgres(options.engine, options, log);
+  }
+  const engine = options.inMemoryPersistence
+    ? new MemoryEngine()
+    : await openLmdbEngine({ path: resolve(options.location) });
+  const durability = options.inMemoryPersistence ? "none" : "disk";
+  return { engine, health: () => ({ ready: true, detail: { engine: engine.name, durability } }) };
+}
+
+async function openPostgres(
+  url: string,
+  { allowUnsafeEngine, preparedStatements, engineConnections }: ServeOptions,
+  log: Logger,
+): Promise<OpenedEngine> {
+  // Loaded when it is asked for: the driver would be a third of the start-up of everybody else.
+  const { openPostgresEngine } = await import("@rowhouse/server/engine/postgres/postgres-engine");
+  const engine = await openPostgresEngine({
+    url,
+    allowUnsafe: allowUnsafeEngine ?? false,
+    preparedStatements,
+    ...(engineConnections === undefined ? {} : { writersMax: engineConnections }),
+  });
+  const { durability } = engine;
+  log.info({ engine: engine.name, durability: durability.class }, durability.detail);
+  return {
+    engine,
+    async health() {
+      const { ready, durabilityClass, detail } = await engine.health();
+      return { ready, detail: { engine: engine.name, durability: durabilityClass, detail } };
+    },
+  };
+}
