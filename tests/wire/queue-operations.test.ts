@@ -1,0 +1,667 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { openAccountIds } from "@rowhouse/server/catalog/account-ids";
+import { Catalog } from "@rowhouse/server/catalog/catalog";
+import { KEY_SPACES } from "@rowhouse/server/catalog/key-spaces";
+import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
+import type { QueueValue } from "@rowhouse/server/queue/message-store";
+import type { HttpAnswer } from "./http-answer.ts";
+import { type LocalServer, startLocalServer } from "./local-server.ts";
+import { serviceSas, tomorrow } from "./queue-sas.ts";
+import { QueueWire } from "./queue-wire.ts";
+import { assertStorageRefused } from "./storage-refusals.ts";
+
+const DAY_SECONDS = 86_400;
+
+const engine = new MemoryEngine();
+let offset = 0;
+const clock = { now: () => Date.now() + offset };
+let server: LocalServer;
+let wire: QueueWire;
+let queues = 0;
+
+before(async () => {
+  const listen = { queue: { host: "127.0.0.1", port: 0 } };
+  server = await startLocalServer({ engine, clock, listen });
+  wire = new QueueWire(server.urls.queue!);
+});
+after(async () => {
+  wire.close();
+  await server.close();
+});
+
+describe("Create Queue", () => {
+  it("answers 201, 204 for the same metadata and 409 for other", async () => {
+    const create = (headers: Record<string, string>) => wire.send("PUT", "/created", { headers });
+    const metadata = { "x-ms-meta-Owner": "ops", "x-ms-meta-zone": "eu" };
+    assert.equal((await create(metadata)).status, 201);
+    assert.equal(
+      (await create({ "x-ms-meta-OWNER": "ops", "x-ms-meta-Zone": " eu " })).status,
+      204,
+    );
+    for (const other of [
+      { ...metadata, "x-ms-meta-zone": "EU" },
+      { "x-ms-meta-Owner": "ops" },
+      {},
+    ]) {
+      assertStorageRefused(await create(other), 409, "QueueAlreadyExists");
+    }
+    assert.equal((await wire.send("PUT", "/created2")).status, 201);
+    assert.equal((await wire.send("PUT", "/created2")).status, 204);
+  });
+
+  it("refuses names and metadata that break the rules", async () => {
+    for (const [name, code] of [
+      ["ab", "OutOfRangeInput"],
+      ["a".repeat(64), "OutOfRangeInput"],
+      ["a--b", "InvalidResourceName"],
+      ["-ab", "InvalidResourceName"],
+      ["UPPER", "InvalidResourceName"],
+    ] as const) {
+      assertStorageRefused(await wire.send("PUT", `/${name}`), 400, code);
+    }
+    for (const [headers, code] of [
+      [{ "x-ms-meta-": "x" }, "EmptyMetadataKey"],
+      [{ "x-ms-meta-a-b": "x" }, "InvalidMetadata"],
+      [{ "x-ms-meta-a": "x".repeat(8192) }, "MetadataTooLarge"],
+    ] as const) {
+      assertStorageRefused(await wire.send("PUT", "/created3", { headers }), 400, code);
+    }
+  });
+});
+
+describe("Set Queue Metadata", () => {
+  it("replaces what there was and keeps the case of names", async () => {
+    const queue = await newQueue({ "x-ms-meta-Old": "1" });
+    const set = (headers: Record<string, string>) =>
+      wire.send("PUT", `${queue}?comp=metadata`, { headers });
+    assert.equal((await set({ "x-ms-meta-New": "2", "x-ms-meta-_b": "" })).status, 204);
+    const answer = await wire.send("GET", `${queue}?comp=metadata`);
+    const metadata = answer.headers.filter(([name]) => name.startsWith("x-ms-meta-"));
+    assert.deepEqual(metadata, [
+      ["x-ms-meta-New", "2"],
+      ["x-ms-meta-_b", ""],
+    ]);
+    assert.equal(answer.header("x-ms-approximate-messages-count"), "0");
+    assert.equal((await set({})).status, 204);
+    const none = await wire.send("GET", `${queue}?comp=metadata`);
+    assert.ok(!none.headers.some(([name]) => name.startsWith("x-ms-meta-")));
+  });
+});
+
+describe("Put Message", () => {
+  it("takes any text that XML can carry and gives it back as it was", async () => {
+    const queue = await newQueue();
+    const texts: [escaped: string, text: string][] = [
+      ["", ""],
+      ["   ", "   "],
+      ["&lt;&gt;&amp;&quot;&apos;", "<>&\"'"],
+      ["😀 日本語", "😀 日本語"],
+      ["x".repeat(65_536), "x".repeat(65_536)],
+      [`<![CDATA[${"&".repeat(65_536)}]]>`, "&".repeat(65_536)],
+      ["&amp;".repeat(26_000), "&".repeat(26_000)],
+    ];
+    for (const [escaped, text] of texts) {
+      const put = await putText(queue, escaped);
+      assert.equal(put.status, 201, put.text);
+      const [message] = messagesOf(await wire.send("GET", `${queue}/messages`));
+      assert.equal(unescaped(message!.MessageText!), text);
+      assert.doesNotMatch(message!.MessageText!, /&#/);
+    }
+  });
+
+  it("refuses what is too large and what XML cannot carry", async () => {
+    const queue = await newQueue();
+    const details = assertStorageRefused(
+      await putText(queue, "x".repeat(65_537)),
+      413,
+      "RequestBodyTooLarge",
+    );
+    assert.deepEqual(details, { MaxLimit: "65536" });
+    assertStorageRefused(await putText(queue, "\u0001"), 400, "InvalidXmlDocument");
+    const send = (body: string) => wire.send("POST", `${queue}/messages`, { body });
+    assertStorageRefused(await send("<QueueMessage/>"), 400, "MissingRequiredXmlNode");
+    assertStorageRefused(await send("<Other/>"), 400, "InvalidXmlDocument");
+    assertStorageRefused(await send(""), 400, "InvalidXmlDocument");
+    assert.equal(await countOf(queue), 0);
+  });
+
+  it("lets messages live for seven days, as long as is said, or for ever", async () => {
+    const queue = await newQueue();
+    const life = async (parameter: string) => {
+      const [message] = messagesOf(await putText(queue, "x", parameter));
+      const { ExpirationTime, InsertionTime } = message!;
+      return (Date.parse(ExpirationTime!) - Date.parse(InsertionTime!)) / 1000;
+    };
+    assert.equal(await life(""), 7 * DAY_SECONDS);
+    assert.equal(await life("?messagettl=1"), 1);
+    assert.equal(await life("?messagettl=31536000"), 31_536_000);
+    for (const huge of ["-1", "999999999999", "9".repeat(500)]) {
+      const [message] = messagesOf(await putText(queue, "x", `?messagettl=${huge}`));
+      assert.equal(message!.ExpirationTime, "Fri, 31 Dec 9999 23:59:59 GMT");
+    }
+    for (const wrong of ["0", "-2", "x", "", "1.5"]) {
+      const answer = await putText(queue, "x", `?messagettl=${wrong}`);
+      const details = assertStorageRefused(answer, 400, "InvalidQueryParameterValue");
+      assert.equal(details.QueryParameterName, "messagettl");
+      assert.equal(details.QueryParameterValue, wrong);
+      if (wrong !== "0") continue;
+      assert.equal(
+        details.Reason,
+        "Value must be greater than or equal to 1, or -1 to indicate an infinite TTL.",
+      );
+    }
+  });
+
+  it("hides messages for less than they live", async () => {
+    const queue = await newQueue();
+    const [message] = messagesOf(await putText(queue, "x", "?visibilitytimeout=60"));
+    const { InsertionTime, TimeNextVisible } = message!;
+    assert.equal(Date.parse(TimeNextVisible!) - Date.parse(InsertionTime!), 60_000);
+    assert.equal(
+      (await putText(queue, "x", "?visibilitytimeout=604800&messagettl=-1")).status,
+      201,
+    );
+    for (const parameters of [
+      "?visibilitytimeout=604800",
+      "?visibilitytimeout=60&messagettl=60",
+      "?visibilitytimeout=61&messagettl=60",
+    ]) {
+      const answer = await putText(queue, "x", parameters);
+      const details = assertStorageRefused(answer, 400, "InvalidQueryParameterValue");
+      assert.equal(details.Reason, "messagettl must be greater than visibilitytimeout.");
+    }
+    for (const wrong of ["-1", "604801"]) {
+      const answer = await putText(queue, "x", `?visibilitytimeout=${wrong}`);
+      const details = assertStorageRefused(answer, 400, "OutOfRangeQueryParameterValue");
+      assert.equal(details.MinimumAllowed, "0");
+      assert.equal(details.MaximumAllowed, "604800");
+    }
+  });
+
+  it("is good for update and delete at once, by the receipt it answers", async () => {
+    const queue = await newQueue();
+    const [message] = messagesOf(await putText(queue, "x", "?visibilitytimeout=60"));
+    const updated = await update(queue, message!, 0);
+    assert.equal(updated.status, 204);
+    assert.equal((await peek(queue)).length, 1);
+    const held = { ...message!, PopReceipt: updated.header("x-ms-popreceipt")! };
+    assert.equal((await remove(queue, held)).status, 204);
+  });
+});
+
+describe("Get and Peek Messages", () => {
+  it("tell exactly what they promise, in order", async () => {
+    const queue = await newQueue();
+    const fields = (answer: HttpAnswer) => Object.keys(messagesOf(answer)[0]!);
+    const identity = ["MessageId", "InsertionTime", "ExpirationTime"];
+    const hold = ["PopReceipt", "TimeNextVisible"];
+    const content = ["DequeueCount", "MessageText"];
+    assert.deepEqual(fields(await putText(queue, "x")), [...identity, ...hold]);
+    const peeked = await wire.send("GET", `${queue}/messages?peekonly=true`);
+    assert.deepEqual(fields(peeked), [...identity, ...content]);
+    const received = await wire.send("GET", `${queue}/messages`);
+    assert.deepEqual(fields(received), [...identity, ...hold, ...content]);
+  });
+
+  it("hide what is received and count it; peeking changes nothing", async () => {
+    const queue = await newQueue();
+    await putText(queue, "x");
+    assert.deepEqual(
+      (await peek(queue)).map(({ DequeueCount }) => DequeueCount),
+      ["0"],
+    );
+    const [first] = messagesOf(await wire.send("GET", `${queue}/messages?visibilitytimeout=5`));
+    assert.equal(first!.DequeueCount, "1");
+    assert.deepEqual(await peek(queue), []);
+    await pass(5000);
+    assert.deepEqual(
+      (await peek(queue)).map(({ DequeueCount }) => DequeueCount),
+      ["1"],
+    );
+    const [second] = messagesOf(await wire.send("GET", `${queue}/messages`));
+    assert.equal(second!.DequeueCount, "2");
+    assert.equal(second!.MessageId, first!.MessageId);
+    assert.notEqual(second!.PopReceipt, first!.PopReceipt);
+    await pass(30_000);
+    assert.equal((await peek(queue)).length, 1, "thirty seconds unless told otherwise");
+  });
+
+  it("answer up to 32 messages, each with a receipt of its own", async () => {
+    const queue = await newQueue();
+    for (let i = 0; i < 40; i++) await putText(queue, `${i}`);
+    assert.equal((await peek(queue)).length, 32);
+    const received = messagesOf(await wire.send("GET", `${queue}/messages?numofmessages=32`));
+    assert.deepEqual(
+      received.map(({ MessageText }) => MessageText),
+      Array.from({ length: 32 }, (_, i) => `${i}`),
+    );
+    assert.equal(new Set(received.map(({ PopReceipt }) => PopReceipt)).size, 32);
+    assert.equal(
+      messagesOf(await wire.send("GET", `${queue}/messages?numofmessages=32`)).length,
+      8,
+    );
+  });
+
+  it("refuse numbers out of range", async () => {
+    const queue = await newQueue();
+    for (const [parameters, name, min, max] of [
+      ["numofmessages=0", "numofmessages", "1", "32"],
+      ["numofmessages=33", "numofmessages", "1", "32"],
+      ["peekonly=true&numofmessages=33", "numofmessages", "1", "32"],
+      ["visibilitytimeout=0", "visibilitytimeout", "1", "604800"],
+      ["visibilitytimeout=604801", "visibilitytimeout", "1", "604800"],
+    ] as const) {
+      const answer = await wire.send("GET", `${queue}/messages?${parameters}`);
+      const details = assertStorageRefused(answer, 400, "OutOfRangeQueryParameterValue");
+      assert.equal(details.QueryParameterName, name);
+      assert.equal(details.MinimumAllowed, min);
+      assert.equal(details.MaximumAllowed, max);
+    }
+    const ignored = `${queue}/messages?peekonly=true&visibilitytimeout=0`;
+    assert.equal((await wire.send("GET", ignored)).status, 200);
+    const wrong = await wire.send("GET", `${queue}/messages?numofmessages=x`);
+    assertStorageRefused(wrong, 400, "InvalidQueryParameterValue");
+  });
+
+  it("never show what has expired, and no longer count it", async () => {
+    const queue = await newQueue();
+    await putText(queue, "x", "?messagettl=5");
+    await putText(queue, "y", "?messagettl=5&visibilitytimeout=4");
+    assert.equal(await countOf(queue), 2);
+    await pass(5000);
+    assert.deepEqual(await peek(queue), []);
+    assert.deepEqual(messagesOf(await wire.send("GET", `${queue}/messages`)), []);
+    assert.equal(await countOf(queue), 0);
+  });
+
+  it("let consumers put poison messages aside", async () => {
+    const [queue, poison] = [await newQueue(), await newQueue()];
+    await putText(queue, "bad");
+    for (let tries = 1; ; tries++) {
+      const [message] = messagesOf(await wire.send("GET", `${queue}/messages?visibilitytimeout=1`));
+      assert.equal(message!.DequeueCount, String(tries));
+      if (tries > 3) {
+        await putText(poison, message!.MessageText!);
+        assert.equal((await remove(queue, message!)).status, 204);
+        break;
+      }
+      await pass(1000);
+    }
+    assert.equal(await countOf(queue), 0);
+    assert.equal((await peek(poison))[0]?.MessageText, "bad");
+  });
+});
+
+describe("Update and Delete Message", () => {
+  it("want the receipt issued last", async () => {
+    const queue = await newQueue();
+    await putText(queue, "x");
+    const [first] = messagesOf(await wire.send("GET", `${queue}/messages?visibilitytimeout=1`));
+    await pass(60_000);
+    const updated = await update(queue, first!, 1);
+    assert.equal(updated.status, 204, "also after its time, while nobody else has it");
+    assertStorageRefused(await remove(queue, first!), 404, "MessageNotFound");
+    await pass(1000);
+    const [second] = messagesOf(await wire.send("GET", `${queue}/messages`));
+    const held = { ...first!, PopReceipt: updated.header("x-ms-popreceipt")! };
+    assertStorageRefused(await remove(queue, held), 404, "MessageNotFound");
+    assertStorageRefused(await update(queue, held, 0), 404, "MessageNotFound");
+    assert.equal((await remove(queue, second!)).status, 204);
+    assertStorageRefused(await remove(queue, second!), 404, "MessageNotFound");
+  });
+
+  it("refuse what is no receipt, and take no other message's or queue's", async () => {
+    const [queue, other] = [await newQueue(), await newQueue()];
+    const [message] = messagesOf(await putText(queue, "x"));
+    const [another] = messagesOf(await putText(queue, "y"));
+    const details = assertStorageRefused(
+      await remove(queue, { ...message!, PopReceipt: "garbage" }),
+      400,
+      "InvalidQueryParameterValue",
+    );
+    assert.deepEqual(details, {
+      QueryParameterName: "popreceipt",
+      QueryParameterValue: "garbage",
+      Reason: "invalid receipt format",
+    });
+    for (const wrong of [
+      { ...message!, PopReceipt: another!.PopReceipt! },
+      { ...message!, MessageId: "00000000-0000-4000-8000-000000000000" },
+      { ...message!, MessageId: "no-guid" },
+    ]) {
+      assertStorageRefused(await remove(queue, wrong), 404, "MessageNotFound");
+      assertStorageRefused(await update(queue, wrong, 0), 404, "MessageNotFound");
+    }
+    assertStorageRefused(await remove(other, message!), 404, "MessageNotFound");
+    const upper = { ...message!, MessageId: message!.MessageId!.toUpperCase() };
+    assert.equal((await remove(queue, upper)).status, 204);
+  });
+
+  it("want their parameters", async () => {
+    const queue = await newQueue();
+    const [message] = messagesOf(await putText(queue, "x"));
+    const path = `${queue}/messages/${message!.MessageId}`;
+    const missing = async (method: string, query: string) =>
+      assertStorageRefused(
+        await wire.send(method, `${path}?${query}`),
+        400,
+        "MissingRequiredQueryParameter",
+      ).QueryParameterName;
+    assert.equal(await missing("DELETE", ""), "popreceipt");
+    assert.equal(await missing("PUT", "visibilitytimeout=0"), "popreceipt");
+    assert.equal(await missing("PUT", `popreceipt=${message!.PopReceipt}`), "visibilitytimeout");
+    for (const seconds of [-1, 604_801]) {
+      const answer = await update(queue, message!, seconds);
+      assertStorageRefused(answer, 400, "OutOfRangeQueryParameterValue");
+    }
+  });
+
+  it("change the text only where one is sent, and nothing else of the message", async () => {
+    const queue = await newQueue();
+    const [put] = messagesOf(await putText(queue, "x"));
+    const [before] = messagesOf(await wire.send("GET", `${queue}/messages`));
+    const unchanged = await update(queue, before!, 0);
+    assert.equal((await peek(queue))[0]?.MessageText, "x");
+    const body = "<QueueMessage><MessageText /></QueueMessage>";
+    const held = { ...before!, PopReceipt: unchanged.header("x-ms-popreceipt")! };
+    const cleared = await update(queue, held, 0, body);
+    assert.match(cleared.header("x-ms-time-next-visible") ?? "", / GMT$/);
+    const [after] = await peek(queue);
+    assert.deepEqual(after, {
+      MessageId: put!.MessageId,
+      InsertionTime: put!.InsertionTime,
+      ExpirationTime: put!.ExpirationTime,
+      DequeueCount: "1",
+      MessageText: "",
+    });
+    const held2 = { ...held, PopReceipt: cleared.header("x-ms-popreceipt")! };
+    assertStorageRefused(await update(queue, held2, 0, "<x/>"), 400, "InvalidXmlDocument");
+  });
+
+  it("hide nothing beyond its expiry", async () => {
+    const queue = await newQueue();
+    const [message] = messagesOf(await putText(queue, "x", "?messagettl=60"));
+    const answer = await update(queue, message!, 61);
+    const details = assertStorageRefused(answer, 400, "InvalidQueryParameterValue");
+    assert.equal(details.QueryParameterName, "visibilitytimeout");
+    assert.equal((await update(queue, message!, 50)).status, 204);
+  });
+
+  it("know no receipt of a queue that was deleted and created again", async () => {
+    const queue = await newQueue();
+    const [message] = messagesOf(await putText(queue, "x"));
+    assert.equal((await wire.send("DELETE", queue)).status, 204);
+    assertStorageRefused(await remove(queue, message!), 404, "QueueNotFound");
+    assert.equal((await wire.send("PUT", queue)).status, 201);
+    assertStorageRefused(await remove(queue, message!), 404, "MessageNotFound");
+    assert.deepEqual(await peek(queue), []);
+  });
+});
+
+describe("Clear Messages", () => {
+  it("removes all of them, visible or not, and may be repeated", async () => {
+    const queue = await newQueue();
+    const [hidden] = messagesOf(await putText(queue, "hidden", "?visibilitytimeout=60"));
+    await putText(queue, "visible");
+    assert.equal((await wire.send("DELETE", `${queue}/messages`)).status, 204);
+    assert.equal((await wire.send("DELETE", `${queue}/messages`)).status, 204);
+    assert.equal(await countOf(queue), 0);
+    assertStorageRefused(await remove(queue, hidden!), 404, "MessageNotFound");
+    await putText(queue, "new");
+    assert.equal(await countOf(queue), 1);
+  });
+});
+
+describe("Stored access policies", () => {
+  const identifier = (id: string, policy = "") =>
+    `<SignedIdentifier><Id>${id}</Id>${policy}</SignedIdentifier>`;
+  const setPolicies = (queue: string, ...identifiers: string[]) =>
+    wire.send("PUT", `${queue}?comp=acl`, {
+      body: `<SignedIdentifiers>${identifiers.join("")}</SignedIdentifiers>`,
+    });
+
+  it("are five at most, with ids of their own, and come back as they were sent", async () => {
+    const queue = await newQueue();
+    const policy =
+      "<AccessPolicy><Start>2026-01-01</Start><Expiry>2027-01-01T00:00:00.0000000Z</Expiry><Permission>raup</Permission></AccessPolicy>";
+    const five = ["a", "b", "c", "d"].map((id) => identifier(id));
+    assert.equal((await setPolicies(queue, identifier("e", policy), ...five)).status, 204);
+    const answer = await wire.send("GET", `${queue}?comp=acl`);
+    assert.equal(
+      answer.text,
+      `<?xml version="1.0" encoding="utf-8"?><SignedIdentifiers>${identifier("e", policy)}${five.join("")}</SignedIdentifiers>`,
+    );
+    for (const wrong of [
+      ["a", "b", "c", "d", "e", "f"].map((id) => identifier(id)),
+      [identifier("a"), identifier("a")],
+      [identifier("")],
+      [identifier("x".repeat(65))],
+    ]) {
+      assertStorageRefused(await setPolicies(queue, ...wrong), 400, "InvalidXmlDocument");
+    }
+    for (const wrong of [
+      "<AccessPolicy><Permission>x</Permission></AccessPolicy>",
+      "<AccessPolicy><Expiry>tomorrow</Expiry></AccessPolicy>",
+    ]) {
+      const answer = await setPolicies(queue, identifier("a", wrong));
+      assertStorageRefused(answer, 400, "InvalidXmlNodeValue");
+    }
+    assert.equal((await wire.send("PUT", `${queue}?comp=acl`)).status, 204);
+    const none = await wire.send("GET", `${queue}?comp=acl`);
+    assert.match(none.text, /<SignedIdentifiers \/>$/);
+  });
+
+  it("give a token what it lacks, from the moment they are stored to that of their removal", async () => {
+    const queue = await newQueue();
+    const sas = serviceSas({ queue: queue.slice(1), si: "reader" });
+    const look = () => wire.send("GET", `${queue}/messages?peekonly=true`, { sas });
+    assertStorageRefused(await look(), 403, "AuthenticationFailed");
+    const policy = (letters: string) =>
+      `<AccessPolicy><Expiry>${tomorrow()}</Expiry><Permission>${letters}</Permission></AccessPolicy>`;
+    await setPolicies(queue, identifier("reader", policy("r")));
+    assert.equal((await look()).status, 200);
+    await setPolicies(queue, identifier("reader", policy("p")));
+    assertStorageRefused(await look(), 403, "AuthorizationPermissionMismatch");
+    await setPolicies(queue, identifier("reader"));
+    assertStorageRefused(await look(), 403, "AuthenticationFailed");
+    await setPolicies(queue, identifier("reader", policy("r")));
+    const both = serviceSas({ queue: queue.slice(1), si: "reader", sp: "r" });
+    const { AuthenticationErrorDetail } = assertStorageRefused(
+      await wire.send("GET", `${queue}/messages?peekonly=true`, { sas: both }),
+      403,
+      "AuthenticationFailed",
+    );
+    assert.match(AuthenticationErrorDetail!, /not both$/);
+    await setPolicies(queue);
+    assertStorageRefused(await look(), 403, "AuthenticationFailed");
+  });
+});
+
+describe("List Queues", () => {
+  const MANY = 12_000;
+  const list = async (query: string) => {
+    const answer = await wire.send("GET", `/?comp=list${query}`);
+    assert.equal(answer.status, 200, answer.text);
+    return {
+      answer,
+      names: [...answer.text.matchAll(/<Name>(.*?)<\/Name>/g)].map(([, name]) => name!),
+      next: /<NextMarker>(.*?)<\/NextMarker>/.exec(answer.text)?.[1],
+    };
+  };
+  const listAll = async (query: string, between = async () => {}) => {
+    const names: string[] = [];
+    for (let marker: string | undefined = ""; marker !== undefined; ) {
+      const page = await list(`${query}&marker=${marker}`);
+      names.push(...page.names);
+      marker = page.next;
+      await between();
+    }
+    return names;
+  };
+  const manyNames = Array.from({ length: MANY }, (_, i) => `many-${String(i).padStart(5, "0")}`);
+
+  before(async () => {
+    const ids = await openAccountIds(engine, ["devstoreaccount1"]);
+    const catalog = new Catalog<QueueValue>(engine, KEY_SPACES.queueCatalog, ids);
+    for (const name of manyNames.toReversed()) {
+      await catalog.create("devstoreaccount1", name, { metadata: [["N", name]], policies: [] });
+    }
+  });
+
+  it("tells all queues once and in order, whatever the size of a page", async () => {
+    assert.deepEqual(await listAll("&prefix=many-&maxresults=5000"), manyNames);
+    assert.deepEqual(await listAll("&prefix=many-&maxresults=7"), manyNames);
+    assert.deepEqual(await listAll("&prefix=many-001&maxresults=1"), manyNames.slice(100, 200));
+    assert.equal((await list("&prefix=many-")).names.length, 5000);
+    assert.equal((await list("&prefix=many-&maxresults=99999")).names.length, 5000);
+  });
+
+  it("misses nothing and repeats nothing while queues come and go", async () => {
+    const kept = manyNames.slice(0, 200);
+    let i = 0;
+    const names = await listAll("&prefix=many-00&maxresults=7", async () => {
+      // Behind and before the place the list has come to.
+      await wire.send("PUT", `/many-00${String(i).padStart(3, "0")}-new`);
+      if (i > 0) await wire.send("DELETE", `/many-00${String(i - 1).padStart(3, "0")}-new`);
+      i++;
+    });
+    assert.deepEqual(names, [...new Set(names)].sort());
+    for (const name of kept) assert.ok(names.includes(name), name);
+  });
+
+  it("begins at any text given as a marker, one of a deleted queue too", async () => {
+    assert.equal(
+      (await list("&prefix=many-&marker=many-00000x&maxresults=1")).names[0],
+      "many-00001",
+    );
+    assert.deepEqual((await list("&prefix=many-&marker=zzz")).names, []);
+    assert.deepEqual((await list("&prefix=UPPER")).names, []);
+  });
+
+  it("tells what was asked, and metadata where they were asked for", async () => {
+    const { answer } = await list("&prefix=many-00001&maxresults=3&include=metadata");
+    const url = new URL(server.urls.queue!);
+    assert.equal(
+      answer.text,
+      `<?xml version="1.0" encoding="utf-8"?><EnumerationResults ServiceEndpoint="${url.origin}/devstoreaccount1/"><Prefix>many-00001</Prefix><MaxResults>3</MaxResults><Queues><Queue><Name>many-00001</Name><Metadata><N>many-00001</N></Metadata></Queue></Queues><NextMarker /></EnumerationResults>`,
+    );
+    assert.doesNotMatch(
+      (await list("&prefix=many-00001")).answer.text,
+      /Metadata|MaxResults|<Marker/,
+    );
+  });
+
+  it("refuses pages of nothing and parts nobody knows", async () => {
+    for (const [query, code] of [
+      ["maxresults=0", "OutOfRangeQueryParameterValue"],
+      ["maxresults=-5", "OutOfRangeQueryParameterValue"],
+      ["maxresults=x", "InvalidQueryParameterValue"],
+      ["include=metadata,copies", "InvalidQueryParameterValue"],
+    ] as const) {
+      assertStorageRefused(await wire.send("GET", `/?comp=list&${query}`), 400, code);
+    }
+  });
+});
+
+describe("Service properties", () => {
+  const PROPERTIES = "/?restype=service&comp=properties";
+  const set = (content: string) =>
+    wire.send("PUT", PROPERTIES, {
+      body: `<StorageServiceProperties>${content}</StorageServiceProperties>`,
+    });
+
+  it("are all off at first, and change group by group", async () => {
+    const off = "<RetentionPolicy><Enabled>false</Enabled></RetentionPolicy>";
+    const metrics = (name: string) =>
+      `<${name}><Version>1.0</Version><Enabled>false</Enabled>${off}</${name}>`;
+    const logging = (read: boolean) =>
+      `<Logging><Version>1.0</Version><Delete>false</Delete><Read>${read}</Read><Write>false</Write>${off}</Logging>`;
+    const rest = metrics("HourMetrics") + metrics("MinuteMetrics");
+    const body = async () =>
+      /<StorageServiceProperties>(.*)<\//.exec((await wire.send("GET", PROPERTIES)).text)?.[1];
+    assert.equal(await body(), `${logging(false)}${rest}<Cors />`);
+    assert.equal((await set(logging(true))).status, 202);
+    assert.equal(await body(), `${logging(true)}${rest}<Cors />`);
+    const rule =
+      "<CorsRule><AllowedOrigins>*</AllowedOrigins><AllowedMethods>GET</AllowedMethods><MaxAgeInSeconds>1</MaxAgeInSeconds><ExposedHeaders /><AllowedHeaders /></CorsRule>";
+    await set(`<Cors>${rule}</Cors>`);
+    assert.equal(await body(), `${logging(true)}${rest}<Cors>${rule}</Cors>`);
+    await set(`<Cors />${logging(false)}`);
+    assert.equal(await body(), `${logging(false)}${rest}<Cors />`);
+  });
+
+  it("are refused when they are not what they should be", async () => {
+    for (const [content, code] of [
+      ["<Unknown />", "UnsupportedXmlNode"],
+      ["<DefaultServiceVersion>2020-01-01</DefaultServiceVersion>", "UnsupportedXmlNode"],
+      ["<Logging />", "MissingRequiredXmlNode"],
+      ["<", "InvalidXmlDocument"],
+    ] as const) {
+      assertStorageRefused(await set(content), 400, code);
+    }
+  });
+});
+
+interface MessageFields {
+  readonly [name: string]: string | undefined;
+}
+
+async function newQueue(headers: Record<string, string> = {}): Promise<string> {
+  const queue = `/queue-${queues++}`;
+  assert.equal((await wire.send("PUT", queue, { headers })).status, 201);
+  return queue;
+}
+
+function putText(queue: string, escaped: string, parameters = ""): Promise<HttpAnswer> {
+  const body = `<QueueMessage><MessageText>${escaped}</MessageText></QueueMessage>`;
+  return wire.send("POST", `${queue}/messages${parameters}`, { body });
+}
+
+function update(
+  queue: string,
+  message: MessageFields,
+  seconds: number,
+  body?: string,
+): Promise<HttpAnswer> {
+  const query = `popreceipt=${message.PopReceipt}&visibilitytimeout=${seconds}`;
+  return wire.send("PUT", `${queue}/messages/${message.MessageId}?${query}`, { body });
+}
+
+function remove(queue: string, message: MessageFields): Promise<HttpAnswer> {
+  const query = `popreceipt=${message.PopReceipt}`;
+  return wire.send("DELETE", `${queue}/messages/${message.MessageId}?${query}`);
+}
+
+async function peek(queue: string): Promise<MessageFields[]> {
+  return messagesOf(await wire.send("GET", `${queue}/messages?peekonly=true&numofmessages=32`));
+}
+
+async function countOf(queue: string): Promise<number> {
+  const answer = await wire.send("GET", `${queue}?comp=metadata`);
+  return Number(answer.header("x-ms-approximate-messages-count"));
+}
+
+/** The messages of a list, element by element. */
+function messagesOf(answer: HttpAnswer): MessageFields[] {
+  assert.ok(answer.status < 300, answer.text);
+  const list = /<QueueMessagesList(?: \/>|>(.*)<\/QueueMessagesList>)$/s.exec(answer.text);
+  assert.ok(list, answer.text);
+  return [...(list[1] ?? "").matchAll(/<QueueMessage>(.*?)<\/QueueMessage>/gs)].map(([, content]) =>
+    Object.fromEntries(
+      [...content!.matchAll(/<(\w+)(?: \/>|>(.*?)<\/\1>)/gs)].map(([, name, text]) => [
+        name!,
+        text ?? "",
+      ]),
+    ),
+  );
+}
+
+function unescaped(text: string): string {
+  return text.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
+}
+
+/** Lets time go by for the server; requests are signed by the clock on the wall. */
+async function pass(milliseconds: number): Promise<void> {
+  offset += milliseconds;
+}
