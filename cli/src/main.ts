@@ -1,6 +1,8 @@
 #!/usr/bin/env node
 import { Command } from "commander";
 import { addEngineCommand } from "./engine-command.ts";
+import { addExplainCommand } from "./explain.ts";
+import { addInspectCommand } from "./inspect.ts";
 import { addServeCommand } from "./serve.ts";
 import { packageVersion } from "./version.ts";
 
@@ -11,6 +13,8 @@ const program = new Command("rowhouse")
 
 addServeCommand(program);
 addEngineCommand(program);
+addExplainCommand(program);
+addInspectCommand(program);
 
 try {
   await program.parseAsync();

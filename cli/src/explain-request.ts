@@ -1,0 +1,51 @@
+import { createHmac } from "node:crypto";
+import { parseAccounts } from "@rowhouse/server/auth/account-settings";
+
+export interface SignedAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: string;
+}
+
+/**
+ * Asks a table endpoint. `against` is an account's URL: a SAS in its query signs for it; else the
+ * account that its path names, of those in `AZURITE_ACCOUNTS` or the development account. Without a
+ * path the first account is meant. (`name.table.host` addresses name it by their host.)
+ * @throws Error when no key is known for the account.
+ */
+export async function fetchSigned(
+  against: string,
+  path: string,
+  query: string,
+  environment: NodeJS.ProcessEnv,
+): Promise<SignedAnswer> {
+  const url = new URL(against);
+  const headers: Record<string, string> = {
+    "x-ms-version": "2019-02-02",
+    "x-ms-date": new Date().toUTCString(),
+    Accept: "application/json;odata=nometadata",
+  };
+  const signature = url.search.slice(1);
+  const base = url.pathname.replace(/\/+$/, "");
+  if (signature.includes("sig=")) {
+    url.pathname = base + path;
+    url.search = [query, signature].filter((part) => part !== "").join("&");
+  } else {
+    const accounts = parseAccounts(environment.AZURITE_ACCOUNTS);
+    const hostAccount = /^([a-z0-9]+)\.table\./.exec(url.hostname)?.[1];
+    const name = hostAccount ?? base.split("/")[1] ?? accounts.names[0]!;
+    const account = accounts.find(name);
+    if (!account) {
+      throw new Error(
+        `No key is known for account "${name}": name it in AZURITE_ACCOUNTS, or add a SAS to the URL.`,
+      );
+    }
+    url.pathname = (base === "" && !hostAccount ? `/${name}` : base) + path;
+    url.search = query;
+    const text = `${headers["x-ms-date"]}\n/${name}${url.pathname}`;
+    const hash = createHmac("sha256", account.keys[0]!).update(text, "utf8").digest("base64");
+    headers.Authorization = `SharedKeyLite ${name}:${hash}`;
+  }
+  const response = await fetch(url, { headers });
+  return { status: response.status, headers: response.headers, body: await response.text() };
+}

@@ -1,0 +1,92 @@
+import { parseFilter } from "@rowhouse/protocol/filter-parser";
+import { CLASS_READINGS, cureOfQuery } from "@rowhouse/server/insight/cure";
+import { explain } from "@rowhouse/server/query/explain";
+import { planQuery } from "@rowhouse/server/query/planner";
+import type { Command } from "commander";
+import { fetchSigned, type SignedAnswer } from "./explain-request.ts";
+
+export interface ExplainOptions {
+  readonly table: string;
+  readonly against?: string;
+  readonly json?: true;
+}
+
+export function addExplainCommand(program: Command): void {
+  program
+    .command("explain")
+    .description("say what a query reads, and the better query or key if there is one")
+    .argument("<filter>", "a $filter; '' for none")
+    .requiredOption("-t, --table <name>", "the table asked")
+    .option(
+      "--against <url>",
+      "ask this endpoint too and print what the query cost: the account's URL, signed with AZURITE_ACCOUNTS or the development account, or with a SAS",
+    )
+    .option("--json", "print JSON")
+    .action(async (filter: string, options: ExplainOptions) => {
+      process.stdout.write(await explainFilter(filter, options, process.env));
+    });
+}
+
+/** What the command prints. @throws ServiceError for a filter that is none. */
+export async function explainFilter(
+  filter: string,
+  options: ExplainOptions,
+  environment: NodeJS.ProcessEnv,
+): Promise<string> {
+  const { table, against } = options;
+  const tree = filter.trim() === "" ? undefined : parseFilter(filter);
+  const plan = planQuery(tree);
+  const cure = cureOfQuery(table, plan);
+  const answer = against === undefined ? undefined : await ask(against, table, filter, environment);
+  if (options.json) {
+    const facts = { plan: explain(plan), class: plan.class, reading: CLASS_READINGS[plan.class] };
+    return `${JSON.stringify({ table, filter, ...facts, cure: cure ?? null, answer }, null, 2)}\n`;
+  }
+  const lines = [`plan      ${explain(plan)}`, `meaning   ${CLASS_READINGS[plan.class]}`];
+  if (plan.residual) lines.push('          What follows "where" is tested on each entity read.');
+  if (cure) {
+    lines.push(`better    ${cure.advice}`, `pattern   ${cure.pattern}`);
+    for (const key of cure.layout) lines.push(`          ${key}`);
+  } else lines.push("better    nothing: the keys answer this query");
+  if (answer) {
+    lines.push(`asked     ${against?.split("?")[0]}: ${answer.status}`);
+    if (answer.plan) lines.push(`its plan  ${answer.plan}`);
+    for (const part of answer.cost?.split(", ") ?? []) {
+      const [name = "", value = ""] = part.split("=");
+      lines.push(`          ${name.padEnd(18)} ${value}`);
+    }
+    if (!answer.cost && answer.status < 300) lines.push("          (this server tells no cost)");
+    if (answer.more) lines.push("          this was the first page; there are more");
+    if (answer.error) lines.push(`          ${answer.error}`);
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+interface Asked {
+  readonly status: number;
+  readonly plan: string | undefined;
+  readonly cost: string | undefined;
+  readonly more: boolean;
+  readonly error: string | undefined;
+}
+
+async function ask(
+  against: string,
+  table: string,
+  filter: string,
+  environment: NodeJS.ProcessEnv,
+): Promise<Asked> {
+  const query = filter.trim() === "" ? "" : `$filter=${encodeURIComponent(filter)}`;
+  const answer: SignedAnswer = await fetchSigned(against, `/${table}()`, query, environment);
+  return {
+    status: answer.status,
+    plan: answer.headers.get("x-rowhouse-plan") ?? undefined,
+    cost: answer.headers.get("x-rowhouse-cost") ?? undefined,
+    more: answer.headers.has("x-ms-continuation-nextpartitionkey"),
+    error: answer.status < 300 ? undefined : messageOf(answer.body),
+  };
+}
+
+function messageOf(body: string): string {
+  return (/"value":"((?:[^"\\]|\\.)*)"/.exec(body)?.[1] ?? body).split(/\\n|\n/)[0]!.slice(0, 500);
+}

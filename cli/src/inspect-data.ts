@@ -1,0 +1,105 @@
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { KEY_SPACES } from "@rowhouse/server/catalog/key-spaces";
+import type { Engine, Entry, KeyRange } from "@rowhouse/server/engine/engine";
+import {
+  decodeId,
+  decodeText,
+  encodeId,
+  partitionPrefixRange,
+} from "@rowhouse/server/engine/key-codec";
+import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
+import { scanToEnd } from "@rowhouse/server/engine/scan-to-end";
+import { tablePrefix } from "@rowhouse/server/table/table-keys";
+
+/**
+ * Opens a data folder to read it, beside a running server if there is one. A folder without data is
+ * refused, not made. The caller commits nothing, and closes it.
+ */
+export async function openDataFolder(location: string): Promise<Engine> {
+  const path = resolve(location);
+  if (!existsSync(join(path, "data.mdb"))) throw new Error(`${path} is no data folder.`);
+  return openLmdbEngine({ path });
+}
+
+export interface StoredTable {
+  readonly account: string;
+  readonly table: string;
+  /** Where its entities are. */
+  readonly range: KeyRange;
+  /** Bytes before each partition key. */
+  readonly prefixBytes: number;
+}
+
+/** Every table, by account and name. */
+export async function listStoredTables(engine: Engine): Promise<StoredTable[]> {
+  const accounts = new Map<number, string>();
+  await scanToEnd(engine, partitionPrefixRange(Uint8Array.of(KEY_SPACES.accounts)), (entry) => {
+    // The counter of ids stands in front of all names.
+    if (entry.key.sort[0] !== COUNTER_SORT)
+      accounts.set(Number(text(entry.value)), decodeText(entry.key.sort));
+    return true;
+  });
+  const tables: StoredTable[] = [];
+  for (const [accountId, account] of accounts) {
+    const space = Buffer.concat([Uint8Array.of(KEY_SPACES.tableCatalog), encodeId(accountId)]);
+    await scanToEnd(engine, partitionPrefixRange(space), ({ key, value }) => {
+      if (key.partition.length !== space.length || key.sort[0] !== NAME_SORT) return true;
+      const { name, id } = JSON.parse(text(value)) as { name: string; id: number };
+      const prefix = tablePrefix(accountId, id);
+      const range = partitionPrefixRange(prefix);
+      tables.push({ account, table: name, range, prefixBytes: prefix.length });
+      return true;
+    });
+  }
+  return tables;
+}
+
+const COUNTER_SORT = 0x01;
+const NAME_SORT = 0x02;
+
+/** One line for an entry: what its key says, and how long its value is. */
+export function describeEntry({ key, value, version }: Entry, accounts: AccountNames): string {
+  const { partition, sort } = key;
+  const facts = `${value.length} bytes  version ${version}`;
+  switch (partition[0]) {
+    case KEY_SPACES.accounts:
+      return sort[0] === COUNTER_SORT
+        ? `accounts  next id  ${text(value)}`
+        : `accounts  ${decodeText(sort)}  id ${text(value)}`;
+    case KEY_SPACES.tableCatalog:
+      return `table catalog  ${accounts(partition)}  ${printable(sort)}  ${facts}`;
+    case KEY_SPACES.entities: {
+      const account = decodeId(partition, 1);
+      const table = decodeId(partition, account.end);
+      return `entity  account ${account.id} table ${table.id}  ${JSON.stringify(decodeText(partition, table.end))} / ${JSON.stringify(decodeText(sort))}  ${facts}`;
+    }
+    default: {
+      const name = SPACE_NAMES.get(partition[0] ?? 0) ?? "unknown space";
+      return `${name}  ${printable(partition.subarray(1))} / ${printable(sort)}  ${facts}`;
+    }
+  }
+}
+
+type AccountNames = (partition: Uint8Array) => string;
+
+/** `accountsOf` for folders whose accounts are not looked up. */
+export const accountNumbers: AccountNames = (partition) => `account ${decodeId(partition, 1).id}`;
+
+const SPACE_NAMES: ReadonlyMap<number, string> = new Map(
+  Object.entries(KEY_SPACES).map(([name, byte]) => [byte, name]),
+);
+
+/** Text where bytes are printable ASCII, `\xNN` for the others. */
+function printable(bytes: Uint8Array): string {
+  let out = "";
+  for (const byte of bytes) {
+    const isPlain = byte >= 0x20 && byte < 0x7f && byte !== 0x5c;
+    out += isPlain ? String.fromCharCode(byte) : `\\x${byte.toString(16).padStart(2, "0")}`;
+  }
+  return out;
+}
+
+function text(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString("utf8");
+}

@@ -1,0 +1,63 @@
+import type { Engine, KeyRange } from "@rowhouse/server/engine/engine";
+import { scanToEnd } from "@rowhouse/server/engine/scan-to-end";
+import { type Command, InvalidArgumentError } from "commander";
+import { accountNumbers, describeEntry, listStoredTables, openDataFolder } from "./inspect-data.ts";
+
+interface InspectOptions {
+  readonly location: string;
+  readonly table?: string;
+  readonly limit: number;
+}
+
+export function addInspectCommand(program: Command): void {
+  program
+    .command("inspect")
+    .description("print the decoded keys of a data folder; reads only")
+    .option("-l, --location <folder>", "the data folder", "rowhouse-data")
+    .option("-t, --table <name>", "only the entities of tables with this name")
+    .option("--limit <count>", "print at most this many entries", parseLimit, 100)
+    .action(async (options: InspectOptions) => {
+      const engine = await openDataFolder(options.location);
+      try {
+        await inspect(engine, options, (line) => process.stdout.write(`${line}\n`));
+      } finally {
+        await engine.close();
+      }
+    });
+}
+
+const EVERYTHING: KeyRange = { start: { partition: new Uint8Array(0), sort: new Uint8Array(0) } };
+
+/** Says an entry a line, in key order, and then whether there are more. */
+export async function inspect(
+  engine: Engine,
+  { table, limit }: Pick<InspectOptions, "table" | "limit">,
+  say: (line: string) => void,
+): Promise<void> {
+  const ranges: KeyRange[] = [];
+  if (table === undefined) ranges.push(EVERYTHING);
+  else {
+    const named = await listStoredTables(engine);
+    const found = named.filter((each) => each.table.toLowerCase() === table.toLowerCase());
+    if (found.length === 0) throw new Error(`There is no table "${table}".`);
+    ranges.push(...found.map(({ range }) => range));
+  }
+  let printed = 0;
+  for (const range of ranges) {
+    const ended = await scanToEnd(engine, range, (entry) => {
+      if (printed === limit) return false;
+      printed++;
+      say(describeEntry(entry, accountNumbers));
+      return true;
+    });
+    if (ended === "stopped") {
+      say(`(more than ${limit} entries; --limit shows more)`);
+      return;
+    }
+  }
+}
+
+function parseLimit(text: string): number {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError(`"${text}" is not a number of entries; 1 to 999999999 are.`);
+}

@@ -1,0 +1,136 @@
+import { printFilter } from "@rowhouse/protocol/filter-printer";
+import type { FilterNode } from "@rowhouse/protocol/filter-tree";
+import type { Plan } from "../query/plan.ts";
+
+/** What would make a query cheap, or a design right. */
+export interface Cure {
+  /** Name of the published pattern. */
+  readonly pattern: string;
+  /** One sentence: what to do. */
+  readonly advice: string;
+  /** Keys written out for this table; empty when no key changes. */
+  readonly layout: readonly string[];
+  /** Whether the cure works on the cloud's Table service as well. */
+  readonly portable: boolean;
+}
+
+/** The query itself is right: nothing dearer than it must be. */
+export type QueryCure = Cure | undefined;
+
+/**
+ * The better query or key for a plan, from its class and from what its filter asks that keys cannot
+ * answer. Undefined for point and range queries whose filter the keys answer whole.
+ */
+export function cureOfQuery(table: string, plan: Plan): QueryCure {
+  if (plan.class === "nothing") return undefined;
+  const property = equalProperty(plan.residual);
+  if (plan.class === "table scan" || plan.class === "partition range") {
+    if (property === "RowKey") return rowKeyAlone(table);
+    if (property !== undefined) return indexAcrossPartitions(table, property);
+    return namePartition(table, plan);
+  }
+  if (plan.residual === undefined) return plan.reads.length > 1 ? separateReads(plan) : undefined;
+  if (plan.class === "point query") return undefined;
+  return property === undefined || property === "RowKey"
+    ? orderByRowKey(table, plan)
+    : indexInPartition(table, property);
+}
+
+/** Cost of each class in words; the plan's own text says which keys. */
+export const CLASS_READINGS: Readonly<Record<Plan["class"], string>> = {
+  nothing: "No entity can pass this filter: nothing is read.",
+  "point query": "One entity by both its keys: the cheapest query there is.",
+  "range query": "A range of row keys inside one partition: only that range is read.",
+  "partition scan": "One whole partition is read, entity by entity.",
+  "partition range": "Several partitions are read whole, entity by entity.",
+  "table scan": "The whole table is read, entity by entity; it costs more with every entity added.",
+};
+
+/** The filter with its constants taken out: what queries of one kind have in common. */
+export function shapeOf(filter: FilterNode): string {
+  return printFilter(filter).replace(LITERAL, "$1?");
+}
+
+/** A literal stands behind an operator; Boolean and number literals have no quotes. */
+const LITERAL =
+  /(\b(?:eq|ne|lt|le|gt|ge) )(?:(?:guid|datetime|X|binary)?'(?:[^']|'')*'|-?[\d.][\w.+-]*|true|false|NaN|-?INF(?:inity)?)/g;
+
+/** The property of an equality that every match must fulfil, and that no key answers. */
+export function equalProperty(filter: FilterNode | undefined): string | undefined {
+  if (filter?.kind === "comparison" && filter.operator === "eq") return filter.property;
+  if (filter?.kind !== "and") return undefined;
+  for (const clause of filter.clauses) {
+    const found = equalProperty(clause);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+function rowKeyAlone(table: string): Cure {
+  return {
+    pattern: "point query",
+    advice:
+      "A row key without its partition key finds nothing by itself: ask with both, or make this value the partition key.",
+    layout: [`${table}: PartitionKey = <the partition>, RowKey = <the value asked for>`],
+    portable: true,
+  };
+}
+
+function indexAcrossPartitions(table: string, property: string): Cure {
+  return {
+    pattern: "inter-partition secondary index",
+    advice: `Keep a second entity for each, found by ${property}, that holds the two keys or a copy of what is read.`,
+    layout: [
+      `${table}By${capital(property)}: PartitionKey = <${property}>, RowKey = <PartitionKey>_<RowKey> of ${table}`,
+      `query: PartitionKey eq '<${property}>'`,
+    ],
+    portable: true,
+  };
+}
+
+function indexInPartition(table: string, property: string): Cure {
+  return {
+    pattern: "intra-partition secondary index",
+    advice: `Write a second copy of each entity in the same partition, in the same transaction, with ${property} in its row key.`,
+    layout: [
+      `${table}: PartitionKey as it is, RowKey = ${property.toLowerCase()}_<${property}>_<RowKey>`,
+      `query: PartitionKey eq '<PartitionKey>' and RowKey ge '${property.toLowerCase()}_<${property}>_' and RowKey lt '${property.toLowerCase()}_<${property}>\`'`,
+    ],
+    portable: true,
+  };
+}
+
+function namePartition(table: string, plan: Plan): Cure {
+  const asks = plan.residual ? ` for ${printFilter(plan.residual).slice(0, 200)}` : "";
+  return {
+    pattern: "partition key for the query",
+    advice: `Name one partition in the filter; if this question${asks} is asked often, store the answer under a partition key of its own.`,
+    layout: [`${table}: PartitionKey = <what this query knows>, RowKey = <the order it wants>`],
+    portable: true,
+  };
+}
+
+function orderByRowKey(table: string, plan: Plan): Cure {
+  return {
+    pattern: "compound key",
+    advice:
+      "Put what the filter compares at the front of the row key, so that the partition is entered where the answer begins.",
+    layout: [
+      `${table}: PartitionKey as it is, RowKey = <value compared in ${printFilter(plan.residual!).slice(0, 200)}>_<RowKey>`,
+    ],
+    portable: true,
+  };
+}
+
+function separateReads(plan: Plan): Cure {
+  return {
+    pattern: "point query",
+    advice: `These are ${plan.reads.length} cheap reads here; the cloud scans for an "or" over keys. Send one query for each, several at a time.`,
+    layout: [],
+    portable: true,
+  };
+}
+
+function capital(name: string): string {
+  return name.slice(0, 1).toUpperCase() + name.slice(1);
+}

@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
+import { explainFilter } from "rowhouse/explain";
+import { inspect } from "rowhouse/inspect";
+import { fillTable, withServer } from "./watched-server.ts";
+
+describe("rowhouse explain", () => {
+  it("names the scan and the index table that cures it", async () => {
+    const text = await explainFilter("Email eq 'a@b'", { table: "People" }, {});
+    assert.match(text, /^plan {6}table scan where Email eq 'a@b'$/m);
+    assert.match(text, /inter-partition secondary index/);
+    assert.match(
+      text,
+      /PeopleByEmail: PartitionKey = <Email>, RowKey = <PartitionKey>_<RowKey> of People/,
+    );
+  });
+
+  it("has nothing better than a point query", async () => {
+    const filter = "PartitionKey eq 'a' and RowKey eq 'b'";
+    const text = await explainFilter(filter, { table: "People" }, {});
+    assert.match(text, /^better {4}nothing/m);
+  });
+
+  it("warns that several point reads here are a scan in the cloud", async () => {
+    const filter = "PartitionKey eq 'a' and (RowKey eq 'b' or RowKey eq 'c')";
+    assert.match(
+      await explainFilter(filter, { table: "People" }, {}),
+      /the cloud scans for an "or"/,
+    );
+  });
+
+  it("asks a server and prints what the query cost", () =>
+    withServer({}, async ({ wire, accountUrl }) => {
+      await fillTable(wire, "People", people);
+      const options = { table: "People", against: accountUrl };
+      const text = await explainFilter("PartitionKey eq 'p' and Age eq 2", options, {});
+      assert.match(text, /entities-read +3$/m);
+      assert.match(text, /entities-returned +1$/m);
+      assert.match(text, /intra-partition secondary index/);
+    }));
+});
+
+const people = [1, 2, 3].map((age) => ({ PartitionKey: "p", RowKey: String(age), Age: age }));
+
+describe("rowhouse inspect", () => {
+  it("prints decoded keys up to the limit", async () => {
+    const engine = new MemoryEngine();
+    await withServer({ engine }, async ({ wire }) => {
+      await fillTable(wire, "People", people);
+      const lines: string[] = [];
+      await inspect(engine, { table: "people", limit: 2 }, (line) => lines.push(line));
+      assert.equal(lines.length, 3);
+      assert.match(lines[0]!, /^entity {2}account 0 table 0 {2}"p" \/ "1" {2}\d+ bytes/);
+      assert.match(lines[2]!, /more than 2 entries/);
+    });
+  });
+
+  it("prints every key space without failing on any", async () => {
+    const engine = new MemoryEngine();
+    await withServer({ engine }, async ({ wire }) => {
+      await fillTable(wire, "People", people);
+      const lines: string[] = [];
+      await inspect(engine, { limit: 100 }, (line) => lines.push(line));
+      assert.match(lines.join("\n"), /^accounts {2}devstoreaccount1 {2}id 0$/m);
+      assert.match(lines.join("\n"), /^table catalog {2}account 0/m);
+    });
+  });
+});

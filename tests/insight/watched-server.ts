@@ -1,0 +1,42 @@
+import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
+import type { ServerOptions } from "@rowhouse/server/server";
+import { startLocalServer } from "../wire/local-server.ts";
+import { TableWire } from "../wire/table-wire.ts";
+
+export interface WatchedServer {
+  /** Of the service: no account. */
+  readonly url: string;
+  readonly accountUrl: string;
+  readonly wire: TableWire;
+}
+
+/** A server of this process for the time of some work, and a client of its development account. */
+export async function withServer(
+  options: Partial<ServerOptions>,
+  work: (server: WatchedServer) => Promise<void>,
+): Promise<void> {
+  const server = await startLocalServer(options);
+  const account = DEVELOPMENT_ACCOUNT.name;
+  const key = Buffer.from(DEVELOPMENT_ACCOUNT.keys[0]!).toString("base64");
+  const accountUrl = `${server.url}/${account}`;
+  const wire = new TableWire({ url: accountUrl, account, key });
+  try {
+    await work({ url: server.url, accountUrl, wire });
+  } finally {
+    wire.close();
+    await server.close();
+  }
+}
+
+/** Creates a table and puts entities in it. */
+export async function fillTable(
+  wire: TableWire,
+  table: string,
+  entities: readonly object[],
+): Promise<void> {
+  await wire.send("POST", "/Tables", { body: { TableName: table } });
+  for (const body of entities) {
+    const answer = await wire.send("POST", `/${table}`, { body });
+    if (answer.status !== 201) throw new Error(String(answer));
+  }
+}
