@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { addEngineCommand } from "./engine-command.ts";
 import { addExplainCommand } from "./explain.ts";
 import { addInspectCommand } from "./inspect.ts";
+import { addReportCommand } from "./report.ts";
 import { addServeCommand } from "./serve.ts";
 import { packageVersion } from "./version.ts";
 
@@ -15,6 +16,7 @@ addServeCommand(program);
 addEngineCommand(program);
 addExplainCommand(program);
 addInspectCommand(program);
+addReportCommand(program);
 
 try {
   await program.parseAsync();

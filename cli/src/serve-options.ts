@@ -1,5 +1,6 @@
 import { SERVICE_NAMES } from "@rowhouse/server/server";
 import { InvalidArgumentError, Option } from "commander";
+import { type WatchOptions, watchOptions } from "./watch-options.ts";
 
 export type ServedName = (typeof SERVICE_NAMES)[number];
 
@@ -9,7 +10,7 @@ type ServicePlaces = { readonly [Name in ServedName as `${Name}Host`]: string } 
 } & { readonly [Name in ServedName as `${Name}Only`]?: true };
 
 /** What `rowhouse serve` was asked for, as commander hands it over. */
-export interface ServeOptions extends ServicePlaces {
+export interface ServeOptions extends ServicePlaces, WatchOptions {
   readonly location: string;
   readonly config?: string;
   /** URL of a database; absent for the embedded engine. */
@@ -60,6 +61,7 @@ export function serveOptions(): Option[] {
     new Option("--oauth <level>", "accept bearer tokens").choices(["basic"]),
     new Option("--disableProductStyleUrl", "never read the account from the host name"),
     new Option("--skipDateCheck", "accept signed requests of any date (to replay recordings)"),
+    ...watchOptions(),
     ...ACCEPTED.map((flags) =>
       new Option(flags, "accepted for compatibility; changes nothing").hideHelp(),
     ),

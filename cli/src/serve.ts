@@ -7,6 +7,8 @@ import { createLogger, loggingObserver } from "./logs.ts";
 import { openEngine } from "./open-engine.ts";
 import { type ServeOptions, serveOptions, servicesOf } from "./serve-options.ts";
 import { readSettings } from "./settings.ts";
+import { openWatch, type Watch } from "./watch.ts";
+import { isWatching } from "./watch-options.ts";
 import { disconnectFromPrimary, isWorker, reportListening, runWorkers } from "./workers.ts";
 
 /** `rowhouse serve`, which is also what `rowhouse` alone does. */
@@ -26,20 +28,28 @@ async function serve(options: ServeOptions, program: Command): Promise<void> {
       if (options.inMemoryPersistence) {
         throw new Error("--workers shares a data folder, and --inMemoryPersistence has none.");
       }
+      if (isWatching(options)) {
+        throw new Error("What is watched is watched in one process: leave --workers out.");
+      }
       readSettings(options.config, process.env);
       return runWorkers(options.workers, log, say);
     }
-    const server = await start(options, log);
+    const watch = openWatch(options, log);
+    const server = await start(options, log, watch);
     const lines = listeningLines(server);
     if (isWorker()) reportListening(lines);
     else for (const line of lines) say(line);
-    closeOnSignal(server, log);
+    closeOnSignal({ close: () => server.close().then(() => watch.close()) }, log);
   } catch (error) {
     program.error(`rowhouse cannot start: ${error instanceof Error ? error.message : error}`);
   }
 }
 
-async function start(options: ServeOptions, log: Logger): Promise<RunningServer> {
+async function start(
+  options: ServeOptions,
+  log: Logger,
+  { insight }: Watch,
+): Promise<RunningServer> {
   const { accounts, bearer } = readSettings(options.config, process.env);
   if (options.oauth !== undefined && !bearer) {
     log.warn("--oauth is given, but no issuer: bearer tokens are refused. See --config.");
@@ -62,6 +72,7 @@ async function start(options: ServeOptions, log: Logger): Promise<RunningServer>
     hostStyle: !options.disableProductStyleUrl,
     checkDate: !options.skipDateCheck,
     observer: loggingObserver(log),
+    insight,
     onBackgroundError: (error) =>
       log.error({ err: error }, "background work failed; it is tried again"),
   });
@@ -90,7 +101,7 @@ function say(line: string): void {
   process.stdout.write(`${line}\n`);
 }
 
-function closeOnSignal(server: RunningServer, log: Logger): void {
+function closeOnSignal(server: Pick<RunningServer, "close">, log: Logger): void {
   const stop = (signal: NodeJS.Signals) => {
     log.info({ signal }, "closing: finishing what is under way");
     server.close().then(

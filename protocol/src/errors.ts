@@ -264,6 +264,8 @@ export const ERRORS = {
     409,
     "The specified resource type does not match the type of the existing resource.",
   ],
+  /** Ours: only servers that were given a strict scan budget answer it. */
+  ScanBudgetExceeded: [400, "The query is over the scan budget of this server."],
   ServerBusy: [
     503,
     "The server is currently unable to receive requests. Please retry your request.",

@@ -9,6 +9,10 @@ export interface QueryFacts {
   readonly planText: string;
   /** `$filter` as sent; undefined for a point query by address. */
   readonly filter: string | undefined;
+  /** Whether the answer is projected. */
+  readonly projected: boolean;
+  /** Address of who asks. */
+  readonly client: string;
 }
 
 /** What a page was made from. */
@@ -24,9 +28,16 @@ export interface WriteFacts {
   readonly account: string;
   readonly table: string;
   readonly partitionKey: string;
+  /** All of one partition; a single write has one. */
+  readonly mutations: readonly MutationFacts[];
+  readonly client: string;
+}
+
+export interface MutationFacts {
+  readonly kind: "insert" | "replace" | "merge" | "delete";
   readonly rowKey: string;
-  /** Entities of the transaction; a single write has one. */
-  readonly entities: number;
+  /** Undefined makes replace and merge upserts. */
+  readonly ifMatch: unknown;
 }
 
 /**
@@ -36,6 +47,7 @@ export interface WriteFacts {
 export interface Insight {
   /** @throws ServiceError when a rule refuses the query before anything is read. */
   admitQuery(query: QueryFacts): void;
+  /** @throws ServiceError when a rule refuses to give what the query cost so much to find. */
   queried(query: QueryFacts, cost: QueryCost): void;
   /** @throws ServiceError when a limit refuses the write before anything is written. */
   admitWrite(write: WriteFacts): void;
@@ -46,6 +58,43 @@ export const NO_INSIGHT: Insight = {
   queried() {},
   admitWrite() {},
 };
+
+/**
+ * Several as one. Each is told of everything in turn; the first that refuses decides, and those behind
+ * it do not hear of that request: what counts stands before what refuses afterwards.
+ */
+export function joinInsights(insights: readonly Insight[]): Insight {
+  if (insights.length === 0) return NO_INSIGHT;
+  if (insights.length === 1) return insights[0]!;
+  return {
+    admitQuery(query) {
+      for (const insight of insights) insight.admitQuery(query);
+    },
+    queried(query, cost) {
+      for (const insight of insights) insight.queried(query, cost);
+    },
+    admitWrite(write) {
+      for (const insight of insights) insight.admitWrite(write);
+    },
+  };
+}
+
+/** The entities the cloud's scalability targets count for a query: those scanned, and at least one. */
+export function countedEntities(cost: QueryCost): number {
+  return Math.max(cost.entitiesRead, 1);
+}
+
+/** The one partition a plan reads; undefined when it reads none or several. */
+export function partitionOf(plan: Plan): string | undefined {
+  let partition: string | undefined;
+  for (const read of plan.reads) {
+    if (read.class === "partition range" || read.class === "table scan") return undefined;
+    const { partitionKey } = read.kind === "point" ? read : read.start;
+    if (partition !== undefined && partition !== partitionKey) return undefined;
+    partition = partitionKey;
+  }
+  return partition;
+}
 
 /**
  * What every answer to a query says of its cost, in two headers. `azure-entities` is what the cloud's
@@ -59,7 +108,7 @@ export function costHeaders(planText: string, cost: QueryCost): string[] {
     "x-rowhouse-cost",
     `entities-read=${entitiesRead}, entities-returned=${entitiesReturned}, bytes-read=${bytesRead}, ` +
       `pages=${Math.ceil(bytesRead / PAGE_BYTES)}, engine-us=${engineMicros}, ` +
-      `azure-entities=${Math.max(entitiesRead, 1)}`,
+      `azure-entities=${countedEntities(cost)}`,
   ];
 }
 

@@ -112,15 +112,12 @@ async function runChangeset(
   if (misplaced) return refused(misplaced.error, misplaced.index);
 
   const { table, mutation } = changes[0]!.write;
-  const { partitionKey, rowKey } = mutation;
+  const { partitionKey } = mutation;
   const account = outer.account.name;
-  context.insight.admitWrite({ account, table, partitionKey, rowKey, entities: changes.length });
   const mutations = changes.map(({ write }) => write.mutation);
-  const outcome = await context.entities.commit(
-    outer.account.name,
-    changes[0]!.write.table,
-    mutations,
-  );
+  const client = outer.remoteAddress;
+  context.insight.admitWrite({ account, table, partitionKey, mutations, client });
+  const outcome = await context.entities.commit(account, table, mutations);
   if (!outcome.committed) return refused(outcome.error, outcome.index);
   return changes.map(({ operation, request, part }, i) =>
     success(operation, operation.encode(outcome.stored[i], request), part),

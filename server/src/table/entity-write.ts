@@ -23,9 +23,11 @@ export async function runEntityWrite(
   { table, mutation }: EntityWrite,
   request: WireRequest,
 ): Promise<StoredEntity> {
-  const { partitionKey, rowKey } = mutation;
-  insight.admitWrite({ account: request.account.name, table, partitionKey, rowKey, entities: 1 });
-  const outcome = await entities.commit(request.account.name, table, [mutation]);
+  const account = request.account.name;
+  const mutations = [mutation];
+  const { partitionKey } = mutation;
+  insight.admitWrite({ account, table, partitionKey, mutations, client: request.remoteAddress });
+  const outcome = await entities.commit(account, table, mutations);
   if (!outcome.committed) throw outcome.error;
   return outcome.stored[0]!;
 }

@@ -39,8 +39,8 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
     return { partitionKey, rowKey, level, select };
   },
 
-  run({ entities, insight }, input, { account, location }) {
-    const { partitionKey, rowKey } = input;
+  run({ entities, insight }, input, { account, location, remoteAddress }) {
+    const { partitionKey, rowKey, select } = input;
     const planText = explainPoint(partitionKey, rowKey);
     const plan: Plan = {
       class: "point query",
@@ -53,6 +53,8 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
       plan,
       planText,
       filter: undefined,
+      projected: select !== undefined,
+      client: remoteAddress,
     };
     insight.admitQuery(facts);
     const began = performance.now();

@@ -57,6 +57,8 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
       plan,
       planText,
       filter: request.query.get("$filter"),
+      projected: select !== undefined,
+      client: request.remoteAddress,
     };
     insight.admitQuery(facts);
     const began = performance.now();

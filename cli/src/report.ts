@@ -1,0 +1,53 @@
+import { existsSync, readFileSync } from "node:fs";
+import type { ScanSummary } from "@rowhouse/server/insight/scan-budget";
+import type { Command } from "commander";
+import { SCAN_REPORT_FILE } from "./watch-options.ts";
+
+export function addReportCommand(program: Command): void {
+  program
+    .command("report")
+    .description("print what a scan budget found; exit code 1 when queries were over it")
+    .argument("[file]", "what serve --scan-budget wrote", SCAN_REPORT_FILE)
+    .option("--json", "print JSON")
+    .action((file: string, { json }: { json?: true }) => {
+      if (!existsSync(file)) {
+        program.error(
+          `rowhouse report: ${file} does not exist; the server writes it when it ends.`,
+          {
+            exitCode: 2,
+          },
+        );
+      }
+      const summary = readSummary(file);
+      process.stdout.write(
+        json ? `${JSON.stringify(summary, null, 2)}\n` : printScanReport(summary),
+      );
+      process.exitCode = summary.overBudget > 0 ? 1 : 0;
+    });
+}
+
+function readSummary(file: string): ScanSummary {
+  // Written by this program; a file of another kind has no list of overruns.
+  const summary = JSON.parse(readFileSync(file, "utf8")) as ScanSummary;
+  if (!Array.isArray(summary.overruns)) throw new Error(`${file} is no report of a scan budget.`);
+  return summary;
+}
+
+export function printScanReport(summary: ScanSummary): string {
+  const { queries, overBudget, refused, overruns } = summary;
+  const lines = [
+    `scan budget: ${queries} queries, ${overBudget} over budget${refused > 0 ? `, ${refused} of them refused` : ""}`,
+  ];
+  for (const each of overruns) {
+    const density =
+      each.entitiesRead > 0 ? `, read ${each.entitiesRead} to return ${each.entitiesReturned}` : "";
+    lines.push(
+      "",
+      `${each.table}: ${each.class}${each.shape ? ` where ${each.shape}` : ""}`,
+      `  ${each.count} times over "${each.reason}"${density}`,
+      `  for example ${each.plan}`,
+      `  ${each.cure}`,
+    );
+  }
+  return `${lines.join("\n")}\n`;
+}

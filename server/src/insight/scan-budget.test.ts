@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { parseFilter } from "@rowhouse/protocol/filter-parser";
+import { explain } from "../query/explain.ts";
+import { planQuery } from "../query/planner.ts";
+import { cureOfQuery, shapeOf } from "./cure.ts";
+import type { QueryCost, QueryFacts } from "./insight.ts";
+import { ScanBudget } from "./scan-budget.ts";
+import { parseScanRules } from "./scan-budget-rules.ts";
+
+describe("A scan budget", () => {
+  it("lets point queries pass and counts scans", () => {
+    const budget = new ScanBudget(parseScanRules("no table scan"));
+    run(budget, "PartitionKey eq 'a' and RowKey eq 'b'", 1, 1);
+    run(budget, "Email eq 'x'", 1000, 1);
+    run(budget, "Email eq 'y'", 1000, 1);
+    const { queries, overBudget, refused, overruns } = budget.summary();
+    assert.deepEqual([queries, overBudget, refused], [3, 2, 0]);
+    assert.equal(overruns.length, 1);
+    assert.equal(overruns[0]!.shape, "Email eq ?");
+    assert.deepEqual([overruns[0]!.count, overruns[0]!.entitiesRead], [2, 2000]);
+  });
+
+  it("judges classes dearer than the one it names", () => {
+    const budget = new ScanBudget(parseScanRules("no partition scan"));
+    run(budget, "PartitionKey ge 'a'", 5, 5);
+    assert.equal(budget.summary().overBudget, 1);
+  });
+
+  it("judges density only where enough was read", () => {
+    const budget = new ScanBudget(parseScanRules("density 0.5 from 100"));
+    run(budget, "PartitionKey eq 'a' and Age gt 5", 99, 0);
+    run(budget, "PartitionKey eq 'a' and Age gt 5", 100, 50);
+    assert.equal(budget.summary().overBudget, 0);
+    run(budget, "PartitionKey eq 'a' and Age gt 5", 100, 49);
+    assert.equal(budget.summary().overBudget, 1);
+  });
+
+  it("takes a table's own rules in place of the general ones, whatever its case", () => {
+    const budget = new ScanBudget(parseScanRules("no table scan; people: read 500; Log: allow"));
+    run(budget, "", 400, 400, "People");
+    run(budget, "", 9000, 1, "LOG");
+    assert.equal(budget.summary().overBudget, 0);
+    run(budget, "", 501, 501, "People");
+    run(budget, "", 1, 1, "Other");
+    assert.equal(budget.summary().overBudget, 2);
+  });
+
+  it("refuses in strict mode before anything is read, naming query, cost and cure", () => {
+    const budget = new ScanBudget(parseScanRules("no table scan; strict"));
+    assert.throws(() => budget.admitQuery(facts("Email eq 'x'")), {
+      code: "ScanBudgetExceeded",
+      status: 400,
+      message: /table scan where Email eq 'x'; nothing was read\. .*PeopleByEmail/,
+    });
+    assert.equal(budget.summary().refused, 1);
+  });
+
+  it("reads JSON rules as it reads short ones", () => {
+    const json = { strict: true, rules: [{ table: "T", class: "table scan", density: 0.2 }] };
+    assert.deepEqual(
+      parseScanRules(JSON.stringify(json)).rules.map((rule) => ({ ...rule })),
+      [
+        {
+          table: "T",
+          allow: undefined,
+          class: "table scan",
+          density: 0.2,
+          from: 100,
+          read: undefined,
+        },
+      ],
+    );
+  });
+
+  for (const text of ["", "no scan", "density 2", "dense", '{"rules":[{"read":"many"}]}']) {
+    it(`refuses the rules ${JSON.stringify(text)}`, () => {
+      assert.throws(() => parseScanRules(text), Error);
+    });
+  }
+});
+
+describe("The shape of a filter", () => {
+  it("keeps properties and operators and drops every constant", () => {
+    const filter =
+      "Name eq 'O''Brien eq 5' and Age gt -5 and Big lt 7L and D ge 1.5e3 and Ok eq true and G eq guid'c9da6455-213d-42c9-9a79-3e9149a57833'";
+    const expected = "Name eq ? and Age gt ? and Big lt ? and D ge ? and Ok eq ? and G eq ?";
+    assert.equal(shapeOf(parseFilter(filter)), expected);
+  });
+});
+
+describe("The cure of a query", () => {
+  it("is an index in the partition for a partition scan by a property", () => {
+    const plan = planQuery(parseFilter("PartitionKey eq 'a' and Email eq 'x'"));
+    assert.equal(cureOfQuery("People", plan)?.pattern, "intra-partition secondary index");
+  });
+
+  it("is nothing for a range of row keys", () => {
+    const plan = planQuery(parseFilter("PartitionKey eq 'a' and RowKey ge 'x'"));
+    assert.equal(cureOfQuery("People", plan), undefined);
+  });
+});
+
+function facts(filter: string, table = "People"): QueryFacts {
+  const plan = planQuery(filter === "" ? undefined : parseFilter(filter));
+  const planText = explain(plan);
+  return { account: "a", table, plan, planText, filter, projected: false, client: "::1" };
+}
+
+function run(
+  budget: ScanBudget,
+  filter: string,
+  entitiesRead: number,
+  entitiesReturned: number,
+  table?: string,
+): void {
+  const query = facts(filter, table);
+  const cost: QueryCost = { entitiesRead, entitiesReturned, bytesRead: 0, engineMicros: 0 };
+  budget.admitQuery(query);
+  budget.queried(query, cost);
+}

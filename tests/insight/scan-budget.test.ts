@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { ScanBudget } from "@rowhouse/server/insight/scan-budget";
+import { parseScanRules } from "@rowhouse/server/insight/scan-budget-rules";
+import { startRowhouse, withFolder } from "../support/rowhouse-process.ts";
+import { fillTable, withServer } from "./watched-server.ts";
+
+const people = [1, 2, 3].map((age) => ({ PartitionKey: "p", RowKey: String(age), Age: age }));
+
+describe("A strict scan budget over HTTP", () => {
+  it("answers 400 ScanBudgetExceeded for a scan and serves the point query", async () => {
+    const insight = new ScanBudget(parseScanRules("no table scan; strict"));
+    await withServer({ insight }, async ({ wire }) => {
+      await fillTable(wire, "People", people);
+      const scan = await wire.send("GET", "/People()?$filter=Age%20eq%202");
+      assert.equal(scan.status, 400);
+      assert.match(String(scan), /ScanBudgetExceeded/);
+      assert.match(String(scan), /PeopleByAge/);
+      const point = await wire.send("GET", "/People(PartitionKey='p',RowKey='2')");
+      assert.equal(point.status, 200);
+    });
+  });
+
+  it("refuses a query whose answer is too thin, with what it read", async () => {
+    const insight = new ScanBudget(parseScanRules("density 0.5 from 3; strict"));
+    await withServer({ insight }, async ({ wire }) => {
+      await fillTable(wire, "People", people);
+      const scan = await wire.send("GET", "/People()?$filter=Age%20eq%202");
+      assert.match(String(scan), /read 3 entities to return 1/);
+    });
+  });
+});
+
+describe("rowhouse serve --scan-budget", () => {
+  it("writes a summary when it ends", () =>
+    withFolder(async (folder) => {
+      const report = join(folder, "report.json");
+      const flags = ["--scan-budget", "no table scan", "--scan-report", report, "--silent"];
+      const server = await startRowhouse(join(folder, "data"), flags);
+      await fetch(`${server.tableUrl}/devstoreaccount1/People()`);
+      assert.equal(await server.stop(), 0);
+      const summary = JSON.parse(readFileSync(report, "utf8")) as { overBudget: number };
+      assert.equal(summary.overBudget, 0);
+    }));
+});
