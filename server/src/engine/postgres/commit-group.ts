@@ -7,6 +7,7 @@ import {
   ASSERT_LOCKED,
   BEGIN,
   COMMIT,
+  DELETE_HELD,
   DELETE_MANY,
   HOLD,
   insertManyStatement,
@@ -91,7 +92,7 @@ export class CommitGroup extends CommitExchange {
   #write(session: Session, { partition, updates, deletes }: PlannedPartition): void {
     if (updates.length > 0) this.#values(session, upsertManyStatement, partition, updates);
     if (deletes.length > 0) {
-      const writer = session.bind(DELETE_MANY);
+      const writer = session.bind(this.#isPlain ? DELETE_HELD : DELETE_MANY);
       writer.bytes(partition);
       writeSorts(writer, deletes);
       session.execute();

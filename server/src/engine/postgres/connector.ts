@@ -9,9 +9,9 @@ export interface ConnectorOptions extends ConnectOptions {
 }
 
 /**
- * Opens connections to the server that takes writes and keeps them. With several hosts it begins at the one that
- * answered last and goes round; a standby is left at once. Nothing is remembered about the others,
- * because a failover may make any of them the primary.
+ * Opens connections to the server that takes writes and keeps them. With several hosts it begins at
+ * the one that answered last and goes round; a standby is left at once. Nothing is remembered about
+ * the others, because a failover may make any of them the primary.
  */
 export class Connector {
   readonly #config: PostgresConfig;

@@ -27,6 +27,7 @@ interface Expectation {
 const EXPECTATIONS: readonly Expectation[] = [
   expect(statements.GET_ONE, { isOrdered: false, isInOnePartition: true }),
   expect(statements.GET_MANY, { isOrdered: false, isInOnePartition: true }),
+  expect(statements.GET_MANY_OF_SHARD, { isOrdered: false, isInOnePartition: true }),
   expect(statements.GET_PAIR, { isOrdered: false, isInOnePartition: false }),
   expect(statements.GET_ACROSS, { isOrdered: false, isInOnePartition: false }),
   expect(statements.SCAN_PARTITION, { isOrdered: true, isInOnePartition: true }),
@@ -40,6 +41,7 @@ const EXPECTATIONS: readonly Expectation[] = [
   expect(statements.HOLD["share present"], { isOrdered: false, isInOnePartition: true }),
   expect(statements.LOCK.own, { isOrdered: false, isInOnePartition: true }),
   expect(statements.ASSERT_LOCKED, { isOrdered: false, isInOnePartition: true }),
+  expect(statements.DELETE_HELD, { isOrdered: false, isInOnePartition: true }),
   expect(statements.DELETE_MANY, { isOrdered: false, isInOnePartition: true }),
 ];
 
@@ -57,9 +59,18 @@ export function explainPostgres(options: AdministerOptions): Promise<readonly Pl
 }
 
 function isUsed(statement: Statement, dialect: Dialect): boolean {
-  const { LOCK, ASSERT_LOCKED, HOLD, GET_PAIR, GET_ACROSS } = statements;
-  const onlyOnCitus: readonly Statement[] = [LOCK.own, ASSERT_LOCKED];
-  const neverOnCitus: readonly Statement[] = [...Object.values(HOLD), GET_PAIR, GET_ACROSS];
+  const { LOCK, ASSERT_LOCKED, HOLD, GET_MANY, GET_MANY_OF_SHARD, GET_PAIR, GET_ACROSS } =
+    statements;
+  const { DELETE_HELD, DELETE_MANY } = statements;
+  if (statement === DELETE_HELD) return dialect === "postgres";
+  if (statement === DELETE_MANY) return dialect !== "postgres";
+  const onlyOnCitus: readonly Statement[] = [LOCK.own, ASSERT_LOCKED, GET_MANY_OF_SHARD];
+  const neverOnCitus: readonly Statement[] = [
+    ...Object.values(HOLD),
+    GET_MANY,
+    GET_PAIR,
+    GET_ACROSS,
+  ];
   return !(dialect === "citus" ? neverOnCitus : onlyOnCitus).includes(statement);
 }
 

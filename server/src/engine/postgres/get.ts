@@ -2,7 +2,14 @@ import type { Entry, Key } from "../engine.ts";
 import type { PointRead, PointReads } from "./point-reads.ts";
 import type { RowReader } from "./row-reader.ts";
 import type { Session } from "./session.ts";
-import { GET_ACROSS, GET_MANY, GET_ONE, GET_PAIR } from "./statements.ts";
+import {
+  GET_ACROSS,
+  GET_MANY,
+  GET_MANY_OF_SHARD,
+  GET_ONE,
+  GET_PAIR,
+  type Statement,
+} from "./statements.ts";
 import { TYPE } from "./wire-writer.ts";
 
 type Entries = (Entry | undefined)[];
@@ -19,8 +26,8 @@ export interface Reader {
 
 /** The read of these keys by one statement, hence in one snapshot. There must be one at least. */
 export function pointRead(keys: readonly Key[], isAcross: boolean, reader: Reader): PointRead {
-  const isFew = keys.length === 1 || (keys.length === 2 && isAcross);
-  return isFew ? new GetFew(keys, reader) : new GetMany(keys, isAcross, reader);
+  if (keys.length <= 2) return new GetFew(keys, reader);
+  return new GetMany(keys, isAcross ? GET_ACROSS : GET_MANY, reader);
 }
 
 abstract class Get implements PointRead {
@@ -48,7 +55,7 @@ abstract class Get implements PointRead {
   }
 }
 
-/** One key, or two of different partitions: what nearly every request asks for. */
+/** One key or two: what nearly every request asks for. */
 class GetFew extends Get {
   #entries: Entries;
 
@@ -88,17 +95,19 @@ class GetFew extends Get {
 }
 
 class GetMany extends Get {
+  readonly #statement: Statement;
   readonly #isAcross: boolean;
   readonly #found = new Map<string, { value: Uint8Array; version: number }>();
 
-  constructor(keys: readonly Key[], isAcross: boolean, reader: Reader) {
+  constructor(keys: readonly Key[], statement: Statement, reader: Reader) {
     super(keys, reader);
-    this.#isAcross = isAcross;
+    this.#statement = statement;
+    this.#isAcross = statement === GET_ACROSS;
   }
 
   override send(session: Session): void {
     const { keys } = this;
-    const writer = session.bind(this.#isAcross ? GET_ACROSS : GET_MANY);
+    const writer = session.bind(this.#statement);
     let partitionBytes = 0;
     let sortBytes = 0;
     for (const { partition, sort } of keys) {
@@ -172,7 +181,7 @@ export function getEachPartition(
   const parts = [...groups.values()].map(async (indexes) => {
     const part = await new Promise<Entries>((resolve, reject) => {
       const own = indexes.map((index) => keys[index]!);
-      reads.submit(pointRead(own, false, { deadline, resolve, reject }));
+      reads.submit(new GetMany(own, GET_MANY_OF_SHARD, { deadline, resolve, reject }));
     });
     for (const [at, index] of indexes.entries()) entries[index] = part[at];
   });

@@ -189,7 +189,7 @@ export class PostgresEngine implements Engine {
     if (first === undefined) return Promise.resolve([]);
     const isAcross = keys.some(({ partition }) => !equalBytes(partition, first.partition));
     // One statement is one snapshot. Shards have none in common: there each partition is asked alone.
-    if (isAcross && this.facts.dialect === "citus") {
+    if (this.facts.dialect === "citus" && keys.length > 1) {
       return getEachPartition(this.#reads, keys, deadline);
     }
     return new Promise((resolve, reject) => {
