@@ -213,6 +213,21 @@ export class Catalog<Value> {
     return taken;
   }
 
+  /** At most `max` names of such a list, and the name that comes next. */
+  async page(
+    account: string,
+    { prefix, from, max }: { readonly prefix: string; readonly from: string; readonly max: number },
+  ): Promise<{ names: readonly Named<Value>[]; next: string | undefined }> {
+    let count = 0;
+    let next: string | undefined;
+    const names = await this.list(account, { prefix, from }, ({ name }) => {
+      if (count++ < max) return "take";
+      next = name;
+      return "end";
+    });
+    return { names, next };
+  }
+
   /** The ids whose names are removed and whose contents may still be there, with when that was (µs). */
   async removed(account: string): Promise<{ id: number; version: number }[]> {
     const partition = this.#partition(account);

@@ -35,6 +35,11 @@ export function escapeAttribute(text: string): string {
   return escapeText(text).replaceAll('"', "&quot;");
 }
 
+/** Whether XML cannot carry the text as it is, however it is escaped. */
+export function hasForbidden(text: string): boolean {
+  return text.search(FORBIDDEN) >= 0;
+}
+
 const SPECIAL = /[&<>]|[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/u;
 const MARKUP = /[&<>]/g;
 const FORBIDDEN = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;

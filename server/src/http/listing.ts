@@ -1,0 +1,86 @@
+import { LIMITS } from "@rowhouse/protocol/limits";
+import type { RequestHead } from "../operation.ts";
+import { escapeAttribute, printElement, printLeaf, XML_DECLARATION } from "../xml/print-xml.ts";
+import type { Metadata } from "./metadata.ts";
+import type { Query } from "./query.ts";
+import { integerParameter, invalidParameter } from "./query-parameters.ts";
+
+/** What List Queues, List Containers and List Blobs ask and answer alike. */
+export interface Listing {
+  readonly prefix: string;
+  /** Where the page begins, as the service writes it; "" at the beginning. */
+  readonly marker: string;
+  /** Most entries on the page. */
+  readonly max: number;
+  /** In lower case. */
+  readonly includes: ReadonlySet<string>;
+}
+
+/** More than a page can hold means a whole page. */
+const MAX_RESULTS = { min: 1, max: Number.POSITIVE_INFINITY };
+
+/**
+ * @param includable what `include` may name, in lower case
+ * @throws ServiceError InvalidQueryParameterValue or OutOfRangeQueryParameterValue.
+ */
+export function listingOf(query: Query, includable: readonly string[]): Listing {
+  const max = integerParameter(query, "maxresults", MAX_RESULTS) ?? LIMITS.pageNamesMax;
+  return {
+    prefix: query.get("prefix") ?? "",
+    marker: query.get("marker") ?? "",
+    max: Math.min(max, LIMITS.pageNamesMax),
+    includes: includesOf(query, includable),
+  };
+}
+
+/** A list with commas, or several parameters. */
+function includesOf(query: Query, includable: readonly string[]): ReadonlySet<string> {
+  const includes = new Set<string>();
+  for (const text of query.getAll("include").flatMap((list) => list.split(","))) {
+    const name = text.trim().toLowerCase();
+    if (name === "") continue;
+    if (!includable.includes(name)) {
+      throw invalidParameter("include", text, `Of ${includable.join(", ")} is expected.`);
+    }
+    includes.add(name);
+  }
+  return includes;
+}
+
+/** One page, as it is printed. */
+export interface PrintedPage {
+  /** Further attributes of the root, names and values. */
+  readonly attributes?: readonly (readonly [name: string, value: string])[];
+  /** Elements that repeat a parameter of the request, where it was sent. */
+  readonly repeated: readonly (readonly [element: string, parameter: string])[];
+  /** "Queues", "Containers", "Blobs". */
+  readonly element: string;
+  /** XML. */
+  readonly entries: string;
+  readonly nextMarker: string;
+}
+
+export const REPEATED = [
+  ["Prefix", "prefix"],
+  ["Marker", "marker"],
+  ["MaxResults", "maxresults"],
+] as const;
+
+export function printListing({ query, baseUrl }: RequestHead, page: PrintedPage): string {
+  const attributes = [["ServiceEndpoint", `${baseUrl}/`] as const, ...(page.attributes ?? [])]
+    .map(([name, value]) => ` ${name}="${escapeAttribute(value)}"`)
+    .join("");
+  const repeated = page.repeated.map(([element, parameter]) => {
+    const value = query.get(parameter);
+    return value === undefined ? "" : printLeaf(element, value);
+  });
+  const content =
+    repeated.join("") +
+    printElement(page.element, page.entries) +
+    printLeaf("NextMarker", page.nextMarker);
+  return `${XML_DECLARATION}<EnumerationResults${attributes}>${content}</EnumerationResults>`;
+}
+
+export function printMetadata(metadata: Metadata): string {
+  return printElement("Metadata", metadata.map(([name, value]) => printLeaf(name, value)).join(""));
+}
