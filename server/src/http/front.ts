@@ -112,7 +112,15 @@ export class Front<Context> {
   #serve(request: Request, identity: Identity): Awaitable<WireResponse> {
     request.identity = identity;
     request.authenticated = true;
-    request.version = this.#service.versionOf(request);
+    const version = this.#service.versionOf(request);
+    return version instanceof Promise
+      ? version.then((known) => this.#operate(request, known))
+      : this.#operate(request, version);
+  }
+
+  #operate(request: Request, version: string): Awaitable<WireResponse> {
+    const { identity } = request;
+    request.version = version;
     if (request.misplaced !== undefined) throw request.misplaced;
     checkTimeout(request.query.get("timeout"));
     request.method = this.#service.methodOf(request);

@@ -6,7 +6,14 @@ import {
   type Server as SocketServer,
 } from "node:net";
 import { FastLane } from "./fast-lane.ts";
-import { type Handle, NODE_HTTP_OPTIONS, nodeListener, type OnFault } from "./node-listener.ts";
+import {
+  type Handle,
+  NODE_HTTP_OPTIONS,
+  nodeListener,
+  type OnFault,
+  STILL_MS_MAX,
+  STREAMING_HTTP_OPTIONS,
+} from "./node-listener.ts";
 
 export interface HttpServerOptions {
   readonly host: string;
@@ -18,6 +25,8 @@ export interface HttpServerOptions {
    * stream need node:http; so does TLS.
    */
   readonly lane: "node" | "fast";
+  /** Whether requests may take as long as they need, if only something moves all the time. */
+  readonly carriesStreams?: boolean;
   readonly onFault: OnFault;
 }
 
@@ -41,9 +50,11 @@ export class HttpServer {
     this.#options = options;
     const { onFault } = options;
     const listener = nodeListener(handle, onFault);
+    const settings = options.carriesStreams ? STREAMING_HTTP_OPTIONS : NODE_HTTP_OPTIONS;
     this.#http = options.tls
-      ? createHttpsServer({ ...NODE_HTTP_OPTIONS, ...options.tls }, listener)
-      : createHttpServer(NODE_HTTP_OPTIONS, listener);
+      ? createHttpsServer({ ...settings, ...options.tls }, listener)
+      : createHttpServer(settings, listener);
+    if (options.carriesStreams) this.#http.setTimeout(STILL_MS_MAX);
     // A client that says it is done sending is answered all the same.
     Object.assign(this.#http, { httpAllowHalfOpen: true });
     if (options.lane === "node" || options.tls) {

@@ -17,6 +17,10 @@ export const NODE_HTTP_OPTIONS = {
   requestTimeout: 300_000,
 } as const;
 
+/** A large body takes its time; what must not happen is that nothing of it moves any more. */
+export const STREAMING_HTTP_OPTIONS = { ...NODE_HTTP_OPTIONS, requestTimeout: 0 } as const;
+export const STILL_MS_MAX = 120_000;
+
 /** Told of bugs that no answer could tell of any more. */
 export type OnFault = (error: unknown) => void;
 

@@ -28,7 +28,7 @@ export interface Service<Context = unknown> {
   /** The verb that counts (`X-HTTP-Method` in tables), and the `comp` value that routes. */
   methodOf(head: RequestHead): string;
   /** The protocol version to process by. @throws ServiceError when it is malformed or too old. */
-  versionOf(head: RequestHead): string;
+  versionOf(head: RequestHead): Awaitable<string>;
   /** The refusal for a request that no operation listens to. `allowed` are the methods that exist. */
   refuse(head: RequestHead, method: string, allowed: readonly string[]): ServiceError;
   /** The one place where a refusal becomes this service's bytes. */
