@@ -1,0 +1,23 @@
+import type { BlobOperation } from "./blob-operation.ts";
+
+/** Get Account Information, which anybody with a key or a token may ask of anything in the account. */
+export const getAccountInformation: BlobOperation<void, void> = {
+  name: "GetAccountInformation",
+  route: { method: "GET", resource: "account information", comp: "properties" },
+  // No letters are asked for, so that any will do.
+  access: { resourceType: "sco", accountSas: [""], serviceSas: [""], bearer: "read" },
+  decode: () => undefined,
+  run: () => undefined,
+
+  encode: () => ({
+    status: 200,
+    headers: [
+      "x-ms-sku-name",
+      "Standard_LRS",
+      "x-ms-account-kind",
+      "StorageV2",
+      "x-ms-is-hns-enabled",
+      "false",
+    ],
+  }),
+};

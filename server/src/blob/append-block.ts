@@ -1,0 +1,86 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import { STRUCTURED_BODY } from "@rowhouse/protocol/structured-message";
+import { integerHeader, invalidHeader } from "../http/header-values.ts";
+import type { Appended } from "./append-queue.ts";
+import {
+  type BlobOperation,
+  blobNameOf,
+  ENCRYPTED,
+  leaseIdOf,
+  refuseUnserved,
+} from "./blob-operation.ts";
+import type { BlobName } from "./blob-store.ts";
+import { type Conditions, writeConditions } from "./conditions.ts";
+import type { Digests } from "./content-digest.ts";
+import { type IncomingContent, incomingContent } from "./incoming-content.ts";
+import { validatorHeaders } from "./validators.ts";
+
+interface AppendBlockInput {
+  readonly name: BlobName;
+  readonly content: IncomingContent;
+  readonly leaseId: string | undefined;
+  readonly conditions: Conditions;
+  readonly position: number | undefined;
+  readonly sizeMax: number | undefined;
+}
+
+interface AppendBlockOutput {
+  readonly appended: Appended;
+  readonly digests: Digests;
+  readonly content: IncomingContent;
+}
+
+/** Append Block: adds a block to the end of an append blob. */
+export const appendBlock: BlobOperation<AppendBlockInput, AppendBlockOutput> = {
+  name: "AppendBlock",
+  route: { method: "PUT", resource: "blob", comp: "appendblock" },
+  access: { resourceType: "o", accountSas: ["a", "w"], serviceSas: ["a", "w"], bearer: "write" },
+  body: "stream",
+
+  decode(request) {
+    // The content would come from elsewhere: Append Block From URL.
+    if (request.header("x-ms-copy-source") !== undefined) throw new ServiceError("NotImplemented");
+    refuseUnserved(request);
+    const name = blobNameOf(request);
+    const content = incomingContent(request, LIMITS.appendBlockBytesMax);
+    if (content.bytes === 0) throw invalidHeader("Content-Length", "0");
+    return {
+      name,
+      content,
+      leaseId: leaseIdOf(request),
+      conditions: writeConditions(request),
+      position: integerHeader(request, "x-ms-blob-condition-appendpos"),
+      sizeMax: integerHeader(request, "x-ms-blob-condition-maxsize"),
+    };
+  },
+
+  async run({ appends, blobs, contents }, input, request) {
+    const { name, content, leaseId, conditions, position, sizeMax } = input;
+    const received = await contents.receive(request.bodyStream, content, { md5: false });
+    try {
+      const { arrivedAt } = request;
+      const append = { content: received, leaseId, conditions, position, sizeMax, arrivedAt };
+      const appended = await appends.append(name, append);
+      return { appended, digests: received.digests, content };
+    } finally {
+      blobs.end([received]);
+    }
+  },
+
+  encode({ appended, digests, content }) {
+    const headers = [
+      ...validatorHeaders(appended.modified),
+      "x-ms-blob-append-offset",
+      String(appended.offset),
+      "x-ms-blob-committed-block-count",
+      String(appended.blocks),
+      "x-ms-content-crc64",
+      digests.crc64,
+      ...ENCRYPTED,
+    ];
+    if (content.md5 !== undefined) headers.push("Content-MD5", content.md5);
+    if (content.isStructured) headers.push("x-ms-structured-body", STRUCTURED_BODY);
+    return { status: 201, headers };
+  },
+};

@@ -1,0 +1,211 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import type { ContentIds } from "../content/content-ids.ts";
+import type { Put } from "../engine/engine.ts";
+import type { CommittedBlob } from "./blob-record.ts";
+import type { BlobName, BlobState, BlobStore } from "./blob-store.ts";
+import { assertWriteConditions, type Conditions } from "./conditions.ts";
+import type { NewContent } from "./contents.ts";
+import { type Extent, putExtent } from "./extents.ts";
+import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { nextModified } from "./validators.ts";
+
+export interface Append {
+  readonly content: NewContent;
+  readonly conditions: Conditions;
+  readonly leaseId: string | undefined;
+  /** The size the blob must have. */
+  readonly position: number | undefined;
+  /** The size the blob may reach. */
+  readonly sizeMax: number | undefined;
+  /** When the request arrived, in milliseconds since 1970. */
+  readonly arrivedAt: number;
+}
+
+export interface Appended {
+  readonly modified: number;
+  /** Where the block begins. */
+  readonly offset: number;
+  /** Blocks of the blob, this one included. */
+  readonly blocks: number;
+}
+
+interface Waiting {
+  readonly append: Append;
+  readonly resolve: (appended: Appended) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/** So much is appended by one commit at most. */
+const GROUP_MAX = 256;
+const GROUP_BYTES_MAX = 4 << 20;
+/** Small blocks that arrive together are stored together up to this size. */
+const EXTENT_BYTES_MAX = 128 << 10;
+
+/**
+ * Appends to one blob happen one after the other, but not one flush after the other: those that come
+ * while a commit is under way wait, and share the next one. Inside it each is judged on what the
+ * ones before it have made of the blob, exactly as if it had come alone. 64 writers to one blob thus
+ * append as often as 64 writers to 64 blobs.
+ *
+ *   idle ──append──▶ committing ──done──▶ commits all that wait, or idle
+ */
+export class AppendQueue {
+  readonly #blobs: BlobStore;
+  readonly #ids: ContentIds;
+  readonly #waiting = new Map<string, Waiting[]>();
+
+  constructor(blobs: BlobStore, ids: ContentIds) {
+    this.#blobs = blobs;
+    this.#ids = ids;
+  }
+
+  /** @throws ServiceError for what the blob or the conditions do not allow; nothing is appended then. */
+  append(name: BlobName, append: Append): Promise<Appended> {
+    const key = `${name.account}/${name.container}/${name.blob}`;
+    return new Promise((resolve, reject) => {
+      const waiting = this.#waiting.get(key);
+      if (waiting) {
+        waiting.push({ append, resolve, reject });
+        return;
+      }
+      const queue = [{ append, resolve, reject }];
+      this.#waiting.set(key, queue);
+      void this.#run(key, name, queue);
+    });
+  }
+
+  async #run(key: string, name: BlobName, queue: Waiting[]): Promise<void> {
+    while (queue.length > 0) {
+      const group = queue.splice(0, groupLength(queue));
+      try {
+        await this.#commitGroup(name, group);
+      } catch (error) {
+        for (const { reject } of group) reject(error);
+      }
+    }
+    this.#waiting.delete(key);
+  }
+
+  async #commitGroup(name: BlobName, group: readonly Waiting[]): Promise<void> {
+    for (;;) {
+      const state = await this.#blobs.read(name);
+      const made = new GroupAppend(state, this.#blobs.now(), this.#ids);
+      const outcomes = group.map(({ append }) => made.add(append));
+      const contents = group.flatMap(({ append }, i) =>
+        outcomes[i] instanceof ServiceError ? [] : [append.content],
+      );
+      // What refuses an append may be an append before it, so refusals too wait for the commit.
+      const change = {
+        record: { ...state.record, blob: made.blob },
+        puts: made.puts(),
+        result: undefined,
+      };
+      const done =
+        contents.length === 0 || (await this.#blobs.commit(state, change, withoutPuts(contents)));
+      if (!done) continue;
+      for (const [i, { resolve, reject }] of group.entries()) {
+        const outcome = outcomes[i]!;
+        if (outcome instanceof ServiceError) reject(outcome);
+        else resolve(outcome);
+      }
+      return;
+    }
+  }
+}
+
+/** What becomes of a blob by several appends, each judged on what the ones before it left. */
+class GroupAppend {
+  blob: CommittedBlob | undefined;
+  readonly #version: number;
+  readonly #list: string;
+  readonly #extents: { extent: Extent; end: number }[] = [];
+  #gathered: Uint8Array[] = [];
+  #gatheredBytes = 0;
+
+  constructor({ record }: BlobState, version: number, ids: ContentIds) {
+    this.blob = record.blob;
+    this.#version = version;
+    const content = record.blob?.content;
+    this.#list = content?.in === "list" ? content.id : ids.next();
+  }
+
+  add(append: Append): Appended | ServiceError {
+    try {
+      return this.#apply(append);
+    } catch (error) {
+      if (error instanceof ServiceError) return error;
+      throw error;
+    }
+  }
+
+  puts(): Put[] {
+    this.#closeExtent();
+    return this.#extents.map(({ extent, end }) => putExtent(this.#list, end, extent));
+  }
+
+  #apply({ content, conditions, leaseId, position, sizeMax, arrivedAt }: Append): Appended {
+    const { blob } = this;
+    const length = content.piece!.length;
+    if (blob === undefined) throw new ServiceError("BlobNotFound");
+    if (blob.type !== "AppendBlob") throw new ServiceError("InvalidBlobType");
+    assertWriteConditions(conditions, blob.modified);
+    assertLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
+    if (blob.sealed) throw new ServiceError("BlobIsSealed");
+    if (position !== undefined && position !== blob.size) {
+      throw new ServiceError("AppendPositionConditionNotMet");
+    }
+    if (sizeMax !== undefined && blob.size + length > sizeMax) {
+      throw new ServiceError("MaxBlobSizeConditionNotMet");
+    }
+    const blocks = (blob.blocks ?? 0) + 1;
+    if (blocks > LIMITS.committedBlocksMax) throw new ServiceError("BlockCountExceedsLimit");
+
+    const modified = nextModified(this.#version, blob.modified);
+    this.#place(content);
+    this.blob = {
+      ...blob,
+      size: blob.size + length,
+      content: { in: "list", id: this.#list },
+      modified,
+      blocks,
+      lease: leaseAfterWrite(blob.lease, arrivedAt),
+    };
+    return { modified, offset: blob.size, blocks };
+  }
+
+  #place({ bytes, piece }: NewContent): void {
+    const { size } = this.blob!;
+    if (bytes === undefined) {
+      this.#closeExtent();
+      this.#extents.push({ extent: piece!, end: size + piece!.length });
+      return;
+    }
+    if (this.#gatheredBytes + bytes.length > EXTENT_BYTES_MAX) this.#closeExtent();
+    this.#gathered.push(bytes);
+    this.#gatheredBytes += bytes.length;
+  }
+
+  /** At the end of the blob as it is now. */
+  #closeExtent(): void {
+    if (this.#gatheredBytes === 0) return;
+    const bytes = this.#gathered.length === 1 ? this.#gathered[0]! : Buffer.concat(this.#gathered);
+    this.#extents.push({ extent: { bytes }, end: this.blob!.size });
+    this.#gathered = [];
+    this.#gatheredBytes = 0;
+  }
+}
+
+/** Small blocks stand in the list itself, not in rows of their own. */
+function withoutPuts(contents: readonly NewContent[]): NewContent[] {
+  return contents.map((content) => ({ ...content, puts: [] }));
+}
+
+function groupLength(waiting: readonly Waiting[]): number {
+  let bytes = 0;
+  for (const [index, { append }] of waiting.entries()) {
+    bytes += append.content.bytes?.length ?? 0;
+    if (index > 0 && (index >= GROUP_MAX || bytes > GROUP_BYTES_MAX)) return index;
+  }
+  return waiting.length;
+}

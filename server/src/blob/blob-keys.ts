@@ -1,0 +1,89 @@
+import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
+import { KEY_SPACES } from "../catalog/key-spaces.ts";
+import type { Key, KeyRange } from "../engine/engine.ts";
+import { encodeId, prefixEnd } from "../engine/key-codec.ts";
+
+/** All blobs of one container: its partition, sorted by the UTF-8 of their names. */
+export function blobPartition(accountId: number, containerId: number): Uint8Array {
+  return Buffer.concat([
+    Uint8Array.of(KEY_SPACES.blobs),
+    encodeId(accountId),
+    encodeId(containerId),
+  ]);
+}
+
+/** @throws ServiceError OutOfRangeInput for a name longer than this engine's keys. */
+export function blobKey(partition: Uint8Array, name: string, keyBytesMax: number): Key {
+  const sort = Buffer.from(name, "utf8");
+  if (partition.length + sort.length > keyBytesMax) {
+    throw new ServiceError("OutOfRangeInput", { message: ERROR_TEXTS.nameLength });
+  }
+  return { partition, sort };
+}
+
+/** Names that begin with `prefix`, from `from` on, which may have any length. */
+export function namesRange(partition: Uint8Array, prefix: string, from: Uint8Array): KeyRange {
+  const first = Buffer.from(prefix, "utf8");
+  const end = prefixEnd(first);
+  return {
+    start: { partition, sort: Buffer.compare(from, first) > 0 ? from : first },
+    end: end
+      ? { partition, sort: end }
+      : { partition: Buffer.concat([partition, Uint8Array.of(0)]), sort: new Uint8Array(0) },
+  };
+}
+
+export function extentPartition(list: string): Uint8Array {
+  return textPartition(KEY_SPACES.blobExtents, list);
+}
+
+/** Extents are found by where they end: the first that ends behind a byte is the one that holds it. */
+export function extentSort(end: number): Uint8Array {
+  return encodeId(end);
+}
+
+const DRAFT_HEAD = Uint8Array.of(0x01);
+const BLOCK_PREFIX = Uint8Array.of(0x02);
+
+export function draftPartition(draft: string): Uint8Array {
+  return textPartition(KEY_SPACES.blobDrafts, draft);
+}
+
+export function draftHeadKey(draft: string): Key {
+  return { partition: draftPartition(draft), sort: DRAFT_HEAD };
+}
+
+export function isDraftHead({ sort }: Key): boolean {
+  return sort.length === 1 && sort[0] === DRAFT_HEAD[0];
+}
+
+/** @param block an id in base64, as it was sent */
+export function draftBlockKey(draft: string, block: string): Key {
+  return {
+    partition: draftPartition(draft),
+    sort: Buffer.concat([BLOCK_PREFIX, Buffer.from(block, "latin1")]),
+  };
+}
+
+export function draftBlocksRange(draft: string): KeyRange {
+  const partition = draftPartition(draft);
+  return {
+    start: { partition, sort: BLOCK_PREFIX },
+    end: { partition, sort: prefixEnd(BLOCK_PREFIX)! },
+  };
+}
+
+/** The block id in a key of a draft's block. */
+export function blockOfKey({ sort }: Key): string {
+  return Buffer.from(sort.buffer, sort.byteOffset, sort.byteLength).toString(
+    "latin1",
+    BLOCK_PREFIX.length,
+  );
+}
+
+function textPartition(space: number, text: string): Uint8Array {
+  const partition = Buffer.allocUnsafe(1 + text.length);
+  partition[0] = space;
+  partition.write(text, 1, "latin1");
+  return partition;
+}

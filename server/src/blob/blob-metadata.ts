@@ -1,0 +1,85 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { type Metadata, metadataHeaders, readMetadata } from "../http/metadata.ts";
+import {
+  type BlobOperation,
+  blobNameOf,
+  ENCRYPTED,
+  leaseIdOf,
+  READ_ACCESS,
+  refuseUnserved,
+  WRITE_ACCESS,
+} from "./blob-operation.ts";
+import type { CommittedBlob } from "./blob-record.ts";
+import type { BlobName } from "./blob-store.ts";
+import {
+  assertWriteConditions,
+  type Conditions,
+  readConditions,
+  writeConditions,
+} from "./conditions.ts";
+import { readBlob, refuseOtherVersions } from "./get-blob.ts";
+import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { nextModified, validatorHeaders } from "./validators.ts";
+
+interface BlobInput {
+  readonly name: BlobName;
+  readonly leaseId: string | undefined;
+  readonly conditions: Conditions;
+}
+
+/** Get Blob Metadata. Fails with BlobNotFound (404). */
+export const getBlobMetadata: BlobOperation<BlobInput, CommittedBlob> = {
+  name: "GetBlobMetadata",
+  route: { method: "GET", resource: "blob", comp: "metadata" },
+  access: READ_ACCESS,
+
+  decode(request) {
+    refuseOtherVersions(request);
+    return {
+      name: blobNameOf(request),
+      leaseId: leaseIdOf(request),
+      conditions: readConditions(request),
+    };
+  },
+
+  run: readBlob,
+
+  encode: ({ modified, metadata }) => ({
+    status: 200,
+    headers: [...validatorHeaders(modified), ...metadataHeaders(metadata)],
+  }),
+};
+
+/** Set Blob Metadata: replaces all there is. Fails with BlobNotFound (404). */
+export const setBlobMetadata: BlobOperation<BlobInput & { metadata: Metadata }, number> = {
+  name: "SetBlobMetadata",
+  route: { method: "PUT", resource: "blob", comp: "metadata" },
+  access: WRITE_ACCESS,
+
+  decode(request) {
+    refuseUnserved(request);
+    return {
+      name: blobNameOf(request),
+      leaseId: leaseIdOf(request),
+      conditions: writeConditions(request),
+      metadata: readMetadata(request),
+    };
+  },
+
+  run({ blobs }, { name, leaseId, conditions, metadata }, { arrivedAt }) {
+    return blobs.change(name, ({ record }, now) => {
+      const { blob } = record;
+      if (blob === undefined) throw new ServiceError("BlobNotFound");
+      assertWriteConditions(conditions, blob.modified);
+      assertLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
+      const modified = nextModified(now, blob.modified);
+      const lease = leaseAfterWrite(blob.lease, arrivedAt);
+      return {
+        record: { ...record, blob: { ...blob, modified, metadata, lease } },
+        result: modified,
+      };
+    });
+  },
+
+  encode: (modified) => ({ status: 200, headers: [...validatorHeaders(modified), ...ENCRYPTED] }),
+};

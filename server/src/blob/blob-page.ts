@@ -1,0 +1,85 @@
+import type { Engine, Key, KeyRange } from "../engine/engine.ts";
+import { compareKeys, prefixEnd } from "../engine/key-codec.ts";
+import { scanToEnd } from "../engine/scan-to-end.ts";
+import { namesRange } from "./blob-keys.ts";
+import { type BlobRecord, decodeRecord } from "./blob-record.ts";
+
+export interface BlobPageRequest {
+  /** All blobs of the container; see `blobPartition`. */
+  readonly partition: Uint8Array;
+  readonly prefix: string;
+  /** Names that have it behind the prefix stand together for one common prefix; "" for none. */
+  readonly delimiter: string;
+  /** UTF-8 of the least name on the page. */
+  readonly from: Uint8Array;
+  /** Most entries, blobs and common prefixes together. */
+  readonly max: number;
+  /** Whether blobs are shown that have only uncommitted blocks. */
+  readonly withUncommitted: boolean;
+}
+
+export interface BlobPage {
+  readonly entries: readonly BlobPageEntry[];
+  /** UTF-8 of the name, or the common prefix, that comes next; undefined on the last page. */
+  readonly next: Uint8Array | undefined;
+}
+
+/** A blob, or all blobs that have a common prefix. */
+export type BlobPageEntry =
+  | { readonly name: string; readonly record: BlobRecord }
+  | { readonly commonPrefix: string };
+
+/**
+ * One page of a container's blobs in the order of their UTF-8 names, read in one ordered scan. The
+ * blobs behind a common prefix are not read: the scan goes on where they end.
+ */
+export async function readBlobPage(engine: Engine, request: BlobPageRequest): Promise<BlobPage> {
+  const { partition, prefix, from, max } = request;
+  let range: KeyRange | undefined = namesRange(partition, prefix, from);
+  const entries: BlobPageEntry[] = [];
+  let next: Uint8Array | undefined;
+  while (range !== undefined && next === undefined) {
+    let skipped: Uint8Array | undefined;
+    await scanToEnd(
+      engine,
+      range,
+      ({ key, value }) => {
+        const record = decodeRecord({ value });
+        if (record.blob === undefined && !request.withUncommitted) return true;
+        if (entries.length === max) {
+          next = Uint8Array.from(key.sort);
+          return false;
+        }
+        const name = textOf(key);
+        const commonPrefix = commonPrefixOf(name, request);
+        if (commonPrefix === undefined) {
+          entries.push({ name, record });
+          return true;
+        }
+        entries.push({ commonPrefix });
+        skipped = Buffer.from(commonPrefix, "utf8");
+        return false;
+      },
+      { entriesExpected: max + 1 - entries.length },
+    );
+    range = skipped && behind(range, partition, skipped);
+  }
+  return { entries, next };
+}
+
+function commonPrefixOf(name: string, { prefix, delimiter }: BlobPageRequest): string | undefined {
+  if (delimiter === "") return undefined;
+  const at = name.indexOf(delimiter, prefix.length);
+  return at < 0 ? undefined : name.slice(0, at + delimiter.length);
+}
+
+/** What is left of a range behind all names that begin with `prefix`. */
+function behind(range: KeyRange, partition: Uint8Array, prefix: Uint8Array): KeyRange | undefined {
+  // Not undefined: no byte of UTF-8 is FF.
+  const start: Key = { partition, sort: prefixEnd(prefix)! };
+  return range.end && compareKeys(start, range.end) < 0 ? { start, end: range.end } : undefined;
+}
+
+function textOf({ sort }: Key): string {
+  return Buffer.from(sort.buffer, sort.byteOffset, sort.byteLength).toString("utf8");
+}

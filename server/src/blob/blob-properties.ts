@@ -1,0 +1,139 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { invalidHeader } from "../http/header-values.ts";
+import { metadataHeaders } from "../http/metadata.ts";
+import { invalidParameter } from "../http/query-parameters.ts";
+import type { RequestHead, WireRequest } from "../operation.ts";
+import type { BlobProperties, CommittedBlob } from "./blob-record.ts";
+import { leaseHeaders } from "./lease.ts";
+import { lastModifiedOf, printTime, validatorHeaders } from "./validators.ts";
+
+const DEFAULT_TYPE = "application/octet-stream";
+const MD5 = /^[A-Za-z0-9+/]{22}==$/;
+
+/** The properties in `x-ms-blob-*` headers. @throws ServiceError InvalidMd5 */
+export function blobHeadersOf(head: RequestHead): BlobProperties {
+  const md5 = sent(head, "x-ms-blob-content-md5");
+  if (md5 !== undefined && !MD5.test(md5)) throw new ServiceError("InvalidMd5");
+  return {
+    contentType: sent(head, "x-ms-blob-content-type"),
+    contentEncoding: sent(head, "x-ms-blob-content-encoding"),
+    contentLanguage: sent(head, "x-ms-blob-content-language"),
+    contentDisposition: sent(head, "x-ms-blob-content-disposition"),
+    cacheControl: sent(head, "x-ms-blob-cache-control"),
+    contentMd5: md5,
+  };
+}
+
+/** For a body that is the content: its own headers say what the others leave out. */
+export function propertiesOfContent(head: RequestHead): BlobProperties {
+  const own = blobHeadersOf(head);
+  return {
+    contentType: own.contentType ?? sent(head, "content-type") ?? DEFAULT_TYPE,
+    contentEncoding: own.contentEncoding ?? sent(head, "content-encoding"),
+    contentLanguage: own.contentLanguage ?? sent(head, "content-language"),
+    contentDisposition: own.contentDisposition,
+    cacheControl: own.cacheControl ?? sent(head, "cache-control"),
+    contentMd5: own.contentMd5,
+  };
+}
+
+/** For a body that is a list of blocks, whose own headers are about the list. */
+export function propertiesOfList(head: RequestHead): BlobProperties {
+  const own = blobHeadersOf(head);
+  return { ...own, contentType: own.contentType ?? DEFAULT_TYPE };
+}
+
+/** An empty value is as good as none. */
+function sent(head: RequestHead, name: string): string | undefined {
+  return head.header(name) || undefined;
+}
+
+const TIERS = new Map([
+  ["hot", "Hot"],
+  ["cool", "Cool"],
+  ["cold", "Cold"],
+]);
+
+/**
+ * The tier a blob is to be reported in; all are served alike.
+ * @throws ServiceError InvalidHeaderValue for a tier whose blobs could not be read at once.
+ */
+export function accessTierOf(head: RequestHead): string | undefined {
+  const name = "x-ms-access-tier";
+  const text = sent(head, name);
+  if (text === undefined) return undefined;
+  const tier = TIERS.get(text.toLowerCase());
+  if (tier === undefined) throw invalidHeader(name, text);
+  return tier;
+}
+
+/** All that answers tell of a blob whether or not they carry its content: names and values in turn. */
+export function blobHeaders(blob: CommittedBlob, request: WireRequest): string[] {
+  const { copy } = blob;
+  const headers = [
+    ...validatorHeaders(blob.modified),
+    "x-ms-creation-time",
+    lastModifiedOf(blob.created),
+    "x-ms-blob-type",
+    blob.type,
+    ...leaseHeaders(blob.lease, request.arrivedAt),
+    "x-ms-server-encrypted",
+    "true",
+    "Accept-Ranges",
+    "bytes",
+    ...propertyHeaders(blob.properties, request),
+    ...metadataHeaders(blob.metadata),
+  ];
+  if (blob.type === "AppendBlob") {
+    headers.push("x-ms-blob-committed-block-count", String(blob.blocks ?? 0));
+    if (blob.sealed) headers.push("x-ms-blob-sealed", "true");
+  }
+  if (copy) {
+    headers.push("x-ms-copy-id", copy.id, "x-ms-copy-status", "success");
+    headers.push("x-ms-copy-source", copy.source);
+    headers.push("x-ms-copy-progress", `${copy.bytes}/${copy.bytes}`);
+    headers.push("x-ms-copy-completion-time", printTime(copy.completedAt));
+  }
+  return headers;
+}
+
+/** The five properties that a SAS may override; the MD5 depends on what is answered. */
+function propertyHeaders(properties: BlobProperties, request: WireRequest): string[] {
+  const overrides = overridesOf(request);
+  const headers: string[] = [];
+  for (const [name, value] of [
+    ["Content-Type", properties.contentType],
+    ["Content-Encoding", properties.contentEncoding],
+    ["Content-Language", properties.contentLanguage],
+    ["Content-Disposition", properties.contentDisposition],
+    ["Cache-Control", properties.cacheControl],
+  ] as const) {
+    const shown = overrides.get(name) ?? value;
+    if (shown !== undefined) headers.push(name, shown);
+  }
+  return headers;
+}
+
+const NO_OVERRIDES: ReadonlyMap<string, string> = new Map();
+
+function overridesOf({ identity }: WireRequest): ReadonlyMap<string, string> {
+  if (identity.kind !== "service-sas" || identity.blob === undefined) return NO_OVERRIDES;
+  const { headers } = identity.blob;
+  const overrides = new Map<string, string>();
+  for (let i = 0; i < headers.length; i += 2) {
+    // Headers carry bytes: text beyond ASCII travels as its UTF-8.
+    overrides.set(headers[i]!, Buffer.from(headers[i + 1]!, "utf8").toString("latin1"));
+  }
+  return overrides;
+}
+
+/** @throws ServiceError InvalidQueryParameterValue for what no header can hold. */
+export function checkOverrides(request: WireRequest): void {
+  for (const [name, value] of overridesOf(request)) {
+    if (CONTROL.test(value)) {
+      throw invalidParameter(name, "", "A header holds no control characters.");
+    }
+  }
+}
+
+const CONTROL = /[^\t\x20-\x7e\x80-\xff]/;

@@ -1,0 +1,129 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { blobAuth } from "../auth/dialect.ts";
+import { whenReady } from "../awaitable.ts";
+import {
+  getServiceProperties,
+  getServiceStats,
+  setServiceProperties,
+} from "../catalog/service-operations.ts";
+import { invalidParameter } from "../http/query-parameters.ts";
+import type { ErrorFacts, Service } from "../http/service.ts";
+import { encodeStorageError, refuseRoute } from "../http/storage-refusals.ts";
+import { versionOf } from "../http/version.ts";
+import type { AnyOperation, RequestHead, WireResponse } from "../operation.ts";
+import { BLOB_DOCUMENTS } from "../xml/document-rules.ts";
+import { getAccountInformation } from "./account-information.ts";
+import { appendBlock } from "./append-block.ts";
+import { getBlobMetadata, setBlobMetadata } from "./blob-metadata.ts";
+import type { BlobContext } from "./blob-operation.ts";
+import { getContainerAcl, setContainerAcl } from "./container-acl.ts";
+import {
+  getContainerMetadata,
+  getContainerProperties,
+  setContainerMetadata,
+} from "./container-properties.ts";
+import { abortCopyBlob, copyBlob } from "./copy-blob.ts";
+import { createContainer } from "./create-container.ts";
+import { isCut } from "./cuts.ts";
+import { deleteBlob } from "./delete-blob.ts";
+import { deleteContainer } from "./delete-container.ts";
+import { getBlob, getBlobProperties } from "./get-blob.ts";
+import { getBlockList } from "./get-block-list.ts";
+import { leaseBlob } from "./lease-blob.ts";
+import { leaseContainer } from "./lease-container.ts";
+import { listBlobs } from "./list-blobs.ts";
+import { listContainers } from "./list-containers.ts";
+import { blobMethodOf, locateBlob } from "./locate.ts";
+import { putBlob } from "./put-blob.ts";
+import { putBlock } from "./put-block.ts";
+import { putBlockList } from "./put-block-list.ts";
+import { sealBlob } from "./seal-blob.ts";
+import { setBlobProperties } from "./set-blob-properties.ts";
+
+/** Every operation of the Blob service, once. Routing, permissions, logs and metrics follow it. */
+export const BLOB_OPERATIONS: readonly AnyOperation<BlobContext>[] = [
+  listContainers,
+  getServiceProperties("GetBlobServiceProperties", BLOB_DOCUMENTS),
+  setServiceProperties("SetBlobServiceProperties", BLOB_DOCUMENTS),
+  getServiceStats("GetBlobServiceStats", BLOB_DOCUMENTS),
+  getAccountInformation,
+  createContainer,
+  getContainerProperties,
+  getContainerMetadata,
+  setContainerMetadata,
+  getContainerAcl,
+  setContainerAcl,
+  leaseContainer,
+  deleteContainer,
+  listBlobs,
+  putBlob,
+  getBlob,
+  getBlobProperties,
+  getBlobMetadata,
+  setBlobMetadata,
+  setBlobProperties,
+  leaseBlob,
+  copyBlob,
+  abortCopyBlob,
+  deleteBlob,
+  putBlock,
+  putBlockList,
+  getBlockList,
+  appendBlock,
+  sealBlob,
+];
+
+/** The version of those who name none and need not: the newest the official clients send. */
+const NEWEST_VERSION = "2026-04-06";
+
+/** The Blob service, ready to be put behind a front. */
+export function blobService(context: BlobContext): Service<BlobContext> {
+  return {
+    name: "blob",
+    product: "Rowhouse-Blob/1.0",
+    operations: BLOB_OPERATIONS,
+    context,
+    dialect: blobAuth,
+    hasSecondary: false,
+    versionForStrangers: NEWEST_VERSION,
+    starCredentials: true,
+    locate: locateBlob,
+    methodOf: blobMethodOf,
+    versionOf: (head) => blobVersionOf(head, context),
+    refuse,
+    encodeError: encodeBlobError,
+    corsRules: (account) => whenReady(context.properties.get(account), ({ cors }) => cors),
+    storedPolicy: ({ account, name, id }) =>
+      whenReady(context.catalog.find(account.name, name), (named) =>
+        named?.value.policies.find((policy) => policy.id === id),
+      ),
+  };
+}
+
+/** Who names no version gets the one that was set for that; strangers else the newest. */
+function blobVersionOf(head: RequestHead, { properties }: BlobContext) {
+  const isNamed = ["api-version", "sv"].some((name) => head.query.get(name) !== undefined);
+  if (isNamed || head.header("x-ms-version") !== undefined) return versionOf(head, blobAuth);
+  return whenReady(properties.get(head.account.name), ({ defaultServiceVersion }) => {
+    if (defaultServiceVersion !== undefined) return defaultServiceVersion;
+    const isStranger = head.header("authorization") === undefined;
+    return isStranger ? NEWEST_VERSION : versionOf(head, blobAuth);
+  });
+}
+
+function refuse(head: RequestHead, method: string): ServiceError {
+  if (isCut(head)) return new ServiceError("NotImplemented");
+  if (head.location.resource === "unknown restype") {
+    const reason = "account, service or container is expected.";
+    return invalidParameter("restype", head.query.get("restype") ?? "", reason);
+  }
+  return refuseRoute(BLOB_OPERATIONS, head, method);
+}
+
+/** HEAD, and what is not modified, are answered without a body. */
+function encodeBlobError(error: ServiceError, facts: ErrorFacts): WireResponse {
+  const { status, code, headers } = error;
+  const hasBody = status !== 304 && facts.head?.verb !== "HEAD";
+  if (hasBody) return encodeStorageError(error, facts);
+  return { status, headers: ["x-ms-error-code", code, ...headers.flat()] };
+}

@@ -1,0 +1,192 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { whenReady } from "../awaitable.ts";
+import type { Catalog, Named } from "../catalog/catalog.ts";
+import {
+  type Awaitable,
+  type Check,
+  type Engine,
+  EngineError,
+  type Entry,
+  type Key,
+  type Put,
+} from "../engine/engine.ts";
+import { blobKey, blobPartition } from "./blob-keys.ts";
+import { type BlobRecord, decodeRecord, encodeRecord } from "./blob-record.ts";
+import type { ContainerValue } from "./container-value.ts";
+import type { NewContent } from "./contents.ts";
+
+export interface BlobName {
+  readonly account: string;
+  readonly container: string;
+  readonly blob: string;
+}
+
+/** What is under a name, in one snapshot. */
+export interface BlobState {
+  readonly container: Named<ContainerValue>;
+  readonly key: Key;
+  readonly record: BlobRecord;
+  /** Undefined when there is nothing; the record is then empty. */
+  readonly version: number | undefined;
+}
+
+/** What becomes of a name, in one commit. */
+export interface BlobChange<Result> {
+  /** Undefined: nothing is left. What is unchanged is only checked. */
+  readonly record: BlobRecord | "unchanged" | undefined;
+  readonly checks?: readonly Check[];
+  readonly puts?: readonly Put[];
+  readonly deletes?: readonly Key[];
+  readonly released?: Released;
+  readonly result: Result;
+}
+
+/** What a commit carries that lets go of things: notes of garbage, and what it frees itself. */
+export interface Released {
+  readonly puts: readonly Put[];
+  readonly deletes: readonly Key[];
+}
+
+/** Decides on a change of what it is shown, at an instant in microseconds; may throw a ServiceError. */
+export type Decide<Result> = (state: BlobState, now: number) => Awaitable<BlobChange<Result>>;
+
+export interface BlobStoreOptions {
+  readonly engine: Engine;
+  readonly catalog: Catalog<ContainerValue>;
+  /** Called when something may have been left to free. */
+  readonly onLeftOver: () => void;
+}
+
+/**
+ * Reads and changes what is stored under the names of blobs. Every change is decided on a snapshot
+ * and committed only if that still stands, else decided again: conditions and leases hold at the
+ * commit, and of several writers with one ETag one wins.
+ */
+export class BlobStore {
+  readonly #options: BlobStoreOptions;
+  readonly #partitions = new WeakMap<Named<ContainerValue>, Uint8Array>();
+
+  constructor(options: BlobStoreOptions) {
+    this.#options = options;
+  }
+
+  /** @throws ServiceError ContainerNotFound */
+  read({ account, container, blob }: BlobName): Awaitable<BlobState> {
+    const { engine, catalog } = this.#options;
+    const named = catalog.remembered(account, container);
+    if (!named) return this.#readAfresh(account, container, blob);
+    const key = this.#key(account, named, blob);
+    return whenReady(engine.get([named.key, key]), ([entry, found]) =>
+      catalog.isCurrent(named, entry)
+        ? stateOf(named, key, found)
+        : this.#readAfresh(account, container, blob),
+    );
+  }
+
+  #readAfresh(account: string, container: string, blob: string): Awaitable<BlobState> {
+    return whenReady(this.findContainer(account, container), (named) => {
+      const key = this.#key(account, named, blob);
+      return whenReady(this.#options.engine.get([key]), ([found]) => stateOf(named, key, found));
+    });
+  }
+
+  /** @throws ServiceError ContainerNotFound */
+  findContainer(account: string, name: string): Awaitable<Named<ContainerValue>> {
+    return whenReady(this.#options.catalog.find(account, name), (named) => {
+      if (!named) throw new ServiceError("ContainerNotFound");
+      return named;
+    });
+  }
+
+  /**
+   * Changes what is under a name.
+   * @param contents what was stored for this change; given up when it fails
+   */
+  async change<Result>(
+    name: BlobName,
+    decide: Decide<Result>,
+    contents: readonly NewContent[] = [],
+  ): Promise<Result> {
+    try {
+      for (;;) {
+        const state = await this.read(name);
+        const change = await decide(state, this.now());
+        if (await this.commit(state, change, contents)) return change.result;
+      }
+    } finally {
+      this.end(contents);
+    }
+  }
+
+  /** Their commit is done, or will not come: then they are left over. */
+  end(contents: readonly NewContent[]): void {
+    for (const content of contents) content.end();
+    if (contents.some(({ checks }) => checks.length > 0)) this.#options.onLeftOver();
+  }
+
+  /** @returns false when what was decided on is not so any more */
+  async commit(
+    state: BlobState,
+    change: BlobChange<unknown>,
+    contents: readonly NewContent[],
+  ): Promise<boolean> {
+    const { engine, onLeftOver } = this.#options;
+    const { key, version } = state;
+    const { record, checks = [], puts = [], deletes = [], released = NOTHING } = change;
+    const own: Check[] = [{ key, expected: version ?? "absent" }, ...checks];
+    const result = await engine.commit({
+      version: engine.nextVersion(),
+      checks: [...own, ...contents.flatMap((content) => content.checks)],
+      puts: [
+        ...(typeof record === "object" ? [{ key, value: encodeRecord(record) }] : []),
+        ...puts,
+        ...released.puts,
+        ...contents.flatMap((content) => content.puts),
+      ],
+      deletes: [
+        ...(record === undefined ? [key] : []),
+        ...deletes,
+        ...released.deletes,
+        ...contents.flatMap((content) => content.deletes),
+      ],
+    });
+    if (result.committed) {
+      if (released.puts.length > 0) onLeftOver();
+      return true;
+    }
+    if (result.failedCheck >= own.length) {
+      throw new EngineError("Unavailable", "What was stored was taken for left over, and freed.");
+    }
+    return false;
+  }
+
+  /** An instant in microseconds that no other change has; see `Engine.nextVersion`. */
+  now(): number {
+    return this.#options.engine.nextVersion();
+  }
+
+  /** All of a container's blobs. */
+  partition(account: string, container: Named<ContainerValue>): Uint8Array {
+    let partition = this.#partitions.get(container);
+    if (partition === undefined) {
+      partition = blobPartition(this.#options.catalog.accountId(account), container.id);
+      this.#partitions.set(container, partition);
+    }
+    return partition;
+  }
+
+  #key(account: string, container: Named<ContainerValue>, blob: string): Key {
+    return blobKey(this.partition(account, container), blob, this.#options.engine.keyBytesMax);
+  }
+}
+
+const NOTHING: Released = { puts: [], deletes: [] };
+
+function stateOf(container: Named<ContainerValue>, key: Key, found: Entry | undefined): BlobState {
+  return {
+    container,
+    key,
+    record: found ? decodeRecord(found) : {},
+    version: found?.version,
+  };
+}

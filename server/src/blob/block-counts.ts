@@ -1,0 +1,38 @@
+import type { Engine } from "../engine/engine.ts";
+import { scanToEnd } from "../engine/scan-to-end.ts";
+import { draftBlocksRange } from "./blob-keys.ts";
+
+const DRAFTS_REMEMBERED = 10_000;
+
+/**
+ * How many uncommitted blocks drafts have. Counted once for each draft and kept up from then on, as
+ * far as this process knows: with several processes a draft may outgrow its limit by what the others
+ * have added since.
+ */
+export class BlockCounts {
+  readonly #engine: Engine;
+  readonly #counts = new Map<string, number>();
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+  }
+
+  async of(draft: string): Promise<number> {
+    const known = this.#counts.get(draft);
+    if (known !== undefined) return known;
+    let count = 0;
+    await scanToEnd(this.#engine, draftBlocksRange(draft), () => {
+      count++;
+      return true;
+    });
+    if (this.#counts.size >= DRAFTS_REMEMBERED) this.#counts.clear();
+    this.#counts.set(draft, count);
+    return count;
+  }
+
+  /** A block was added that was not there before. */
+  added(draft: string): void {
+    const known = this.#counts.get(draft);
+    if (known !== undefined) this.#counts.set(draft, known + 1);
+  }
+}

@@ -1,0 +1,169 @@
+import { BackgroundLoop, type BackgroundWork } from "../catalog/background-loop.ts";
+import type { ContentId, ContentStore } from "../content/content-store.ts";
+import type { RowContentStore } from "../content/row-content-store.ts";
+import type { Engine, Key, KeyRange } from "../engine/engine.ts";
+import { after, copyKey, partitionRange } from "../engine/key-codec.ts";
+import { scanToEnd } from "../engine/scan-to-end.ts";
+import { draftBlocksRange, draftHeadKey, extentPartition } from "./blob-keys.ts";
+import { decodeUncommittedBlock } from "./drafts.ts";
+import { contentsOfList, decodeExtent } from "./extents.ts";
+import { decodeNote, type Notes, type StoredNote, type Thing } from "./notes.ts";
+import type { Readers } from "./readers.ts";
+
+export interface CollectorOptions {
+  readonly engine: Engine;
+  readonly notes: Notes;
+  readonly contents: ContentStore;
+  readonly rows: RowContentStore;
+  readonly readers: Readers;
+  readonly onError: (error: unknown) => void;
+}
+
+const PERIOD_MS = 30_000;
+const NOTES_AT_A_TIME = 64;
+const ENTRIES_PER_COMMIT = 256;
+
+/**
+ * Frees what notes say is left over. Everything it does can be done again: a note goes last, after
+ * what it is about; an entry that refers to a content goes after that content. Several processes may
+ * collect at once.
+ *
+ * Contents that a successor took over stay. A successor is itself freed only when nothing that it
+ * succeeded is left, for the list of what it holds is what keeps those contents from being freed.
+ */
+export class Collector implements BackgroundWork {
+  readonly #options: CollectorOptions;
+  readonly #loop: BackgroundLoop;
+
+  constructor(options: CollectorOptions) {
+    this.#options = options;
+    const { onError } = options;
+    this.#loop = new BackgroundLoop({ run: () => this.collect(), periodMs: PERIOD_MS, onError });
+    options.readers.whenDone(() => this.wake());
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  /** Something was let go of: free it soon. */
+  wake(): void {
+    this.#loop.wake();
+  }
+
+  close(): Promise<void> {
+    return this.#loop.close();
+  }
+
+  /** Frees all that can be freed now. */
+  async collect(): Promise<void> {
+    const { engine, notes } = this.#options;
+    let { start, end } = notes.range();
+    while (!this.#loop.closed) {
+      const found: StoredNote[] = [];
+      await scanToEnd(engine, { start, end }, (entry) => {
+        const note = decodeNote(copyKey(entry.key), entry);
+        found.push(note);
+        return found.length < NOTES_AT_A_TIME;
+      });
+      await Promise.all(found.map((note) => this.#settle(note)));
+      const last = found.at(-1);
+      if (last === undefined) return;
+      start = after(last.key);
+    }
+  }
+
+  async #settle(note: StoredNote): Promise<void> {
+    const { engine, notes } = this.#options;
+    if (!notes.isLeftOver(note)) return;
+    if (note.maker !== undefined) {
+      // From here on its maker, should there still be one, cannot refer to it any more.
+      await engine.commit({
+        version: engine.nextVersion(),
+        checks: [{ key: note.key, expected: note.version }],
+        puts: [notes.garbage(note.thing)],
+        deletes: [note.key],
+      });
+      this.wake();
+      return;
+    }
+    if (await this.#mustStay(note.thing)) return;
+    await this.#free(note);
+    await this.#delete([note.key]);
+    if (note.successor !== undefined) this.wake();
+  }
+
+  async #mustStay({ kind, id }: Thing): Promise<boolean> {
+    const { engine, notes, readers } = this.#options;
+    if (readers.mustWaitFor(id)) return true;
+    if (kind !== "list") return false;
+    const ended = await scanToEnd(engine, notes.succeededBy(id), () => false);
+    return ended === "stopped";
+  }
+
+  async #free({ thing, successor }: StoredNote): Promise<void> {
+    const { engine, contents } = this.#options;
+    switch (thing.kind) {
+      case "content":
+        await contents.delete(thing.id);
+        break;
+      case "list": {
+        const kept = await this.#kept(successor);
+        await this.#freeEntries(partitionRange(extentPartition(thing.id)), kept, (value) =>
+          thing.alone ? undefined : contentOf(decodeExtent(value)),
+        );
+        break;
+      }
+      case "draft": {
+        const kept = await this.#kept(successor);
+        await this.#freeEntries(draftBlocksRange(thing.id), kept, decodeUncommittedBlock);
+        await engine.commit({
+          version: engine.nextVersion(),
+          checks: [],
+          puts: [],
+          deletes: [draftHeadKey(thing.id)],
+        });
+      }
+    }
+  }
+
+  /** What a successor holds. Read before what it succeeded: see the class. */
+  async #kept(successor: string | undefined): Promise<ReadonlySet<ContentId>> {
+    return successor === undefined ? new Set() : contentsOfList(this.#options.engine, successor);
+  }
+
+  async #freeEntries(
+    range: KeyRange,
+    kept: ReadonlySet<ContentId>,
+    pieceOf: (value: Uint8Array) => { in: "row" | "store"; id: ContentId } | undefined,
+  ): Promise<void> {
+    const { engine, contents, rows } = this.#options;
+    for (let more = true; more; ) {
+      const entries: Key[] = [];
+      // Sets, because a block may stand in a list several times.
+      const inStore = new Set<ContentId>();
+      const inRows = new Set<ContentId>();
+      await scanToEnd(engine, range, ({ key, value }) => {
+        entries.push(copyKey(key));
+        const piece = pieceOf(value);
+        if (piece !== undefined && !kept.has(piece.id)) {
+          (piece.in === "store" ? inStore : inRows).add(piece.id);
+        }
+        return entries.length < ENTRIES_PER_COMMIT;
+      });
+      await Promise.all(Array.from(inStore, (id) => contents.delete(id)));
+      await this.#delete([...Array.from(inRows, (id) => rows.keyOf(id)), ...entries]);
+      more = entries.length === ENTRIES_PER_COMMIT;
+    }
+  }
+
+  async #delete(deletes: readonly Key[]): Promise<void> {
+    const { engine } = this.#options;
+    if (deletes.length === 0) return;
+    await engine.commit({ version: engine.nextVersion(), checks: [], puts: [], deletes });
+  }
+}
+
+function contentOf(extent: ReturnType<typeof decodeExtent>) {
+  return "bytes" in extent ? undefined : extent;
+}

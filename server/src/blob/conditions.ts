@@ -1,0 +1,163 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { parseHttpDate } from "@rowhouse/protocol/http-date";
+import type { RequestHead } from "../operation.ts";
+import { etagOf, validatorHeaders } from "./validators.ts";
+
+/** What the conditional headers of a request ask of the blob as it is. Times in seconds since 1970. */
+export interface Conditions {
+  readonly ifMatch: Etags | undefined;
+  readonly ifNoneMatch: Etags | undefined;
+  readonly ifModifiedSince: number | undefined;
+  readonly ifUnmodifiedSince: number | undefined;
+}
+
+/** ETags without quotation marks, any of which will do; or whatever there is. */
+type Etags = "*" | readonly string[];
+
+export const NO_CONDITIONS: Conditions = {
+  ifMatch: undefined,
+  ifNoneMatch: undefined,
+  ifModifiedSince: undefined,
+  ifUnmodifiedSince: undefined,
+};
+
+/**
+ * The conditions of a read.
+ * @throws ServiceError UnsatisfiableCondition for `If-None-Match: *`.
+ */
+export function readConditions(head: RequestHead): Conditions {
+  const conditions = conditionsOf(head, "");
+  if (conditions.ifNoneMatch === "*") throw new ServiceError("UnsatisfiableCondition");
+  return conditions;
+}
+
+/**
+ * The conditions of a write: one ETag, one date, or an ETag and the date that it stands above.
+ * @throws ServiceError MultipleConditionHeadersNotSupported, NotImplemented for conditions on tags.
+ */
+export function writeConditions(head: RequestHead): Conditions {
+  const all = conditionsOf(head, "");
+  const { ifMatch, ifNoneMatch, ifModifiedSince, ifUnmodifiedSince } = all;
+  const isPair =
+    (ifMatch !== undefined && (ifNoneMatch !== undefined || ifModifiedSince !== undefined)) ||
+    (ifUnmodifiedSince !== undefined &&
+      (ifNoneMatch !== undefined || ifModifiedSince !== undefined));
+  if (isPair || isList(ifMatch) || isList(ifNoneMatch)) {
+    throw new ServiceError("MultipleConditionHeadersNotSupported");
+  }
+  return {
+    ...all,
+    ifModifiedSince: ifNoneMatch === undefined ? ifModifiedSince : undefined,
+    ifUnmodifiedSince: ifMatch === undefined ? ifUnmodifiedSince : undefined,
+  };
+}
+
+/** The conditions that a copy sets for its source. */
+export function sourceConditions(head: RequestHead): Conditions {
+  return conditionsOf(head, "x-ms-source-");
+}
+
+/** Containers know only the dates. */
+export function dateConditions(head: RequestHead): Conditions {
+  return { ...conditionsOf(head, ""), ifMatch: undefined, ifNoneMatch: undefined };
+}
+
+/**
+ * Judges a read of a blob that was changed last at `modified`.
+ * @throws ServiceError ConditionNotMet, with status 304 where the caller has what there is.
+ */
+export function assertReadConditions(conditions: Conditions, modified: number): void {
+  const { ifMatch, ifNoneMatch, ifModifiedSince, ifUnmodifiedSince } = conditions;
+  if (ifMatch !== undefined && !includes(ifMatch, modified)) throw notMet();
+  if (isModifiedAfter(ifUnmodifiedSince, modified)) throw notMet();
+  const isNew = ifNoneMatch === undefined ? undefined : !includes(ifNoneMatch, modified);
+  const isNewer =
+    ifModifiedSince === undefined ? undefined : isModifiedAfter(ifModifiedSince, modified);
+  // Of two, one that holds is enough.
+  if (isNew === true || isNewer === true || (isNew === undefined && isNewer === undefined)) return;
+  throw notModified(modified);
+}
+
+/**
+ * Judges a write. What is absent meets every condition but `If-Match`.
+ * @param modified undefined when there is no blob
+ * @throws ServiceError ConditionNotMet.
+ */
+export function assertWriteConditions(conditions: Conditions, modified: number | undefined): void {
+  if (!holds(conditions, modified)) throw notMet();
+}
+
+/**
+ * The same for writes that may create the blob.
+ * @throws ServiceError ConditionNotMet, or BlobAlreadyExists for `If-None-Match: *`.
+ */
+export function assertCreateConditions(conditions: Conditions, modified: number | undefined): void {
+  if (holds(conditions, modified)) return;
+  throw conditions.ifNoneMatch === "*" ? new ServiceError("BlobAlreadyExists") : notMet();
+}
+
+/** @throws ServiceError SourceConditionNotMet. */
+export function assertSourceConditions(conditions: Conditions, modified: number): void {
+  if (!holds(conditions, modified)) throw new ServiceError("SourceConditionNotMet");
+}
+
+function holds(conditions: Conditions, modified: number | undefined): boolean {
+  const { ifMatch, ifNoneMatch, ifModifiedSince, ifUnmodifiedSince } = conditions;
+  if (modified === undefined) return ifMatch === undefined;
+  if (ifMatch !== undefined && !includes(ifMatch, modified)) return false;
+  if (ifNoneMatch !== undefined && includes(ifNoneMatch, modified)) return false;
+  if (ifModifiedSince !== undefined && !isModifiedAfter(ifModifiedSince, modified)) return false;
+  return !isModifiedAfter(ifUnmodifiedSince, modified);
+}
+
+function conditionsOf(head: RequestHead, prefix: "" | "x-ms-source-"): Conditions {
+  if (head.header("x-ms-if-tags") !== undefined || head.header("x-ms-source-if-tags") !== undefined)
+    throw new ServiceError("NotImplemented");
+  return {
+    ifMatch: etagsOf(head.header(`${prefix}if-match`)),
+    ifNoneMatch: etagsOf(head.header(`${prefix}if-none-match`)),
+    ifModifiedSince: secondsOf(head.header(`${prefix}if-modified-since`)),
+    ifUnmodifiedSince: secondsOf(head.header(`${prefix}if-unmodified-since`)),
+  };
+}
+
+function etagsOf(header: string | undefined): Etags | undefined {
+  const text = header?.trim();
+  if (text === undefined || text === "") return undefined;
+  if (text === "*") return "*";
+  return text.split(",").map((each) => each.trim().replace(/^"(.*)"$/, "$1"));
+}
+
+/** A date that is none is as if it were not there. */
+function secondsOf(header: string | undefined): number | undefined {
+  const milliseconds = header === undefined ? undefined : parseHttpDate(header.trim());
+  return milliseconds === undefined ? undefined : milliseconds / 1000;
+}
+
+function isList(etags: Etags | undefined): boolean {
+  return etags !== undefined && etags !== "*" && etags.length > 1;
+}
+
+function includes(etags: Etags, modified: number): boolean {
+  return etags === "*" || etags.includes(etagOf(modified));
+}
+
+/** By whole seconds, as Last-Modified tells them. */
+function isModifiedAfter(seconds: number | undefined, modified: number): boolean {
+  return seconds !== undefined && Math.floor(modified / 1e6) > seconds;
+}
+
+function notMet(): ServiceError {
+  return new ServiceError("ConditionNotMet");
+}
+
+function notModified(modified: number): ServiceError {
+  const [etag = "", etagValue = "", time = "", timeValue = ""] = validatorHeaders(modified);
+  return new ServiceError("ConditionNotMet", {
+    status: 304,
+    headers: [
+      [etag, etagValue],
+      [time, timeValue],
+    ],
+  });
+}

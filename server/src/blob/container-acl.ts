@@ -1,0 +1,71 @@
+import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { xmlResponse } from "../catalog/service-operations.ts";
+import { checkContentMd5 } from "../http/content-md5.ts";
+import { parseAccessPolicies, printAccessPolicies } from "../xml/access-policies.ts";
+import { BLOB_DOCUMENTS } from "../xml/document-rules.ts";
+import { assertNotForbidden, type BlobOperation } from "./blob-operation.ts";
+import { assertWriteConditions, type Conditions, dateConditions } from "./conditions.ts";
+import { type ContainerInput, containerInputOf, readContainer } from "./container-properties.ts";
+import type { ContainerValue, PublicAccess } from "./container-value.ts";
+import { publicAccessOf } from "./create-container.ts";
+import { assertLeaseForRead } from "./lease.ts";
+import { nextModified, validatorHeaders } from "./validators.ts";
+
+/** Only keys may see or change who holds the others. */
+const ACCESS = { resourceType: "c", accountSas: [], serviceSas: [], bearer: "never" } as const;
+
+/** Get Container ACL: the stored access policies, and what strangers may read. */
+export const getContainerAcl: BlobOperation<ContainerInput, ContainerValue> = {
+  name: "GetContainerACL",
+  route: { method: "GET", resource: "container", comp: "acl" },
+  access: ACCESS,
+  decode: containerInputOf,
+  run: readContainer,
+
+  encode({ modified, publicAccess, policies }) {
+    const document = xmlResponse(200, printAccessPolicies(policies, BLOB_DOCUMENTS));
+    const headers = [...document.headers, ...validatorHeaders(modified)];
+    if (publicAccess !== undefined) headers.push("x-ms-blob-public-access", publicAccess);
+    return { ...document, headers };
+  },
+};
+
+interface SetContainerAclInput extends ContainerInput {
+  readonly policies: readonly AccessPolicy[];
+  readonly publicAccess: PublicAccess | undefined;
+  readonly conditions: Conditions;
+}
+
+/** Set Container ACL: replaces the stored access policies and what strangers may read, together. */
+export const setContainerAcl: BlobOperation<SetContainerAclInput, number> = {
+  name: "SetContainerACL",
+  route: { method: "PUT", resource: "container", comp: "acl" },
+  access: ACCESS,
+  body: "buffer",
+
+  decode(request) {
+    checkContentMd5(request);
+    return {
+      ...containerInputOf(request),
+      policies: parseAccessPolicies(request.body, BLOB_DOCUMENTS),
+      publicAccess: publicAccessOf(request),
+      conditions: dateConditions(request),
+    };
+  },
+
+  async run({ allowsPublicAccess, blobs, catalog }, input, { account, arrivedAt }) {
+    const { name, policies, publicAccess, leaseId, conditions } = input;
+    if (publicAccess !== undefined) assertNotForbidden(allowsPublicAccess);
+    const changed = await catalog.update(account.name, name, (value) => {
+      assertWriteConditions(conditions, value.modified);
+      assertLeaseForRead(value.lease, leaseId, arrivedAt, "container");
+      const modified = nextModified(blobs.now(), value.modified);
+      return { ...value, policies, publicAccess, modified };
+    });
+    if (!changed) throw new ServiceError("ContainerNotFound");
+    return changed.value.modified;
+  },
+
+  encode: (modified) => ({ status: 200, headers: validatorHeaders(modified) }),
+};

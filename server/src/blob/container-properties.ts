@@ -1,0 +1,128 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { refuseStranger } from "../auth/authorize.ts";
+import type { Named } from "../catalog/catalog.ts";
+import { type Metadata, metadataHeaders, readMetadata } from "../http/metadata.ts";
+import type { WireRequest } from "../operation.ts";
+import {
+  assertNotForbidden,
+  assertPublic,
+  type BlobContext,
+  type BlobOperation,
+  containerNameOf,
+  leaseIdOf,
+} from "./blob-operation.ts";
+import { assertWriteConditions, type Conditions, dateConditions } from "./conditions.ts";
+import type { ContainerValue } from "./container-value.ts";
+import { assertLeaseForRead, leaseHeaders } from "./lease.ts";
+import { nextModified, validatorHeaders } from "./validators.ts";
+
+export interface ContainerInput {
+  readonly name: string;
+  readonly leaseId: string | undefined;
+}
+
+const READ = {
+  resourceType: "c",
+  accountSas: ["r"],
+  serviceSas: [],
+  bearer: "read",
+  anonymous: true,
+} as const;
+
+/** Get Container Properties. Fails with ContainerNotFound (404). */
+export const getContainerProperties: BlobOperation<ContainerInput, ContainerValue> = {
+  name: "GetContainerProperties",
+  route: { method: "GET", resource: "container" },
+  access: READ,
+  decode: containerInputOf,
+  run: readContainer,
+
+  encode({ modified, lease, publicAccess, metadata }, { arrivedAt }) {
+    const headers = [...validatorHeaders(modified), ...leaseHeaders(lease, arrivedAt)];
+    if (publicAccess !== undefined) headers.push("x-ms-blob-public-access", publicAccess);
+    headers.push("x-ms-has-immutability-policy", "false", "x-ms-has-legal-hold", "false");
+    headers.push("x-ms-default-encryption-scope", "$account-encryption-key");
+    headers.push("x-ms-deny-encryption-scope-override", "false");
+    headers.push("x-ms-immutable-storage-with-versioning-enabled", "false");
+    return { status: 200, headers: [...headers, ...metadataHeaders(metadata)] };
+  },
+};
+
+/** Get Container Metadata. Fails with ContainerNotFound (404). */
+export const getContainerMetadata: BlobOperation<ContainerInput, ContainerValue> = {
+  name: "GetContainerMetadata",
+  route: { method: "GET", resource: "container", comp: "metadata" },
+  access: READ,
+  decode: containerInputOf,
+  run: readContainer,
+
+  encode: ({ modified, metadata }) => ({
+    status: 200,
+    headers: [...validatorHeaders(modified), ...metadataHeaders(metadata)],
+  }),
+};
+
+interface SetContainerMetadataInput extends ContainerInput {
+  readonly metadata: Metadata;
+  readonly conditions: Conditions;
+}
+
+/** Set Container Metadata: replaces all there is. Fails with ContainerNotFound (404). */
+export const setContainerMetadata: BlobOperation<SetContainerMetadataInput, number> = {
+  name: "SetContainerMetadata",
+  route: { method: "PUT", resource: "container", comp: "metadata" },
+  access: { resourceType: "c", accountSas: ["w"], serviceSas: [], bearer: "write" },
+
+  decode: (request) => ({
+    ...containerInputOf(request),
+    metadata: readMetadata(request),
+    // Of the two dates, only this one is known here.
+    conditions: { ...dateConditions(request), ifUnmodifiedSince: undefined },
+  }),
+
+  async run({ blobs, catalog }, { name, metadata, leaseId, conditions }, request) {
+    const { account, arrivedAt } = request;
+    const changed = await catalog.update(account.name, name, (value) => {
+      assertWriteConditions(conditions, value.modified);
+      assertLeaseForRead(value.lease, leaseId, arrivedAt, "container");
+      return { ...value, metadata, modified: nextModified(blobs.now(), value.modified) };
+    });
+    if (!changed) throw new ServiceError("ContainerNotFound");
+    return changed.value.modified;
+  },
+
+  encode: (modified) => ({ status: 200, headers: validatorHeaders(modified) }),
+};
+
+export function containerInputOf(request: WireRequest): ContainerInput {
+  return { name: containerNameOf(request), leaseId: leaseIdOf(request) };
+}
+
+/** @throws ServiceError ContainerNotFound, 412 of leases; see `findForAnyone`. */
+export async function readContainer(
+  context: BlobContext,
+  { name, leaseId }: ContainerInput,
+  request: WireRequest,
+): Promise<ContainerValue> {
+  const { value } = await findForAnyone(context, name, request);
+  assertLeaseForRead(value.lease, leaseId, request.arrivedAt, "container");
+  return value;
+}
+
+/**
+ * Finds a container for whoever asks. Strangers cannot tell one that is missing from one that is
+ * private.
+ * @throws ServiceError ContainerNotFound, ResourceNotFound, PublicAccessNotPermitted.
+ */
+export async function findForAnyone(
+  { allowsPublicAccess, blobs, catalog }: BlobContext,
+  name: string,
+  request: WireRequest,
+): Promise<Named<ContainerValue>> {
+  if (request.identity.kind !== "anonymous") return blobs.findContainer(request.account.name, name);
+  assertNotForbidden(allowsPublicAccess);
+  const named = await catalog.find(request.account.name, name);
+  if (!named) throw refuseStranger(request.verb);
+  assertPublic(request, named.value.publicAccess, "container");
+  return named;
+}

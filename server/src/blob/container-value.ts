@@ -1,0 +1,17 @@
+import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
+import type { Metadata } from "../http/metadata.ts";
+import type { Lease } from "./lease.ts";
+
+/** What the catalog keeps of a container. */
+export interface ContainerValue {
+  /** Microseconds since 1970; see `validators.ts`. */
+  readonly modified: number;
+  readonly metadata: Metadata;
+  /** What strangers may read; absent: nothing. */
+  readonly publicAccess?: PublicAccess | undefined;
+  readonly policies: readonly AccessPolicy[];
+  readonly lease?: Lease | undefined;
+}
+
+/** Strangers may read blobs whose names they know, or list them too. */
+export type PublicAccess = "blob" | "container";

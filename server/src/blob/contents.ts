@@ -1,0 +1,238 @@
+import type { ContentIds } from "../content/content-ids.ts";
+import type { ContentId, ContentStore } from "../content/content-store.ts";
+import type { RowContentStore } from "../content/row-content-store.ts";
+import { type Check, type Engine, EngineError, type Key, type Put } from "../engine/engine.ts";
+import type { CommittedBlob, ContentReference } from "./blob-record.ts";
+import type { Released } from "./blob-store.ts";
+import { ContentDigest, type Digests } from "./content-digest.ts";
+import { type ContentPiece, type PlacedExtent, readExtents } from "./extents.ts";
+import { checkedContent, type IncomingContent } from "./incoming-content.ts";
+import type { Notes } from "./notes.ts";
+import type { Readers } from "./readers.ts";
+
+/** Content that is stored, and becomes a blob's by the commit that carries what is said here. */
+export interface NewContent {
+  /** Undefined when there are no bytes. */
+  readonly piece: ContentPiece | undefined;
+  /** The bytes, where they are all in memory. */
+  readonly bytes: Uint8Array | undefined;
+  readonly checks: readonly Check[];
+  readonly puts: readonly Put[];
+  readonly deletes: readonly Key[];
+  /** To be called when the commit is done, or will not come. */
+  end(): void;
+}
+
+export interface ReceivedContent extends NewContent {
+  readonly digests: Digests;
+}
+
+export interface ContentsOptions {
+  readonly engine: Engine;
+  readonly ids: ContentIds;
+  readonly rows: RowContentStore;
+  readonly store: ContentStore;
+  readonly notes: Notes;
+  readonly readers: Readers;
+  /** Called when something may have been left to free. */
+  readonly onLeftOver: () => void;
+}
+
+/**
+ * Takes contents in and gives them out. What fits a row stands in the engine and is written by the
+ * very commit that makes it a blob's, with one flush shared by all; larger content goes to the
+ * content store first, under a note that it is in the making.
+ */
+export class Contents {
+  readonly #options: ContentsOptions;
+
+  constructor(options: ContentsOptions) {
+    this.#options = options;
+  }
+
+  /** Whether content of this length is kept in memory from its arrival to its commit. */
+  isSmall(bytes: number): boolean {
+    return bytes <= this.#options.rows.rowBytesMax;
+  }
+
+  /**
+   * Reads a body to its end and stores what is in it.
+   * @throws ServiceError as `checkedContent` does; BodyAborted.
+   */
+  async receive(
+    body: AsyncIterable<Uint8Array> | undefined,
+    expected: IncomingContent,
+    wanted: { readonly md5: boolean },
+  ): Promise<ReceivedContent> {
+    const md5 = wanted.md5 || expected.md5 !== undefined;
+    const digest = new ContentDigest({ md5 });
+    let digests: Digests | undefined;
+    const content = checkedContent(body ?? nothing(), expected, digest, (whole) => {
+      digests = whole;
+    });
+    const stored = this.isSmall(expected.bytes)
+      ? this.keep(await gather(content))
+      : await this.store(content, expected.bytes);
+    if (digests === undefined) throw new Error("Content ended without its checksums.");
+    return { ...stored, digests };
+  }
+
+  /** Where a content is that is one row. */
+  rowKey(id: ContentId): Key {
+    return this.#options.rows.keyOf(id);
+  }
+
+  /** Bytes that are all here, for a row of their own. */
+  keep(bytes: Uint8Array): NewContent {
+    if (bytes.length === 0) return NO_CONTENT;
+    const { ids, rows } = this.#options;
+    const id = ids.next();
+    return {
+      piece: { in: "row", id, length: bytes.length },
+      bytes,
+      checks: [],
+      puts: [rows.rowOf(id, bytes)],
+      deletes: [],
+      end() {},
+    };
+  }
+
+  /** Content of a length known beforehand, to the content store. */
+  async store(content: AsyncIterable<Uint8Array>, length: number): Promise<NewContent> {
+    return this.#make(length, (id) => this.#options.store.write(id, content));
+  }
+
+  /** The same bytes once more, to belong to another blob. */
+  async copy({ in: place, id, length }: ContentPiece): Promise<NewContent> {
+    const { engine, rows, store } = this.#options;
+    if (place === "store") return this.#make(length, (to) => store.copy(id, to));
+    const [row] = await engine.get([rows.keyOf(id)]);
+    if (row === undefined) throw gone(id);
+    return this.keep(row.value);
+  }
+
+  /** The same under an id that is noted already. */
+  async copyTo({ in: place, id }: ContentPiece, to: ContentId): Promise<void> {
+    const { engine, rows, store } = this.#options;
+    if (place === "store") return store.copy(id, to);
+    const [row] = await engine.get([rows.keyOf(id)]);
+    if (row === undefined) throw gone(id);
+    await engine.commit({
+      version: engine.nextVersion(),
+      checks: [],
+      puts: [rows.rowOf(to, row.value)],
+      deletes: [],
+    });
+  }
+
+  async #make(length: number, work: (id: string) => Promise<void>): Promise<NewContent> {
+    const { ids, notes, onLeftOver } = this.#options;
+    const id = ids.next();
+    const { check, note } = await notes.begin({ kind: "content", id });
+    const end = () => notes.end(note);
+    try {
+      await work(id);
+    } catch (error) {
+      end();
+      onLeftOver();
+      throw error;
+    }
+    return {
+      piece: { in: "store", id, length },
+      bytes: undefined,
+      checks: [check],
+      puts: [],
+      deletes: [note],
+      end,
+    };
+  }
+
+  /** Bytes `start` to `end` (not included) of a blob, in parts. */
+  read(blob: CommittedBlob, start: number, end: number): AsyncIterable<Uint8Array> {
+    const { content } = blob;
+    const { readers } = this.#options;
+    switch (content.in) {
+      case "nowhere":
+        return nothing();
+      case "row":
+        return this.#readRow(content.id, start, end);
+      case "store":
+        return readers.during(content.id, this.#options.store.read(content.id, start, end));
+      case "list":
+        return readers.during(content.id, this.#readList(content.id, start, end));
+    }
+  }
+
+  /** What a commit that lets go of a blob's content must carry. */
+  release(content: ContentReference, successor?: string): Released {
+    const { notes, rows } = this.#options;
+    switch (content.in) {
+      case "nowhere":
+        return { puts: [], deletes: [] };
+      case "row":
+        return { puts: [], deletes: [rows.keyOf(content.id)] };
+      case "store":
+        return { puts: [notes.garbage({ kind: "content", id: content.id })], deletes: [] };
+      case "list":
+        return { puts: [notes.garbage({ kind: "list", id: content.id }, successor)], deletes: [] };
+    }
+  }
+
+  async *#readRow(id: string, start: number, end: number): AsyncGenerator<Uint8Array> {
+    const { engine, rows } = this.#options;
+    const [row] = await engine.get([rows.keyOf(id)]);
+    if (row === undefined) throw gone(id);
+    yield row.value.subarray(start, end);
+  }
+
+  async *#readList(list: string, start: number, end: number): AsyncGenerator<Uint8Array> {
+    let at = start;
+    for await (const extents of readExtents(this.#options.engine, list, start, end)) {
+      for (const placed of extents) {
+        if (placed.start > at) break;
+        const until = Math.min(end, placed.end);
+        yield* this.#readExtent(placed, at, until);
+        at = until;
+      }
+    }
+    if (at < end) throw gone(list);
+  }
+
+  async *#readExtent(
+    { extent, start }: PlacedExtent,
+    from: number,
+    until: number,
+  ): AsyncGenerator<Uint8Array> {
+    if ("bytes" in extent) yield extent.bytes.subarray(from - start, until - start);
+    else if (extent.in === "row") yield* this.#readRow(extent.id, from - start, until - start);
+    else yield* this.#options.store.read(extent.id, from - start, until - start);
+  }
+}
+
+/** The reference of a blob whose content is one piece, or none. */
+export function referenceTo(piece: ContentPiece | undefined): ContentReference {
+  return piece === undefined ? { in: "nowhere" } : { in: piece.in, id: piece.id };
+}
+
+export const NO_CONTENT: NewContent = {
+  piece: undefined,
+  bytes: new Uint8Array(0),
+  checks: [],
+  puts: [],
+  deletes: [],
+  end() {},
+};
+
+/** One buffer of all parts, which do not have to live on. */
+export async function gather(parts: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  const gathered: Uint8Array[] = [];
+  for await (const part of parts) gathered.push(part);
+  return gathered.length === 1 ? gathered[0]! : Buffer.concat(gathered);
+}
+
+async function* nothing(): AsyncGenerator<Uint8Array> {}
+
+/** Another process has freed it under its reader, who then finds the blob changed. */
+function gone(id: string): EngineError {
+  return new EngineError("Unavailable", `Content ${id} is not there any more.`);
+}

@@ -1,0 +1,200 @@
+import { randomUUID } from "node:crypto";
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { md5Mismatch } from "../http/content-md5.ts";
+import { type Metadata, readMetadata } from "../http/metadata.ts";
+import type { RequestHead, WireRequest } from "../operation.ts";
+import {
+  assertMayReplace,
+  type BlobOperation,
+  blobNameOf,
+  CREATE_ACCESS,
+  leaseIdOf,
+  refuseUnserved,
+} from "./blob-operation.ts";
+import { accessTierOf } from "./blob-properties.ts";
+import type { CommittedBlob } from "./blob-record.ts";
+import type { BlobName, BlobState } from "./blob-store.ts";
+import {
+  assertCreateConditions,
+  assertSourceConditions,
+  type Conditions,
+  sourceConditions,
+  writeConditions,
+} from "./conditions.ts";
+import { ContentDigest, type Digests } from "./content-digest.ts";
+import { copyContent } from "./copy-content.ts";
+import { type CopySource, copySourceOf, readSource } from "./copy-source.ts";
+import { assertLeaseForWrite, leaseAfterWrite, leaseState } from "./lease.ts";
+import { COPY } from "./locate.ts";
+import { releaseAll, releaseDraft } from "./release.ts";
+import { nextModified, validatorHeaders } from "./validators.ts";
+
+interface CopyBlobInput {
+  readonly name: BlobName;
+  readonly source: CopySource;
+  /** Undefined: that of the source. */
+  readonly metadata: Metadata | undefined;
+  readonly accessTier: string | undefined;
+  readonly seals: boolean;
+  /** Copy Blob From URL tells the checksums of what was copied. */
+  readonly isSynchronous: boolean;
+  /** Base64, from the headers of Copy Blob From URL. */
+  readonly sourceMd5: string | undefined;
+  readonly leaseId: string | undefined;
+  readonly conditions: Conditions;
+  readonly sourceConditions: Conditions;
+}
+
+interface CopyBlobOutput {
+  readonly modified: number;
+  readonly copyId: string;
+  readonly digests: Digests | undefined;
+}
+
+/**
+ * Copy Blob, and Copy Blob From URL: makes a blob of the content and properties of another one of
+ * the account. Done when it answers, so that no copy is ever pending.
+ */
+export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
+  name: "CopyBlob",
+  route: { method: COPY, resource: "blob" },
+  access: CREATE_ACCESS,
+
+  decode(request) {
+    refuseUnserved(request);
+    refuseCredentials(request);
+    if (request.header("x-ms-source-lease-id") !== undefined) {
+      throw new ServiceError("UnsupportedHeader");
+    }
+    const metadata = readMetadata(request);
+    return {
+      name: blobNameOf(request),
+      source: copySourceOf(request),
+      metadata: metadata.length > 0 ? metadata : undefined,
+      accessTier: accessTierOf(request),
+      seals: isTrue(request, "x-ms-seal-blob"),
+      isSynchronous: isTrue(request, "x-ms-requires-sync"),
+      sourceMd5: request.header("x-ms-source-content-md5") || undefined,
+      leaseId: leaseIdOf(request),
+      conditions: writeConditions(request),
+      sourceConditions: sourceConditions(request),
+    };
+  },
+
+  async run(context, input, request) {
+    const { blobs, clock, contents, readers } = context;
+    const { name, source } = input;
+    const from = await readSource(context, source, request);
+    const original = from.record.blob!;
+    assertSourceConditions(input.sourceConditions, original.modified);
+    const judge = (state: BlobState) => judgeCopy(state, input, original, request);
+    // Onto itself a blob keeps its content.
+    const isSelf = name.container === source.name.container && name.blob === source.name.blob;
+    const copied = isSelf
+      ? undefined
+      : await readers.hold(heldBy(original), async () => {
+          if (!contents.isSmall(original.size)) judge(await blobs.read(name));
+          return copyContent(context, original);
+        });
+    const digests = input.isSynchronous
+      ? await digestsOf(contents.read(original, 0, original.size))
+      : undefined;
+    const copyId = randomUUID();
+    const modified = await blobs.change(
+      name,
+      (state, now) => {
+        judge(state);
+        if (input.sourceMd5 !== undefined && digests?.md5 !== input.sourceMd5) {
+          throw md5Mismatch(input.sourceMd5, digests?.md5 ?? "");
+        }
+        const current = state.record.blob;
+        const base = isSelf ? current : original;
+        if (base === undefined) throw new ServiceError("BlobNotFound");
+        const modified = nextModified(now, current?.modified);
+        const blob: CommittedBlob = {
+          type: base.type,
+          size: base.size,
+          content: copied?.content ?? base.content,
+          modified,
+          created: modified,
+          properties: base.properties,
+          metadata: input.metadata ?? base.metadata,
+          accessTier: input.accessTier ?? base.accessTier,
+          lease: leaseAfterWrite(current?.lease, request.arrivedAt),
+          copy: { id: copyId, source: source.url, bytes: base.size, completedAt: clock.now() },
+          blocks: base.blocks,
+          sealed: input.seals && base.type === "AppendBlob" ? true : undefined,
+        };
+        const released = isSelf
+          ? releaseDraft(context, state.record)
+          : releaseAll(context, state.record);
+        return { record: { blob }, released, result: modified };
+      },
+      copied ? [copied] : [],
+    );
+    return { modified, copyId, digests };
+  },
+
+  encode({ modified, copyId, digests }) {
+    const headers = validatorHeaders(modified);
+    headers.push("x-ms-copy-id", copyId, "x-ms-copy-status", "success");
+    if (digests?.md5) {
+      headers.push("Content-MD5", digests.md5, "x-ms-content-crc64", digests.crc64);
+    }
+    return { status: 202, headers };
+  },
+};
+
+/** Abort Copy Blob: no copy is ever pending. */
+export const abortCopyBlob: BlobOperation<BlobName, never> = {
+  name: "AbortCopyBlob",
+  route: { method: "PUT", resource: "blob", comp: "copy" },
+  access: { resourceType: "o", accountSas: ["w"], serviceSas: ["w"], bearer: "write" },
+  decode: blobNameOf,
+
+  async run({ blobs }, name) {
+    const { record } = await blobs.read(name);
+    throw new ServiceError(record.blob ? "NoPendingCopyOperation" : "BlobNotFound");
+  },
+
+  encode: (never) => never,
+};
+
+/** @throws ServiceError in the order of the reference: rights, type, conditions, lease. */
+function judgeCopy(
+  state: BlobState,
+  input: CopyBlobInput,
+  source: CommittedBlob,
+  request: WireRequest,
+): void {
+  const { blob } = state.record;
+  assertMayReplace(request, state);
+  if (blob !== undefined && blob.type !== source.type) throw new ServiceError("InvalidBlobType");
+  assertCreateConditions(input.conditions, blob?.modified);
+  assertLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
+  if (leaseState(blob?.lease, request.arrivedAt) === "leased" && blob!.lease!.seconds >= 0) {
+    throw new ServiceError("InfiniteLeaseDurationRequired");
+  }
+}
+
+/** @throws ServiceError NotImplemented for sources that would have to be asked with credentials. */
+function refuseCredentials(head: RequestHead): void {
+  const tags = head.header("x-ms-copy-source-tag-option")?.toLowerCase();
+  if (head.header("x-ms-copy-source-authorization") !== undefined || tags === "copy") {
+    throw new ServiceError("NotImplemented");
+  }
+}
+
+function isTrue(head: RequestHead, name: string): boolean {
+  return head.header(name)?.toLowerCase() === "true";
+}
+
+function heldBy({ content }: CommittedBlob): string {
+  return content.in === "nowhere" ? "" : content.id;
+}
+
+async function digestsOf(content: AsyncIterable<Uint8Array>): Promise<Digests> {
+  const digest = new ContentDigest({ md5: true });
+  for await (const part of content) digest.update(part);
+  return digest.digest();
+}

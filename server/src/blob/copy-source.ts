@@ -1,0 +1,133 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import { authenticate } from "../auth/authenticate.ts";
+import { authorize } from "../auth/authorize.ts";
+import { blobAuth } from "../auth/dialect.ts";
+import { invalidHeader, requiredHeader } from "../http/header-values.ts";
+import { Query } from "../http/query.ts";
+import type { RequestHead, WireRequest } from "../operation.ts";
+import { assertNotForbidden, type BlobContext, blobNameOf, READ_ACCESS } from "./blob-operation.ts";
+import type { BlobName, BlobState } from "./blob-store.ts";
+import { locateBlob } from "./locate.ts";
+
+/** Where a copy comes from, as a request to this server would name it. */
+export interface CopySource {
+  /** As it was sent. */
+  readonly url: string;
+  readonly name: BlobName;
+  readonly head: RequestHead;
+}
+
+/**
+ * Reads `x-ms-copy-source`: the URL of a blob of the same account on this server, however addressed.
+ * @throws ServiceError InvalidHeaderValue, CopyAcrossAccountsNotSupported, BlobNotFound for a snapshot.
+ */
+export function copySourceOf(request: WireRequest): CopySource {
+  const header = "x-ms-copy-source";
+  const url = requiredHeader(request, header);
+  const parts = /^https?:\/\/([^/?#]+)(\/[^?#]*)(?:\?([^#]*))?$/i.exec(url);
+  if (parts === null || url.length > LIMITS.copySourceLengthMax) throw invalidHeader(header, url);
+  const [, host = "", path = "", query = ""] = parts;
+  const head = sourceHead(request, {
+    path: servicePath(request, host, path),
+    query: new Query(query),
+  });
+  if (head.location.resource !== "blob") throw invalidHeader(header, url);
+  if (head.query.get("snapshot") || head.query.get("versionid")) {
+    throw new ServiceError("BlobNotFound");
+  }
+  return { url, name: blobNameOf(head), head };
+}
+
+/** The path below the account. Any other account, here or elsewhere, is another account. */
+function servicePath(request: WireRequest, host: string, path: string): string {
+  const { account } = request;
+  const own = request.header("host")?.toLowerCase() ?? "";
+  if (path.startsWith(`/${account.name}/`) && isSameServer(host, own, account.name)) {
+    return path.slice(account.name.length + 1);
+  }
+  if (host.toLowerCase().startsWith(`${account.name}.blob.`) && portOf(host) === portOf(own)) {
+    return path;
+  }
+  throw new ServiceError("CopyAcrossAccountsNotSupported");
+}
+
+const LOOPBACK = new Set(["127.0.0.1", "localhost", "[::1]"]);
+
+/** The host of the request itself, in either style, or another name of this machine. */
+function isSameServer(host: string, own: string, account: string): boolean {
+  const name = host.toLowerCase();
+  if (name === own || `${account}.blob.${name}` === own) return true;
+  if (portOf(name) !== portOf(own)) return false;
+  return LOOPBACK.has(nameOf(name)) && LOOPBACK.has(nameOf(own));
+}
+
+function portOf(host: string): string {
+  return /:(\d+)$/.exec(host)?.[1] ?? "";
+}
+
+function nameOf(host: string): string {
+  return host.replace(/:\d+$/, "");
+}
+
+/** A read of the source, bearing what credentials its URL has. */
+function sourceHead(
+  request: WireRequest,
+  { path, query }: { readonly path: string; readonly query: Query },
+): RequestHead {
+  return {
+    verb: "GET",
+    rawPath: path,
+    query,
+    header: () => undefined,
+    rawHeaders: [],
+    location: locateBlob(path, query),
+    baseUrl: request.baseUrl,
+    account: request.account,
+    secondary: false,
+    secure: request.secure,
+    remoteAddress: request.remoteAddress,
+    requestId: request.requestId,
+    arrivedAt: request.arrivedAt,
+  };
+}
+
+/**
+ * Reads the source for a caller who may read it: with a key or an account SAS any blob of the
+ * account; with a service SAS what is public, or what the URL itself bears a token for.
+ * @throws ServiceError ContainerNotFound, BlobNotFound, CannotVerifyCopySource with the status that
+ * a read of the source would have.
+ */
+export async function readSource(
+  context: BlobContext,
+  source: CopySource,
+  request: WireRequest,
+): Promise<BlobState> {
+  const { identity } = request;
+  if (identity.kind === "shared-key") return found(await context.blobs.read(source.name));
+  if (identity.kind === "account-sas") {
+    if (!identity.permissions.includes("r")) throw cannotVerify(403);
+    return found(await context.blobs.read(source.name));
+  }
+  try {
+    const reader = await authenticate(source.head, blobAuth, context.auth);
+    authorize(source.head, reader, READ_ACCESS, blobAuth);
+    if (reader.kind === "anonymous") assertNotForbidden(context.allowsPublicAccess);
+    const state = await context.blobs.read(source.name);
+    const isPublic = state.container.value.publicAccess !== undefined;
+    if (reader.kind === "anonymous" && !isPublic) throw cannotVerify(404);
+    return found(state);
+  } catch (error) {
+    if (error instanceof ServiceError) throw cannotVerify(error.status, error);
+    throw error;
+  }
+}
+
+function found(state: BlobState): BlobState {
+  if (state.record.blob === undefined) throw new ServiceError("BlobNotFound");
+  return state;
+}
+
+function cannotVerify(status: number, cause?: unknown): ServiceError {
+  return new ServiceError("CannotVerifyCopySource", { status, cause });
+}

@@ -1,0 +1,62 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { invalidHeader } from "../http/header-values.ts";
+import { type Metadata, readMetadata } from "../http/metadata.ts";
+import type { RequestHead } from "../operation.ts";
+import { assertNotForbidden, type BlobOperation, containerNameOf } from "./blob-operation.ts";
+import type { PublicAccess } from "./container-value.ts";
+import { validatorHeaders } from "./validators.ts";
+
+interface CreateContainerInput {
+  readonly name: string;
+  readonly metadata: Metadata;
+  readonly publicAccess: PublicAccess | undefined;
+}
+
+/** Create Container. Fails with ContainerAlreadyExists (409), whatever the metadata. */
+export const createContainer: BlobOperation<CreateContainerInput, number> = {
+  name: "CreateContainer",
+  route: { method: "PUT", resource: "container" },
+  access: { resourceType: "c", accountSas: ["c", "w"], serviceSas: [], bearer: "write" },
+
+  decode(request) {
+    refuseEncryptionScope(request);
+    return {
+      name: containerNameOf(request),
+      metadata: readMetadata(request),
+      publicAccess: publicAccessOf(request),
+    };
+  },
+
+  async run({ allowsPublicAccess, blobs, catalog }, { name, ...given }, { account }) {
+    if (given.publicAccess !== undefined) assertNotForbidden(allowsPublicAccess);
+    const modified = blobs.now();
+    const { created } = await catalog.create(account.name, name, {
+      ...given,
+      modified,
+      policies: [],
+    });
+    if (!created) throw new ServiceError("ContainerAlreadyExists");
+    return modified;
+  },
+
+  encode: (modified) => ({ status: 201, headers: validatorHeaders(modified) }),
+};
+
+/** @throws ServiceError InvalidHeaderValue */
+export function publicAccessOf(head: RequestHead): PublicAccess | undefined {
+  const name = "x-ms-blob-public-access";
+  const text = head.header(name);
+  if (text === undefined || text === "") return undefined;
+  const access = text.toLowerCase();
+  if (access === "container" || access === "blob") return access;
+  throw invalidHeader(name, text);
+}
+
+/** The one scope there is may be named. @throws ServiceError NotImplemented for others. */
+function refuseEncryptionScope(head: RequestHead): void {
+  const scope = head.header("x-ms-default-encryption-scope") ?? "$account-encryption-key";
+  const denies = head.header("x-ms-deny-encryption-scope-override") ?? "false";
+  if (scope !== "$account-encryption-key" || denies.toLowerCase() !== "false") {
+    throw new ServiceError("NotImplemented");
+  }
+}

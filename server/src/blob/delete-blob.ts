@@ -1,0 +1,56 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { invalidHeader } from "../http/header-values.ts";
+import type { RequestHead } from "../operation.ts";
+import { type BlobOperation, blobNameOf, leaseIdOf } from "./blob-operation.ts";
+import type { BlobName } from "./blob-store.ts";
+import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
+import { refuseOtherVersions } from "./get-blob.ts";
+import { assertLeaseForWrite } from "./lease.ts";
+import { releaseAll } from "./release.ts";
+
+interface DeleteBlobInput {
+  readonly name: BlobName;
+  readonly onlySnapshots: boolean;
+  readonly leaseId: string | undefined;
+  readonly conditions: Conditions;
+}
+
+/** Delete Blob: content and uncommitted blocks, at once and for ever. Fails with BlobNotFound (404). */
+export const deleteBlob: BlobOperation<DeleteBlobInput, void> = {
+  name: "DeleteBlob",
+  route: { method: "DELETE", resource: "blob" },
+  access: { resourceType: "o", accountSas: ["d"], serviceSas: ["d"], bearer: "write" },
+
+  decode(request) {
+    refuseOtherVersions(request);
+    return {
+      name: blobNameOf(request),
+      onlySnapshots: isOnlySnapshots(request),
+      leaseId: leaseIdOf(request),
+      conditions: writeConditions(request),
+    };
+  },
+
+  run(context, { name, onlySnapshots, leaseId, conditions }, { arrivedAt }) {
+    return context.blobs.change(name, ({ record }) => {
+      const { blob, draft } = record;
+      if (blob === undefined && draft === undefined) throw new ServiceError("BlobNotFound");
+      if (blob !== undefined) assertWriteConditions(conditions, blob.modified);
+      assertLeaseForWrite(blob?.lease, leaseId, arrivedAt, "blob");
+      if (onlySnapshots) return { record: "unchanged", result: undefined };
+      return { record: undefined, released: releaseAll(context, record), result: undefined };
+    });
+  },
+
+  encode: () => ({ status: 202, headers: ["x-ms-delete-type-permanent", "true"] }),
+};
+
+/** There are none, so all that can be asked is to leave the blob alone. */
+function isOnlySnapshots(head: RequestHead): boolean {
+  const name = "x-ms-delete-snapshots";
+  const text = head.header(name);
+  if (text === undefined) return false;
+  const which = text.toLowerCase();
+  if (which !== "include" && which !== "only") throw invalidHeader(name, text);
+  return which === "only";
+}

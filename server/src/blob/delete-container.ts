@@ -1,0 +1,32 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import type { BlobOperation } from "./blob-operation.ts";
+import { assertWriteConditions, type Conditions, dateConditions } from "./conditions.ts";
+import { type ContainerInput, containerInputOf } from "./container-properties.ts";
+import { assertLeaseForWrite } from "./lease.ts";
+
+interface DeleteContainerInput extends ContainerInput {
+  readonly conditions: Conditions;
+}
+
+/**
+ * Delete Container, with all that is in it, leased blobs too. Fails with ContainerNotFound (404).
+ * The name is free at once; the blobs are freed in the background.
+ */
+export const deleteContainer: BlobOperation<DeleteContainerInput, void> = {
+  name: "DeleteContainer",
+  route: { method: "DELETE", resource: "container" },
+  access: { resourceType: "c", accountSas: ["d"], serviceSas: [], bearer: "write" },
+
+  decode: (request) => ({ ...containerInputOf(request), conditions: dateConditions(request) }),
+
+  async run({ catalog, reaper }, { name, leaseId, conditions }, { account, arrivedAt }) {
+    const removed = await catalog.remove(account.name, name, ({ value }) => {
+      assertWriteConditions(conditions, value.modified);
+      assertLeaseForWrite(value.lease, leaseId, arrivedAt, "container");
+    });
+    if (!removed) throw new ServiceError("ContainerNotFound");
+    reaper.wake();
+  },
+
+  encode: () => ({ status: 202, headers: [] }),
+};

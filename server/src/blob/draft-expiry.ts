@@ -1,0 +1,116 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import { BackgroundLoop, type BackgroundWork } from "../catalog/background-loop.ts";
+import type { Clock } from "../clock.ts";
+import { firstIdAt } from "../content/content-ids.ts";
+import type { Engine, Key } from "../engine/engine.ts";
+import { afterPartition, copyKey } from "../engine/key-codec.ts";
+import { scanToEnd } from "../engine/scan-to-end.ts";
+import { draftHeadKey, draftPartition, isDraftHead } from "./blob-keys.ts";
+import type { BlobState, BlobStore } from "./blob-store.ts";
+import { type DraftHead, decodeDraftHead } from "./drafts.ts";
+import type { Notes } from "./notes.ts";
+
+export interface DraftExpiryOptions {
+  readonly engine: Engine;
+  readonly clock: Clock;
+  readonly blobs: BlobStore;
+  readonly notes: Notes;
+  readonly onError: (error: unknown) => void;
+}
+
+const PERIOD_MS = 3_600_000;
+
+interface FoundDraft {
+  readonly id: string;
+  readonly head: DraftHead;
+  readonly headKey: Key;
+  readonly version: number;
+}
+
+/**
+ * Drops drafts that nobody added a block to for a week. Ids of drafts sort by the time they were
+ * begun, so only those begun a week ago are looked at; the version of a draft's head is the time of
+ * its last block.
+ */
+export class DraftExpiry implements BackgroundWork {
+  readonly #options: DraftExpiryOptions;
+  readonly #loop: BackgroundLoop;
+
+  constructor(options: DraftExpiryOptions) {
+    this.#options = options;
+    const { onError } = options;
+    this.#loop = new BackgroundLoop({ run: () => this.expire(), periodMs: PERIOD_MS, onError });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  close(): Promise<void> {
+    return this.#loop.close();
+  }
+
+  /** Drops all that are due. */
+  async expire(): Promise<void> {
+    const before = this.#options.clock.now() - LIMITS.uncommittedBlocksMs;
+    let from = draftPartition("");
+    while (!this.#loop.closed) {
+      const draft = await this.#next(from, firstIdAt(before));
+      if (draft === undefined) return;
+      if (draft.version / 1000 < before) await this.#drop(draft);
+      from = afterPartition(draftPartition(draft.id)).partition;
+    }
+  }
+
+  /** The first draft from a partition on, of those begun before an id. */
+  async #next(from: Uint8Array, before: string): Promise<FoundDraft | undefined> {
+    const { engine } = this.#options;
+    let found: FoundDraft | undefined;
+    const range = {
+      start: { partition: from, sort: new Uint8Array(0) },
+      end: { partition: draftPartition(before), sort: new Uint8Array(0) },
+    };
+    await scanToEnd(engine, range, (entry) => {
+      // Blocks without a head belong to a draft that is being freed.
+      if (!isDraftHead(entry.key)) return true;
+      const key = copyKey(entry.key);
+      found = {
+        id: Buffer.from(key.partition).toString("latin1", 1),
+        head: decodeDraftHead(entry),
+        headKey: key,
+        version: entry.version,
+      };
+      return false;
+    });
+    return found;
+  }
+
+  /** Nothing is lost when a block comes at the same time: then the head is not as it was. */
+  async #drop({ id, head, headKey, version }: FoundDraft): Promise<void> {
+    const { blobs, engine, notes } = this.#options;
+    const checks = [{ key: headKey, expected: version }];
+    const released = {
+      puts: [notes.garbage({ kind: "draft", id })],
+      deletes: [draftHeadKey(id)],
+    };
+    const state = await this.#stateOf(head);
+    if (state?.record.draft?.id === id) {
+      const { blob } = state.record;
+      const record = blob === undefined ? undefined : { blob };
+      await blobs.commit(state, { record, checks, released, result: undefined }, []);
+      return;
+    }
+    // Its container is gone, and the blob with it.
+    await engine.commit({ version: engine.nextVersion(), checks, ...released });
+  }
+
+  async #stateOf(head: DraftHead): Promise<BlobState | undefined> {
+    try {
+      return await this.#options.blobs.read(head);
+    } catch (error) {
+      if (error instanceof ServiceError && error.code === "ContainerNotFound") return undefined;
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,60 @@
+import type { Engine, Entry, Put } from "../engine/engine.ts";
+import { scanToEnd } from "../engine/scan-to-end.ts";
+import { blockOfKey, draftBlockKey, draftBlocksRange, draftHeadKey } from "./blob-keys.ts";
+import type { BlobName } from "./blob-store.ts";
+import type { ContentPiece } from "./extents.ts";
+
+/*
+ * The uncommitted blocks of a blob make up its draft. The blob's record names the draft; the draft's
+ * own entries are its head, put again with every block, and the blocks.
+ *
+ *   none ──Put Block──▶ open ──Put Block List──▶ taken over by the new list of blocks
+ *                        ├──Put Blob, Delete Blob, Copy Blob──▶ garbage
+ *                        └──a week without Put Block──▶ garbage
+ *
+ * Blocks arrive side by side without waiting for one another: each checks only that the head is there.
+ * A block list checks the head's version, so no block slips in between reading the draft and its end.
+ */
+
+/** What the head says: whose draft it is, should nobody come back for it. */
+export interface DraftHead {
+  readonly account: string;
+  readonly container: string;
+  readonly blob: string;
+}
+
+/** Stored as JSON. */
+export type UncommittedBlock = ContentPiece;
+
+export function putDraftHead(draft: string, { account, container, blob }: BlobName): Put {
+  const head: DraftHead = { account, container, blob };
+  return { key: draftHeadKey(draft), value: Buffer.from(JSON.stringify(head), "utf8") };
+}
+
+export function decodeDraftHead({ value }: Pick<Entry, "value">): DraftHead {
+  return JSON.parse(Buffer.from(value).toString("utf8")) as DraftHead;
+}
+
+export function putUncommittedBlock(draft: string, block: string, piece: ContentPiece): Put {
+  return {
+    key: draftBlockKey(draft, block),
+    value: Buffer.from(JSON.stringify(piece), "utf8"),
+  };
+}
+
+export function decodeUncommittedBlock(value: Uint8Array): UncommittedBlock {
+  return JSON.parse(Buffer.from(value).toString("utf8")) as UncommittedBlock;
+}
+
+/** All uncommitted blocks, in ascending order of their ids. */
+export async function uncommittedBlocks(
+  engine: Engine,
+  draft: string,
+): Promise<ReadonlyMap<string, UncommittedBlock>> {
+  const blocks = new Map<string, UncommittedBlock>();
+  await scanToEnd(engine, draftBlocksRange(draft), ({ key, value }) => {
+    blocks.set(blockOfKey(key), decodeUncommittedBlock(value));
+    return true;
+  });
+  return blocks;
+}

@@ -1,0 +1,126 @@
+import type { ContentId } from "../content/content-store.ts";
+import type { Engine, Key, Put } from "../engine/engine.ts";
+import { decodeId, partitionRange } from "../engine/key-codec.ts";
+import { scanToEnd } from "../engine/scan-to-end.ts";
+import { extentPartition, extentSort } from "./blob-keys.ts";
+
+/** One run of a blob's bytes, in a list of them: a committed block, or what was appended together. */
+export type Extent = InlineExtent | ContentExtent;
+
+/** Bytes that stand in the list itself. */
+export interface InlineExtent {
+  readonly bytes: Uint8Array;
+}
+
+/** Bytes of a content of their own. */
+export interface ContentExtent extends ContentPiece {
+  /** The id of the block in base64, as it was sent; append blobs have none. */
+  readonly block?: string | undefined;
+}
+
+/** A whole content, as extents and uncommitted blocks refer to it. */
+export interface ContentPiece {
+  readonly in: "row" | "store";
+  readonly id: ContentId;
+  readonly length: number;
+}
+
+/** An extent and where it lies in its blob. */
+export interface PlacedExtent {
+  readonly extent: Extent;
+  readonly start: number;
+  readonly end: number;
+}
+
+export function extentLength(extent: Extent): number {
+  return "bytes" in extent ? extent.bytes.length : extent.length;
+}
+
+/*
+ * An extent is stored as one byte and then: 00 its bytes, 01 JSON. Lists only ever grow at their
+ * end, so what a record says of one stays true whatever is appended behind it.
+ */
+const INLINE = 0;
+const REFERENCE = 1;
+
+export function putExtent(list: string, end: number, extent: Extent): Put {
+  return { key: extentKey(list, end), value: encodeExtent(extent) };
+}
+
+function extentKey(list: string, end: number): Key {
+  return { partition: extentPartition(list), sort: extentSort(end) };
+}
+
+function encodeExtent(extent: Extent): Uint8Array {
+  const bytes = "bytes" in extent ? extent.bytes : Buffer.from(JSON.stringify(extent), "utf8");
+  const value = Buffer.allocUnsafe(1 + bytes.length);
+  value[0] = "bytes" in extent ? INLINE : REFERENCE;
+  value.set(bytes, 1);
+  return value;
+}
+
+/** The bytes of the answer are its own. */
+export function decodeExtent(value: Uint8Array): Extent {
+  if (value[0] === INLINE) return { bytes: Uint8Array.from(value.subarray(1)) };
+  const json = Buffer.from(value.buffer, value.byteOffset + 1, value.byteLength - 1);
+  return JSON.parse(json.toString("utf8")) as ContentExtent;
+}
+
+/** How much is read in one go: enough to keep a socket busy, little to hold. */
+export interface ExtentBatch {
+  readonly extentsMax: number;
+  readonly bytesMax: number;
+}
+
+const BATCH: ExtentBatch = { extentsMax: 256, bytesMax: 1 << 20 };
+
+/** The extents that hold bytes `start` to `end` (not included), a batch at a time. */
+export async function* readExtents(
+  engine: Engine,
+  list: string,
+  start: number,
+  end: number,
+  batch = BATCH,
+): AsyncGenerator<readonly PlacedExtent[]> {
+  for (let at = start; at < end; ) {
+    const extents = await readBatch(engine, list, at, end, batch);
+    const last = extents.at(-1);
+    if (last === undefined) return;
+    yield extents;
+    at = last.end;
+  }
+}
+
+async function readBatch(
+  engine: Engine,
+  list: string,
+  start: number,
+  end: number,
+  { extentsMax, bytesMax }: ExtentBatch,
+): Promise<PlacedExtent[]> {
+  const partition = extentPartition(list);
+  const extents: PlacedExtent[] = [];
+  let inlineBytes = 0;
+  const range = {
+    start: { partition, sort: extentSort(start + 1) },
+    end: partitionRange(partition).end,
+  };
+  await scanToEnd(engine, range, ({ key, value }) => {
+    const extent = decodeExtent(value);
+    const extentEnd = decodeId(key.sort).id;
+    extents.push({ extent, start: extentEnd - extentLength(extent), end: extentEnd });
+    if ("bytes" in extent) inlineBytes += extent.bytes.length;
+    return extentEnd < end && extents.length < extentsMax && inlineBytes < bytesMax;
+  });
+  return extents;
+}
+
+/** Every content that a list refers to. */
+export async function contentsOfList(engine: Engine, list: string): Promise<Set<ContentId>> {
+  const ids = new Set<ContentId>();
+  await scanToEnd(engine, partitionRange(extentPartition(list)), ({ value }) => {
+    if (value[0] === REFERENCE) ids.add((decodeExtent(value) as ContentExtent).id);
+    return true;
+  });
+  return ids;
+}

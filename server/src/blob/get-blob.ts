@@ -1,0 +1,203 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import {
+  STRUCTURED_BODY,
+  StructuredMessageWriter,
+  structuredBytes,
+} from "@rowhouse/protocol/structured-message";
+import { invalidHeader } from "../http/header-values.ts";
+import type { RequestHead, WireRequest } from "../operation.ts";
+import {
+  type BlobContext,
+  type BlobOperation,
+  blobNameOf,
+  leaseIdOf,
+  READ_ACCESS,
+  readForAnyone,
+} from "./blob-operation.ts";
+import { blobHeaders, checkOverrides } from "./blob-properties.ts";
+import type { CommittedBlob } from "./blob-record.ts";
+import type { BlobName } from "./blob-store.ts";
+import { type ByteRange, clipRange, rangeOf } from "./byte-range.ts";
+import { assertReadConditions, type Conditions, readConditions } from "./conditions.ts";
+import { type Digests, digestOf } from "./content-digest.ts";
+import { gather } from "./contents.ts";
+import { isStructuredBody } from "./incoming-content.ts";
+import { assertLeaseForRead } from "./lease.ts";
+
+interface GetBlobInput {
+  readonly name: BlobName;
+  readonly range: ByteRange | undefined;
+  /** Which checksum of the range is asked for. */
+  readonly checksum: "md5" | "crc64" | undefined;
+  readonly isStructured: boolean;
+  readonly leaseId: string | undefined;
+  readonly conditions: Conditions;
+}
+
+interface GetBlobOutput {
+  readonly blob: CommittedBlob;
+  readonly input: GetBlobInput;
+  readonly start: number;
+  readonly end: number;
+  readonly content: Uint8Array | AsyncIterable<Uint8Array>;
+  readonly digests: Digests | undefined;
+}
+
+/** Get Blob: all of it or a range, in one version however long it takes. */
+export const getBlob: BlobOperation<GetBlobInput, GetBlobOutput> = {
+  name: "GetBlob",
+  route: { method: "GET", resource: "blob" },
+  access: READ_ACCESS,
+
+  decode(request) {
+    refuseOtherVersions(request);
+    checkOverrides(request);
+    const range = rangeOf(request);
+    return {
+      name: blobNameOf(request),
+      range,
+      checksum: checksumOf(request, range),
+      isStructured: isStructuredBody(request),
+      leaseId: leaseIdOf(request),
+      conditions: readConditions(request),
+    };
+  },
+
+  async run(context, input, request) {
+    const { checksum, range } = input;
+    for (;;) {
+      const blob = await readBlob(context, input, request);
+      const { start, end } = range ? clipRange(range, blob.size) : { start: 0, end: blob.size };
+      if (checksum !== undefined && end - start > LIMITS.checkedRangeBytesMax) {
+        throw new ServiceError("OutOfRangeInput");
+      }
+      const content = await contentOf(context, blob, start, end);
+      // Replaced between the two looks: its row went with it.
+      if (content === undefined) continue;
+      if (checksum === undefined) {
+        return { blob, input, start, end, content, digests: undefined };
+      }
+      const bytes = content instanceof Uint8Array ? content : await gather(content);
+      const digests = digestOf(bytes, { md5: checksum === "md5" });
+      return { blob, input, start, end, content: bytes, digests };
+    }
+  },
+
+  encode({ blob, input, start, end, content, digests }, request) {
+    const { range, checksum, isStructured } = input;
+    const headers = blobHeaders(blob, request);
+    const { contentMd5 } = blob.properties;
+    if (range) {
+      headers.push("Content-Range", `bytes ${start}-${end - 1}/${blob.size}`);
+      if (contentMd5 !== undefined) headers.push("x-ms-blob-content-md5", contentMd5);
+      if (checksum === "md5") headers.push("Content-MD5", digests?.md5 ?? "");
+      if (checksum === "crc64") headers.push("x-ms-content-crc64", digests?.crc64 ?? "");
+    } else if (contentMd5 !== undefined) {
+      headers.push("Content-MD5", contentMd5);
+    }
+    const status = range ? 206 : 200;
+    const bytes = end - start;
+    if (!isStructured) {
+      headers.push("Content-Length", String(bytes));
+      return { status, headers, body: content };
+    }
+    headers.push("Content-Length", String(structuredBytes(bytes)));
+    headers.push("x-ms-structured-body", STRUCTURED_BODY);
+    headers.push("x-ms-structured-content-length", String(bytes));
+    return { status, headers, body: framed(content, bytes) };
+  },
+};
+
+/** Get Blob Properties: what Get Blob tells, without the content. */
+export const getBlobProperties: BlobOperation<GetBlobInput, CommittedBlob> = {
+  name: "GetBlobProperties",
+  route: { method: "HEAD", resource: "blob" },
+  access: READ_ACCESS,
+
+  decode(request) {
+    refuseOtherVersions(request);
+    checkOverrides(request);
+    return {
+      name: blobNameOf(request),
+      range: undefined,
+      checksum: undefined,
+      isStructured: false,
+      leaseId: leaseIdOf(request),
+      conditions: readConditions(request),
+    };
+  },
+
+  run: readBlob,
+
+  encode(blob, request) {
+    const headers = blobHeaders(blob, request);
+    const { contentMd5 } = blob.properties;
+    if (contentMd5 !== undefined) headers.push("Content-MD5", contentMd5);
+    if (blob.type === "BlockBlob") {
+      headers.push("x-ms-access-tier", blob.accessTier ?? "Hot");
+      if (blob.accessTier === undefined) headers.push("x-ms-access-tier-inferred", "true");
+    }
+    headers.push("Content-Length", String(blob.size));
+    return { status: 200, headers };
+  },
+};
+
+/** @throws ServiceError BlobNotFound: there are no snapshots and no versions. */
+export function refuseOtherVersions({ query }: RequestHead): void {
+  if (query.get("snapshot") || query.get("versionid")) throw new ServiceError("BlobNotFound");
+}
+
+/** @throws ServiceError BlobNotFound and others, in the order of the reference. */
+export async function readBlob(
+  context: BlobContext,
+  input: Pick<GetBlobInput, "name" | "leaseId" | "conditions">,
+  request: WireRequest,
+): Promise<CommittedBlob> {
+  const { record } = await readForAnyone(context, input.name, request);
+  const { blob } = record;
+  if (blob === undefined) throw new ServiceError("BlobNotFound");
+  assertReadConditions(input.conditions, blob.modified);
+  assertLeaseForRead(blob.lease, input.leaseId, request.arrivedAt, "blob");
+  return blob;
+}
+
+function checksumOf(head: RequestHead, range: ByteRange | undefined): GetBlobInput["checksum"] {
+  const md5 = isWanted(head, "x-ms-range-get-content-md5");
+  const crc64 = isWanted(head, "x-ms-range-get-content-crc64");
+  if (md5 && crc64) throw invalidHeader("x-ms-range-get-content-crc64", "true");
+  const checksum = md5 ? "md5" : crc64 ? "crc64" : undefined;
+  if (checksum !== undefined && range === undefined) {
+    throw invalidHeader(`x-ms-range-get-content-${checksum}`, "true");
+  }
+  return checksum;
+}
+
+function isWanted(head: RequestHead, name: string): boolean {
+  const text = head.header(name)?.toLowerCase() ?? "false";
+  if (text !== "true" && text !== "false") throw invalidHeader(name, text);
+  return text === "true";
+}
+
+/** Small content at once; undefined when it is not there any more. */
+async function contentOf(
+  { contents, engine }: BlobContext,
+  blob: CommittedBlob,
+  start: number,
+  end: number,
+): Promise<Uint8Array | AsyncIterable<Uint8Array> | undefined> {
+  if (blob.content.in !== "row") return contents.read(blob, start, end);
+  const [row] = await engine.get([contents.rowKey(blob.content.id)]);
+  return row?.value.subarray(start, end);
+}
+
+async function* framed(
+  content: Uint8Array | AsyncIterable<Uint8Array>,
+  bytes: number,
+): AsyncGenerator<Uint8Array> {
+  const writer = new StructuredMessageWriter(bytes);
+  yield writer.begin();
+  if (content instanceof Uint8Array) yield* writer.write(content);
+  else for await (const part of content) yield* writer.write(part);
+  yield writer.end();
+}

@@ -1,0 +1,106 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { refuseStranger } from "../auth/authorize.ts";
+import { xmlResponse } from "../catalog/service-operations.ts";
+import type { Engine } from "../engine/engine.ts";
+import { invalidParameter } from "../http/query-parameters.ts";
+import type { RequestHead } from "../operation.ts";
+import { type ListedBlock, printBlockLists } from "../xml/block-list.ts";
+import {
+  type BlobOperation,
+  blobNameOf,
+  leaseIdOf,
+  READ_ACCESS,
+  readForAnyone,
+} from "./blob-operation.ts";
+import type { CommittedBlob } from "./blob-record.ts";
+import type { BlobName } from "./blob-store.ts";
+import { assertReadConditions, type Conditions, readConditions } from "./conditions.ts";
+import { uncommittedBlocks } from "./drafts.ts";
+import { readExtents } from "./extents.ts";
+import { assertLeaseForRead } from "./lease.ts";
+import { validatorHeaders } from "./validators.ts";
+
+interface GetBlockListInput {
+  readonly name: BlobName;
+  readonly which: "committed" | "uncommitted" | "all";
+  readonly leaseId: string | undefined;
+  readonly conditions: Conditions;
+}
+
+interface GetBlockListOutput {
+  readonly blob: CommittedBlob | undefined;
+  readonly committed: readonly ListedBlock[] | undefined;
+  readonly uncommitted: readonly ListedBlock[] | undefined;
+}
+
+/** Get Block List: the blocks a blob is made of, and those that wait to be. */
+export const getBlockList: BlobOperation<GetBlockListInput, GetBlockListOutput> = {
+  name: "GetBlockList",
+  route: { method: "GET", resource: "blob", comp: "blocklist" },
+  access: READ_ACCESS,
+
+  decode(request) {
+    return {
+      name: blobNameOf(request),
+      which: whichOf(request),
+      leaseId: leaseIdOf(request),
+      conditions: readConditions(request),
+    };
+  },
+
+  async run(context, { name, which, leaseId, conditions }, request) {
+    const { record } = await readForAnyone(context, name, request);
+    const { blob, draft } = record;
+    if (which !== "committed" && request.identity.kind === "anonymous") {
+      throw refuseStranger(request.verb);
+    }
+    if (blob === undefined && draft === undefined) throw new ServiceError("BlobNotFound");
+    if (blob !== undefined) {
+      if (blob.type !== "BlockBlob") throw new ServiceError("InvalidBlobType");
+      assertReadConditions(conditions, blob.modified);
+      assertLeaseForRead(blob.lease, leaseId, request.arrivedAt, "blob");
+    }
+    return {
+      blob,
+      committed: which === "uncommitted" ? undefined : await committedList(context.engine, blob),
+      uncommitted:
+        which === "committed" ? undefined : await uncommittedList(context.engine, draft?.id),
+    };
+  },
+
+  encode({ blob, committed, uncommitted }) {
+    const { status, headers, body } = xmlResponse(200, printBlockLists({ committed, uncommitted }));
+    const own = ["x-ms-blob-content-length", String(blob?.size ?? 0)];
+    if (blob !== undefined) own.push(...validatorHeaders(blob.modified));
+    return { status, headers: [...headers, ...own], body };
+  },
+};
+
+function whichOf({ query }: RequestHead): GetBlockListInput["which"] {
+  const text = query.get("blocklisttype");
+  const which = text?.toLowerCase() ?? "committed";
+  if (which === "committed" || which === "uncommitted" || which === "all") return which;
+  throw invalidParameter("blocklisttype", text ?? "", "committed, uncommitted or all is expected.");
+}
+
+/** In the order of the content; none where the blob was put as a whole. */
+async function committedList(
+  engine: Engine,
+  blob: CommittedBlob | undefined,
+): Promise<ListedBlock[]> {
+  if (blob?.content.in !== "list") return [];
+  const blocks: ListedBlock[] = [];
+  for await (const extents of readExtents(engine, blob.content.id, 0, blob.size)) {
+    for (const { extent } of extents) {
+      if ("block" in extent) blocks.push({ id: extent.block ?? "", length: extent.length });
+    }
+  }
+  return blocks;
+}
+
+/** In ascending order of their ids. */
+async function uncommittedList(engine: Engine, draft: string | undefined): Promise<ListedBlock[]> {
+  if (draft === undefined) return [];
+  const blocks = await uncommittedBlocks(engine, draft);
+  return Array.from(blocks, ([id, { length }]) => ({ id, length }));
+}

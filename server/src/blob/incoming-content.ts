@@ -1,0 +1,109 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { STRUCTURED_BODY, StructuredMessageReader } from "@rowhouse/protocol/structured-message";
+import { contentMd5Of, md5Mismatch } from "../http/content-md5.ts";
+import { integerHeader, invalidHeader, missingHeader } from "../http/header-values.ts";
+import type { RequestHead } from "../operation.ts";
+import type { ContentDigest, Digests } from "./content-digest.ts";
+
+/** What a request says about the content in its body, before the body is read. */
+export interface IncomingContent {
+  /** Length of the content itself. */
+  readonly bytes: number;
+  /** Length of the body, which may hold the content in a frame. */
+  readonly bodyBytes: number;
+  readonly isStructured: boolean;
+  /** Checksums announced, in base64. */
+  readonly md5: string | undefined;
+  readonly crc64: string | undefined;
+}
+
+const CRC64 = /^[A-Za-z0-9+/]{11}=$/;
+
+/**
+ * @param bytesMax largest content the operation takes
+ * @throws ServiceError MissingContentLengthHeader, RequestBodyTooLarge, BothCrc64AndMd5HeaderPresent,
+ * InvalidMd5, InvalidHeaderValue, MissingRequiredHeader or UnsupportedHeader.
+ */
+export function incomingContent(head: RequestHead, bytesMax: number): IncomingContent {
+  const bodyBytes = integerHeader(head, "content-length");
+  if (bodyBytes === undefined) throw new ServiceError("MissingContentLengthHeader");
+  const md5 = contentMd5Of(head);
+  const crc64 = head.header("x-ms-content-crc64") || undefined;
+  if (md5 !== undefined && crc64 !== undefined) {
+    throw new ServiceError("BothCrc64AndMd5HeaderPresent");
+  }
+  if (crc64 !== undefined && !CRC64.test(crc64)) throw invalidHeader("x-ms-content-crc64", crc64);
+  const isStructured = isStructuredBody(head);
+  // The frame has checksums of its own; those of headers would be over the frame.
+  if (isStructured && (md5 !== undefined || crc64 !== undefined)) {
+    throw new ServiceError("UnsupportedHeader");
+  }
+  const bytes = isStructured ? structuredContentBytes(head, bodyBytes) : bodyBytes;
+  if (bytes > bytesMax) {
+    throw new ServiceError("RequestBodyTooLarge", { details: [["MaxLimit", String(bytesMax)]] });
+  }
+  return { bytes, bodyBytes, isStructured, md5, crc64 };
+}
+
+/** Whether `x-ms-structured-body` asks for the one kind of frame there is. */
+export function isStructuredBody(head: RequestHead): boolean {
+  const kind = head.header("x-ms-structured-body");
+  if (kind === undefined) return false;
+  if (kind.replace(/\s/g, "").toLowerCase() === FRAME) return true;
+  throw invalidHeader("x-ms-structured-body", kind);
+}
+
+const FRAME = STRUCTURED_BODY.replace(" ", "").toLowerCase();
+
+function structuredContentBytes(head: RequestHead, bodyBytes: number): number {
+  const name = "x-ms-structured-content-length";
+  const bytes = integerHeader(head, name);
+  if (bytes === undefined) throw missingHeader(name);
+  if (bytes > bodyBytes) throw invalidHeader(name, String(bytes));
+  return bytes;
+}
+
+/**
+ * The content of a body as it arrives: out of its frame, counted, summed into `digest`. The end is
+ * reached only when all of it was as announced.
+ * @throws ServiceError Md5Mismatch, Crc64Mismatch, InvalidInput; BodyAborted from below.
+ */
+export async function* checkedContent(
+  body: AsyncIterable<Uint8Array>,
+  expected: IncomingContent,
+  digest: ContentDigest,
+  whenWhole: (digests: Digests) => void,
+): AsyncGenerator<Uint8Array> {
+  const reader = expected.isStructured
+    ? new StructuredMessageReader(expected.bodyBytes)
+    : undefined;
+  for await (const part of body) {
+    for (const content of reader ? reader.read(part) : [part]) {
+      digest.update(content);
+      yield content;
+    }
+  }
+  reader?.end();
+  const digests = digest.digest();
+  checkDigests(digests, expected);
+  whenWhole(digests);
+}
+
+export function checkDigests(digests: Digests, expected: IncomingContent): void {
+  if (digests.bytes !== expected.bytes) {
+    throw new ServiceError("InvalidInput", {
+      details: [["Reason", `The content has ${digests.bytes} bytes, not ${expected.bytes}.`]],
+    });
+  }
+  if (expected.md5 !== undefined && digests.md5 !== expected.md5) {
+    throw md5Mismatch(expected.md5, digests.md5 ?? "");
+  }
+  if (expected.crc64 !== undefined && digests.crc64 !== expected.crc64) {
+    throw new ServiceError("Crc64Mismatch", {
+      details: [
+        ["UserSpecifiedCrc64", expected.crc64],
+        ["ServerCalculatedCrc64", digests.crc64],
+      ],
+    });
+  }
+}

@@ -1,0 +1,43 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { type BlobOperation, containerNameOf } from "./blob-operation.ts";
+import { assertWriteConditions, type Conditions, dateConditions } from "./conditions.ts";
+import { actOnLease } from "./lease.ts";
+import { leaseAccess, withId } from "./lease-blob.ts";
+import {
+  encodeLease,
+  type LeaseOutcome,
+  type LeaseRequest,
+  leaseRequestOf,
+} from "./lease-request.ts";
+
+interface LeaseContainerInput {
+  readonly name: string;
+  readonly asked: LeaseRequest;
+  readonly conditions: Conditions;
+}
+
+/** Lease Container: for its holder alone to delete it. Changes neither ETag nor Last-Modified. */
+export const leaseContainer: BlobOperation<LeaseContainerInput, LeaseOutcome> = {
+  name: "LeaseContainer",
+  route: { method: "PUT", resource: "container", comp: "lease" },
+  access: leaseAccess("c"),
+
+  decode: (request) => ({
+    name: containerNameOf(request),
+    asked: leaseRequestOf(request),
+    conditions: dateConditions(request),
+  }),
+
+  async run({ catalog }, { name, asked, conditions }, { account, arrivedAt }) {
+    const action = withId(asked);
+    const changed = await catalog.update(account.name, name, (value) => {
+      assertWriteConditions(conditions, value.modified);
+      return { ...value, lease: actOnLease(value.lease, action, arrivedAt) };
+    });
+    if (!changed) throw new ServiceError("ContainerNotFound");
+    const { lease, modified } = changed.value;
+    return { action: asked.action, lease, modified };
+  },
+
+  encode: (outcome, { arrivedAt }) => encodeLease(outcome, arrivedAt),
+};

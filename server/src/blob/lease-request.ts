@@ -1,0 +1,87 @@
+import { LIMITS } from "@rowhouse/protocol/limits";
+import { invalidHeader, missingHeader, requiredHeader } from "../http/header-values.ts";
+import type { RequestHead, WireResponse } from "../operation.ts";
+import { guidHeader } from "./blob-operation.ts";
+import { type Lease, type LeaseAction, secondsUntilBroken } from "./lease.ts";
+import { validatorHeaders } from "./validators.ts";
+
+/*
+ * Lease Blob and Lease Container read and answer alike.
+ */
+
+/** A lease action without the id that is made up when none is proposed. */
+export type LeaseRequest =
+  | Exclude<LeaseAction, { action: "acquire" }>
+  | {
+      readonly action: "acquire";
+      readonly seconds: number;
+      readonly proposedId: string | undefined;
+    };
+
+/** @throws ServiceError MissingRequiredHeader or InvalidHeaderValue. */
+export function leaseRequestOf(head: RequestHead): LeaseRequest {
+  const action = requiredHeader(head, "x-ms-lease-action").toLowerCase();
+  switch (action) {
+    case "acquire":
+      return {
+        action,
+        seconds: durationOf(head),
+        proposedId: guidHeader(head, "x-ms-proposed-lease-id"),
+      };
+    case "renew":
+    case "release":
+      return { action, id: requiredGuid(head, "x-ms-lease-id") };
+    case "change":
+      return {
+        action,
+        id: requiredGuid(head, "x-ms-lease-id"),
+        proposedId: requiredGuid(head, "x-ms-proposed-lease-id"),
+      };
+    case "break":
+      return { action, periodSeconds: breakPeriodOf(head) };
+    default:
+      throw invalidHeader("x-ms-lease-action", action);
+  }
+}
+
+function requiredGuid(head: RequestHead, name: string): string {
+  const id = guidHeader(head, name);
+  if (id === undefined) throw missingHeader(name);
+  return id;
+}
+
+function durationOf(head: RequestHead): number {
+  const name = "x-ms-lease-duration";
+  const text = requiredHeader(head, name);
+  const seconds = Number(text);
+  const isAllowed =
+    seconds === -1 || (seconds >= LIMITS.leaseSecondsMin && seconds <= LIMITS.leaseSecondsMax);
+  if (!/^-?\d{1,3}$/.test(text) || !isAllowed) throw invalidHeader(name, text);
+  return seconds;
+}
+
+function breakPeriodOf(head: RequestHead): number | undefined {
+  const name = "x-ms-lease-break-period";
+  const text = head.header(name);
+  if (text === undefined || text === "") return undefined;
+  if (!/^\d{1,3}$/.test(text) || Number(text) > LIMITS.leaseBreakSecondsMax) {
+    throw invalidHeader(name, text);
+  }
+  return Number(text);
+}
+
+const STATUS = { acquire: 201, renew: 200, change: 200, release: 200, break: 202 } as const;
+
+/** What a lease action has left, and when. */
+export interface LeaseOutcome {
+  readonly action: LeaseRequest["action"];
+  readonly lease: Lease | undefined;
+  readonly modified: number;
+}
+
+export function encodeLease({ action, lease, modified }: LeaseOutcome, now: number): WireResponse {
+  const headers = validatorHeaders(modified);
+  if (action === "break") headers.push("x-ms-lease-time", String(secondsUntilBroken(lease!, now)));
+  else if (lease !== undefined) headers.push("x-ms-lease-id", lease.id);
+  return { status: STATUS[action], headers };
+}

@@ -1,0 +1,165 @@
+import { xmlResponse } from "../catalog/service-operations.ts";
+import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "../http/listing.ts";
+import { invalidParameter } from "../http/query-parameters.ts";
+import type { WireRequest } from "../operation.ts";
+import { hasForbidden, printElement, printLeaf } from "../xml/print-xml.ts";
+import { type BlobOperation, containerNameOf } from "./blob-operation.ts";
+import { type BlobPage, type BlobPageEntry, readBlobPage } from "./blob-page.ts";
+import type { CommittedBlob, CopyFacts } from "./blob-record.ts";
+import { findForAnyone } from "./container-properties.ts";
+import { printLease } from "./print-lease.ts";
+import { etagOf, lastModifiedOf, printTime } from "./validators.ts";
+
+interface ListBlobsInput extends Listing {
+  readonly container: string;
+  readonly delimiter: string;
+  readonly from: Uint8Array;
+}
+
+interface ListBlobsOutput {
+  readonly page: BlobPage;
+  readonly input: ListBlobsInput;
+}
+
+/** What may be included; the first three have an effect, of the others there are none to show. */
+const INCLUDABLE = [
+  "metadata",
+  "copy",
+  "uncommittedblobs",
+  "snapshots",
+  "deleted",
+  "versions",
+  "tags",
+  "immutabilitypolicy",
+  "legalhold",
+  "deletedwithversions",
+  "permissions",
+];
+
+/** List Blobs: a page of names in the order of their UTF-8 bytes, flat or by delimiter. */
+export const listBlobs: BlobOperation<ListBlobsInput, ListBlobsOutput> = {
+  name: "ListBlobs",
+  route: { method: "GET", resource: "container", comp: "list" },
+  access: {
+    resourceType: "c",
+    accountSas: ["l"],
+    serviceSas: ["l"],
+    bearer: "read",
+    anonymous: true,
+  },
+
+  decode(request) {
+    const { query } = request;
+    const listing = listingOf(query, INCLUDABLE);
+    const least = Buffer.from(query.get("startfrom") ?? "", "utf8");
+    const marked = decodeMarker(listing.marker);
+    return {
+      ...listing,
+      container: containerNameOf(request),
+      delimiter: query.get("delimiter") ?? "",
+      from: Buffer.compare(marked, least) > 0 ? marked : least,
+    };
+  },
+
+  async run(context, input, request) {
+    const { blobs, engine } = context;
+    const container = await findForAnyone(context, input.container, request);
+    const page = await readBlobPage(engine, {
+      ...input,
+      partition: blobs.partition(request.account.name, container),
+      withUncommitted: input.includes.has("uncommittedblobs"),
+    });
+    return { page, input };
+  },
+
+  encode({ page, input }, request) {
+    const document = printListing(request, {
+      attributes: [["ContainerName", input.container]],
+      repeated: [...REPEATED, ["Delimiter", "delimiter"]],
+      element: "Blobs",
+      entries: page.entries.map((entry) => printEntry(entry, input, request)).join(""),
+      nextMarker: page.next === undefined ? "" : encodeMarker(page.next),
+    });
+    return xmlResponse(200, document);
+  },
+};
+
+/** The name that comes next, in a form that survives URLs and XML. */
+function encodeMarker(name: Uint8Array): string {
+  return Buffer.from(name).toString("base64url");
+}
+
+/** @throws ServiceError InvalidQueryParameterValue for a marker that was never issued. */
+function decodeMarker(marker: string): Uint8Array {
+  const name = Buffer.from(marker, "base64url");
+  if (encodeMarker(name) === marker.replace(/=+$/, "")) return name;
+  throw invalidParameter("marker", marker, "It is not a marker of this service.");
+}
+
+function printEntry(entry: BlobPageEntry, { includes }: Listing, request: WireRequest): string {
+  if ("commonPrefix" in entry) {
+    return printElement("BlobPrefix", printName(entry.commonPrefix));
+  }
+  const { blob } = entry.record;
+  if (blob === undefined) return printElement("Blob", printName(entry.name) + UNCOMMITTED);
+  return printElement(
+    "Blob",
+    printName(entry.name) +
+      printElement("Properties", printProperties(blob, includes.has("copy"), request.arrivedAt)) +
+      (includes.has("metadata") ? printMetadata(blob.metadata) : ""),
+  );
+}
+
+/** Names that XML cannot carry travel percent-encoded, and say so. */
+function printName(name: string): string {
+  // A carriage return would reach the client as a line feed.
+  if (!hasForbidden(name) && !name.includes("\r")) return printLeaf("Name", name);
+  return `<Name Encoded="true">${encodeURIComponent(name)}</Name>`;
+}
+
+const UNCOMMITTED = printElement(
+  "Properties",
+  printLeaf("Content-Length", 0) +
+    printLeaf("BlobType", "BlockBlob") +
+    printLease(undefined, 0) +
+    printLeaf("ServerEncrypted", true),
+);
+
+function printProperties(blob: CommittedBlob, withCopy: boolean, now: number): string {
+  const { properties, accessTier } = blob;
+  return (
+    printLeaf("Creation-Time", lastModifiedOf(blob.created)) +
+    printLeaf("Last-Modified", lastModifiedOf(blob.modified)) +
+    // Without quotation marks, unlike everywhere else.
+    printLeaf("Etag", etagOf(blob.modified)) +
+    printLeaf("Content-Length", blob.size) +
+    printLeaf("Content-Type", properties.contentType ?? "") +
+    printLeaf("Content-Encoding", properties.contentEncoding ?? "") +
+    printLeaf("Content-Language", properties.contentLanguage ?? "") +
+    printLeaf("Content-MD5", properties.contentMd5 ?? "") +
+    printLeaf("Cache-Control", properties.cacheControl ?? "") +
+    printLeaf("Content-Disposition", properties.contentDisposition ?? "") +
+    printLeaf("BlobType", blob.type) +
+    (blob.type === "BlockBlob" ? printTier(accessTier) : "") +
+    printLease(blob.lease, now) +
+    (withCopy && blob.copy ? printCopy(blob.copy) : "") +
+    printLeaf("ServerEncrypted", true) +
+    (blob.sealed ? printLeaf("Sealed", true) : "")
+  );
+}
+
+function printTier(tier: string | undefined): string {
+  return tier === undefined
+    ? printLeaf("AccessTier", "Hot") + printLeaf("AccessTierInferred", true)
+    : printLeaf("AccessTier", tier);
+}
+
+function printCopy({ id, source, bytes, completedAt }: CopyFacts): string {
+  return (
+    printLeaf("CopyId", id) +
+    printLeaf("CopyStatus", "success") +
+    printLeaf("CopySource", source) +
+    printLeaf("CopyProgress", `${bytes}/${bytes}`) +
+    printLeaf("CopyCompletionTime", printTime(completedAt))
+  );
+}

@@ -1,0 +1,61 @@
+import type { Named } from "../catalog/catalog.ts";
+import { xmlResponse } from "../catalog/service-operations.ts";
+import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "../http/listing.ts";
+import { printElement, printLeaf } from "../xml/print-xml.ts";
+import type { BlobOperation } from "./blob-operation.ts";
+import type { ContainerValue } from "./container-value.ts";
+import { printLease } from "./print-lease.ts";
+import { etagOf, lastModifiedOf } from "./validators.ts";
+
+interface ListContainersOutput {
+  readonly containers: readonly Named<ContainerValue>[];
+  readonly next: string | undefined;
+  readonly withMetadata: boolean;
+}
+
+/** List Containers: a page of names in ascending order. Its marker is the name that comes next. */
+export const listContainers: BlobOperation<Listing, ListContainersOutput> = {
+  name: "ListContainers",
+  route: { method: "GET", resource: "account", comp: "list" },
+  access: { resourceType: "s", accountSas: ["l"], serviceSas: [], bearer: "read" },
+  // There are neither deleted nor system containers, so including them adds nothing.
+  decode: ({ query }) => listingOf(query, ["metadata", "deleted", "system"]),
+
+  async run({ catalog }, { prefix, marker, max, includes }, { account }) {
+    const { names, next } = await catalog.page(account.name, { prefix, from: marker, max });
+    return { containers: names, next, withMetadata: includes.has("metadata") };
+  },
+
+  encode({ containers, next, withMetadata }, request) {
+    const entries = containers
+      .map((container) => printContainer(container, withMetadata, request.arrivedAt))
+      .join("");
+    const page = { repeated: REPEATED, element: "Containers", entries, nextMarker: next ?? "" };
+    return xmlResponse(200, printListing(request, page));
+  },
+};
+
+function printContainer(
+  { name, value }: Named<ContainerValue>,
+  withMetadata: boolean,
+  now: number,
+): string {
+  const { modified, lease, publicAccess, metadata } = value;
+  const properties =
+    printLeaf("Last-Modified", lastModifiedOf(modified)) +
+    // In quotation marks, unlike that of a blob in its list.
+    printLeaf("Etag", `"${etagOf(modified)}"`) +
+    printLease(lease, now) +
+    (publicAccess === undefined ? "" : printLeaf("PublicAccess", publicAccess)) +
+    printLeaf("DefaultEncryptionScope", "$account-encryption-key") +
+    printLeaf("DenyEncryptionScopeOverride", false) +
+    printLeaf("HasImmutabilityPolicy", false) +
+    printLeaf("HasLegalHold", false) +
+    printLeaf("ImmutableStorageWithVersioningEnabled", false);
+  return printElement(
+    "Container",
+    printLeaf("Name", name) +
+      printElement("Properties", properties) +
+      (withMetadata ? printMetadata(metadata) : ""),
+  );
+}

@@ -1,0 +1,65 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import type { Query } from "../http/query.ts";
+import type { Location, RequestHead } from "../operation.ts";
+
+const ROOT_CONTAINER = "$root";
+
+/**
+ * Reads the path below the account: `/`, `/CONTAINER` with `restype=container`, `/CONTAINER/BLOB`,
+ * and `/BLOB` for a blob of the root container. A blob's name is all that follows the container's
+ * slash, percent-decoded once; slashes in it are as good as any other character.
+ *
+ * Resources: "account", "service" (`restype=service`), "account information" (`restype=account`, of
+ * anything), "container", "blob", "unknown restype".
+ * @throws ServiceError InvalidUri
+ */
+export function locateBlob(servicePath: string, query: Query): Location {
+  const path = decode(servicePath.slice(1));
+  const type = query.get("restype")?.toLowerCase();
+  const slash = path.indexOf("/");
+  const first = slash < 0 ? path : path.slice(0, slash);
+  const rest = slash < 0 ? undefined : path.slice(slash + 1);
+  switch (type) {
+    case undefined:
+      if (path === "") return { resource: "account", name: "" };
+      if (rest === undefined) return { resource: "blob", name: ROOT_CONTAINER, item: first };
+      if (first === "" || rest === "") throw new ServiceError("InvalidUri");
+      return { resource: "blob", name: first, item: rest };
+    case "account":
+      return rest
+        ? { resource: "account information", name: first, item: rest }
+        : { resource: "account information", name: first };
+    case "service":
+      if (path !== "") throw new ServiceError("InvalidUri");
+      return { resource: "service", name: "" };
+    case "container":
+      if (first === "" || rest) throw new ServiceError("InvalidUri");
+      return { resource: "container", name: first };
+    default:
+      // Judged only once the caller is known.
+      return { resource: "unknown restype", name: first };
+  }
+}
+
+function decode(path: string): string {
+  try {
+    return path.includes("%") ? decodeURIComponent(path) : path;
+  } catch (cause) {
+    throw new ServiceError("InvalidUri", { cause });
+  }
+}
+
+/** The method by which Copy Blob is told from Put Blob. */
+export const COPY = "COPY";
+
+/**
+ * HEAD is GET, but for a blob itself, whose content it leaves out. A PUT that names a source and no
+ * type of blob is a copy.
+ */
+export function blobMethodOf(head: RequestHead): string {
+  const { verb } = head;
+  const isBlob = head.location.resource === "blob" && head.query.get("comp") === undefined;
+  if (verb === "HEAD") return isBlob ? verb : "GET";
+  if (verb !== "PUT" || !isBlob || head.header("x-ms-copy-source") === undefined) return verb;
+  return head.header("x-ms-blob-type") === undefined ? COPY : verb;
+}

@@ -1,0 +1,165 @@
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
+import { KEY_SPACES } from "../catalog/key-spaces.ts";
+import type { ContentIds } from "../content/content-ids.ts";
+import type { ContentId } from "../content/content-store.ts";
+import type { Check, Engine, Entry, Key, KeyRange, Put } from "../engine/engine.ts";
+import { prefixEnd } from "../engine/key-codec.ts";
+
+/*
+ * Blob records refer to things stored outside of them: contents, lists of extents, drafts. Notes see
+ * to it that none of these is left over, whatever crashes when, without ever looking at all of them:
+ *
+ *   in the making   noted before the first byte of it is stored; the commit by which a record refers
+ *                   to it checks that the note still stands, and deletes it
+ *   garbage         noted by the very commit by which the last record lets go of it
+ *
+ * `collector.ts` frees garbage, and what is in the making of a process that is no more.
+ */
+
+/** A thing that notes are about. */
+export type Thing =
+  /** A content in the content store. Rows are freed by the commit that lets go of them. */
+  | { readonly kind: "content"; readonly id: ContentId }
+  /** A list of extents; `alone` when it goes without the contents it refers to. */
+  | { readonly kind: "list"; readonly id: string; readonly alone?: true }
+  | { readonly kind: "draft"; readonly id: string };
+
+export interface Note {
+  readonly thing: Thing;
+  /** The list that took over some of its contents, which therefore stay. */
+  readonly successor?: string;
+  /** Who is making it; absent for garbage. */
+  readonly maker?: Maker;
+}
+
+interface Maker {
+  readonly host: string;
+  readonly pid: number;
+  /** Tells this process from others that had its number. */
+  readonly run: string;
+}
+
+/** What a note is stored as. */
+export interface StoredNote extends Note {
+  readonly key: Key;
+  readonly version: number;
+}
+
+/** A thing in the making, until a commit settles it or it is given up. */
+export interface InTheMaking {
+  /** Fails once somebody else has given it up. */
+  readonly check: Check;
+  /** To be deleted by the commit that refers to the thing. */
+  readonly note: Key;
+}
+
+/** No upload takes longer; what another process has been making for longer is left over. */
+const MAKING_MICROS_MAX = 24 * 3600 * 1e6;
+const PARTITION = Uint8Array.of(KEY_SPACES.blobNotes);
+const NO_SUCCESSOR = "-";
+
+export class Notes {
+  readonly #engine: Engine;
+  readonly #ids: ContentIds;
+  readonly #self: Maker = {
+    host: hostname(),
+    pid: process.pid,
+    run: randomBytes(6).toString("hex"),
+  };
+  /** Keys of the notes of what this process is making. */
+  readonly #making = new Set<string>();
+
+  constructor(engine: Engine, ids: ContentIds) {
+    this.#engine = engine;
+    this.#ids = ids;
+  }
+
+  /** Notes, durably, that something is in the making. */
+  async begin(thing: Thing): Promise<InTheMaking> {
+    const note = this.#newKey(undefined);
+    this.#making.add(textOf(note));
+    try {
+      await this.#engine.commit({
+        version: this.#engine.nextVersion(),
+        checks: [],
+        puts: [{ key: note, value: encode({ thing, maker: this.#self }) }],
+        deletes: [],
+      });
+    } catch (error) {
+      this.end(note);
+      throw error;
+    }
+    return { check: { key: note, expected: "present" }, note };
+  }
+
+  /** The thing is referred to, or given up: then its note still stands, and the collector frees it. */
+  end(note: Key): void {
+    this.#making.delete(textOf(note));
+  }
+
+  /** To be put with the commit that lets go of something. */
+  garbage(thing: Thing, successor?: string): Put {
+    return {
+      key: this.#newKey(successor),
+      value: encode(successor === undefined ? { thing } : { thing, successor }),
+    };
+  }
+
+  /** Whether what a note is about can be freed: garbage, or given up by its maker. */
+  isLeftOver(note: StoredNote): boolean {
+    const { maker } = note;
+    if (maker === undefined) return true;
+    if (maker.run === this.#self.run) return !this.#making.has(textOf(note.key));
+    return !isAlive(maker) || this.#engine.nextVersion() - note.version > MAKING_MICROS_MAX;
+  }
+
+  /** All notes. */
+  range(): KeyRange {
+    return { start: { partition: PARTITION, sort: new Uint8Array(0) }, end: NOTES_END };
+  }
+
+  /** Notes of what a list took contents over from. */
+  succeededBy(list: string): KeyRange {
+    const prefix = Buffer.from(`${list}/`, "latin1");
+    return {
+      start: { partition: PARTITION, sort: prefix },
+      end: { partition: PARTITION, sort: prefixEnd(prefix)! },
+    };
+  }
+
+  #newKey(successor: string | undefined): Key {
+    const sort = Buffer.from(`${successor ?? NO_SUCCESSOR}/${this.#ids.next()}`, "latin1");
+    return { partition: PARTITION, sort };
+  }
+}
+
+const NOTES_END: Key = { partition: prefixEnd(PARTITION)!, sort: new Uint8Array(0) };
+
+export function decodeNote(
+  key: Key,
+  { value, version }: Pick<Entry, "value" | "version">,
+): StoredNote {
+  const json = Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("utf8");
+  return { ...(JSON.parse(json) as Note), key, version };
+}
+
+function encode(note: Note): Uint8Array {
+  return Buffer.from(JSON.stringify(note), "utf8");
+}
+
+function textOf({ sort }: Key): string {
+  return Buffer.from(sort.buffer, sort.byteOffset, sort.byteLength).toString("latin1");
+}
+
+/** As far as this process can tell; a fence keeps the maker from harm when it is wrong. */
+function isAlive({ host, pid }: Maker): boolean {
+  if (host !== hostname()) return true;
+  if (pid === process.pid) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return !(error instanceof Error && "code" in error && error.code === "ESRCH");
+  }
+}

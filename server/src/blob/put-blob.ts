@@ -1,0 +1,150 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import { STRUCTURED_BODY } from "@rowhouse/protocol/structured-message";
+import { md5Mismatch } from "../http/content-md5.ts";
+import { invalidHeader, requiredHeader } from "../http/header-values.ts";
+import { type Metadata, readMetadata } from "../http/metadata.ts";
+import type { RequestHead, WireRequest } from "../operation.ts";
+import {
+  assertMayReplace,
+  type BlobOperation,
+  blobNameOf,
+  CREATE_ACCESS,
+  ENCRYPTED,
+  leaseIdOf,
+  refuseUnserved,
+} from "./blob-operation.ts";
+import { accessTierOf, propertiesOfContent } from "./blob-properties.ts";
+import type { BlobProperties, BlobType } from "./blob-record.ts";
+import type { BlobName, BlobState } from "./blob-store.ts";
+import { assertCreateConditions, type Conditions, writeConditions } from "./conditions.ts";
+import type { Digests } from "./content-digest.ts";
+import { referenceTo } from "./contents.ts";
+import { type IncomingContent, incomingContent } from "./incoming-content.ts";
+import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { releaseAll } from "./release.ts";
+import { nextModified, validatorHeaders } from "./validators.ts";
+
+interface PutBlobInput {
+  readonly name: BlobName;
+  readonly type: BlobType;
+  readonly content: IncomingContent;
+  readonly properties: BlobProperties;
+  readonly metadata: Metadata;
+  readonly accessTier: string | undefined;
+  readonly leaseId: string | undefined;
+  readonly conditions: Conditions;
+}
+
+interface PutBlobOutput {
+  readonly modified: number;
+  readonly digests: Digests;
+  readonly input: PutBlobInput;
+}
+
+/**
+ * Put Blob: creates or replaces a block blob with the content of the body, or an append blob without
+ * any. Uncommitted blocks and facts of a copy go; an active lease stays, whose id must be given.
+ */
+export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
+  name: "PutBlob",
+  route: { method: "PUT", resource: "blob" },
+  access: CREATE_ACCESS,
+  body: "stream",
+
+  decode(request) {
+    const type = typeOf(request);
+    // The content would come from elsewhere: Put Blob From URL.
+    if (request.header("x-ms-copy-source") !== undefined) throw new ServiceError("NotImplemented");
+    refuseUnserved(request);
+    const name = blobNameOf(request);
+    const length = request.header("x-ms-blob-content-length");
+    if (length !== undefined) throw invalidHeader("x-ms-blob-content-length", length);
+    const content = incomingContent(request, LIMITS.blobBytesMax);
+    if (type === "AppendBlob" && content.bodyBytes > 0) {
+      throw invalidHeader("Content-Length", String(content.bodyBytes));
+    }
+    return {
+      name,
+      type,
+      content,
+      properties: propertiesOfContent(request),
+      metadata: readMetadata(request),
+      accessTier: accessTierOf(request),
+      leaseId: leaseIdOf(request),
+      conditions: writeConditions(request),
+    };
+  },
+
+  async run(context, input, request) {
+    const { blobs, contents } = context;
+    const { name, content } = input;
+    const judge = (state: BlobState) => judgePut(state, input, request);
+    // Before a large body is read, for nothing is worse than to refuse it afterwards.
+    if (!contents.isSmall(content.bytes)) judge(await blobs.read(name));
+    const isBlockBlob = input.type === "BlockBlob";
+    const received = await contents.receive(request.bodyStream, content, { md5: isBlockBlob });
+    const { digests } = received;
+    const { contentMd5 } = input.properties;
+    const modified = await blobs.change(
+      name,
+      (state, now) => {
+        judge(state);
+        if (isBlockBlob && contentMd5 !== undefined && contentMd5 !== digests.md5) {
+          throw md5Mismatch(contentMd5, digests.md5 ?? "");
+        }
+        const modified = nextModified(now, state.record.blob?.modified);
+        const blob = {
+          type: input.type,
+          size: digests.bytes,
+          content: referenceTo(received.piece),
+          modified,
+          created: modified,
+          properties: isBlockBlob
+            ? { ...input.properties, contentMd5: digests.md5 }
+            : input.properties,
+          metadata: input.metadata,
+          accessTier: input.accessTier,
+          lease: leaseAfterWrite(state.record.blob?.lease, request.arrivedAt),
+          blocks: isBlockBlob ? undefined : 0,
+        };
+        const released = releaseAll(context, state.record);
+        return { record: { blob }, released, result: modified };
+      },
+      [received],
+    );
+    return { modified, digests, input };
+  },
+
+  encode({ modified, digests, input: { type, content } }) {
+    const headers = [...validatorHeaders(modified), ...ENCRYPTED];
+    if (type === "BlockBlob") {
+      headers.push("x-ms-content-crc64", digests.crc64, "Content-MD5", digests.md5 ?? "");
+    }
+    if (content.isStructured) headers.push("x-ms-structured-body", STRUCTURED_BODY);
+    return { status: 201, headers };
+  },
+};
+
+function typeOf(head: RequestHead): BlobType {
+  const name = "x-ms-blob-type";
+  const type = requiredHeader(head, name);
+  switch (type.toLowerCase()) {
+    case "blockblob":
+      return "BlockBlob";
+    case "appendblob":
+      return "AppendBlob";
+    case "pageblob":
+      throw new ServiceError("NotImplemented");
+    default:
+      throw invalidHeader(name, type);
+  }
+}
+
+/** @throws ServiceError in the order of the reference: rights, conditions, lease. */
+function judgePut(state: BlobState, input: PutBlobInput, request: WireRequest): void {
+  const { blob } = state.record;
+  assertMayReplace(request, state);
+  assertCreateConditions(input.conditions, blob?.modified);
+  assertLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
+}

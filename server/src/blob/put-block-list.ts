@@ -1,0 +1,225 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import type { Check, Engine, Put } from "../engine/engine.ts";
+import { type Metadata, readMetadata } from "../http/metadata.ts";
+import type { WireRequest } from "../operation.ts";
+import { type BlockChoice, parseBlockList } from "../xml/block-list.ts";
+import { draftHeadKey } from "./blob-keys.ts";
+import {
+  assertMayReplace,
+  type BlobContext,
+  type BlobOperation,
+  blobNameOf,
+  CREATE_ACCESS,
+  ENCRYPTED,
+  leaseIdOf,
+  refuseUnserved,
+} from "./blob-operation.ts";
+import { accessTierOf, propertiesOfList } from "./blob-properties.ts";
+import type { BlobProperties, CommittedBlob } from "./blob-record.ts";
+import type { BlobName, BlobState } from "./blob-store.ts";
+import { assertCreateConditions, type Conditions, writeConditions } from "./conditions.ts";
+import { ContentDigest, type Digests } from "./content-digest.ts";
+import { gather, type NewContent, NO_CONTENT } from "./contents.ts";
+import { uncommittedBlocks } from "./drafts.ts";
+import { type ContentExtent, type ContentPiece, putExtent, readExtents } from "./extents.ts";
+import { checkedContent, type IncomingContent, incomingContent } from "./incoming-content.ts";
+import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { releaseContent, releaseDraft } from "./release.ts";
+import { nextModified, validatorHeaders } from "./validators.ts";
+
+interface PutBlockListInput {
+  readonly name: BlobName;
+  readonly body: IncomingContent;
+  readonly properties: BlobProperties;
+  readonly metadata: Metadata;
+  readonly accessTier: string | undefined;
+  readonly leaseId: string | undefined;
+  readonly conditions: Conditions;
+}
+
+interface PutBlockListOutput {
+  readonly modified: number;
+  readonly digests: Digests;
+  readonly body: IncomingContent;
+}
+
+/** A list of more blocks is stored before the commit that makes it the blob's, so that this stays short. */
+const EXTENTS_IN_COMMIT_MAX = 250;
+const EXTENTS_PER_COMMIT = 500;
+
+/**
+ * Put Block List: makes the blob of blocks that were put, and of those it has. All blocks that were
+ * put and are not in the list are gone. Either all of it happens or nothing.
+ */
+export const putBlockList: BlobOperation<PutBlockListInput, PutBlockListOutput> = {
+  name: "PutBlockList",
+  route: { method: "PUT", resource: "blob", comp: "blocklist" },
+  access: CREATE_ACCESS,
+  // The longest list is longer than bodies may be that are handed over whole.
+  body: "stream",
+
+  decode(request) {
+    refuseUnserved(request);
+    return {
+      name: blobNameOf(request),
+      body: incomingContent(request, LIMITS.blockListBodyBytesMax),
+      properties: propertiesOfList(request),
+      metadata: readMetadata(request),
+      accessTier: accessTierOf(request),
+      leaseId: leaseIdOf(request),
+      conditions: writeConditions(request),
+    };
+  },
+
+  async run(context, input, request) {
+    const { choices, digests } = await readList(request, input.body);
+    for (;;) {
+      const modified = await commitList(context, input, choices, request);
+      if (modified !== undefined) return { modified, digests, body: input.body };
+    }
+  },
+
+  encode({ modified, digests, body }) {
+    const headers = [...validatorHeaders(modified), ...ENCRYPTED];
+    headers.push("x-ms-content-crc64", digests.crc64);
+    if (body.md5 !== undefined) headers.push("Content-MD5", body.md5);
+    return { status: 201, headers };
+  },
+};
+
+async function readList(
+  request: WireRequest,
+  expected: IncomingContent,
+): Promise<{ choices: readonly BlockChoice[]; digests: Digests }> {
+  const digest = new ContentDigest({ md5: expected.md5 !== undefined });
+  let digests: Digests | undefined;
+  const body = await gather(
+    checkedContent(request.bodyStream!, expected, digest, (whole) => {
+      digests = whole;
+    }),
+  );
+  return { choices: parseBlockList(body), digests: digests! };
+}
+
+/** @returns undefined when the blob or its draft changed meanwhile: then all must be looked at again */
+async function commitList(
+  context: BlobContext,
+  input: PutBlockListInput,
+  choices: readonly BlockChoice[],
+  request: WireRequest,
+): Promise<number | undefined> {
+  const { blobs, engine, ids } = context;
+  const state = await blobs.read(input.name);
+  const { blob, draft } = state.record;
+  assertMayReplace(request, state);
+  if (blob !== undefined && blob.type !== "BlockBlob") throw new ServiceError("InvalidBlobType");
+  assertCreateConditions(input.conditions, blob?.modified);
+  assertLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
+
+  const headKey = draft && draftHeadKey(draft.id);
+  const [head] = headKey ? await engine.get([headKey]) : [];
+  // Expired a moment ago, or taken by another list.
+  if (headKey && head === undefined) return undefined;
+  const extents = await resolve(engine, state, choices);
+  const list = ids.next();
+  const placed = place(list, extents);
+  const stored = await storeList(context, list, placed.puts);
+
+  const modified = nextModified(engine.nextVersion(), blob?.modified);
+  const checks: Check[] = headKey ? [{ key: headKey, expected: head!.version }] : [];
+  const made: CommittedBlob = {
+    type: "BlockBlob",
+    size: placed.size,
+    content: extents.length === 0 ? { in: "nowhere" } : { in: "list", id: list },
+    modified,
+    created: blob?.created ?? modified,
+    properties: input.properties,
+    metadata: input.metadata,
+    accessTier: input.accessTier,
+    lease: leaseAfterWrite(blob?.lease, request.arrivedAt),
+  };
+  const content = releaseContent(context, state.record, list);
+  const blocks = releaseDraft(context, state.record, list);
+  const released = {
+    puts: [...content.puts, ...blocks.puts],
+    deletes: [...content.deletes, ...blocks.deletes],
+  };
+  try {
+    const change = { record: { blob: made }, checks, released, result: undefined };
+    return (await blobs.commit(state, change, [stored])) ? modified : undefined;
+  } finally {
+    blobs.end([stored]);
+  }
+}
+
+/**
+ * The blocks that are chosen, in order.
+ * @throws ServiceError InvalidBlockList when one is not there.
+ */
+async function resolve(
+  engine: Engine,
+  { record: { blob, draft } }: BlobState,
+  choices: readonly BlockChoice[],
+): Promise<ContentExtent[]> {
+  const uncommitted = draft ? await uncommittedBlocks(engine, draft.id) : NO_BLOCKS;
+  const committed = choices.some(
+    ({ from, id }) => from === "Committed" || (from === "Latest" && !uncommitted.has(id)),
+  )
+    ? await committedBlocks(engine, blob)
+    : NO_BLOCKS;
+  return choices.map(({ from, id }) => {
+    const piece =
+      (from === "Committed" ? undefined : uncommitted.get(id)) ??
+      (from === "Uncommitted" ? undefined : committed.get(id));
+    if (piece === undefined) throw new ServiceError("InvalidBlockList");
+    return { in: piece.in, id: piece.id, length: piece.length, block: id };
+  });
+}
+
+const NO_BLOCKS: ReadonlyMap<string, ContentPiece> = new Map();
+
+async function committedBlocks(
+  engine: Engine,
+  blob: CommittedBlob | undefined,
+): Promise<ReadonlyMap<string, ContentPiece>> {
+  if (blob?.content.in !== "list") return NO_BLOCKS;
+  const blocks = new Map<string, ContentPiece>();
+  for await (const extents of readExtents(engine, blob.content.id, 0, blob.size)) {
+    for (const { extent } of extents) {
+      if ("block" in extent && extent.block !== undefined) blocks.set(extent.block, extent);
+    }
+  }
+  return blocks;
+}
+
+function place(list: string, extents: readonly ContentExtent[]): { size: number; puts: Put[] } {
+  let size = 0;
+  const puts = extents.map((extent) => {
+    size += extent.length;
+    return putExtent(list, size, extent);
+  });
+  return { size, puts };
+}
+
+/** Extents that the last commit carries, or that are there before it. */
+async function storeList(
+  { engine, notes }: BlobContext,
+  list: string,
+  puts: readonly Put[],
+): Promise<NewContent> {
+  if (puts.length <= EXTENTS_IN_COMMIT_MAX) return { ...NO_CONTENT, puts };
+  // Without its contents: until the commit they belong to what the list takes them from.
+  const { check, note } = await notes.begin({ kind: "list", id: list, alone: true });
+  const end = () => notes.end(note);
+  try {
+    for (let from = 0; from < puts.length; from += EXTENTS_PER_COMMIT) {
+      const some = puts.slice(from, from + EXTENTS_PER_COMMIT);
+      await engine.commit({ version: engine.nextVersion(), checks: [], puts: some, deletes: [] });
+    }
+  } catch (error) {
+    end();
+    throw error;
+  }
+  return { ...NO_CONTENT, checks: [check], deletes: [note], end };
+}

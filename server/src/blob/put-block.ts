@@ -1,0 +1,144 @@
+import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import { STRUCTURED_BODY } from "@rowhouse/protocol/structured-message";
+import type { Check, Entry, Key } from "../engine/engine.ts";
+import { invalidHeader } from "../http/header-values.ts";
+import { missingParameter } from "../http/query-parameters.ts";
+import type { WireRequest } from "../operation.ts";
+import { draftBlockKey, draftHeadKey } from "./blob-keys.ts";
+import {
+  type BlobContext,
+  type BlobOperation,
+  blobNameOf,
+  ENCRYPTED,
+  grants,
+  leaseIdOf,
+  refuseUnserved,
+  WRITE_ACCESS,
+} from "./blob-operation.ts";
+import type { BlobChange, BlobName, BlobState } from "./blob-store.ts";
+import { blockIdBytes, checkBlockId } from "./block-id.ts";
+import type { Digests } from "./content-digest.ts";
+import type { NewContent } from "./contents.ts";
+import { decodeUncommittedBlock, putDraftHead, putUncommittedBlock } from "./drafts.ts";
+import { type IncomingContent, incomingContent } from "./incoming-content.ts";
+import { assertLeaseForWrite } from "./lease.ts";
+
+interface PutBlockInput {
+  readonly name: BlobName;
+  readonly block: string;
+  readonly content: IncomingContent;
+  readonly leaseId: string | undefined;
+}
+
+interface PutBlockOutput {
+  readonly digests: Digests;
+  readonly content: IncomingContent;
+}
+
+/** Put Block: keeps a block under its id until a block list takes it, or a week has gone by. */
+export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
+  name: "PutBlock",
+  route: { method: "PUT", resource: "blob", comp: "block" },
+  access: { ...WRITE_ACCESS, serviceSas: ["w", "c"] },
+  body: "stream",
+
+  decode(request) {
+    // The content would come from elsewhere: Put Block From URL.
+    if (request.header("x-ms-copy-source") !== undefined) throw new ServiceError("NotImplemented");
+    refuseUnserved(request);
+    const name = blobNameOf(request);
+    const block = request.query.get("blockid");
+    if (block === undefined) throw missingParameter("blockid");
+    checkBlockId(block);
+    const content = incomingContent(request, LIMITS.blockBytesMax);
+    if (content.bytes === 0) throw invalidHeader("Content-Length", "0");
+    return { name, block, content, leaseId: leaseIdOf(request) };
+  },
+
+  async run(context, input, request) {
+    const { blobs, contents } = context;
+    const judge = (state: BlobState) => judgePutBlock(state, input, request);
+    if (!contents.isSmall(input.content.bytes)) judge(await blobs.read(input.name));
+    const received = await contents.receive(request.bodyStream, input.content, { md5: false });
+    const added = await blobs.change(
+      input.name,
+      (state) => {
+        judge(state);
+        return stage(context, state, input, received);
+      },
+      [received],
+    );
+    if (added.isNew) context.blockCounts.added(added.draft);
+    return { digests: received.digests, content: input.content };
+  },
+
+  encode({ digests, content }) {
+    const headers = [...ENCRYPTED, "x-ms-content-crc64", digests.crc64];
+    if (content.md5 !== undefined) headers.push("Content-MD5", content.md5);
+    if (content.isStructured) headers.push("x-ms-structured-body", STRUCTURED_BODY);
+    return { status: 201, headers };
+  },
+};
+
+/** @throws ServiceError AuthorizationPermissionMismatch, InvalidBlobType, 412 of leases, InvalidBlobOrBlock. */
+function judgePutBlock({ record }: BlobState, input: PutBlockInput, request: WireRequest): void {
+  const { blob, draft } = record;
+  // To create is no more than that: what is there is only for those who may write.
+  if (blob !== undefined && !grants(request, "w")) {
+    throw new ServiceError("AuthorizationPermissionMismatch");
+  }
+  if (blob !== undefined && blob.type !== "BlockBlob") throw new ServiceError("InvalidBlobType");
+  assertLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
+  if (draft !== undefined && draft.blockIdBytes !== blockIdBytes(input.block)) {
+    throw new ServiceError("InvalidBlobOrBlock");
+  }
+}
+
+interface Staged {
+  readonly draft: string;
+  readonly isNew: boolean;
+}
+
+async function stage(
+  context: BlobContext,
+  state: BlobState,
+  { name, block }: PutBlockInput,
+  { piece }: NewContent,
+): Promise<BlobChange<Staged>> {
+  const { engine, ids, blockCounts } = context;
+  const { record } = state;
+  const isFirst = record.draft === undefined;
+  const draft = record.draft ?? { id: ids.next(), blockIdBytes: blockIdBytes(block) };
+  const blockKey = draftBlockKey(draft.id, block);
+  const [replaced] = isFirst ? [] : await engine.get([blockKey]);
+  const isNew = replaced === undefined;
+  if (isNew && !isFirst && (await blockCounts.of(draft.id)) >= LIMITS.uncommittedBlocksMax) {
+    throw new ServiceError("BlockCountExceedsLimit", {
+      message: ERROR_TEXTS.uncommittedBlockCount,
+    });
+  }
+  return {
+    // The same record again would do no harm, but two blocks at a time would then be in each other's way.
+    record: isFirst ? { ...record, draft } : "unchanged",
+    checks: isFirst ? [] : [present(draftHeadKey(draft.id)), asRead(blockKey, replaced)],
+    puts: [putDraftHead(draft.id, name), putUncommittedBlock(draft.id, block, piece!)],
+    released: releaseBlock(context, replaced),
+    result: { draft: draft.id, isNew },
+  };
+}
+
+function present(key: Key): Check {
+  return { key, expected: "present" };
+}
+
+/** Of two that replace one block, the second must let go of what the first has put. */
+function asRead(key: Key, entry: Entry | undefined): Check {
+  return { key, expected: entry?.version ?? "absent" };
+}
+
+function releaseBlock({ contents }: BlobContext, replaced: Entry | undefined) {
+  if (replaced === undefined) return { puts: [], deletes: [] };
+  const { in: place, id } = decodeUncommittedBlock(replaced.value);
+  return contents.release({ in: place, id });
+}

@@ -1,0 +1,50 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { integerHeader } from "../http/header-values.ts";
+import { type BlobOperation, blobNameOf, leaseIdOf, WRITE_ACCESS } from "./blob-operation.ts";
+import type { BlobName } from "./blob-store.ts";
+import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
+import { assertLeaseForWrite } from "./lease.ts";
+import { validatorHeaders } from "./validators.ts";
+
+interface SealInput {
+  readonly name: BlobName;
+  readonly leaseId: string | undefined;
+  readonly conditions: Conditions;
+  readonly position: number | undefined;
+}
+
+/** Append Blob Seal: nothing is appended any more. Changes neither ETag nor Last-Modified. */
+export const sealBlob: BlobOperation<SealInput, number> = {
+  name: "AppendBlobSeal",
+  route: { method: "PUT", resource: "blob", comp: "seal" },
+  access: WRITE_ACCESS,
+
+  decode: (request) => ({
+    name: blobNameOf(request),
+    leaseId: leaseIdOf(request),
+    conditions: writeConditions(request),
+    position: integerHeader(request, "x-ms-blob-condition-appendpos"),
+  }),
+
+  run({ blobs }, { name, leaseId, conditions, position }, { arrivedAt }) {
+    return blobs.change(name, ({ record }) => {
+      const { blob } = record;
+      if (blob === undefined) throw new ServiceError("BlobNotFound");
+      if (blob.type !== "AppendBlob") throw new ServiceError("InvalidBlobType");
+      assertWriteConditions(conditions, blob.modified);
+      assertLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
+      if (position !== undefined && position !== blob.size) {
+        throw new ServiceError("AppendPositionConditionNotMet");
+      }
+      return {
+        record: { ...record, blob: { ...blob, sealed: true } },
+        result: blob.modified,
+      };
+    });
+  },
+
+  encode: (modified) => ({
+    status: 200,
+    headers: [...validatorHeaders(modified), "x-ms-blob-sealed", "true"],
+  }),
+};

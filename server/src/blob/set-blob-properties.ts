@@ -1,0 +1,65 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { invalidHeader } from "../http/header-values.ts";
+import {
+  type BlobOperation,
+  blobNameOf,
+  leaseIdOf,
+  refuseUnserved,
+  WRITE_ACCESS,
+} from "./blob-operation.ts";
+import { blobHeadersOf } from "./blob-properties.ts";
+import type { BlobProperties } from "./blob-record.ts";
+import type { BlobName } from "./blob-store.ts";
+import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
+import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { nextModified, validatorHeaders } from "./validators.ts";
+
+interface SetBlobPropertiesInput {
+  readonly name: BlobName;
+  readonly properties: BlobProperties;
+  readonly leaseId: string | undefined;
+  readonly conditions: Conditions;
+}
+
+/**
+ * Set Blob Properties: the six properties together, so that one that is not given is cleared; when
+ * none is given they all stay. Facts of a copy go.
+ */
+export const setBlobProperties: BlobOperation<SetBlobPropertiesInput, number> = {
+  name: "SetBlobProperties",
+  route: { method: "PUT", resource: "blob", comp: "properties" },
+  access: WRITE_ACCESS,
+
+  decode(request) {
+    refuseUnserved(request);
+    const length = request.header("x-ms-blob-content-length");
+    if (length !== undefined) throw invalidHeader("x-ms-blob-content-length", length);
+    return {
+      name: blobNameOf(request),
+      properties: blobHeadersOf(request),
+      leaseId: leaseIdOf(request),
+      conditions: writeConditions(request),
+    };
+  },
+
+  run({ blobs }, { name, properties, leaseId, conditions }, { arrivedAt }) {
+    const isGiven = Object.values(properties).some((value) => value !== undefined);
+    return blobs.change(name, ({ record }, now) => {
+      const { blob } = record;
+      if (blob === undefined) throw new ServiceError("BlobNotFound");
+      assertWriteConditions(conditions, blob.modified);
+      assertLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
+      const modified = nextModified(now, blob.modified);
+      const changed = {
+        ...blob,
+        modified,
+        properties: isGiven ? properties : blob.properties,
+        lease: leaseAfterWrite(blob.lease, arrivedAt),
+        copy: undefined,
+      };
+      return { record: { ...record, blob: changed }, result: modified };
+    });
+  },
+
+  encode: (modified) => ({ status: 200, headers: validatorHeaders(modified) }),
+};

@@ -1,0 +1,31 @@
+/**
+ * A blob or container was changed last at some microsecond since 1970, which never repeats for it.
+ * Its ETag tells that instant exactly, its Last-Modified to the second.
+ */
+
+/** 100-nanosecond ticks from the year 1 to 1970. */
+const EPOCH_TICKS = 621_355_968_000_000_000n;
+
+/** `0x` and 15 hexadecimal digits, without the quotation marks that headers have around it. */
+export function etagOf(modified: number): string {
+  return `0x${(BigInt(modified) * 10n + EPOCH_TICKS).toString(16).toUpperCase()}`;
+}
+
+export function lastModifiedOf(modified: number): string {
+  return printTime(modified / 1000);
+}
+
+/** RFC 1123, from milliseconds since 1970. */
+export function printTime(milliseconds: number): string {
+  return new Date(milliseconds).toUTCString();
+}
+
+/** The two headers, names and values in turn. */
+export function validatorHeaders(modified: number): string[] {
+  return ["ETag", `"${etagOf(modified)}"`, "Last-Modified", lastModifiedOf(modified)];
+}
+
+/** When a change happens: later than the one before it, even if the clock says otherwise. */
+export function nextModified(version: number, before: number | undefined): number {
+  return before === undefined ? version : Math.max(version, before + 1);
+}
