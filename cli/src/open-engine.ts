@@ -1,4 +1,7 @@
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
+import type { ContentStore } from "@rowhouse/server/content/content-store";
+import { FileContentStore } from "@rowhouse/server/content/file-content-store";
+import { MemoryContentStore } from "@rowhouse/server/content/memory-content-store";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
@@ -8,6 +11,8 @@ import type { ServeOptions } from "./serve-options.ts";
 
 export interface OpenedEngine {
   readonly engine: Engine;
+  /** Where large contents of blobs live, if not in the engine. */
+  readonly contents?: ContentStore;
   /** What `/readyz` says of it. */
   readonly health: () => Health | Promise<Health>;
 }
@@ -23,11 +28,17 @@ export async function openEngine(options: ServeOptions, log: Logger): Promise<Op
     }
     return openPostgres(options.engine, options, log);
   }
-  const engine = options.inMemoryPersistence
-    ? new MemoryEngine()
-    : await openLmdbEngine({ path: resolve(options.location) });
+  const path = resolve(options.location);
+  const engine = options.inMemoryPersistence ? new MemoryEngine() : await openLmdbEngine({ path });
+  const contents = options.inMemoryPersistence
+    ? new MemoryContentStore()
+    : await FileContentStore.open(join(path, "contents"));
   const durability = options.inMemoryPersistence ? "none" : "disk";
-  return { engine, health: () => ({ ready: true, detail: { engine: engine.name, durability } }) };
+  return {
+    engine,
+    contents,
+    health: () => ({ ready: true, detail: { engine: engine.name, durability } }),
+  };
 }
 
 async function openPostgres(

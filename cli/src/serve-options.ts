@@ -28,6 +28,7 @@ export interface ServeOptions extends ServicePlaces, WatchOptions {
   readonly pwd?: string;
   readonly oauth?: string;
   readonly disableProductStyleUrl?: true;
+  readonly forbidPublicAccess?: true;
   readonly skipDateCheck?: true;
 }
 
@@ -60,6 +61,7 @@ export function serveOptions(): Option[] {
     new Option("--pwd <passphrase>", "passphrase of the PFX archive"),
     new Option("--oauth <level>", "accept bearer tokens").choices(["basic"]),
     new Option("--disableProductStyleUrl", "never read the account from the host name"),
+    new Option("--forbidPublicAccess", "never show blobs to callers without credentials"),
     new Option("--skipDateCheck", "accept signed requests of any date (to replay recordings)"),
     ...watchOptions(),
     ...ACCEPTED.map((flags) =>
@@ -74,8 +76,6 @@ const ACCEPTED = [
   "--skipApiVersionCheck",
   "--disableTelemetry",
   "--extentMemoryLimit <megabytes>",
-  "--blobHost <host>",
-  "--blobPort <port>",
   "--blobKeepAliveTimeout <seconds>",
   "--queueKeepAliveTimeout <seconds>",
   "--tableKeepAliveTimeout <seconds>",
@@ -98,7 +98,11 @@ function only(service: string): Option {
 }
 
 /** Where clients look for each service when they are told to use development storage. */
-const PORTS: Readonly<Record<ServedName, number>> = { queue: 10001, table: 10002 };
+const PORTS: Readonly<Record<ServedName, number>> = {
+  blob: 10000,
+  queue: 10001,
+  table: 10002,
+};
 
 /** The services to start: those named by a flag of their own, or else all. */
 export function servicesOf(options: ServeOptions): readonly ServedName[] {

@@ -15,7 +15,7 @@ import { disconnectFromPrimary, isWorker, reportListening, runWorkers } from "./
 export function addServeCommand(program: Command): void {
   const command = program
     .command("serve", { isDefault: true })
-    .description("serve tables and queues (the default)");
+    .description("serve tables, queues and blobs (the default)");
   for (const option of serveOptions()) command.addOption(option);
   command.action((options: ServeOptions) => serve(options, program));
 }
@@ -55,10 +55,11 @@ async function start(
     log.warn("--oauth is given, but no issuer: bearer tokens are refused. See --config.");
   }
   const tls = readTls(options);
-  const { engine, health } = await openEngine(options, log);
+  const { engine, contents, health } = await openEngine(options, log);
   return startServer({
     accounts,
     engine,
+    contents,
     health,
     bearer,
     tls,
@@ -71,6 +72,7 @@ async function start(
     lane: options.lane,
     hostStyle: !options.disableProductStyleUrl,
     checkDate: !options.skipDateCheck,
+    allowsPublicAccess: !options.forbidPublicAccess,
     observer: loggingObserver(log),
     insight,
     onBackgroundError: (error) =>

@@ -1,5 +1,6 @@
 import type { Accounts } from "./auth/account-settings.ts";
 import type { BearerVerifier } from "./auth/bearer.ts";
+import { openBlobService } from "./blob/open-blob-service.ts";
 import { openAccountIds } from "./catalog/account-ids.ts";
 import type { BackgroundWork } from "./catalog/background-loop.ts";
 import { Catalog } from "./catalog/catalog.ts";
@@ -7,6 +8,7 @@ import { KEY_SPACES } from "./catalog/key-spaces.ts";
 import { Reaper } from "./catalog/reaper.ts";
 import { ServicePropertiesStore } from "./catalog/service-properties-store.ts";
 import { type Clock, systemClock } from "./clock.ts";
+import type { ContentStore } from "./content/content-store.ts";
 import type { Awaitable, Engine } from "./engine/engine.ts";
 import { partitionPrefixRange } from "./engine/key-codec.ts";
 import { Front } from "./http/front.ts";
@@ -26,12 +28,19 @@ export interface ServicesOptions {
   readonly accounts: Accounts;
   /** Opened by the caller, closed with the services. */
   readonly engine: Engine;
+  /**
+   * Where contents of blobs live that are too large for the engine's values; opened by the caller,
+   * closed with the services. Default: in many rows of the engine.
+   */
+  readonly contents?: ContentStore | undefined;
   readonly services: readonly ServiceName[];
   readonly bearer?: BearerVerifier | undefined;
   /** Whether signed dates must be near the clock. Default true. */
   readonly checkDate?: boolean;
   /** Whether `ACCOUNT.table.HOST` names an account. Default true. */
   readonly hostStyle?: boolean;
+  /** Whether containers of blobs may be opened to callers without credentials. Default true. */
+  readonly allowsPublicAccess?: boolean;
   readonly clock?: Clock;
   readonly observer?: Observer;
   /** What `/readyz` says. Default: ready, and the engine's name. */
@@ -50,7 +59,7 @@ export interface ServicesOptions {
 export type ServiceName = Service["name"];
 
 /** In the order of their ports. */
-export const SERVICE_NAMES = ["queue", "table"] as const satisfies readonly ServiceName[];
+export const SERVICE_NAMES = ["blob", "queue", "table"] as const satisfies readonly ServiceName[];
 
 /** The services, ready to answer requests however these come. */
 export interface OpenServices {
@@ -86,6 +95,10 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     background.push(...opened.background);
   };
 
+  if (options.services.includes("blob")) {
+    const { contents, allowsPublicAccess } = options;
+    open(openBlobService({ ...foundation, ...frontOptions, contents, allowsPublicAccess }));
+  }
   if (options.services.includes("queue")) {
     open(openQueueService({ ...foundation, randomBytes: options.randomBytes }));
   }
@@ -98,6 +111,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     handles,
     async close() {
       await Promise.all(background.map((work) => work.close()));
+      await options.contents?.close();
       await engine.close();
     },
   };
@@ -163,7 +177,14 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   try {
     for (const name of names) {
       const server = await HttpServer.listen(
-        { ...listen[name]!, tls, lane, onFault: options.onBackgroundError ?? (() => {}) },
+        {
+          ...listen[name]!,
+          tls,
+          // Contents of blobs come and go as streams, which the fast lane does not carry.
+          lane: name === "blob" ? "node" : lane,
+          carriesStreams: name === "blob",
+          onFault: options.onBackgroundError ?? (() => {}),
+        },
         services.handles.get(name)!,
       );
       servers.push(server);

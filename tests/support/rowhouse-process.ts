@@ -13,6 +13,7 @@ const KEY =
 export interface RowhouseProcess {
   readonly tableUrl: string;
   readonly queueUrl: string;
+  readonly blobUrl: string;
   /** What official clients take, for the development account. */
   readonly connectionString: string;
   readonly pid: number;
@@ -40,6 +41,8 @@ export async function startRowhouse(
       "0",
       "--queuePort",
       "0",
+      "--blobPort",
+      "0",
       ...flags,
     ],
     {
@@ -51,11 +54,12 @@ export async function startRowhouse(
   const exited = new Promise<number | null>((resolve) =>
     child.once("exit", (code) => resolve(code)),
   );
-  const { table: tableUrl, queue: queueUrl } = await listeningUrls(child, exited);
+  const urls = await listeningUrls(child, exited);
   return {
-    tableUrl,
-    queueUrl,
-    connectionString: `DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=${KEY};TableEndpoint=${tableUrl}/devstoreaccount1;QueueEndpoint=${queueUrl}/devstoreaccount1`,
+    tableUrl: urls.table,
+    queueUrl: urls.queue,
+    blobUrl: urls.blob,
+    connectionString: `DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=${KEY};TableEndpoint=${urls.table}/devstoreaccount1;QueueEndpoint=${urls.queue}/devstoreaccount1;BlobEndpoint=${urls.blob}/devstoreaccount1`,
     pid: child.pid!,
     stop() {
       child.kill("SIGTERM");
@@ -68,23 +72,20 @@ export async function startRowhouse(
   };
 }
 
-interface Urls {
-  readonly table: string;
-  readonly queue: string;
-}
+type Urls = Readonly<Record<"table" | "queue" | "blob", string>>;
 
 function listeningUrls(child: ChildProcess, exited: Promise<number | null>): Promise<Urls> {
   return new Promise((resolve, reject) => {
-    const urls: { table?: string; queue?: string } = {};
+    const urls: Record<string, string> = {};
     exited.then((code) =>
       reject(new Error(`The server ended with code ${code} before it listened.`)),
     );
     createInterface({ input: child.stdout! }).on("line", (line) => {
-      const found = /(Table|Queue) service is successfully listening at (\S+)/.exec(line);
+      const found = /(Table|Queue|Blob) service is successfully listening at (\S+)/.exec(line);
       if (!found) return;
-      urls[found[1] === "Table" ? "table" : "queue"] = found[2]!;
-      const { table, queue } = urls;
-      if (table && queue) resolve({ table, queue });
+      urls[found[1]!.toLowerCase()] = found[2]!;
+      const { table, queue, blob } = urls;
+      if (table && queue && blob) resolve({ table, queue, blob });
     });
   });
 }
