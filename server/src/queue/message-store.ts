@@ -135,15 +135,16 @@ export class MessageStore {
           continue;
         }
         if (places.length === 0) return [];
+        const now = this.#options.clock.now();
+        const alive = read.filter(({ message }) => message.expiresAt > now);
         // Nothing is left of what was found: it went between the search and the read.
-        if (read.length === 0) continue;
-        const visibleAt = this.#options.clock.now() + hiddenMs;
+        if (alive.length === 0) continue;
         const change = new MessagesChange(open.partition, this.#engine.nextVersion());
         const received: Message[] = [];
-        for (const { message, version } of read) {
+        for (const { message, version } of alive) {
           const after = {
             ...message,
-            visibleAt,
+            visibleAt: now + hiddenMs,
             dequeueCount: message.dequeueCount + 1,
             ...this.#nextReceipt(message),
           };

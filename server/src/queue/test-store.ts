@@ -47,6 +47,13 @@ export class TestStore {
     return store;
   }
 
+  /** On an engine that others have used, at the time they had come to. */
+  static reopen(engine: Engine, time: number): TestStore {
+    const store = new TestStore(engine);
+    store.clock.time = time;
+    return store;
+  }
+
   get partition(): Uint8Array {
     return queuePartition(0, this.catalog.remembered("alice", "orders")!.id);
   }
