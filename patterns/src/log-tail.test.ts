@@ -1,0 +1,156 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { connect, type Database, f, isTableError, k } from "./index.ts";
+import { logTail } from "./log-tail.ts";
+import { crashEverywhere } from "./testing/crash-everywhere.ts";
+import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
+import { memory } from "./testing/memory.ts";
+
+const Expense = logTail("EmployeeExpense", {
+  fields: { empId: f.string(), filedAt: f.date(), amount: f.int32() },
+  stream: [k.str("empId")],
+  at: "filedAt",
+});
+const stream = { empId: "000123" };
+const day = (n: number) => new Date(Date.UTC(2014, 6, n));
+
+async function open(options: Parameters<typeof memory>[0] = {}) {
+  const backend = memory(options);
+  const db = connect(backend);
+  await db.createTables(Expense);
+  return { backend, db, log: db.open(Expense) };
+}
+
+describe("a log tail", () => {
+  it("keys an entry by its time counted backwards", async () => {
+    const { backend, log } = await open();
+    await log.append({ ...stream, filedAt: new Date("2014-07-31T18:00:00Z"), amount: 5 });
+    const { entities } = await backend.tables.query("EmployeeExpense", {});
+    assert.equal(entities[0]!.partitionKey, "000123");
+    assert.match(entities[0]!.rowKey, /^2519954711999999999_[0-9a-z]{26}$/);
+    assert.deepEqual(entities[0]!.properties.amount, { type: "Int32", value: 5 });
+    assert.deepEqual(entities[0]!.properties.rh_t, { type: "String", value: "EmployeeExpense:1" });
+  });
+
+  it("gives the newest entries first, whatever order they came in", async () => {
+    const times = fc.array(fc.integer({ min: 0, max: 50 }), { maxLength: 60 });
+    await fc.assert(
+      fc.asyncProperty(times, fc.nat(60), fc.nat(50), async (millis, count, cut) => {
+        const { log } = await open();
+        await Promise.all(
+          millis.map((ms) => log.append({ ...stream, filedAt: new Date(ms), amount: ms })),
+        );
+        const newestFirst = millis.toSorted((a, b) => b - a);
+        const amounts = (rows: readonly { amount: number }[]) => rows.map(({ amount }) => amount);
+        assert.deepEqual(
+          amounts(await log.tail(stream, count + 1)),
+          newestFirst.slice(0, count + 1),
+        );
+        const at = new Date(cut);
+        assert.deepEqual(
+          amounts(await log.since(stream, at).all()),
+          newestFirst.filter((ms) => ms > cut),
+        );
+        assert.deepEqual(
+          amounts(await log.before(stream, at).all()),
+          newestFirst.filter((ms) => ms < cut),
+        );
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it("finds the same on an endpoint that promises no order", async () => {
+    const { log } = await open({ profile: "cosmos" });
+    for (const n of [3, 1, 2]) await log.append({ ...stream, filedAt: day(n), amount: n });
+    assert.deepEqual(
+      (await log.tail(stream, 2)).map(({ amount }) => amount),
+      [3, 2],
+    );
+  });
+
+  it("keeps a cursor good while new entries arrive at the head", async () => {
+    const { log } = await open();
+    for (const n of [1, 2, 3]) await log.append({ ...stream, filedAt: day(n), amount: n });
+    const first = await log.all(stream).limit(1).page(undefined);
+    await log.append({ ...stream, filedAt: day(4), amount: 4 });
+    const rest = await log.all(stream).page(first.cursor);
+    assert.deepEqual(
+      [...first.items, ...rest.items].map(({ amount }) => amount),
+      [3, 2, 1],
+    );
+  });
+
+  it("follows: late entries once, oldest first", async () => {
+    const { backend, log } = await open();
+    const start = backend.clock.now();
+    const at = (ms: number) => ({ ...stream, filedAt: new Date(start + ms), amount: ms });
+    await log.append(at(-10));
+    await log.append(at(0));
+    const seen: number[] = [];
+    for await (const { amount } of log.follow(stream)) {
+      seen.push(amount);
+      if (seen.length === 1) await Promise.all([log.append(at(300)), log.append(at(200))]);
+      if (seen.length === 3) await log.append(at(100));
+      if (seen.length === 4) break;
+    }
+    assert.deepEqual(seen, [0, 200, 300, 100]);
+    const ended = log.follow(stream, { signal: AbortSignal.abort(new Error("enough")) });
+    await assert.rejects(async () => {
+      for await (const _ of ended);
+    }, /enough/);
+  });
+
+  it("costs a request for each append, tail and trim of few", async () => {
+    const { db, log } = await open();
+    for (const n of [1, 2, 3]) await log.append({ ...stream, filedAt: day(n), amount: n });
+    const tail = await db.metered((metered) => metered.open(Expense).tail(stream, 2));
+    assert.deepEqual([tail.requests, tail.entities], [1, 2]);
+    const trim = await db.metered((metered) => metered.open(Expense).trimBefore(stream, day(3)));
+    assert.deepEqual([trim.requests, trim.entities, trim.result], [2, 4, 2]);
+  });
+
+  it("refuses times that the keys cannot hold", async () => {
+    const { log } = await open();
+    for (const ms of [Date.UTC(9999, 11, 31, 23, 59, 59, 999), Date.UTC(1601, 0, 1)]) {
+      await log.append({ ...stream, filedAt: new Date(ms), amount: 1 });
+    }
+    for (const ms of [Date.UTC(10_000, 0, 1), Date.UTC(1601, 0, 1) - 1, Number.NaN]) {
+      await assert.rejects(log.append({ ...stream, filedAt: new Date(ms), amount: 1 }), (error) =>
+        isTableError(error, "validation-failed"),
+      );
+    }
+  });
+
+  const before = async (db: Database) => {
+    await db.createTables(Expense);
+    for (const n of [1, 2, 3]) {
+      await db.open(Expense).append({ ...stream, filedAt: day(n), amount: n });
+    }
+  };
+  const trim = (db: Database) => db.open(Expense).trimBefore(stream, day(3));
+
+  it("trims to the end when it is run again after a crash", async () => {
+    const crashes = await crashEverywhere(trim, {
+      before,
+      recover: trim,
+      check: async (db) => assert.equal((await db.open(Expense).all(stream).all()).length, 1),
+    });
+    assert.equal(crashes, 4);
+  });
+
+  it("appends once although answers get lost", async () => {
+    await loseEveryAnswer(
+      (db) => db.open(Expense).append({ ...stream, filedAt: day(4), amount: 4 }),
+      {
+        before,
+        check: async (db) => assert.equal((await db.open(Expense).all(stream).all()).length, 4),
+      },
+    );
+    await loseEveryAnswer(trim, {
+      before,
+      check: async (db) => assert.equal((await db.open(Expense).all(stream).all()).length, 1),
+    });
+  });
+});
