@@ -167,8 +167,9 @@ function problemsOf(entity: AnyEntity): Issue[] {
   if (!Number.isInteger(rows.version) || rows.version < 1) report("version", "is not 1, 2, 3, …");
 
   const names = Object.keys(rows.fields);
-  if (names.length > FIELDS_MAX) {
-    report("fields", `number ${names.length}; a row holds ${FIELDS_MAX} beside the library's own`);
+  const stored = names.filter((name) => !rows.inKeys.has(name)).length;
+  if (stored > FIELDS_MAX) {
+    report("fields", `number ${stored}; a row holds ${FIELDS_MAX} beside the library's own`);
   }
   const properties = names.map((name) => rows.propertyOf(name));
   for (const [i, property] of properties.entries()) {

@@ -1,0 +1,173 @@
+import { bulkDelete, pagesOf } from "./bulk-delete.ts";
+import type { Database } from "./database.ts";
+import { tableError } from "./errors.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import { Segment } from "./keys/key.ts";
+import type { KeyValues } from "./keys/key-shape.ts";
+import { endOf } from "./keys/text.ts";
+import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entity.ts";
+import type { Indexes } from "./model/entity-index.ts";
+import { type Fields, type Row, validationFailed } from "./model/entity-rows.ts";
+import { openable } from "./model/openable.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import type { Saved } from "./query/query.ts";
+import { EntityRepository, type KeyOf, type Repository } from "./repository.ts";
+import {
+  commitSteps,
+  deleteStep,
+  insertStep,
+  openEntity,
+  readEntity,
+  untilUncontended,
+} from "./write.ts";
+
+export interface Family<T, P extends KeyDeclaration, R extends KeyDeclaration, C, Children> {
+  /** The parent and all its children. 1 R for up to 999 children, 1 E each. */
+  withChildren(key: KeyOf<P, R>): Promise<ParentWithChildren<T, C> | undefined>;
+  /** @throws not-found without the parent, unique-violation when the child is there. 1 R, 2 E. */
+  addChild(child: C): Promise<Saved<C>>;
+  /**
+   * Deletes the children, then the parent. A child that is added meanwhile goes as well; after a crash,
+   * run it again. False when there is nothing.
+   */
+  deleteCascade(key: KeyOf<P, R>): Promise<boolean>;
+  /** The children by themselves. What it inserts is not checked to have a parent. */
+  readonly children: Children;
+}
+
+export interface ParentWithChildren<T, C> {
+  readonly parent: Saved<T>;
+  readonly children: Saved<C>[];
+}
+
+/**
+ * A parent and its children in one partition, read in one request: the key of a child is the key of
+ * its parent and more.
+ */
+export function family<
+  F extends Fields,
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  I extends Indexes,
+  CF extends Fields,
+  CR extends KeyDeclaration,
+>(
+  parent: EntityDefinition<string, F, P, R, I>,
+  child: EntityDefinition<string, CF, P, CR, Readonly<Record<never, never>>>,
+): Openable<
+  Family<Infer<F>, P, R, Infer<CF>, Repository<Infer<CF>, P, CR, Readonly<Record<never, never>>>>
+> {
+  const problems = problemsOf(parent, child);
+  if (problems.length > 0) {
+    const issues = problems.map((message) => ({ path: child.name, message }));
+    const message = `${child.name} cannot be a child of ${parent.name}: ${problems.join("; ")}.`;
+    throw tableError("invalid-definition", message, { issues });
+  }
+  return openable([parent.table], (database) => new OpenFamily(database, parent, child));
+}
+
+function problemsOf(parent: AnyEntity, child: AnyEntity): string[] {
+  const problems: string[] = [];
+  const own = parent.rows.row;
+  const shape = ({ partition }: AnyEntity["rows"]) => partition.parts.map(describe).join();
+  if (parent.table !== child.table) problems.push("they are in different tables");
+  if (shape(parent.rows) !== shape(child.rows)) problems.push("their partition keys differ");
+  if (
+    own.layout !== child.rows.row.layout ||
+    own.parts.length >= child.rows.row.parts.length ||
+    own.parts.some((part, i) => describe(part) !== describe(child.rows.row.parts[i]!))
+  ) {
+    problems.push("its row key does not go on where the parent's ends");
+  }
+  if (own.segments.some(({ form }) => form !== "fixed")) {
+    problems.push("the parent's row key has no fixed width, so another parent could stand between");
+  }
+  if (Object.keys({ ...child.indexes, ...child.followers }).length > 0) {
+    problems.push("children have no indexes, because they are deleted in bulk");
+  }
+  return problems;
+}
+
+/** Widths and codecs are told by what they make of a value. */
+function describe(part: Segment | { readonly literal: string }): string {
+  return part instanceof Segment
+    ? `${part.name}:${part.form}:${part.descending}`
+    : `"${part.literal}"`;
+}
+
+class OpenFamily {
+  readonly children: EntityRepository;
+  readonly #database: Database;
+  readonly #parent: AnyEntity;
+  readonly #child: AnyEntity;
+
+  constructor(database: Database, parent: AnyEntity, child: AnyEntity) {
+    this.#database = database;
+    this.#parent = parent;
+    this.#child = child;
+    this.children = new EntityRepository(database, child);
+  }
+
+  async withChildren(key: KeyValues): Promise<{ parent: Row; children: Row[] } | undefined> {
+    const { partitionKey, rowKey, end } = this.#place(key);
+    let parent: Row | undefined;
+    const children: Row[] = [];
+    const range = { partitionKey, rows: { from: rowKey, to: end } };
+    for await (const page of pagesOf(this.#database, this.#parent.table, range)) {
+      for (const stored of page) {
+        const child = stored.rowKey === rowKey ? undefined : this.#child.rows.decode(stored);
+        if (child) children.push(child);
+        if (stored.rowKey === rowKey) parent = this.#parent.rows.decode(stored);
+      }
+    }
+    return parent && { parent, children };
+  }
+
+  async addChild(child: Row): Promise<Row> {
+    const { rowKey, start } = this.#place(child);
+    const { lead } = await insertStep(openEntity(this.#database, this.#child), child);
+    const { partitionKey } = lead;
+    if (!lead.rowKey.startsWith(start)) {
+      throw validationFailed(lead.rowKey, "key", `it does not begin with ${start}`);
+    }
+    // Merging nothing proves that the parent is there and gives it a new ETag, which a cascade minds.
+    const touch = { kind: "merge", partitionKey, rowKey, ifMatch: "*", properties: {} } as const;
+    try {
+      const [, etag] = await this.#database.tables.commit(this.#child.table, [touch, lead]);
+      return { ...child, etag: etag ?? "" };
+    } catch (cause) {
+      if (isRefusal(cause, 404) && cause.code !== "TableNotFound") {
+        const { name, table } = this.#parent;
+        const message = `There is no ${name} ${partitionKey} | ${rowKey} for the child.`;
+        throw tableError("not-found", message, { table, key: rowKey }, { cause });
+      }
+      if (!isRefusal(cause, 409)) throw cause;
+      const owner = { partitionKey, rowKey: lead.rowKey };
+      const message = `${this.#child.name} ${lead.rowKey} exists already.`;
+      throw tableError(
+        "unique-violation",
+        message,
+        { index: "key", key: lead.rowKey, owner },
+        { cause },
+      );
+    }
+  }
+
+  deleteCascade(key: KeyValues): Promise<boolean> {
+    const { partitionKey, start } = this.#place(key);
+    const open = openEntity(this.#database, this.#parent);
+    return untilUncontended(this.#database, {}, async () => {
+      const before = await readEntity(open, key);
+      const rows = { from: start, to: endOf(start) };
+      const deleted = await bulkDelete(this.#database, this.#child.table, { partitionKey, rows });
+      if (before) await commitSteps([deleteStep(open, before)]);
+      return before !== undefined || deleted > 0;
+    });
+  }
+
+  #place(key: KeyValues) {
+    const { partitionKey, rowKey } = this.#parent.rows.key(key, this.#database.profile);
+    const start = rowKey + (this.#parent.rows.row.layout === "ordered" ? "!" : "_");
+    return { partitionKey, rowKey, start, end: endOf(start) };
+  }
+}

@@ -1,0 +1,85 @@
+import { tableError } from "./errors.ts";
+import { type Field, f } from "./model/field.ts";
+
+type Digit = "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9";
+type Part = `0${Digit}` | `1${"0" | "1" | "2" | "3" | "4"}`;
+
+/** The properties a long text takes in its entity. */
+export type LongTextFields<Name extends string> = {
+  readonly [P in `${Name}_${Part}`]: Field<string, true>;
+} & { readonly [P in `${Name}_count`]: Field<number, true> };
+
+/** Values of those properties; those of a shorter text are undefined. */
+export type LongTextParts<Name extends string> = {
+  readonly [P in `${Name}_${Part}`]?: string;
+} & { readonly [P in `${Name}_count`]?: number };
+
+export interface LongText<Name extends string> {
+  /** To be spread among the fields of an entity. */
+  readonly fields: LongTextFields<Name>;
+  /**
+   * The text in parts, to be spread among the values of an entity; properties it does not need are
+   * undefined, which removes what a longer text left there. @throws entity-too-large.
+   */
+  split(text: string): LongTextParts<Name>;
+  /** Undefined when there is none. @throws validation-failed when a part is missing. */
+  join(entity: Partial<Record<keyof LongTextParts<Name>, unknown>>): string | undefined;
+}
+
+const PARTS_MAX = 15;
+const PART_LENGTH_MAX = 32_768;
+
+/** Text of 64 KiB to 900 KiB in one entity, split over up to 15 properties. */
+export function longText<const Name extends string>(name: Name): LongText<Name> {
+  const names = Array.from(
+    { length: PARTS_MAX },
+    (_, i) => `${name}_${String(i).padStart(2, "0")}`,
+  );
+  const count = `${name}_count`;
+  const fields = Object.fromEntries(names.map((part) => [part, f.string().optional()]));
+  // The names computed here are those the type computes from `name`.
+  const codec = {
+    fields: { ...fields, [count]: f.int32().optional() },
+    split(text: string): Record<string, string | number | undefined> {
+      const parts = slices(text);
+      if (parts.length > PARTS_MAX) {
+        const limit = PARTS_MAX * PART_LENGTH_MAX * 2;
+        const bytes = text.length * 2;
+        const suggestion = "keep the text in a blob";
+        const message = `"${name}" takes ${bytes} bytes; at most ${limit} are allowed.`;
+        throw tableError(
+          "entity-too-large",
+          message,
+          { bytes, limit, suggestion },
+          { remedy: `${suggestion}.` },
+        );
+      }
+      return {
+        ...Object.fromEntries(names.map((part, i) => [part, parts[i]])),
+        [count]: parts.length,
+      };
+    },
+    join(entity: Readonly<Record<string, unknown>>): string | undefined {
+      if (entity[count] === undefined) return undefined;
+      const parts = names.slice(0, Number(entity[count])).map((part) => entity[part]);
+      const missing = parts.indexOf(undefined);
+      if (missing < 0) return parts.join("");
+      const issues = [{ path: names[missing]!, message: "the part is missing" }];
+      throw tableError("validation-failed", `The text "${name}" is not whole.`, { issues });
+    },
+  };
+  return codec as unknown as LongText<Name>;
+}
+
+/** As long as they may be, but never through a surrogate pair. */
+function slices(text: string): string[] {
+  const parts: string[] = [];
+  for (let from = 0; from < text.length || from === 0; ) {
+    let to = Math.min(from + PART_LENGTH_MAX, text.length);
+    const isHigh = (text.charCodeAt(to - 1) & 0xfc00) === 0xd800;
+    if (to < text.length && isHigh) to--;
+    parts.push(text.slice(from, to));
+    from = to || 1;
+  }
+  return parts;
+}

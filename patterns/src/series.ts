@@ -1,0 +1,191 @@
+import type { Database } from "./database.ts";
+import { isTableError, tableError } from "./errors.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import type { KeyValues } from "./keys/key-shape.ts";
+import { type AnyEntity, entity, type Openable } from "./model/entity.ts";
+import { type Fields, type Row, validationFailed } from "./model/entity-rows.ts";
+import { type Field, f } from "./model/field.ts";
+import { openable } from "./model/openable.ts";
+import { EntityRepository, type KeyOf } from "./repository.ts";
+import type { WriteOptions } from "./write.ts";
+
+/** The points of a series: `name_00`, `name_01`, … */
+export interface Slots<Value> {
+  readonly name: string;
+  readonly count: number;
+  readonly field: Field<Value, false>;
+}
+
+/** Slots of any number and type. */
+export function slots(name: string, count: number): Slots<number>;
+export function slots<Value>(name: string, count: number, field: Field<Value, false>): Slots<Value>;
+export function slots(
+  name: string,
+  count: number,
+  field: Field<unknown, false> = f.int32(),
+): Slots<unknown> {
+  return { name, count, field };
+}
+
+/** 24 counters, one for each hour of a day. */
+export function hours(name: string): Slots<number> {
+  return slots(name, 24);
+}
+
+export interface SeriesOptions<
+  F extends Fields,
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  Value,
+> {
+  /** The fields of the key. */
+  readonly fields: F;
+  readonly key: { readonly partition: P; readonly row: R };
+  readonly slots: Slots<Value>;
+  /** Spreads the additions to one series over so many rows, which are summed on read. */
+  readonly writers?: number;
+}
+
+export interface Series<Key, Value> {
+  /** One point, without looking at the others. 1 R, 1 E. Not for series with writers. */
+  set(key: Key, slot: number, value: Value): Promise<void>;
+  /** Adds to one point; no addition is lost or counted twice. 2 R, 2 E. `writer` is any otherwise. */
+  add(key: Key, slot: number, delta: Value, options?: AddOptions): Promise<void>;
+  /** All points, undefined for gaps. 1 R, 1 E; times the writers. */
+  read(key: Key): Promise<(Value | undefined)[]>;
+  /** The points of several series end to end, from the position `from` to before `to`. A read each. */
+  window(keys: readonly Key[], from: number, to: number): Promise<(Value | undefined)[]>;
+  /** Removes points. 2 R, 2 E; times the writers. */
+  clear(key: Key, slots: readonly number[]): Promise<void>;
+}
+
+export interface AddOptions extends WriteOptions {
+  readonly writer?: number;
+}
+
+const SLOTS_MAX = 248;
+
+/** Many numbers that are read together, in one row. */
+export function series<
+  const F extends Fields,
+  const P extends KeyDeclaration,
+  const R extends KeyDeclaration,
+  Value extends number | bigint,
+>(name: string, options: SeriesOptions<F, P, R, Value>): Openable<Series<KeyOf<P, R>, Value>> {
+  const { slots, key, fields, writers = 1 } = options;
+  if (!(slots.count >= 1 && slots.count <= SLOTS_MAX)) {
+    const message = `${slots.count} slots; 1 to ${SLOTS_MAX} fit in a row`;
+    const issues = [{ path: "slots", message }];
+    throw tableError("invalid-definition", `The series ${name} has ${message}.`, { issues });
+  }
+  const points = Array.from({ length: slots.count }, (_, slot) => pointName(slots, slot));
+  const all: Fields = {
+    ...fields,
+    ...Object.fromEntries(points.map((point) => [point, slots.field.optional()])),
+  };
+  const definitions = Array.from({ length: writers }, (_, writer) =>
+    entity(name, {
+      version: 1,
+      fields: all,
+      key: {
+        partition: key.partition as KeyDeclaration,
+        row: (writers > 1
+          ? withLiteral(key.row, `w${pad(writer, writers)}`)
+          : key.row) as KeyDeclaration,
+      },
+    }),
+  );
+  return openable([name], (database) => new OpenSeries(database, definitions, points));
+}
+
+function withLiteral(key: KeyDeclaration, literal: string): KeyDeclaration {
+  return "parts" in key ? { ...key, parts: [...key.parts, { literal }] } : [...key, { literal }];
+}
+
+function pointName({ name, count }: Slots<unknown>, slot: number): string {
+  return `${name}_${pad(slot, count)}`;
+}
+
+function pad(index: number, count: number): string {
+  return String(index).padStart(Math.max(2, String(count - 1).length), "0");
+}
+
+class OpenSeries {
+  readonly #database: Database;
+  readonly #rows: readonly EntityRepository[];
+  readonly #points: readonly string[];
+
+  constructor(database: Database, definitions: readonly AnyEntity[], points: readonly string[]) {
+    this.#database = database;
+    this.#rows = definitions.map((definition) => new EntityRepository(database, definition));
+    this.#points = points;
+  }
+
+  async set(key: KeyValues, slot: number, value: unknown): Promise<void> {
+    if (this.#rows.length > 1) {
+      throw validationFailed("The series", "set", "with writers a point is a sum; use add");
+    }
+    await this.#rows[0]!.insertOrMerge({ ...key, [this.#point(slot)]: value });
+  }
+
+  async add(key: KeyValues, slot: number, delta: unknown, options: AddOptions = {}): Promise<void> {
+    const point = this.#point(slot);
+    const writer = options.writer ?? Math.floor(this.#database.random() * this.#rows.length);
+    const rows = this.#rows[writer];
+    if (!rows) throw validationFailed("The series", "writer", `there is no writer ${writer}`);
+    const change = (current: Row) => ({ [point]: sum(current[point], delta) });
+    for (;;) {
+      try {
+        await rows.update(key, change, options);
+        return;
+      } catch (error) {
+        if (!isTableError(error, "not-found")) throw error;
+      }
+      try {
+        await rows.insert({ ...key, ...change({}) });
+        return;
+      } catch (error) {
+        // Somebody else made the row since.
+        if (!isTableError(error, "unique-violation")) throw error;
+      }
+    }
+  }
+
+  async read(key: KeyValues): Promise<unknown[]> {
+    const found = await Promise.all(this.#rows.map((rows) => rows.get(key)));
+    return this.#points.map((point) => found.map((row) => row?.[point]).reduce(sum));
+  }
+
+  async window(keys: readonly KeyValues[], from: number, to: number): Promise<unknown[]> {
+    return (await Promise.all(keys.map((key) => this.read(key)))).flat().slice(from, to);
+  }
+
+  async clear(key: KeyValues, slots: readonly number[]): Promise<void> {
+    const gaps = Object.fromEntries(slots.map((slot) => [this.#point(slot), undefined]));
+    await Promise.all(
+      this.#rows.map((rows) =>
+        rows
+          .update(key, () => gaps)
+          .catch((error) => {
+            if (!isTableError(error, "not-found")) throw error;
+          }),
+      ),
+    );
+  }
+
+  #point(slot: number): string {
+    const point = this.#points[slot];
+    if (point) return point;
+    throw validationFailed(
+      "The series",
+      "slot",
+      `${slot} is not one of 0 to ${this.#points.length - 1}`,
+    );
+  }
+}
+
+function sum(a: unknown, b: unknown): unknown {
+  if (typeof a === "number" && typeof b === "number") return a + b;
+  if (typeof a === "bigint" && typeof b === "bigint") return a + b;
+  return a ?? b;
+}

@@ -1,0 +1,155 @@
+import type { Database } from "./database.ts";
+import { tableError } from "./errors.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import type { KeyValues } from "./keys/key-shape.ts";
+import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entity.ts";
+import type { Indexes } from "./model/entity-index.ts";
+import { type Fields, type Row, validationFailed } from "./model/entity-rows.ts";
+import type { KeyEquality } from "./model/key-query.ts";
+import { openable } from "./model/openable.ts";
+import type { Properties } from "./ports/edm.ts";
+import { text } from "./ports/edm.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import type { StoredEntity } from "./ports/tables.ts";
+import type { Query } from "./query/query.ts";
+import { QueryRun, type QuerySource } from "./query/query-run.ts";
+import { tokensAfter, tokensOf, WRITE_TOKENS } from "./store/write-token.ts";
+
+type AnyDefinition = AnyEntity & { readonly infer: unknown };
+
+type KindOf<D> =
+  D extends EntityDefinition<infer Name, infer F, KeyDeclaration, KeyDeclaration, Indexes>
+    ? Infer<F> & { readonly kind: Name }
+    : never;
+
+type PartitionOf<D> =
+  D extends EntityDefinition<string, infer F, infer P, KeyDeclaration, Indexes>
+    ? F extends Fields
+      ? KeyEquality<P>
+      : never
+    : never;
+
+/** A row that none of the definitions knows, as it is stored. Index entries are among them. */
+export interface UnknownRow {
+  readonly kind: "unknown";
+  readonly raw: StoredEntity;
+}
+
+export interface Union<D extends readonly AnyDefinition[]> {
+  /** The rows of a partition, whatever they are, in key order. */
+  range(partition: PartitionOf<D[0]>): Query<KindOf<D[number]> | UnknownRow, "range">;
+  scan(): Query<KindOf<D[number]> | UnknownRow, "table-scan">;
+  /**
+   * Changes properties of a row that no definition knows, if it has the property `expected` and is as
+   * it was read. @throws validation-failed, conflict. 1 R, 1 E.
+   */
+  mergeUnknown(row: UnknownRow, properties: Properties, expected: string): Promise<void>;
+}
+
+/**
+ * Entities of several definitions that share a table, told apart by `kind`. The partition is named as
+ * the first definition names it.
+ */
+export function union<const D extends readonly AnyDefinition[]>(
+  ...definitions: D
+): Openable<Union<D>> {
+  const [first] = definitions;
+  const message = first ? problemOf(definitions) : "is empty";
+  if (!first || message) {
+    const issues = [{ path: "union", message: message ?? "" }];
+    throw tableError("invalid-definition", `The union ${message}.`, { issues });
+  }
+  return openable([first.table], (database) => new OpenUnion(database, definitions));
+}
+
+/** Narrows a row to the entity of one definition. */
+export function is<R extends { readonly kind: string }, const Name extends R["kind"]>(
+  row: R,
+  { name }: { readonly name: Name },
+): row is Extract<R, { readonly kind: Name }> {
+  return row.kind === name;
+}
+
+function problemOf(definitions: readonly AnyEntity[]): string | undefined {
+  const names = definitions.map(({ name }) => name);
+  if (new Set([...names, "unknown"]).size <= names.length) return "needs names that differ";
+  if (new Set(definitions.map(({ table }) => table)).size > 1) return "spans several tables";
+  const withKind = definitions.find(({ rows }) => "kind" in rows.fields || "raw" in rows.fields);
+  return withKind && `cannot tell ${withKind.name} apart: "kind" and "raw" are fields of it`;
+}
+
+/** Decodes a row by whichever definition it belongs to. */
+export function decodeKind(definitions: readonly AnyEntity[], stored: StoredEntity): Row {
+  for (const { name, rows } of definitions) {
+    const tag = stored.properties[rows.typeProperty];
+    const row = tag && rows.decode(stored);
+    if (row) return { ...row, kind: name };
+  }
+  return { kind: "unknown", raw: stored, etag: stored.etag };
+}
+
+class OpenUnion {
+  readonly #database: Database;
+  readonly #definitions: readonly AnyEntity[];
+  readonly #first: AnyEntity;
+
+  constructor(database: Database, definitions: readonly AnyEntity[]) {
+    this.#database = database;
+    this.#definitions = definitions;
+    this.#first = definitions[0]!;
+  }
+
+  range(partition: KeyValues): QueryRun {
+    const partitionKey = this.#first.rows.partitionKey(partition);
+    return new QueryRun({ ...this.#source(), partitionKey });
+  }
+
+  scan(): QueryRun {
+    return new QueryRun(this.#source());
+  }
+
+  async mergeUnknown({ raw }: UnknownRow, properties: Properties, expected: string): Promise<void> {
+    if (!(expected in raw.properties)) {
+      throw validationFailed(raw.rowKey, expected, "the row has no such property");
+    }
+    const { partitionKey, rowKey, etag } = raw;
+    const tokens = text(tokensAfter(this.#database.writeToken(), tokensOf(raw.properties)));
+    const change = { ...properties, [WRITE_TOKENS]: tokens };
+    const key = { partitionKey, rowKey };
+    const merge = { kind: "merge", ...key, ifMatch: etag, properties: change } as const;
+    try {
+      await this.#database.tables.commit(this.#first.table, [merge]);
+    } catch (cause) {
+      if (!isRefusal(cause, 404, 412)) throw cause;
+      const message = `${rowKey} is not as it was read.`;
+      throw tableError("conflict", message, { key: rowKey }, { cause });
+    }
+  }
+
+  #source(): QuerySource {
+    const all = this.#definitions;
+    return {
+      database: this.#database,
+      table: this.#first.table,
+      range: {},
+      fields: Object.assign({}, ...all.map(({ rows }) => rows.fields)),
+      notComparable: (field) =>
+        all.some(({ rows }) => rows.inKeys.has(field)) ? "stands in the key" : undefined,
+      projection: (fields) =>
+        fields && !all.some(({ rows }) => rows.needsWholeRows)
+          ? [
+              ...new Set(
+                all.flatMap(({ rows }) => [
+                  ...fields
+                    .filter((name) => !rows.inKeys.has(name))
+                    .map((name) => rows.propertyOf(name)),
+                  rows.typeProperty,
+                ]),
+              ),
+            ]
+          : undefined,
+      decode: async (stored) => stored.map((row) => decodeKind(all, row)),
+      surcharge: () => ({ perRow: 0, notes: [] }),
+    };
+  }
+}
