@@ -34,8 +34,7 @@ async function serve(options: ServeOptions, program: Command): Promise<void> {
       readSettings(options.config, process.env);
       return runWorkers(options.workers, log, say);
     }
-    const watch = openWatch(options, log);
-    const server = await start(options, log, watch);
+    const { server, watch } = await start(options, log);
     const lines = listeningLines(server);
     if (isWorker()) reportListening(lines);
     else for (const line of lines) say(line);
@@ -48,15 +47,19 @@ async function serve(options: ServeOptions, program: Command): Promise<void> {
 async function start(
   options: ServeOptions,
   log: Logger,
-  { insight }: Watch,
-): Promise<RunningServer> {
+): Promise<{ server: RunningServer; watch: Watch }> {
   const { accounts, bearer } = readSettings(options.config, process.env);
   if (options.oauth !== undefined && !bearer) {
     log.warn("--oauth is given, but no issuer: bearer tokens are refused. See --config.");
   }
   const tls = readTls(options);
   const { engine, contents, health } = await openEngine(options, log);
-  return startServer({
+  if (options.insight && accounts.find("rowhouse")) {
+    throw new Error('--insight serves /rowhouse/, the address of the account "rowhouse".');
+  }
+  const watch = openWatch(options, engine, log, loggingObserver(log));
+  const { insight, observer, gate, pages } = watch;
+  const server = await startServer({
     accounts,
     engine,
     contents,
@@ -73,11 +76,14 @@ async function start(
     hostStyle: !options.disableProductStyleUrl,
     checkDate: !options.skipDateCheck,
     allowsPublicAccess: !options.forbidPublicAccess,
-    observer: loggingObserver(log),
+    observer,
     insight,
+    gate,
+    pages,
     onBackgroundError: (error) =>
       log.error({ err: error }, "background work failed; it is tried again"),
   });
+  return { server, watch };
 }
 
 /** Lines on standard output. Test containers wait for the very words. */

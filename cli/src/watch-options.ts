@@ -1,9 +1,14 @@
-import { Option } from "commander";
+import { InvalidArgumentError, Option } from "commander";
 
 /** What `rowhouse serve` was asked to watch. Nothing is watched that was not asked for. */
 export interface WatchOptions {
   readonly scanBudget?: string;
   readonly scanReport: string;
+  readonly insight?: true;
+  readonly insightToken?: string;
+  readonly metrics?: true;
+  readonly slowQuery?: number;
+  readonly otel?: true;
 }
 
 export const SCAN_REPORT_FILE = "rowhouse-scan-report.json";
@@ -18,10 +23,26 @@ export function watchOptions(): Option[] {
       "--scan-report <file>",
       "where the scan budget's summary is written at shutdown",
     ).default(SCAN_REPORT_FILE),
+    new Option("--insight", "serve the load of partitions at /rowhouse/ of the table port"),
+    new Option(
+      "--insight-token <token>",
+      "serve it to whoever sends this bearer token, not to this machine alone",
+    ).env("ROWHOUSE_INSIGHT_TOKEN"),
+    new Option("--metrics", "serve counts for Prometheus at /metrics of the table port"),
+    new Option("--slow-query <ms>", "log what takes at least so many milliseconds").argParser(
+      parseMs,
+    ),
+    new Option("--otel", "trace requests with @opentelemetry/api, which must be installed"),
   ];
 }
 
 /** Whether anything is to be watched. */
 export function isWatching(options: WatchOptions): boolean {
-  return options.scanBudget !== undefined;
+  const { scanBudget, insight, metrics } = options;
+  return [scanBudget, insight, metrics].some((each) => each !== undefined);
+}
+
+function parseMs(text: string): number {
+  if (/^\d{1,7}$/.test(text)) return Number(text);
+  throw new InvalidArgumentError(`"${text}" is not a number of milliseconds.`);
 }

@@ -12,10 +12,12 @@ import type { ContentStore } from "./content/content-store.ts";
 import type { Awaitable, Engine } from "./engine/engine.ts";
 import { partitionPrefixRange } from "./engine/key-codec.ts";
 import { Front } from "./http/front.ts";
+import type { Gate } from "./http/gate.ts";
 import { type Health, withHealth } from "./http/health.ts";
 import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
 import type { Handle } from "./http/node-listener.ts";
 import type { Observer } from "./http/observer.ts";
+import { type Pages, withPages } from "./http/pages.ts";
 import type { Service } from "./http/service.ts";
 import { type Insight, NO_INSIGHT } from "./insight/insight.ts";
 import { openQueueService } from "./queue/open-queue-service.ts";
@@ -47,6 +49,10 @@ export interface ServicesOptions {
   readonly health?: () => Awaitable<Health>;
   /** Watches tables being used. Default nobody. */
   readonly insight?: Insight | undefined;
+  /** What every request passes before anything is done. Default nothing. */
+  readonly gate?: Gate | undefined;
+  /** Answered on the port of the Table service, in front of it. */
+  readonly pages?: Pages | undefined;
   /** Where unguessable ids come from. Default: the operating system. */
   readonly randomBytes?: (count: number) => Buffer;
   /**
@@ -81,6 +87,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     clock: foundation.clock,
     observer: options.observer ?? { finished() {} },
     hostStyle: options.hostStyle ?? true,
+    gate: options.gate,
     auth: { checkDate: options.checkDate ?? true, bearer: options.bearer },
   };
   const health = options.health ?? (() => ({ ready: true, detail: { engine: engine.name } }));
@@ -88,10 +95,10 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
   const background: BackgroundWork[] = [];
   const open = <Context>(opened: OpenService<Context>) => {
     const front = new Front(opened.service, frontOptions);
-    handles.set(
-      opened.service.name,
-      withHealth((request) => front.handle(request), health),
-    );
+    const { name } = opened.service;
+    const handle = withHealth((request) => front.handle(request), health);
+    const { pages } = options;
+    handles.set(name, pages && name === "table" ? withPages(handle, pages) : handle);
     background.push(...opened.background);
   };
 

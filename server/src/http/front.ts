@@ -12,6 +12,7 @@ import type { CorsRule } from "../xml/cors-rules.ts";
 import { type AddressRules, resolveAddress } from "./address.ts";
 import { corsHeaders, preflightResponse } from "./cors.ts";
 import { toServiceError } from "./error-response.ts";
+import type { Gate } from "./gate.ts";
 import { HttpDate } from "./http-date.ts";
 import type { Observer } from "./observer.ts";
 import type { Query } from "./query.ts";
@@ -27,6 +28,7 @@ export interface FrontOptions {
   readonly accounts: Accounts;
   readonly clock: Clock;
   readonly observer: Observer;
+  readonly gate?: Gate | undefined;
   /** Whether `ACCOUNT.table.HOST` names an account; path-style always works. */
   readonly hostStyle: boolean;
   readonly auth: Omit<AuthContext, "clock" | "storedPolicy">;
@@ -176,6 +178,13 @@ export class Front<Context> {
   }
 
   #perform(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {
+    const { gate } = this.#options;
+    if (gate === undefined) return this.#carryOut(operation, request);
+    const facts = { operation: operation.name, resource: request.location.name };
+    return whenReady(gate.enter(facts), () => this.#carryOut(operation, request));
+  }
+
+  #carryOut(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {
     const input = operation.decode(request);
     const output = operation.run(this.#service.context, input, request);
     return output instanceof Promise

@@ -3,6 +3,16 @@ export interface Observer {
   finished(record: RequestRecord): void;
 }
 
+/** Several as one. */
+export function joinObservers(observers: readonly Observer[]): Observer {
+  if (observers.length === 1) return observers[0]!;
+  return {
+    finished(record) {
+      for (const observer of observers) observer.finished(record);
+    },
+  };
+}
+
 export interface RequestRecord {
   readonly service: "table" | "queue" | "blob";
   /** The operation's name; "" when the request was refused before it was known. */

@@ -1,0 +1,25 @@
+import type { Observer } from "@rowhouse/server/http/observer";
+import type { Insight } from "@rowhouse/server/insight/insight";
+import type { Logger } from "pino";
+
+/** Logs queries whose page took long, with plan and cost: what to do about them stands there. */
+export function slowInsight(thresholdMs: number, log: Logger): Insight {
+  return {
+    admitQuery() {},
+    queried({ account, table, planText: plan, client }, cost) {
+      if (cost.engineMicros < thresholdMs * 1000) return;
+      log.warn({ account, table, plan, client, ...cost }, "slow query");
+    },
+    admitWrite() {},
+  };
+}
+
+/** Logs everything else that took long. */
+export function slowObserver(thresholdMs: number, log: Logger): Observer {
+  return {
+    finished({ operation, requestId, account, path, status, durationMs }) {
+      if (durationMs < thresholdMs || operation.startsWith("QueryEntit")) return;
+      log.warn({ operation, requestId, account, path, status, durationMs }, "slow request");
+    },
+  };
+}

@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { parseFilter } from "@rowhouse/protocol/filter-parser";
+import { explain } from "../query/explain.ts";
+import { planQuery } from "../query/planner.ts";
+import { HeatMap } from "./heat-map.ts";
+import { InsertOrder } from "./insert-order.ts";
+import { PartitionLoad } from "./partition-load.ts";
+
+describe("The load of partitions", () => {
+  it("tells what was read, written and scanned, and how it is spread", () => {
+    const { load, query, write } = watch();
+    for (let i = 0; i < 9; i++) query("PartitionKey eq 'hot' and Age gt 1", 100, 10);
+    write("cold", 100);
+    const report = load.report();
+    assert.deepEqual(
+      report.hottest.map(({ partition, share }) => [partition, share]),
+      [
+        ["a/T/hot", 0.9],
+        ["a/T/cold", 0.1],
+      ],
+    );
+    const [hot] = report.hottest;
+    assert.equal(Math.round(hot!.scanned / hot!.read), 10);
+    assert.deepEqual(report.skew, { first: 0.9, firstTen: 1 });
+  });
+
+  it("keeps reads across partitions apart", () => {
+    const { load, query } = watch();
+    query("Age gt 1", 1000, 1);
+    assert.equal(load.report().hottest.length, 0);
+    assert.ok(load.report().loadAcrossPartitions > 11);
+  });
+
+  it("knows appended keys from spread ones", () => {
+    const { load, write } = watch();
+    for (let i = 0; i < 100; i++) write(`2026-11-20T${String(i).padStart(4, "0")}`, 1);
+    assert.equal(load.report().inserts[0]!.order, "append");
+  });
+});
+
+describe("The order of inserts", () => {
+  const order = (keys: readonly string[]) => {
+    const inserts = new InsertOrder();
+    for (const key of keys) inserts.add(key);
+    return inserts.verdict;
+  };
+  const ascending = Array.from({ length: 128 }, (_, i) => String(i).padStart(6, "0"));
+
+  it("is append for ascending keys, even a little out of order", () => {
+    const swapped = [...ascending];
+    for (let i = 0; i + 1 < swapped.length; i += 16) {
+      [swapped[i], swapped[i + 1]] = [swapped[i + 1]!, swapped[i]!];
+    }
+    assert.equal(order(swapped), "append");
+  });
+
+  it("is prepend for descending keys", () => {
+    assert.equal(order(ascending.toReversed()), "prepend");
+  });
+
+  it("is spread for the same keys behind a changing bucket, and for one partition", () => {
+    assert.equal(order(ascending.map((key, i) => `${(i * 7) % 16}-${key}`)), "spread");
+    assert.equal(order(ascending.map(() => "one")), "spread");
+  });
+
+  it("is not judged by less than a window", () => {
+    assert.equal(order(ascending.slice(0, 63)), "too few");
+  });
+});
+
+describe("The heat map", () => {
+  it("keeps each slot's exact total and spreads it over ranges as sampled", () => {
+    let turn = 0;
+    const random = () => {
+      turn += 0.618;
+      return turn % 1;
+    };
+    const heat = new HeatMap({ slotMs: 1000, slotsMax: 2, random });
+    for (let second = 0; second < 3; second++) {
+      for (let i = 0; i < 1000; i++)
+        heat.add(i % 4 === 0 ? "a" : "b", 2, second * 1000 + (i % 900));
+    }
+    const { columns, rows, cells } = heat.data(8);
+    assert.deepEqual(columns, [1000, 2000]);
+    assert.deepEqual(rows, ["a", "b"]);
+    assert.equal(cells[0]![1]! + cells[1]![1]!, 2000);
+    assert.ok(Math.abs(cells[0]![1]! / 2000 - 0.25) < 0.1);
+  });
+});
+
+function watch() {
+  const load = new PartitionLoad({ now: () => 1000 });
+  const client = "::1";
+  return {
+    load,
+    query(filter: string, entitiesRead: number, entitiesReturned: number) {
+      const plan = planQuery(parseFilter(filter));
+      const facts = { account: "a", table: "T", plan, planText: explain(plan), filter, client };
+      const cost = { entitiesRead, entitiesReturned, bytesRead: 0, engineMicros: 0 };
+      load.queried({ ...facts, projected: false }, cost);
+    },
+    write(partitionKey: string, count: number) {
+      const mutation = { kind: "insert", rowKey: "r", ifMatch: undefined } as const;
+      const mutations = new Array<typeof mutation>(count).fill(mutation);
+      load.admitWrite({ account: "a", table: "T", partitionKey, mutations, client });
+    },
+  };
+}

@@ -1,0 +1,167 @@
+import type { Clock } from "../clock.ts";
+import { HeatMap, type HeatMapData } from "./heat-map.ts";
+import { InsertOrder, type OrderVerdict } from "./insert-order.ts";
+import {
+  countedEntities,
+  type Insight,
+  partitionOf,
+  type QueryCost,
+  type QueryFacts,
+  type WriteFacts,
+} from "./insight.ts";
+import { type Followed, PartitionSketch } from "./partition-sketch.ts";
+
+export interface HotPartition {
+  /** `account/table/partition key`. */
+  readonly partition: string;
+  /** Entities a second, as the cloud's targets count: scanned, at least one a query, and written. */
+  readonly load: number;
+  /** At most this much of the load may be that of others. */
+  readonly excess: number;
+  readonly share: number;
+  readonly read: number;
+  readonly written: number;
+  readonly scanned: number;
+}
+
+export interface LoadReport {
+  readonly halfLifeSeconds: number;
+  /** Entities a second over all partitions, and over reads of several at once. */
+  readonly load: number;
+  readonly loadAcrossPartitions: number;
+  readonly followed: number;
+  readonly hottest: readonly HotPartition[];
+  /** Share of the load that the heaviest partition, and the ten heaviest, carry. */
+  readonly skew: { readonly first: number; readonly firstTen: number };
+  readonly inserts: readonly TableInserts[];
+}
+
+export interface TableInserts {
+  /** `account/table`. */
+  readonly table: string;
+  readonly order: OrderVerdict;
+  readonly examples: readonly string[];
+}
+
+/** Tables whose insert order is followed; those that come later are not. */
+const TABLES_MAX = 256;
+
+/**
+ * Who carries the load, now: rates fade with a half-life of a minute. A query of several partitions
+ * counts for the account and for none of them: the plan does not tell how they shared it. Writes are
+ * counted when they are admitted, whatever becomes of them.
+ */
+export class PartitionLoad implements Insight {
+  readonly #clock: Clock;
+  readonly #sketch: PartitionSketch;
+  readonly #heat: HeatMap;
+  readonly #orders = new Map<string, Map<string, InsertOrder>>();
+  #tables = 0;
+  #across = 0;
+  #acrossAt = 0;
+
+  constructor(clock: Clock, random?: () => number) {
+    this.#clock = clock;
+    this.#sketch = new PartitionSketch(clock.now());
+    this.#heat = new HeatMap(random ? { random } : {});
+  }
+
+  admitQuery(): void {}
+
+  queried(query: QueryFacts, cost: QueryCost): void {
+    const entities = countedEntities(cost);
+    const partition = partitionOf(query.plan);
+    const now = this.#clock.now();
+    if (partition === undefined) {
+      this.#fadeAcross(now);
+      this.#across += entities;
+      return;
+    }
+    const name = `${query.account}/${query.table}/${partition}`;
+    const followed = this.#sketch.add(name, entities, now);
+    if (followed) {
+      const weight = this.#sketch.scale.weightAt(now);
+      followed.read += cost.entitiesReturned * weight;
+      followed.scanned += cost.entitiesRead * weight;
+    }
+    this.#heat.add(name, entities, now);
+  }
+
+  admitWrite(write: WriteFacts): void {
+    const { account, table, partitionKey, mutations } = write;
+    const now = this.#clock.now();
+    const name = `${account}/${table}/${partitionKey}`;
+    const followed = this.#sketch.add(name, mutations.length, now);
+    if (followed) followed.written += mutations.length * this.#sketch.scale.weightAt(now);
+    this.#heat.add(name, mutations.length, now);
+    for (const { kind, ifMatch } of mutations) {
+      if (kind === "insert" || (kind !== "delete" && ifMatch === undefined)) {
+        this.#orderOf(account, table)?.add(partitionKey);
+      }
+    }
+  }
+
+  report(count = 20): LoadReport {
+    const now = this.#clock.now();
+    const { total } = this.#sketch;
+    this.#fadeAcross(now);
+    const perSecond = (amount: number) => rounded(this.#sketch.perSecond(amount, now));
+    const share = (load: number) => (total > 0 ? Math.round((load / total) * 1000) / 1000 : 0);
+    const heaviest = this.#sketch.heaviest(Math.max(count, 10));
+    const across = rounded((this.#across * Math.LN2 * 1000) / this.#sketch.scale.halfLifeMs);
+    return {
+      halfLifeSeconds: this.#sketch.scale.halfLifeMs / 1000,
+      load: perSecond(total),
+      loadAcrossPartitions: across,
+      followed: this.#sketch.followedCount,
+      hottest: heaviest.slice(0, count).map((each) => ({
+        partition: each.name,
+        load: perSecond(each.load),
+        excess: perSecond(each.excess),
+        share: share(each.load),
+        read: perSecond(each.read),
+        written: perSecond(each.written),
+        scanned: perSecond(each.scanned),
+      })),
+      skew: {
+        first: share(sum(heaviest.slice(0, 1))),
+        firstTen: share(sum(heaviest.slice(0, 10))),
+      },
+      inserts: [...this.#orders].flatMap(([account, tables]) =>
+        [...tables].map(([table, order]) => ({
+          table: `${account}/${table}`,
+          order: order.verdict,
+          examples: order.examples,
+        })),
+      ),
+    };
+  }
+
+  heatMap(rowsMax = 32): HeatMapData {
+    return this.#heat.data(rowsMax);
+  }
+
+  #orderOf(account: string, table: string): InsertOrder | undefined {
+    const tables = this.#orders.get(account);
+    const known = tables?.get(table);
+    if (known || this.#tables === TABLES_MAX) return known;
+    this.#tables++;
+    const order = new InsertOrder();
+    if (tables) tables.set(table, order);
+    else this.#orders.set(account, new Map([[table, order]]));
+    return order;
+  }
+
+  #fadeAcross(now: number): void {
+    this.#across *= 2 ** ((this.#acrossAt - now) / this.#sketch.scale.halfLifeMs);
+    this.#acrossAt = now;
+  }
+}
+
+function sum(followed: readonly Followed[]): number {
+  return followed.reduce((load, each) => load + each.load, 0);
+}
+
+function rounded(rate: number): number {
+  return Math.round(rate * 100) / 100;
+}

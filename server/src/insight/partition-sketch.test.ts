@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { PartitionSketch } from "./partition-sketch.ts";
+
+const SEED = 20_261_120;
+
+describe(`A partition sketch on skewed random traffic (seed ${SEED})`, () => {
+  const random = seeded(SEED);
+  const exact = new Map<string, number>();
+  const sketch = new PartitionSketch(0);
+  const partitions = 100_000;
+  for (let i = 0; i < 300_000; i++) {
+    // Zipf-like: the k-th partition gets about 1/k of the first one's traffic.
+    const rank = Math.floor(partitions ** random());
+    const name = `account/Orders/customer-${rank}`;
+    const entities = 1 + Math.floor(random() * 3);
+    exact.set(name, (exact.get(name) ?? 0) + entities);
+    sketch.add(name, entities, 0);
+  }
+  const total = [...exact.values()].reduce((a, b) => a + b);
+  const bound = (Math.E * total) / 2 ** 16;
+
+  it("counts all of it", () => assert.equal(sketch.total, total));
+
+  it("never estimates less than the truth", () => {
+    for (const [name, truth] of exact) assert.ok(sketch.estimate(name) >= truth, name);
+  });
+
+  it("estimates at most e·N/2^16 too much, but for 2 % of the partitions", () => {
+    const beyond = [...exact].filter(([name, truth]) => sketch.estimate(name) - truth > bound);
+    assert.ok(beyond.length <= 0.02 * exact.size, `${beyond.length} of ${exact.size}`);
+  });
+
+  it("follows every partition that carries more than the least followed", () => {
+    const followed = sketch.heaviest(Number.POSITIVE_INFINITY);
+    const names = new Set(followed.map(({ name }) => name));
+    const least = followed.at(-1)!.load;
+    assert.equal(names.size, 1024);
+    for (const [name, truth] of exact) if (truth > least) assert.ok(names.has(name), name);
+  });
+
+  it("ranks the heaviest as they are, with the excess it admits to", () => {
+    const truth = [...exact].sort((a, b) => b[1] - a[1]).slice(0, 50);
+    const found = sketch.heaviest(50);
+    assert.deepEqual(
+      found.slice(0, 20).map(({ name }) => name),
+      truth.slice(0, 20).map(([name]) => name),
+    );
+    for (const { name, load, excess } of found) {
+      assert.ok(load - excess <= exact.get(name)! && exact.get(name)! <= load, name);
+    }
+  });
+});
+
+describe("A fading count", () => {
+  it("gives the rate of a steady stream, whatever happened long ago", () => {
+    const sketch = new PartitionSketch(0, { halfLifeMs: 1000 });
+    sketch.add("burst", 1_000_000, 0);
+    // Long enough to rescale the counters once and again.
+    let now = 0;
+    for (; now < 100_000; now += 10) sketch.add("steady", 5, now);
+    const rate = sketch.perSecond(sketch.estimate("steady"), now);
+    assert.ok(Math.abs(rate - 500) < 5, `${rate}`);
+    assert.ok(sketch.perSecond(sketch.estimate("burst"), now) < 0.001);
+  });
+
+  it("keeps the ranking when partitions come and go beyond those followed", () => {
+    const sketch = new PartitionSketch(0, { followedMax: 2 });
+    for (const name of ["a", "a", "a", "b", "c", "c", "d", "c"]) sketch.add(name, 1, 0);
+    assert.deepEqual(
+      sketch.heaviest(2).map(({ name, load }) => [name, load]),
+      [
+        ["a", 3],
+        ["c", 3],
+      ],
+    );
+    assert.equal(sketch.estimate("b"), 1);
+  });
+});
+
+function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
+    return (state >>> 0) / 2 ** 32;
+  };
+}

@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Histogram, printMetrics } from "./prometheus.ts";
+import { engineMetrics, RequestMetrics } from "./request-metrics.ts";
+import { isTraceApi, tracingObserver } from "./traces.ts";
+
+const record = {
+  service: "table",
+  operation: "InsertEntity",
+  requestId: "id",
+  clientRequestId: undefined,
+  account: "a",
+  verb: "POST",
+  path: "/a/T",
+  status: 201,
+  errorCode: undefined,
+  cause: undefined,
+  durationMs: 3,
+  remoteAddress: "::1",
+} as const;
+
+describe("The metrics of requests", () => {
+  it("count operations by status, refusals by code, and how long they took", () => {
+    const metrics = new RequestMetrics();
+    metrics.finished(record);
+    metrics.finished({ ...record, status: 409, errorCode: "EntityAlreadyExists", durationMs: 1 });
+    const text = printMetrics(metrics.metrics());
+    const labels = 'service="table",operation="InsertEntity"';
+    for (const line of [
+      "# TYPE rowhouse_requests_total counter",
+      `rowhouse_requests_total{${labels},status="201"} 1`,
+      `rowhouse_requests_total{${labels},status="409"} 1`,
+      `rowhouse_request_duration_seconds_bucket{${labels},le="0.001"} 1`,
+      `rowhouse_request_duration_seconds_bucket{${labels},le="0.005"} 2`,
+      `rowhouse_request_duration_seconds_bucket{${labels},le="+Inf"} 2`,
+      `rowhouse_request_duration_seconds_count{${labels}} 2`,
+      'rowhouse_errors_total{code="EntityAlreadyExists"} 1',
+    ]) {
+      assert.ok(text.includes(`${line}\n`), line);
+    }
+  });
+
+  it("tell what the engine counts", () => {
+    const text = printMetrics(
+      engineMetrics({ flushes: 2, commits: 9, groupCommitsMax: 7, scansOpen: 0, fileBytes: 16384 }),
+    );
+    assert.match(text, /^rowhouse_engine_flushes_total 2$/m);
+    assert.match(text, /^rowhouse_engine_file_pages 2$/m);
+  });
+
+  it("escape what stands in labels", () => {
+    const histogram = new Histogram([1]);
+    histogram.add(2);
+    const samples = histogram.samples({ name: 'a"b\\c\nd' });
+    const text = printMetrics([{ name: "m", type: "histogram", help: "h", samples }]);
+    assert.match(text, /m_bucket\{name="a\\"b\\\\c\\nd",le="1"\} 0/);
+  });
+});
+
+describe("Traces", () => {
+  it("are a span for each request, from its head to its answer", () => {
+    const spans: unknown[] = [];
+    const api: unknown = {
+      trace: {
+        getTracer: () => ({
+          startSpan: (name: string, { startTime }: { startTime: number }) => ({
+            setStatus: (status: object) => spans.push(status),
+            end: (endTime: number) => spans.push([name, startTime, endTime]),
+          }),
+        }),
+      },
+    };
+    assert.ok(isTraceApi(api));
+    tracingObserver(api, () => 1000).finished({ ...record, status: 503, errorCode: "ServerBusy" });
+    assert.deepEqual(spans, [{ code: 2 }, ["InsertEntity", 997, 1000]]);
+  });
+
+  it("take no other module for the API", () => {
+    assert.ok(!isTraceApi({ trace: {} }));
+    assert.ok(!isTraceApi(undefined));
+  });
+});

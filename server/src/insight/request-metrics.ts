@@ -1,0 +1,168 @@
+import type { Observer, RequestRecord } from "../http/observer.ts";
+import { PLAN_CLASSES } from "../query/plan.ts";
+import type { Insight, QueryCost, QueryFacts, WriteFacts } from "./insight.ts";
+import { Histogram, type Metric } from "./prometheus.ts";
+
+/** Seconds. The clock of requests counts milliseconds, so nothing is told apart below one. */
+const REQUEST_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const ENGINE_BOUNDS = [0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5];
+
+/**
+ * Counts for `/metrics`. Labels are the operation names of the services' analytics log, statuses, error
+ * codes and classes of queries: a bounded number, and nothing of anybody's data.
+ */
+export class RequestMetrics implements Observer, Insight {
+  readonly #operations = new Map<string, OperationCounts>();
+  readonly #errors = new Map<string, number>();
+  readonly #queries = PLAN_CLASSES.map(() => new QueryCounts());
+  #entitiesWritten = 0;
+
+  finished({ service, operation, status, errorCode, durationMs }: RequestRecord): void {
+    // Names of operations are unique among the services; only "" is shared.
+    const name = operation === "" ? `Unknown (${service})` : operation;
+    let counts = this.#operations.get(name);
+    if (!counts) {
+      counts = new OperationCounts(service);
+      this.#operations.set(name, counts);
+    }
+    counts.statuses.set(status, (counts.statuses.get(status) ?? 0) + 1);
+    counts.seconds.add(durationMs / 1000);
+    if (errorCode !== undefined) {
+      this.#errors.set(errorCode, (this.#errors.get(errorCode) ?? 0) + 1);
+    }
+  }
+
+  admitQuery(): void {}
+
+  queried({ plan }: QueryFacts, cost: QueryCost): void {
+    const counts = this.#queries[PLAN_CLASSES.indexOf(plan.class)]!;
+    counts.queries++;
+    counts.entitiesRead += cost.entitiesRead;
+    counts.entitiesReturned += cost.entitiesReturned;
+    counts.bytesRead += cost.bytesRead;
+    counts.seconds.add(cost.engineMicros / 1e6);
+  }
+
+  admitWrite({ mutations }: WriteFacts): void {
+    this.#entitiesWritten += mutations.length;
+  }
+
+  metrics(): Metric[] {
+    const operations = [...this.#operations];
+    const queries = this.#queries.map((counts, i) => ({ counts, plan: PLAN_CLASSES[i]! }));
+    const byClass = (
+      name: string,
+      help: string,
+      value: (counts: QueryCounts) => number,
+    ): Metric => ({
+      ...{ name, help, type: "counter" },
+      samples: queries.map(({ counts, plan }) => ({
+        labels: { class: plan },
+        value: value(counts),
+      })),
+    });
+    return [
+      {
+        name: "rowhouse_requests_total",
+        type: "counter",
+        help: "Requests answered, by operation and status.",
+        samples: operations.flatMap(([operation, { service, statuses }]) =>
+          [...statuses].map(([status, value]) => ({
+            labels: { service, operation, status },
+            value,
+          })),
+        ),
+      },
+      {
+        name: "rowhouse_request_duration_seconds",
+        type: "histogram",
+        help: "From a request's head to its answer.",
+        samples: operations.flatMap(([operation, { service, seconds }]) =>
+          seconds.samples({ service, operation }),
+        ),
+      },
+      {
+        name: "rowhouse_errors_total",
+        type: "counter",
+        help: "Refusals, by error code.",
+        samples: [...this.#errors].map(([code, value]) => ({ labels: { code }, value })),
+      },
+      byClass("rowhouse_queries_total", "Pages of queries, by class.", (counts) => counts.queries),
+      byClass(
+        "rowhouse_entities_read_total",
+        "Entities that queries read.",
+        (counts) => counts.entitiesRead,
+      ),
+      byClass(
+        "rowhouse_entities_returned_total",
+        "Entities that queries returned.",
+        (counts) => counts.entitiesReturned,
+      ),
+      byClass(
+        "rowhouse_bytes_read_total",
+        "Bytes that queries read.",
+        (counts) => counts.bytesRead,
+      ),
+      {
+        name: "rowhouse_query_engine_seconds",
+        type: "histogram",
+        help: "Time of a page in the engine and the filter.",
+        samples: queries.flatMap(({ counts, plan }) => counts.seconds.samples({ class: plan })),
+      },
+      {
+        name: "rowhouse_entities_written_total",
+        type: "counter",
+        help: "Entities of writes that were admitted.",
+        samples: [{ value: this.#entitiesWritten }],
+      },
+    ];
+  }
+}
+
+class OperationCounts {
+  readonly service: string;
+  readonly statuses = new Map<number, number>();
+  readonly seconds = new Histogram(REQUEST_BOUNDS);
+
+  constructor(service: string) {
+    this.service = service;
+  }
+}
+
+class QueryCounts {
+  queries = 0;
+  entitiesRead = 0;
+  entitiesReturned = 0;
+  bytesRead = 0;
+  readonly seconds = new Histogram(ENGINE_BOUNDS);
+}
+
+/** What an embedded engine counts. */
+export interface EngineCounts {
+  readonly flushes: number;
+  readonly commits: number;
+  readonly groupCommitsMax: number;
+  readonly scansOpen: number;
+  readonly fileBytes: number;
+}
+
+export function engineMetrics(counts: EngineCounts): Metric[] {
+  const metric = (name: string, type: Metric["type"], help: string, value: number): Metric => ({
+    ...{ name, type, help },
+    samples: [{ value }],
+  });
+  const { flushes, commits, groupCommitsMax, scansOpen, fileBytes } = counts;
+  return [
+    metric("rowhouse_engine_flushes_total", "counter", "Flushes to disk.", flushes),
+    metric("rowhouse_engine_commits_total", "counter", "Commits, which share flushes.", commits),
+    metric(
+      "rowhouse_engine_group_commits_max",
+      "gauge",
+      "Most commits of a flush.",
+      groupCommitsMax,
+    ),
+    metric("rowhouse_engine_readers", "gauge", "Scans that hold a snapshot.", scansOpen),
+    metric("rowhouse_engine_file_bytes", "gauge", "Size of the data file.", fileBytes),
+    metric("rowhouse_engine_file_pages", "gauge", "Pages of it, 8 KiB each.", fileBytes / 8192),
+  ];
+}
