@@ -3,6 +3,7 @@ import { createServer as createHttpsServer } from "node:https";
 import {
   type AddressInfo,
   createServer as createSocketServer,
+  type Socket,
   type Server as SocketServer,
 } from "node:net";
 import { FastLane } from "./fast-lane.ts";
@@ -45,6 +46,10 @@ export class HttpServer {
   readonly #http: Server;
   readonly #fastLane: FastLane | undefined;
   readonly #options: HttpServerOptions;
+  /** All that node:http has. */
+  readonly #sockets = new Set<Socket>();
+  /** Those of them that have asked for nothing yet: no request of theirs can be under way. */
+  readonly #newcomers = new Set<Socket>();
 
   private constructor(options: HttpServerOptions, handle: Handle) {
     this.#options = options;
@@ -57,6 +62,7 @@ export class HttpServer {
     if (options.carriesStreams) this.#http.setTimeout(STILL_MS_MAX);
     // A client that says it is done sending is answered all the same.
     Object.assign(this.#http, { httpAllowHalfOpen: true });
+    this.#watch(this.#http, options.tls ? "secureConnection" : "connection");
     if (options.lane === "node" || options.tls) {
       this.#listening = this.#http;
       return;
@@ -111,14 +117,29 @@ export class HttpServer {
     // Connections fall idle one by one as their answers go out; nobody tells when.
     const idle = setInterval(() => http.closeIdleConnections(), IDLE_LOOK_MS);
     const cut = setTimeout(() => {
-      http.closeAllConnections();
+      for (const socket of this.#sockets) socket.destroy();
       this.#fastLane?.destroy();
     }, CLOSING_MS_MAX);
     http.closeIdleConnections();
+    // node:http calls a connection idle only once it was used.
+    for (const socket of this.#newcomers) socket.destroy();
     await closed;
     clearInterval(idle);
     clearTimeout(cut);
     // Its own timer looks for slow requests, listening or not.
     if (this.#fastLane) http.close();
+  }
+
+  /** Keeps account of connections; those under TLS are new again when their handshake is done. */
+  #watch(http: Server, ready: "connection" | "secureConnection"): void {
+    http.on("connection", (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once("close", () => this.#sockets.delete(socket));
+    });
+    http.on(ready, (socket: Socket) => {
+      this.#newcomers.add(socket);
+      socket.once("close", () => this.#newcomers.delete(socket));
+    });
+    http.on("request", ({ socket }) => this.#newcomers.delete(socket));
   }
 }

@@ -46,14 +46,20 @@ export function nodeListener(handle: Handle, onFault: OnFault): RequestListener 
       remoteAddress: plainAddress(message.socket.remoteAddress ?? ""),
       body: new NodeBody(message),
     };
-    let answer: Awaitable<WireResponse>;
-    try {
-      answer = handle(request);
-    } catch (error) {
-      return cut(error);
-    }
-    if (!(answer instanceof Promise)) return give(answer);
-    answer.then(give, cut);
+    const serve = () => {
+      let answer: Awaitable<WireResponse>;
+      try {
+        answer = handle(request);
+      } catch (error) {
+        return cut(error);
+      }
+      if (!(answer instanceof Promise)) return give(answer);
+      answer.then(give, cut);
+    };
+    // One request of a connection after the other: the next may read what this one writes. A response
+    // gets its socket when those before it are out.
+    if (response.socket === null) response.once("socket", serve);
+    else serve();
   };
 }
 

@@ -1,0 +1,405 @@
+import assert from "node:assert/strict";
+import { createServer as createHttpServer } from "node:http";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { after, afterEach, beforeEach, describe, it } from "node:test";
+import { FastLane } from "@rowhouse/server/http/fast-lane";
+import { HttpServer } from "@rowhouse/server/http/http-server";
+import { type Handle, NODE_HTTP_OPTIONS, nodeListener } from "@rowhouse/server/http/node-listener";
+import type { RawRequest } from "@rowhouse/server/http/raw-request";
+import { HttpConnection } from "./http-connection.ts";
+
+/*
+ * How connections live and end, in both lanes, over a handler that tests hold in their hands.
+ */
+
+const GET = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
+const POST = "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n";
+
+/** Answers each request with its target and body, once the body is read and the gate is open. */
+class Echo {
+  readonly seen: string[] = [];
+  readonly aborted: string[] = [];
+  gate: Promise<void> | undefined;
+  /** What is answered instead of the body. */
+  content: Uint8Array | undefined;
+
+  readonly handle: Handle = (request) => {
+    this.seen.push(request.target);
+    const body = request.body.read(1024);
+    if (!(body instanceof Promise) && !this.gate) return this.#answer(request, body);
+    return this.#later(request, body);
+  };
+
+  async #later(request: RawRequest, body: ReturnType<RawRequest["body"]["read"]>) {
+    try {
+      const bytes = await body;
+      await this.gate;
+      return this.#answer(request, bytes);
+    } catch (error) {
+      this.aborted.push(request.target);
+      throw error;
+    }
+  }
+
+  #answer({ target }: RawRequest, body: Uint8Array | undefined) {
+    const text = this.content ?? `${target} ${body ? Buffer.from(body).toString() : "too large"}`;
+    return { status: 200, headers: [], body: text };
+  }
+}
+
+for (const lane of ["node", "fast"] as const) {
+  describe(`A connection (${lane})`, () => {
+    let echo: Echo;
+    let server: HttpServer;
+    let faults: unknown[];
+    let url: URL;
+    const open = () => HttpConnection.open(url);
+    beforeEach(async () => {
+      echo = new Echo();
+      faults = [];
+      server = await HttpServer.listen(
+        {
+          host: "127.0.0.1",
+          port: 0,
+          tls: undefined,
+          lane,
+          onFault: (error) => faults.push(error),
+        },
+        echo.handle,
+      );
+      url = new URL(server.url);
+    });
+    afterEach(async () => {
+      await server.close();
+      assert.deepEqual(faults, []);
+    });
+
+    it("carries request after request, pipelined or not", async () => {
+      const connection = await open();
+      for (let i = 0; i < 3; i++) {
+        connection.write(GET);
+        const answer = await connection.answer();
+        assert.equal(answer.text, "/a ");
+        assert.equal(answer.header("connection"), "keep-alive");
+        assert.equal(answer.header("keep-alive"), "timeout=75");
+      }
+      connection.write(
+        GET.replace("/a", "/1") + POST.replace("/a", "/2") + "hello" + GET.replace("/a", "/3"),
+      );
+      for (const text of ["/1 ", "/2 hello", "/3 "])
+        assert.equal((await connection.answer()).text, text);
+      connection.destroy();
+    });
+
+    it("serves its requests one after the other", async () => {
+      let release = () => {};
+      echo.gate = new Promise((resolve) => {
+        release = resolve;
+      });
+      const connection = await open();
+      connection.write(GET.replace("/a", "/1") + GET.replace("/a", "/2"));
+      await until(() => echo.seen.length > 0);
+      await turns(10);
+      assert.deepEqual(echo.seen, ["/1"]);
+      echo.gate = undefined;
+      release();
+      for (const text of ["/1 ", "/2 "]) assert.equal((await connection.answer()).text, text);
+      connection.destroy();
+    });
+
+    it("is answered though its client says that it sends no more", async () => {
+      let release = () => {};
+      echo.gate = new Promise((resolve) => {
+        release = resolve;
+      });
+      const connection = await open();
+      connection.write(`${POST}hello`);
+      connection.end();
+      await until(() => echo.seen.length > 0);
+      await turns(10);
+      release();
+      assert.match((await connection.rest()).toString(), /^HTTP\/1\.1 200 OK\r\n.*\/a hello$/s);
+    });
+
+    it("that ends within a request is told so", async () => {
+      for (const part of ["G", GET.slice(0, -3), POST, `${POST}hell`]) {
+        const connection = await open();
+        connection.write(part);
+        connection.end();
+        const said = (await connection.rest()).toString();
+        assert.equal(
+          said,
+          "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n",
+          JSON.stringify(part),
+        );
+      }
+      assert.deepEqual(echo.seen.length, echo.aborted.length);
+    });
+
+    it("that breaks within a body harms nobody", async () => {
+      const other = await open();
+      for (let i = 0; i < 5; i++) {
+        const connection = await open();
+        connection.write(`${POST}hel`);
+        await turns(3);
+        connection.socket.resetAndDestroy();
+      }
+      other.write(GET);
+      assert.equal((await other.answer()).text, "/a ");
+      other.destroy();
+    });
+
+    it("that breaks within an answer harms nobody", async () => {
+      echo.content = Buffer.alloc(3 * 1024 * 1024, "x");
+      for (let i = 0; i < 3; i++) {
+        const connection = await open();
+        connection.write(GET + GET + GET);
+        await until(() => connection.socket.bytesRead > 0);
+        connection.socket.resetAndDestroy();
+      }
+      const other = await open();
+      other.write(GET);
+      assert.equal((await other.answer()).body.length, echo.content.length);
+      other.destroy();
+    });
+
+    it("whose client does not read gets no more answers until it does", async () => {
+      echo.content = Buffer.alloc(512 * 1024, "x");
+      const connection = await open();
+      connection.socket.pause();
+      connection.write(GET.repeat(40));
+      await until(() => echo.seen.length > 0);
+      await turns(200);
+      assert.equal(echo.seen.length < 40, true, `${echo.seen.length} answers were made`);
+      connection.socket.resume();
+      for (let i = 0; i < 40; i++) {
+        assert.equal((await connection.answer()).body.length, echo.content.length);
+      }
+      connection.destroy();
+    });
+
+    it("is refused a body beyond the handler's measure while it streams, and closed", async () => {
+      for (const head of ["Content-Length: 99999999", "Transfer-Encoding: chunked"]) {
+        const connection = await open();
+        connection.write(`POST /big HTTP/1.1\r\nHost: h\r\n${head}\r\n\r\n`);
+        if (head.startsWith("T")) connection.write(`800\r\n${"x".repeat(2048)}\r\n`);
+        const answer = await connection.answer();
+        assert.equal(answer.text, "/big too large");
+        assert.equal(answer.header("connection"), "close");
+        await connection.rest();
+        connection.destroy();
+      }
+    });
+
+    it("may announce a body that is not wanted, and goes on behind it", async () => {
+      const handle = echo.handle;
+      const ignoring = await HttpServer.listen(
+        {
+          host: "127.0.0.1",
+          port: 0,
+          tls: undefined,
+          lane,
+          onFault: (error) => faults.push(error),
+        },
+        (request) => {
+          echo.seen.push(request.target);
+          return request.target === "/ignored" ? { status: 204, headers: [] } : handle(request);
+        },
+      );
+      const connection = await HttpConnection.open(new URL(ignoring.url));
+      connection.write(`${POST.replace("/a", "/ignored")}hello${GET}`);
+      assert.equal((await connection.answer()).status, 204);
+      assert.equal((await connection.answer()).text, "/a ");
+      connection.destroy();
+      await ignoring.close();
+    });
+
+    it("that is idle does not keep a server from closing, that is busy does", async () => {
+      const idle = await open();
+      idle.write(GET);
+      await idle.answer();
+      const given = await open();
+      given.write(
+        `${GET.replace("GET", "POST").replace("Host", "Transfer-Encoding: chunked\r\nHost")}0\r\n\r\n`,
+      );
+      assert.equal((await given.answer()).text, "/a ");
+      const silent = await open();
+      let release = () => {};
+      echo.gate = new Promise((resolve) => {
+        release = resolve;
+      });
+      const busy = await open();
+      busy.write(GET);
+      await until(() => echo.seen.length === 3);
+      let isClosed = false;
+      const closed = server.close().then(() => {
+        isClosed = true;
+      });
+      for (const connection of [idle, given, silent])
+        assert.equal((await connection.rest()).length, 0);
+      assert.equal(isClosed, false);
+      release();
+      assert.equal((await busy.answer()).text, "/a ");
+      await busy.rest();
+      await closed;
+      await assert.rejects(open());
+      for (const connection of [idle, given, silent, busy]) connection.destroy();
+    });
+
+    it("is cut when the handler fails, and the fault is reported", async () => {
+      const failing = await HttpServer.listen(
+        {
+          host: "127.0.0.1",
+          port: 0,
+          tls: undefined,
+          lane,
+          onFault: (error) => faults.push(String(error)),
+        },
+        ({ target }) => {
+          if (target === "/sync") throw new Error("sync");
+          if (target === "/async") return Promise.reject(new Error("async"));
+          return { status: 200, headers: ["Injected", "a\r\nb: c"], body: "" };
+        },
+      );
+      for (const target of ["/sync", "/async", "/injected"]) {
+        const connection = await HttpConnection.open(new URL(failing.url));
+        connection.write(GET.replace("/a", target));
+        assert.equal((await connection.rest()).length, 0);
+        connection.destroy();
+      }
+      await failing.close();
+      assert.equal(faults.length, 3);
+      assert.deepEqual(faults.slice(0, 2), ["Error: sync", "Error: async"]);
+      faults = [];
+    });
+  });
+}
+
+describe("The fast lane's patience", () => {
+  const echo = new Echo();
+  let now = 0;
+  const http = createHttpServer(nodeListener(echo.handle, () => {}));
+  const lane = new FastLane({
+    handle: echo.handle,
+    giveAway: (socket) => http.emit("connection", socket),
+    onFault: (error) => assert.fail(String(error)),
+    now: () => now,
+  });
+  const sockets = new Set<Socket>();
+  const server: Server = createServer({ allowHalfOpen: true }, (socket) => {
+    sockets.add(socket);
+    lane.take(socket);
+  });
+  const url = async () => {
+    if (!server.listening)
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    return new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  };
+  after(() => {
+    lane.close();
+    lane.destroy();
+    server.close();
+  });
+  const { headersTimeout, requestTimeout, keepAliveTimeout } = NODE_HTTP_OPTIONS;
+  const TIMEOUT = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n";
+
+  it("with a head that drips in ends a minute after its first byte", async () => {
+    const connection = await HttpConnection.open(await url());
+    const start = GET.slice(0, 20);
+    for (const [i, byte] of [...start].entries()) {
+      connection.write(byte);
+      await arrived(i + 1);
+      now += headersTimeout / 40;
+      lane.sweep();
+    }
+    now += headersTimeout / 2;
+    lane.sweep();
+    await turns(5);
+    assert.equal(connection.socket.readableEnded, false);
+    now += 1;
+    lane.sweep();
+    assert.equal((await connection.rest()).toString(), TIMEOUT);
+    connection.destroy();
+  });
+
+  it("with a body that drips in ends five minutes after its first byte", async () => {
+    const connection = await HttpConnection.open(await url());
+    connection.write(POST);
+    await arrived(POST.length);
+    now += headersTimeout + 1;
+    lane.sweep();
+    connection.write("hel");
+    await arrived(POST.length + 3);
+    now += requestTimeout - headersTimeout;
+    lane.sweep();
+    assert.equal((await connection.rest()).toString(), TIMEOUT);
+    connection.destroy();
+  });
+
+  it("with an idle client ends after its keep-alive time, counted from the last answer", async () => {
+    const connection = await HttpConnection.open(await url());
+    for (let i = 0; i < 3; i++) {
+      now += keepAliveTimeout;
+      lane.sweep();
+      connection.write(GET);
+      assert.equal((await connection.answer()).text, "/a ");
+    }
+    now += keepAliveTimeout + 1;
+    lane.sweep();
+    assert.equal((await connection.rest()).length, 0);
+    connection.destroy();
+  });
+
+  it("with a request begins anew when its first byte comes, however long it was idle", async () => {
+    const connection = await HttpConnection.open(await url());
+    connection.write(GET);
+    await connection.answer();
+    now += keepAliveTimeout;
+    connection.write(GET.slice(0, 5));
+    await arrived(GET.length + 5);
+    now += headersTimeout;
+    lane.sweep();
+    connection.write(GET.slice(5));
+    assert.equal((await connection.answer()).text, "/a ");
+    connection.destroy();
+  });
+
+  it("with a handler that takes its time does not end", async () => {
+    let release = () => {};
+    echo.gate = new Promise((resolve) => {
+      release = resolve;
+    });
+    const connection = await HttpConnection.open(await url());
+    connection.write(GET);
+    await arrived(GET.length);
+    now += 10 * requestTimeout;
+    lane.sweep();
+    echo.gate = undefined;
+    release();
+    assert.equal((await connection.answer()).text, "/a ");
+    connection.destroy();
+  });
+
+  it("with four mebibytes in small pieces joins them once", async () => {
+    const body = "x".repeat(2 * 1024 * 1024);
+    const connection = await HttpConnection.open(await url());
+    connection.write(POST.replace("5", String(body.length)));
+    for (let at = 0; at < body.length; at += 1000) connection.write(body.slice(at, at + 1000));
+    assert.equal((await connection.answer()).text, "/a too large");
+    connection.destroy();
+  });
+
+  /** Resolves once the newest connection has delivered so many bytes to the lane. */
+  function arrived(bytes: number): Promise<void> {
+    return until(() => [...sockets].at(-1)?.bytesRead === bytes);
+  }
+});
+
+async function until(isSo: () => boolean): Promise<void> {
+  while (!isSo()) await turns(1);
+  await turns(1);
+}
+
+async function turns(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
+}
