@@ -41,7 +41,9 @@ describe("the examples of the manual", () => {
 
   for (const name of names) {
     it(`run: ${name}`, async () => {
-      await import(pathToFileURL(pathOf(name)).href);
+      const printed = await outputOf(pathOf(name));
+      const [, expected = ""] = /^```text\n(.*?)^```$/ms.exec(pageOf(name)) ?? [];
+      assert.equal(printed, expected);
     });
   }
 });
@@ -50,10 +52,27 @@ function pathOf(name: string): string {
   return join(folder, "pages", `${name}.ts`);
 }
 
-/** A page is one example: its code blocks make one module. */
+/** A page is one example: its code blocks make one module, which prints what a `text` block says. */
 function exampleOf(name: string): string {
-  const text = readFileSync(join(pages, `${name}.md`), "utf8");
-  const blocks = Array.from(text.matchAll(/^```ts\n(.*?)^```$/gms), ([, code]) => code);
+  const blocks = Array.from(pageOf(name).matchAll(/^```ts\n(.*?)^```$/gms), ([, code]) => code);
   assert.ok(blocks.length > 0, `${name}.md has no example`);
   return blocks.join("\n");
+}
+
+function pageOf(name: string): string {
+  return readFileSync(join(pages, `${name}.md`), "utf8");
+}
+
+async function outputOf(path: string): Promise<string> {
+  const { log } = console;
+  let output = "";
+  console.log = (...values: unknown[]) => {
+    output += `${values.map(String).join(" ")}\n`;
+  };
+  try {
+    await import(pathToFileURL(path).href);
+    return output;
+  } finally {
+    console.log = log;
+  }
 }

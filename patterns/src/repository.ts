@@ -210,12 +210,7 @@ export class EntityRepository {
     const found = this.#isFollowed ? await readEntity(this.#open, entity) : this.#assumed(entity);
     if (!found) return false;
     const request = commitSteps([deleteStep(this.#open, unchanged(found, entity))]);
-    return request
-      .then(
-        () => true,
-        (error) => (error instanceof Stale ? falseIfAbsent(error.cause) : falseIfAbsent(error)),
-      )
-      .catch(noSecondTry);
+    return request.then(() => true, falseIfAbsent).catch(noSecondTry);
   }
 
   reconcile(key: KeyValues): Promise<boolean> {
@@ -303,6 +298,7 @@ function conflict({ message, rowKey, cause }: Stale): Error {
 }
 
 function falseIfAbsent(error: unknown): false {
-  if (isRefusal(error, 404) && error.code !== "TableNotFound") return false;
+  const refusal = error instanceof Stale ? error.cause : error;
+  if (isRefusal(refusal, 404) && refusal.code !== "TableNotFound") return false;
   throw error;
 }

@@ -47,6 +47,19 @@ export interface SagaBuilder<Input, Results> {
   ): SagaBuilder<Input, Results & { readonly [N in Name]: Result }>;
 }
 
+/** What a step returns to have an earlier one done again, because what it found is out of date. */
+export class BackTo {
+  readonly step: string;
+
+  constructor(step: string) {
+    this.step = step;
+  }
+}
+
+export function backTo(step: string): BackTo {
+  return new BackTo(step);
+}
+
 export interface SagaOptions {
   /** Counts up when the steps change: a saga under way is not continued by other code. 1 otherwise. */
   readonly version?: number;
@@ -91,6 +104,18 @@ export function saga<Input extends Json, Results>(
   // The one place where the types of the steps meet the untyped list of them.
   build(builder as unknown as SagaStart);
   return new Saga<Input>(name, steps, options);
+}
+
+/**
+ * Reads what a saga moves from one place to another. The source first: in the other order both reads can
+ * miss it.
+ */
+export async function readMoved<Key, Found>(
+  source: { get(key: Key): Promise<Found | undefined> },
+  destination: { get(key: Key): Promise<Found | undefined> },
+  key: Key,
+): Promise<Found | undefined> {
+  return (await source.get(key)) ?? (await destination.get(key));
 }
 
 interface StoredState extends SagaState {
@@ -201,6 +226,9 @@ export class Saga<Input extends Json> implements Handler {
     }
     try {
       const result = (await step.run(stepContext)) ?? null;
+      if (result instanceof BackTo) {
+        return { ...state, next: this.#steps.findIndex(({ name }) => name === result.step) };
+      }
       const isLast = next + 1 === this.#steps.length;
       return {
         ...state,
