@@ -219,7 +219,11 @@ async function untilOrEnd(writing: Promise<unknown>, holds: () => boolean): Prom
   await Promise.race([until(holds), writing]);
 }
 
-/** Waits for what the server's processes do in their own time. */
+/** Waits for what the server's processes do in their own time; a test that hangs tells nothing. */
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
+  const givesUpAt = performance.now() + 60_000;
+  while (!(await holds())) {
+    assert.ok(performance.now() < givesUpAt, "What was waited for did not come.");
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
 }

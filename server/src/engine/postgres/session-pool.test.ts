@@ -1,14 +1,13 @@
 import assert from "node:assert/strict";
-import { Duplex } from "node:stream";
 import { describe, it } from "node:test";
 import { EngineError } from "../engine.ts";
 import { Session } from "./session.ts";
 import { SessionPool } from "./session-pool.ts";
 import { ServerError } from "./sql-state.ts";
+import { openSession } from "./test-session.ts";
 
 function fakeSession(): Session {
-  const socket = new Duplex({ read() {}, write: (_chunk, _encoding, done) => done() });
-  return new Session(socket, () => {}, { preparedStatements: true, resultFormat: 1 });
+  return openSession().session;
 }
 
 function openPool(sessionsMax: number, connect = async () => fakeSession()) {

@@ -1,59 +1,18 @@
 import assert from "node:assert/strict";
-import { Duplex } from "node:stream";
 import { describe, it } from "node:test";
 import { query, queryAll } from "./query.ts";
-import { Session } from "./session.ts";
 import { ServerError } from "./sql-state.ts";
 import type { Statement } from "./statements.ts";
-
-/** A socket whose other end is the test. */
-class FakeSocket extends Duplex {
-  /** Codes of the messages sent, with the names of Parse and Bind: "P:a B:a E S". */
-  readonly sent: string[] = [];
-
-  override _read(): void {}
-
-  override _write(chunk: Buffer, _encoding: string, done: () => void): void {
-    for (let at = 0; at < chunk.length; ) {
-      const code = String.fromCharCode(chunk[at]!);
-      const nameAt = at + (code === "B" ? 6 : 5);
-      const name = chunk.toString("latin1", nameAt, chunk.indexOf(0, nameAt));
-      this.sent.push(code === "P" || code === "B" || code === "Q" ? `${code}:${name}` : code);
-      at += 1 + chunk.readInt32BE(at + 1);
-    }
-    done();
-  }
-
-  takeSent(): string {
-    return this.sent.splice(0).join(" ");
-  }
-}
-
-function openSession(preparedStatements = true) {
-  const socket = new FakeSocket();
-  let ended = 0;
-  const session = new Session(socket, () => ended++, { preparedStatements, resultFormat: 1 });
-  const answer = (...messages: Buffer[]) => {
-    for (const message of messages) session.receive(message);
-  };
-  return { session, socket, answer, endedCount: () => ended };
-}
-
-function message(code: string, body: string | Buffer = ""): Buffer {
-  const bytes = typeof body === "string" ? Buffer.from(body, "latin1") : body;
-  const header = Buffer.alloc(5);
-  header.write(code, "latin1");
-  header.writeUInt32BE(4 + bytes.length, 1);
-  return Buffer.concat([header, bytes]);
-}
-
-const parsed = message("1");
-const bound = message("2");
-const complete = message("C", "SELECT 0\0");
-const ready = message("Z", "I");
-const readyInFailed = message("Z", "E");
-const failure = (state: string, severity = "ERROR") =>
-  message("E", `S${severity}\0V${severity}\0C${state}\0Mit failed\0\0`);
+import {
+  bound,
+  complete,
+  failure,
+  message,
+  openSession,
+  parsed,
+  ready,
+  readyInFailed,
+} from "./test-session.ts";
 
 const a: Statement = { name: "a", text: "SELECT 1", parameterTypes: [] };
 const b: Statement = { name: "b", text: "SELECT 2", parameterTypes: [] };

@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { EngineError } from "../engine.ts";
+import { type PointRead, PointReads } from "./point-reads.ts";
+import type { Session } from "./session.ts";
+import { SessionPool } from "./session-pool.ts";
+import type { Statement } from "./statements.ts";
+import { bound, complete, failure, openSession, ready } from "./test-session.ts";
+
+/** Reads over one lane at most, whose server is the test. */
+function openReads(deadline = performance.now() + 3_600_000) {
+  const servers: ReturnType<typeof openSession>[] = [];
+  const pool = new SessionPool({
+    sessionsMax: 1,
+    connect: async () => {
+      const server = openSession(false);
+      servers.push(server);
+      return server.session;
+    },
+  });
+  const reads = new PointReads(pool, { lanesMax: 1 });
+  const log: string[] = [];
+  const submit = (name: string) => reads.submit(new NamedRead(name, deadline, log));
+  return { submit, log, servers, pool, server: () => servers.at(-1)! };
+}
+
+/** A read that notes in a log what becomes of it. */
+class NamedRead implements PointRead {
+  readonly deadline: number;
+  readonly #statement: Statement;
+  readonly #name: string;
+  readonly #log: string[];
+
+  constructor(name: string, deadline: number, log: string[]) {
+    this.deadline = deadline;
+    this.#name = name;
+    this.#log = log;
+    this.#statement = { name: undefined, text: name, parameterTypes: [] };
+  }
+
+  send(session: Session): void {
+    this.#log.push(`send ${this.#name}`);
+    session.bind(this.#statement);
+    session.execute();
+  }
+
+  row(): void {}
+  restart(): void {}
+
+  resolve(): void {
+    this.#log.push(`resolve ${this.#name}`);
+  }
+
+  reject(error: Error): void {
+    const code = error instanceof EngineError ? error.code : "a bug";
+    this.#log.push(`reject ${this.#name}: ${code}`);
+  }
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
+
+describe("PointReads", () => {
+  /** Opens the lane by a first read and answers it. */
+  async function warmUp(test: ReturnType<typeof openReads>): Promise<void> {
+    test.submit("first");
+    await nextTurn();
+    test.server().answer(bound, complete, ready);
+    test.log.length = 0;
+    test.server().socket.takeSent();
+  }
+
+  it("sends a read at once when none is under way, and those behind it together", async () => {
+    const test = openReads();
+    await warmUp(test);
+    test.submit("a");
+    assert.equal(test.server().socket.takeSent(), "P: B: E S");
+    test.submit("b");
+    test.submit("c");
+    assert.equal(test.server().socket.takeSent(), "");
+    await nextTurn();
+    assert.equal(test.server().socket.takeSent(), "P: B: E P: B: E S");
+    test.server().answer(bound, complete, ready);
+    test.server().answer(bound, complete, bound, complete, ready);
+    assert.deepEqual(test.log.slice(3), ["resolve a", "resolve b", "resolve c"]);
+    test.pool.close();
+  });
+
+  it("runs the neighbours of a read that fails again, and only tells that one", async () => {
+    const test = openReads();
+    await warmUp(test);
+    for (const name of ["a", "b", "poison", "d"]) test.submit(name);
+    await nextTurn();
+    test.server().answer(bound, complete, ready);
+    test.log.length = 0;
+    test.server().answer(bound, complete, failure("42601"), ready);
+    await nextTurn();
+    assert.deepEqual(test.log, ["send b", "reject poison: a bug", "send d"]);
+    test.server().answer(bound, complete, ready, bound, complete, ready);
+    assert.deepEqual(test.log.slice(3), ["resolve b", "resolve d"]);
+    test.pool.close();
+  });
+
+  it("runs all reads of a lost connection again over another", async () => {
+    const test = openReads();
+    await warmUp(test);
+    for (const name of ["a", "b"]) test.submit(name);
+    await nextTurn();
+    test.server().session.destroy(new Error("cut"));
+    test.log.length = 0;
+    while (test.log.length < 2) await nextTurn();
+    assert.equal(test.servers.length, 2);
+    assert.deepEqual(test.log.toSorted(), ["send a", "send b"]);
+    test.pool.close();
+  });
+
+  it("gives up at the deadline", async () => {
+    const test = openReads(performance.now() - 1);
+    test.submit("late");
+    await nextTurn();
+    test.server().session.destroy(new Error("cut"));
+    assert.deepEqual(test.log, ["send late", "reject late: Unavailable"]);
+    test.pool.close();
+  });
+
+  it("tells those who wait for a lane that the engine is closed", async () => {
+    const test = openReads();
+    test.pool.close();
+    test.submit("a");
+    await nextTurn();
+    assert.deepEqual(test.log, ["reject a: Closed"]);
+  });
+});
