@@ -39,6 +39,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     "server/src/awaitable.ts",
   ],
   "server/src/insight": [
+    "server/src/engine/engine.ts",
     "protocol/src",
     "server/src/query",
     "server/src/clock.ts",

@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from "node:fs";
+import type { TargetsReport } from "@rowhouse/server/insight/azure-targets";
 import type { ScanSummary } from "@rowhouse/server/insight/scan-budget";
 import type { Command } from "commander";
 import { SCAN_REPORT_FILE } from "./watch-options.ts";
@@ -48,6 +49,16 @@ export function printScanReport(summary: ScanSummary): string {
       `  for example ${each.plan}`,
       `  ${each.cure}`,
     );
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+export function printTargets(report: TargetsReport): string {
+  const { mode, requests, entities, throttled, places } = report;
+  const verb = mode === "enforce" ? "were refused" : "the cloud would have refused";
+  const lines = [`targets: ${requests} requests, ${entities} entities; ${throttled} ${verb}`];
+  for (const { where, code, firstAt, count } of places) {
+    lines.push(`  ${code} ${count} times at ${where}, first ${new Date(firstAt).toISOString()}`);
   }
   return `${lines.join("\n")}\n`;
 }

@@ -9,6 +9,9 @@ export interface WatchOptions {
   readonly metrics?: true;
   readonly slowQuery?: number;
   readonly otel?: true;
+  readonly targets?: string;
+  readonly enforceTargets?: true;
+  readonly faults?: string;
 }
 
 export const SCAN_REPORT_FILE = "rowhouse-scan-report.json";
@@ -32,14 +35,23 @@ export function watchOptions(): Option[] {
     new Option("--slow-query <ms>", "log what takes at least so many milliseconds").argParser(
       parseMs,
     ),
+    new Option(
+      "--targets <cloud>",
+      "report where the cloud's scalability targets would have throttled",
+    ).choices(["azure"]),
+    new Option("--enforce-targets", "throttle there, with 503 and 500, as the cloud does"),
+    new Option(
+      "--faults <rules>",
+      'break requests on purpose: a file, or rules such as "503 on InsertEntity of Orders rate 0.1; delay 200"',
+    ),
     new Option("--otel", "trace requests with @opentelemetry/api, which must be installed"),
   ];
 }
 
 /** Whether anything is to be watched. */
 export function isWatching(options: WatchOptions): boolean {
-  const { scanBudget, insight, metrics } = options;
-  return [scanBudget, insight, metrics].some((each) => each !== undefined);
+  const { scanBudget, insight, metrics, targets } = options;
+  return [scanBudget, insight, metrics, targets].some((each) => each !== undefined);
 }
 
 function parseMs(text: string): number {

@@ -5,6 +5,8 @@ import { LmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import type { Gate } from "@rowhouse/server/http/gate";
 import { joinObservers, type Observer } from "@rowhouse/server/http/observer";
 import type { Pages } from "@rowhouse/server/http/pages";
+import { AzureTargets } from "@rowhouse/server/insight/azure-targets";
+import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
 import { type Insight, joinInsights } from "@rowhouse/server/insight/insight";
 import { insightPages, jsonPage, type Page } from "@rowhouse/server/insight/insight-pages";
 import { PartitionLoad } from "@rowhouse/server/insight/partition-load";
@@ -14,7 +16,7 @@ import { ScanBudget } from "@rowhouse/server/insight/scan-budget";
 import { parseScanRules } from "@rowhouse/server/insight/scan-budget-rules";
 import { tracingObserver } from "@rowhouse/server/insight/traces";
 import type { Logger } from "pino";
-import { printScanReport } from "./report.ts";
+import { printScanReport, printTargets } from "./report.ts";
 import type { WatchOptions } from "./watch-options.ts";
 import { slowInsight, slowObserver } from "./watch-slow.ts";
 import { loadTraceApi } from "./watch-traces.ts";
@@ -40,6 +42,21 @@ export function openWatch(
   const pages = new Map<string, Page>();
   const closers: (() => void | Promise<void>)[] = [];
 
+  // First: what it refuses is no load.
+  if (options.targets !== undefined || options.enforceTargets) {
+    const mode = options.enforceTargets ? "enforce" : "what-if";
+    const targets = new AzureTargets(systemClock, mode, (place) =>
+      log.warn({ place, mode }, "over the cloud's scalability targets"),
+    );
+    insights.push(targets);
+    pages.set(
+      "/rowhouse/targets",
+      jsonPage(() => targets.report()),
+    );
+    closers.push(() => {
+      process.stdout.write(printTargets(targets.report()));
+    });
+  }
   if (options.metrics) {
     const metrics = new RequestMetrics();
     insights.push(metrics);
@@ -93,7 +110,10 @@ export function openWatch(
   return {
     insight: joinInsights(insights),
     observer: joinObservers(observers),
-    gate: undefined,
+    gate:
+      options.faults === undefined
+        ? undefined
+        : new FaultGate(parseFaultRules(textOf(options.faults))),
     pages: pages.size > 0 ? insightPages({ pages, token: options.insightToken }) : undefined,
     async close() {
       for (const close of closers) await close();

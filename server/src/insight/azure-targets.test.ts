@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { parseFilter } from "@rowhouse/protocol/filter-parser";
+import { planQuery } from "../query/planner.ts";
+import { AzureTargets, type TargetsMode } from "./azure-targets.ts";
+import { FaultGate, parseFaultRules } from "./fault-rules.ts";
+import type { QueryFacts } from "./insight.ts";
+
+describe("The cloud's targets", () => {
+  it("let 2,000 entities of one partition pass in a second, and then some more each moment", () => {
+    const { write, tick } = against("enforce");
+    for (let i = 0; i < 20; i++) assert.equal(write("p", 100), "ok");
+    assert.equal(write("p", 1), "ServerBusy");
+    assert.equal(write("q", 1), "ok");
+    tick(1);
+    assert.equal(write("p", 2), "ok");
+    assert.equal(write("p", 1), "ServerBusy");
+  });
+
+  it("let 20,000 entities of an account pass in a second, however they spread", () => {
+    const { write } = against("enforce");
+    for (let i = 0; i < 200; i++) assert.equal(write(`p${i}`, 100), "ok");
+    assert.equal(write("other", 1), "ServerBusy");
+  });
+
+  it("count what a query scanned, and time out behind a long backlog", () => {
+    const { query, targets } = against("enforce");
+    assert.equal(query("PartitionKey eq 'p' and Age eq 1", 1_000), "ok");
+    assert.equal(query("PartitionKey eq 'p' and Age eq 1", 25_000), "ok");
+    // The account comes first: it is in debt as well.
+    assert.equal(query("PartitionKey eq 'p' and Age eq 1", 1), "ServerBusy");
+    assert.equal(targets.report().entities, 26_000);
+  });
+
+  it("answer OperationTimedOut once only the partition is hopeless", () => {
+    const { query, tick } = against("enforce");
+    query("PartitionKey eq 'p' and Age eq 1", 60_000);
+    tick(3_000);
+    assert.equal(query("PartitionKey eq 'p' and Age eq 1", 1), "OperationTimedOut");
+    tick(20_000);
+    assert.equal(query("PartitionKey eq 'p' and Age eq 1", 1), "ServerBusy");
+    tick(7_000);
+    assert.equal(query("PartitionKey eq 'p' and Age eq 1", 1), "ok");
+  });
+
+  it("name the same requests whether they are enforced or only asked about", () => {
+    const outcomes = (["enforce", "what-if"] as const).map((mode) => {
+      const run = against(mode);
+      const throttledAt: number[] = [];
+      let state = 7;
+      const random = () => {
+        state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
+        return (state >>> 0) / 2 ** 32;
+      };
+      for (let i = 0; i < 20_000; i++) {
+        const partition = `p${Math.floor(50 ** random())}`;
+        const before = run.targets.report().throttled;
+        if (random() < 0.5) run.write(partition, 1 + Math.floor(100 * random()));
+        else run.query(`PartitionKey eq '${partition}' and Age eq 1`, Math.floor(500 * random()));
+        if (run.targets.report().throttled > before) throttledAt.push(i);
+        run.tick(Math.floor(8 * random()));
+      }
+      const { entities, places } = run.targets.report();
+      return { throttledAt, entities, places };
+    });
+    assert.ok(outcomes[0]!.throttledAt.length > 100);
+    assert.deepEqual(outcomes[1], outcomes[0]);
+  });
+});
+
+describe("Fault rules", () => {
+  const facts = { operation: "InsertEntity", resource: "Orders" };
+
+  it("strike the operation and table they name, at their rate", () => {
+    const turns = [0.05, 0.5];
+    const surroundings = { random: () => turns.shift()!, wait: async () => {} };
+    const gate = new FaultGate(
+      parseFaultRules("503 on InsertEntity of orders rate 0.1"),
+      surroundings,
+    );
+    assert.throws(() => gate.enter(facts), { code: "ServerBusy" });
+    gate.enter(facts);
+    gate.enter({ operation: "InsertEntity", resource: "Other" });
+    gate.enter({ operation: "DeleteEntity", resource: "Orders" });
+    assert.equal(gate.struck, 1);
+  });
+
+  it("hold up what they delay, and then refuse what they also refuse", async () => {
+    const waits: number[] = [];
+    const wait = async (ms: number) => {
+      waits.push(ms);
+    };
+    const gate = new FaultGate(parseFaultRules("delay 200; delay 50 OperationTimedOut"), {
+      random: () => 0,
+      wait,
+    });
+    await assert.rejects(Promise.resolve(gate.enter(facts)), { code: "OperationTimedOut" });
+    assert.deepEqual(waits, [250]);
+  });
+
+  for (const text of ["", "on InsertEntity", "Sunburn", "503 rate 2", "delay"]) {
+    it(`are refused as ${JSON.stringify(text)}`, () => {
+      assert.throws(() => parseFaultRules(text), Error);
+    });
+  }
+});
+
+function against(mode: TargetsMode) {
+  let now = 1_000_000;
+  const targets = new AzureTargets({ now: () => now }, mode);
+  const outcome = (work: () => void) => {
+    try {
+      work();
+      return "ok";
+    } catch (error) {
+      assert.ok(error instanceof ServiceError);
+      return error.code;
+    }
+  };
+  return {
+    targets,
+    tick(ms: number) {
+      now += ms;
+    },
+    write: (partitionKey: string, count: number) =>
+      outcome(() => {
+        const mutation = { kind: "insert", rowKey: "r", ifMatch: undefined } as const;
+        const mutations = new Array<typeof mutation>(count).fill(mutation);
+        targets.admitWrite({ account: "a", table: "T", partitionKey, mutations, client: "::1" });
+      }),
+    query: (filter: string, entitiesRead: number) =>
+      outcome(() => {
+        const plan = planQuery(parseFilter(filter));
+        const facts: QueryFacts = {
+          ...{ account: "a", table: "T", plan, planText: "", filter },
+          ...{ projected: false, client: "::1" },
+        };
+        targets.admitQuery(facts);
+        targets.queried(facts, {
+          entitiesRead,
+          entitiesReturned: 0,
+          bytesRead: 0,
+          engineMicros: 0,
+        });
+      }),
+  };
+}

@@ -1,0 +1,183 @@
+import { type ErrorCode, ServiceError } from "@rowhouse/protocol/errors";
+import type { Clock } from "../clock.ts";
+import {
+  countedEntities,
+  type Insight,
+  partitionOf,
+  type QueryCost,
+  type QueryFacts,
+  type WriteFacts,
+} from "./insight.ts";
+
+/** The cloud's published scalability targets, in entities (of 1 KiB) a second. */
+export const AZURE_TARGETS = { account: 20_000, partition: 2_000 } as const;
+
+export type TargetsMode = "what-if" | "enforce";
+
+/** What the cloud would have refused, or what was refused. */
+export interface Throttled {
+  /** `account`, or `account/table/partition key`. */
+  readonly where: string;
+  readonly code: "ServerBusy" | "OperationTimedOut";
+  /** Milliseconds since 1970. */
+  readonly firstAt: number;
+  lastAt: number;
+  count: number;
+}
+
+export interface TargetsReport {
+  readonly mode: TargetsMode;
+  readonly targets: typeof AZURE_TARGETS;
+  readonly requests: number;
+  readonly entities: number;
+  readonly throttled: number;
+  /** The first 100 places where it began, in that order. */
+  readonly places: readonly Throttled[];
+}
+
+/** Partitions with less than their full allowance. Others need no record. */
+const PARTITIONS_MAX = 2048;
+const PLACES_MAX = 100;
+/** A partition this far behind answers no more within the time clients wait. */
+const BACKLOG_SECONDS_MAX = 10;
+const ACCOUNT_BUSY = "Operations per second is over the account limit.";
+
+/** An allowance that fills at the target's rate, up to a second's worth. A large scan leaves a debt. */
+interface Allowance {
+  entities: number;
+  at: number;
+}
+
+/**
+ * Counts as the service counts: each entity a query scans, at least one a request, and each member of a
+ * transaction. A request is refused while its account or its partition is in debt; what is refused
+ * counts nothing. A query's cost is known only afterwards, so the first one over is still served.
+ *
+ * `what-if` judges the same and refuses nothing: on the same traffic both name the same requests. A
+ * query of several partitions counts for the account alone. What the cloud does is published as
+ * targets and not as a rule; this is the plain reading of them.
+ */
+export class AzureTargets implements Insight {
+  readonly #clock: Clock;
+  readonly #mode: TargetsMode;
+  readonly #onPlace: (place: Throttled) => void;
+  readonly #accounts = new Map<string, Allowance>();
+  readonly #partitions = new Map<string, Allowance>();
+  readonly #places = new Map<string, Throttled>();
+  /** Queries that only run because nothing is enforced. */
+  readonly #spared = new WeakSet<QueryFacts>();
+  #requests = 0;
+  #entities = 0;
+  #throttled = 0;
+
+  /** @param onPlace told of each place where throttling begins, once */
+  constructor(clock: Clock, mode: TargetsMode, onPlace: (place: Throttled) => void = () => {}) {
+    this.#clock = clock;
+    this.#mode = mode;
+    this.#onPlace = onPlace;
+  }
+
+  admitQuery(query: QueryFacts): void {
+    const partition = partitionOf(query.plan);
+    const name =
+      partition === undefined ? undefined : `${query.account}/${query.table}/${partition}`;
+    if (this.#refuses(query.account, name)) this.#spared.add(query);
+  }
+
+  queried(query: QueryFacts, cost: QueryCost): void {
+    if (this.#spared.has(query)) return;
+    const partition = partitionOf(query.plan);
+    const name =
+      partition === undefined ? undefined : `${query.account}/${query.table}/${partition}`;
+    this.#charge(query.account, name, countedEntities(cost));
+  }
+
+  admitWrite({ account, table, partitionKey, mutations }: WriteFacts): void {
+    const name = `${account}/${table}/${partitionKey}`;
+    if (!this.#refuses(account, name)) this.#charge(account, name, mutations.length);
+  }
+
+  report(): TargetsReport {
+    return {
+      mode: this.#mode,
+      targets: AZURE_TARGETS,
+      requests: this.#requests,
+      entities: this.#entities,
+      throttled: this.#throttled,
+      places: [...this.#places.values()],
+    };
+  }
+
+  /** Whether the request would be refused. @throws ServiceError where that is enforced */
+  #refuses(account: string, partition: string | undefined): boolean {
+    this.#requests++;
+    const now = this.#clock.now();
+    const ofAccount = this.#accounts.get(account);
+    if (ofAccount && fill(ofAccount, AZURE_TARGETS.account, now) <= 0) {
+      return this.#refuse(account, "ServerBusy", now, ACCOUNT_BUSY);
+    }
+    if (partition === undefined) return false;
+    const ofPartition = this.#partitions.get(partition);
+    if (!ofPartition) return false;
+    const left = fill(ofPartition, AZURE_TARGETS.partition, now);
+    if (left > 0) return false;
+    const isHopeless = -left > BACKLOG_SECONDS_MAX * AZURE_TARGETS.partition;
+    return this.#refuse(partition, isHopeless ? "OperationTimedOut" : "ServerBusy", now);
+  }
+
+  #refuse(where: string, code: Throttled["code"], now: number, message?: string): true {
+    this.#throttled++;
+    const key = `${code} ${where}`;
+    const known = this.#places.get(key);
+    if (known) {
+      known.count++;
+      known.lastAt = now;
+    } else if (this.#places.size < PLACES_MAX) {
+      const place: Throttled = { where, code, firstAt: now, lastAt: now, count: 1 };
+      this.#places.set(key, place);
+      this.#onPlace(place);
+    }
+    if (this.#mode === "what-if") return true;
+    throw new ServiceError(code satisfies ErrorCode, message === undefined ? {} : { message });
+  }
+
+  #charge(account: string, partition: string | undefined, entities: number): void {
+    const now = this.#clock.now();
+    this.#entities += entities;
+    take(this.#accounts, account, AZURE_TARGETS.account, entities, now);
+    if (partition === undefined) return;
+    if (this.#partitions.size >= PARTITIONS_MAX && !this.#partitions.has(partition)) {
+      for (const [name, allowance] of this.#partitions) {
+        const isFull = fill(allowance, AZURE_TARGETS.partition, now) >= AZURE_TARGETS.partition;
+        if (isFull) this.#partitions.delete(name);
+      }
+      // This many partitions below their full allowance: the account is at its target first.
+      if (this.#partitions.size >= PARTITIONS_MAX) return;
+    }
+    take(this.#partitions, partition, AZURE_TARGETS.partition, entities, now);
+  }
+}
+
+function take(
+  allowances: Map<string, Allowance>,
+  name: string,
+  rate: number,
+  entities: number,
+  now: number,
+): void {
+  const known = allowances.get(name);
+  if (known) {
+    fill(known, rate, now);
+    known.entities -= entities;
+  } else allowances.set(name, { entities: rate - entities, at: now });
+}
+
+/** What is left, with what came in since. */
+function fill(allowance: Allowance, rate: number, now: number): number {
+  if (now > allowance.at) {
+    const came = ((now - allowance.at) / 1000) * rate;
+    allowance.entities = Math.min(rate, allowance.entities + came);
+    allowance.at = now;
+  }
+  return allowance.entities;
+}

@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { AzureTargets } from "@rowhouse/server/insight/azure-targets";
+import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
+import { fillTable, withServer } from "./watched-server.ts";
+
+describe("Faults over HTTP", () => {
+  it("are the service's own refusals, and leave other operations alone", async () => {
+    const gate = new FaultGate(parseFaultRules("503 on QueryEntity of People"));
+    await withServer({ gate }, async ({ wire }) => {
+      await fillTable(wire, "People", [{ PartitionKey: "p", RowKey: "r" }]);
+      const point = await wire.send("GET", "/People(PartitionKey='p',RowKey='r')");
+      assert.equal(point.status, 503);
+      assert.match(String(point), /ServerBusy/);
+      assert.equal((await wire.send("GET", "/People()")).status, 200);
+    });
+  });
+});
+
+describe("Enforced targets over HTTP", () => {
+  it("answer 503 while a partition is in debt, and serve the others", async () => {
+    const now = Date.now();
+    const insight = new AzureTargets({ now: () => now }, "enforce");
+    await withServer({ insight }, async ({ wire }) => {
+      await fillTable(wire, "People", [{ PartitionKey: "p", RowKey: "r" }]);
+      for (let i = 0; i < 1999; i++) {
+        insight.admitWrite({
+          ...{ account: "devstoreaccount1", table: "People", partitionKey: "p", client: "::1" },
+          mutations: [{ kind: "insert", rowKey: "r", ifMatch: undefined }],
+        });
+      }
+      const refused = await wire.send("GET", "/People(PartitionKey='p',RowKey='r')");
+      assert.equal(refused.status, 503);
+      const other = await wire.send("GET", "/People(PartitionKey='q',RowKey='r')");
+      assert.equal(other.status, 404);
+    });
+  });
+});
