@@ -1,0 +1,165 @@
+import type { BlobServiceClient, ContainerListBlobFlatSegmentResponse } from "@azure/storage-blob";
+import type {
+  BlobContent,
+  BlobPage,
+  BlobsPort,
+  DeleteBlobOptions,
+  ListBlobsOptions,
+  Metadata,
+  PutOptions,
+} from "./ports/blobs.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import { storageError } from "./ports/storage-error.ts";
+
+/** For the client: the layers above repeat, because they must know that they did. */
+export const singleTry = { retryOptions: { maxTries: 1 } } as const;
+
+/** The official client as a blobs port. Give the client the options `singleTry`. */
+export function azureBlobs(service: BlobServiceClient): BlobsPort {
+  return new AzureBlobs(service);
+}
+
+class AzureBlobs implements BlobsPort {
+  readonly #service: BlobServiceClient;
+
+  constructor(service: BlobServiceClient) {
+    this.#service = service;
+  }
+
+  async createContainer(container: string): Promise<boolean> {
+    const { succeeded } = await asked(this.#container(container).createIfNotExists());
+    return succeeded;
+  }
+
+  async get(container: string, blob: string): Promise<BlobContent | undefined> {
+    try {
+      const answer = await asked(this.#container(container).getBlobClient(blob).download());
+      const body = await bytesOf(answer);
+      return {
+        body,
+        length: body.length,
+        etag: answer.etag ?? "",
+        lastModified: answer.lastModified ?? new Date(0),
+        metadata: answer.metadata ?? {},
+        ...(answer.contentType && { contentType: answer.contentType }),
+      };
+    } catch (error) {
+      if (isRefusal(error, 404) && error.code !== "ContainerNotFound") return undefined;
+      throw error;
+    }
+  }
+
+  async put(
+    container: string,
+    blob: string,
+    body: Uint8Array,
+    { condition, contentType, metadata }: PutOptions = {},
+  ): Promise<string> {
+    const conditions = condition === "absent" ? { ifNoneMatch: "*" } : condition;
+    const client = this.#container(container).getBlockBlobClient(blob);
+    const { etag } = await asked(
+      client.upload(body, body.length, {
+        ...(conditions && { conditions }),
+        ...(contentType && { blobHTTPHeaders: { blobContentType: contentType } }),
+        ...(metadata && { metadata: { ...metadata } }),
+      }),
+    );
+    return etag ?? "";
+  }
+
+  async createAppendBlob(
+    container: string,
+    blob: string,
+    metadata: Metadata = {},
+  ): Promise<string> {
+    const client = this.#container(container).getAppendBlobClient(blob);
+    const conditions = { ifNoneMatch: "*" };
+    return (await asked(client.create({ conditions, metadata: { ...metadata } }))).etag ?? "";
+  }
+
+  async append(
+    container: string,
+    blob: string,
+    block: Uint8Array,
+    position: number,
+  ): Promise<string> {
+    const client = this.#container(container).getAppendBlobClient(blob);
+    const conditions = { appendPosition: position };
+    return (await asked(client.appendBlock(block, block.length, { conditions }))).etag ?? "";
+  }
+
+  async setMetadata(container: string, blob: string, metadata: Metadata): Promise<string> {
+    const client = this.#container(container).getBlobClient(blob);
+    return (await asked(client.setMetadata({ ...metadata }))).etag ?? "";
+  }
+
+  async delete(
+    container: string,
+    blob: string,
+    { ifMatch, ifUnmodifiedSince }: DeleteBlobOptions = {},
+  ): Promise<boolean> {
+    const conditions = {
+      ...(ifMatch !== undefined && { ifMatch }),
+      ...(ifUnmodifiedSince && { ifUnmodifiedSince }),
+    };
+    try {
+      await asked(this.#container(container).getBlobClient(blob).delete({ conditions }));
+      return true;
+    } catch (error) {
+      if (isRefusal(error, 404) && error.code !== "ContainerNotFound") return false;
+      throw error;
+    }
+  }
+
+  async list(
+    container: string,
+    { prefix, continuation, max }: ListBlobsOptions,
+  ): Promise<BlobPage> {
+    const pages = this.#container(container)
+      .listBlobsFlat({ includeMetadata: true, ...(prefix !== undefined && { prefix }) })
+      .byPage({
+        ...(max !== undefined && { maxPageSize: max }),
+        ...(continuation !== undefined && { continuationToken: continuation }),
+      });
+    const next = await asked(pages.next());
+    const page: ContainerListBlobFlatSegmentResponse | undefined = next.value;
+    if (!page) return { blobs: [] };
+    const blobs = page.segment.blobItems.map(({ name, properties, metadata }) => ({
+      name,
+      length: properties.contentLength ?? 0,
+      // A listing gives the ETag without the quotes that every other answer has.
+      etag: properties.etag.startsWith('"') ? properties.etag : `"${properties.etag}"`,
+      lastModified: properties.lastModified,
+      metadata: metadata ?? {},
+    }));
+    return { blobs, ...(page.continuationToken && { continuation: page.continuationToken }) };
+  }
+
+  #container(name: string) {
+    return this.#service.getContainerClient(name);
+  }
+}
+
+/** A stream in Node, a Blob in browsers. */
+async function bytesOf(answer: {
+  readonly readableStreamBody?: AsyncIterable<unknown>;
+  readonly blobBody?: Promise<{ arrayBuffer(): Promise<ArrayBuffer> }>;
+}): Promise<Uint8Array> {
+  const { readableStreamBody: stream, blobBody } = answer;
+  if (!stream) return new Uint8Array((await (await blobBody)?.arrayBuffer()) ?? []);
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of stream) if (chunk instanceof Uint8Array) chunks.push(chunk);
+  const bytes = new Uint8Array(chunks.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.length;
+  }
+  return bytes;
+}
+
+function asked<Answer>(request: Promise<Answer>): Promise<Answer> {
+  return request.catch((error) => {
+    throw storageError(error);
+  });
+}

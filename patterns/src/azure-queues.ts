@@ -1,0 +1,109 @@
+import type { QueueServiceClient } from "@azure/storage-queue";
+import { PortError } from "./ports/port-error.ts";
+import type {
+  MessageReceipt,
+  QueueMessage,
+  QueuesPort,
+  ReceivedMessage,
+  ReceiveOptions,
+  SendOptions,
+} from "./ports/queues.ts";
+import { storageError } from "./ports/storage-error.ts";
+
+/** For the client: the layers above repeat, because they must know that they did. */
+export const singleTry = { retryOptions: { maxTries: 1 } } as const;
+
+/** The official client as a queues port. Give the client the options `singleTry`. */
+export function azureQueues(service: QueueServiceClient): QueuesPort {
+  return new AzureQueues(service);
+}
+
+const NEVER_EXPIRES = -1;
+
+class AzureQueues implements QueuesPort {
+  readonly #service: QueueServiceClient;
+
+  constructor(service: QueueServiceClient) {
+    this.#service = service;
+  }
+
+  async createQueue(queue: string): Promise<boolean> {
+    const { succeeded } = await asked(this.#queue(queue).createIfNotExists());
+    return succeeded;
+  }
+
+  async send(
+    queue: string,
+    text: string,
+    { delayMs = 0, timeToLiveS = NEVER_EXPIRES }: SendOptions = {},
+  ): Promise<MessageReceipt> {
+    const options = { visibilityTimeout: seconds(delayMs), messageTimeToLive: timeToLiveS };
+    const { messageId, popReceipt } = await asked(this.#queue(queue).sendMessage(text, options));
+    return { id: messageId, popReceipt };
+  }
+
+  async receive(queue: string, { max, visibilityMs }: ReceiveOptions): Promise<ReceivedMessage[]> {
+    const options = { numberOfMessages: max, visibilityTimeout: seconds(visibilityMs) };
+    const { receivedMessageItems } = await asked(this.#queue(queue).receiveMessages(options));
+    return receivedMessageItems.map((item) => ({
+      ...messageOf(item),
+      popReceipt: item.popReceipt,
+    }));
+  }
+
+  async peek(queue: string, max: number): Promise<QueueMessage[]> {
+    const { peekedMessageItems } = await asked(
+      this.#queue(queue).peekMessages({ numberOfMessages: max }),
+    );
+    return peekedMessageItems.map(messageOf);
+  }
+
+  async update(
+    queue: string,
+    { id, popReceipt }: MessageReceipt,
+    { visibilityMs, text }: { readonly visibilityMs: number; readonly text?: string },
+  ): Promise<MessageReceipt> {
+    const client = this.#queue(queue);
+    const answer = await asked(client.updateMessage(id, popReceipt, text, seconds(visibilityMs)));
+    return { id, popReceipt: answer.popReceipt ?? popReceipt };
+  }
+
+  async delete(queue: string, { id, popReceipt }: MessageReceipt): Promise<boolean> {
+    try {
+      await asked(this.#queue(queue).deleteMessage(id, popReceipt));
+      return true;
+    } catch (error) {
+      const isGone =
+        error instanceof PortError &&
+        ["MessageNotFound", "PopReceiptMismatch"].includes(error.code);
+      if (isGone) return false;
+      throw error;
+    }
+  }
+
+  #queue(name: string) {
+    return this.#service.getQueueClient(name);
+  }
+}
+
+interface Item {
+  readonly messageId: string;
+  readonly messageText: string;
+  readonly dequeueCount: number;
+  readonly insertedOn: Date;
+}
+
+function messageOf({ messageId, messageText, dequeueCount, insertedOn }: Item): QueueMessage {
+  return { id: messageId, text: messageText, dequeueCount, insertedAt: insertedOn };
+}
+
+/** The service counts in whole seconds; less than asked for would give a message away too early. */
+function seconds(ms: number): number {
+  return Math.ceil(ms / 1000);
+}
+
+function asked<Answer>(request: Promise<Answer>): Promise<Answer> {
+  return request.catch((error) => {
+    throw storageError(error);
+  });
+}

@@ -1,0 +1,23 @@
+import { PortError } from "./port-error.ts";
+
+interface RestFailure {
+  readonly statusCode?: number;
+  readonly code?: string;
+  readonly message?: string;
+  readonly details?: { readonly errorCode?: string };
+  readonly response?: { readonly headers: { get(name: string): string | undefined } };
+}
+
+/** What the official queue and blob clients throw, as the ports promise it. */
+export function storageError(error: unknown): PortError {
+  const failure: RestFailure = typeof error === "object" && error !== null ? error : {};
+  const headers = failure.response?.headers;
+  const retryAfterS = Number(headers?.get("retry-after"));
+  return new PortError(failure.message ?? "The request failed.", {
+    status: failure.statusCode ?? 0,
+    code:
+      headers?.get("x-ms-error-code") ?? failure.details?.errorCode ?? failure.code ?? "Unknown",
+    ...(retryAfterS > 0 && { retryAfterMs: retryAfterS * 1000 }),
+    cause: error,
+  });
+}
