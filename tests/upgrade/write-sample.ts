@@ -1,0 +1,16 @@
+/*
+ * Writes the sample folder of today's storage format, once for each format that was released:
+ *
+ *     node --conditions=source --import tsx tests/upgrade/write-sample.ts tests/upgrade/format-1
+ */
+import { rmSync } from "node:fs";
+import { join } from "node:path";
+import { startRowhouse } from "../support/rowhouse-process.ts";
+import { writeSample } from "./sample.ts";
+
+const folder = process.argv[2];
+if (folder === undefined) throw new Error("Name the folder to write.");
+const server = await startRowhouse(folder, ["--silent"]);
+await writeSample(server.connectionString);
+await server.stop();
+rmSync(join(folder, "lock.mdb"), { force: true });
