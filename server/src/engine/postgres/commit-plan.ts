@@ -204,7 +204,6 @@ function runsOf(keys: readonly PlannedKey[]): readonly Run[] {
   }
   if (runs.length <= RUNS_MAX) return runs;
   // One run of each kind. Two such commits may wait for each other, and the server breaks the circle.
-  const byHold = new Map<Hold, PlannedKey[]>();
-  for (const { hold, keys } of runs) byHold.set(hold, [...(byHold.get(hold) ?? []), ...keys]);
-  return [...byHold].map(([hold, keys]) => ({ hold, keys }));
+  const holds = new Set(runs.map(({ hold }) => hold));
+  return [...holds].map((hold) => ({ hold, keys: keys.filter((key) => holdOf(key) === hold) }));
 }

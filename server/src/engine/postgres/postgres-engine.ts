@@ -125,6 +125,7 @@ export class PostgresEngine implements Engine {
   readonly durability: Durability;
   readonly #versions: VersionClock;
   readonly #pools: readonly SessionPool[];
+  readonly #writers: SessionPool;
   readonly #reads: PointReads;
   readonly #scans: Scans;
   readonly #commits: Commits;
@@ -154,6 +155,7 @@ export class PostgresEngine implements Engine {
     const writers = new SessionPool({ connect, sessionsMax: options.writersMax ?? WRITERS_MAX });
     readers.adopt(options.session);
     this.#pools = [readers, scanners, writers];
+    this.#writers = writers;
     this.#reads = new PointReads(readers, { lanesMax: options.readersMax ?? READERS_MAX });
     this.#scans = new Scans({
       pool: scanners,
@@ -216,15 +218,15 @@ export class PostgresEngine implements Engine {
     }
   }
 
-  /** Whether the store answers and takes writes, asked now. */
+  /** Whether the store answers and takes writes, asked now: over a connection that writes. */
   async health(): Promise<PostgresHealth> {
-    const scanners = this.#pools[1]!;
+    const writers = this.#writers;
     try {
       this.#assertOpen();
       const timeoutMs = Math.min(HEALTH_TIMEOUT_MS, this.#timeoutMs);
-      const session = await scanners.acquire(performance.now() + timeoutMs);
+      const session = await writers.acquire(performance.now() + timeoutMs);
       const durability = durabilityOf(
-        await readServerFacts(session).finally(() => scanners.release(session)),
+        await readServerFacts(session).finally(() => writers.release(session)),
       );
       return { ready: true, durabilityClass: durability.class, detail: durability.detail };
     } catch (error) {
