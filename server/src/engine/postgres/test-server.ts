@@ -72,6 +72,7 @@ export class LocalServer {
     this.dataDirectory = dataDirectory;
     this.#identity = serverIdentity();
     process.once("exit", this.#onExit);
+    endOnSignals();
   }
 
   static async create(): Promise<LocalServer> {
@@ -200,6 +201,16 @@ export class LocalServer {
 
   #startError(what: string): Error {
     return new Error(`The test server ${what} before it was ready:\n${this.#log}`);
+  }
+}
+
+/** A test process that is told to end must not leave its server behind. */
+let endsOnSignals = false;
+function endOnSignals(): void {
+  if (endsOnSignals) return;
+  endsOnSignals = true;
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
+    process.once(signal, () => process.exit(1));
   }
 }
 
