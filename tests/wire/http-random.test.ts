@@ -1,0 +1,296 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import fc from "fast-check";
+import type { HttpAnswer } from "./http-answer.ts";
+import { HttpConnection } from "./http-connection.ts";
+import { type LocalServer, startLocalServer } from "./local-server.ts";
+import { readRefusal } from "./refusals.ts";
+import { BATCH_TYPE, changeset, readBatch } from "./table-batch.ts";
+import { TableWire } from "./table-wire.ts";
+
+/*
+ * Whatever comes in: an answer of the service or of HTTP, never a 5xx, never silence, never an end of
+ * the server. fast-check prints the seed of a failure.
+ */
+
+const KEY =
+  "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+const HANG_MS = 5_000;
+/** How much longer than usual to look. */
+const times = Number(process.env.FUZZ_TIMES ?? 1);
+const bytes = fc.uint8Array({ maxLength: 300 });
+/** Text that HTTP lets through as target or value, but for spaces. */
+const visible = fc.string({
+  unit: fc.integer({ min: 0x21, max: 0x7e }).map((code) => String.fromCharCode(code)),
+  maxLength: 40,
+});
+
+for (const lane of ["node", "fast"] as const) {
+  describe(`A server that is sent anything (${lane})`, () => {
+    let server: LocalServer;
+    let wire: TableWire;
+    const faults: unknown[] = [];
+    before(async () => {
+      server = await startLocalServer({ lane, onBackgroundError: (error) => faults.push(error) });
+      wire = new TableWire({
+        url: `${server.url}/devstoreaccount1`,
+        account: "devstoreaccount1",
+        key: KEY,
+      });
+      await wire.send("POST", "/Tables", { body: { TableName: "People" } });
+      await wire.send("POST", "/People", { body: { PartitionKey: "p", RowKey: "r" } });
+    });
+    after(async () => {
+      assert.deepEqual(faults, []);
+      assert.equal((await wire.send("GET", "/People(PartitionKey='p',RowKey='r')")).status, 200);
+      wire.close();
+      await server.close();
+    });
+
+    it("says 400 to random bytes, or nothing", async () => {
+      const start = fc.constantFrom(
+        "",
+        "GET ",
+        "GET / HTTP/1.1\r\n",
+        "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: ",
+        "\r\n",
+        "\u0016\u0003\u0001",
+      );
+      await fc.assert(
+        fc.asyncProperty(start, bytes, fc.boolean(), async (text, random, ends) => {
+          const said = await exchange(Buffer.concat([Buffer.from(text, "latin1"), random]), ends);
+          assert.match(said, /^(HTTP\/1\.1 4\d\d |$)/);
+        }),
+        { numRuns: 300 * times },
+      );
+    });
+
+    it("refuses random targets in the service's words", async () => {
+      const segment = fc.oneof(
+        visible,
+        fc.constantFrom(
+          "Tables",
+          "People",
+          "$batch",
+          "(",
+          ")",
+          "()",
+          "'",
+          "''",
+          "PartitionKey='p'",
+          ",",
+          "RowKey='",
+          "/",
+          "%2F",
+          "%",
+          "%27",
+          "%C3%A9",
+          "%FF",
+          "#",
+          "?",
+          "&",
+          "=",
+          "$filter=",
+          "$top=",
+          "$select=",
+          "comp=",
+          "acl",
+          "restype=service",
+          "NextPartitionKey=1!4!",
+          "sv=2019-02-02",
+          "sig=",
+          "sp=r",
+          "timeout=",
+        ),
+      );
+      const method = fc.constantFrom("GET", "PUT", "POST", "DELETE", "MERGE", "PATCH", "OPTIONS");
+      await fc.assert(
+        fc.asyncProperty(
+          method,
+          fc.array(segment, { maxLength: 8 }),
+          fc.boolean(),
+          async (verb, parts, signs) => {
+            const as = signs ? ({ kind: "shared-key-lite" } as const) : ({ kind: "none" } as const);
+            assertAnswer(
+              await wire.send(verb, `/${parts.join("")}`, {
+                as,
+                body: verb === "PUT" ? {} : undefined,
+              }),
+            );
+          },
+        ),
+        { numRuns: 500 * times },
+      );
+    });
+
+    it("refuses random headers in the service's words", async () => {
+      const name = fc.constantFrom(
+        "Accept",
+        "Content-Type",
+        "If-Match",
+        "If-None-Match",
+        "Prefer",
+        "x-ms-version",
+        "x-ms-date",
+        "x-ms-client-request-id",
+        "DataServiceVersion",
+        "MaxDataServiceVersion",
+        "Authorization",
+        "Origin",
+        "X-HTTP-Method",
+        "Content-MD5",
+        "Host",
+        "Cookie",
+      );
+      const value = fc.oneof(
+        visible,
+        fc.constantFrom(
+          "",
+          "*",
+          "*/*",
+          "application/json;odata=",
+          "application/atom+xml",
+          "W/\"datetime'",
+          "SharedKey devstoreaccount1:",
+          "Bearer a.b.c",
+          "return-content",
+          "2019-02-02",
+          "multipart/mixed; boundary=",
+          "MERGE",
+        ),
+      );
+      const path = fc.constantFrom(
+        "/People",
+        "/Tables",
+        "/People(PartitionKey='p',RowKey='x')",
+        "/$batch",
+        "/People?comp=acl",
+        "/?restype=service&comp=properties",
+      );
+      await fc.assert(
+        fc.asyncProperty(
+          path,
+          fc.constantFrom("GET", "PUT", "POST", "DELETE"),
+          fc.dictionary(name, value, { maxKeys: 4 }),
+          async (target, verb, headers) => {
+            const body = verb === "PUT" || verb === "POST" ? "{}" : undefined;
+            assertAnswer(await wire.send(verb, target, { headers, body }));
+          },
+        ),
+        { numRuns: 500 * times },
+      );
+    });
+
+    it("refuses random bodies in the service's words, and keeps nothing of them", async () => {
+      const member = fc.tuple(
+        fc.oneof(
+          visible,
+          fc.string({ maxLength: 8 }),
+          fc.constantFrom("PartitionKey", "RowKey", "Timestamp", "a", "a@odata.type", "odata.etag"),
+        ),
+        fc.oneof(
+          fc.jsonValue({ maxDepth: 2 }),
+          fc.constantFrom("p", "Edm.Int64", "Edm.Guid", "Edm.DateTime", 1.5, null),
+        ),
+      );
+      const object = fc
+        .array(member, { maxLength: 6 })
+        .map(
+          (members) =>
+            `{${members.map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`).join()}}`,
+        );
+      const cut = fc.tuple(object, fc.nat(60)).map(([text, end]) => text.slice(0, end));
+      await fc.assert(
+        fc.asyncProperty(fc.oneof(object, cut, fc.string(), bytes), async (body) => {
+          assertAnswer(await wire.send("POST", "/People", { body }));
+          assertAnswer(await wire.send("PUT", "/People(PartitionKey='p',RowKey='fuzz')", { body }));
+          assertAnswer(await wire.send("POST", "/Tables", { body }));
+        }),
+        { numRuns: 300 * times },
+      );
+    });
+
+    it("refuses damaged batches and documents, and keeps nothing of them", async () => {
+      const batch = changeset([
+        { method: "PUT", path: "/People(PartitionKey='b',RowKey='1')", body: {} },
+        { method: "PUT", path: "/People(PartitionKey='b',RowKey='2')", body: {} },
+      ]);
+      const xml =
+        "<StorageServiceProperties><Cors><CorsRule><AllowedMethods>GET</AllowedMethods></CorsRule></Cors></StorageServiceProperties>";
+      const damage = (whole: string) =>
+        fc
+          .tuple(
+            fc.nat(whole.length),
+            fc.nat(20),
+            fc.oneof(
+              fc.string(),
+              fc.constantFrom(
+                "",
+                "\r\n",
+                "--batch_1",
+                "--changeset_1--",
+                "<!DOCTYPE a>",
+                "&x;",
+                "</",
+                "<![CDATA[",
+              ),
+            ),
+          )
+          .map(([at, length, text]) => whole.slice(0, at) + text + whole.slice(at + length));
+      await fc.assert(
+        fc.asyncProperty(damage(batch), damage(xml), async (body, document) => {
+          const answer = await wire.send("POST", "/$batch", {
+            body,
+            headers: { "Content-Type": BATCH_TYPE },
+          });
+          assertAnswer(answer);
+          const list = await wire.send("GET", "/People?$filter=PartitionKey%20eq%20'b'");
+          // Both, or neither: a batch is never half done, whatever it was made of.
+          if (answer.status !== 202 || readBatch(answer).some(({ status }) => status >= 400)) {
+            assert.deepEqual(list.items(), [], body);
+          }
+          for (const { PartitionKey, RowKey } of list.items()) {
+            const path = `/People(PartitionKey='${PartitionKey}',RowKey='${encodeURIComponent(String(RowKey)).replaceAll("'", "''")}')`;
+            assert.equal(
+              (await wire.send("DELETE", path, { headers: { "If-Match": "*" } })).status,
+              204,
+            );
+          }
+          assertAnswer(
+            await wire.send("PUT", "/?restype=service&comp=properties", { body: document }),
+          );
+          assertAnswer(await wire.send("PUT", "/People?comp=acl", { body: document }));
+        }),
+        { numRuns: 200 * times },
+      );
+    });
+
+    /** All a server says to these bytes; a server that neither speaks nor ends has hung. */
+    async function exchange(sent: Uint8Array, ends: boolean): Promise<string> {
+      const connection = await HttpConnection.open(new URL(server.url));
+      connection.write(sent);
+      let hung = false;
+      const guard = setTimeout(() => {
+        hung = true;
+        connection.destroy();
+      }, HANG_MS);
+      if (!ends) await new Promise((resolve) => setImmediate(resolve));
+      connection.end();
+      const said = await connection.rest();
+      clearTimeout(guard);
+      connection.destroy();
+      assert.equal(hung, false, "The server hung.");
+      return said.toString("latin1");
+    }
+  });
+}
+
+/** Done, or refused in a form of the service. 501 says that something is known and not there. */
+function assertAnswer(answer: HttpAnswer): void {
+  assert.equal(answer.status < 500 || answer.status === 501, true, String(answer));
+  if (answer.status < 400) return;
+  // node:http refuses what is no HTTP with a bare status.
+  if (answer.header("x-ms-request-id") === undefined)
+    assert.equal(answer.body.length, 0, String(answer));
+  else assert.equal(readRefusal(answer).code, answer.header("x-ms-error-code"));
+}
