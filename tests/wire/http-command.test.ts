@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { TableClient } from "@azure/data-tables";
+import { selfSignedCertificate } from "../support/certificate.ts";
+import { RowhouseCommand } from "../support/rowhouse-command.ts";
+import { withFolder } from "../support/rowhouse-process.ts";
+import type { HttpAnswer } from "./http-answer.ts";
+import { HttpConnection } from "./http-connection.ts";
+import { readRefusal } from "./refusals.ts";
+import { TableWire } from "./table-wire.ts";
+
+const LISTENING = /^Azurite Table service is successfully listening at (\S+)$/m;
+const FREE = ["--tablePort", "0", "--queuePort", "0", "--blobPort", "0"];
+const KEY = "c29tZSBrZXk=";
+const OTHER_KEY = "YW5vdGhlciBrZXk=";
+
+async function get(url: string, path: string): Promise<HttpAnswer> {
+  const connection = await HttpConnection.open(new URL(url));
+  connection.write(`GET ${path} HTTP/1.1\r\nHost: h\r\n\r\n`);
+  const answer = await connection.answer();
+  connection.destroy();
+  return answer;
+}
+
+describe("rowhouse", () => {
+  it("says what test containers wait for, serves the accounts of the environment, logs by request id, and keeps its data", async () => {
+    await withFolder(async (folder) => {
+      const accounts = { AZURITE_ACCOUNTS: `first1:${KEY};second:${OTHER_KEY}:${KEY}` };
+      const log = join(folder, "logs", "debug.log");
+      // Every flag that the incumbent's users give.
+      const flags = [
+        ...FREE,
+        "--tableHost",
+        "127.0.0.1",
+        "-L",
+        "--skipApiVersionCheck",
+        "--disableTelemetry",
+        "--tableKeepAliveTimeout",
+        "9",
+      ];
+      const location = join(folder, "data");
+      const server = new RowhouseCommand(["--location", location, ...flags, "-d", log], accounts);
+      const [, url = ""] = await server.until(LISTENING);
+      assert.match(
+        server.stdout,
+        /^Azurite Table service is starting at http:\/\/127\.0\.0\.1:0$/m,
+      );
+      for (const name of ["Queue", "Blob"]) {
+        await server.until(
+          new RegExp(`^Azurite ${name} service is successfully listening at http://`, "m"),
+        );
+      }
+
+      assert.deepEqual((await get(url, "/healthz")).json(), { status: "ok" });
+      const ready = (await get(url, "/readyz")).json() as { status: string; engine: string };
+      assert.deepEqual([ready.status, ready.engine], ["ready", "lmdb"]);
+
+      const wires = [
+        ["first1", KEY],
+        ["second", OTHER_KEY],
+        ["second", KEY],
+      ].map(
+        ([account = "", key = ""]) => new TableWire({ url: `${url}/${account}`, account, key }),
+      );
+      for (const wire of wires.slice(0, 2)) {
+        assert.equal(
+          (await wire.send("POST", "/Tables", { body: { TableName: "Kept" } })).status,
+          201,
+        );
+      }
+      assert.equal((await wires[2]!.send("GET", "/Tables('Kept')")).status, 200);
+      assert.equal((await get(url, "/devstoreaccount1/Tables")).status, 404);
+
+      const refused = await wires[0]!.send("GET", "/Kept?$filter=%28&sig=secret", {
+        headers: { "x-ms-client-request-id": "mine" },
+      });
+      readRefusal(refused);
+      for (const wire of wires) wire.close();
+      server.signal("SIGTERM");
+      assert.equal(await server.exited, 0);
+      const lines = readFileSync(log, "utf8")
+        .trim()
+        .split("\n")
+        .map((line) => JSON.parse(line) as Record<string, unknown>);
+      const found = lines.find(({ requestId }) => requestId === refused.header("x-ms-request-id"));
+      assert.equal(found?.operation, "QueryEntities");
+      assert.equal(found?.status, 400);
+      assert.equal(found?.errorCode, "InvalidInput");
+      assert.equal(found?.clientRequestId, "mine");
+      assert.equal(found?.account, "first1");
+      // Neither keys nor signatures.
+      assert.doesNotMatch(
+        readFileSync(log, "utf8") + server.stdout + server.stderr,
+        /secret|c29tZSBrZXk|YW5vdGhlciBrZXk/,
+      );
+
+      const again = new RowhouseCommand(
+        ["serve", "--location", location, ...FREE, "--silent"],
+        accounts,
+      );
+      const [, newUrl = ""] = await again.until(LISTENING);
+      const wire = new TableWire({ url: `${newUrl}/first1`, account: "first1", key: KEY });
+      assert.equal((await wire.send("GET", "/Tables('Kept')")).status, 200);
+      wire.close();
+      again.signal("SIGINT");
+      assert.equal(await again.exited, 0);
+      assert.equal(again.stderr, "");
+    });
+  });
+
+  it("serves over TLS, and ends at SIGTERM though a client stays connected", async () => {
+    await withFolder(async (folder) => {
+      const { cert, key } = selfSignedCertificate(new Date());
+      mkdirSync(join(folder, "tls"));
+      writeFileSync(join(folder, "tls", "cert.pem"), cert);
+      writeFileSync(join(folder, "tls", "key.pem"), key);
+      const tls = [
+        "--cert",
+        join(folder, "tls", "cert.pem"),
+        "--key",
+        join(folder, "tls", "key.pem"),
+      ];
+      const server = new RowhouseCommand([
+        "--inMemoryPersistence",
+        ...FREE,
+        ...tls,
+        "--oauth",
+        "basic",
+        "--disableProductStyleUrl",
+      ]);
+      const [, url = ""] = await server.until(LISTENING);
+      assert.match(url, /^https:\/\//);
+      await server.until(/no issuer/, "stderr");
+      const connection = await HttpConnection.open(new URL(url), cert);
+      connection.write("GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n");
+      assert.equal((await connection.answer()).status, 200);
+      server.signal("SIGTERM");
+      await server.until(/closing: finishing what is under way/, "stderr");
+      await connection.rest();
+      assert.equal(await server.exited, 0);
+      connection.destroy();
+      await assert.rejects(HttpConnection.open(new URL(url), cert));
+    });
+  });
+
+  it("does not start with accounts that are none, and says why without their keys", async () => {
+    const command = new RowhouseCommand(["--inMemoryPersistence", ...FREE], {
+      AZURITE_ACCOUNTS: "first1:not base64!",
+    });
+    assert.equal(await command.exited, 1);
+    assert.match(command.stderr, /Key 1 of account "first1" has 11 characters that are no base64/);
+    assert.doesNotMatch(command.stderr, /not base64!|\n {4}at /);
+  });
+
+  it("does not start on a port that is taken", async () => {
+    const first = new RowhouseCommand(["--inMemoryPersistence", ...FREE]);
+    const [, url = ""] = await first.until(LISTENING);
+    const { port } = new URL(url);
+    const second = new RowhouseCommand(["--inMemoryPersistence", ...FREE, "--tablePort", port]);
+    assert.equal(await second.exited, 1);
+    assert.match(second.stderr, /rowhouse cannot start: .*EADDRINUSE/);
+    // The first serves on.
+    const options = { allowInsecureConnection: true };
+    const connection = `DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;TableEndpoint=${url}/devstoreaccount1`;
+    await TableClient.fromConnectionString(connection, "Still", options).createTable();
+    first.signal("SIGTERM");
+    assert.equal(await first.exited, 0);
+  });
+});
