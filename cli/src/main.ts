@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { Command } from "commander";
+import { addAdviseCommand } from "./advise.ts";
 import { addEngineCommand } from "./engine-command.ts";
 import { addExplainCommand } from "./explain.ts";
 import { addInspectCommand } from "./inspect.ts";
@@ -17,6 +18,7 @@ addEngineCommand(program);
 addExplainCommand(program);
 addInspectCommand(program);
 addReportCommand(program);
+addAdviseCommand(program);
 
 try {
   await program.parseAsync();

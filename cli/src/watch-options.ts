@@ -12,6 +12,7 @@ export interface WatchOptions {
   readonly targets?: string;
   readonly enforceTargets?: true;
   readonly faults?: string;
+  readonly record?: string;
 }
 
 export const SCAN_REPORT_FILE = "rowhouse-scan-report.json";
@@ -44,14 +45,18 @@ export function watchOptions(): Option[] {
       "--faults <rules>",
       'break requests on purpose: a file, or rules such as "503 on InsertEntity of Orders rate 0.1; delay 200"',
     ),
+    new Option(
+      "--record <file>",
+      "write traffic down for rowhouse advise, 64 MiB at most; keys and filters stand in it",
+    ),
     new Option("--otel", "trace requests with @opentelemetry/api, which must be installed"),
   ];
 }
 
 /** Whether anything is to be watched. */
 export function isWatching(options: WatchOptions): boolean {
-  const { scanBudget, insight, metrics, targets } = options;
-  return [scanBudget, insight, metrics, targets].some((each) => each !== undefined);
+  const { scanBudget, insight, metrics, targets, record } = options;
+  return [scanBudget, insight, metrics, targets, record].some((each) => each !== undefined);
 }
 
 function parseMs(text: string): number {

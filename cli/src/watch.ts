@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { createWriteStream, existsSync, readFileSync, writeFileSync } from "node:fs";
 import { systemClock } from "@rowhouse/server/clock";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { LmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
@@ -11,6 +11,7 @@ import { type Insight, joinInsights } from "@rowhouse/server/insight/insight";
 import { insightPages, jsonPage, type Page } from "@rowhouse/server/insight/insight-pages";
 import { PartitionLoad } from "@rowhouse/server/insight/partition-load";
 import { PROMETHEUS_TYPE, printMetrics } from "@rowhouse/server/insight/prometheus";
+import { TrafficRecorder } from "@rowhouse/server/insight/recording";
 import { engineMetrics, RequestMetrics } from "@rowhouse/server/insight/request-metrics";
 import { ScanBudget } from "@rowhouse/server/insight/scan-budget";
 import { parseScanRules } from "@rowhouse/server/insight/scan-budget-rules";
@@ -85,6 +86,11 @@ export function openWatch(
       jsonPage((query) => load.heatMap(count(query, "rows", 256))),
     );
   }
+  if (options.record !== undefined) {
+    const { recorder, close } = recordTo(options.record, log);
+    insights.push(recorder);
+    closers.push(close);
+  }
   if (options.slowQuery !== undefined) {
     insights.push(slowInsight(options.slowQuery, log));
     observers.push(slowObserver(options.slowQuery, log));
@@ -124,4 +130,31 @@ export function openWatch(
 /** The file of that name, or else the text itself. */
 function textOf(fileOrText: string): string {
   return existsSync(fileOrText) ? readFileSync(fileOrText, "utf8") : fileOrText;
+}
+
+/**
+ * A new file that only its owner may read. A disk that fills up later ends the recording, not the server.
+ * @throws Error when the file cannot be made
+ */
+function recordTo(
+  file: string,
+  log: Logger,
+): { recorder: TrafficRecorder; close: () => Promise<void> } {
+  writeFileSync(file, "", { mode: 0o600 });
+  const stream = createWriteStream(file, { flags: "a" });
+  stream.on("error", (error) => log.error({ err: error, file }, "the recording ends here"));
+  const recorder = new TrafficRecorder(systemClock, (text) => {
+    if (stream.writable) stream.write(text);
+  });
+  return {
+    recorder,
+    close: () => {
+      recorder.end();
+      return new Promise((resolve) => {
+        stream.once("close", resolve);
+        if (stream.closed) resolve();
+        else stream.end();
+      });
+    },
+  };
 }

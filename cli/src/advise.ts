@@ -1,0 +1,92 @@
+import { readFileSync, statSync } from "node:fs";
+import type { Engine } from "@rowhouse/server/engine/engine";
+import { scanToEnd } from "@rowhouse/server/engine/scan-to-end";
+import type { EntitySample, TableData } from "@rowhouse/server/insight/advice";
+import { advise } from "@rowhouse/server/insight/advise";
+import { adviceSarif, printAdvice } from "@rowhouse/server/insight/print-advice";
+import { RECORDING_BYTES_MAX, readRecording } from "@rowhouse/server/insight/recording";
+import { RecordView } from "@rowhouse/server/table/record-view";
+import { type Command, Option } from "commander";
+import { listStoredTables, openDataFolder } from "./inspect-data.ts";
+import { packageVersion } from "./version.ts";
+
+interface AdviseOptions {
+  readonly location?: string;
+  readonly format: "text" | "json" | "sarif";
+}
+
+export function addAdviseCommand(program: Command): void {
+  program
+    .command("advise")
+    .description(
+      "work through the performance checklist over recorded traffic; exit code 1 when something is found",
+    )
+    .argument("<recording>", "what serve --record wrote")
+    .option("-l, --location <folder>", "the data folder that was served, to look at entities too")
+    .addOption(
+      new Option("--format <format>", "for whom")
+        .choices(["text", "json", "sarif"])
+        .default("text"),
+    )
+    .action(async (recording: string, { location, format }: AdviseOptions) => {
+      if (statSync(recording).size > 2 * RECORDING_BYTES_MAX) {
+        throw new Error(`${recording} is longer than recordings become.`);
+      }
+      const events = readRecording(readFileSync(recording, "utf8"));
+      const advice = advise({ events, data: await dataOf(location) });
+      process.stdout.write(
+        format === "text"
+          ? printAdvice(advice)
+          : `${JSON.stringify(format === "json" ? advice : adviceSarif(advice, packageVersion()), null, 2)}\n`,
+      );
+      process.exitCode = advice.findings.length > 0 ? 1 : 0;
+    });
+}
+
+async function dataOf(location: string | undefined): Promise<Map<string, TableData>> {
+  if (location === undefined) return new Map();
+  const engine = await openDataFolder(location);
+  try {
+    return await sampleTables(engine);
+  } finally {
+    await engine.close();
+  }
+}
+
+/** Entities looked at in each table, and kept. */
+const VISITED_MAX = 10_000;
+const SAMPLES_MAX = 200;
+
+/** The first entities of each table, thinned out evenly. */
+export async function sampleTables(engine: Engine): Promise<Map<string, TableData>> {
+  const data = new Map<string, TableData>();
+  const view = new RecordView();
+  for (const { account, table, range } of await listStoredTables(engine)) {
+    let samples: EntitySample[] = [];
+    let entities = 0;
+    let stride = 1;
+    await scanToEnd(engine, range, ({ value }) => {
+      if (entities % stride === 0) {
+        view.reset(value);
+        samples.push(sampleOf(view, value.length));
+        if (samples.length > SAMPLES_MAX) {
+          samples = samples.filter((_, i) => i % 2 === 0);
+          stride *= 2;
+        }
+      }
+      entities++;
+      return entities < VISITED_MAX;
+    });
+    data.set(`${account}/${table}`, { entities, samples });
+  }
+  return data;
+}
+
+const NUMBERS: ReadonlySet<string> = new Set(["Edm.Int32", "Edm.Int64", "Edm.Double"]);
+
+function sampleOf(view: RecordView, bytes: number): EntitySample {
+  let numeric = view.count > 0;
+  for (let i = 0; i < view.count; i++) numeric &&= NUMBERS.has(view.typeOf(i));
+  const { partitionKey, rowKey, count } = view;
+  return { partitionKey, rowKey, bytes, properties: count, numeric };
+}

@@ -1,0 +1,87 @@
+import type { Cure } from "./cure.ts";
+import type { QueryEvent, TrafficEvent, WriteEvent } from "./recording.ts";
+
+/** A design mistake that the traffic or the data shows. */
+export interface Finding {
+  readonly rule: RuleName;
+  /** `account/table`. */
+  readonly table: string;
+  readonly title: string;
+  /** What was seen: shapes of queries, counts, example keys. */
+  readonly evidence: readonly string[];
+  readonly cost: string;
+  readonly cure: Cure;
+}
+
+export const RULE_TITLES = {
+  "over-targets": "Traffic goes beyond the cloud's scalability targets",
+  "hot-partition": "One partition carries traffic near its target",
+  "append-only-keys": "New entities always land at one end of the table",
+  scan: "A query reads much to return little",
+  "or-over-keys": "A filter with several keys is cheap here and a scan in the cloud",
+  "wide-answers": "Large entities are read whole",
+  "n-plus-one": "A list is followed by a point query for each of its entities",
+  "single-writes": "Entities of one partition are written one by one",
+  "read-before-write": "Entities are read only to decide how to write them",
+  "series-as-entities": "A series is read whole, an entity a value",
+  "bulk-reads": "A table is read whole again and again",
+  "large-values": "Entities hold values that blobs hold cheaper",
+} as const;
+
+export type RuleName = keyof typeof RULE_TITLES;
+
+/** What rules look at. */
+export interface Observed {
+  readonly events: readonly TrafficEvent[];
+  /** By `account/table`; empty when no data was given. */
+  readonly data: ReadonlyMap<string, TableData>;
+}
+
+/** What is stored in a table, from its first entities. */
+export interface TableData {
+  readonly entities: number;
+  readonly samples: readonly EntitySample[];
+}
+
+export interface EntitySample {
+  readonly partitionKey: string;
+  readonly rowKey: string;
+  readonly bytes: number;
+  readonly properties: number;
+  /** Whether all of the properties are numbers. */
+  readonly numeric: boolean;
+}
+
+export type Rule = (observed: Observed) => Finding[];
+
+export function tableOf(event: TrafficEvent): string {
+  return `${event.account}/${event.table}`;
+}
+
+export function nameOf(table: string): string {
+  return table.slice(table.indexOf("/") + 1);
+}
+
+export function queriesOf({ events }: Observed): QueryEvent[] {
+  return events.filter((event) => event.kind === "query");
+}
+
+export function writesOf({ events }: Observed): WriteEvent[] {
+  return events.filter((event) => event.kind === "write");
+}
+
+/** Lists by key, in order of first appearance. */
+export function groupBy<T>(items: Iterable<T>, keyOf: (item: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const key = keyOf(item);
+    const group = groups.get(key);
+    if (group) group.push(item);
+    else groups.set(key, [item]);
+  }
+  return groups;
+}
+
+export function sumOf<T>(items: readonly T[], amountOf: (item: T) => number): number {
+  return items.reduce((sum, item) => sum + amountOf(item), 0);
+}

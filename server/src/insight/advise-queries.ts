@@ -1,0 +1,232 @@
+import { parseFilter } from "@rowhouse/protocol/filter-parser";
+import { planQuery } from "../query/planner.ts";
+import {
+  type Finding,
+  groupBy,
+  nameOf,
+  type Observed,
+  queriesOf,
+  sumOf,
+  tableOf,
+} from "./advice.ts";
+import { cureOfQuery, shapeOf } from "./cure.ts";
+import type { QueryEvent } from "./recording.ts";
+
+/** Less often is a report somebody asked for once. */
+const TIMES_MIN = 3;
+const READ_MIN = 100;
+const DENSITY_MIN = 0.1;
+
+/** Queries by what they have in common: table and filter without constants. */
+function shapes(observed: Observed): { table: string; shape: string; queries: QueryEvent[] }[] {
+  // Several points of one filter are a list as well.
+  const listing = queriesOf(observed).filter(({ rowKey }) => rowKey === undefined);
+  const known = new Map<string, string>();
+  const shapeOfQuery = ({ filter = "" }: QueryEvent): string => {
+    let shape = known.get(filter);
+    if (shape === undefined) {
+      shape = filter.trim() === "" ? "" : shapeOf(parseFilter(filter));
+      known.set(filter, shape);
+    }
+    return shape;
+  };
+  const groups = groupBy(listing, (query) => `${tableOf(query)} ${shapeOfQuery(query)}`);
+  return [...groups.values()].map((queries) => ({
+    table: tableOf(queries[0]!),
+    shape: shapeOfQuery(queries[0]!),
+    queries,
+  }));
+}
+
+export function findScans(observed: Observed): Finding[] {
+  const findings: Finding[] = [];
+  for (const { table, shape, queries } of shapes(observed)) {
+    const read = sumOf(queries, (query) => query.read);
+    const returned = sumOf(queries, (query) => query.returned);
+    if (queries.length < TIMES_MIN || read < READ_MIN || returned >= DENSITY_MIN * read) continue;
+    const { filter = "", class: planClass } = queries[0]!;
+    const cure = cureOfQuery(nameOf(table), planQuery(filter ? parseFilter(filter) : undefined));
+    if (!cure) continue;
+    findings.push({
+      ...{ rule: "scan", table, cure },
+      title: `${planClass}${shape ? ` for ${shape}` : ""} reads ${read} entities to return ${returned}`,
+      evidence: [`${queries.length} times ${shape || "(no filter)"}`, `for example ${filter}`],
+      cost: `${Math.round(read / queries.length)} entities a query, more with every entity stored; an answer by keys reads what it returns.`,
+    });
+  }
+  return findings;
+}
+
+export function findBulkReads(observed: Observed): Finding[] {
+  return shapes(observed).flatMap(({ table, shape, queries }): Finding[] => {
+    const whole = queries.filter(({ class: name }) => name === "table scan");
+    const read = sumOf(queries, (query) => query.read);
+    const returned = sumOf(queries, (query) => query.returned);
+    if (whole.length < TIMES_MIN || returned < DENSITY_MIN * read || read < 1000 * whole.length) {
+      return [];
+    }
+    return [
+      {
+        ...{ rule: "bulk-reads", table },
+        title: `The whole table is read${shape ? ` (${shape})` : ""}, ${whole.length} times`,
+        evidence: [`${read} entities in ${queries.length} pages`],
+        cost: `${Math.ceil(read / whole.length / 1000)} requests each time; a blob is one.`,
+        cure: {
+          pattern: "log data in blobs",
+          advice: "Keep what is only read in bulk in append blobs, one for each period.",
+          layout: [`container ${nameOf(table).toLowerCase()}: <day>/<writer>.log`],
+          portable: true,
+        },
+      },
+    ];
+  });
+}
+
+export function findOrOverKeys(observed: Observed): Finding[] {
+  return shapes(observed).flatMap(({ table, shape, queries }): Finding[] => {
+    const { filter } = queries[0]!;
+    if (!filter || queries.length < TIMES_MIN) return [];
+    const plan = planQuery(parseFilter(filter));
+    const isCheap = plan.class === "point query" || plan.class === "range query";
+    if (plan.reads.length < 2 || !isCheap) return [];
+    return [
+      {
+        ...{ rule: "or-over-keys", table },
+        title: `${shape} is ${plan.reads.length} cheap reads here and a scan in the cloud`,
+        evidence: [`${queries.length} times`, `for example ${filter}`],
+        cost: "In the cloud: the whole partition, or the whole table, each time.",
+        cure: cureOfQuery(nameOf(table), { ...plan, residual: undefined })!,
+      },
+    ];
+  });
+}
+
+export function findWideAnswers(observed: Observed): Finding[] {
+  return shapes(observed).flatMap(({ table, shape, queries }): Finding[] => {
+    const whole = queries.filter(({ projected }) => !projected);
+    const returned = sumOf(whole, (query) => query.returned);
+    const bytes = sumOf(whole, (query) => query.bytes);
+    const bytesEach =
+      bytes /
+      Math.max(
+        sumOf(whole, (query) => query.read),
+        1,
+      );
+    if (returned < READ_MIN || bytesEach < 8192) return [];
+    return [
+      {
+        ...{ rule: "wide-answers", table },
+        title: `${shape || "Queries"} return entities of ${Math.round(bytesEach / 1024)} KiB whole`,
+        evidence: [`${whole.length} queries without $select, ${returned} entities`],
+        cost: `${Math.round(bytes / 1_048_576)} MiB read and sent.`,
+        cure: {
+          pattern: "projection",
+          advice: "Name the properties that are used in $select.",
+          layout: ["query: $select=<the properties used>"],
+          portable: true,
+        },
+      },
+    ];
+  });
+}
+
+const LIST_MIN = 3;
+const FOLLOW_MS = 2000;
+
+/** A list, and soon after it from the same client a point query for nearly each of its entities. */
+export function findLookupsAfterLists(observed: Observed): Finding[] {
+  interface Chase {
+    readonly list: QueryEvent;
+    readonly lookups: Map<string, QueryEvent[]>;
+  }
+  const chases: { list: QueryEvent; lookups: QueryEvent[] }[] = [];
+  const end = (chase: Chase | undefined) => {
+    if (!chase) return;
+    for (const lookups of chase.lookups.values()) {
+      const enough = Math.max(LIST_MIN, 0.8 * chase.list.returned);
+      if (lookups.length >= enough) chases.push({ list: chase.list, lookups });
+    }
+  };
+  for (const events of groupBy(queriesOf(observed), ({ client }) => client).values()) {
+    let chase: Chase | undefined;
+    for (const event of events) {
+      if (event.class !== "point query") {
+        end(chase);
+        chase = event.returned >= LIST_MIN ? { list: event, lookups: new Map() } : undefined;
+      } else if (chase && event.at - chase.list.at <= FOLLOW_MS) {
+        const lookups = chase.lookups.get(tableOf(event));
+        if (lookups) lookups.push(event);
+        else chase.lookups.set(tableOf(event), [event]);
+      }
+    }
+    end(chase);
+  }
+  const pairs = groupBy(chases, ({ list, lookups }) => `${tableOf(list)} ${tableOf(lookups[0]!)}`);
+  return [...pairs.values()].flatMap((pair): Finding[] => {
+    if (pair.length < TIMES_MIN) return [];
+    const { list, lookups } = pair[0]!;
+    const points = sumOf(pair, (each) => each.lookups.length);
+    const example = lookups[0]!;
+    return [
+      {
+        ...{ rule: "n-plus-one", table: tableOf(list) },
+        title: `Lists of ${list.table} are followed by a point query of ${example.table} for each entity`,
+        evidence: [
+          `${pair.length} lists, ${points} point queries`,
+          `for example ${list.filter ?? "(no filter)"}, then ${example.table} ${example.partitionKey}/${example.rowKey}`,
+        ],
+        cost: `${Math.round(points / pair.length)} more requests for each list, one round trip after another.`,
+        cure: {
+          pattern: "denormalization",
+          advice: `Copy what the list shows of ${example.table} into the entities of ${list.table}, and write both when it changes.`,
+          layout: [
+            `${list.table}: keys as they are, and the properties of ${example.table} that are shown, as ${example.table}_<property>`,
+          ],
+          portable: true,
+        },
+      },
+    ];
+  });
+}
+
+const SERIES_MIN = 12;
+
+/** Many small numeric entities of one partition whose keys only count on, always read together. */
+export function findSeries(observed: Observed): Finding[] {
+  return shapes(observed).flatMap(({ table, shape, queries }): Finding[] => {
+    const charts = queries.filter(
+      ({ read, returned, partitionKey }) =>
+        partitionKey !== undefined && returned >= SERIES_MIN && returned >= 0.9 * read,
+    );
+    const samples = observed.data.get(table)?.samples ?? [];
+    if (charts.length < TIMES_MIN || samples.length < SERIES_MIN) return [];
+    const small = samples.filter(({ numeric, properties }) => numeric && properties <= 2);
+    const patterns = groupBy(small, ({ rowKey }) => rowKey.replace(/\d/g, "#"));
+    const [pattern = "", alike = []] =
+      [...patterns].sort((a, b) => b[1].length - a[1].length)[0] ?? [];
+    if (!pattern.includes("#") || alike.length < 0.8 * samples.length) return [];
+    const points = Math.round(sumOf(charts, ({ returned }) => returned) / charts.length);
+    const example = alike[0]!;
+    return [
+      {
+        ...{ rule: "series-as-entities", table },
+        title: `A series of ${points} values is read as ${points} entities`,
+        evidence: [
+          `${charts.length} times ${shape || "(no filter)"}`,
+          `entities like ${example.partitionKey}/${example.rowKey}, of ${example.properties} numbers each`,
+        ],
+        cost: `${points} entities read and counted where one would do, and ${points} writes.`,
+        cure: {
+          pattern: "data series in one entity",
+          advice:
+            "Keep the values of one period as properties of one entity, and merge each new one into it.",
+          layout: [
+            `${nameOf(table)}: PartitionKey as it is, RowKey = <the period: ${example.rowKey} without its last part>`,
+            `properties: V00, V01 … V${String(points - 1).padStart(2, "0")}; a new value is a merge of one property`,
+          ],
+          portable: true,
+        },
+      },
+    ];
+  });
+}

@@ -1,0 +1,173 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { parseFilter } from "@rowhouse/protocol/filter-parser";
+import { planQuery } from "../query/planner.ts";
+import type { EntitySample, TableData } from "./advice.ts";
+import { advise } from "./advise.ts";
+import type { MutationFacts } from "./insight.ts";
+import { readRecording, TrafficRecorder } from "./recording.ts";
+
+describe("A recording", () => {
+  it("gives back what happened, whatever stands in keys and filters", () => {
+    const traffic = record();
+    const odd = 'a"\\\n\u2028é/\u{1f600}';
+    traffic.write(odd, [["merge", odd, '"etag"']]);
+    traffic.write("p", [
+      ["insert", "r", undefined],
+      ["delete", "r", "*"],
+    ]);
+    traffic.query("PartitionKey eq 'p' and Age gt 5", { read: 7, returned: 3 });
+    traffic.query("PartitionKey eq 'p' and RowKey eq 'r'", { read: 1, returned: 1 });
+    const [first, second, scan, point] = traffic.events();
+    assert.ok(first?.kind === "write" && second?.kind === "write");
+    assert.equal(first.partitionKey, odd);
+    assert.deepEqual(first.mutations, [{ kind: "merge", rowKey: odd, condition: "exact" }]);
+    assert.deepEqual(
+      second.mutations.map(({ kind, condition }) => [kind, condition]),
+      [
+        ["insert", "none"],
+        ["delete", "any"],
+      ],
+    );
+    assert.ok(scan?.kind === "query" && point?.kind === "query");
+    assert.deepEqual([scan.class, scan.partitionKey, scan.read], ["partition scan", "p", 7]);
+    assert.deepEqual([point.class, point.rowKey], ["point query", "r"]);
+  });
+
+  it("ends where it is as long as it may be", () => {
+    const traffic = record(100_000);
+    for (let i = 0; i < 10_000; i++) traffic.write("partition", [["insert", `r${i}`, undefined]]);
+    const { length } = traffic.text();
+    assert.ok(length > 100_000 && length < 200_000, `${length}`);
+  });
+
+  it("is read up to a last line that was cut off", () => {
+    const traffic = record();
+    traffic.write("p", [["insert", "r", undefined]]);
+    const text = traffic.text();
+    assert.equal(readRecording(text.slice(0, -12)).length, 1);
+    assert.throws(() => readRecording("something else"), /no recording/);
+  });
+});
+
+describe("Advice", () => {
+  it("is silent about an empty recording, and says that it cannot judge", () => {
+    const { findings, lines } = advise({ events: [], data: new Map() });
+    assert.deepEqual(findings, []);
+    assert.ok(lines.every(({ verdict }) => verdict === "cannot judge"));
+  });
+
+  it("sees runs of single writes into one partition, and not transactions", () => {
+    const traffic = record();
+    for (let i = 0; i < 60; i++) traffic.write("p", [["insert", `r${i}`, undefined]]);
+    assert.deepEqual(traffic.rules(), ["single-writes"]);
+    const batched = record();
+    const batch = Array.from({ length: 60 }, (_, i) => ["insert", `r${i}`, undefined] as const);
+    batched.write("p", batch);
+    assert.deepEqual(batched.rules(), []);
+  });
+
+  it("sees a filter that only the cloud finds dear", () => {
+    const traffic = record();
+    const filter = "PartitionKey eq 'p' and (RowKey eq 'a' or RowKey eq 'b')";
+    for (let i = 0; i < 3; i++) traffic.query(filter, { read: 2, returned: 2 });
+    assert.deepEqual(traffic.rules(), ["or-over-keys"]);
+  });
+
+  it("sees partitions near their target, and traffic beyond it", () => {
+    const traffic = record();
+    traffic.query("PartitionKey eq 'p'", { read: 1000, returned: 1000 });
+    assert.deepEqual(traffic.rules(), ["hot-partition"]);
+    const beyond = record();
+    for (let i = 0; i < 4; i++) {
+      beyond.query("PartitionKey eq 'p'", { read: 1000, returned: 1000 });
+    }
+    assert.deepEqual(beyond.rules(), ["over-targets", "hot-partition"]);
+  });
+
+  it("sees tables that are read whole again and again", () => {
+    const traffic = record();
+    for (let i = 0; i < 3; i++) {
+      traffic.tick(10_000);
+      traffic.query("", { read: 1000, returned: 1000 });
+    }
+    assert.deepEqual(traffic.rules(), ["bulk-reads"]);
+  });
+
+  it("sees wide entities that are not projected", () => {
+    const traffic = record();
+    const cost = { read: 100, returned: 100, bytes: 100 * 20_000 };
+    traffic.query("PartitionKey eq 'p'", cost);
+    assert.deepEqual(traffic.rules(), ["wide-answers"]);
+    const projected = record();
+    projected.query("PartitionKey eq 'p'", { ...cost, projected: true });
+    assert.deepEqual(projected.rules(), []);
+  });
+
+  it("sees values that belong into blobs", () => {
+    const traffic = record();
+    traffic.write("p", [["insert", "r", undefined]]);
+    const sample: EntitySample = {
+      ...{ partitionKey: "p", rowKey: "r", properties: 1 },
+      ...{ bytes: 500_000, numeric: false },
+    };
+    const data = new Map([["a/T", { entities: 1, samples: [sample] }]]);
+    assert.deepEqual(traffic.rules(data), ["large-values"]);
+  });
+
+  it("takes a read that a write's ETag comes from for what it is", () => {
+    const traffic = record();
+    for (let i = 0; i < 10; i++) {
+      traffic.query(`PartitionKey eq 'p${i}' and RowKey eq 'r'`, { read: 1, returned: 1 });
+      traffic.write(`p${i}`, [["merge", "r", '"etag"']]);
+    }
+    assert.deepEqual(traffic.rules(), []);
+  });
+});
+
+interface Spent {
+  readonly read: number;
+  readonly returned: number;
+  readonly bytes?: number;
+  readonly projected?: boolean;
+}
+
+function record(lengthMax?: number) {
+  let now = 1_000_000_000;
+  let text = "";
+  const write = (part: string) => {
+    text += part;
+  };
+  const recorder = new TrafficRecorder({ now: () => now }, write, lengthMax);
+  const base = { account: "a", table: "T", client: "::1" };
+  const done = () => {
+    recorder.end();
+    return text;
+  };
+  return {
+    tick(ms: number) {
+      now += ms;
+    },
+    query(filter: string, { read, returned, bytes = read * 100, projected = false }: Spent) {
+      const plan = planQuery(filter === "" ? undefined : parseFilter(filter));
+      const cost = { entitiesRead: read, entitiesReturned: returned, bytesRead: bytes };
+      recorder.queried(
+        { ...base, plan, planText: "", filter, projected },
+        { ...cost, engineMicros: 1 },
+      );
+    },
+    write(
+      partitionKey: string,
+      parts: readonly (readonly [MutationFacts["kind"], string, unknown])[],
+    ) {
+      const mutations = parts.map(([kind, rowKey, ifMatch]) => ({ kind, rowKey, ifMatch }));
+      recorder.admitWrite({ ...base, partitionKey, mutations });
+    },
+    text: done,
+    events: () => readRecording(done()),
+    rules(data: ReadonlyMap<string, TableData> = new Map()) {
+      const { findings } = advise({ events: readRecording(done()), data });
+      return findings.map(({ rule }) => rule);
+    },
+  };
+}

@@ -1,0 +1,141 @@
+import type { Finding, Observed, Rule, RuleName } from "./advice.ts";
+import {
+  findBulkReads,
+  findLookupsAfterLists,
+  findOrOverKeys,
+  findScans,
+  findSeries,
+  findWideAnswers,
+} from "./advise-queries.ts";
+import {
+  findAppendOnlyKeys,
+  findHotPartitions,
+  findLargeValues,
+  findOverTargets,
+  findReadBeforeWrite,
+  findSingleWrites,
+} from "./advise-writes.ts";
+
+const RULES: Readonly<Record<RuleName, Rule>> = {
+  "over-targets": findOverTargets,
+  "hot-partition": findHotPartitions,
+  "append-only-keys": findAppendOnlyKeys,
+  scan: findScans,
+  "or-over-keys": findOrOverKeys,
+  "wide-answers": findWideAnswers,
+  "n-plus-one": findLookupsAfterLists,
+  "single-writes": findSingleWrites,
+  "read-before-write": findReadBeforeWrite,
+  "series-as-entities": findSeries,
+  "bulk-reads": findBulkReads,
+  "large-values": findLargeValues,
+};
+
+/** A line of the published checklist: rules that work through it, or why none can. */
+interface ChecklistLine {
+  readonly question: string;
+  readonly rules: readonly RuleName[];
+  readonly needs?: "data";
+  readonly cannot?: string;
+}
+
+/** Source: "Performance and scalability checklist for Table storage", "Design for querying". */
+const CHECKLIST: readonly ChecklistLine[] = [
+  {
+    question: "Is the load within the targets of account and partition?",
+    rules: ["over-targets", "hot-partition"],
+  },
+  {
+    question: "Are partition keys spread, without append-only or prepend-only inserts?",
+    rules: ["append-only-keys"],
+  },
+  {
+    question: "Are queries point and range queries, and scans rare and dense?",
+    rules: ["scan", "or-over-keys"],
+  },
+  { question: "Do queries return only what is used?", rules: ["wide-answers", "scan"] },
+  { question: "Is data kept as it is read (denormalized)?", rules: ["n-plus-one"] },
+  { question: "Do writes of one partition travel together?", rules: ["single-writes"] },
+  { question: "Are upserts used in place of a read and a write?", rules: ["read-before-write"] },
+  {
+    question: "Are values that are read together kept in one entity?",
+    rules: ["series-as-entities"],
+    needs: "data",
+  },
+  { question: "Is data that is only read in bulk kept in blobs?", rules: ["bulk-reads"] },
+  { question: "Are large values kept in blobs?", rules: ["large-values"], needs: "data" },
+  {
+    question: "Are bodies JSON?",
+    rules: [],
+    cannot: "nothing to find: this server accepts no other form",
+  },
+  {
+    question: "Do clients reach tables directly, by SAS and CORS, not through a proxy?",
+    rules: [],
+    cannot: "recordings hold no credentials, and a proxy looks like a client",
+  },
+  {
+    question: "Is the account in the clients' region, on a fast network?",
+    rules: [],
+    cannot: "the server does not see the way to it",
+  },
+  {
+    question: "Are connection limits high enough, and parallelism bounded?",
+    rules: [],
+    cannot: "a server sees what was sent, not what waited in the client",
+  },
+  {
+    question: "Is Nagle's algorithm off in the clients?",
+    rules: [],
+    cannot: "a client's socket options are not on the wire",
+  },
+  {
+    question: "Are client libraries the newest?",
+    rules: [],
+    cannot: "recordings hold no user agents",
+  },
+  {
+    question: "Do retries back off, and leave alone what cannot succeed?",
+    rules: [],
+    cannot: "recordings hold no refusals; try it with serve --faults and --enforce-targets",
+  },
+];
+
+export interface Advice {
+  readonly events: number;
+  readonly findings: readonly Finding[];
+  readonly lines: readonly LineVerdict[];
+}
+
+export interface LineVerdict {
+  readonly question: string;
+  readonly verdict: "nothing found" | "findings" | "cannot judge";
+  /** Rules that found something, or the reason. */
+  readonly note: string;
+}
+
+/** Works through the checklist. The same observation always gives the same advice. */
+export function advise(observed: Observed): Advice {
+  const findings = Object.values(RULES).flatMap((rule) => rule(observed));
+  const found = new Set(findings.map(({ rule }) => rule));
+  return {
+    events: observed.events.length,
+    findings,
+    lines: CHECKLIST.map((line) => judgeLine(line, observed, found)),
+  };
+}
+
+function judgeLine(
+  { question, rules, needs, cannot }: ChecklistLine,
+  { events, data }: Observed,
+  found: ReadonlySet<RuleName>,
+): LineVerdict {
+  const hits = rules.filter((rule) => found.has(rule));
+  if (hits.length > 0) return { question, verdict: "findings", note: hits.join(", ") };
+  const reason =
+    cannot ??
+    (needs === "data" && data.size === 0 ? "no data folder was given" : undefined) ??
+    (events.length === 0 ? "the recording is empty" : undefined);
+  if (reason !== undefined) return { question, verdict: "cannot judge", note: reason };
+  return { question, verdict: "nothing found", note: "" };
+}

@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
+import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
+import { type Advice, advise } from "@rowhouse/server/insight/advise";
+import { adviceSarif, printAdvice } from "@rowhouse/server/insight/print-advice";
+import { readRecording, TrafficRecorder } from "@rowhouse/server/insight/recording";
+import { sampleTables } from "rowhouse/advise";
+import { mistakenShop } from "./demo/mistaken-shop.ts";
+import { repairedShop } from "./demo/repaired-shop.ts";
+import { openTables, type Shop } from "./demo/shop.ts";
+import { withServer } from "./watched-server.ts";
+
+describe("rowhouse advise on the demo shop", () => {
+  it("finds its five design mistakes, each in its table, and no other", async () => {
+    const advice = await adviceFor(mistakenShop);
+    assert.deepEqual(advice.findings.map(({ rule, table }) => [rule, table.split("/")[1]]).sort(), [
+      ["append-only-keys", "Events"],
+      ["n-plus-one", "Orders"],
+      ["read-before-write", "Stock"],
+      ["scan", "Customers"],
+      ["series-as-entities", "Readings"],
+    ]);
+    const text = printAdvice(advice);
+    assert.match(text, /CustomersByEmail: PartitionKey = <email>/);
+    assert.match(text, /Events: PartitionKey = <hash of the entity's id modulo 16/);
+    assert.match(text, /cannot judge +Is Nagle's algorithm off/);
+    const sarif = JSON.stringify(adviceSarif(advice, "1.0.0"));
+    assert.equal(sarif.match(/"level":"warning"/g)?.length, 5);
+  });
+
+  it("finds nothing once they are repaired", async () => {
+    const advice = await adviceFor(repairedShop);
+    assert.deepEqual(advice.findings, []);
+    assert.ok(advice.lines.every(({ verdict }) => verdict !== "findings"));
+    assert.ok(advice.events > 300);
+  });
+});
+
+async function adviceFor(shop: Shop): Promise<Advice> {
+  let now = Date.UTC(2026, 10, 20);
+  let recording = "";
+  const recorder = new TrafficRecorder({ now: () => now }, (text) => {
+    recording += text;
+  });
+  const engine = new MemoryEngine();
+  let advice: Advice | undefined;
+  await withServer({ engine, insight: recorder }, async ({ accountUrl }) => {
+    const { name, keys } = DEVELOPMENT_ACCOUNT;
+    const key = Buffer.from(keys[0]!).toString("base64");
+    const connection = `DefaultEndpointsProtocol=http;AccountName=${name};AccountKey=${key};TableEndpoint=${accountUrl}`;
+    const tables = openTables(connection, () => {
+      now += 50;
+    });
+    await shop.run(tables);
+    recorder.end();
+    advice = advise({ events: readRecording(recording), data: await sampleTables(engine) });
+  });
+  assert.ok(advice);
+  return advice;
+}
