@@ -243,7 +243,8 @@ export class JsonMembers {
   #spellOut(start: number, end: number): number {
     const name: string = JSON.parse(`"${decodeUtf8(this.bytes, start, end)}"`);
     if (this.bytes === this.#body) {
-      this.bytes = this.#body.slice();
+      // Not `slice`: that of a Buffer copies nothing and stays in the buffer it is part of.
+      this.bytes = new Uint8Array(this.#body);
       this.#view = new DataView(this.bytes.buffer);
     }
     return start + encoder.encodeInto(name, this.bytes.subarray(start, end)).written;

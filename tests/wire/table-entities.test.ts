@@ -114,6 +114,15 @@ describe("Insert Entity", () => {
     assert.notEqual(Timestamp, "1999-01-01T00:00:00Z");
   });
 
+  it("reads names that are escaped, as some clients write all that is not ASCII", async () => {
+    const keys = fresh();
+    const answer = await insertText(
+      `{"caf\\u00e9":"a","\\u0050artitionKey":"p","RowKey":"${keys.RowKey}","b\\u00fc\\u0040odata.type":"Edm.Int64","b\\u00fc":"7","n":1}`,
+    );
+    assert.equal(answer.status, 201, String(answer));
+    assert.deepEqual(await custom(keys), { café: "a", bü: "7", n: 1 });
+  });
+
   it("ignores a condition", async () => {
     assert.equal((await insert(fresh(), ANY)).status, 201);
   });
