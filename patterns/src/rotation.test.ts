@@ -1,0 +1,246 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
+import { PortError } from "./ports/port-error.ts";
+import { remoteIndex } from "./remote-index.ts";
+import { rotating } from "./rotation.ts";
+import { crashEverywhere } from "./testing/crash-everywhere.ts";
+import { FakeClock } from "./testing/fake-clock.ts";
+import { intercept, withFaults } from "./testing/intercept.ts";
+import { interleave } from "./testing/interleave.ts";
+import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
+import { memory } from "./testing/memory.ts";
+
+const fields = { user: f.string(), at: f.date(), id: f.string(), ok: f.bool() };
+const Attempt = entity("LoginAttempts", {
+  version: 1,
+  fields,
+  key: { partition: [k.str("user")], row: [k.date("at"), k.str("id")] },
+});
+const Attempts = rotating(Attempt, { at: "at", unit: "day", keep: 2 });
+const HOUR_MS = 3_600_000;
+const NOW = Date.UTC(2014, 6, 31, 18);
+const at = (text: string) => new Date(`${text}Z`);
+const attempt = (time: Date, id = "1") => ({ user: "ann", at: time, id, ok: true });
+
+function open(options: { now?: number; definition?: typeof Attempts } = {}) {
+  const clock = new FakeClock(options.now ?? NOW);
+  const backend = memory({ clock });
+  const db = connect(backend);
+  return { backend, clock, db, attempts: db.open(options.definition ?? Attempts) };
+}
+
+const tables = async (db: Database) => (await db.tables.listTables({})).names;
+
+async function collect<Row>(rows: AsyncIterable<Row>): Promise<Row[]> {
+  const all: Row[] = [];
+  for await (const row of rows) all.push(row);
+  return all;
+}
+
+describe("a rotation", () => {
+  it("puts each row into the table of its own time", async () => {
+    const { db, attempts } = open();
+    await attempts.insert(attempt(at("2014-07-31T23:59:59.999")));
+    await attempts.insert(attempt(at("2014-08-01T00:00:00")));
+    assert.deepEqual(await tables(db), ["LoginAttempts20140731", "LoginAttempts20140801"]);
+    const { entities } = await db.tables.query("LoginAttempts20140801", {});
+    assert.equal(entities[0]!.partitionKey, "ann");
+    assert.match(entities[0]!.rowKey, /^0635\d{15}_1$/);
+    assert.ok(await attempts.get({ user: "ann", at: at("2014-08-01T00:00:00"), id: "1" }));
+  });
+
+  it("reads an interval over its tables in time order", async () => {
+    const millis = fc.array(fc.integer({ min: -50, max: 24 }), { maxLength: 25 });
+    await fc.assert(
+      fc.asyncProperty(
+        millis,
+        fc.integer({ min: -60, max: 30 }),
+        fc.nat(60),
+        async (hours, a, n) => {
+          const { attempts } = open();
+          const time = (hour: number) => new Date(NOW + hour * HOUR_MS);
+          for (const [i, hour] of hours.entries())
+            await attempts.insert(attempt(time(hour), `${i}`));
+          const query = { user: "ann", from: time(a), to: time(a + n) };
+          const found = await collect(attempts.range(query));
+          assert.deepEqual(
+            found.map((row) => row.at.getTime()),
+            hours
+              .filter((hour) => hour >= a && hour < a + n)
+              .sort((x, y) => x - y)
+              .map((hour) => time(hour).getTime()),
+          );
+        },
+      ),
+      { numRuns: 40 },
+    );
+  });
+
+  it("reads newest first where the keys do", async () => {
+    const Latest = entity("Latest", {
+      version: 1,
+      fields,
+      key: { partition: [k.str("user")], row: [k.dateDesc("at"), k.str("id")] },
+    });
+    const { db } = open();
+    const latest = db.open(rotating(Latest, { at: "at", unit: "hour", keep: 24 }));
+    const hours = [at("2014-07-31T16:10:00"), at("2014-07-31T17:00:00"), at("2014-07-31T17:30:00")];
+    for (const time of hours) await latest.insert(attempt(time));
+    const query = { user: "ann", from: hours[0]!, to: new Date(NOW) };
+    assert.deepEqual(
+      (await collect(latest.range(query))).map((row) => row.at),
+      hours.reverse(),
+    );
+    assert.equal((await tables(db))[0], "Latest2014073116");
+  });
+
+  it("keeps what it promises over month ends and leap days", async () => {
+    const names = async (unit: "year" | "month" | "day", now: string) => {
+      const { db } = open({ now: at(now).getTime() });
+      const rotation = db.open(rotating(Attempt, { at: "at", unit, keep: 1, ahead: 1 }));
+      return (await rotation.rotate()).created;
+    };
+    assert.deepEqual(await names("day", "2024-02-28T12:00:00"), [
+      "LoginAttempts20240228",
+      "LoginAttempts20240229",
+    ]);
+    assert.deepEqual(await names("month", "2014-01-31T12:00:00"), [
+      "LoginAttempts201401",
+      "LoginAttempts201402",
+    ]);
+    assert.deepEqual(await names("year", "2015-12-31T23:59:59"), [
+      "LoginAttempts2015",
+      "LoginAttempts2016",
+    ]);
+  });
+
+  it("drops what is past with its grace, one request a table, and no foreign table", async () => {
+    const { clock, db, attempts } = open();
+    const foreign = [
+      "LoginAttempts2014",
+      "LoginAttempts20141399",
+      "LoginAttemptsX",
+      "Other20100101",
+    ];
+    for (const name of [...foreign, "LoginAttempts20140728"]) await db.tables.createTable(name);
+    await attempts.insert(attempt(at("2014-07-29T00:00:00")));
+    assert.deepEqual(await attempts.rotate(), {
+      created: ["LoginAttempts20140731", "LoginAttempts20140801"],
+      dropped: ["LoginAttempts20140728"],
+    });
+    clock.advance(6 * HOUR_MS + HOUR_MS / 2);
+    assert.deepEqual((await attempts.rotate()).dropped, []);
+    clock.advance(HOUR_MS);
+    const { requests, result } = await db.metered((metered) => metered.open(Attempts).rotate());
+    assert.deepEqual(result.dropped, ["LoginAttempts20140729"]);
+    assert.equal(requests, 2);
+    for (const name of foreign) assert.ok((await tables(db)).includes(name));
+    assert.equal(await attempts.dropPeriod(at("2014-07-31T00:00:00")), true);
+    assert.equal(await attempts.dropPeriod(at("2014-07-31T00:00:00")), false);
+  });
+
+  it("never makes a table for what is past, but asks what to do with it", async () => {
+    const { db, attempts } = open();
+    const old = attempt(at("2014-07-28T23:59:59.999"));
+    await assert.rejects(attempts.insert(old), (error) => isTableError(error, "validation-failed"));
+    const taken: unknown[] = [];
+    const late = (row: unknown) => void taken.push(row);
+    const asking = db.open(rotating(Attempt, { at: "at", unit: "day", keep: 2, late }));
+    assert.equal(await asking.insert(old), undefined);
+    assert.deepEqual(taken, [old]);
+    assert.deepEqual(await tables(db), []);
+  });
+
+  it("waits while a table of the name is still being deleted, then gives up", async () => {
+    for (const [refusals, ok] of [
+      [4, true],
+      [9, false],
+    ] as const) {
+      const { backend, clock } = open();
+      let left: number = refusals;
+      const faults = withFaults(({ method }) =>
+        method === "createTable" && left-- > 0
+          ? { kind: "refuse", status: 409, code: "TableBeingDeleted" }
+          : undefined,
+      );
+      const db = connect({ ...backend, ...intercept(backend, faults) });
+      const insert = db.open(Attempts).insert(attempt(new Date(NOW)));
+      if (ok) await insert;
+      else await assert.rejects(insert, (error) => error instanceof PortError);
+      assert.equal(clock.now() - NOW, 75_000);
+    }
+  });
+
+  const first = attempt(new Date(NOW));
+  const insert = (db: Database) => db.open(Attempts).insert(first);
+  const count = async (db: Database) => {
+    const query = { user: "ann", from: new Date(0), to: new Date(NOW * 2) };
+    return (await collect(db.open(Attempts).range(query))).length;
+  };
+  const backend = () => memory({ clock: new FakeClock(NOW) });
+
+  it("costs a request for an insert, three for the first of a table", async () => {
+    const { db } = open();
+    assert.equal((await db.metered(insert)).requests, 3);
+    const second = (db: Database) => db.open(Attempts).insert({ ...first, id: "2" });
+    assert.equal((await db.metered(second)).requests, 1);
+    assert.equal((await db.metered(count)).requests, 2);
+  });
+
+  it("survives crashes, lost answers and two that rotate at once", async () => {
+    const again = (db: Database) =>
+      insert(db).catch((error) => assert.ok(isTableError(error, "unique-violation")));
+    const check = async (db: Database) => assert.equal(await count(db), 1);
+    await crashEverywhere(insert, { backend, recover: again, check });
+    const recently = { ...first, at: new Date(Date.UTC(2026, 0, 1)) };
+    await loseEveryAnswer((db) => db.open(Attempts).insert(recently), {
+      before: async () => undefined,
+      check,
+    });
+
+    const rotate = (db: Database) => db.open(Attempts).rotate();
+    const old = async (db: Database) => {
+      await db.tables.createTable("LoginAttempts20250701");
+      await db.tables.createTable("LoginAttempts20251231");
+    };
+    const rotated = async (db: Database) =>
+      assert.deepEqual(await tables(db), [
+        "LoginAttempts20251231",
+        "LoginAttempts20260101",
+        "LoginAttempts20260102",
+      ]);
+    await crashEverywhere(rotate, { before: old, recover: rotate, check: rotated });
+    const clients = { one: rotate, two: rotate };
+    await interleave({ before: old, clients, check: rotated, runs: 50 });
+  });
+
+  it("refuses definitions it could not rotate", () => {
+    const refused = (declare: () => unknown) =>
+      assert.throws(declare, (error) => isTableError(error, "invalid-definition"));
+    const byId = entity("ById", {
+      version: 1,
+      fields,
+      key: { partition: [k.str("user")], row: [k.str("id"), k.date("at")] },
+    });
+    refused(() => rotating(byId, { at: "at", unit: "day", keep: 1 }));
+    refused(() => rotating(Attempt, { at: "at", unit: "day", keep: 0 }));
+    refused(() => rotating(Attempt.in("L".repeat(56)), { at: "at", unit: "day", keep: 1 }));
+    rotating(Attempt.in("L".repeat(55)), { at: "at", unit: "day", keep: 1 });
+    const indexed = entity("Indexed", {
+      version: 1,
+      fields,
+      key: { partition: [k.str("user")], row: [k.date("at"), k.str("id")] },
+      indexes: {
+        id: remoteIndex({
+          table: "AttemptById",
+          partition: [k.str("id")],
+          row: [k.str("user"), k.date("at")],
+          mode: "inline",
+        }),
+      },
+    });
+    refused(() => rotating(indexed, { at: "at", unit: "day", keep: 1 }));
+  });
+});

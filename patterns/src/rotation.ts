@@ -1,0 +1,243 @@
+import type { Database } from "./database.ts";
+import { tableError } from "./errors.ts";
+import { type KeyDeclaration, Segment } from "./keys/key.ts";
+import type { KeyValues } from "./keys/key-shape.ts";
+import { decodeIsoDate, encodeIsoDate, type TimeUnit } from "./keys/time.ts";
+import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entity.ts";
+import type { Indexes } from "./model/entity-index.ts";
+import { type Fields, type Row, validationFailed } from "./model/entity-rows.ts";
+import type { KeyEquality } from "./model/key-query.ts";
+import { openable } from "./model/openable.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import type { Saved } from "./query/query.ts";
+import { EntityRepository, type KeyOf } from "./repository.ts";
+
+export interface RotationOptions<At> {
+  /** The date field that decides which table a row is in; the row key begins with it. */
+  readonly at: At;
+  /** A table for each of these. */
+  readonly unit: TimeUnit;
+  /** How many whole units are kept beside the current one. */
+  readonly keep: number;
+  /** How many tables are made before their time, so that the service knows them; 1 otherwise. */
+  readonly ahead?: number;
+  /** How long a table outlives what is kept, for clocks that differ; an hour otherwise. */
+  readonly graceMs?: number;
+  /** What becomes of a row older than what is kept: refused, or handed to a function. */
+  readonly late?: "reject" | ((entity: Row) => void | Promise<void>);
+}
+
+export interface Rotating<T, P extends KeyDeclaration, R extends KeyDeclaration> {
+  /** 1 R, 1 E; 2 R more for the first row of a table. Undefined when `late` took the row. */
+  insert(entity: T): Promise<Saved<T> | undefined>;
+  /** 1 R, 1 E. */
+  get(key: KeyOf<P, R>): Promise<Saved<T> | undefined>;
+  /** A partition's rows from `from` (included) to `to`, in the order of the keys. 1 R and 1 for each table. */
+  range(query: KeyEquality<P> & Interval): AsyncIterable<Saved<T>>;
+  /** Makes the tables to come and drops those that are past. Any number of clients may run it at once. */
+  rotate(): Promise<Rotation>;
+  /** The tables there are, oldest first. */
+  periods(): Promise<Period[]>;
+  /** Drops the table of this time. False when there is none. */
+  dropPeriod(time: Date): Promise<boolean>;
+}
+
+export interface Interval {
+  readonly from: Date;
+  readonly to: Date;
+}
+
+export interface Period {
+  readonly table: string;
+  /** Its first instant. */
+  readonly from: Date;
+}
+
+export interface Rotation {
+  readonly created: readonly string[];
+  readonly dropped: readonly string[];
+}
+
+const HOUR_MS = 3_600_000;
+const UNIT_MS = { day: 24 * HOUR_MS, hour: HOUR_MS };
+/** A dropped table's name cannot be used for a while. */
+const BEING_DELETED_WAITS_MS = [5_000, 10_000, 20_000, 40_000];
+const TABLE_NAME_LENGTH_MAX = 63;
+
+/** Rows that go away by age: a table for each period, and one request to drop it. */
+export function rotating<
+  F extends Fields,
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  I extends Indexes,
+>(
+  definition: EntityDefinition<string, F, P, R, I>,
+  options: RotationOptions<keyof Infer<F> & string>,
+): Openable<Rotating<Infer<F>, P, R>> {
+  const problem = problemOf(definition, options);
+  if (problem) {
+    const issues = [{ path: definition.name, message: problem }];
+    const message = `${definition.name} cannot rotate: it ${problem}.`;
+    throw tableError("invalid-definition", message, { issues });
+  }
+  return openable([], (database) => new OpenRotation(database, definition, options));
+}
+
+type Definition = AnyEntity & {
+  readonly tables: readonly string[];
+  in(table: string): AnyEntity;
+};
+
+function problemOf({ rows, table, tables }: Definition, options: RotationOptions<string>) {
+  const [first] = rows.row.parts;
+  if (!(first instanceof Segment) || first.field !== options.at || !first.lossless) {
+    return `has a row key that does not begin with "${options.at}"`;
+  }
+  if (tables.length > 1) return "has indexes in other tables, which would not go away with it";
+  if (!(options.keep >= 1)) return "keeps nothing";
+  const length = table.length + encodeIsoDate(new Date(0), options.unit).length;
+  return length > TABLE_NAME_LENGTH_MAX ? "has a name too long for dates behind it" : undefined;
+}
+
+class OpenRotation {
+  readonly #database: Database;
+  readonly #definition: Definition;
+  readonly #options: RotationOptions<string>;
+  readonly #isDescending: boolean;
+
+  constructor(database: Database, definition: Definition, options: RotationOptions<string>) {
+    this.#database = database;
+    this.#definition = definition;
+    this.#options = options;
+    this.#isDescending = definition.rows.row.segments[0]!.descending;
+  }
+
+  async insert(entity: Row): Promise<Row | undefined> {
+    const { late = "reject", at } = this.#options;
+    const table = this.#tableOf(entity);
+    if (table < this.#name(this.#period(-this.#options.keep))) {
+      if (late === "reject") {
+        throw validationFailed(table, at, "the time is older than what is kept");
+      }
+      await late(entity);
+      return undefined;
+    }
+    const rows = this.#rowsOf(table);
+    try {
+      return await rows.insert(entity);
+    } catch (error) {
+      if (!isAbsent(error)) throw error;
+      await this.#create(table);
+      return rows.insert(entity);
+    }
+  }
+
+  get(key: KeyValues): Promise<Row | undefined> {
+    return this.#rowsOf(this.#tableOf(key)).get(key);
+  }
+
+  async *range(query: KeyValues & Interval): AsyncGenerator<Row> {
+    const { from, to, ...partition } = query;
+    const [first, last] = [this.#name(from), this.#name(to)];
+    const periods = (await this.periods()).filter(({ table }) => table >= first && table <= last);
+    if (this.#isDescending) periods.reverse();
+    for (const { table } of periods) {
+      const rows = this.#rowsOf(table);
+      const bounds = { ...partition, [this.#options.at]: { gte: from, lt: to } };
+      try {
+        yield* rows.range(bounds).stream();
+      } catch (error) {
+        // It was dropped since it was listed.
+        if (!isAbsent(error)) throw error;
+      }
+    }
+  }
+
+  async rotate(): Promise<Rotation> {
+    const { keep, ahead = 1, graceMs = HOUR_MS } = this.#options;
+    const there = (await this.periods()).map(({ table }) => table);
+    const kept = this.#name(this.#period(-keep, -graceMs));
+    const dropped = there.filter((table) => table < kept);
+    const wanted = Array.from({ length: ahead + 1 }, (_, i) => this.#name(this.#period(i)));
+    const created = wanted.filter((table) => !there.includes(table));
+    for (const table of created) await this.#create(table);
+    for (const table of dropped) await this.#database.tables.deleteTable(table);
+    return { created, dropped };
+  }
+
+  async periods(): Promise<Period[]> {
+    const prefix = this.#definition.table;
+    const periods: Period[] = [];
+    let continuation: string | undefined;
+    do {
+      // ":" follows the digits.
+      const page = await this.#database.tables.listTables({
+        from: prefix,
+        to: `${prefix}:`,
+        ...(continuation !== undefined && { continuation }),
+      });
+      for (const table of page.names) {
+        const from = this.#periodOf(table.slice(prefix.length));
+        if (from) periods.push({ table, from });
+      }
+      continuation = page.continuation;
+    } while (continuation !== undefined);
+    return periods.sort((a, b) => a.from.getTime() - b.from.getTime());
+  }
+
+  dropPeriod(time: Date): Promise<boolean> {
+    return this.#database.tables.deleteTable(this.#name(time));
+  }
+
+  /** Undefined for the name of a table that is not ours. */
+  #periodOf(digits: string): Date | undefined {
+    if (!/^\d{4,10}$/.test(digits)) return undefined;
+    const from = decodeIsoDate(digits);
+    const isExact =
+      !Number.isNaN(from.getTime()) && encodeIsoDate(from, this.#options.unit) === digits;
+    return isExact ? from : undefined;
+  }
+
+  async #create(table: string): Promise<void> {
+    for (const waitMs of [...BEING_DELETED_WAITS_MS, undefined]) {
+      try {
+        await this.#database.tables.createTable(table);
+        return;
+      } catch (error) {
+        const isHeld = isRefusal(error, 409) && error.code === "TableBeingDeleted";
+        if (!isHeld || waitMs === undefined) throw error;
+        await this.#database.clock.sleep(waitMs);
+      }
+    }
+  }
+
+  #rowsOf(table: string): EntityRepository {
+    return new EntityRepository(this.#database, this.#definition.in(table));
+  }
+
+  #tableOf(row: Row): string {
+    const time = row[this.#options.at];
+    if (time instanceof Date && !Number.isNaN(time.getTime())) return this.#name(time);
+    throw validationFailed(this.#definition.table, this.#options.at, "a date is expected");
+  }
+
+  #name(time: Date): string {
+    return this.#definition.table + encodeIsoDate(time, this.#options.unit);
+  }
+
+  /** The first instant of the period that lies `count` units from now. */
+  #period(count: number, offsetMs = 0): Date {
+    const { unit } = this.#options;
+    const now = new Date(this.#database.clock.now() + offsetMs);
+    const start = decodeIsoDate(encodeIsoDate(now, unit));
+    if (unit === "day" || unit === "hour") {
+      return new Date(start.getTime() + count * UNIT_MS[unit]);
+    }
+    start.setUTCMonth(start.getUTCMonth() + count * (unit === "year" ? 12 : 1));
+    return start;
+  }
+}
+
+function isAbsent(error: unknown): boolean {
+  return isRefusal(error, 404) && error.code === "TableNotFound";
+}

@@ -1,0 +1,305 @@
+import { pagesOf } from "./bulk-delete.ts";
+import type { Database } from "./database.ts";
+import { tableError } from "./errors.ts";
+import { bucketOf } from "./keys/hash.ts";
+import { type KeyDeclaration, k } from "./keys/key.ts";
+import type { KeyValues } from "./keys/key-shape.ts";
+import { type AnyEntity, entity, type Infer, type Openable } from "./model/entity.ts";
+import { assertKeyFits, type Fields, type Row, validationFailed } from "./model/entity-rows.ts";
+import { f } from "./model/field.ts";
+import type { KeyEquality } from "./model/key-query.ts";
+import { openable } from "./model/openable.ts";
+import { text } from "./ports/edm.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import type { EntityKey, StoredEntity } from "./ports/tables.ts";
+import type { Saved } from "./query/query.ts";
+import type { Interval } from "./rotation.ts";
+import { WRITE_TOKENS } from "./store/write-token.ts";
+
+export interface SpreadOptions<F extends Fields, S extends KeyDeclaration, At> {
+  readonly fields: F;
+  /** What is read together. */
+  readonly stream: S;
+  /** The date field that orders it. */
+  readonly at: At;
+  /** Partitions that share a stream, about 2,000 entities a second each. `grow` doubles it later. */
+  readonly buckets: number;
+}
+
+export type Spreadable<T> = T & { readonly entryId: string };
+
+export interface Spread<T, S extends KeyDeclaration, At extends string> {
+  /** `entryId` decides the bucket; a ULID otherwise. 1 R, 1 E; a read of the setting once a minute. */
+  append(entry: T & { readonly entryId?: string }): Promise<Saved<Spreadable<T>>>;
+  /** 1 R, 1 E: the bucket is computed. */
+  get(
+    key: KeyEquality<S> & { readonly [Name in At]: Date } & { readonly entryId: string },
+  ): Promise<Saved<Spreadable<T>> | undefined>;
+  /**
+   * All buckets merged by time. A bucket that fails fails the whole: there are no silent gaps.
+   * A request for each bucket and ⌈rows/1000⌉ R.
+   */
+  rangeInOrder(query: KeyEquality<S> & Interval): AsyncIterable<Saved<Spreadable<T>>>;
+  /** As pages arrive. With `onError` the other buckets go on when one fails. */
+  rangeUnordered(
+    query: KeyEquality<S> & Interval,
+    onError?: (partitionKey: string, error: unknown) => void,
+  ): AsyncIterable<Saved<Spreadable<T>>>;
+  /** Doubles the buckets for times from two minutes on. @returns the new number. */
+  grow(stream: KeyEquality<S>): Promise<number>;
+}
+
+/** From `fromMs` on there are `buckets` buckets. */
+type Setting = readonly [fromMs: number, buckets: number];
+
+const SETTING = "rh_x";
+const SETTING_KEPT_MS = 60_000;
+/** How far times may run ahead of the clock: a writer with an old setting must not be wrong. */
+const AHEAD_MAX_MS = 60_000;
+const GROWTH_DELAY_MS = SETTING_KEPT_MS + AHEAD_MAX_MS;
+const STREAMS_REMEMBERED_MAX = 1000;
+
+/** A stream too hot for one partition, over several that are read as one. */
+export function spread<
+  const F extends Fields,
+  const S extends KeyDeclaration,
+  const At extends keyof Infer<F> & string,
+>(name: string, options: SpreadOptions<F, S, At>): Openable<Spread<Infer<F>, S, At>> {
+  const { buckets } = options;
+  if (!Number.isInteger(buckets) || buckets < 1 || buckets > 256) {
+    const issues = [{ path: "buckets", message: `${buckets} is not 1 to 256` }];
+    throw tableError("invalid-definition", `The spread ${name} is refused: ${buckets} buckets.`, {
+      issues,
+    });
+  }
+  const stream: KeyDeclaration = options.stream;
+  const definition: AnyEntity = entity(name, {
+    version: 1,
+    fields: { ...options.fields, entryId: f.string() } as Fields,
+    key: {
+      partition: stream as KeyDeclaration,
+      row: [k.date(options.at), k.str("entryId")] as KeyDeclaration,
+    },
+  });
+  return openable([name], (database) => new OpenSpread(database, definition, options.at, buckets));
+}
+
+class OpenSpread {
+  readonly #database: Database;
+  readonly #definition: AnyEntity;
+  readonly #at: string;
+  readonly #buckets: number;
+  readonly #settings = new Map<
+    string,
+    { readonly readAtMs: number; settings: Promise<Setting[]> }
+  >();
+
+  constructor(database: Database, definition: AnyEntity, at: string, buckets: number) {
+    this.#database = database;
+    this.#definition = definition;
+    this.#at = at;
+    this.#buckets = buckets;
+  }
+
+  async append(entry: Row): Promise<Row> {
+    const { rows, table } = this.#definition;
+    const row = { entryId: this.#database.writeToken(), ...entry };
+    await rows.validate(row);
+    const aheadMs = Number(entry[this.#at]) - this.#database.clock.now();
+    if (aheadMs > AHEAD_MAX_MS) {
+      const message = `the time is ${Math.round(aheadMs / 1000)} s ahead of the clock; at most 60 are allowed`;
+      throw validationFailed(table, this.#at, message);
+    }
+    const key = await this.#key(row);
+    const properties = rows.encode(row, this.#database.writeToken());
+    try {
+      const [etag] = await this.#database.tables.commit(table, [
+        { kind: "insert", ...key, properties },
+      ]);
+      return { ...row, etag: etag ?? "" };
+    } catch (cause) {
+      if (!isRefusal(cause, 409)) throw cause;
+      const payload = { index: "key", key: key.rowKey, owner: key };
+      throw tableError("unique-violation", `${key.rowKey} exists already.`, payload, { cause });
+    }
+  }
+
+  async get(key: KeyValues): Promise<Row | undefined> {
+    const { rows, table } = this.#definition;
+    const stored = await this.#database.tables.get(table, await this.#key(key));
+    return stored && this.#decode(stored, rows.partitionKey(key));
+  }
+
+  async *rangeInOrder(query: KeyValues & Interval): AsyncGenerator<Row> {
+    const stream = this.#definition.rows.partitionKey(query);
+    const sources = await this.#bucketsOf(query);
+    const heads = await Promise.all(
+      sources.map(async (partitionKey) => {
+        const rows = this.#rowsOf(partitionKey, query);
+        return { rows, head: await rows.next() };
+      }),
+    );
+    const live = heads.filter(({ head }) => !head.done);
+    try {
+      while (live.length > 0) {
+        let least = 0;
+        // A linear search: there are a few dozen buckets, and each step costs a decode anyway.
+        for (let i = 1; i < live.length; i++)
+          if (rowKeyAt(live[i]!) < rowKeyAt(live[least]!)) least = i;
+        const bucket = live[least]!;
+        if (bucket.head.done) break;
+        const row = this.#decode(bucket.head.value, stream);
+        if (row) yield row;
+        bucket.head = await bucket.rows.next();
+        if (bucket.head.done) live.splice(least, 1);
+      }
+    } finally {
+      for (const { rows } of live) await rows.return(undefined);
+    }
+  }
+
+  async *rangeUnordered(
+    query: KeyValues & Interval,
+    onError?: (partitionKey: string, error: unknown) => void,
+  ): AsyncGenerator<Row> {
+    const stream = this.#definition.rows.partitionKey(query);
+    const waiting = new Map<string, Promise<() => readonly StoredEntity[]>>();
+    const advance = (partitionKey: string, pages: AsyncGenerator<readonly StoredEntity[]>) => {
+      const next = pages.next().then(
+        ({ value, done }) =>
+          () => {
+            if (done) waiting.delete(partitionKey);
+            else advance(partitionKey, pages);
+            return done ? [] : value;
+          },
+        (error) => () => {
+          waiting.delete(partitionKey);
+          if (!onError) throw error;
+          onError(partitionKey, error);
+          return [];
+        },
+      );
+      waiting.set(partitionKey, next);
+    };
+    for (const partitionKey of await this.#bucketsOf(query)) {
+      advance(partitionKey, this.#pagesOf(partitionKey, query));
+    }
+    while (waiting.size > 0) {
+      const take = await Promise.race(waiting.values());
+      for (const stored of take()) {
+        const row = this.#decode(stored, stream);
+        if (row) yield row;
+      }
+    }
+  }
+
+  async grow(query: KeyValues): Promise<number> {
+    const { table, rows } = this.#definition;
+    const stream = rows.partitionKey(query);
+    const key = this.#settingKey(stream);
+    const stored = await this.#database.tables.get(table, key);
+    const settings = this.#parse(stored);
+    const [fromMs, buckets] = settings.at(-1)!;
+    const now = this.#database.clock.now();
+    if (fromMs > now) {
+      throw validationFailed(table, "buckets", `${buckets} buckets are to come already`);
+    }
+    const next = [...settings, [now + GROWTH_DELAY_MS, buckets * 2]];
+    const properties = {
+      [SETTING]: text(JSON.stringify(next)),
+      [WRITE_TOKENS]: text(this.#database.writeToken()),
+    };
+    try {
+      await this.#database.tables.commit(table, [
+        stored
+          ? { kind: "replace", ...key, ifMatch: stored.etag, properties }
+          : { kind: "insert", ...key, properties },
+      ]);
+    } catch (cause) {
+      if (!isRefusal(cause, 409, 412)) throw cause;
+      const message = "Somebody else changes the number of buckets.";
+      throw tableError("conflict", message, { key: key.rowKey }, { cause });
+    }
+    this.#settings.delete(stream);
+    return buckets * 2;
+  }
+
+  async *#rowsOf(partitionKey: string, query: KeyValues & Interval): AsyncGenerator<StoredEntity> {
+    if (this.#database.profile.ordered) {
+      for await (const page of this.#pagesOf(partitionKey, query)) yield* page;
+      return;
+    }
+    const all: StoredEntity[] = [];
+    for await (const page of this.#pagesOf(partitionKey, query)) all.push(...page);
+    yield* all.sort((a, b) => (a.rowKey < b.rowKey ? -1 : 1));
+  }
+
+  #pagesOf(partitionKey: string, { from, to }: Interval): AsyncGenerator<readonly StoredEntity[]> {
+    const { rows, table } = this.#definition;
+    const range = rows.row.rangeOf({ [this.#at]: { gte: from, lt: to } });
+    return pagesOf(this.#database, table, { partitionKey, rows: range });
+  }
+
+  #decode(stored: StoredEntity, stream: string): Row | undefined {
+    return this.#definition.rows.decode({ ...stored, partitionKey: stream });
+  }
+
+  /** The setting is that of the entry's own time, so that everyone computes the same bucket. */
+  async #key(values: Row): Promise<EntityKey> {
+    const { partitionKey: stream, rowKey } = this.#definition.rows.key(
+      values,
+      this.#database.profile,
+    );
+    const time = Number(values[this.#at]);
+    const [, buckets] = (await this.#settingsOf(stream)).findLast(([fromMs]) => fromMs <= time)!;
+    const bucket = bucketOf(String(values.entryId), buckets);
+    const key = { partitionKey: this.#partition(bucket, stream), rowKey };
+    assertKeyFits(key, this.#database.profile);
+    return key;
+  }
+
+  async #bucketsOf(query: KeyValues & Interval): Promise<string[]> {
+    const stream = this.#definition.rows.partitionKey(query);
+    const settings = await this.#settingsOf(stream);
+    const names = new Set<string>();
+    for (const [i, [fromMs, buckets]] of settings.entries()) {
+      const endMs = settings[i + 1]?.[0] ?? Number.POSITIVE_INFINITY;
+      if (query.to.getTime() <= fromMs || query.from.getTime() >= endMs) continue;
+      const width = String(buckets - 1).length;
+      for (let bucket = 0; bucket < buckets; bucket++)
+        names.add(String(bucket).padStart(width, "0"));
+    }
+    return Array.from(names, (bucket) => this.#partition(bucket, stream));
+  }
+
+  #settingsOf(stream: string): Promise<Setting[]> {
+    const now = this.#database.clock.now();
+    const known = this.#settings.get(stream);
+    if (known && now - known.readAtMs < SETTING_KEPT_MS) return known.settings;
+    if (this.#settings.size >= STREAMS_REMEMBERED_MAX) this.#settings.clear();
+    const read = this.#database.tables.get(this.#definition.table, this.#settingKey(stream));
+    const settings = read.then((stored) => this.#parse(stored));
+    this.#settings.set(stream, { readAtMs: now, settings });
+    settings.catch(() => this.#settings.delete(stream));
+    return settings;
+  }
+
+  #parse(stored: StoredEntity | undefined): Setting[] {
+    const value = stored?.properties[SETTING]?.value;
+    return value === undefined
+      ? [[Number.MIN_SAFE_INTEGER, this.#buckets]]
+      : JSON.parse(String(value));
+  }
+
+  #settingKey(stream: string): EntityKey {
+    return { partitionKey: this.#partition("buckets", stream), rowKey: "buckets" };
+  }
+
+  #partition(bucket: string, stream: string): string {
+    return `${bucket}${this.#definition.rows.partition.layout === "ordered" ? "!" : "_"}${stream}`;
+  }
+}
+
+function rowKeyAt({ head }: { readonly head: IteratorResult<StoredEntity, unknown> }): string {
+  return head.done ? "" : head.value.rowKey;
+}

@@ -1,0 +1,202 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { connect, type Database, f, isTableError, k } from "./index.ts";
+import { crashEverywhere } from "./testing/crash-everywhere.ts";
+import { interleave } from "./testing/interleave.ts";
+import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
+import { memory } from "./testing/memory.ts";
+import { wide } from "./wide.ts";
+
+const key = { partition: [k.str("dept")], row: [k.uint("id", 6), k.uint("year", 4)] } as const;
+const keyFields = { dept: f.string(), id: f.int32(), year: f.int32() };
+const number = f.int32().optional();
+const abc = { ...keyFields, a: number, b: number, c: number, d: number, e: number };
+const Year = wide("YearStats", { version: 1, fields: abc, key, perPart: 2 });
+const jones = { dept: "Sales", id: 123, year: 2014 };
+
+const days = (count: number) =>
+  Object.fromEntries(
+    Array.from({ length: count }, (_, i) => [`day_${String(i + 1).padStart(3, "0")}`, number]),
+  );
+
+async function open() {
+  const backend = memory();
+  const db = connect(backend);
+  await db.createTables(Year);
+  return { backend, db, year: db.open(Year) };
+}
+
+const rowKeys = async (db: Database, table = "YearStats") =>
+  (await db.tables.query(table, {})).entities.map(({ rowKey }) => rowKey);
+
+const withoutEtag = (row: object | undefined) =>
+  row && Object.fromEntries(Object.entries(row).filter(([name]) => name !== "etag"));
+
+describe("a wide entity", () => {
+  it("puts 365 days into two rows of its partition", async () => {
+    const { backend, db } = await open();
+    const named = { day_001: number, day_248: number, day_249: number, day_365: number };
+    const fields = { ...keyFields, ...days(365), ...named };
+    const Days = wide("Days", { version: 1, fields, key });
+    await db.createTables(Days);
+    await db.open(Days).write({ ...jones, day_001: 1, day_248: 2, day_249: 3, day_365: 4 });
+    assert.deepEqual(await rowKeys(db, "Days"), ["000123_2014_01", "000123_2014_02"]);
+    const partKey = { partitionKey: "Sales", rowKey: "000123_2014_02" };
+    const { rh_w, rh_x, ...properties } = (await backend.tables.get("Days", partKey))!.properties;
+    assert.deepEqual(properties, {
+      day_249: { type: "Int32", value: 3 },
+      day_365: { type: "Int32", value: 4 },
+      rh_t: { type: "String", value: "Days:1" },
+    });
+    assert.equal(rh_x?.value, `2:${rh_w?.value}`);
+    assert.equal((await db.open(Days).read(jones))?.day_249, 3);
+  });
+
+  it("takes a part for each 248 fields, and 99 parts", () => {
+    const parts = async (count: number) => {
+      const db = connect(memory());
+      const Days = wide("Days", { version: 1, fields: { ...keyFields, ...days(count) }, key });
+      await db.createTables(Days);
+      await db.open(Days).write(jones);
+      return (await rowKeys(db, "Days")).length;
+    };
+    const refused = (count: number, perPart: number) =>
+      assert.throws(
+        () => wide("Days", { version: 1, fields: { ...keyFields, ...days(count) }, key, perPart }),
+        (error) => isTableError(error, "invalid-definition"),
+      );
+    refused(100, 1);
+    refused(3, 0);
+    refused(3, 249);
+    wide("Days", { version: 1, fields: { ...keyFields, ...days(99) }, key, perPart: 1 });
+    return Promise.all([248, 249, 496, 497].map(parts)).then((counts) =>
+      assert.deepEqual(counts, [1, 2, 2, 3]),
+    );
+  });
+
+  it("behaves as one object", async () => {
+    const value = fc.option(fc.nat(9), { nil: undefined });
+    const record = fc.record(
+      { a: value, b: value, c: value, d: value, e: value },
+      { requiredKeys: [] },
+    );
+    const command = fc.tuple(fc.constantFrom("write", "merge", "delete"), record);
+    await fc.assert(
+      fc.asyncProperty(fc.array(command, { maxLength: 20 }), async (commands) => {
+        const { year } = await open();
+        let model: Record<string, unknown> | undefined;
+        for (const [kind, values] of commands) {
+          const fields = { ...jones, ...values } as typeof jones & { a?: number };
+          if (kind === "write") {
+            await year.write(fields);
+            model = fields;
+          } else if (kind === "delete") {
+            assert.equal(await year.delete(jones), model !== undefined);
+            model = undefined;
+          } else {
+            const merged = year.merge(fields).then(
+              () => true,
+              () => false,
+            );
+            assert.equal(await merged, model !== undefined);
+            model = model && { ...model, ...fields };
+          }
+          const expected =
+            model && Object.entries(model).filter(([, value]) => value !== undefined);
+          assert.deepEqual(
+            withoutEtag(await year.read(jones)),
+            expected && Object.fromEntries(expected),
+          );
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("grows and shrinks with its definition", async () => {
+    const { db, year } = await open();
+    const fewer = { ...keyFields, a: number, b: number };
+    const Small = wide("YearStats", { version: 1, fields: fewer, key, perPart: 2 });
+    await db.open(Small).write({ ...jones, a: 1 });
+    assert.deepEqual(await rowKeys(db), ["000123_2014_01"]);
+    await year.merge({ ...jones, e: 5 });
+    assert.deepEqual(withoutEtag(await year.read(jones)), { ...jones, a: 1, e: 5 });
+    assert.equal((await rowKeys(db)).length, 3);
+    await db.open(Small).write({ ...jones, b: 2 });
+    assert.deepEqual(await rowKeys(db), ["000123_2014_01"]);
+  });
+
+  it("costs what the manual says", async () => {
+    const { db } = await open();
+    const cost = async (work: (db: Database) => Promise<unknown>) => {
+      const { requests, entities } = await db.metered(work);
+      return [requests, entities];
+    };
+    const write = (db: Database) => db.open(Year).write(jones);
+    await write(db);
+    assert.deepEqual(await cost(write), [2, 4]);
+    assert.deepEqual(await cost((db) => db.open(Year).read(jones)), [1, 3]);
+    assert.deepEqual(await cost((db) => db.open(Year).merge({ ...jones, e: 1 })), [1, 2]);
+    assert.deepEqual(await cost((db) => db.open(Year).delete(jones)), [2, 4]);
+  });
+
+  it("refuses bad values and absent entities", async () => {
+    const { year } = await open();
+    await year.write(jones);
+    await assert.rejects(year.write({ ...jones, a: 1.5 }), (error) =>
+      isTableError(error, "validation-failed"),
+    );
+    await assert.rejects(year.merge({ ...jones, a: 1.5 }), (error) =>
+      isTableError(error, "validation-failed"),
+    );
+    await assert.rejects(year.merge({ ...jones, id: 9, a: 1 }), (error) =>
+      isTableError(error, "not-found"),
+    );
+  });
+
+  const all = (value: number) => ({ ...jones, a: value, b: value, c: value, d: value, e: value });
+  const before = async (db: Database) => {
+    await db.createTables(Year);
+    await db.open(Year).write(all(0));
+  };
+  const write = (value: number) => (db: Database) => db.open(Year).write(all(value));
+  const isWhole = async (db: Database) => {
+    const { a, b, c, d, e } = (await db.open(Year).read(jones))!;
+    assert.equal(new Set([a, b, c, d, e]).size, 1);
+    return a;
+  };
+
+  it("is never torn: not by writers, not by crashes, not by lost answers", async () => {
+    const clients = { one: write(1), two: write(2), reader: isWhole };
+    await interleave({ before, clients, check: isWhole, runs: 100 });
+    await crashEverywhere(write(1), { before, check: isWhole });
+    const is = (value: number) => async (db: Database) => assert.equal(await isWhole(db), value);
+    await crashEverywhere(write(1), { before, recover: write(1), check: is(1) });
+    await loseEveryAnswer(write(1), { before, check: is(1) });
+    const gone = async (db: Database) => assert.deepEqual(await rowKeys(db), []);
+    const remove = (db: Database) => db.open(Year).delete(jones);
+    await crashEverywhere(remove, { before, recover: remove, check: gone });
+    await loseEveryAnswer(remove, { before, check: gone });
+  });
+
+  it("loses no merge to another part", async () => {
+    await interleave({
+      before,
+      clients: {
+        one: (db) => db.open(Year).merge({ ...jones, a: 1, e: 1 }),
+        two: (db) => db.open(Year).merge({ ...jones, c: 2 }),
+        three: (db) => db.open(Year).merge({ ...jones, d: undefined }),
+      },
+      check: async (db) =>
+        assert.deepEqual(withoutEtag(await db.open(Year).read(jones)), {
+          ...jones,
+          a: 1,
+          b: 0,
+          c: 2,
+          e: 1,
+        }),
+      runs: 150,
+    });
+  });
+});

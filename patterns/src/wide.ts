@@ -1,0 +1,287 @@
+import { pagesOf } from "./bulk-delete.ts";
+import type { Database } from "./database.ts";
+import { isTableError, tableError } from "./errors.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import { KeyShape, type KeyValues, within } from "./keys/key-shape.ts";
+import { type AnyEntity, entity, type Infer, type Openable } from "./model/entity.ts";
+import {
+  assertEntityFits,
+  assertKeyFits,
+  EntityRows,
+  type Fields,
+  type Row,
+  TYPE_PROPERTY,
+  validationFailed,
+} from "./model/entity-rows.ts";
+import { openable } from "./model/openable.ts";
+import { type EdmValue, text } from "./ports/edm.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
+import type { Saved } from "./query/query.ts";
+import type { Changes, KeyOf } from "./repository.ts";
+import { tokensOf, WRITE_TOKENS } from "./store/write-token.ts";
+import { commitSteps, Stale, untilUncontended, type WriteOptions } from "./write.ts";
+
+export interface WideOptions<F extends Fields, P extends KeyDeclaration, R extends KeyDeclaration> {
+  readonly version: number;
+  /** In an order that never changes: later versions add fields at the end. */
+  readonly fields: F;
+  readonly key: { readonly partition: P; readonly row: R };
+  /** Fields in each row, 248 at most and otherwise. It never changes either. */
+  readonly perPart?: number;
+}
+
+export interface Wide<T, P extends KeyDeclaration, R extends KeyDeclaration> {
+  /** @throws conflict when whole writes keep it from seeing one state. 1 R, p E for p parts. */
+  read(key: KeyOf<P, R>): Promise<Saved<T> | undefined>;
+  /** The whole value, whether it exists or not, all parts or none. 2 R, 1 + p E. */
+  write(entity: T, options?: WriteOptions): Promise<void>;
+  /**
+   * Some fields of an entity that exists; undefined removes one. Those of one part: 1 R, 2 E; of
+   * several: a read and a write. @throws not-found.
+   */
+  merge(fields: KeyOf<P, R> & Changes<T>, options?: WriteOptions): Promise<void>;
+  /** False when there was nothing. 2 R, 1 + p E. */
+  delete(key: KeyOf<P, R>, options?: WriteOptions): Promise<boolean>;
+}
+
+const PER_PART_MAX = 248;
+/** Two digits in the row key; a transaction holds a hundred. */
+const PARTS_MAX = 99;
+const READS_MAX = 4;
+/** `3:01J…`: how many parts there are, and which write made them. All parts of an entity say the same. */
+const PARTS = "rh_x";
+
+/** An entity of more fields than a row holds, over several rows that are written together. */
+export function wide<
+  const F extends Fields,
+  const P extends KeyDeclaration,
+  const R extends KeyDeclaration,
+>(name: string, options: WideOptions<F, P, R>): Openable<Wide<Infer<F>, P, R>> {
+  const { version, key, perPart = PER_PART_MAX } = options;
+  const fields: Fields = options.fields;
+  const partition: KeyDeclaration = key.partition;
+  const row: KeyDeclaration = key.row;
+  const rows = new EntityRows({
+    name,
+    version,
+    fields,
+    partition: new KeyShape(partition),
+    row: new KeyShape(row),
+    upgrades: {},
+    typeProperty: TYPE_PROPERTY,
+  });
+  const stored = Object.keys(fields).filter((field) => !rows.inKeys.has(field));
+  const count = Math.max(1, Math.ceil(stored.length / perPart));
+  if (!(perPart >= 1 && perPart <= PER_PART_MAX && count <= PARTS_MAX)) {
+    const message = `${stored.length} fields at ${perPart} in a part; ${PARTS_MAX} parts of at most ${PER_PART_MAX} are allowed`;
+    const issues = [{ path: "fields", message }];
+    throw tableError("invalid-definition", `The definition of ${name} is refused: ${message}.`, {
+      issues,
+    });
+  }
+  const parts = Array.from({ length: count }, (_, part) =>
+    stored.slice(part * perPart, (part + 1) * perPart),
+  );
+  // Each part is checked as the entity it looks like in storage.
+  for (const part of parts) {
+    const names = new Set([...rows.keyFields, ...part]);
+    const own = Object.entries(fields).filter(([field]) => names.has(field));
+    entity(name, {
+      version,
+      fields: Object.fromEntries(own) as Fields,
+      key: { partition: partition as KeyDeclaration, row: row as KeyDeclaration },
+    });
+  }
+  const definition: AnyEntity = { name, table: name, rows, indexes: {}, followers: {} };
+  return openable([name], (database) => new OpenWide(database, definition, parts));
+}
+
+class OpenWide {
+  readonly #database: Database;
+  readonly #definition: AnyEntity;
+  readonly #parts: readonly (readonly string[])[];
+
+  constructor(database: Database, definition: AnyEntity, parts: readonly (readonly string[])[]) {
+    this.#database = database;
+    this.#definition = definition;
+    this.#parts = parts;
+  }
+
+  async read(key: KeyValues): Promise<Row | undefined> {
+    const first = this.#keyOf(key, 0);
+    for (let reads = 1; reads <= READS_MAX; reads++) {
+      const found = await this.#partsOf(first);
+      if (found.size === 0) return undefined;
+      const whole = this.#assemble(first, found);
+      if (whole) return whole;
+    }
+    const message = `The parts of ${first.rowKey} are of different writes, after ${READS_MAX} reads.`;
+    throw tableError("conflict", message, { key: first.rowKey });
+  }
+
+  write(entity: Row, options: WriteOptions = {}): Promise<void> {
+    return this.#uncontended(options, async () => {
+      await this.#definition.rows.validate(entity);
+      await this.#commitWhole(entity, await this.#first(entity));
+    });
+  }
+
+  async merge(fields: Row, options: WriteOptions = {}): Promise<void> {
+    if (await this.#mergeOnePart(fields)) return;
+    await this.#uncontended(options, async () => {
+      const before = await this.#first(fields);
+      const current = before && (await this.read(fields));
+      if (!current || !before) throw this.#notFound(fields);
+      if (current.etag !== before.etag) throw new Stale(before.rowKey, undefined);
+      const next = { ...current, ...fields };
+      await this.#definition.rows.validate(next);
+      await this.#commitWhole(next, before);
+    });
+  }
+
+  delete(key: KeyValues, options: WriteOptions = {}): Promise<boolean> {
+    return this.#uncontended(options, async () => {
+      const before = await this.#first(key);
+      if (!before) return false;
+      const others: Mutation[] = [];
+      for (let part = 1; part < countOf(before); part++) {
+        others.push({ kind: "delete", ...this.#keyOf(key, part), ifMatch: "*" });
+      }
+      const first = this.#keyOf(key, 0);
+      await this.#commit({ kind: "delete", ...first, ifMatch: before.etag }, others);
+      return true;
+    });
+  }
+
+  /** False when it takes the whole entity: several parts, a removal, a part that was never written. */
+  async #mergeOnePart(fields: Row): Promise<boolean> {
+    const { rows, table } = this.#definition;
+    const given = Object.keys(fields).filter((name) => !rows.inKeys.has(name));
+    const part = this.#parts.findIndex((names) => names.includes(given[0] ?? ""));
+    const fits = given.every(
+      (name) => this.#parts[part]?.includes(name) && fields[name] !== undefined,
+    );
+    if (!fits) return false;
+    const merge = (part: number, properties: Record<string, EdmValue>) =>
+      ({ kind: "merge", ...this.#keyOf(fields, part), ifMatch: "*", properties }) as const;
+    const change = merge(part, this.#encode(fields, given));
+    try {
+      // The first part's ETag guards the whole, so it changes with every part.
+      await this.#database.tables.commit(table, part === 0 ? [change] : [merge(0, {}), change]);
+      return true;
+    } catch (error) {
+      if (isRefusal(error, 404) && error.code !== "TableNotFound") return false;
+      throw error;
+    }
+  }
+
+  #encode(fields: Row, names: readonly string[]): Record<string, EdmValue> {
+    try {
+      return this.#definition.rows.properties(fields, names);
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error);
+      throw validationFailed(this.#definition.name, names.join(), message);
+    }
+  }
+
+  async #commitWhole(entity: Row, before: StoredEntity | undefined): Promise<void> {
+    const { rows } = this.#definition;
+    const token = this.#database.writeToken();
+    const mark = text(`${this.#parts.length}:${token}`);
+    const [first, ...others] = this.#parts.map((names, part) => {
+      const key = this.#keyOf(entity, part);
+      const own = rows.encode(
+        Object.fromEntries(names.map((name) => [name, entity[name]])),
+        token,
+        part === 0 ? tokensOf(before?.properties) : undefined,
+      );
+      const properties = { ...own, [PARTS]: mark };
+      assertEntityFits(key, properties);
+      return { kind: "insertOrReplace", ...key, properties } as const;
+    });
+    const surplus: Mutation[] = [];
+    for (let part = this.#parts.length; part < countOf(before); part++) {
+      surplus.push({ kind: "delete", ...this.#keyOf(entity, part), ifMatch: "*" });
+    }
+    const lead = before
+      ? ({ ...first!, kind: "replace", ifMatch: before.etag } as const)
+      : ({ ...first!, kind: "insert" } as const);
+    await this.#commit(lead, [...others, ...surplus]);
+  }
+
+  async #commit(lead: Mutation, others: readonly Mutation[]): Promise<void> {
+    const database = this.#database;
+    const followers = [{ prepare: () => ({ mutations: others }) }];
+    const open = { database, entity: this.#definition, followers, by: {} };
+    const change = { key: lead, token: "", shared: new Map() };
+    await commitSteps([{ open, lead, change }]).catch((error) => {
+      // Somebody else wrote it first since we looked.
+      throw isTableError(error, "unique-violation") ? new Stale(lead.rowKey, error) : error;
+    });
+  }
+
+  #first(key: KeyValues): Promise<StoredEntity | undefined> {
+    const select = [PARTS, WRITE_TOKENS];
+    return this.#database.tables.get(this.#definition.table, this.#keyOf(key, 0), { select });
+  }
+
+  async #partsOf(first: EntityKey): Promise<Map<number, StoredEntity>> {
+    const { partitionKey, rowKey } = first;
+    const prefix = rowKey.slice(0, -2);
+    const found = new Map<number, StoredEntity>();
+    const range = { partitionKey, rows: within(prefix) };
+    for await (const page of pagesOf(this.#database, this.#definition.table, range)) {
+      for (const stored of page) {
+        const part = stored.rowKey.slice(prefix.length);
+        const isPart = this.#definition.rows.versionOf(stored.properties) !== undefined;
+        if (isPart && /^\d\d$/.test(part)) found.set(Number(part), stored);
+      }
+    }
+    return found;
+  }
+
+  /** Undefined when the parts are of different writes, or one is missing. */
+  #assemble(key: EntityKey, found: ReadonlyMap<number, StoredEntity>): Row | undefined {
+    const first = found.get(1);
+    const mark = first?.properties[PARTS]?.value;
+    let properties = first?.properties;
+    for (let part = 2; part <= countOf(first); part++) {
+      const stored = found.get(part);
+      if (stored?.properties[PARTS]?.value !== mark) return undefined;
+      properties = { ...stored?.properties, ...properties };
+    }
+    const { rows } = this.#definition;
+    const rowKey = key.rowKey.slice(0, -3);
+    return first && properties && rows.decode({ ...first, rowKey, properties });
+  }
+
+  #keyOf(values: KeyValues, part: number): EntityKey {
+    const { rows } = this.#definition;
+    const { partitionKey, rowKey } = rows.key(values, this.#database.profile);
+    const separator = rows.row.layout === "ordered" ? "!" : "_";
+    const key = {
+      partitionKey,
+      rowKey: `${rowKey}${separator}${String(part + 1).padStart(2, "0")}`,
+    };
+    assertKeyFits(key, this.#database.profile);
+    return key;
+  }
+
+  #notFound(key: KeyValues): Error {
+    const { name, table } = this.#definition;
+    const { rowKey } = this.#keyOf(key, 0);
+    return tableError("not-found", `There is no ${name} ${rowKey} in ${table}.`, {
+      table,
+      key: rowKey,
+    });
+  }
+
+  #uncontended<Result>(options: WriteOptions, attempt: () => Promise<Result>): Promise<Result> {
+    return untilUncontended(this.#database, options, attempt);
+  }
+}
+
+function countOf(first: StoredEntity | undefined): number {
+  return Number.parseInt(String(first?.properties[PARTS]?.value ?? 0), 10);
+}
