@@ -1,4 +1,5 @@
 import type { Openable } from "./model/entity.ts";
+import type { IndexStates } from "./model/entity-index.ts";
 import type { BlobsPort } from "./ports/blobs.ts";
 import type { Profile } from "./ports/profile.ts";
 import type { QueuesPort } from "./ports/queues.ts";
@@ -23,6 +24,8 @@ export interface ConnectOptions {
   /** Signs paging cursors. */
   readonly cursorSecret?: string;
   readonly onEvent?: (event: DatabaseEvent) => void;
+  /** `controlledIndexes()`, where indexes are built and retired while they are used. */
+  readonly indexStates?: (database: Database) => IndexStates;
   readonly clock?: Clock;
   readonly random?: Random;
   /** Sees every request as it is sent; `metered` puts its counter here. */
@@ -59,6 +62,7 @@ export class Database {
   readonly clock: Clock;
   readonly random: Random;
   readonly cursorSecret: string | undefined;
+  readonly indexStates: IndexStates | undefined;
   readonly #options: ConnectOptions;
 
   constructor(options: ConnectOptions) {
@@ -66,6 +70,7 @@ export class Database {
     this.random = options.random ?? Math.random;
     this.cursorSecret = options.cursorSecret;
     this.#options = options;
+    this.indexStates = options.indexStates?.(this);
     const metered = options.meter ? [options.meter] : [];
     const open = <Port extends object>(name: PortCall["port"], port: Port) => {
       const limited = [limitLayer(this.clock, options.limit), ...metered];

@@ -217,13 +217,8 @@ class OpenRemote implements EntryKeeper {
     return { partitionKey: String(partitionKey), rowKey: String(rowKey) };
   }
 
-  isFaithful({ properties }: StoredEntity, { row, stored }: Snapshot): boolean {
-    const { rh_w: _tokens, ...expected } = this.#live(row, stored, "");
-    return (
-      !(STATE in properties) &&
-      Object.keys(properties).length === Object.keys(expected).length + 1 &&
-      Object.entries(expected).every(([name, { value }]) => properties[name]?.value === value)
-    );
+  contentOf({ row, stored }: Snapshot): Properties {
+    return this.#live(row, stored, lastToken(stored.properties) ?? "");
   }
 
   async prepare(change: Change): Promise<Contribution> {

@@ -2,12 +2,19 @@ import { tableError } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
-import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
+import {
+  type EntryKeeper,
+  Index,
+  type IndexKind,
+  type OpenIndex,
+  type Reconciled,
+} from "./model/entity-index.ts";
 import { assertEntityFits, project, type Row } from "./model/entity-rows.ts";
 import { type EntryOptions, EntryRows, entryProblems, type Place } from "./model/entry.ts";
-import type { Change, Contribution, FollowerContext } from "./model/follower.ts";
+import type { Change, Contribution, FollowerContext, Snapshot } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
+import { isRefusal } from "./ports/port-error.ts";
 import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
 import { QueryRun, type QuerySource } from "./query/query-run.ts";
@@ -47,6 +54,7 @@ export function siblingIndex<const R extends KeyDeclaration, const Unique extend
 export const BASE_ROW_KEY = "baseRK";
 const SIBLINGS_MAX = 49;
 const LOOKUPS_AT_ONCE = 16;
+const ROUNDS_MAX = 5;
 
 /**
  * Entries in the base's own partition, written with it in one transaction: they are never missing, never
@@ -91,11 +99,14 @@ export class SiblingIndex<R extends KeyDeclaration, Unique extends boolean> exte
     return {
       api: this.unique ? open : { range: open.range.bind(open) },
       prepare: (change) => open.prepare(change),
+      keeper: open,
     };
   }
 }
 
-class OpenSibling {
+class OpenSibling implements EntryKeeper {
+  readonly table: string;
+  readonly tag: string;
   readonly #index: SiblingIndex<KeyDeclaration, boolean>;
   readonly #context: FollowerContext;
   readonly #entries: EntryRows;
@@ -104,6 +115,64 @@ class OpenSibling {
     this.#index = index;
     this.#context = context;
     this.#entries = new EntryRows(context, [index.row], index.options);
+    this.table = context.entity.table;
+    this.tag = this.#entries.tag;
+  }
+
+  keyOf(row: Row): EntityKey | undefined {
+    const rowKey = this.#entryKey(row);
+    const partitionKey = this.#context.entity.rows.partition.encode(row);
+    return rowKey === undefined ? undefined : { partitionKey, rowKey };
+  }
+
+  baseOf(entry: StoredEntity): EntityKey | undefined {
+    return this.#baseKey(entry);
+  }
+
+  contentOf({ row, stored }: Snapshot): Properties {
+    return this.#entry(row, stored, tokensOf(stored.properties) ?? "");
+  }
+
+  async reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled> {
+    const { database, entity } = this.#context;
+    const { partitionKey, rowKey } = base;
+    for (let round = 0; round < ROUNDS_MAX; round++) {
+      const stored = await database.tables.get(this.table, { partitionKey, rowKey });
+      const row = stored && entity.rows.decode(stored);
+      const desired = row && this.#entryKey(row);
+      const rowKeys = new Set(hints.map((hint) => hint.rowKey));
+      if (desired !== undefined) rowKeys.add(desired);
+      const mutations: Mutation[] = [];
+      for (const key of rowKeys) {
+        const entry = await database.tables.get(this.table, { partitionKey, rowKey: key });
+        const owner = entry && this.#baseKey(entry)?.rowKey;
+        const target = { partitionKey, rowKey: key };
+        if (key === desired && row && stored) {
+          if (entry && owner !== rowKey) return "duplicate";
+          const properties = this.contentOf({ row, stored });
+          mutations.push(
+            entry
+              ? { kind: "replace", ...target, ifMatch: entry.etag, properties }
+              : { kind: "insert", ...target, properties },
+          );
+        } else if (entry && owner === rowKey) {
+          mutations.push({ kind: "delete", ...target, ifMatch: entry.etag });
+        }
+      }
+      if (mutations.length === 0) return "done";
+      // Nothing of the base changes, but it must still be the one that was read.
+      if (stored) {
+        const lead = { partitionKey, rowKey, ifMatch: stored.etag, properties: {} };
+        mutations.unshift({ kind: "merge", ...lead });
+      }
+      try {
+        await database.tables.commit(this.table, mutations);
+        return "done";
+      } catch (error) {
+        if (!isRefusal(error, 404, 409, 412)) throw error;
+      }
+    }
+    return "unsettled";
   }
 
   prepare({ key, before, after, token }: Change): Contribution {
@@ -137,11 +206,12 @@ class OpenSibling {
   }
 
   #source(): Omit<QuerySource, "range"> {
-    const { database, entity } = this.#context;
+    const { database, entity, readable } = this.#context;
     const { rows, table } = entity;
     const entries = this.#entries;
     return {
       database,
+      ...(readable && { readable }),
       table,
       fields: rows.fields,
       notComparable: (field) => entries.notComparable(field),

@@ -38,9 +38,11 @@ export function openEntity(database: Database, entity: AnyEntity): OpenEntity {
   const by: Record<string, unknown> = {};
   const followers: OpenFollower[] = [];
   for (const [name, index] of Object.entries(entity.indexes)) {
-    const open = index.follow({ database, entity, name });
+    const states = database.indexStates;
+    const readable = states && (() => states.assertReadable(entity, name));
+    const open = index.follow({ database, entity, name, ...(readable && { readable }) });
     by[name] = open.api;
-    followers.push(open);
+    followers.push(states?.guard(entity, name, open) ?? open);
   }
   for (const [name, follower] of Object.entries(entity.followers)) {
     followers.push(follower.follow({ database, entity, name }));

@@ -1,3 +1,4 @@
+import type { Properties } from "../ports/edm.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
 import type { AnyEntity } from "./entity.ts";
 import type { Row } from "./entity-rows.ts";
@@ -51,8 +52,8 @@ export interface EntryKeeper {
   keyOf(entity: Row): EntityKey | undefined;
   /** Undefined for a row that is no entry of this index. */
   baseOf(entry: StoredEntity): EntityKey | undefined;
-  /** Whether the entry says what the entity does. */
-  isFaithful(entry: StoredEntity, base: Snapshot): boolean;
+  /** What the entry of this entity says when all is done. */
+  contentOf(base: Snapshot): Properties;
   /** Makes the entries of one base right, those at `hints` included. Safe beside any writer. */
   reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled>;
 }
@@ -69,3 +70,11 @@ export type IndexApi<I, T, P> =
   I extends Index<infer Kind>
     ? (Kind & { readonly entity: T; readonly partition: P })["api"]
     : never;
+
+/** Decides who may use which index now; see the life cycle of indexes. */
+export interface IndexStates {
+  /** @throws index-not-readable. */
+  assertReadable(entity: AnyEntity, name: string): Promise<void>;
+  /** The follower, or one that does nothing while the index is disabled. */
+  guard(entity: AnyEntity, name: string, follower: OpenFollower): OpenFollower;
+}

@@ -1,4 +1,4 @@
-import { connect, type Database } from "../database.ts";
+import { type ConnectOptions, connect, type Database } from "../database.ts";
 import type { Clock } from "../store/clock.ts";
 import type { Layer, PortCall } from "../store/layer.ts";
 import { intercept } from "./intercept.ts";
@@ -12,6 +12,8 @@ export interface CrashOptions {
   /** Rejects when something got lost. The database is a new one, on what the crash left. */
   readonly check: (database: Database, backend: Memory) => Promise<unknown>;
   readonly backend?: () => Memory;
+  /** What else the operation connects with. */
+  readonly connect?: Partial<ConnectOptions>;
   /** How long nobody does anything between the crash and the recovery; two minutes otherwise. */
   readonly idleMs?: number;
 }
@@ -51,7 +53,14 @@ export async function crashEverywhere(
 }
 
 async function attempt(
-  { before, recover, check, backend: open = memory, idleMs = IDLE_MS }: CrashOptions,
+  {
+    before,
+    recover,
+    check,
+    backend: open = memory,
+    connect: options,
+    idleMs = IDLE_MS,
+  }: CrashOptions,
   operation: (database: Database) => Promise<unknown>,
   crashAt: (call: PortCall, count: number) => CrashPoint | undefined,
 ): Promise<void> {
@@ -79,7 +88,7 @@ async function attempt(
     alarm: (ms, signal) => (crashed ? never : backend.clock.alarm(ms, signal)),
   };
   await Promise.race([
-    operation(connect({ ...backend, ...intercept(backend, layer), clock })),
+    operation(connect({ ...options, ...backend, ...intercept(backend, layer), clock })),
     end,
   ]);
   try {

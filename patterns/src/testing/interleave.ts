@@ -1,4 +1,4 @@
-import { connect, type Database } from "../database.ts";
+import { type ConnectOptions, connect, type Database } from "../database.ts";
 import { PortError } from "../ports/port-error.ts";
 import type { Layer, PortCall } from "../store/layer.ts";
 import { FakeClock, seededRandom } from "./fake-clock.ts";
@@ -17,6 +17,8 @@ export interface InterleaveOptions {
   readonly recover?: (database: Database) => Promise<unknown>;
   readonly check: (database: Database, backend: Memory) => Promise<unknown>;
   readonly backend?: (clock: FakeClock, seed: number) => Memory;
+  /** What else the clients connect with. */
+  readonly connect?: Partial<ConnectOptions>;
   /** Schedules to try; 200 otherwise. `all` tries every one: for two clients of a few requests. */
   readonly runs?: number | "all";
   /** By chance otherwise. A failure names the seed that repeats it in one run. */
@@ -189,6 +191,7 @@ class Stage {
       const ports = intercept(this.backend, (call, send) => this.#stop(name, call, send));
       const layer = this.#options.layer?.(name, ports);
       const database = connect({
+        ...this.#options.connect,
         ...this.backend,
         ...(layer ? intercept(ports, layer) : ports),
         random: seededRandom(this.#seed * 31 + i),

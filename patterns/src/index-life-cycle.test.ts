@@ -1,0 +1,275 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
+import { type BuildProgress, controlledIndexes, indexLifeCycle } from "./index-life-cycle.ts";
+import { indexRepairs } from "./index-repairs.ts";
+import { createWorker } from "./queue-worker.ts";
+import { remoteIndex } from "./remote-index.ts";
+import { siblingIndex } from "./sibling-index.ts";
+import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
+
+const fields = { dept: f.string(), id: f.int32(), email: f.string() };
+const key = { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] } as const;
+const Plain = entity("Employee", { version: 1, fields, key });
+const Indexed = entity("Employee", {
+  version: 1,
+  fields,
+  key,
+  indexes: {
+    near: siblingIndex({ row: [k.lit("email"), k.str("email")], unique: true }),
+    far: remoteIndex({
+      table: "ByEmail",
+      partition: [k.str("email")],
+      row: [k.lit("owner")],
+      unique: true,
+    }),
+  },
+});
+type Name = keyof typeof Indexed.indexes;
+const NAMES = ["near", "far"] as const;
+const MINUTE = 60_000;
+
+async function open(count = 5, backend = memory({ pageEntitiesMax: 2 })) {
+  const plain = connect(backend);
+  await prepareIn(plain, count);
+  const db = connect({ ...backend, indexStates: controlledIndexes() });
+  const of = (name: Name) => indexLifeCycle(db, Indexed, name);
+  return { backend, db, plain, of };
+}
+
+async function entriesOf({ tables }: Memory, name: Name): Promise<string[]> {
+  const { entities } = await everything(tables, name === "near" ? "Employee" : "ByEmail");
+  return entities
+    .filter(({ properties }) => properties.rh_t?.value === `Employee.${name}:1`)
+    .map(({ partitionKey, rowKey, properties }) => {
+      const value = name === "near" ? rowKey.replace("email_", "") : partitionKey;
+      return `${value} ${properties.baseRK?.value}${"rh_s" in properties ? " pending" : ""}`;
+    })
+    .sort();
+}
+
+async function everything(tables: Memory["tables"], table: string) {
+  const entities = [];
+  for (let page = await tables.query(table, {}); ; ) {
+    entities.push(...page.entities);
+    if (!page.continuation) return { entities };
+    page = await tables.query(table, { continuation: page.continuation });
+  }
+}
+
+async function expected(db: Database): Promise<string[]> {
+  const all = await db.open(Plain).scan().all({ allow: "table-scan", because: "test" });
+  return all.map(({ id, email }) => `${email} empid_${String(id).padStart(6, "0")}`).sort();
+}
+
+describe("the life cycle of an index", () => {
+  for (const name of NAMES) {
+    it(`builds an index for entities that are there (${name})`, async () => {
+      const { backend, db, plain, of } = await open();
+      await of(name).disable();
+      const { near, far } = db.open(Indexed).by;
+      await assert.rejects(
+        name === "near" ? near.get({ dept: "Sales", email: "e1" }) : far.get({ email: "e1" }),
+        (error) => isTableError(error, "index-not-readable") && error.state === "disabled",
+      );
+      const seen: number[] = [];
+      const { done } = await of(name).build({ onProgress: (progress) => seen.push(progress.done) });
+      assert.equal(done, 5);
+      assert.ok(seen.length > 1);
+      assert.equal(await of(name).state(), "readable");
+      assert.deepEqual(await entriesOf(backend, name), await expected(plain));
+      backend.clock.advance(MINUTE);
+      const { examples, ...counts } = await of(name).verify();
+      const clean = { missing: 0, wrong: 0, dangling: 0, duplicate: 0, young: 0 };
+      assert.deepEqual([counts, examples], [{ entities: 5, entries: 5, ...clean }, []]);
+    });
+
+    it(`goes on with a build after a crash at any request (${name})`, async () => {
+      await crashEverywhere((db) => indexLifeCycle(db, Indexed, name).build(), {
+        backend: () => memory({ pageEntitiesMax: 2 }),
+        before: async (db) => {
+          await prepareIn(db, 3);
+          await indexLifeCycle(db, Indexed, name).disable();
+        },
+        recover: async (db) => {
+          const cycle = indexLifeCycle(db, Indexed, name);
+          if ((await cycle.state()) !== "readable") await cycle.build();
+        },
+        check: async (db, backend) => {
+          assert.deepEqual(await entriesOf(backend, name), await expected(db));
+          assert.equal(await indexLifeCycle(db, Indexed, name).state(), "readable");
+        },
+      });
+    });
+
+    it(`misses nothing that others write while it is built (${name})`, async () => {
+      const write = async (db: Database) => {
+        for (let i = 0; i < 2; i++) {
+          const id = 1 + Math.floor(db.random() * 3);
+          // Each has values of its own: while it is disabled, a unique index keeps nothing unique.
+          const email = `e${id}${db.random() < 0.5 ? "" : "x"}`;
+          const employees = db.open(Indexed);
+          try {
+            if (db.random() < 0.3) await employees.delete({ dept: "Sales", id });
+            else await employees.upsert({ dept: "Sales", id, email });
+          } catch (error) {
+            const isExpected =
+              isTableError(error, "unique-violation") ||
+              isTableError(error, "throttled") ||
+              isTableError(error, "contention-exhausted");
+            if (!isExpected) throw error;
+          }
+          await db.clock.sleep(20_000 * db.random());
+        }
+      };
+      await interleave({
+        backend: (clock, seed) => memory({ clock, seed, pageEntitiesMax: 2 }),
+        connect: { indexStates: controlledIndexes() },
+        before: async (db) => {
+          await prepareIn(db, 3);
+          for (const each of NAMES) await indexLifeCycle(db, Indexed, each).disable();
+        },
+        clients: {
+          builder: (db) => indexLifeCycle(db, Indexed, name).build({ rate: 1000 }),
+          one: write,
+          two: write,
+        },
+        crashShare: 0.01,
+        recover: async (db) => {
+          await db.clock.sleep(2 * MINUTE);
+          const cycle = indexLifeCycle(db, Indexed, name);
+          if (!(await cycle.state()).startsWith("readable")) await cycle.build();
+          await mendAll(db, name);
+        },
+        check: async (db, backend) => {
+          assert.deepEqual(await entriesOf(backend, name), await expected(db));
+        },
+        runs: 60,
+      });
+    });
+
+    it(`finds every corruption and nothing else, mends it, and is clean then (${name})`, async () => {
+      const { backend, db, plain, of } = await open(0);
+      const employees = db.open(Indexed);
+      for (let id = 1; id <= 6; id++)
+        await employees.insert({ dept: "Sales", id, email: `e${id}` });
+      const table = name === "near" ? "Employee" : "ByEmail";
+      const entry = (email: string) =>
+        name === "near"
+          ? { partitionKey: "Sales", rowKey: `email_${email}` }
+          : { partitionKey: email, rowKey: "owner" };
+      const good = (await backend.tables.get(table, entry("e3")))!.properties;
+      const kind = "insertOrReplace";
+      await backend.tables.commit(table, [{ kind: "delete", ...entry("e1"), ifMatch: "*" }]);
+      await backend.tables.commit(table, [
+        {
+          kind,
+          ...entry("e2"),
+          properties: {
+            ...good,
+            baseRK: { type: "String", value: "empid_000002" },
+            extra: { type: "Int32", value: 1 },
+          },
+        },
+      ]);
+      await backend.tables.commit(table, [{ kind, ...entry("gone"), properties: good }]);
+      const young = await of(name).verify();
+      assert.deepEqual([young.missing, young.wrong, young.dangling, young.young], [0, 0, 0, 3]);
+      backend.clock.advance(2 * MINUTE);
+      const found = await of(name).verify();
+      assert.deepEqual(
+        [found.missing, found.wrong, found.dangling, found.duplicate, found.young],
+        [1, 1, 1, 0, 0],
+      );
+      assert.deepEqual(
+        found.examples.map((finding) => finding.kind),
+        ["missing", "wrong", "dangling"],
+      );
+      await of(name).repair();
+      backend.clock.advance(2 * MINUTE);
+      const after = await of(name).verify();
+      assert.equal(after.missing + after.wrong + after.dangling + after.duplicate, 0);
+      assert.deepEqual(await entriesOf(backend, name), await expected(plain));
+    });
+
+    it(`lists values that are not unique, and becomes readable without reserve once they are (${name})`, async () => {
+      const { backend, plain, of } = await open(3);
+      await plain.open(Plain).insert({ dept: "Sales", id: 9, email: "e1" });
+      await of(name).disable();
+      const { duplicates } = await of(name).build();
+      assert.deepEqual(duplicates, ["Sales | empid_000009"]);
+      assert.equal(await of(name).state(), "readable-dups");
+      backend.clock.advance(2 * MINUTE);
+      assert.equal((await of(name).repair()).duplicate, 1);
+      await plain.open(Plain).delete({ dept: "Sales", id: 9 });
+      backend.clock.advance(2 * MINUTE);
+      await of(name).repair();
+      assert.equal(await of(name).state(), "readable");
+    });
+
+    it(`is retired: from readers, from writers, then its entries go (${name})`, async () => {
+      const { backend, db, of } = await open(0);
+      await db.open(Indexed).insert({ dept: "Sales", id: 1, email: "e1" });
+      await of(name)
+        .disable()
+        .catch(() => undefined);
+      await of(name).build();
+      await of(name).retire();
+      assert.equal(await of(name).state(), "disabled");
+      if (name === "near") assert.deepEqual(await entriesOf(backend, name), []);
+      else
+        assert.equal(
+          (await backend.tables.listTables({ from: "ByEmail" })).names.includes("ByEmail"),
+          false,
+        );
+      await db.open(Indexed).update({ dept: "Sales", id: 1 }, () => ({ email: "e2" }));
+    });
+  }
+
+  it("lets one process build, and refuses moves that are none", async () => {
+    const { of } = await open(1);
+    await assert.rejects(of("far").build(), /cannot build/);
+    await of("near").disable();
+    await assert.rejects(of("near").disable(), (error) => isTableError(error, "conflict"));
+    const progress: BuildProgress[] = [];
+    await of("near").build({ onProgress: (one) => progress.push(one) });
+    assert.equal(progress.at(-1)?.done, 1);
+  });
+
+  it("keeps writers off a state they have not looked at for longer than their lease", async () => {
+    const { backend, db, of } = await open(1);
+    await of("near").disable();
+    const employees = db.open(Indexed);
+    await employees.insert({ dept: "Sales", id: 2, email: "two" });
+    assert.deepEqual(await entriesOf(backend, "near"), []);
+    const other = connect({ ...backend, indexStates: controlledIndexes() });
+    const build = indexLifeCycle(other, Indexed, "near").build();
+    await build;
+    // The same client, whose cache would still say disabled had the build not waited for it.
+    await employees.insert({ dept: "Sales", id: 3, email: "three" });
+    assert.deepEqual(await entriesOf(backend, "near"), [
+      "e1 empid_000001",
+      "three empid_000003",
+      "two empid_000002",
+    ]);
+  });
+});
+
+async function prepareIn(db: Database, count: number): Promise<void> {
+  await db.createTables(Indexed);
+  await db.tables.createTable("rhcontrol");
+  for (const name of ["index-repairs", "index-repairs-poison"]) await db.queues?.createQueue(name);
+  for (let id = 1; id <= count; id++) {
+    await db.open(Plain).insert({ dept: "Sales", id, email: `e${id}` });
+  }
+}
+
+/** Workers, then repairs until nothing is young. */
+async function mendAll(db: Database, name: Name): Promise<void> {
+  const worker = createWorker(db, { queue: "index-repairs", handlers: [indexRepairs([Indexed])] });
+  for (let round = 0; round < 4; round++) {
+    await db.clock.sleep(2 * MINUTE);
+    await worker.drain();
+    await indexLifeCycle(db, Indexed, name).repair();
+  }
+}

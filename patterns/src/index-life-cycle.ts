@@ -1,0 +1,447 @@
+import { batchMutations } from "./batch.ts";
+import type { Database } from "./database.ts";
+import { tableError } from "./errors.ts";
+import type { AnyEntity } from "./model/entity.ts";
+import type { EntryKeeper, IndexStates, Reconciled } from "./model/entity-index.ts";
+import { validationFailed } from "./model/entity-rows.ts";
+import { text } from "./ports/edm.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import type { Continuation, EntityKey, StoredEntity } from "./ports/tables.ts";
+import { and, compare, type Filter } from "./query/filter.ts";
+import { mapBounded } from "./store/limit.ts";
+import { WRITE_TOKENS } from "./store/write-token.ts";
+
+/**
+ * `disabled` (nobody maintains it) → `writeonly` (writers do, readers may not) → built → `readable`, or
+ * `readable-dups` when values that should be unique are not → `retiring` (readers may not) → `disabled`.
+ */
+export type IndexState = "disabled" | "writeonly" | "readable" | "readable-dups" | "retiring";
+
+export const CONTROL_TABLE = "rhcontrol";
+const PARTITION = "index";
+/** Writers use a state for this long before they read it again. */
+const LEASE_MS = 30_000;
+/** And commit within this time of preparing. */
+const COMMIT_MS = 20_000;
+/** What all writers have seen after a move. */
+const EVERYBODY_MS = LEASE_MS + COMMIT_MS;
+const OWNER_MS = 60_000;
+const SETTLE_MS = 60_000;
+const AT_ONCE = 16;
+const PAGE = 200;
+const RATE = 200;
+const EXAMPLES_MAX = 100;
+const DUPLICATES_MAX = 1000;
+
+interface Control {
+  readonly state: IndexState;
+  readonly owner?: string;
+  readonly ownedUntilMs?: number;
+  readonly build?: BuildProgress;
+}
+
+export interface BuildProgress {
+  readonly cursor?: Continuation;
+  readonly done: number;
+  /** Bases whose value belongs to another. */
+  readonly duplicates: readonly string[];
+}
+
+/** For `connect({ indexStates: controlledIndexes() })`, in every process that writes or reads. */
+export function controlledIndexes(): (database: Database) => IndexStates {
+  return (database) => new ControlledIndexes(database);
+}
+
+class ControlledIndexes implements IndexStates {
+  readonly #database: Database;
+  readonly #known = new Map<string, { readonly state: IndexState; readonly readAtMs: number }>();
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  async assertReadable(entity: AnyEntity, name: string): Promise<void> {
+    const { state } = await this.#stateOf(entity, name);
+    if (state.startsWith("readable")) return;
+    const index = `${entity.name}.${name}`;
+    throw tableError("index-not-readable", `${index} is ${state}.`, { index, state });
+  }
+
+  guard(...[entity, name, follower]: Parameters<IndexStates["guard"]>) {
+    return {
+      ...follower,
+      prepare: async (change: Parameters<typeof follower.prepare>[0]) => {
+        const { state, readAtMs } = await this.#stateOf(entity, name);
+        if (state === "disabled") return { commitByMs: readAtMs + EVERYBODY_MS };
+        const contribution = await follower.prepare(change);
+        const { commitByMs = Number.POSITIVE_INFINITY } = contribution;
+        return { ...contribution, commitByMs: Math.min(commitByMs, readAtMs + EVERYBODY_MS) };
+      },
+    };
+  }
+
+  async #stateOf(entity: AnyEntity, name: string) {
+    const id = controlKey(entity, name).rowKey;
+    const known = this.#known.get(id);
+    const now = this.#database.clock.now();
+    if (known && now - known.readAtMs < LEASE_MS) return known;
+    const { state } = (await readControl(this.#database, entity, name)).control;
+    const fresh = { state, readAtMs: now };
+    this.#known.set(id, fresh);
+    return fresh;
+  }
+}
+
+export interface BuildOptions {
+  /** Entities a second; 200 otherwise. */
+  readonly rate?: number;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: BuildProgress) => void;
+}
+
+export interface VerifyOptions {
+  /** The share of rows to look at, from 0 to 1; all otherwise. */
+  readonly sample?: number;
+}
+
+export interface VerifyReport {
+  readonly entities: number;
+  readonly entries: number;
+  /** Entities whose entry is not there, entries that say something else, entries without an entity. */
+  readonly missing: number;
+  readonly wrong: number;
+  readonly dangling: number;
+  /** Entities whose value belongs to another. */
+  readonly duplicate: number;
+  /** Not judged, because a write may be under way: verify again in a minute. */
+  readonly young: number;
+  readonly examples: readonly Finding[];
+}
+
+export interface Finding {
+  readonly kind: "missing" | "wrong" | "dangling" | "duplicate";
+  readonly base: EntityKey;
+  readonly entry: EntityKey;
+}
+
+/** Opens the operator's view of an index. @throws validation-failed when it has no entries of its own. */
+export function indexLifeCycle(
+  database: Database,
+  entity: AnyEntity,
+  name: string,
+): IndexLifeCycle {
+  const keeper = entity.indexes[name]?.follow({ database, entity, name }).keeper;
+  if (!keeper) throw validationFailed(entity.name, name, "is no index that can be built");
+  return new IndexLifeCycle(database, entity, name, keeper);
+}
+
+export class IndexLifeCycle {
+  readonly #database: Database;
+  readonly #entity: AnyEntity;
+  readonly #name: string;
+  readonly #keeper: EntryKeeper;
+
+  constructor(database: Database, entity: AnyEntity, name: string, keeper: EntryKeeper) {
+    this.#database = database;
+    this.#entity = entity;
+    this.#name = name;
+    this.#keeper = keeper;
+  }
+
+  async state(): Promise<IndexState> {
+    return (await this.#read()).control.state;
+  }
+
+  /** Registers an index that is not built yet. Do this before any code that declares it is deployed. */
+  async disable(): Promise<void> {
+    await this.#database.tables.createTable(CONTROL_TABLE);
+    await this.#write({ state: "disabled" }, undefined);
+  }
+
+  /**
+   * Makes entries for all entities that are there, beside writers at work. May be stopped at any moment
+   * and begun again: it goes on after the last page that was recorded. One at a time.
+   */
+  async build({ rate = RATE, signal, onProgress }: BuildOptions = {}): Promise<BuildProgress> {
+    const { clock } = this.#database;
+    const owner = this.#database.writeToken();
+    let { control, etag } = await this.#claim(owner);
+    const save = async (change: Partial<Control>) => {
+      control = { ...control, ...change, owner, ownedUntilMs: clock.now() + OWNER_MS };
+      etag = await this.#write(control, etag);
+    };
+    if (control.state === "disabled") await save({ state: "writeonly" });
+    if (control.state !== "writeonly") throw this.#refuse(control.state, "build");
+    // A writer that does not know yet would write rows that nobody indexes.
+    if (!control.build) await this.#wait(EVERYBODY_MS, save, signal);
+    let progress: BuildProgress = control.build ?? { done: 0, duplicates: [] };
+    const from = clock.now();
+    for (let isLast = false, count = 0; !isLast; ) {
+      signal?.throwIfAborted();
+      const page = await this.#page(this.#entity.table, progress.cursor);
+      const bases = page.entities.filter((stored) => this.#entity.rows.decode(stored));
+      const outcomes = await mapBounded(bases, AT_ONCE, (base) => this.#keeper.reconcile(base, []));
+      const duplicates = bases.filter((_base, i) => outcomes[i] === "duplicate").map(nameOf);
+      progress = {
+        done: progress.done + bases.length,
+        duplicates: [...progress.duplicates, ...duplicates].slice(0, DUPLICATES_MAX),
+        ...(page.continuation && { cursor: page.continuation }),
+      };
+      isLast = !page.continuation;
+      await save({ build: progress });
+      onProgress?.(progress);
+      count += bases.length;
+      const aheadMs = (count / rate) * 1000 - (clock.now() - from);
+      if (aheadMs > 0) await clock.sleep(aheadMs, signal);
+    }
+    const state = progress.duplicates.length > 0 ? "readable-dups" : "readable";
+    await this.#write({ state, build: progress }, etag);
+    return progress;
+  }
+
+  /** Compares every entity with its entry, and every entry with its entity. Changes nothing. */
+  verify(options: VerifyOptions = {}): Promise<VerifyReport> {
+    return this.#scrub(options, undefined);
+  }
+
+  /** Verifies and mends what it finds; `readable-dups` becomes `readable` when no duplicate is left. */
+  async repair(options: VerifyOptions = {}): Promise<VerifyReport> {
+    const report = await this.#scrub(options, ({ base, entry }) =>
+      this.#keeper.reconcile(base, [entry]),
+    );
+    const { control, etag } = await this.#read();
+    const isWhole = options.sample === undefined && report.duplicate + report.young === 0;
+    if (control.state === "readable-dups" && isWhole)
+      await this.#write({ state: "readable" }, etag);
+    return report;
+  }
+
+  /** Takes the index from readers, then from writers, then deletes its entries. */
+  async retire({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
+    const { clock, tables } = this.#database;
+    for (;;) {
+      const { control, etag } = await this.#read();
+      if (control.state === "disabled") break;
+      if (control.state === "writeonly") throw this.#refuse(control.state, "retire");
+      const state = control.state === "retiring" ? "disabled" : "retiring";
+      if (state === "disabled") await clock.sleep(EVERYBODY_MS, signal);
+      await this.#write({ state }, etag);
+    }
+    await clock.sleep(EVERYBODY_MS, signal);
+    const { table } = this.#keeper;
+    if (this.#ownsTable()) {
+      await tables.deleteTable(table);
+      return;
+    }
+    // From the start each time: what was on the page is gone.
+    for (;;) {
+      signal?.throwIfAborted();
+      const page = await this.#page(table, undefined, this.#entries());
+      await batchMutations(
+        this.#database,
+        table,
+        page.entities.map(({ partitionKey, rowKey }) => {
+          return { kind: "delete", partitionKey, rowKey, ifMatch: "*" };
+        }),
+      );
+      if (!page.continuation && page.entities.length === 0) return;
+    }
+  }
+
+  async #scrub(
+    { sample = 1 }: VerifyOptions,
+    mend: ((finding: Finding) => Promise<Reconciled>) | undefined,
+  ): Promise<VerifyReport> {
+    const counts = {
+      entities: 0,
+      entries: 0,
+      missing: 0,
+      wrong: 0,
+      dangling: 0,
+      duplicate: 0,
+      young: 0,
+    };
+    const examples: Finding[] = [];
+    const judge = async (
+      kind: "entities" | "entries",
+      rows: readonly StoredEntity[],
+      look: (row: StoredEntity) => Promise<(Finding & { readonly age: number }) | undefined>,
+    ) => {
+      const chosen = rows.filter(() => sample >= 1 || this.#database.random() < sample);
+      counts[kind] += chosen.length;
+      await mapBounded(chosen, AT_ONCE, async (row) => {
+        const found = await look(row);
+        if (!found) return;
+        const { age, ...finding } = found;
+        if (age < SETTLE_MS) {
+          counts.young++;
+          return;
+        }
+        const outcome = await mend?.(finding);
+        counts[outcome === "unsettled" ? "young" : finding.kind]++;
+        if (examples.length < EXAMPLES_MAX) examples.push(finding);
+      });
+    };
+    for await (const rows of this.#pages(this.#entity.table)) {
+      const bases = rows.filter((row) => this.#entity.rows.decode(row));
+      await judge("entities", bases, (base) => this.#lookForEntry(base));
+    }
+    for await (const rows of this.#pages(this.#keeper.table, this.#entries())) {
+      await judge("entries", rows, (entry) => this.#lookForBase(entry));
+    }
+    return { ...counts, examples };
+  }
+
+  async #lookForEntry(base: StoredEntity) {
+    const row = this.#entity.rows.decode(base)!;
+    const key = this.#keeper.keyOf(row);
+    if (!key) return undefined;
+    const entry = await this.#database.tables.get(this.#keeper.table, key);
+    const finding = { base: keyOf(base), entry: key };
+    if (!entry) return { kind: "missing" as const, ...finding, age: ageOf(base) };
+    const age = Math.min(ageOf(base), ageOf(entry));
+    const owner = this.#keeper.baseOf(entry);
+    if (owner?.partitionKey !== base.partitionKey || owner.rowKey !== base.rowKey) {
+      return { kind: "duplicate" as const, ...finding, age };
+    }
+    const { [WRITE_TOKENS]: _expected, ...expected } = this.#keeper.contentOf({
+      row,
+      stored: base,
+    });
+    const { [WRITE_TOKENS]: _tokens, ...found } = entry.properties;
+    const isSame =
+      Object.keys(found).length === Object.keys(expected).length &&
+      Object.entries(expected).every(([name, { value }]) => found[name]?.value === value);
+    return isSame ? undefined : { kind: "wrong" as const, ...finding, age };
+  }
+
+  async #lookForBase(entry: StoredEntity) {
+    const base = this.#keeper.baseOf(entry);
+    if (!base) return undefined;
+    const stored = await this.#database.tables.get(this.#entity.table, base);
+    const row = stored && this.#entity.rows.decode(stored);
+    const key = row && this.#keeper.keyOf(row);
+    const isJustified = key?.partitionKey === entry.partitionKey && key.rowKey === entry.rowKey;
+    const found = { kind: "dangling" as const, base, entry: keyOf(entry), age: ageOf(entry) };
+    return isJustified ? undefined : found;
+  }
+
+  /** Waits in steps, so that the ownership does not run out. */
+  async #wait(ms: number, save: (change: Partial<Control>) => Promise<void>, signal?: AbortSignal) {
+    await this.#database.clock.sleep(ms, signal);
+    await save({});
+  }
+
+  async *#pages(table: string, filter?: Filter): AsyncGenerator<readonly StoredEntity[]> {
+    let continuation: Continuation | undefined;
+    do {
+      const page = await this.#page(table, continuation, filter);
+      yield page.entities;
+      continuation = page.continuation;
+    } while (continuation);
+  }
+
+  #page(table: string, continuation: Continuation | undefined, filter?: Filter) {
+    return this.#database.tables.query(table, {
+      top: PAGE,
+      ...(filter && { filter }),
+      ...(continuation && { continuation }),
+    });
+  }
+
+  /** The entries, told by what their type property begins with; `;` follows `:`. */
+  #entries(): Filter {
+    const { typeProperty } = this.#entity.rows;
+    const { tag } = this.#keeper;
+    return and(
+      compare(typeProperty, "ge", text(tag)),
+      compare(typeProperty, "lt", text(`${tag.slice(0, -1)};`)),
+    )!;
+  }
+
+  #ownsTable(): boolean {
+    const { table, name, indexes } = { ...this.#entity, name: this.#name };
+    const others = Object.entries(indexes).filter(([other]) => other !== name);
+    const isShared = others.some(
+      ([, index]) => index.place(this.#entity)?.table === this.#keeper.table,
+    );
+    return this.#keeper.table !== table && !isShared;
+  }
+
+  async #claim(owner: string) {
+    const found = await this.#read();
+    const { ownedUntilMs = 0, owner: other } = found.control;
+    if (other !== undefined && ownedUntilMs > this.#database.clock.now()) {
+      throw validationFailed(this.#index(), "build", "somebody else is building it");
+    }
+    const control = {
+      ...found.control,
+      owner,
+      ownedUntilMs: this.#database.clock.now() + OWNER_MS,
+    };
+    return { control, etag: await this.#write(control, found.etag) };
+  }
+
+  #read() {
+    return readControl(this.#database, this.#entity, this.#name);
+  }
+
+  /** @throws conflict when somebody else moved the index. */
+  async #write(control: Control, ifMatch: string | undefined): Promise<string> {
+    const key = controlKey(this.#entity, this.#name);
+    const properties = {
+      state: text(control.state),
+      control: text(JSON.stringify(control)),
+      [WRITE_TOKENS]: text(this.#database.writeToken()),
+    };
+    const mutation = ifMatch
+      ? ({ kind: "replace", ...key, ifMatch, properties } as const)
+      : ({ kind: "insert", ...key, properties } as const);
+    try {
+      const [etag = ""] = await this.#database.tables.commit(CONTROL_TABLE, [mutation]);
+      return etag;
+    } catch (error) {
+      if (!isRefusal(error, 404, 409, 412) || error.code === "TableNotFound") throw error;
+      const message = `${this.#index()} was moved by somebody else.`;
+      throw tableError("conflict", message, { key: key.rowKey }, { cause: error });
+    }
+  }
+
+  #refuse(state: IndexState, verb: string): Error {
+    return validationFailed(this.#index(), "state", `is ${state}: it cannot ${verb} now`);
+  }
+
+  #index(): string {
+    return `${this.#entity.name}.${this.#name}`;
+  }
+}
+
+function controlKey(entity: AnyEntity, name: string): EntityKey {
+  return { partitionKey: PARTITION, rowKey: `${entity.table}.${entity.name}.${name}` };
+}
+
+/** An index nobody registered is one that was there from the start: readable. */
+async function readControl(
+  { tables }: Database,
+  entity: AnyEntity,
+  name: string,
+): Promise<{ readonly control: Control; readonly etag: string | undefined }> {
+  const stored = await tables.get(CONTROL_TABLE, controlKey(entity, name)).catch((error) => {
+    if (isRefusal(error, 404)) return undefined;
+    throw error;
+  });
+  if (!stored) return { control: { state: "readable" }, etag: undefined };
+  return { control: JSON.parse(String(stored.properties.control?.value)), etag: stored.etag };
+}
+
+function ageOf({ timestamp, servedAtMs }: StoredEntity): number {
+  return (servedAtMs ?? 0) - Date.parse(timestamp ?? "");
+}
+
+function keyOf({ partitionKey, rowKey }: EntityKey): EntityKey {
+  return { partitionKey, rowKey };
+}
+
+function nameOf({ partitionKey, rowKey }: EntityKey): string {
+  return `${partitionKey} | ${rowKey}`;
+}
