@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ServiceError } from "@rowhouse/protocol/errors";
+import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { Engine } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
+import { readyKey } from "./message-keys.ts";
 import type { Message } from "./message-record.ts";
 import { NEVER } from "./message-store.ts";
 import { DAY_MS, holdOf, TestStore, textsOf } from "./test-store.ts";
@@ -181,13 +183,25 @@ describe("Receivers", () => {
     assert.equal(new Set(ids).size, 200);
   });
 
-  it("look again when what they found was taken in between", async () => {
-    const engine = new MemoryEngine();
-    const thief = await TestStore.open(engine);
-    const store = await TestStore.open(stealing(engine, () => thief.receive()));
-    await thief.put("one");
-    await thief.put("two");
-    assert.deepEqual(textsOf(await store.receive()), ["two"]);
+  for (const step of ["read", "commit"] as const) {
+    it(`look again when what they found is taken before their ${step}`, async () => {
+      const engine = new MemoryEngine();
+      const thief = await TestStore.open(engine);
+      const store = await TestStore.open(stealing(engine, step, () => thief.receive()));
+      await thief.put("one");
+      await thief.put("two");
+      assert.deepEqual(textsOf(await store.receive()), ["two"]);
+    });
+  }
+
+  it("do not look for ever for a message that is not there", async () => {
+    const store = await TestStore.open();
+    assert.deepEqual(await store.receive(), []);
+    const { reads: engine, partition } = store;
+    const lost = { id: "0123456789abcdef", expiresAt: NEVER, visibleAt: 0, sequence: 0 };
+    const puts = [{ key: readyKey(partition, lost), value: new Uint8Array(0) }];
+    await engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes: [] });
+    await assert.rejects(store.receive(), /not there/);
   });
 });
 
@@ -200,24 +214,26 @@ async function receiveAll(store: TestStore): Promise<Message[]> {
   }
 }
 
-/** An engine on which somebody else is faster, once, between a scan and the commit after it. */
-function stealing(engine: Engine, steal: () => Promise<unknown>): Engine {
+/** An engine on which somebody else is faster, once, after a search and before this step. */
+function stealing(engine: Engine, step: "read" | "commit", steal: () => Promise<unknown>): Engine {
   let stolen = false;
+  const stealOnce = async (isIt: boolean) => {
+    if (!isIt || stolen) return;
+    stolen = true;
+    await steal();
+  };
   return {
     name: engine.name,
     keyBytesMax: engine.keyBytesMax,
     nextVersion: () => engine.nextVersion(),
-    get: (keys) => engine.get(keys),
+    async get(keys) {
+      const readsMessages = keys.some(({ partition }) => partition[0] === KEY_SPACES.messages);
+      await stealOnce(step === "read" && readsMessages);
+      return engine.get(keys);
+    },
     scan: (range, visit) => engine.scan(range, visit),
     async commit(write) {
-      if (
-        write.checks.length > 0 &&
-        !stolen &&
-        write.puts.some(({ value }) => value.length === 0)
-      ) {
-        stolen = true;
-        await steal();
-      }
+      await stealOnce(step === "commit" && write.checks.length > 0 && write.deletes.length > 0);
       return engine.commit(write);
     },
     close: () => engine.close(),

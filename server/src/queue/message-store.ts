@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { whenReady } from "../awaitable.ts";
@@ -126,7 +127,7 @@ export class MessageStore {
     { max, hiddenMs }: { readonly max: number; readonly hiddenMs: number },
   ): Promise<readonly Message[]> {
     let open = await this.#openOrRemembered(queue);
-    for (let lost = 0; ; ) {
+    for (let lost = 0, stale = 0; ; ) {
       const places = await this.#dispenser.claim(open.partition, { max, lost });
       try {
         const read = await this.#readMessages(open, places);
@@ -138,7 +139,10 @@ export class MessageStore {
         const now = this.#options.clock.now();
         const alive = read.filter(({ message }) => message.expiresAt > now);
         // Nothing is left of what was found: it went between the search and the read.
-        if (alive.length === 0) continue;
+        if (alive.length === 0) {
+          assert(++stale < STALE_MAX, "Ready keys lead to messages that are not there.");
+          continue;
+        }
         const change = new MessagesChange(open.partition, this.#engine.nextVersion());
         const received: Message[] = [];
         for (const { message, version } of alive) {
@@ -298,6 +302,9 @@ export class MessageStore {
     return { named, partition };
   }
 }
+
+/** So often in a row nobody can be late; then the two keys of some message do not match. */
+const STALE_MAX = 1000;
 
 function isAt(place: ReadyPlace, record: Entry): boolean {
   const present = readPlace(record);
