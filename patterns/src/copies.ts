@@ -1,0 +1,256 @@
+import type { Database } from "./database.ts";
+import { isTableError, tableError } from "./errors.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entity.ts";
+import type { Indexes } from "./model/entity-index.ts";
+import { type Fields, type Row, validationFailed } from "./model/entity-rows.ts";
+import type { Snapshot } from "./model/follower.ts";
+import { openable } from "./model/openable.ts";
+import type { Mutation } from "./ports/tables.ts";
+import type { Changes, KeyOf } from "./repository.ts";
+import {
+  changeStep,
+  commitSteps,
+  deleteStep,
+  insertStep,
+  keyIn,
+  mustRead,
+  type OpenEntity,
+  openEntity,
+  readEntity,
+  Stale,
+  type Step,
+  untilUncontended,
+  updateStep,
+} from "./write.ts";
+
+export interface CopiesOptions<S, SourceKey, T, TargetKey> {
+  /** Which source a target copies from: its key, or undefined for none. Pure. */
+  readonly via: (target: T) => SourceKey | undefined;
+  /** Where the targets of a source may be; those that point elsewhere by now are left alone. Pure. */
+  readonly targets: (source: S) => readonly TargetKey[];
+  /** Each copied field of the target, and the source's field it copies. The target's are optional. */
+  readonly copy: { readonly [Name in keyof T]?: keyof S };
+  /** What a target shows of a source that is deleted; "reject" forbids the deletion. "keep" otherwise. */
+  readonly onDelete?: "keep" | "clear" | "reject";
+}
+
+export interface Copies<S, SourceKey, T, TargetKey> {
+  /** The whole target, whether it exists or not, with copies of its source now. 3 R, 5 across partitions. */
+  putTarget(target: T): Promise<void>;
+  /** The whole source, whether it exists or not; its targets follow. 2 R and 1 for each target. */
+  putSource(source: S): Promise<void>;
+  /** @throws not-found. 2 R and 1 for each target; 3 for each in another partition. */
+  updateSource(key: SourceKey, change: (current: S) => Changes<S> | undefined): Promise<void>;
+  /** False when there is none. @throws validation-failed when a target needs it and "reject" is set. */
+  deleteSource(key: SourceKey): Promise<boolean>;
+  /** Makes the copies of one target right; safe beside any writer. True when they were not. 2 or 3 R. */
+  sync(key: TargetKey): Promise<boolean>;
+}
+
+/** Fields of one entity repeated on others, so that they can be shown without a second read. */
+export function copies<
+  SF extends Fields,
+  SP extends KeyDeclaration,
+  SR extends KeyDeclaration,
+  SI extends Indexes,
+  TF extends Fields,
+  TP extends KeyDeclaration,
+  TR extends KeyDeclaration,
+  TI extends Indexes,
+>(
+  source: EntityDefinition<string, SF, SP, SR, SI>,
+  target: EntityDefinition<string, TF, TP, TR, TI>,
+  options: CopiesOptions<Infer<SF>, KeyOf<SP, SR>, Infer<TF>, KeyOf<TP, TR>>,
+): Openable<Copies<Infer<SF>, KeyOf<SP, SR>, Infer<TF>, KeyOf<TP, TR>>> {
+  const issues = Object.entries(options.copy).flatMap(([to, from]) => {
+    const [there, here] = [target.rows.fields[to], source.rows.fields[String(from)]];
+    if (there?.isOptional && there.edm === here?.edm) return [];
+    return [{ path: to, message: `is not an optional field of the type of ${String(from)}` }];
+  });
+  if (issues.length > 0) {
+    const list = issues.map(({ path, message }) => `${path} ${message}`).join("; ");
+    throw tableError("invalid-definition", `The copies are refused: ${list}.`, { issues });
+  }
+  // Rows are decoded by the definitions the option types were inferred from.
+  const untyped = options as unknown as UntypedOptions;
+  return openable(
+    [...source.tables, ...target.tables],
+    (database) => new OpenCopies(database, source, target, untyped),
+  );
+}
+
+interface UntypedOptions {
+  readonly via: (target: Row) => Row | undefined;
+  readonly targets: (source: Row) => readonly Row[];
+  readonly copy: Readonly<Record<string, string>>;
+  readonly onDelete?: "keep" | "clear" | "reject";
+}
+
+class OpenCopies {
+  readonly #database: Database;
+  readonly #source: OpenEntity;
+  readonly #target: OpenEntity;
+  readonly #options: UntypedOptions;
+
+  constructor(database: Database, source: AnyEntity, target: AnyEntity, options: UntypedOptions) {
+    this.#database = database;
+    this.#source = openEntity(database, source);
+    this.#target = openEntity(database, target);
+    this.#options = options;
+  }
+
+  async putTarget(row: Row): Promise<void> {
+    const isCertain = await this.#uncontended(async () => {
+      const before = await readEntity(this.#target, row);
+      const source = await this.#sourceOf(row);
+      const step = await put(this.#target, before, this.#filled(row, source));
+      const isNear = source !== undefined && this.#isNear(row, source.row);
+      await commitSteps([isNear ? withTouch(step, source) : step]);
+      return isNear || this.#options.via(row) === undefined;
+    });
+    // In another partition the source may have changed before the target pointed to it.
+    if (!isCertain) await this.sync(row);
+  }
+
+  putSource(row: Row): Promise<void> {
+    return this.#writeSource(row, async (before) => put(this.#source, before, row));
+  }
+
+  updateSource(key: Row, change: (current: Row) => Row | undefined): Promise<void> {
+    return this.#writeSource(key, async (before) =>
+      changeStep(this.#source, before ?? (await mustRead(this.#source, key)), change),
+    );
+  }
+
+  async deleteSource(key: Row): Promise<boolean> {
+    const { onDelete = "keep", targets } = this.#options;
+    let far: readonly Row[] = [];
+    const found = await this.#uncontended(async () => {
+      const before = await readEntity(this.#source, key);
+      if (!before) return false;
+      const steps = [deleteStep(this.#source, before)];
+      far = [];
+      if (onDelete !== "keep") {
+        const pointing = await this.#pointingTo(before.row, targets(before.row));
+        if (onDelete === "reject" && pointing.length > 0) {
+          const message = `${pointing[0]!.stored.rowKey} still points to it`;
+          throw validationFailed(before.stored.rowKey, "onDelete", message);
+        }
+        const near = pointing.filter(({ row }) => this.#isNear(row, before.row));
+        for (const target of near) steps.push(await this.#step(target, undefined));
+        far = pointing.filter((target) => !near.includes(target)).map(({ row }) => row);
+      }
+      await commitSteps(steps);
+      return true;
+    });
+    for (const target of far) await this.sync(target);
+    return found;
+  }
+
+  sync(key: Row): Promise<boolean> {
+    return this.#uncontended(async () => {
+      // The target first: its ETag then vouches for the source being no older than what others wrote.
+      const before = await readEntity(this.#target, key);
+      if (!before) return false;
+      const source = await this.#sourceOf(before.row);
+      const next = this.#filled(before.row, source);
+      const { fields } = this.#target.entity.rows;
+      const stored = (row: Row, name: string) =>
+        row[name] === undefined ? undefined : fields[name]!.encode(row[name]).value;
+      const copied = Object.keys(this.#options.copy);
+      if (copied.every((name) => stored(before.row, name) === stored(next, name))) return false;
+      await commitSteps([await updateStep(this.#target, before, next, "update")]);
+      return true;
+    });
+  }
+
+  async #writeSource(
+    key: Row,
+    stepFor: (before: Snapshot | undefined) => Promise<Step | undefined>,
+  ): Promise<void> {
+    const far = await this.#uncontended(async () => {
+      const step = await stepFor(await readEntity(this.#source, key));
+      const after = step?.change.after;
+      if (!step || !after) return [];
+      const all = this.#options.targets(after);
+      const near = all.filter((target) => this.#isNear(target, after));
+      const steps = [step];
+      for (const target of await this.#pointingTo(after, near)) {
+        steps.push(await this.#step(target, after));
+      }
+      await commitSteps(steps);
+      return all.filter((target) => !near.includes(target));
+    });
+    for (const target of far) await this.sync(target);
+  }
+
+  #step(target: Snapshot, source: Row | undefined): Promise<Step> {
+    return updateStep(this.#target, target, this.#copied(target.row, source), "update");
+  }
+
+  async #pointingTo(source: Row, keys: readonly Row[]): Promise<Snapshot[]> {
+    const { rowKey, partitionKey } = keyIn(this.#source, source);
+    const found = await Promise.all(keys.map((key) => readEntity(this.#target, key)));
+    return found.flatMap((target) => {
+      if (!target) return [];
+      const via = this.#options.via(target.row);
+      const key = via && keyIn(this.#source, via);
+      return key?.rowKey === rowKey && key.partitionKey === partitionKey ? [target] : [];
+    });
+  }
+
+  async #sourceOf(target: Row): Promise<Snapshot | undefined> {
+    const via = this.#options.via(target);
+    return via && readEntity(this.#source, via);
+  }
+
+  /** A target that points to a source that is gone keeps its copies, or loses them. */
+  #filled(target: Row, source: Snapshot | undefined): Row {
+    const isGone = !source && this.#options.via(target) !== undefined;
+    if (isGone && (this.#options.onDelete ?? "keep") === "keep") return target;
+    return this.#copied(target, source?.row);
+  }
+
+  #copied(target: Row, source: Row | undefined): Row {
+    const values = Object.entries(this.#options.copy).map(([to, from]) => [to, source?.[from]]);
+    return { ...target, ...Object.fromEntries(values) };
+  }
+
+  /** Whether one transaction can hold both. */
+  #isNear(target: Row, source: Row): boolean {
+    return (
+      this.#source.entity.table === this.#target.entity.table &&
+      this.#source.entity.rows.partition.encode(source) ===
+        this.#target.entity.rows.partition.encode(target)
+    );
+  }
+
+  #uncontended<Result>(attempt: () => Promise<Result>): Promise<Result> {
+    return untilUncontended(this.#database, {}, () =>
+      attempt().catch((error) => {
+        // Somebody else inserted it since we looked.
+        const isRace = isTableError(error, "unique-violation") && error.index === "key";
+        throw isRace ? new Stale(error.key, error) : error;
+      }),
+    );
+  }
+}
+
+async function put(open: OpenEntity, before: Snapshot | undefined, row: Row): Promise<Step> {
+  if (before) return updateStep(open, before, row, "replace");
+  return insertStep(open, row);
+}
+
+/** The target's transaction fails when its source is not what was read. */
+function withTouch(step: Step, { stored }: Snapshot): Step {
+  const { partitionKey, rowKey, etag } = stored;
+  return withMutations(step, [
+    { kind: "merge", partitionKey, rowKey, ifMatch: etag, properties: {} },
+  ]);
+}
+
+function withMutations(step: Step, mutations: readonly Mutation[]): Step {
+  const follower = { prepare: () => ({ mutations, explain: async () => "retry" as const }) };
+  return { ...step, open: { ...step.open, followers: [...step.open.followers, follower] } };
+}
