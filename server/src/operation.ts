@@ -2,6 +2,7 @@ import type { Account } from "./auth/accounts.ts";
 import type { Identity } from "./auth/identity.ts";
 import type { Awaitable } from "./engine/engine.ts";
 import type { Query } from "./http/query.ts";
+import type { BodySource } from "./http/raw-request.ts";
 
 /**
  * The seam between `http` and the services: a service is a list of operations plus the few things
@@ -90,8 +91,8 @@ export interface WireRequest extends RequestHead {
   readonly version: string;
   /** Whole body for `body: "buffer"`, empty for "none". */
   readonly body: Uint8Array;
-  /** The body as it arrives, for `body: "stream"`. */
-  readonly bodyStream: AsyncIterable<Uint8Array> | undefined;
+  /** For `body: "stream"`: to be read once, as a whole or as it arrives. */
+  readonly bodySource: BodySource | undefined;
 }
 
 /** A path, read by a service: the kind of resource and its names, percent-decoded. */

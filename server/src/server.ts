@@ -187,8 +187,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
         {
           ...listen[name]!,
           tls,
-          // Contents of blobs come and go as streams, which the fast lane does not carry.
-          lane: name === "blob" ? "node" : lane,
+          lane,
           carriesStreams: name === "blob",
           onFault: options.onBackgroundError ?? (() => {}),
         },

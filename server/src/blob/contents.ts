@@ -2,11 +2,12 @@ import type { ContentIds } from "../content/content-ids.ts";
 import type { ContentId, ContentStore } from "../content/content-store.ts";
 import type { RowContentStore } from "../content/row-content-store.ts";
 import { type Check, type Engine, EngineError, type Key, type Put } from "../engine/engine.ts";
+import type { BodySource } from "../http/raw-request.ts";
 import type { CommittedBlob, ContentReference } from "./blob-record.ts";
 import type { Released } from "./blob-store.ts";
-import { ContentDigest, type Digests } from "./content-digest.ts";
+import type { Digests } from "./content-digest.ts";
 import { type ContentPiece, type PlacedExtent, readExtents } from "./extents.ts";
-import { checkedContent, type IncomingContent } from "./incoming-content.ts";
+import { checkedContent, type IncomingContent, receiveWhole } from "./incoming-content.ts";
 import type { Notes } from "./notes.ts";
 import type { Readers } from "./readers.ts";
 
@@ -60,19 +61,20 @@ export class Contents {
    * @throws ServiceError as `checkedContent` does; BodyAborted.
    */
   async receive(
-    body: AsyncIterable<Uint8Array> | undefined,
+    source: BodySource | undefined,
     expected: IncomingContent,
     wanted: { readonly md5: boolean },
   ): Promise<ReceivedContent> {
-    const md5 = wanted.md5 || expected.md5 !== undefined;
-    const digest = new ContentDigest({ md5 });
+    if (this.isSmall(expected.bytes)) {
+      const { bytes, digests } = await receiveWhole(source, expected, wanted);
+      return { ...this.keep(bytes), digests };
+    }
+    const body = source?.stream() ?? nothing();
     let digests: Digests | undefined;
-    const content = checkedContent(body ?? nothing(), expected, digest, (whole) => {
+    const content = checkedContent(body, expected, wanted, (whole) => {
       digests = whole;
     });
-    const stored = this.isSmall(expected.bytes)
-      ? this.keep(await gather(content))
-      : await this.store(content, expected.bytes);
+    const stored = await this.store(content, expected.bytes);
     if (digests === undefined) throw new Error("Content ended without its checksums.");
     return { ...stored, digests };
   }

@@ -2,8 +2,9 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { STRUCTURED_BODY, StructuredMessageReader } from "@rowhouse/protocol/structured-message";
 import { contentMd5Of, md5Mismatch } from "../http/content-md5.ts";
 import { integerHeader, invalidHeader, missingHeader } from "../http/header-values.ts";
+import type { BodySource } from "../http/raw-request.ts";
 import type { RequestHead } from "../operation.ts";
-import type { ContentDigest, Digests } from "./content-digest.ts";
+import { ContentDigest, type Digests, digestOf } from "./content-digest.ts";
 
 /** What a request says about the content in its body, before the body is read. */
 export interface IncomingContent {
@@ -64,19 +65,37 @@ function structuredContentBytes(head: RequestHead, bodyBytes: number): number {
 }
 
 /**
- * The content of a body as it arrives: out of its frame, counted, summed into `digest`. The end is
- * reached only when all of it was as announced.
+ * The content of a body that is handed over whole.
+ * @throws ServiceError Md5Mismatch, Crc64Mismatch, InvalidInput, RequestBodyTooLarge; BodyAborted.
+ */
+export async function receiveWhole(
+  source: BodySource | undefined,
+  expected: IncomingContent,
+  wanted: Wanted,
+): Promise<{ bytes: Uint8Array; digests: Digests }> {
+  const body = await source?.read(expected.bodyBytes);
+  if (body === undefined) throw new ServiceError("RequestBodyTooLarge");
+  const bytes = expected.isStructured ? unframe(body) : body;
+  const digests = digestOf(bytes, wantedOf(expected, wanted));
+  checkDigests(digests, expected);
+  return { bytes, digests };
+}
+
+/**
+ * The content of a body as it arrives: out of its frame, counted, summed. The end is reached only
+ * when all of it was as announced.
  * @throws ServiceError Md5Mismatch, Crc64Mismatch, InvalidInput; BodyAborted from below.
  */
 export async function* checkedContent(
   body: AsyncIterable<Uint8Array>,
   expected: IncomingContent,
-  digest: ContentDigest,
+  wanted: Wanted,
   whenWhole: (digests: Digests) => void,
 ): AsyncGenerator<Uint8Array> {
   const reader = expected.isStructured
     ? new StructuredMessageReader(expected.bodyBytes)
     : undefined;
+  const digest = new ContentDigest(wantedOf(expected, wanted));
   for await (const part of body) {
     for (const content of reader ? reader.read(part) : [part]) {
       digest.update(content);
@@ -89,7 +108,22 @@ export async function* checkedContent(
   whenWhole(digests);
 }
 
-export function checkDigests(digests: Digests, expected: IncomingContent): void {
+interface Wanted {
+  readonly md5: boolean;
+}
+
+function wantedOf({ md5 }: IncomingContent, wanted: Wanted): Wanted {
+  return { md5: wanted.md5 || md5 !== undefined };
+}
+
+function unframe(message: Uint8Array): Uint8Array {
+  const reader = new StructuredMessageReader(message.length);
+  const parts = [...reader.read(message)];
+  reader.end();
+  return Buffer.concat(parts);
+}
+
+function checkDigests(digests: Digests, expected: IncomingContent): void {
   if (digests.bytes !== expected.bytes) {
     throw new ServiceError("InvalidInput", {
       details: [["Reason", `The content has ${digests.bytes} bytes, not ${expected.bytes}.`]],

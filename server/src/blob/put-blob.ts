@@ -83,7 +83,7 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
     // Before a large body is read, for nothing is worse than to refuse it afterwards.
     if (!contents.isSmall(content.bytes)) judge(await blobs.read(name));
     const isBlockBlob = input.type === "BlockBlob";
-    const received = await contents.receive(request.bodyStream, content, { md5: isBlockBlob });
+    const received = await contents.receive(request.bodySource, content, { md5: isBlockBlob });
     const { digests } = received;
     const { contentMd5 } = input.properties;
     const modified = await blobs.change(

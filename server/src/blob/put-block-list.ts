@@ -19,11 +19,11 @@ import { accessTierOf, propertiesOfList } from "./blob-properties.ts";
 import type { BlobProperties, CommittedBlob } from "./blob-record.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
 import { assertCreateConditions, type Conditions, writeConditions } from "./conditions.ts";
-import { ContentDigest, type Digests } from "./content-digest.ts";
-import { gather, type NewContent, NO_CONTENT } from "./contents.ts";
+import type { Digests } from "./content-digest.ts";
+import { type NewContent, NO_CONTENT } from "./contents.ts";
 import { uncommittedBlocks } from "./drafts.ts";
 import { type ContentExtent, type ContentPiece, putExtent, readExtents } from "./extents.ts";
-import { checkedContent, type IncomingContent, incomingContent } from "./incoming-content.ts";
+import { type IncomingContent, incomingContent, receiveWhole } from "./incoming-content.ts";
 import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { releaseContent, releaseDraft } from "./release.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
@@ -89,17 +89,11 @@ export const putBlockList: BlobOperation<PutBlockListInput, PutBlockListOutput> 
 };
 
 async function readList(
-  request: WireRequest,
+  { bodySource }: WireRequest,
   expected: IncomingContent,
 ): Promise<{ choices: readonly BlockChoice[]; digests: Digests }> {
-  const digest = new ContentDigest({ md5: expected.md5 !== undefined });
-  let digests: Digests | undefined;
-  const body = await gather(
-    checkedContent(request.bodyStream!, expected, digest, (whole) => {
-      digests = whole;
-    }),
-  );
-  return { choices: parseBlockList(body), digests: digests! };
+  const { bytes, digests } = await receiveWhole(bodySource, expected, { md5: false });
+  return { choices: parseBlockList(bytes), digests };
 }
 
 /** @returns undefined when the blob or its draft changed meanwhile: then all must be looked at again */

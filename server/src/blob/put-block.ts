@@ -60,7 +60,7 @@ export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
     const { blobs, contents } = context;
     const judge = (state: BlobState) => judgePutBlock(state, input, request);
     if (!contents.isSmall(input.content.bytes)) judge(await blobs.read(input.name));
-    const received = await contents.receive(request.bodyStream, input.content, { md5: false });
+    const received = await contents.receive(request.bodySource, input.content, { md5: false });
     const added = await blobs.change(
       input.name,
       (state) => {

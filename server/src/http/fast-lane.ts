@@ -4,11 +4,13 @@ import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Awaitable } from "../engine/engine.ts";
 import type { WireResponse } from "../operation.ts";
 import {
+  drained,
   type Handle,
   KEEP_ALIVE_SECONDS,
   NODE_HTTP_OPTIONS,
   type OnFault,
   plainAddress,
+  STILL_MS_MAX,
 } from "./node-listener.ts";
 import { PLAIN_HEAD_BYTES_MAX, type PlainRequest, readPlainRequest } from "./plain-request.ts";
 import { BodyAborted, type BodySource } from "./raw-request.ts";
@@ -28,7 +30,6 @@ import { BodyAborted, type BodySource } from "./raw-request.ts";
 
 /** Bytes that may wait behind the request being answered before the socket is paused. */
 const WAITING_BYTES_MAX = 256 * 1024;
-const REQUEST_BYTES_MAX = PLAIN_HEAD_BYTES_MAX + LIMITS.bodyBytesMax;
 const IDLE_MS_MAX = KEEP_ALIVE_SECONDS * 1000;
 const SWEEP_MS = 5_000;
 
@@ -44,6 +45,8 @@ export interface FastLaneOptions {
   /** Takes a paused socket whose unread bytes are back in it. */
   readonly giveAway: (socket: Socket) => void;
   readonly onFault: OnFault;
+  /** Requests with longer bodies are node:http's, which hands these over as they arrive. Default: all it may hold. */
+  readonly bodyBytesMax?: number;
   /** Milliseconds that only grow. Default `performance.now`. */
   readonly now?: () => number;
 }
@@ -179,7 +182,8 @@ class FastConnection {
   #read(): void {
     let at = 0;
     while (at < this.#unread.length) {
-      const read = readPlainRequest(this.#unread, at, LIMITS.bodyBytesMax);
+      const { bodyBytesMax = LIMITS.bodyBytesMax } = this.#options;
+      const read = readPlainRequest(this.#unread, at, bodyBytesMax);
       if (read.kind === "request") {
         const { request } = read;
         const body = this.#unread.subarray(request.bodyStart, request.end);
@@ -189,7 +193,8 @@ class FastConnection {
         return;
       }
       this.#keep(at);
-      if (read.kind === "unknown" || read.bytes > REQUEST_BYTES_MAX) this.#giveAway();
+      const bytesMax = PLAIN_HEAD_BYTES_MAX + bodyBytesMax;
+      if (read.kind === "unknown" || read.bytes > bytesMax) this.#giveAway();
       else if (this.#ended) this.#leave();
       else this.#wanted = read.bytes;
       return;
@@ -231,10 +236,7 @@ class FastConnection {
       this.#cut(error);
       return true;
     }
-    if (!(answer instanceof Promise)) {
-      this.#send(request, answer);
-      return true;
-    }
+    if (!(answer instanceof Promise)) return this.#send(request, answer);
     this.#answering = true;
     answer.then((known) => this.#resume(request, known)).catch((error) => this.#cut(error));
     return false;
@@ -242,8 +244,7 @@ class FastConnection {
 
   #resume(request: PlainRequest, answer: WireResponse): void {
     if (this.#socket.destroyed) return;
-    this.#send(request, answer);
-    if (!this.#mustDrain()) this.#goOn();
+    if (this.#send(request, answer) && !this.#mustDrain()) this.#goOn();
   }
 
   #goOn(): void {
@@ -260,7 +261,8 @@ class FastConnection {
     this.#socket.destroy();
   }
 
-  #send(request: PlainRequest, { status, headers, body }: WireResponse): void {
+  /** Whether all of the answer is on its way; else the connection is "answering" until it is. */
+  #send(request: PlainRequest, { status, headers, body }: WireResponse): boolean {
     const closes = this.#isClosing();
     let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? "unknown"}\r\n`;
     let hasLength = false;
@@ -269,14 +271,19 @@ class FastConnection {
       // Values come from this server, but some repeat what a client sent.
       if (value.includes("\n") || value.includes("\r")) {
         this.#cut(new Error(`The value of ${headers[i]} holds a line break.`));
-        return;
+        return true;
       }
       head += `${headers[i]}: ${value}\r\n`;
       if (headers[i] === "Content-Length") hasLength = true;
     }
+    const isHead = request.verb === "HEAD";
     if (typeof body === "object" && !(body instanceof Uint8Array)) {
-      this.#cut(new Error("Content that streams does not travel in the fast lane."));
-      return;
+      if (!hasLength) throw new Error("Content that streams says how long it is.");
+      head += closes ? CLOSE : KEEP_ALIVE;
+      this.#socket.write(head, "latin1");
+      this.#answering = true;
+      void this.#pour(body, closes);
+      return false;
     }
     const bodyBytes =
       body === undefined ? 0 : typeof body === "string" ? Buffer.byteLength(body) : body.length;
@@ -286,19 +293,40 @@ class FastConnection {
     head += closes ? CLOSE : KEEP_ALIVE;
 
     // One buffer, one write: a second write costs more than copying a kilobyte.
-    const isHead = request.verb === "HEAD";
     const bytes = Buffer.allocUnsafe(head.length + (isHead ? 0 : bodyBytes));
     bytes.write(head, 0, "latin1");
     if (!isHead && body !== undefined) {
       if (typeof body === "string") bytes.write(body, head.length, "utf8");
       else bytes.set(body, head.length);
     }
-    if (!closes) {
-      this.#socket.write(bytes);
-      return;
-    }
+    if (closes) this.#end(bytes);
+    else this.#socket.write(bytes);
+    return true;
+  }
+
+  /** Not `end` alone: a client that never closes its own side would keep the server waiting. */
+  #end(bytes: Uint8Array): void {
     this.#socket.end(bytes);
     this.#socket.destroySoon();
+  }
+
+  /** Sends a body part by part, as fast as the client reads it. */
+  async #pour(body: AsyncIterable<Uint8Array>, closes: boolean): Promise<void> {
+    const socket = this.#socket;
+    socket.setTimeout(STILL_MS_MAX, () => socket.destroy());
+    try {
+      for await (const part of body) {
+        if (socket.destroyed) return;
+        if (!socket.write(part)) await drained(socket);
+      }
+    } catch (error) {
+      // The status is out already; cutting the connection is the only way left to say that this failed.
+      this.#cut(error);
+      return;
+    }
+    socket.setTimeout(0);
+    if (closes) this.#end(NOTHING);
+    else if (!this.#mustDrain()) this.#goOn();
   }
 
   #giveAway(): void {

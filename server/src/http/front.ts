@@ -143,7 +143,7 @@ export class Front<Context> {
           : this.#run(operation, request, body);
       }
       case "stream":
-        request.bodyStream = request.source.stream();
+        request.bodySource = request.source;
         break;
     }
     return this.#perform(operation, request);

@@ -22,8 +22,7 @@ export interface HttpServerOptions {
   readonly port: number;
   readonly tls: TlsMaterial | undefined;
   /**
-   * Who reads requests: node:http alone, or the fast lane in front of it. Handlers whose answers
-   * stream need node:http; so does TLS.
+   * Who reads requests: node:http alone, or the fast lane in front of it, which does not speak TLS.
    */
   readonly lane: "node" | "fast";
   /** Whether requests may take as long as they need, if only something moves all the time. */
@@ -36,6 +35,8 @@ export type TlsMaterial =
   | { readonly cert: string | Buffer; readonly key: string | Buffer }
   | { readonly pfx: Buffer; readonly passphrase: string };
 
+/** Where bodies may stream, longer ones do. */
+const STREAMED_BYTES_MIN = 256 * 1024;
 /** How long requests under way may take to end once the server closes. */
 const CLOSING_MS_MAX = 10_000;
 const IDLE_LOOK_MS = 50;
@@ -72,6 +73,7 @@ export class HttpServer {
     const lane = new FastLane({
       handle,
       onFault,
+      ...(options.carriesStreams && { bodyBytesMax: STREAMED_BYTES_MIN }),
       // As if the connection had just been accepted there.
       giveAway: (socket) => {
         this.#http.emit("connection", socket);

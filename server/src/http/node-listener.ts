@@ -1,4 +1,5 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import type { Writable } from "node:stream";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Awaitable } from "../engine/engine.ts";
 import type { WireResponse } from "../operation.ts";
@@ -29,7 +30,7 @@ export function nodeListener(handle: Handle, onFault: OnFault): RequestListener 
   return (message, response) => {
     const give = (answer: WireResponse) => {
       try {
-        send(message, response, answer);
+        send(message, response, answer, onFault);
       } catch (error) {
         cut(error);
       }
@@ -75,7 +76,12 @@ export function plainAddress(address: string): string {
   return address.startsWith("::ffff:") ? address.slice("::ffff:".length) : address;
 }
 
-function send(message: IncomingMessage, response: ServerResponse, answer: WireResponse): void {
+function send(
+  message: IncomingMessage,
+  response: ServerResponse,
+  answer: WireResponse,
+  onFault: OnFault,
+): void {
   if (response.destroyed) return;
   // Answers bring the date they were made with.
   response.sendDate = false;
@@ -98,7 +104,7 @@ function send(message: IncomingMessage, response: ServerResponse, answer: WireRe
     response.writeHead(answer.status, headers).end(body);
   } else {
     response.writeHead(answer.status, headers);
-    void pour(body, response);
+    void pour(body, response, onFault);
   }
 }
 
@@ -116,28 +122,34 @@ function named(headers: readonly string[], name: string): boolean {
   return false;
 }
 
-async function pour(body: AsyncIterable<Uint8Array>, response: ServerResponse): Promise<void> {
+async function pour(
+  body: AsyncIterable<Uint8Array>,
+  response: ServerResponse,
+  onFault: OnFault,
+): Promise<void> {
   try {
     for await (const chunk of body) {
       if (response.destroyed) return;
       if (!response.write(chunk)) await drained(response);
     }
     response.end();
-  } catch {
+  } catch (error) {
     // The status is out already; cutting the connection is the only way left to say that this failed.
+    onFault(error);
     response.destroy();
   }
 }
 
-function drained(response: ServerResponse): Promise<void> {
+/** Resolves when there is room to write on, or nobody left to write to. */
+export function drained(stream: Writable): Promise<void> {
   return new Promise((resolve) => {
     const go = () => {
-      response.off("drain", go);
-      response.off("close", go);
+      stream.off("drain", go);
+      stream.off("close", go);
       resolve();
     };
-    response.on("drain", go);
-    response.on("close", go);
+    stream.on("drain", go);
+    stream.on("close", go);
   });
 }
 

@@ -40,7 +40,7 @@ export class Request implements WireRequest {
   operationName = "";
   // Body.
   body: Uint8Array = NO_BODY;
-  bodyStream: AsyncIterable<Uint8Array> | undefined = undefined;
+  bodySource: BodySource | undefined = undefined;
 
   constructor(raw: RawRequest, requestId: string, arrivedAt: number) {
     const mark = raw.target.indexOf("?");

@@ -33,7 +33,7 @@ export function partRequest(outer: WireRequest, part: BatchPart): WireRequest {
     identity: outer.identity,
     version: outer.version,
     body: part.body,
-    bodyStream: undefined,
+    bodySource: undefined,
   };
 }
 
