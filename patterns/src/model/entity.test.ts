@@ -1,0 +1,152 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { connect, entity, f, isTableError, k } from "../index.ts";
+import { memory } from "../testing.ts";
+import { ENTITY_BYTES_MAX, sizeOf } from "./entity-size.ts";
+
+const key = { partition: [k.str("p")], row: [k.lit("row"), k.uint("id", 4)] } as const;
+const fields = { p: f.string(), id: f.int32() };
+
+describe("a definition", () => {
+  const refused = (declare: () => unknown, text: RegExp) =>
+    assert.throws(
+      declare,
+      (error) => isTableError(error, "invalid-definition") && text.test(error.message),
+    );
+
+  it("is refused for names and versions that cannot be stored", () => {
+    refused(() => entity("My Entity", { version: 1, fields, key, table: "Fine" }), /plain word/);
+    for (const table of ["ab", "1abc", "with-dash", "tables", "x".repeat(64)]) {
+      refused(() => entity("E", { version: 1, fields, key, table }), /not a table name/);
+    }
+    refused(() => entity("Thing", { version: 0, fields, key }), /not 1, 2, 3/);
+    for (const name of ["Timestamp", "rh_mine", "etag"]) {
+      refused(
+        () => entity("Thing", { version: 1, fields: { ...fields, [name]: f.string() }, key }),
+        /reserved/,
+      );
+    }
+    refused(
+      () => entity("Thing", { version: 1, fields: { ...fields, "a-b": f.string() }, key }),
+      /illegal/,
+    );
+    refused(
+      () =>
+        entity("Thing", {
+          version: 1,
+          fields: { ...fields, a: f.string().as("x"), b: f.string().as("x") },
+          key,
+        }),
+      /shares the property/,
+    );
+    entity("Thing", { version: 1, fields: { ...fields, time: f.string().as("at") }, key });
+  });
+
+  it("holds 248 fields beside its own properties, and no more", () => {
+    const many = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, i) => [`f${i}`, f.int32().optional()]));
+    entity("Wide", { version: 1, fields: { ...fields, ...many(248) }, key });
+    refused(() => entity("Wide", { version: 1, fields: { ...fields, ...many(249) }, key }), /249/);
+  });
+
+  it("is refused for keys that name a segment twice", () => {
+    refused(
+      () =>
+        entity("Thing", {
+          version: 1,
+          fields,
+          key: { partition: [k.str("p")], row: [k.str("p")] },
+        }),
+      /as the partition key does/,
+    );
+  });
+});
+
+describe("upcasting", () => {
+  const One = entity("Person", { version: 1, fields: { ...fields, name: f.string() }, key });
+  const Three = entity("Person", {
+    version: 3,
+    fields: { ...fields, first: f.string(), last: f.string(), active: f.bool() },
+    key,
+    upgrade: {
+      1: ({ name, ...rest }) => {
+        const [first = "", last = ""] = String(name).split(" ");
+        return { ...rest, first, last };
+      },
+      2: (old) => ({ ...old, active: true }),
+    },
+  });
+
+  it("reads rows of every version, and writes them in the newest", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    await db.createTables(One);
+    await db.open(One).insert({ p: "p", id: 1, name: "Ann Lee" });
+    const { etag: _etag, ...read } = await db.open(Three).mustGet({ p: "p", id: 1 });
+    assert.deepEqual(read, { p: "p", id: 1, first: "Ann", last: "Lee", active: true });
+    const selected = await db.open(Three).range({ p: "p" }).select("last").all();
+    assert.deepEqual(
+      selected.map(({ last }) => last),
+      ["Lee"],
+    );
+    await db.open(Three).update({ p: "p", id: 1 }, () => ({ active: false }));
+    const stored = await backend.tables.get("Person", { partitionKey: "p", rowKey: "row_0001" });
+    assert.equal(stored?.properties.rh_t?.value, "Person:3");
+    assert.equal((await db.open(Three).mustGet({ p: "p", id: 1 })).active, false);
+  });
+
+  it("does not let old code lose what newer code wrote", async () => {
+    const db = connect(memory());
+    await db.createTables(One);
+    await db.open(Three).insert({ p: "p", id: 1, first: "Ann", last: "Lee", active: true });
+    await assert.rejects(db.open(One).replace({ p: "p", id: 1, name: "x" }), (error) =>
+      isTableError(error, "validation-failed"),
+    );
+  });
+});
+
+describe("sizeOf", () => {
+  const entityKey = { partitionKey: "p", rowKey: "row" };
+  const size = (properties: Parameters<typeof sizeOf>[1]) => sizeOf(entityKey, properties);
+
+  it("follows the published formula for every type", () => {
+    const empty = 4 + 2 * 4;
+    assert.equal(size({}), empty);
+    const one = (property: Parameters<typeof sizeOf>[1][string]) =>
+      size({ ab: property }) - empty - 8 - 4;
+    assert.equal(one({ type: "String", value: "ü😀" }), 4 + 2 * 3);
+    assert.equal(one({ type: "Binary", value: "" }), 4);
+    assert.equal(one({ type: "Binary", value: "AA==" }), 4 + 1);
+    assert.equal(one({ type: "Binary", value: "AAA=" }), 4 + 2);
+    assert.equal(one({ type: "Binary", value: "AAAA" }), 4 + 3);
+    assert.equal(one({ type: "Int32", value: 1 }), 4);
+    assert.equal(one({ type: "Int64", value: "1" }), 8);
+    assert.equal(one({ type: "Double", value: 1 }), 8);
+    assert.equal(one({ type: "DateTime", value: "2026-01-01T00:00:00Z" }), 8);
+    assert.equal(one({ type: "Guid", value: "" }), 16);
+    assert.equal(one({ type: "Boolean", value: true }), 1);
+  });
+
+  it("lets an entity of a mebibyte through and nothing larger", async () => {
+    const texts = Object.fromEntries(Array.from({ length: 16 }, (_, i) => [`t${i}`, f.string()]));
+    const Big = entity("Big", { version: 1, fields: { ...fields, ...texts }, key });
+    const backend = memory();
+    const db = connect(backend);
+    await db.createTables(Big);
+    const row = (last: number) => ({
+      p: "p",
+      id: 1,
+      ...Object.fromEntries(
+        Object.keys(texts).map((name, i) => [name, "x".repeat(i < 15 ? 32_768 : last)]),
+      ),
+    });
+    await db.open(Big).insert(row(1));
+    const stored = await backend.tables.get("Big", { partitionKey: "p", rowKey: "row_0001" });
+    const left = (ENTITY_BYTES_MAX - sizeOf(stored!, stored!.properties)) >> 1;
+    await db.open(Big).delete({ p: "p", id: 1 });
+    await assert.rejects(db.open(Big).insert(row(left + 2)), (error) =>
+      isTableError(error, "entity-too-large"),
+    );
+    await db.open(Big).insert(row(left + 1));
+  });
+});
