@@ -122,6 +122,8 @@ const CASES: Partial<Record<ErrorCode, (lab: Lab) => Promise<HttpAnswer | string
 
 /** Codes that the places below name for other services. */
 const OF_OTHERS: readonly ErrorCode[] = [
+  "BlockListTooLong",
+  "Crc64Mismatch",
   "NoAuthenticationInformation",
   "MissingRequiredXmlNode",
   "UnsupportedXmlNode",
