@@ -32,7 +32,6 @@ export const FLAG_ANNOTATED = 2;
 export const FLAGS_AT = 1;
 export const COUNT_AT = 2;
 const TIMESTAMP_AT = 3;
-const TIMESTAMP_BYTES = 8;
 export const PARTITION_KEY_BYTES_AT = 11;
 export const ROW_KEY_BYTES_AT = 13;
 export const DIRECTORY_AT = 15;
@@ -64,7 +63,7 @@ export function encodeRecord(entity: DecodedEntity, timestampMicros: number): Ui
 
 /** The same entity with another Timestamp. */
 export function restampRecord(record: Uint8Array, timestampMicros: number): Uint8Array {
-  const restamped = Uint8Array.from(record);
+  const restamped = new Uint8Array(record);
   writeTimestamp(restamped, timestampMicros);
   return restamped;
 }
@@ -89,11 +88,11 @@ export function entryBytes(wide: boolean): number {
   return wide ? 6 : 4;
 }
 
-export function needsWideEnds(jsonBytes: number): boolean {
+function needsWideEnds(jsonBytes: number): boolean {
   return jsonBytes > 0xffff;
 }
 
-export function writeEntry(
+function writeEntry(
   record: Uint8Array,
   wide: boolean,
   index: number,
@@ -107,15 +106,18 @@ export function writeEntry(
   if (wide) writeUint16(record, at + 4, end >>> 16);
 }
 
-export function writeTimestamp(record: Uint8Array, micros: number): void {
-  let rest = micros;
-  for (let i = 0; i < TIMESTAMP_BYTES; i++) {
-    record[TIMESTAMP_AT + i] = rest % 256;
-    rest = Math.floor(rest / 256);
-  }
+function writeTimestamp(record: Uint8Array, micros: number): void {
+  const high = Math.floor(micros / 2 ** 32);
+  writeUint32(record, TIMESTAMP_AT, micros - high * 2 ** 32);
+  writeUint32(record, TIMESTAMP_AT + 4, high);
 }
 
-export function writeUint16(bytes: Uint8Array, at: number, value: number): void {
+function writeUint32(bytes: Uint8Array, at: number, value: number): void {
+  writeUint16(bytes, at, value & 0xffff);
+  writeUint16(bytes, at + 2, value >>> 16);
+}
+
+function writeUint16(bytes: Uint8Array, at: number, value: number): void {
   bytes[at] = value;
   bytes[at + 1] = value >>> 8;
 }
@@ -124,7 +126,7 @@ export function readUint16(bytes: Uint8Array, at: number): number {
   return bytes[at]! | (bytes[at + 1]! << 8);
 }
 
-export function readUint32(bytes: Uint8Array, at: number): number {
+function readUint32(bytes: Uint8Array, at: number): number {
   return (readUint16(bytes, at) | (readUint16(bytes, at + 2) << 16)) >>> 0;
 }
 
