@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
+import { largeValueFields, largeValues } from "./large-value.ts";
+import { crashEverywhere } from "./testing/crash-everywhere.ts";
+import { seededRandom } from "./testing/fake-clock.ts";
+import { intercept } from "./testing/intercept.ts";
+import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
+import { memory } from "./testing/memory.ts";
+
+const key = { partition: [k.str("dept")], row: [k.uint("id", 6)] } as const;
+const Employee = entity("Employee", {
+  version: 1,
+  fields: { dept: f.string(), id: f.int32(), ...largeValueFields("photo") },
+  key,
+});
+const Photos = largeValues(Employee, { name: "photo", container: "photos" });
+const ann = { dept: "Sales", id: 223 };
+const bytes = (value: number) => new Uint8Array(100_000).fill(value);
+
+const before = async (db: Database) => {
+  await db.createTables(Employee);
+  await db.blobs!.createContainer("photos");
+  await db.open(Employee).insert(ann);
+  await db.open(Photos).put(ann, bytes(1), "image/png");
+};
+
+async function open() {
+  const backend = memory();
+  const db = connect(backend);
+  await before(db);
+  return { backend, db, photos: db.open(Photos) };
+}
+
+const blobNames = async (db: Database) =>
+  (await db.blobs!.list("photos", {})).blobs.map(({ name }) => name);
+const put = (value: number) => (db: Database) => db.open(Photos).put(ann, bytes(value));
+const remove = (db: Database) => db.open(Photos).deleteEntity(ann);
+
+/** Every pointer leads to its value, and after a collection nothing else is left. */
+const isTidy = async (db: Database) => {
+  const value = await db.open(Photos).get(ann);
+  if (value) assert.deepEqual(value.body, bytes(value.body[0]!));
+  await db.open(Photos).collect(0);
+  assert.equal((await blobNames(db)).length, value ? 1 : 0);
+};
+
+describe("large values", () => {
+  it("are blobs of names that are never used twice, with length, hash and type on the entity", async () => {
+    const { backend, db, photos } = await open();
+    const stored = await backend.tables.get("Employee", {
+      partitionKey: "Sales",
+      rowKey: "000223",
+    });
+    const { photo, photo_len, photo_sha256, photo_type } = stored!.properties;
+    assert.match(String(photo?.value), /^Employee\/Sales\/000223\/photo\/[0-9A-Z]{26}$/);
+    assert.deepEqual(photo_len, { type: "Int32", value: 100_000 });
+    assert.match(String(photo_sha256?.value), /^[0-9a-f]{64}$/);
+    assert.equal(photo_type?.value, "image/png");
+    assert.deepEqual(await photos.get(ann), { body: bytes(1), contentType: "image/png" });
+    await photos.put(ann, bytes(2));
+    assert.deepEqual((await photos.get(ann))?.body, bytes(2));
+    assert.equal((await blobNames(db)).length, 1);
+    assert.notEqual((await blobNames(db))[0], photo?.value);
+  });
+
+  it("go with their entity, or before it", async () => {
+    const { db, photos } = await open();
+    assert.equal(await photos.remove(ann), true);
+    assert.equal(await photos.remove(ann), false);
+    assert.equal(await photos.get(ann), undefined);
+    assert.ok(await db.open(Employee).get(ann));
+    await photos.put(ann, bytes(3));
+    assert.equal(await photos.deleteEntity(ann), true);
+    assert.equal(await photos.deleteEntity(ann), false);
+    assert.deepEqual(await blobNames(db), []);
+    await assert.rejects(photos.put(ann, bytes(4)), (error) => isTableError(error, "not-found"));
+    assert.deepEqual(await blobNames(db), []);
+  });
+
+  it("say so when a blob is gone or is not what was put", async () => {
+    const { db, photos } = await open();
+    const [name] = await blobNames(db);
+    await db.blobs!.put("photos", name!, bytes(9));
+    await assert.rejects(photos.get(ann), (error) => isTableError(error, "validation-failed"));
+    await db.blobs!.delete("photos", name!);
+    await assert.rejects(photos.get(ann), (error) => isTableError(error, "not-found"));
+  });
+
+  it("cost what the manual says", async () => {
+    const { db } = await open();
+    const cost = async (work: (db: Database) => Promise<unknown>) =>
+      (await db.metered(work)).requests;
+    assert.equal(await cost((db) => db.open(Photos).get(ann)), 2);
+    assert.equal(await cost(put(2)), 4);
+    assert.equal(await cost(remove), 3);
+  });
+
+  it("leave to a collection only what is old and nobody's", async () => {
+    const { backend, db, photos } = await open();
+    await db.blobs!.put("photos", "Employee/Sales/000223/photo/ORPHAN", bytes(7));
+    await db.blobs!.put("photos", "Employee/elsewhere", bytes(7));
+    assert.equal(await photos.collect(), 0);
+    backend.clock.advance(25 * 3_600_000);
+    assert.equal(await photos.collect(), 1);
+    assert.equal((await blobNames(db)).length, 2);
+  });
+
+  it("are whole after crashes, lost answers and any interleaving", async () => {
+    for (const operation of [put(2), remove]) {
+      await crashEverywhere(operation, { before, check: isTidy });
+      await loseEveryAnswer(operation, { before, check: isTidy });
+    }
+    // Hashing leaves the thread, so requests are delayed by chance instead of scheduled one by one.
+    for (let seed = 1; seed <= 40; seed++) {
+      const backend = memory({ seed });
+      await before(connect(backend));
+      const chance = seededRandom(seed);
+      const delayed = intercept(backend, async (_call, send) => {
+        for (let turns = chance() * 4; turns > 1; turns--) await nextTurn();
+        return send();
+      });
+      const db = connect({ ...backend, ...delayed });
+      await Promise.all([put(2)(db), db.open(Photos).get(ann), put(3)(db)]);
+      await isTidy(db);
+    }
+  });
+
+  it("need their fields declared", () => {
+    const Plain = entity("Plain", {
+      version: 1,
+      fields: { dept: f.string(), id: f.int32(), photo: f.string().optional() },
+      key,
+    });
+    assert.throws(
+      () => largeValues(Plain, { name: "photo", container: "photos" }),
+      (error) => isTableError(error, "invalid-definition"),
+    );
+  });
+});

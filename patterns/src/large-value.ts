@@ -1,0 +1,231 @@
+import type { Database } from "./database.ts";
+import { isTableError, tableError } from "./errors.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import type { KeyValues } from "./keys/key-shape.ts";
+import { blobsOf } from "./messages/large-message.ts";
+import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entity.ts";
+import type { Indexes } from "./model/entity-index.ts";
+import type { Fields, Row } from "./model/entity-rows.ts";
+import { type Field, f } from "./model/field.ts";
+import { openable } from "./model/openable.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import { EntityRepository, type KeyOf } from "./repository.ts";
+
+/** The properties of an entity that point to a large value: its blob's name, length, hash and type. */
+export type LargeValueFields<Name extends string> = {
+  readonly [P in Name | `${Name}_sha256` | `${Name}_type`]: Field<string, true>;
+} & { readonly [P in `${Name}_len`]: Field<number, true> };
+
+/** To be spread among the fields of an entity. */
+export function largeValueFields<const Name extends string>(name: Name): LargeValueFields<Name> {
+  const text = f.string().optional();
+  const fields = {
+    [name]: text,
+    [`${name}_sha256`]: text,
+    [`${name}_type`]: text,
+    [`${name}_len`]: f.int32().optional(),
+  };
+  // The names computed here are those the type computes from `name`.
+  return fields as unknown as LargeValueFields<Name>;
+}
+
+export interface LargeValueOptions<Name> {
+  /** As given to `largeValueFields`. */
+  readonly name: Name;
+  /** A container for the values of this entity and name alone. */
+  readonly container: string;
+}
+
+export interface LargeValues<Key> {
+  /** Uploads, then points the entity to it, then deletes what it pointed to. 3 or 4 R. @throws not-found. */
+  put(key: Key, body: Uint8Array, contentType?: string): Promise<void>;
+  /** 2 R. @throws not-found when the blob is gone, validation-failed when it is not what was put. */
+  get(key: Key): Promise<LargeValue | undefined>;
+  /** 3 R. False when there is no entity or no value. */
+  remove(key: Key): Promise<boolean>;
+  /** The entity, then its value. False when there is no entity. 4 R. */
+  deleteEntity(key: Key): Promise<boolean>;
+  /**
+   * Deletes blobs no entity points to that are older than `olderThanMs`, a day otherwise: what crashes
+   * left. A read for each blob. @returns how many.
+   */
+  collect(olderThanMs?: number): Promise<number>;
+}
+
+export interface LargeValue {
+  readonly body: Uint8Array;
+  readonly contentType: string | undefined;
+}
+
+const DAY_MS = 24 * 3_600_000;
+
+/** Values too large for an entity, in blobs that are never changed: a new value is a new blob. */
+export function largeValues<
+  F extends Fields,
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  I extends Indexes,
+>(
+  definition: EntityDefinition<string, F, P, R, I>,
+  options: LargeValueOptions<keyof Infer<F> & string>,
+): Openable<LargeValues<KeyOf<P, R>>> {
+  const { name } = options;
+  const missing = Object.keys(largeValueFields(name)).filter(
+    (field) => !definition.rows.fields[field]?.isOptional,
+  );
+  if (missing.length > 0) {
+    const issues = missing.map((path) => ({ path, message: "is not declared as optional" }));
+    const message = `${definition.name} lacks ${missing.join(", ")}; spread largeValueFields("${name}").`;
+    throw tableError("invalid-definition", message, { issues });
+  }
+  return openable(definition.tables, (database) => new OpenValues(database, definition, options));
+}
+
+class OpenValues {
+  readonly #database: Database;
+  readonly #definition: AnyEntity;
+  readonly #rows: EntityRepository;
+  readonly #name: string;
+  readonly #container: string;
+
+  constructor(database: Database, definition: AnyEntity, options: LargeValueOptions<string>) {
+    this.#database = database;
+    this.#definition = definition;
+    this.#rows = new EntityRepository(database, definition);
+    this.#name = options.name;
+    this.#container = options.container;
+  }
+
+  async put(key: KeyValues, body: Uint8Array, contentType?: string): Promise<void> {
+    const blobs = blobsOf(this.#database);
+    const { partitionKey, rowKey } = this.#definition.rows.key(key, this.#database.profile);
+    const path = [this.#definition.name, partitionKey, rowKey, this.#name].map(encodeURIComponent);
+    const blob = [...path, this.#database.writeToken()].join("/");
+    const pointer = {
+      [this.#name]: blob,
+      [`${this.#name}_len`]: body.length,
+      [`${this.#name}_sha256`]: await sha256(body),
+      [`${this.#name}_type`]: contentType,
+    };
+    await blobs.put(this.#container, blob, body, { ...(contentType && { contentType }) });
+    let old: string | undefined;
+    try {
+      await this.#rows.update(key, (current) => {
+        old = this.#blobOf(current);
+        return pointer;
+      });
+    } catch (error) {
+      // What may have been committed must stay; the rest nobody points to.
+      const isOurs =
+        isTableError(error, "not-found") || isTableError(error, "contention-exhausted");
+      if (isOurs) await blobs.delete(this.#container, blob);
+      throw error;
+    }
+    if (old !== undefined && old !== blob) await blobs.delete(this.#container, old);
+  }
+
+  async get(key: KeyValues): Promise<LargeValue | undefined> {
+    let missed: string | undefined;
+    for (;;) {
+      const row = await this.#rows.get(key);
+      const blob = row && this.#blobOf(row);
+      if (blob === undefined) return undefined;
+      if (blob === missed) {
+        const message = `The blob ${blob} is gone.`;
+        throw tableError("not-found", message, { table: this.#container, key: blob });
+      }
+      const found = await blobsOf(this.#database).get(this.#container, blob);
+      if (found) {
+        const expected = row?.[`${this.#name}_sha256`];
+        if ((await sha256(found.body)) === expected) {
+          return { body: found.body, contentType: found.contentType };
+        }
+        const issues = [{ path: this.#name, message: "its hash differs" }];
+        throw tableError("validation-failed", `The blob ${blob} is not what was put.`, { issues });
+      }
+      // Replaced since the entity was read: the entity tells by what.
+      missed = blob;
+    }
+  }
+
+  async remove(key: KeyValues): Promise<boolean> {
+    let old: string | undefined;
+    const nothing = Object.keys(largeValueFields(this.#name)).map((field) => [field, undefined]);
+    try {
+      await this.#rows.update(key, (current) => {
+        old = this.#blobOf(current);
+        return old === undefined ? undefined : Object.fromEntries(nothing);
+      });
+    } catch (error) {
+      if (isTableError(error, "not-found")) return false;
+      throw error;
+    }
+    return this.#deleteBlob(old);
+  }
+
+  async deleteEntity(key: KeyValues): Promise<boolean> {
+    for (;;) {
+      const row = await this.#rows.get(key);
+      if (!row) return false;
+      try {
+        if (!(await this.#rows.deleteIfUnchanged(row))) return false;
+      } catch (error) {
+        if (isTableError(error, "conflict")) continue;
+        throw error;
+      }
+      await this.#deleteBlob(this.#blobOf(row));
+      return true;
+    }
+  }
+
+  async collect(olderThanMs = DAY_MS): Promise<number> {
+    const blobs = blobsOf(this.#database);
+    const prefix = `${encodeURIComponent(this.#definition.name)}/`;
+    const before = this.#database.clock.now() - olderThanMs;
+    let collected = 0;
+    let continuation: string | undefined;
+    do {
+      const page = await blobs.list(this.#container, {
+        prefix,
+        ...(continuation !== undefined && { continuation }),
+      });
+      for (const { name, lastModified } of page.blobs) {
+        if (lastModified.getTime() > before || (await this.#isInUse(name))) continue;
+        const deleted = blobs.delete(this.#container, name, { ifUnmodifiedSince: lastModified });
+        if (await deleted.catch(falseIfChanged)) collected++;
+      }
+      continuation = page.continuation;
+    } while (continuation !== undefined);
+    return collected;
+  }
+
+  async #isInUse(blob: string): Promise<boolean> {
+    const [, partitionKey, rowKey, name] = blob.split("/").map(decodeURIComponent);
+    // Not a name of ours: somebody else's to delete.
+    if (!partitionKey || !rowKey || name !== this.#name) return true;
+    const { rows, table } = this.#definition;
+    const stored = await this.#database.tables.get(table, { partitionKey, rowKey });
+    return stored?.properties[rows.propertyOf(this.#name)]?.value === blob;
+  }
+
+  async #deleteBlob(blob: string | undefined): Promise<boolean> {
+    if (blob === undefined) return false;
+    await blobsOf(this.#database).delete(this.#container, blob);
+    return true;
+  }
+
+  #blobOf(row: Row): string | undefined {
+    const blob = row[this.#name];
+    return typeof blob === "string" ? blob : undefined;
+  }
+}
+
+async function sha256(body: Uint8Array): Promise<string> {
+  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", new Uint8Array(body)));
+  return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+function falseIfChanged(error: unknown): false {
+  if (isRefusal(error, 412)) return false;
+  throw error;
+}
