@@ -46,7 +46,7 @@ export function openWatch(
   // First: what it refuses is no load.
   if (options.targets !== undefined || options.enforceTargets) {
     const mode = options.enforceTargets ? "enforce" : "what-if";
-    const targets = new AzureTargets(systemClock, mode, (place) =>
+    const targets = new AzureTargets(mode, (place) =>
       log.warn({ place, mode }, "over the cloud's scalability targets"),
     );
     insights.push(targets);

@@ -14,10 +14,8 @@ import type { RecordedMutation, TrafficEvent, WriteEvent } from "./recording.ts"
 
 /** The recording, judged by the cloud's targets as it happened. */
 export function findOverTargets({ events }: Observed): Finding[] {
-  let now = 0;
-  const targets = new AzureTargets({ now: () => now }, "what-if");
+  const targets = new AzureTargets("what-if");
   for (const event of events) {
-    now = event.at;
     if (event.kind === "query") {
       const query = queryFacts(event);
       targets.admitQuery(query);

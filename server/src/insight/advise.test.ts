@@ -152,7 +152,7 @@ function record(lengthMax?: number) {
       const plan = planQuery(filter === "" ? undefined : parseFilter(filter));
       const cost = { entitiesRead: read, entitiesReturned: returned, bytesRead: bytes };
       recorder.queried(
-        { ...base, plan, planText: "", filter, projected },
+        { ...base, at: now, plan, planText: "", filter, projected },
         { ...cost, engineMicros: 1 },
       );
     },
@@ -161,7 +161,7 @@ function record(lengthMax?: number) {
       parts: readonly (readonly [MutationFacts["kind"], string, unknown])[],
     ) {
       const mutations = parts.map(([kind, rowKey, ifMatch]) => ({ kind, rowKey, ifMatch }));
-      recorder.admitWrite({ ...base, partitionKey, mutations });
+      recorder.admitWrite({ ...base, at: now, partitionKey, mutations });
     },
     text: done,
     events: () => readRecording(done()),

@@ -108,7 +108,7 @@ describe("Fault rules", () => {
 
 function against(mode: TargetsMode) {
   let now = 1_000_000;
-  const targets = new AzureTargets({ now: () => now }, mode);
+  const targets = new AzureTargets(mode);
   const outcome = (work: () => void) => {
     try {
       work();
@@ -127,13 +127,20 @@ function against(mode: TargetsMode) {
       outcome(() => {
         const mutation = { kind: "insert", rowKey: "r", ifMatch: undefined } as const;
         const mutations = new Array<typeof mutation>(count).fill(mutation);
-        targets.admitWrite({ account: "a", table: "T", partitionKey, mutations, client: "::1" });
+        targets.admitWrite({
+          at: now,
+          account: "a",
+          table: "T",
+          partitionKey,
+          mutations,
+          client: "::1",
+        });
       }),
     query: (filter: string, entitiesRead: number) =>
       outcome(() => {
         const plan = planQuery(parseFilter(filter));
         const facts: QueryFacts = {
-          ...{ account: "a", table: "T", plan, planText: "", filter },
+          ...{ at: now, account: "a", table: "T", plan, planText: "", filter },
           ...{ projected: false, client: "::1" },
         };
         targets.admitQuery(facts);

@@ -1,9 +1,8 @@
 import { type ErrorCode, ServiceError } from "@rowhouse/protocol/errors";
-import type { Clock } from "../clock.ts";
 import {
   countedEntities,
   type Insight,
-  partitionOf,
+  partitionNameOf,
   type QueryCost,
   type QueryFacts,
   type WriteFacts,
@@ -58,7 +57,6 @@ interface Allowance {
  * targets and not as a rule; this is the plain reading of them.
  */
 export class AzureTargets implements Insight {
-  readonly #clock: Clock;
   readonly #mode: TargetsMode;
   readonly #onPlace: (place: Throttled) => void;
   readonly #accounts = new Map<string, Allowance>();
@@ -71,30 +69,24 @@ export class AzureTargets implements Insight {
   #throttled = 0;
 
   /** @param onPlace told of each place where throttling begins, once */
-  constructor(clock: Clock, mode: TargetsMode, onPlace: (place: Throttled) => void = () => {}) {
-    this.#clock = clock;
+  constructor(mode: TargetsMode, onPlace: (place: Throttled) => void = () => {}) {
     this.#mode = mode;
     this.#onPlace = onPlace;
   }
 
   admitQuery(query: QueryFacts): void {
-    const partition = partitionOf(query.plan);
-    const name =
-      partition === undefined ? undefined : `${query.account}/${query.table}/${partition}`;
-    if (this.#refuses(query.account, name)) this.#spared.add(query);
+    if (this.#refuses(query.at, query.account, partitionNameOf(query))) this.#spared.add(query);
   }
 
   queried(query: QueryFacts, cost: QueryCost): void {
-    if (this.#spared.has(query)) return;
-    const partition = partitionOf(query.plan);
-    const name =
-      partition === undefined ? undefined : `${query.account}/${query.table}/${partition}`;
-    this.#charge(query.account, name, countedEntities(cost));
+    // Looking up an object in a set gives it a hash first; mostly the set is empty.
+    if (this.#throttled > 0 && this.#spared.has(query)) return;
+    this.#charge(query.at, query.account, partitionNameOf(query), countedEntities(cost));
   }
 
-  admitWrite({ account, table, partitionKey, mutations }: WriteFacts): void {
+  admitWrite({ at, account, table, partitionKey, mutations }: WriteFacts): void {
     const name = `${account}/${table}/${partitionKey}`;
-    if (!this.#refuses(account, name)) this.#charge(account, name, mutations.length);
+    if (!this.#refuses(at, account, name)) this.#charge(at, account, name, mutations.length);
   }
 
   report(): TargetsReport {
@@ -109,9 +101,8 @@ export class AzureTargets implements Insight {
   }
 
   /** Whether the request would be refused. @throws ServiceError where that is enforced */
-  #refuses(account: string, partition: string | undefined): boolean {
+  #refuses(now: number, account: string, partition: string | undefined): boolean {
     this.#requests++;
-    const now = this.#clock.now();
     const ofAccount = this.#accounts.get(account);
     if (ofAccount && fill(ofAccount, AZURE_TARGETS.account, now) <= 0) {
       return this.#refuse(account, "ServerBusy", now, ACCOUNT_BUSY);
@@ -141,8 +132,7 @@ export class AzureTargets implements Insight {
     throw new ServiceError(code satisfies ErrorCode, message === undefined ? {} : { message });
   }
 
-  #charge(account: string, partition: string | undefined, entities: number): void {
-    const now = this.#clock.now();
+  #charge(now: number, account: string, partition: string | undefined, entities: number): void {
     this.#entities += entities;
     take(this.#accounts, account, AZURE_TARGETS.account, entities, now);
     if (partition === undefined) return;

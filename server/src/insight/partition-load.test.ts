@@ -96,14 +96,22 @@ function watch() {
     load,
     query(filter: string, entitiesRead: number, entitiesReturned: number) {
       const plan = planQuery(parseFilter(filter));
-      const facts = { account: "a", table: "T", plan, planText: explain(plan), filter, client };
+      const facts = {
+        at: 1000,
+        account: "a",
+        table: "T",
+        plan,
+        planText: explain(plan),
+        filter,
+        client,
+      };
       const cost = { entitiesRead, entitiesReturned, bytesRead: 0, engineMicros: 0 };
       load.queried({ ...facts, projected: false }, cost);
     },
     write(partitionKey: string, count: number) {
       const mutation = { kind: "insert", rowKey: "r", ifMatch: undefined } as const;
       const mutations = new Array<typeof mutation>(count).fill(mutation);
-      load.admitWrite({ account: "a", table: "T", partitionKey, mutations, client });
+      load.admitWrite({ at: 1000, account: "a", table: "T", partitionKey, mutations, client });
     },
   };
 }

@@ -4,7 +4,7 @@ import { InsertOrder, type OrderVerdict } from "./insert-order.ts";
 import {
   countedEntities,
   type Insight,
-  partitionOf,
+  partitionNameOf,
   type QueryCost,
   type QueryFacts,
   type WriteFacts,
@@ -70,14 +70,13 @@ export class PartitionLoad implements Insight {
 
   queried(query: QueryFacts, cost: QueryCost): void {
     const entities = countedEntities(cost);
-    const partition = partitionOf(query.plan);
-    const now = this.#clock.now();
-    if (partition === undefined) {
+    const name = partitionNameOf(query);
+    const now = query.at;
+    if (name === undefined) {
       this.#fadeAcross(now);
       this.#across += entities;
       return;
     }
-    const name = `${query.account}/${query.table}/${partition}`;
     const followed = this.#sketch.add(name, entities, now);
     if (followed) {
       const weight = this.#sketch.scale.weightAt(now);
@@ -88,8 +87,7 @@ export class PartitionLoad implements Insight {
   }
 
   admitWrite(write: WriteFacts): void {
-    const { account, table, partitionKey, mutations } = write;
-    const now = this.#clock.now();
+    const { at: now, account, table, partitionKey, mutations } = write;
     const name = `${account}/${table}/${partitionKey}`;
     const followed = this.#sketch.add(name, mutations.length, now);
     if (followed) followed.written += mutations.length * this.#sketch.scale.weightAt(now);

@@ -63,6 +63,10 @@ export class TrafficRecorder implements Insight {
   #text: string;
   #length = 0;
   #isFull = false;
+  #client = "";
+  #account = "";
+  #table = "";
+  #originText = "";
 
   /** @param write takes some 64 KiB of text at a time */
   constructor(clock: Clock, write: (text: string) => void, lengthMax = RECORDING_BYTES_MAX) {
@@ -80,21 +84,21 @@ export class TrafficRecorder implements Insight {
     const [first] = plan.reads;
     const rowKey = plan.reads.length === 1 && first?.kind === "point" ? first.rowKey : undefined;
     this.#add(
-      `["q",${this.#clock.now()},${text(client)},"${account}",${text(table)},` +
+      `["q",${query.at},${this.#origin(client, account, table)},` +
         `${PLAN_CLASSES.indexOf(plan.class)},${text(partitionOf(plan))},${text(rowKey)},` +
         `${text(filter)},${projected ? 1 : 0},${cost.entitiesRead},${cost.entitiesReturned},` +
         `${cost.bytesRead}]\n`,
     );
   }
 
-  admitWrite({ account, table, client, partitionKey, mutations }: WriteFacts): void {
+  admitWrite({ at, account, table, client, partitionKey, mutations }: WriteFacts): void {
     if (this.#isFull) return;
     const parts = mutations.map(({ kind, rowKey, ifMatch }) => {
       const condition = ifMatch === undefined ? 0 : ifMatch === "*" ? 1 : 2;
       return `[${KINDS.indexOf(kind)},${text(rowKey)},${condition}]`;
     });
     this.#add(
-      `["w",${this.#clock.now()},${text(client)},"${account}",${text(table)},` +
+      `["w",${at},${this.#origin(client, account, table)},` +
         `${text(partitionKey)},[${parts.join(",")}]]\n`,
     );
   }
@@ -104,6 +108,17 @@ export class TrafficRecorder implements Insight {
     this.#write(`${this.#text}["end",${this.#clock.now()},${this.#isFull ? 1 : 0}]\n`);
     this.#text = "";
     this.#isFull = true;
+  }
+
+  /** Mostly that of the operation before. */
+  #origin(client: string, account: string, table: string): string {
+    if (client !== this.#client || account !== this.#account || table !== this.#table) {
+      this.#client = client;
+      this.#account = account;
+      this.#table = table;
+      this.#originText = `${text(client)},${text(account)},${text(table)}`;
+    }
+    return this.#originText;
   }
 
   #add(line: string): void {
@@ -116,8 +131,12 @@ export class TrafficRecorder implements Insight {
   }
 }
 
+/** Printable ASCII without quote and backslash: a third of the time of `JSON.stringify`. */
+const PLAIN = /^[ !#-[\]-~]*$/;
+
 function text(value: string | undefined): string {
-  return value === undefined ? "null" : JSON.stringify(value);
+  if (value === undefined) return "null";
+  return PLAIN.test(value) ? `"${value}"` : JSON.stringify(value);
 }
 
 /**

@@ -104,7 +104,7 @@ describe("The cure of a query", () => {
 function facts(filter: string, table = "People"): QueryFacts {
   const plan = planQuery(filter === "" ? undefined : parseFilter(filter));
   const planText = explain(plan);
-  return { account: "a", table, plan, planText, filter, projected: false, client: "::1" };
+  return { at: 0, account: "a", table, plan, planText, filter, projected: false, client: "::1" };
 }
 
 function run(

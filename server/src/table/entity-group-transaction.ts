@@ -115,8 +115,8 @@ async function runChangeset(
   const { partitionKey } = mutation;
   const account = outer.account.name;
   const mutations = changes.map(({ write }) => write.mutation);
-  const client = outer.remoteAddress;
-  context.insight.admitWrite({ account, table, partitionKey, mutations, client });
+  const { arrivedAt: at, remoteAddress: client } = outer;
+  context.insight.admitWrite({ at, account, table, partitionKey, mutations, client });
   const outcome = await context.entities.commit(account, table, mutations);
   if (!outcome.committed) return refused(outcome.error, outcome.index);
   return changes.map(({ operation, request, part }, i) =>

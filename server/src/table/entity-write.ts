@@ -26,7 +26,8 @@ export async function runEntityWrite(
   const account = request.account.name;
   const mutations = [mutation];
   const { partitionKey } = mutation;
-  insight.admitWrite({ account, table, partitionKey, mutations, client: request.remoteAddress });
+  const { arrivedAt: at, remoteAddress: client } = request;
+  insight.admitWrite({ at, account, table, partitionKey, mutations, client });
   const outcome = await entities.commit(account, table, mutations);
   if (!outcome.committed) throw outcome.error;
   return outcome.stored[0]!;

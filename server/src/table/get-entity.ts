@@ -39,7 +39,7 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
     return { partitionKey, rowKey, level, select };
   },
 
-  run({ entities, insight }, input, { account, location, remoteAddress }) {
+  run({ entities, insight }, input, { account, location, remoteAddress, arrivedAt }) {
     const { partitionKey, rowKey, select } = input;
     const planText = explainPoint(partitionKey, rowKey);
     const plan: Plan = {
@@ -48,6 +48,7 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
       residual: undefined,
     };
     const facts: QueryFacts = {
+      at: arrivedAt,
       account: account.name,
       table: location.name,
       plan,

@@ -52,6 +52,7 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
     const plan = from ? resumePlan(whole, from) : whole;
     const planText = explain(plan);
     const facts: QueryFacts = {
+      at: request.arrivedAt,
       account: request.account.name,
       table: request.location.name,
       plan,
