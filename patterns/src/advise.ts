@@ -1,0 +1,127 @@
+import { tableError } from "./errors.ts";
+
+/** How a field is written and asked for, per day or any other time, as a meter tells. */
+export interface Workload {
+  /** Writes that change the field or a field the index copies. */
+  readonly writes: number;
+  /** Lookups by the field. */
+  readonly reads: number;
+}
+
+export interface AdviceOptions<Row> {
+  /** The value indexed; several for a field that holds a list; undefined for none. Pure. */
+  readonly valueIn: (row: Row) => string | readonly string[] | undefined;
+  readonly workload: Workload;
+  /** Whether the entries repeat what the lookups need, so that no base is read. */
+  readonly isCovering?: boolean;
+  /** Rows in the whole table; as many as are in the sample otherwise. */
+  readonly rowsTotal?: number;
+  /** Rows looked at; 10,000 at most otherwise. */
+  readonly sampleMax?: number;
+}
+
+export interface Advice {
+  /** `sparse`: index all values but `commonest`, which is cheaper to scan for. */
+  readonly verdict: "keep" | "sparse" | "drop";
+  /** One sentence each, with the numbers behind it. */
+  readonly reasons: readonly string[];
+  readonly sampled: number;
+  readonly distinct: number;
+  readonly commonest: { readonly value: string; readonly share: number } | undefined;
+  readonly entriesPerValue: number;
+  /** Requests of a lookup by an average value, and of the scan it saves. */
+  readonly lookupRequests: number;
+  readonly scanRequests: number;
+}
+
+const SAMPLE_MAX = 10_000;
+const PAGE_ROWS = 1000;
+/** A field of so few values hardly tells rows apart. */
+const FEW_VALUES_MAX = 4;
+const SKEWED_SHARE_MIN = 0.5;
+
+/**
+ * Tells from a sample of rows and a workload whether an index pays, with the numbers behind it. It stops
+ * reading after `sampleMax` rows, so the sample may be a query's stream.
+ */
+export async function advise<Row>(
+  rows: AsyncIterable<Row> | Iterable<Row>,
+  options: AdviceOptions<Row>,
+): Promise<Advice> {
+  const { valueIn, workload, sampleMax = SAMPLE_MAX } = options;
+  if (!(sampleMax >= 1) || !(workload.reads >= 0) || !(workload.writes >= 0)) {
+    const issues = [{ path: "workload", message: "counts are 0 or more, a sample 1 or more" }];
+    throw tableError("validation-failed", "The advice cannot be given.", { issues });
+  }
+  const counts = new Map<string, number>();
+  let sampled = 0;
+  for await (const row of rows) {
+    sampled++;
+    const value = valueIn(row) ?? [];
+    for (const each of new Set(typeof value === "string" ? [value] : value)) {
+      counts.set(each, (counts.get(each) ?? 0) + 1);
+    }
+    if (sampled >= sampleMax) break;
+  }
+  return judge(counts, sampled, options);
+}
+
+function judge<Row>(
+  counts: ReadonlyMap<string, number>,
+  sampled: number,
+  { workload, isCovering = false, rowsTotal = sampled }: AdviceOptions<Row>,
+): Advice {
+  const { reads, writes } = workload;
+  const entries = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  const scale = sampled === 0 ? 1 : rowsTotal / sampled;
+  const scanRequests = Math.max(1, Math.ceil(rowsTotal / PAGE_ROWS));
+  const requestsFor = (matches: number) =>
+    Math.max(1, Math.ceil(matches / PAGE_ROWS)) + (isCovering ? 0 : Math.round(matches));
+  const entriesPerValue = counts.size === 0 ? 0 : (entries / counts.size) * scale;
+  const lookupRequests = requestsFor(entriesPerValue);
+  let commonest: { value: string; share: number } | undefined;
+  for (const [value, count] of counts) {
+    const share = count / sampled;
+    if (!commonest || share > commonest.share) commonest = { value, share };
+  }
+  const facts = {
+    sampled,
+    distinct: counts.size,
+    commonest,
+    entriesPerValue,
+    lookupRequests,
+    scanRequests,
+  };
+  const drop: string[] = [];
+  if (reads === 0) drop.push("no query uses it");
+  if (counts.size <= FEW_VALUES_MAX && sampled > FEW_VALUES_MAX && !isSkewed(commonest)) {
+    drop.push(`it has ${counts.size} values in ${sampled} rows, which hardly tell rows apart`);
+  }
+  const saved = reads * (scanRequests - lookupRequests);
+  const spent = writes * (sampled === 0 ? 1 : entries / sampled);
+  if (reads > 0 && spent > Math.max(0, saved) && !isSkewed(commonest)) {
+    drop.push(
+      `its writes cost ${round(spent)} requests and its lookups save ${round(Math.max(0, saved))}: ` +
+        `${lookupRequests} each instead of ${scanRequests}`,
+    );
+  }
+  if (drop.length > 0) return { verdict: "drop", reasons: drop, ...facts };
+  if (commonest && isSkewed(commonest)) {
+    const matches = commonest.share * rowsTotal;
+    const cost = `${requestsFor(matches)} requests to look up, ${scanRequests} to scan`;
+    if (requestsFor(matches) > scanRequests) {
+      const share = `"${commonest.value}" is in ${round(commonest.share * 100)} % of the rows`;
+      return { verdict: "sparse", reasons: [`${share}: ${cost}`], ...facts };
+    }
+  }
+  const reason = `a lookup takes ${lookupRequests} requests, a scan ${scanRequests}`;
+  return { verdict: "keep", reasons: [reason], ...facts };
+}
+
+function isSkewed(commonest: { readonly share: number } | undefined): boolean {
+  return commonest !== undefined && commonest.share >= SKEWED_SHARE_MIN;
+}
+
+function round(number: number): number {
+  return Math.round(number * 10) / 10;
+}
