@@ -16,6 +16,8 @@ export class InsertOrder {
   #inWindow = 0;
   #highest = "";
   #lowest = "";
+  #highestEver = "";
+  #lowestEver = "";
   #above = 0;
   #below = 0;
   #appendWindows = 0;
@@ -40,8 +42,13 @@ export class InsertOrder {
     this.#inWindow++;
     if (this.#inWindow < WINDOW) return;
     this.#windows++;
-    if (this.#above >= RECORDS_MIN * (WINDOW - 1)) this.#appendWindows++;
-    if (this.#below >= RECORDS_MIN * (WINDOW - 1)) this.#prependWindows++;
+    // Keys that ascend through partitions that are there already, again and again, are no append.
+    const rises = this.#windows === 1 || this.#highest > this.#highestEver;
+    const falls = this.#windows === 1 || this.#lowest < this.#lowestEver;
+    if (rises) this.#highestEver = this.#highest;
+    if (falls) this.#lowestEver = this.#lowest;
+    if (rises && this.#above >= RECORDS_MIN * (WINDOW - 1)) this.#appendWindows++;
+    if (falls && this.#below >= RECORDS_MIN * (WINDOW - 1)) this.#prependWindows++;
     this.#inWindow = 0;
     this.#above = 0;
     this.#below = 0;
@@ -50,6 +57,9 @@ export class InsertOrder {
       this.#windows /= 2;
       this.#appendWindows /= 2;
       this.#prependWindows /= 2;
+      // An outlier is forgotten with the windows it came in.
+      this.#highestEver = this.#highest;
+      this.#lowestEver = this.#lowest;
     }
   }
 

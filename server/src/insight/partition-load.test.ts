@@ -64,6 +64,11 @@ describe("The order of inserts", () => {
     assert.equal(order(ascending.map(() => "one")), "spread");
   });
 
+  it("is spread for keys that ascend through the same partitions again and again", () => {
+    const rounds = Array.from({ length: 10 }, () => ascending).flat();
+    assert.equal(order(rounds), "spread");
+  });
+
   it("is not judged by less than a window", () => {
     assert.equal(order(ascending.slice(0, 63)), "too few");
   });
