@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { RestError, TableClient, type TransactionAction } from "@azure/data-tables";
-import { startRowhouse, withFolder } from "../support/rowhouse-process.ts";
+import { LocalServer } from "@rowhouse/server/engine/postgres/test-server";
+import { type RowhouseProcess, startRowhouse, withFolder } from "../support/rowhouse-process.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000);
@@ -17,31 +18,47 @@ interface Knowledge {
 
 describe(`A server killed under load (seed ${seed}, CRASH_SEED repeats it)`, () => {
   it(`has every acknowledged write and no half transaction, ${rounds} times over`, async () => {
-    await withFolder(async (folder) => {
-      const random = seededRandom(seed);
-      const known: Knowledge[] = Array.from({ length: WORKERS }, () => ({
-        acknowledged: new Map(),
-        underWay: undefined,
-      }));
-      for (let round = 0; round < rounds; round++) {
-        const server = await startRowhouse(folder, ["--silent"]);
-        const table = clientOf(server.connectionString);
-        await createUnlessThere(table);
-        await verify(table, known, `before round ${round}`);
-        const writes = { count: 0, max: 100 + Math.floor(random() * 400) };
-        const workers = known.map((knowledge, worker) =>
-          work(table, worker, knowledge, random, writes),
-        );
-        await Promise.race([Promise.all(workers), reached(writes)]);
-        await server.kill();
-        await Promise.all(workers);
-      }
-      const server = await startRowhouse(folder, ["--silent"]);
-      await verify(clientOf(server.connectionString), known, "at the end");
-      assert.equal(await server.stop(), 0);
-    });
+    await withFolder((folder) => crash(rounds, () => startRowhouse(folder, ["--silent"])));
+  });
+
+  it("has them over PostgreSQL too, whose process lives on", async () => {
+    const database = await LocalServer.create();
+    try {
+      await database.start();
+      const url = await database.createDatabase();
+      const flags = ["--silent", "--engine", url];
+      await withFolder((folder) =>
+        crash(process.env.CRASH_ROUNDS ? rounds : 1, () => startRowhouse(folder, flags)),
+      );
+    } finally {
+      await database.remove();
+    }
   });
 });
+
+async function crash(rounds: number, start: () => Promise<RowhouseProcess>): Promise<void> {
+  const random = seededRandom(seed);
+  const known: Knowledge[] = Array.from({ length: WORKERS }, () => ({
+    acknowledged: new Map(),
+    underWay: undefined,
+  }));
+  for (let round = 0; round < rounds; round++) {
+    const server = await start();
+    const table = clientOf(server.connectionString);
+    await createUnlessThere(table);
+    await verify(table, known, `before round ${round}`);
+    const writes = { count: 0, max: 100 + Math.floor(random() * 400) };
+    const workers = known.map((knowledge, worker) =>
+      work(table, worker, knowledge, random, writes),
+    );
+    await Promise.race([Promise.all(workers), reached(writes)]);
+    await server.kill();
+    await Promise.all(workers);
+  }
+  const server = await start();
+  await verify(clientOf(server.connectionString), known, "at the end");
+  assert.equal(await server.stop(), 0);
+}
 
 function clientOf(connectionString: string): TableClient {
   return TableClient.fromConnectionString(connectionString, "Crash", {

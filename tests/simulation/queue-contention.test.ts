@@ -6,6 +6,7 @@ import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import type { Message } from "@rowhouse/server/queue/message-record";
 import { TestStore } from "@rowhouse/server/queue/test-store";
+import { openDatabaseEngine } from "../support/database-engine.ts";
 import { withFolder } from "../support/rowhouse-process.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import { unsteady } from "./unsteady-engine.ts";
@@ -20,6 +21,10 @@ describe(`Many who use one queue at once (seed ${seed}, SIMULATION_SEED repeats 
 
   it("see every message pass from hand to hand, on two servers and LMDB", async () => {
     await withFolder(async (path) => simulate(await openLmdbEngine({ path }), seed, steps || 300));
+  });
+
+  it("see every message pass from hand to hand, on two servers and PostgreSQL", async () => {
+    await simulate(await openDatabaseEngine(), seed, steps || 200);
   });
 
   it("are told that nothing is left only when nothing is", async () => {

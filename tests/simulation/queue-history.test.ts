@@ -8,6 +8,7 @@ import type { Message } from "@rowhouse/server/queue/message-record";
 import { NEVER } from "@rowhouse/server/queue/message-store";
 import { printPopReceipt } from "@rowhouse/server/queue/pop-receipt";
 import { TestStore, textsOf } from "@rowhouse/server/queue/test-store";
+import { openDatabaseEngine } from "../support/database-engine.ts";
 import { withFolder } from "../support/rowhouse-process.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import { QueueModel } from "./queue-model.ts";
@@ -33,6 +34,12 @@ describe(`A random history of a queue (seed ${seed}, SIMULATION_SEED repeats it)
       }
       await engine.close();
     });
+  });
+
+  it("agrees with a plain list, on PostgreSQL", async () => {
+    const engine = await openDatabaseEngine();
+    await new History(await TestStore.open(engine), seed + 2).run(steps || 200);
+    await engine.close();
   });
 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import { MemoryContentStore } from "@rowhouse/server/content/memory-content-store";
-import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
+import { openTestEngine, runsOverPostgres } from "../support/test-engine.ts";
 import type { HttpAnswer } from "./http-answer.ts";
 import { startLocalServer } from "./local-server.ts";
 import { type Exchange, type Message, parseTranscripts } from "./raw-exchange.ts";
@@ -34,8 +34,9 @@ describe("The Blob service answers as recorded, byte by byte:", () => {
   before(async () => {
     server = await startLocalServer({
       clock,
-      engine: new MemoryEngine({ clock }),
-      contents: new MemoryContentStore(),
+      engine: await openTestEngine({ clock }),
+      // A database keeps them in rows.
+      contents: runsOverPostgres() ? undefined : new MemoryContentStore(),
       listen: { blob: { host: "127.0.0.1", port: 0 } },
     });
     wire = new StorageWire(server.urls.blob!, "application/octet-stream");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
-import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
+import { openTestEngine } from "../support/test-engine.ts";
 import type { HttpAnswer } from "./http-answer.ts";
 import { startLocalServer } from "./local-server.ts";
 import { KEY, QueueWire, sign, stringToSign } from "./queue-wire.ts";
@@ -30,7 +30,7 @@ for (const lane of ["fast", "node"] as const) {
     let wire: QueueWire;
 
     before(async () => {
-      const engine = new MemoryEngine({ clock });
+      const engine = await openTestEngine({ clock });
       const listen = { queue: { host: "127.0.0.1", port: 0 } };
       server = await startLocalServer({ clock, engine, lane, listen, randomBytes: storyBytes() });
       wire = new QueueWire(server.urls.queue!);

@@ -3,8 +3,8 @@ import { after, before, describe, it } from "node:test";
 import { openAccountIds } from "@rowhouse/server/catalog/account-ids";
 import { Catalog } from "@rowhouse/server/catalog/catalog";
 import { KEY_SPACES } from "@rowhouse/server/catalog/key-spaces";
-import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import type { QueueValue } from "@rowhouse/server/queue/message-store";
+import { openTestEngine } from "../support/test-engine.ts";
 import type { HttpAnswer } from "./http-answer.ts";
 import { type LocalServer, startLocalServer } from "./local-server.ts";
 import { serviceSas, tomorrow } from "./queue-sas.ts";
@@ -13,7 +13,7 @@ import { assertStorageRefused } from "./storage-refusals.ts";
 
 const DAY_SECONDS = 86_400;
 
-const engine = new MemoryEngine();
+const engine = await openTestEngine();
 let offset = 0;
 const clock = { now: () => Date.now() + offset };
 let server: LocalServer;
