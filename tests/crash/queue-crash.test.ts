@@ -242,6 +242,7 @@ function judge({ messages, ready }: Stored, ledger: Ledger): void {
     else if (known.state !== "deleting") assert.ok(message, "acknowledged, and lost");
     if (!message) {
       known.state = "deleted";
+      known.holder = undefined;
       continue;
     }
     assert.equal(textOf(message), known.text);
