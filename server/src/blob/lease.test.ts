@@ -1,0 +1,233 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ServiceError } from "@rowhouse/protocol/errors";
+import {
+  actOnLease,
+  assertLeaseForRead,
+  assertLeaseForWrite,
+  type Lease,
+  type LeaseAction,
+  leaseAfterWrite,
+  leaseHeaders,
+  leaseState,
+  secondsUntilBroken,
+} from "./lease.ts";
+
+const NOW = 1_000_000_000;
+const SECOND = 1000;
+const [A, B, C] = ["a", "b", "c"] as const;
+
+/** One lease in each state, all of id A. */
+const LEASES = {
+  available: undefined,
+  leased: { id: A, seconds: 30, endsAt: NOW + 20 * SECOND },
+  infinite: { id: A, seconds: -1 },
+  breaking: { id: A, seconds: -1, brokenAt: NOW + 20 * SECOND },
+  broken: { id: A, seconds: -1, brokenAt: NOW },
+  expired: { id: A, seconds: 30, endsAt: NOW },
+} as const satisfies Record<string, Lease | undefined>;
+
+type State = keyof typeof LEASES;
+const STATES: readonly State[] = ["available", "leased", "breaking", "broken", "expired"];
+
+const MISMATCH = "LeaseIdMismatchWithLeaseOperation";
+const ABSENT = "LeaseNotPresentWithLeaseOperation";
+const PRESENT = "LeaseAlreadyPresent";
+
+/** What becomes of each state, in the order of STATES: a state and id, or a refusal. */
+const ACTIONS: readonly [string, LeaseAction, readonly string[]][] = [
+  [
+    "acquire with the same id",
+    { action: "acquire", seconds: 15, proposedId: A },
+    ["leased a", "leased a", "LeaseIsBreakingAndCannotBeAcquired", "leased a", "leased a"],
+  ],
+  [
+    "acquire with another id",
+    { action: "acquire", seconds: 15, proposedId: B },
+    ["leased b", PRESENT, PRESENT, "leased b", "leased b"],
+  ],
+  [
+    "break at once",
+    { action: "break", periodSeconds: 0 },
+    [ABSENT, "broken a", "broken a", "broken a", "broken a"],
+  ],
+  [
+    "break after a while",
+    { action: "break", periodSeconds: 10 },
+    [ABSENT, "breaking a", "breaking a", "broken a", "broken a"],
+  ],
+  [
+    "change from the current id",
+    { action: "change", id: A, proposedId: B },
+    [ABSENT, "leased b", "LeaseIsBreakingAndCannotBeChanged", ABSENT, ABSENT],
+  ],
+  [
+    "change to the current id, once more",
+    { action: "change", id: B, proposedId: A },
+    [ABSENT, "leased a", "LeaseIsBreakingAndCannotBeChanged", ABSENT, ABSENT],
+  ],
+  [
+    "change between other ids",
+    { action: "change", id: B, proposedId: C },
+    [ABSENT, MISMATCH, MISMATCH, ABSENT, ABSENT],
+  ],
+  [
+    "renew",
+    { action: "renew", id: A },
+    [
+      MISMATCH,
+      "leased a",
+      "LeaseIsBrokenAndCannotBeRenewed",
+      "LeaseIsBrokenAndCannotBeRenewed",
+      "leased a",
+    ],
+  ],
+  [
+    "renew with another id",
+    { action: "renew", id: B },
+    [MISMATCH, MISMATCH, MISMATCH, MISMATCH, MISMATCH],
+  ],
+  [
+    "release",
+    { action: "release", id: A },
+    [MISMATCH, "available", "available", "available", "available"],
+  ],
+  [
+    "release with another id",
+    { action: "release", id: B },
+    [MISMATCH, MISMATCH, MISMATCH, MISMATCH, MISMATCH],
+  ],
+];
+
+describe("A lease", () => {
+  for (const [name, action, outcomes] of ACTIONS) {
+    for (const [i, state] of STATES.entries()) {
+      it(`that is ${state}: ${name} → ${outcomes[i]}`, () => {
+        assert.equal(
+          outcomeOf(() => {
+            const lease = actOnLease(LEASES[state], action, NOW);
+            const after = leaseState(lease, NOW);
+            return lease ? `${after} ${lease.id}` : after;
+          }),
+          outcomes[i],
+        );
+      });
+    }
+  }
+
+  it("expires, and is broken, when its time is over and not before", () => {
+    const fixed = actOnLease(undefined, { action: "acquire", seconds: 15, proposedId: A }, NOW);
+    assert.equal(leaseState(fixed, NOW + 15 * SECOND - 1), "leased");
+    assert.equal(leaseState(fixed, NOW + 15 * SECOND), "expired");
+    const breaking = actOnLease(LEASES.infinite, { action: "break", periodSeconds: 10 }, NOW);
+    assert.equal(leaseState(breaking, NOW + 10 * SECOND - 1), "breaking");
+    assert.equal(leaseState(breaking, NOW + 10 * SECOND), "broken");
+  });
+
+  it("keeps the duration it was acquired for when it is renewed", () => {
+    const renewed = actOnLease(LEASES.leased, { action: "renew", id: A }, NOW);
+    assert.deepEqual(renewed, { id: A, seconds: 30, endsAt: NOW + 30 * SECOND });
+  });
+
+  it("is broken when it would have ended, or at once if it has no end", () => {
+    for (const [state, periodSeconds, expected] of [
+      ["leased", undefined, 20],
+      ["leased", 10, 10],
+      ["leased", 60, 20],
+      ["infinite", undefined, 0],
+      ["infinite", 60, 60],
+      ["breaking", undefined, 20],
+      ["breaking", 60, 20],
+      ["breaking", 5, 5],
+      ["broken", 60, 0],
+      ["expired", 60, 0],
+    ] as const) {
+      const lease = actOnLease(LEASES[state], { action: "break", periodSeconds }, NOW)!;
+      assert.equal(secondsUntilBroken(lease, NOW), expected, `${state} ${periodSeconds}`);
+    }
+  });
+
+  it("tells its state in headers, and its kind while it is active", () => {
+    const text = (state: State) => leaseHeaders(LEASES[state], NOW).join(" ");
+    assert.equal(
+      text("leased"),
+      "x-ms-lease-status locked x-ms-lease-state leased x-ms-lease-duration fixed",
+    );
+    assert.match(text("infinite"), / infinite$/);
+    assert.equal(text("breaking"), "x-ms-lease-status locked x-ms-lease-state breaking");
+    assert.equal(text("broken"), "x-ms-lease-status unlocked x-ms-lease-state broken");
+  });
+
+  it("is gone after a write when it holds nobody off any more", () => {
+    for (const state of ["available", "broken", "expired"] as const) {
+      assert.equal(leaseAfterWrite(LEASES[state], NOW), undefined);
+    }
+    for (const state of ["leased", "breaking"] as const) {
+      assert.equal(leaseAfterWrite(LEASES[state], NOW), LEASES[state]);
+    }
+  });
+});
+
+const NO_BLOB_LEASE = "LeaseNotPresentWithBlobOperation";
+const OTHER_BLOB_LEASE = "LeaseIdMismatchWithBlobOperation";
+
+/** Use of a leased blob: id given, then what each state says to a write and to a read. */
+const USES: readonly [string | undefined, readonly string[], readonly string[]][] = [
+  [
+    A,
+    [NO_BLOB_LEASE, "ok", "ok", "LeaseLost", "LeaseLost"],
+    [NO_BLOB_LEASE, "ok", "ok", "LeaseLost", "LeaseLost"],
+  ],
+  [
+    B,
+    [NO_BLOB_LEASE, OTHER_BLOB_LEASE, OTHER_BLOB_LEASE, NO_BLOB_LEASE, NO_BLOB_LEASE],
+    [NO_BLOB_LEASE, OTHER_BLOB_LEASE, OTHER_BLOB_LEASE, NO_BLOB_LEASE, NO_BLOB_LEASE],
+  ],
+  [
+    undefined,
+    ["ok", "LeaseIdMissing", "LeaseIdMissing", "ok", "ok"],
+    ["ok", "ok", "ok", "ok", "ok"],
+  ],
+];
+
+describe("A leased blob", () => {
+  for (const [id, writes, reads] of USES) {
+    for (const [i, state] of STATES.entries()) {
+      it(`that is ${state}, used with ${id ?? "no id"}: write ${writes[i]}, read ${reads[i]}`, () => {
+        const lease = LEASES[state];
+        assert.equal(
+          outcomeOf(() => assertLeaseForWrite(lease, id, NOW, "blob")),
+          writes[i],
+        );
+        assert.equal(
+          outcomeOf(() => assertLeaseForRead(lease, id, NOW, "blob")),
+          reads[i],
+        );
+      });
+    }
+  }
+
+  it("is refused in other words than a container", () => {
+    for (const [state, id, code] of [
+      ["leased", undefined, "LeaseIdMissing"],
+      ["leased", B, "LeaseIdMismatchWithContainerOperation"],
+      ["expired", A, "LeaseNotPresentWithContainerOperation"],
+    ] as const) {
+      const use = () => assertLeaseForWrite(LEASES[state], id, NOW, "container");
+      assert.equal(outcomeOf(use), code);
+    }
+    assert.throws(
+      () => assertLeaseForWrite(LEASES.leased, undefined, NOW, "container"),
+      /on the container/,
+    );
+  });
+});
+
+function outcomeOf(action: () => unknown): string {
+  try {
+    return String(action() ?? "ok");
+  } catch (error) {
+    if (error instanceof ServiceError) return error.code;
+    throw error;
+  }
+}
