@@ -55,7 +55,7 @@ export const appendBlock: BlobOperation<AppendBlockInput, AppendBlockOutput> = {
     };
   },
 
-  async run({ appends, blobs, contents }, input, request) {
+  async run({ appends, contents }, input, request) {
     const { name, content, leaseId, conditions, position, sizeMax } = input;
     const received = await contents.receive(request.bodySource, content, { md5: false });
     try {
@@ -64,7 +64,7 @@ export const appendBlock: BlobOperation<AppendBlockInput, AppendBlockOutput> = {
       const appended = await appends.append(name, append);
       return { appended, digests: received.digests, content };
     } finally {
-      blobs.end([received]);
+      received.making?.giveUp();
     }
   },
 

@@ -114,14 +114,8 @@ export class BlobStore {
         if (await this.commit(state, change, contents)) return change.result;
       }
     } finally {
-      this.end(contents);
+      for (const { making } of contents) making?.giveUp();
     }
-  }
-
-  /** Their commit is done, or will not come: then they are left over. */
-  end(contents: readonly NewContent[]): void {
-    for (const content of contents) content.end();
-    if (contents.some(({ checks }) => checks.length > 0)) this.#options.onLeftOver();
   }
 
   /** @returns false when what was decided on is not so any more */
@@ -151,6 +145,7 @@ export class BlobStore {
       ],
     });
     if (result.committed) {
+      for (const { making } of contents) making?.settle();
       if (released.puts.length > 0) onLeftOver();
       return true;
     }

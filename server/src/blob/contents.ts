@@ -8,7 +8,7 @@ import type { Released } from "./blob-store.ts";
 import type { Digests } from "./content-digest.ts";
 import { type ContentPiece, type PlacedExtent, readExtents } from "./extents.ts";
 import { checkedContent, type IncomingContent, receiveWhole } from "./incoming-content.ts";
-import type { Notes } from "./notes.ts";
+import type { Making, Notes } from "./notes.ts";
 import type { Readers } from "./readers.ts";
 
 /** Content that is stored, and becomes a blob's by the commit that carries what is said here. */
@@ -20,8 +20,8 @@ export interface NewContent {
   readonly checks: readonly Check[];
   readonly puts: readonly Put[];
   readonly deletes: readonly Key[];
-  /** To be called when the commit is done, or will not come. */
-  end(): void;
+  /** Where it had to be stored before the commit. */
+  readonly making: Making | undefined;
 }
 
 export interface ReceivedContent extends NewContent {
@@ -35,8 +35,6 @@ export interface ContentsOptions {
   readonly store: ContentStore;
   readonly notes: Notes;
   readonly readers: Readers;
-  /** Called when something may have been left to free. */
-  readonly onLeftOver: () => void;
 }
 
 /**
@@ -95,7 +93,7 @@ export class Contents {
       checks: [],
       puts: [rows.rowOf(id, bytes)],
       deletes: [],
-      end() {},
+      making: undefined,
     };
   }
 
@@ -128,24 +126,22 @@ export class Contents {
   }
 
   async #make(length: number, work: (id: string) => Promise<void>): Promise<NewContent> {
-    const { ids, notes, onLeftOver } = this.#options;
+    const { ids, notes } = this.#options;
     const id = ids.next();
-    const { check, note } = await notes.begin({ kind: "content", id });
-    const end = () => notes.end(note);
+    const making = await notes.begin({ kind: "content", id });
     try {
       await work(id);
     } catch (error) {
-      end();
-      onLeftOver();
+      making.giveUp();
       throw error;
     }
     return {
       piece: { in: "store", id, length },
       bytes: undefined,
-      checks: [check],
+      checks: [making.check],
       puts: [],
-      deletes: [note],
-      end,
+      deletes: [making.note],
+      making,
     };
   }
 
@@ -222,7 +218,7 @@ export const NO_CONTENT: NewContent = {
   checks: [],
   puts: [],
   deletes: [],
-  end() {},
+  making: undefined,
 };
 
 /** One buffer of all parts, which do not have to live on. */

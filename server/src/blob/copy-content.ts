@@ -35,8 +35,7 @@ async function copyList(
   size: number,
 ): Promise<CopiedContent> {
   const id = ids.next();
-  const { check, note } = await notes.begin({ kind: "list", id });
-  const end = () => notes.end(note);
+  const making = await notes.begin({ kind: "list", id });
   try {
     for await (const extents of readExtents(engine, list, 0, size, BATCH)) {
       const copies = extents.map(({ extent, end }) => ({
@@ -52,10 +51,12 @@ async function copyList(
       await Promise.all(copies.map(({ extent, copy }) => copyPiece(extent, copy)));
     }
   } catch (error) {
-    end();
+    making.giveUp();
     throw error;
   }
-  return { ...NO_CONTENT, content: { in: "list", id }, checks: [check], deletes: [note], end };
+  const { check, note } = making;
+  const content = { in: "list", id } as const;
+  return { ...NO_CONTENT, content, checks: [check], deletes: [note], making };
 
   async function copyPiece(extent: Extent, copy: Extent): Promise<void> {
     if (!isReference(extent) || !isReference(copy)) return;

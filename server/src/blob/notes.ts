@@ -3,7 +3,7 @@ import { hostname } from "node:os";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { ContentIds } from "../content/content-ids.ts";
 import type { ContentId } from "../content/content-store.ts";
-import type { Check, Engine, Entry, Key, KeyRange, Put } from "../engine/engine.ts";
+import type { AtomicWrite, Check, Engine, Entry, Key, KeyRange, Put } from "../engine/engine.ts";
 import { prefixEnd } from "../engine/key-codec.ts";
 
 /*
@@ -47,11 +47,15 @@ export interface StoredNote extends Note {
 }
 
 /** A thing in the making, until a commit settles it or it is given up. */
-export interface InTheMaking {
+export interface Making {
   /** Fails once somebody else has given it up. */
   readonly check: Check;
   /** To be deleted by the commit that refers to the thing. */
   readonly note: Key;
+  /** That commit is done. */
+  settle(): void;
+  /** That commit will not come, unless it is done already. What is there of the thing is garbage. */
+  giveUp(): void;
 }
 
 /** No upload takes longer; what another process has been making for longer is left over. */
@@ -59,9 +63,16 @@ const MAKING_MICROS_MAX = 24 * 3600 * 1e6;
 const PARTITION = Uint8Array.of(KEY_SPACES.blobNotes);
 const NO_SUCCESSOR = "-";
 
+export interface NotesOptions {
+  readonly engine: Engine;
+  readonly ids: ContentIds;
+  /** Called when something may have been left to free. */
+  readonly onLeftOver: () => void;
+  readonly onError: (error: unknown) => void;
+}
+
 export class Notes {
-  readonly #engine: Engine;
-  readonly #ids: ContentIds;
+  readonly #options: NotesOptions;
   readonly #self: Maker = {
     host: hostname(),
     pid: process.pid,
@@ -70,32 +81,48 @@ export class Notes {
   /** Keys of the notes of what this process is making. */
   readonly #making = new Set<string>();
 
-  constructor(engine: Engine, ids: ContentIds) {
-    this.#engine = engine;
-    this.#ids = ids;
+  constructor(options: NotesOptions) {
+    this.#options = options;
   }
 
   /** Notes, durably, that something is in the making. */
-  async begin(thing: Thing): Promise<InTheMaking> {
+  async begin(thing: Thing): Promise<Making> {
     const note = this.#newKey(undefined);
-    this.#making.add(textOf(note));
+    const text = textOf(note);
+    this.#making.add(text);
+    const put = { key: note, value: encode({ thing, maker: this.#self }) };
     try {
-      await this.#engine.commit({
-        version: this.#engine.nextVersion(),
-        checks: [],
-        puts: [{ key: note, value: encode({ thing, maker: this.#self }) }],
-        deletes: [],
-      });
+      await this.#commit({ puts: [put], deletes: [] });
     } catch (error) {
-      this.end(note);
+      this.#making.delete(text);
       throw error;
     }
-    return { check: { key: note, expected: "present" }, note };
+    return {
+      check: { key: note, expected: "present" },
+      note,
+      settle: () => this.#making.delete(text),
+      giveUp: () => {
+        if (this.#making.delete(text)) void this.#giveUp(thing, note);
+      },
+    };
   }
 
-  /** The thing is referred to, or given up: then its note still stands, and the collector frees it. */
-  end(note: Key): void {
-    this.#making.delete(textOf(note));
+  /**
+   * Makes the thing garbage, under a note of its own: the first may be gone, with a collector that
+   * came by before the thing was there. If that fails, the first note is what the thing is found by.
+   */
+  async #giveUp(thing: Thing, note: Key): Promise<void> {
+    try {
+      await this.#commit({ puts: [this.garbage(thing)], deletes: [note] });
+    } catch (error) {
+      this.#options.onError(error);
+    }
+    this.#options.onLeftOver();
+  }
+
+  async #commit(write: Pick<AtomicWrite, "puts" | "deletes">): Promise<void> {
+    const { engine } = this.#options;
+    await engine.commit({ version: engine.nextVersion(), checks: [], ...write });
   }
 
   /** To be put with the commit that lets go of something. */
@@ -111,7 +138,7 @@ export class Notes {
     const { maker } = note;
     if (maker === undefined) return true;
     if (maker.run === this.#self.run) return !this.#making.has(textOf(note.key));
-    return !isAlive(maker) || this.#engine.nextVersion() - note.version > MAKING_MICROS_MAX;
+    return !isAlive(maker) || this.#options.engine.nextVersion() - note.version > MAKING_MICROS_MAX;
   }
 
   /** All notes. */
@@ -129,7 +156,7 @@ export class Notes {
   }
 
   #newKey(successor: string | undefined): Key {
-    const sort = Buffer.from(`${successor ?? NO_SUCCESSOR}/${this.#ids.next()}`, "latin1");
+    const sort = Buffer.from(`${successor ?? NO_SUCCESSOR}/${this.#options.ids.next()}`, "latin1");
     return { partition: PARTITION, sort };
   }
 }

@@ -55,13 +55,20 @@ export function openBlobService(options: BlobServiceOptions): OpenBlobService {
   const space = KEY_SPACES.blobCatalog;
   const catalog = new Catalog<ContainerValue>(engine, space, accountIds);
   const ids = new ContentIds(engine);
-  const notes = new Notes(engine, ids);
+  const onLeftOver = () => collector.wake();
+  const notes = new Notes({ engine, ids, onLeftOver, onError });
   const readers = new Readers();
   const rows = new RowContentStore(engine, KEY_SPACES.blobContents);
   const store = options.contents ?? rows;
-  const collector = new Collector({ engine, notes, contents: store, rows, readers, onError });
-  const onLeftOver = () => collector.wake();
-  const contents = new Contents({ engine, ids, rows, store, notes, readers, onLeftOver });
+  const collector: Collector = new Collector({
+    engine,
+    notes,
+    contents: store,
+    rows,
+    readers,
+    onError,
+  });
+  const contents = new Contents({ engine, ids, rows, store, notes, readers });
   const blobs = new BlobStore({ engine, catalog, onLeftOver });
   const draftExpiry = new DraftExpiry({ engine, clock, blobs, notes, onError });
   const reaper = new Reaper({

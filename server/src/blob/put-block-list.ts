@@ -143,7 +143,7 @@ async function commitList(
     const change = { record: { blob: made }, checks, released, result: undefined };
     return (await blobs.commit(state, change, [stored])) ? modified : undefined;
   } finally {
-    blobs.end([stored]);
+    stored.making?.giveUp();
   }
 }
 
@@ -204,16 +204,15 @@ async function storeList(
 ): Promise<NewContent> {
   if (puts.length <= EXTENTS_IN_COMMIT_MAX) return { ...NO_CONTENT, puts };
   // Without its contents: until the commit they belong to what the list takes them from.
-  const { check, note } = await notes.begin({ kind: "list", id: list, alone: true });
-  const end = () => notes.end(note);
+  const making = await notes.begin({ kind: "list", id: list, alone: true });
   try {
     for (let from = 0; from < puts.length; from += EXTENTS_PER_COMMIT) {
       const some = puts.slice(from, from + EXTENTS_PER_COMMIT);
       await engine.commit({ version: engine.nextVersion(), checks: [], puts: some, deletes: [] });
     }
   } catch (error) {
-    end();
+    making.giveUp();
     throw error;
   }
-  return { ...NO_CONTENT, checks: [check], deletes: [note], end };
+  return { ...NO_CONTENT, checks: [making.check], deletes: [making.note], making };
 }

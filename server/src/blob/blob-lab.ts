@@ -1,0 +1,194 @@
+import assert from "node:assert/strict";
+import { sharedKeyLiteStrings } from "@rowhouse/protocol/shared-key";
+import { Accounts, DEVELOPMENT_ACCOUNT } from "../auth/account-settings.ts";
+import { sign } from "../auth/sketch-request.ts";
+import { openAccountIds } from "../catalog/account-ids.ts";
+import type { ContentStore } from "../content/content-store.ts";
+import { MemoryContentStore } from "../content/memory-content-store.ts";
+import type { Engine } from "../engine/engine.ts";
+import { MemoryEngine } from "../engine/memory-engine.ts";
+import { Front } from "../http/front.ts";
+import { Query } from "../http/query.ts";
+import { type BodySource, HeaderList } from "../http/raw-request.ts";
+import { auditBlobs } from "./audit.ts";
+import type { BlobContext } from "./blob-operation.ts";
+import { type OpenBlobService, openBlobService } from "./open-blob-service.ts";
+
+const ACCOUNT = DEVELOPMENT_ACCOUNT.name;
+
+/** A clock that stands still until it is moved. */
+export class LabClock {
+  ms = Date.parse("2026-07-31T18:00:00Z");
+
+  now(): number {
+    return this.ms;
+  }
+}
+
+export interface LabOptions {
+  readonly clock?: LabClock;
+  /** Default: in memory. What a lab before this one had, for a restart. */
+  readonly engine?: Engine;
+  readonly contents?: ContentStore;
+}
+
+export interface LabRequest {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Uint8Array;
+  /** How the body arrives, when it must not be all at once, or not to its end. */
+  readonly stream?: AsyncIterable<Uint8Array>;
+}
+
+/** An answer, whole. */
+export interface LabAnswer {
+  readonly status: number;
+  readonly body: Buffer;
+  /** By lower-case name. */
+  readonly headers: ReadonlyMap<string, string>;
+}
+
+/** For tests: the Blob service behind its front, without sockets, and background work on demand. */
+export class BlobLab {
+  readonly clock: LabClock;
+  readonly engine: Engine;
+  readonly contents: ContentStore;
+  readonly service: OpenBlobService;
+  readonly #front: Front<BlobContext>;
+
+  private constructor(
+    clock: LabClock,
+    engine: Engine,
+    contents: ContentStore,
+    accountIds: ReadonlyMap<string, number>,
+  ) {
+    this.clock = clock;
+    this.engine = engine;
+    this.contents = contents;
+    const auth = { checkDate: false, bearer: undefined };
+    const onError = (error: unknown) => {
+      throw error;
+    };
+    this.service = openBlobService({ engine, clock, accountIds, onError, auth, contents });
+    this.#front = new Front(this.service.service, {
+      accounts: new Accounts([DEVELOPMENT_ACCOUNT]),
+      clock,
+      observer: { finished() {} },
+      hostStyle: true,
+      auth,
+    });
+  }
+
+  static async open(options: LabOptions = {}): Promise<BlobLab> {
+    const { clock = new LabClock(), contents = new MemoryContentStore() } = options;
+    const engine = options.engine ?? new MemoryEngine({ clock });
+    return new BlobLab(clock, engine, contents, await openAccountIds(engine, [ACCOUNT]));
+  }
+
+  /** `path` begins below the account. */
+  async send(method: string, path: string, request: LabRequest = {}): Promise<LabAnswer> {
+    const body = Buffer.from(request.body ?? "");
+    const target = `/${ACCOUNT}${path}`;
+    const headers = {
+      Host: "127.0.0.1:10000",
+      "x-ms-date": new Date(this.clock.now()).toUTCString(),
+      "x-ms-version": "2026-04-06",
+      "Content-Length": String(body.length),
+      ...request.headers,
+    };
+    const rawHeaders = Object.entries(headers).flat();
+    rawHeaders.push("Authorization", authorization(method, target, rawHeaders));
+    const answer = await this.#front.handle({
+      verb: method,
+      target,
+      headers: new HeaderList(rawHeaders),
+      secure: false,
+      remoteAddress: "127.0.0.1",
+      body: request.stream ? streamed(request.stream) : whole(body),
+    });
+    return {
+      status: answer.status,
+      body: await bytesOf(answer.body),
+      headers: mapOf(answer.headers),
+    };
+  }
+
+  /** Sends what must succeed. */
+  async must(method: string, path: string, request: LabRequest = {}): Promise<LabAnswer> {
+    const answer = await this.send(method, path, request);
+    assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${answer.body}`);
+    return answer;
+  }
+
+  /** Sends what must be refused, with this status and code. */
+  async refused(
+    expected: string,
+    method: string,
+    path: string,
+    request: LabRequest = {},
+  ): Promise<LabAnswer> {
+    const answer = await this.send(method, path, request);
+    assert.equal(`${answer.status} ${answer.headers.get("x-ms-error-code")}`, expected);
+    return answer;
+  }
+
+  /** Frees all there is to free, and demands that nothing is left over or missing. */
+  async assertTidy(): Promise<void> {
+    await this.service.collector.collect();
+    await this.service.collector.collect();
+    const audit = await auditBlobs(this.engine, this.contents);
+    assert.deepEqual(audit, { leftOver: [], missing: [], notes: 0 });
+  }
+
+  async close(): Promise<void> {
+    for (const work of this.service.background) await work.close();
+  }
+}
+
+function authorization(verb: string, target: string, rawHeaders: readonly string[]): string {
+  const [rawPath = "", query = ""] = target.split("?");
+  const byName = mapOf(rawHeaders);
+  const request = {
+    verb,
+    rawPath,
+    query: new Query(query),
+    rawHeaders,
+    header: (name: string) => byName.get(name),
+  };
+  const [text = ""] = sharedKeyLiteStrings(request, ACCOUNT);
+  return `SharedKeyLite ${ACCOUNT}:${sign(text)}`;
+}
+
+function mapOf(headers: readonly string[]): ReadonlyMap<string, string> {
+  const map = new Map<string, string>();
+  for (let i = 0; i < headers.length; i += 2) map.set(headers[i]!.toLowerCase(), headers[i + 1]!);
+  return map;
+}
+
+function whole(body: Buffer): BodySource {
+  return {
+    read: (bytesMax) => (body.length > bytesMax ? undefined : body),
+    async *stream() {
+      yield body;
+    },
+  };
+}
+
+function streamed(parts: AsyncIterable<Uint8Array>): BodySource {
+  return {
+    async read(bytesMax) {
+      const body = await bytesOf(parts);
+      return body.length > bytesMax ? undefined : body;
+    },
+    stream: () => parts,
+  };
+}
+
+async function bytesOf(
+  body: string | Uint8Array | AsyncIterable<Uint8Array> | undefined,
+): Promise<Buffer> {
+  if (body === undefined) return Buffer.alloc(0);
+  if (typeof body === "string" || body instanceof Uint8Array) return Buffer.from(body);
+  const parts: Uint8Array[] = [];
+  for await (const part of body) parts.push(part);
+  return Buffer.concat(parts);
+}

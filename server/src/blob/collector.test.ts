@@ -1,0 +1,239 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { BodyAborted } from "../http/raw-request.ts";
+import { auditBlobs } from "./audit.ts";
+import { BlobLab } from "./blob-lab.ts";
+
+const BLOCK = { "x-ms-blob-type": "BlockBlob" };
+const APPEND = { "x-ms-blob-type": "AppendBlob" };
+const SMALL = Buffer.alloc(1000, 1);
+/** Too large for a row. */
+const LARGE = Buffer.alloc(300_000, 2);
+
+describe("What blobs let go of", () => {
+  let lab: BlobLab;
+
+  beforeEach(async () => {
+    lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+  });
+  afterEach(() => lab.close());
+
+  for (const [before, after] of [
+    [SMALL, SMALL],
+    [SMALL, LARGE],
+    [LARGE, SMALL],
+    [LARGE, LARGE],
+    [LARGE, Buffer.alloc(0)],
+  ] as const) {
+    it(`is freed when ${before.length} bytes are replaced by ${after.length}`, async () => {
+      await lab.must("PUT", "/docs/a", { headers: BLOCK, body: before });
+      await lab.must("PUT", "/docs/a", { headers: BLOCK, body: after });
+      await lab.assertTidy();
+      assert.deepEqual((await lab.must("GET", "/docs/a")).body, after);
+      await lab.must("DELETE", "/docs/a");
+      await assertEmpty();
+    });
+  }
+
+  it("is freed when an append blob goes, whatever its blocks were", async () => {
+    await lab.must("PUT", "/docs/log", { headers: APPEND });
+    for (const body of [SMALL, LARGE, SMALL]) {
+      await lab.must("PUT", "/docs/log?comp=appendblock", { body });
+    }
+    await lab.assertTidy();
+    await lab.must("DELETE", "/docs/log");
+    await assertEmpty();
+  });
+
+  it("is freed when blocks are replaced, passed over, or dropped with their blob", async () => {
+    await putBlock("AAAA", LARGE);
+    await putBlock("AAAA", SMALL);
+    await putBlock("BBBB", LARGE);
+    await putBlock("CCCC", LARGE);
+    await lab.assertTidy();
+    await putList("BBBB", "AAAA", "BBBB");
+    await lab.assertTidy();
+    const content = Buffer.concat([LARGE, SMALL, LARGE]);
+    assert.ok((await lab.must("GET", "/docs/a")).body.equals(content));
+    await putBlock("DDDD", SMALL);
+    await lab.must("DELETE", "/docs/a");
+    await assertEmpty();
+  });
+
+  it("stays while it lives on in the next list of blocks, however late the last one is freed", async () => {
+    await putBlock("AAAA", LARGE);
+    await putList("AAAA");
+    for (const id of ["BBBB", "CCCC", "DDDD"]) {
+      await putBlock(id, SMALL);
+      await putList("AAAA", id);
+    }
+    await lab.assertTidy();
+    const content = Buffer.concat([LARGE, SMALL]);
+    assert.ok((await lab.must("GET", "/docs/a")).body.equals(content));
+    await putList();
+    await lab.assertTidy();
+    await lab.must("DELETE", "/docs/a");
+    await assertEmpty();
+  });
+
+  it("is freed whichever of two notes a collector happens to see first", async () => {
+    await putBlock("AAAA", LARGE);
+    await putList("AAAA");
+    await putBlock("BBBB", SMALL);
+    await putList("AAAA", "BBBB");
+    await lab.must("DELETE", "/docs/a");
+    await Promise.all([lab.service.collector.collect(), lab.service.collector.collect()]);
+    await assertEmpty();
+  });
+
+  it("of a copy is the copy's own", async () => {
+    const source = { "x-ms-copy-source": "http://127.0.0.1:10000/devstoreaccount1/docs/a" };
+    for (const body of [SMALL, LARGE]) {
+      await lab.must("PUT", "/docs/a", { headers: BLOCK, body });
+      await lab.must("PUT", "/docs/b", { headers: source });
+      await lab.must("DELETE", "/docs/a");
+      await lab.assertTidy();
+      assert.deepEqual((await lab.must("GET", "/docs/b")).body, body);
+      await lab.must("DELETE", "/docs/b");
+    }
+    for (const id of ["AAAA", "BBBB"]) await putBlock(id, id === "AAAA" ? SMALL : LARGE);
+    await putList("AAAA", "BBBB", "AAAA");
+    await lab.must("PUT", "/docs/b", { headers: source });
+    await lab.must("DELETE", "/docs/a");
+    await lab.assertTidy();
+    const content = Buffer.concat([SMALL, LARGE, SMALL]);
+    assert.ok((await lab.must("GET", "/docs/b")).body.equals(content));
+    await lab.must("DELETE", "/docs/b");
+    await assertEmpty();
+  });
+
+  it("goes with a container", async () => {
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
+    await lab.must("PUT", "/docs/b", { headers: BLOCK, body: SMALL });
+    await putBlock("AAAA", LARGE);
+    await lab.must("PUT", "/docs/log", { headers: APPEND });
+    await lab.must("PUT", "/docs/log?comp=appendblock", { body: SMALL });
+    await lab.must("DELETE", "/docs?restype=container");
+    await lab.service.service.context.reaper.reap();
+    await assertEmpty();
+  });
+
+  it("stays while it is read, and no longer", async () => {
+    for (const prepare of [
+      () => lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE }),
+      async () => {
+        await putBlock("AAAA", LARGE);
+        await putBlock("BBBB", LARGE);
+        await putList("AAAA", "BBBB");
+      },
+    ]) {
+      await prepare();
+      const { blobs, contents } = lab.service.service.context;
+      const name = { account: "devstoreaccount1", container: "docs", blob: "a" };
+      const { blob } = (await blobs.read(name)).record;
+      const parts = contents.read(blob!, 0, blob!.size)[Symbol.asyncIterator]();
+      const first = await parts.next();
+      await lab.must("DELETE", "/docs/a");
+      await lab.service.collector.collect();
+      let bytes = first.value!.length;
+      for (let part = await parts.next(); !part.done; part = await parts.next()) {
+        bytes += part.value.length;
+      }
+      assert.equal(bytes, blob!.size);
+      await assertEmpty();
+    }
+  });
+
+  async function putBlock(id: string, body: Buffer): Promise<void> {
+    await lab.must("PUT", `/docs/a?comp=block&blockid=${id}`, { body });
+  }
+
+  async function putList(...ids: string[]): Promise<void> {
+    const body = `<BlockList>${ids.map((id) => `<Latest>${id}</Latest>`).join("")}</BlockList>`;
+    await lab.must("PUT", "/docs/a?comp=blocklist", { body });
+  }
+
+  /** Nothing at all is stored any more. */
+  async function assertEmpty(): Promise<void> {
+    await lab.assertTidy();
+    for await (const id of lab.contents.list()) assert.fail(`Content ${id} is left.`);
+  }
+});
+
+describe("What was in the making", () => {
+  it("is freed when an upload breaks off, and nothing of it is seen", async () => {
+    const lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+    const headers = { ...BLOCK, "Content-Length": String(LARGE.length) };
+    const upload = lab.send("PUT", "/docs/a", { headers, stream: breaking(200_000) });
+    await assert.rejects(upload, BodyAborted);
+    const block = lab.send("PUT", "/docs/a?comp=block&blockid=AAAA", {
+      headers: { "Content-Length": String(LARGE.length) },
+      stream: breaking(200_000),
+    });
+    await assert.rejects(block, BodyAborted);
+    await lab.refused("404 BlobNotFound", "GET", "/docs/a");
+    await lab.refused("404 BlobNotFound", "GET", "/docs/a?comp=blocklist&blocklisttype=all");
+    await lab.assertTidy();
+    await lab.close();
+  });
+
+  it("is freed when it is refused at its end", async () => {
+    const lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+    const headers = { ...BLOCK, "Content-MD5": "AAAAAAAAAAAAAAAAAAAAAA==" };
+    await lab.refused("400 Md5Mismatch", "PUT", "/docs/a", { headers, body: LARGE });
+    await lab.assertTidy();
+    await lab.close();
+  });
+
+  it("is freed by the next process when this one is killed at any moment", async () => {
+    // A content, a list and what was put to be copied: as they are when their maker stops there.
+    const lab = await BlobLab.open();
+    const { context } = lab.service.service;
+    await context.contents.store(once(LARGE), LARGE.length);
+    await context.notes.begin({ kind: "list", id: "nothing of it is there yet" });
+    await lab.service.collector.collect();
+    assert.equal((await auditBlobs(lab.engine, lab.contents)).notes, 2, "It is being made.");
+    const { engine, contents, clock } = lab;
+    const next = await BlobLab.open({ engine, contents, clock });
+    await next.assertTidy();
+    await lab.close();
+    await next.close();
+  });
+
+  it("cannot become a blob's any more once another process has given it up", async () => {
+    const lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+    const { engine, contents, clock } = lab;
+    const other = await BlobLab.open({ engine, contents, clock });
+    const answer = await lab.send("PUT", "/docs/a", {
+      headers: { ...BLOCK, "Content-Length": String(LARGE.length) },
+      stream: interrupted(LARGE, () => other.service.collector.collect()),
+    });
+    assert.equal(answer.status, 503);
+    await lab.refused("404 BlobNotFound", "GET", "/docs/a");
+    await other.assertTidy();
+    await lab.close();
+    await other.close();
+  });
+});
+
+async function* breaking(bytes: number): AsyncGenerator<Uint8Array> {
+  yield Buffer.alloc(bytes);
+  throw new BodyAborted();
+}
+
+async function* once(bytes: Buffer): AsyncGenerator<Uint8Array> {
+  yield bytes;
+}
+
+async function* interrupted(
+  bytes: Buffer,
+  meanwhile: () => Promise<void>,
+): AsyncGenerator<Uint8Array> {
+  yield bytes.subarray(0, 100_000);
+  await meanwhile();
+  yield bytes.subarray(100_000);
+}
