@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import type { Engine, KeyRange, ScanEnd, Visit } from "../engine/engine.ts";
+import { MemoryEngine } from "../engine/memory-engine.ts";
+import { blobPartition } from "./blob-keys.ts";
+import { type BlobPage, type BlobPageRequest, readBlobPage } from "./blob-page.ts";
+import { type CommittedBlob, encodeRecord } from "./blob-record.ts";
+
+const partition = blobPartition(0, 7);
+const BLOB: CommittedBlob = {
+  type: "BlockBlob",
+  size: 0,
+  content: { in: "nowhere" },
+  modified: 1,
+  created: 1,
+  properties: {},
+  metadata: [],
+};
+
+describe("A page of blobs", () => {
+  it("is in the order of UTF-8 bytes, which is that of code points", async () => {
+    const names = ["\ufffd", "z", "\u{10000}", "a", "Z", "ä", "a/b", "a!"];
+    const engine = await engineWith(names);
+    const expected = ["Z", "a", "a!", "a/b", "z", "ä", "\ufffd", "\u{10000}"];
+    assert.deepEqual(await listAll(engine, {}), expected);
+  });
+
+  it("agrees with a plain list of names, whatever the prefix, delimiter and size", async () => {
+    const text = fc.string({
+      unit: fc.constantFrom("a", "b", "/", "é", "\u{1f600}"),
+      maxLength: 6,
+    });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.uniqueArray(text.filter(Boolean), { maxLength: 40 }),
+        text,
+        fc.constantFrom("", "/", "a/", "b"),
+        fc.integer({ min: 1, max: 5 }),
+        async (names, prefix, delimiter, max) => {
+          const engine = await engineWith(names);
+          const found = await listAll(engine, { prefix, delimiter, max });
+          assert.deepEqual(found, plainList(names, prefix, delimiter));
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  it("does not read what stands behind a common prefix", async () => {
+    const names = ["a/", "b/", "c/"].flatMap((folder) =>
+      Array.from({ length: 3000 }, (_, i) => `${folder}${i}`),
+    );
+    const engine = new CountingEngine();
+    await fill(engine, [...names, "d"], "committed");
+    engine.visited = 0;
+    assert.deepEqual(await listAll(engine, { delimiter: "/" }), ["a/", "b/", "c/", "d"]);
+    assert.equal(engine.visited, 4);
+  });
+
+  it("shows uncommitted blobs only when they are asked for, prefixes of them likewise", async () => {
+    const engine = await engineWith(["b"]);
+    await fill(engine, ["a", "c/1", "d/1"], "uncommitted");
+    await fill(engine, ["d/2"], "committed");
+    assert.deepEqual(await listAll(engine, { delimiter: "/" }), ["b", "d/"]);
+    const all = await listAll(engine, { delimiter: "/", withUncommitted: true });
+    assert.deepEqual(all, ["a", "b", "c/", "d/"]);
+  });
+
+  it("never repeats or skips a blob while others come and go", async () => {
+    const engine = await engineWith(["b", "d", "f", "h"]);
+    const first = await page(engine, { max: 2 });
+    await fill(engine, ["a", "c", "e"], "committed");
+    const rest = await page(engine, { max: 9, from: first.next! });
+    assert.deepEqual([...namesOf(first), ...namesOf(rest)], ["b", "d", "f", "h"]);
+  });
+});
+
+class CountingEngine extends MemoryEngine {
+  visited = 0;
+
+  override scan(range: KeyRange, visit: Visit): ScanEnd | Promise<ScanEnd> {
+    return super.scan(range, (entry) => {
+      this.visited++;
+      return visit(entry);
+    });
+  }
+}
+
+async function engineWith(names: readonly string[]): Promise<MemoryEngine> {
+  const engine = new MemoryEngine();
+  await fill(engine, names, "committed");
+  return engine;
+}
+
+async function fill(
+  engine: Engine,
+  names: readonly string[],
+  kind: "committed" | "uncommitted",
+): Promise<void> {
+  const record = kind === "committed" ? { blob: BLOB } : { draft: { id: "d", blockIdBytes: 1 } };
+  const value = encodeRecord(record);
+  await engine.commit({
+    version: engine.nextVersion(),
+    checks: [],
+    puts: names.map((name) => ({ key: { partition, sort: Buffer.from(name) }, value })),
+    deletes: [],
+  });
+}
+
+function page(engine: Engine, asked: Partial<BlobPageRequest>): Promise<BlobPage> {
+  return readBlobPage(engine, {
+    partition,
+    prefix: "",
+    delimiter: "",
+    from: new Uint8Array(0),
+    max: 5000,
+    withUncommitted: false,
+    ...asked,
+  });
+}
+
+async function listAll(engine: Engine, asked: Partial<BlobPageRequest>): Promise<string[]> {
+  const found: string[] = [];
+  for (let from: Uint8Array | undefined = new Uint8Array(0); from; ) {
+    const read: BlobPage = await page(engine, { ...asked, from });
+    found.push(...namesOf(read));
+    from = read.next;
+  }
+  return found;
+}
+
+function namesOf({ entries }: BlobPage): string[] {
+  return entries.map((entry) => ("name" in entry ? entry.name : entry.commonPrefix));
+}
+
+function plainList(names: readonly string[], prefix: string, delimiter: string): string[] {
+  const shown = names
+    .filter((name) => name.startsWith(prefix))
+    .map((name) => {
+      const at = delimiter === "" ? -1 : name.indexOf(delimiter, prefix.length);
+      return at < 0 ? name : name.slice(0, at + delimiter.length);
+    });
+  return [...new Set(shown)].sort((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+}

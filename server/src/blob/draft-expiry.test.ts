@@ -1,0 +1,72 @@
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { BlobLab } from "./blob-lab.ts";
+
+const DAY_MS = 24 * 3_600_000;
+const LARGE = Buffer.alloc(200_000, 1);
+
+describe("Uncommitted blocks", () => {
+  let lab: BlobLab;
+
+  beforeEach(async () => {
+    lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+  });
+  afterEach(() => lab.close());
+
+  it("are dropped a week after the last one was put", async () => {
+    await putBlock("a", "AAAA");
+    await after(6);
+    await putBlock("a", "BBBB");
+    await after(6.9);
+    await lab.must("GET", "/docs/a?comp=blocklist&blocklisttype=all");
+    await after(0.2);
+    await lab.refused("404 BlobNotFound", "GET", "/docs/a?comp=blocklist&blocklisttype=all");
+    await lab.assertTidy();
+  });
+
+  it("leave the blob that is there, and may be put again", async () => {
+    await lab.must("PUT", "/docs/a", { headers: { "x-ms-blob-type": "BlockBlob" }, body: LARGE });
+    await putBlock("a", "AAAA");
+    await after(8);
+    await lab.must("GET", "/docs/a");
+    await putBlock("a", "CCCCCCCC");
+    const body = "<BlockList><Latest>CCCCCCCC</Latest></BlockList>";
+    await lab.must("PUT", "/docs/a?comp=blocklist", { body });
+    await after(8);
+    await lab.must("GET", "/docs/a");
+    await lab.assertTidy();
+  });
+
+  it("go blob by blob, each at its own time", async () => {
+    for (const name of ["a", "b", "c"]) {
+      await putBlock(name, "AAAA");
+      await after(1);
+    }
+    await after(5);
+    await lab.refused("404 BlobNotFound", "GET", "/docs/a?comp=blocklist&blocklisttype=all");
+    await lab.must("GET", "/docs/b?comp=blocklist&blocklisttype=all");
+    await after(2);
+    for (const name of ["b", "c"]) {
+      const path = `/docs/${name}?comp=blocklist&blocklisttype=all`;
+      await lab.refused("404 BlobNotFound", "GET", path);
+    }
+    await lab.assertTidy();
+  });
+
+  it("of a container that is gone go with it", async () => {
+    await putBlock("a", "AAAA");
+    await lab.must("DELETE", "/docs?restype=container");
+    await after(8);
+    await lab.service.service.context.reaper.reap();
+    await lab.assertTidy();
+  });
+
+  async function putBlock(name: string, id: string): Promise<void> {
+    await lab.must("PUT", `/docs/${name}?comp=block&blockid=${id}`, { body: LARGE });
+  }
+
+  async function after(days: number): Promise<void> {
+    lab.clock.ms += days * DAY_MS;
+    await lab.service.draftExpiry.expire();
+  }
+});
