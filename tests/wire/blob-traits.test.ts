@@ -1,0 +1,315 @@
+import assert from "node:assert/strict";
+import { after, before, beforeEach, describe, it } from "node:test";
+import { BLOB_OPERATIONS } from "@rowhouse/server/blob/blob-service";
+import {
+  ACCOUNT_SAMPLES,
+  BLOB_SAMPLES,
+  type BlobSample,
+  CONTAINER_SAMPLES,
+} from "./blob-samples.ts";
+import { blobSas } from "./blob-sas.ts";
+import type { HttpAnswer } from "./http-answer.ts";
+import { type LocalServer, startLocalServer } from "./local-server.ts";
+import { assertStorageRefused } from "./storage-refusals.ts";
+import { accountSas, inHours } from "./storage-sas.ts";
+import { StorageWire } from "./storage-wire.ts";
+
+const SAMPLES = [...ACCOUNT_SAMPLES, ...CONTAINER_SAMPLES, ...BLOB_SAMPLES];
+const BLOB_LETTERS = "racwdl";
+
+let server: LocalServer;
+let wire: StorageWire;
+
+before(async () => {
+  server = await startLocalServer({ listen: { blob: { host: "127.0.0.1", port: 0 } } });
+  wire = new StorageWire(server.urls.blob!, "application/octet-stream");
+});
+after(async () => {
+  wire.close();
+  await server.close();
+});
+
+/** What samples need; some of them delete it. */
+async function prepare(): Promise<void> {
+  await wire.send("PUT", "/docs?restype=container");
+  await wire.send("PUT", "/docs/a", { headers: { "x-ms-blob-type": "BlockBlob" }, body: "x" });
+  await wire.send("PUT", "/docs/log", { headers: { "x-ms-blob-type": "AppendBlob" } });
+  await wire.send("DELETE", "/docs/new");
+}
+
+async function sendSample(sample: BlobSample, sas: string): Promise<HttpAnswer> {
+  await prepare();
+  const headers = { ...sample.headers };
+  // The source of a copy is judged by a token of its own.
+  if (headers["x-ms-copy-source"]) {
+    const { host } = new URL(server.urls.blob!);
+    const source = `http://${host}/devstoreaccount1/docs/a`;
+    headers["x-ms-copy-source"] = `${source}?${blobSas({ container: "docs", sp: "r" })}`;
+  }
+  return wire.send(sample.method, sample.path, { body: sample.body, headers, sas });
+}
+
+it("There is a sample of every operation of the Blob service but one", () => {
+  assert.deepEqual(
+    [...SAMPLES.map(({ name }) => name), "GetAccountInformation"].sort(),
+    BLOB_OPERATIONS.map(({ name }) => name).sort(),
+  );
+});
+
+for (const sample of SAMPLES) {
+  const { account, service, strangers } = sample;
+
+  describe(sample.name, () => {
+    it("is done for an account SAS that grants it, and refused to others", async () => {
+      const token = (sas: { sp: string; srt?: string; ss?: string }) =>
+        accountSas({ ss: "b", ...sas });
+      if (!account) {
+        const answer = await sendSample(sample, token({ sp: "rwdlacup" }));
+        assertRefused(answer, "AuthorizationFailure");
+        return;
+      }
+      for (const letter of "rwdlacup") {
+        const answer = await sendSample(sample, token({ sp: letter, srt: account.type }));
+        // A copy also needs to read.
+        if (account.letters.includes(letter) && sample.name !== "CopyBlob") {
+          assert.notEqual(answer.status, 403, letter);
+        } else if (!account.letters.includes(letter)) {
+          assertRefused(answer, "AuthorizationPermissionMismatch");
+        }
+      }
+      const otherTypes = "sco".replace(account.type, "");
+      assertRefused(
+        await sendSample(sample, token({ sp: account.letters, srt: otherTypes })),
+        "AuthorizationResourceTypeMismatch",
+      );
+      assertRefused(
+        await sendSample(sample, token({ sp: account.letters, ss: "qtf" })),
+        "AuthorizationServiceMismatch",
+      );
+    });
+
+    it("is refused without credentials, but for what is public", async () => {
+      await prepare();
+      const isRead = sample.method === "GET" || sample.method === "HEAD";
+      for (const level of [undefined, "blob", "container"] as const) {
+        await wire.send("PUT", "/docs?restype=container&comp=acl", {
+          headers: { "x-ms-blob-public-access": level },
+        });
+        const headers = { ...sample.headers };
+        const answer = await wire.send(sample.method, sample.path, {
+          body: sample.body,
+          headers,
+          sas: "",
+        });
+        if (strangers && (level === strangers || level === "container")) {
+          assert.equal(answer.status, 200, level);
+        } else if (isRead) {
+          assertStorageRefusedOrHead(answer, 404, "ResourceNotFound");
+        } else {
+          assert.equal(answer.header("www-authenticate"), "SharedKey");
+          assertStorageRefused(answer, 401, "NoAuthenticationInformation");
+        }
+      }
+      await wire.send("PUT", "/docs?restype=container&comp=acl");
+    });
+  });
+
+  if (ACCOUNT_SAMPLES.includes(sample)) continue;
+  describe(`${sample.name} with a SAS of its own`, () => {
+    const isBlob = BLOB_SAMPLES.includes(sample);
+    const blob = decodeURIComponent(/^\/docs\/([^?]+)/.exec(sample.path)?.[1] ?? "");
+
+    it("is done where a letter permits it, and refused to others", async () => {
+      for (const letter of BLOB_LETTERS) {
+        for (const sas of [
+          blobSas({ container: "docs", sp: letter }),
+          ...(isBlob ? [blobSas({ container: "docs", blob, sp: letter })] : []),
+        ]) {
+          const answer = await sendSample(sample, sas);
+          if (!service) assertRefused(answer, "AuthorizationFailure");
+          else if (service.includes(letter)) assert.notEqual(answer.status, 403, letter);
+          else assertRefused(answer, "AuthorizationPermissionMismatch");
+        }
+      }
+    });
+
+    it("is refused with a token for something else", async () => {
+      for (const other of [
+        blobSas({ container: "others", sp: BLOB_LETTERS }),
+        blobSas({ container: "docs", blob: "other", sp: BLOB_LETTERS }),
+      ]) {
+        assertRefused(await sendSample(sample, other), "AuthenticationFailed");
+      }
+    });
+
+    it("is refused when the name cannot be a container's, and when there is none", async () => {
+      const on = (name: string) =>
+        wire.send(sample.method, sample.path.replace("docs", name), {
+          body: sample.body,
+          headers: sample.headers ?? {},
+        });
+      assertStorageRefusedOrHead(await on("Bad_Name"), 400, "InvalidResourceName");
+      assertStorageRefusedOrHead(await on("ab"), 400, "OutOfRangeInput");
+      if (sample.name === "CreateContainer") return;
+      const answer = await on("nobodys");
+      // The source of a copy is looked at first, and is not where this one says.
+      if (sample.name === "CopyBlob") assert.equal(answer.status, 400);
+      else assertStorageRefusedOrHead(answer, 404, "ContainerNotFound");
+    });
+  });
+}
+
+describe("Get Account Information", () => {
+  it("is for every key and every token, about anything there is or is not", async () => {
+    for (const path of ["/", "/docs", "/nobodys/anything"]) {
+      const target = `${path}?restype=account&comp=properties`;
+      for (const method of ["GET", "HEAD"]) {
+        const answer = await wire.send(method, target);
+        assert.equal(answer.status, 200);
+        assert.equal(answer.header("x-ms-account-kind"), "StorageV2");
+      }
+      const sas = accountSas({ ss: "b", srt: "o", sp: "d" });
+      assert.equal((await wire.send("GET", target, { sas })).status, 200);
+    }
+    const sas = blobSas({ container: "docs", sp: "d" });
+    const answer = await wire.send("GET", "/docs?restype=account&comp=properties", { sas });
+    assert.equal(answer.status, 200);
+    const stranger = await wire.send("GET", "/?restype=account&comp=properties", { sas: "" });
+    assertStorageRefused(stranger, 404, "ResourceNotFound");
+  });
+});
+
+describe("A SAS of a blob or a container", () => {
+  beforeEach(prepare);
+  const get = (sas: string) => wire.send("GET", "/docs/a", { sas });
+
+  for (const sv of [
+    "2012-02-12",
+    "2013-08-15",
+    "2015-02-21",
+    "2015-04-05",
+    "2018-03-28",
+    "2018-11-09",
+    "2020-10-02",
+    "2020-12-06",
+    "2026-04-06",
+  ]) {
+    it(`of version ${sv} is good for its blob, or for all of its container`, async () => {
+      const headers = { "x-ms-version": "2026-04-06" };
+      for (const blob of ["a", undefined]) {
+        const sas = blobSas({ container: "docs", ...(blob && { blob }), sp: "r", sv });
+        assert.equal((await wire.send("GET", "/docs/a", { sas, headers })).status, 200);
+      }
+    });
+  }
+
+  it("is good in time, from the right place, by the right protocol, and not otherwise", async () => {
+    const sas = { container: "docs", blob: "a", sp: "r" };
+    for (const good of [
+      { ...sas, st: inHours(-1) },
+      { ...sas, sip: "127.0.0.0-127.0.0.255", spr: "https,http" },
+    ]) {
+      assert.equal((await get(blobSas(good))).status, 200);
+    }
+    for (const [bad, code] of [
+      [{ ...sas, se: inHours(-1) }, "AuthenticationFailed"],
+      [{ ...sas, st: inHours(1) }, "AuthenticationFailed"],
+      [{ ...sas, sip: "10.0.0.1" }, "AuthorizationSourceIPMismatch"],
+      [{ ...sas, spr: "https" }, "AuthorizationProtocolMismatch"],
+      [{ ...sas, si: "nobody" }, "AuthenticationFailed"],
+    ] as const) {
+      assertRefused(await get(blobSas(bad)), code);
+    }
+    assertRefused(await get(blobSas(sas).replace("sp=r", "sp=rw")), "AuthenticationFailed");
+    assertRefused(await get(`${blobSas(sas)}&skoid=1`), "AuthenticationFailed");
+    const scoped = await get(`${blobSas(sas)}&ses=scope`);
+    assertRefused(scoped, "AuthenticationFailed");
+  });
+
+  it("takes from a stored policy what it does not say itself, until the policy goes", async () => {
+    const policy = (body: string) =>
+      wire.send("PUT", "/docs?restype=container&comp=acl", {
+        body: `<SignedIdentifiers>${body}</SignedIdentifiers>`,
+      });
+    const identifier = (content: string) =>
+      `<SignedIdentifier><Id>readers</Id><AccessPolicy>${content}</AccessPolicy></SignedIdentifier>`;
+    await policy(identifier(`<Expiry>${inHours(1)}</Expiry><Permission>rl</Permission>`));
+    const sas = blobSas({ container: "docs", si: "readers" });
+    assert.equal((await get(sas)).status, 200);
+    const both = blobSas({ container: "docs", si: "readers", sp: "r" });
+    assertRefused(await get(both), "AuthenticationFailed");
+    await policy(identifier(`<Expiry>${inHours(1)}</Expiry><Permission>l</Permission>`));
+    assertRefused(await get(sas), "AuthorizationPermissionMismatch");
+    await policy("");
+    assertRefused(await get(sas), "AuthenticationFailed");
+  });
+
+  it("that may only create does not replace, and does not touch what is there", async () => {
+    const headers = { "x-ms-blob-type": "BlockBlob" };
+    const sas = blobSas({ container: "docs", sp: "c" });
+    const put = (path: string) => wire.send("PUT", path, { sas, headers, body: "x" });
+    assert.equal((await put("/docs/new")).status, 201);
+    assertRefused(await put("/docs/new"), "UnauthorizedBlobOverwrite");
+    const list = await wire.send("PUT", "/docs/new?comp=blocklist", { sas, body: "<BlockList/>" });
+    assertRefused(list, "UnauthorizedBlobOverwrite");
+    const block = await put("/docs/new?comp=block&blockid=AAAA");
+    assertRefused(block, "AuthorizationPermissionMismatch");
+    const other = await put("/docs/other?comp=block&blockid=AAAA");
+    assert.equal(other.status, 201);
+  });
+
+  it("overrides five headers of the answer", async () => {
+    const sas = blobSas({
+      container: "docs",
+      blob: "a",
+      sp: "r",
+      rscc: "no-store",
+      rscd: 'attachment; filename="ü.txt"',
+      rsce: "identity",
+      rscl: "de",
+      rsct: "text/plain; charset=utf-8",
+    });
+    for (const method of ["GET", "HEAD"]) {
+      const answer = await wire.send(method, "/docs/a", { sas });
+      assert.equal(answer.header("cache-control"), "no-store");
+      const disposition = Buffer.from(answer.header("content-disposition") ?? "", "latin1");
+      assert.equal(disposition.toString("utf8"), 'attachment; filename="ü.txt"');
+      assert.equal(answer.header("content-encoding"), "identity");
+      assert.equal(answer.header("content-language"), "de");
+      assert.equal(answer.header("content-type"), "text/plain; charset=utf-8");
+    }
+    const injected = blobSas({ container: "docs", blob: "a", sp: "r", rscc: "a\r\nX: b" });
+    assertStorageRefused(await get(injected), 400, "InvalidQueryParameterValue");
+  });
+});
+
+describe("The version of a request", () => {
+  it("is the one set for those who name none, else the newest, for strangers", async () => {
+    await prepare();
+    await wire.send("PUT", "/docs?restype=container&comp=acl", {
+      headers: { "x-ms-blob-public-access": "blob" },
+    });
+    const versionOf = async () =>
+      (await wire.send("GET", "/docs/a", { sas: "" })).header("x-ms-version");
+    assert.equal(await versionOf(), "2026-04-06");
+    const withKey = () => wire.send("GET", "/docs/a", { headers: { "x-ms-version": undefined } });
+    assertStorageRefused(await withKey(), 400, "MissingRequiredHeader");
+    const set = (version: string) =>
+      wire.send("PUT", "/?restype=service&comp=properties", {
+        body: `<StorageServiceProperties>${version}</StorageServiceProperties>`,
+      });
+    await set("<DefaultServiceVersion>2020-02-10</DefaultServiceVersion>");
+    assert.equal(await versionOf(), "2020-02-10");
+    assert.equal((await withKey()).header("x-ms-version"), "2020-02-10");
+  });
+});
+
+function assertRefused(answer: HttpAnswer, code: string): void {
+  assertStorageRefusedOrHead(answer, 403, code);
+}
+
+/** HEAD has the code in a header alone. */
+function assertStorageRefusedOrHead(answer: HttpAnswer, status: number, code: string): void {
+  if (answer.body.length > 0) assertStorageRefused(answer, status, code);
+  else assert.equal(`${answer.status} ${answer.header("x-ms-error-code")}`, `${status} ${code}`);
+}
