@@ -8,6 +8,12 @@ import { TABLE_OPERATIONS } from "@rowhouse/server/table/table-service";
 const page = readFileSync(new URL("../COMPATIBILITY.md", import.meta.url), "utf8");
 
 describe("COMPATIBILITY.md", () => {
+  it("judges everything it lists in one of four words", () => {
+    const rows = page.split("\n").filter((line) => /^\| (?!(Operation|Behaviour) \|)/.test(line));
+    for (const row of rows) assert.match(row, /^\| [^|]+ \| (yes|partly|no|different) \|/);
+    assert.equal(rows.length > 80, true, `${rows.length} rows`);
+  });
+
   const services = {
     Table: TABLE_OPERATIONS,
     Queue: QUEUE_OPERATIONS,
