@@ -65,15 +65,19 @@ describe(`A server killed while a queue is worked off (seed ${seed}, CRASH_SEED 
       const ledger = new Ledger();
       for (let round = 0; round < rounds; round++) {
         const server = await startRowhouse(folder, ["--silent"]);
-        const enough = ledger.answered(200 + Math.floor(random() * 500));
         const wires = Array.from({ length: WORKERS }, () => new QueueWire(server.queueUrl));
-        const created = await wires[0]!.send("PUT", QUEUE);
-        assert.equal(created.status, round === 0 ? 201 : 204);
-        const workers = wires.map((wire, number) => work(wire, number, ledger, random));
-        await Promise.race([enough, Promise.all(workers)]);
-        await server.kill();
-        await Promise.all(workers);
-        for (const wire of wires) wire.close();
+        try {
+          const created = await wires[0]!.send("PUT", QUEUE);
+          assert.equal(created.status, round === 0 ? 201 : 204);
+          const enough = ledger.answered(200 + Math.floor(random() * 500));
+          const workers = wires.map((wire, number) => work(wire, number, ledger, random));
+          await Promise.race([enough, Promise.all(workers)]);
+          await server.kill();
+          await Promise.all(workers);
+        } finally {
+          await server.kill();
+          for (const wire of wires) wire.close();
+        }
         judge(await readFolder(folder), ledger);
       }
     });
