@@ -1,5 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
+import { HttpDate } from "../http/http-date.ts";
 import { QUEUE_DOCUMENTS } from "../xml/document-rules.ts";
 import { escapeText, printDocument, printElement } from "../xml/print-xml.ts";
 import { leafReader } from "../xml/read-leaf.ts";
@@ -59,11 +60,11 @@ function printList(messages: readonly string[]): string {
 }
 
 function printIdentity({ id, insertedAt, expiresAt }: Message): string {
-  return `<MessageId>${printMessageId(id)}</MessageId><InsertionTime>${httpDate(insertedAt)}</InsertionTime><ExpirationTime>${httpDate(expiresAt)}</ExpirationTime>`;
+  return `<MessageId>${printMessageId(id)}</MessageId><InsertionTime>${insertion.at(insertedAt)}</InsertionTime><ExpirationTime>${expiration.at(expiresAt)}</ExpirationTime>`;
 }
 
 function printHold(message: Message): string {
-  return `<PopReceipt>${printPopReceipt(message)}</PopReceipt><TimeNextVisible>${httpDate(message.visibleAt)}</TimeNextVisible>`;
+  return `<PopReceipt>${printPopReceipt(message)}</PopReceipt><TimeNextVisible>${nextVisible.at(message.visibleAt)}</TimeNextVisible>`;
 }
 
 function printContent({ dequeueCount, text }: Message): string {
@@ -71,7 +72,12 @@ function printContent({ dequeueCount, text }: Message): string {
   return `<DequeueCount>${dequeueCount}</DequeueCount><MessageText>${escapeText(content)}</MessageText>`;
 }
 
-/** RFC 1123, what is below a second cut off. */
-export function httpDate(milliseconds: number): string {
-  return new Date(milliseconds).toUTCString();
+/** When a message is visible next, as RFC 1123 has it. */
+export function printNextVisible({ visibleAt }: Message): string {
+  return nextVisible.at(visibleAt);
 }
+
+/** Messages of one second mostly share each of the three: printing them anew costs 1.5 µs. */
+const insertion = new HttpDate();
+const expiration = new HttpDate();
+const nextVisible = new HttpDate();

@@ -3,7 +3,7 @@ import { integerParameter, missingParameter } from "../http/query-parameters.ts"
 import { holdOf } from "./hold-of.ts";
 import type { Message } from "./message-record.ts";
 import type { Hold, QueueName } from "./message-store.ts";
-import { httpDate, parseMessageText } from "./message-xml.ts";
+import { parseMessageText, printNextVisible } from "./message-xml.ts";
 import { printPopReceipt } from "./pop-receipt.ts";
 import { type QueueOperation, queueNameOf } from "./queue-operation.ts";
 
@@ -44,7 +44,7 @@ export const updateMessage: QueueOperation<UpdateMessageInput, Message> = {
       "x-ms-popreceipt",
       printPopReceipt(message),
       "x-ms-time-next-visible",
-      httpDate(message.visibleAt),
+      printNextVisible(message),
     ],
   }),
 };

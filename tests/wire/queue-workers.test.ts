@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { startRowhouse, withFolder } from "../support/rowhouse-process.ts";
+import { QueueWire } from "./queue-wire.ts";
+
+const MESSAGES = 200;
+const CONSUMERS = 8;
+
+describe("Two workers on one data folder", () => {
+  it("hand each message of a queue to one consumer", async () => {
+    await withFolder(async (folder) => {
+      const server = await startRowhouse(folder, ["--silent", "--workers", "2"]);
+      const wires = Array.from({ length: CONSUMERS }, () => new QueueWire(server.queueUrl));
+      try {
+        assert.equal((await wires[0]!.send("PUT", "/shared")).status, 201);
+        const body = "<QueueMessage><MessageText>x</MessageText></QueueMessage>";
+        await each(wires, async (wire) => {
+          for (let i = 0; i < MESSAGES / CONSUMERS; i++) {
+            assert.equal((await wire.send("POST", "/shared/messages", { body })).status, 201);
+          }
+        });
+        const deleted: string[] = [];
+        await each(wires, async (wire) => {
+          for (;;) {
+            const answer = await wire.send("GET", "/shared/messages?numofmessages=2");
+            const found = [...answer.text.matchAll(/<MessageId>(.*?)<.*?<PopReceipt>(.*?)</g)];
+            if (found.length === 0) return;
+            for (const [, id, receipt] of found) {
+              const path = `/shared/messages/${id}?popreceipt=${receipt}`;
+              assert.equal((await wire.send("DELETE", path)).status, 204);
+              deleted.push(id!);
+            }
+          }
+        });
+        assert.equal(deleted.length, MESSAGES);
+        assert.equal(new Set(deleted).size, MESSAGES);
+      } finally {
+        for (const wire of wires) wire.close();
+        await server.stop();
+      }
+    });
+  });
+});
+
+async function each(wires: QueueWire[], action: (wire: QueueWire) => Promise<void>): Promise<void> {
+  await Promise.all(wires.map(action));
+}
