@@ -22,6 +22,8 @@ export interface PlainRequest {
 }
 
 export const PLAIN_HEAD_BYTES_MAX = 16 * 1024;
+/** Clients send about fifteen. How many are too many differs between versions of Node. */
+const PLAIN_HEADERS_MAX = 200;
 
 const UNKNOWN: PlainRead = { kind: "unknown" };
 const VERBS = new Set(["GET", "POST", "PUT", "DELETE", "MERGE", "PATCH", "HEAD", "OPTIONS"]);
@@ -87,7 +89,7 @@ export function readPlainRequest(bytes: Buffer, start: number, bytesMax: number)
         return UNKNOWN;
     }
   }
-  if (!hasHost || contentLength > bytesMax) return UNKNOWN;
+  if (!hasHost || contentLength > bytesMax || spans.length > 4 * PLAIN_HEADERS_MAX) return UNKNOWN;
   const bodyStart = headEnd + HEAD_END.length;
   const end = bodyStart + Math.max(contentLength, 0);
   if (end > bytes.length) return { kind: "incomplete", bytes: end - start };
