@@ -30,9 +30,11 @@ export interface LabOptions {
   /** Default: in memory. What a lab before this one had, for a restart. */
   readonly engine?: Engine;
   readonly contents?: ContentStore;
+  readonly allowsPublicAccess?: boolean;
 }
 
 export interface LabRequest {
+  /** Beside the usual ones, or in their place; empty ones are left out. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array;
   /** How the body arrives, when it must not be all at once, or not to its end. */
@@ -60,6 +62,7 @@ export class BlobLab {
     engine: Engine,
     contents: ContentStore,
     accountIds: ReadonlyMap<string, number>,
+    allowsPublicAccess: boolean,
   ) {
     this.clock = clock;
     this.engine = engine;
@@ -68,7 +71,15 @@ export class BlobLab {
     const onError = (error: unknown) => {
       throw error;
     };
-    this.service = openBlobService({ engine, clock, accountIds, onError, auth, contents });
+    this.service = openBlobService({
+      engine,
+      clock,
+      accountIds,
+      onError,
+      auth,
+      contents,
+      allowsPublicAccess,
+    });
     this.#front = new Front(this.service.service, {
       accounts: new Accounts([DEVELOPMENT_ACCOUNT]),
       clock,
@@ -81,7 +92,8 @@ export class BlobLab {
   static async open(options: LabOptions = {}): Promise<BlobLab> {
     const { clock = new LabClock(), contents = new MemoryContentStore() } = options;
     const engine = options.engine ?? new MemoryEngine({ clock });
-    return new BlobLab(clock, engine, contents, await openAccountIds(engine, [ACCOUNT]));
+    const accountIds = await openAccountIds(engine, [ACCOUNT]);
+    return new BlobLab(clock, engine, contents, accountIds, options.allowsPublicAccess ?? true);
   }
 
   /** `path` begins below the account. */
@@ -95,8 +107,13 @@ export class BlobLab {
       "Content-Length": String(body.length),
       ...request.headers,
     };
-    const rawHeaders = Object.entries(headers).flat();
-    rawHeaders.push("Authorization", authorization(method, target, rawHeaders));
+    const rawHeaders = Object.entries(headers)
+      .filter(([, value]) => value !== "")
+      .flat();
+    // An empty one asks for nothing to be signed.
+    if (request.headers?.Authorization === undefined) {
+      rawHeaders.push("Authorization", authorization(method, target, rawHeaders));
+    }
     const answer = await this.#front.handle({
       verb: method,
       target,

@@ -1,0 +1,166 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { BlobLab, type LabRequest } from "./blob-lab.ts";
+
+const BLOCK = { "x-ms-blob-type": "BlockBlob" };
+const APPEND = { "x-ms-blob-type": "AppendBlob" };
+const ROOT = "http://127.0.0.1:10000/devstoreaccount1";
+const LEASE = "1f812371-a41d-49e6-b123-f4b542e851c5";
+
+describe("Copy Blob", () => {
+  let lab: BlobLab;
+
+  beforeEach(async () => {
+    lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.must("PUT", "/docs/from", {
+      headers: { ...BLOCK, "x-ms-meta-Kind": "a", "x-ms-blob-content-type": "text/plain" },
+      body: "hello world",
+    });
+  });
+  afterEach(() => lab.close());
+
+  it("takes content and properties along, and metadata unless it is given", async () => {
+    await copy("to");
+    const first = (await lab.must("HEAD", "/docs/to")).headers;
+    assert.equal(first.get("content-type"), "text/plain");
+    assert.equal(first.get("content-md5"), "XrY7u+Ae7tCTyyK7j1rNww==");
+    assert.equal(first.get("x-ms-meta-kind"), "a");
+    assert.equal(first.get("x-ms-copy-status"), "success");
+    assert.equal(first.get("x-ms-copy-progress"), "11/11");
+    assert.equal(first.get("x-ms-copy-source"), `${ROOT}/docs/from`);
+    await copy("to", { headers: { "x-ms-meta-Other": "b" } });
+    const second = (await lab.must("HEAD", "/docs/to")).headers;
+    assert.equal(second.get("x-ms-meta-kind"), undefined);
+    assert.equal(second.get("x-ms-meta-other"), "b");
+    await lab.must("PUT", "/docs/to?comp=properties");
+    assert.equal((await lab.must("HEAD", "/docs/to")).headers.get("x-ms-copy-id"), undefined);
+  });
+
+  it("takes the list of committed blocks along, not those that wait", async () => {
+    await lab.must("PUT", "/docs/blocks?comp=block&blockid=AAAA", { body: "x" });
+    await lab.must("PUT", "/docs/blocks?comp=blocklist", {
+      body: "<BlockList><Latest>AAAA</Latest></BlockList>",
+    });
+    await lab.must("PUT", "/docs/blocks?comp=block&blockid=BBBB", { body: "y" });
+    await copy("to", {}, "blocks");
+    const list = await lab.must("GET", "/docs/to?comp=blocklist&blocklisttype=all");
+    assert.match(list.body.toString(), /<Name>AAAA<\/Name>.*<UncommittedBlocks \/>/);
+    await lab.assertTidy();
+  });
+
+  it("of an append blob goes on where it was, unsealed unless told", async () => {
+    await lab.must("PUT", "/docs/log", { headers: APPEND });
+    for (const body of ["a", "bb"]) await lab.must("PUT", "/docs/log?comp=appendblock", { body });
+    await lab.must("PUT", "/docs/log?comp=seal");
+    await copy("to", {}, "log");
+    const { headers } = await lab.must("PUT", "/docs/to?comp=appendblock", { body: "c" });
+    assert.equal(headers.get("x-ms-blob-append-offset"), "3");
+    assert.equal(headers.get("x-ms-blob-committed-block-count"), "3");
+    assert.equal((await lab.must("GET", "/docs/to")).body.toString(), "abbc");
+    assert.equal((await lab.must("GET", "/docs/log")).body.toString(), "abb");
+    await copy("sealed", { headers: { "x-ms-seal-blob": "true" } }, "log");
+    await lab.refused("409 BlobIsSealed", "PUT", "/docs/sealed?comp=appendblock", { body: "x" });
+    await lab.refused("409 InvalidBlobType", "PUT", "/docs/to", { headers: source("from") });
+    await lab.assertTidy();
+  });
+
+  it("onto itself changes metadata and drops blocks that wait", async () => {
+    await lab.must("PUT", "/docs/from?comp=block&blockid=AAAA", { body: "x" });
+    await copy("from", { headers: { "x-ms-meta-b": "2" } });
+    assert.equal((await lab.must("GET", "/docs/from")).body.toString(), "hello world");
+    const list = await lab.must("GET", "/docs/from?comp=blocklist&blocklisttype=all");
+    assert.match(list.body.toString(), /<UncommittedBlocks \/>/);
+    await lab.assertTidy();
+  });
+
+  it("waits for nothing: From URL tells the checksums, and checks those it is told", async () => {
+    const headers = { "x-ms-requires-sync": "true" };
+    const md5 = "XrY7u+Ae7tCTyyK7j1rNww==";
+    const answer = await copy("to", { headers: { ...headers, "x-ms-source-content-md5": md5 } });
+    assert.equal(answer.headers.get("content-md5"), md5);
+    assert.equal(answer.headers.get("x-ms-content-crc64"), "vo7q9sPVKY0=");
+    await lab.refused("400 Md5Mismatch", "PUT", "/docs/to", {
+      headers: {
+        ...source("from"),
+        ...headers,
+        "x-ms-source-content-md5": "AAAAAAAAAAAAAAAAAAAAAA==",
+      },
+    });
+    await lab.refused("409 NoPendingCopyOperation", "PUT", "/docs/to?comp=copy&copyid=1", {
+      headers: { "x-ms-copy-action": "abort" },
+    });
+    await lab.assertTidy();
+  });
+
+  it("is bound by the leases and conditions of both", async () => {
+    await copy("to");
+    const lease = (seconds: string) =>
+      lab.must("PUT", "/docs/to?comp=lease", {
+        headers: {
+          "x-ms-lease-action": "acquire",
+          "x-ms-lease-duration": seconds,
+          "x-ms-proposed-lease-id": LEASE,
+        },
+      });
+    await lease("15");
+    await refused("412 LeaseIdMissing");
+    await refused("412 InfiniteLeaseDurationRequired", { "x-ms-lease-id": LEASE });
+    await lease("-1");
+    await copy("to", { headers: { "x-ms-lease-id": LEASE } });
+    const { headers } = await lab.must("HEAD", "/docs/to");
+    assert.equal(headers.get("x-ms-lease-state"), "leased");
+    for (const [given, expected] of [
+      [{ "If-None-Match": "*" }, "409 BlobAlreadyExists"],
+      [{ "If-Match": '"0x1"' }, "412 ConditionNotMet"],
+      [{ "x-ms-source-if-match": '"0x1"' }, "412 SourceConditionNotMet"],
+      [{ "x-ms-source-if-none-match": "*" }, "412 SourceConditionNotMet"],
+    ] as const) {
+      await refused(expected, { "x-ms-lease-id": LEASE, ...given });
+    }
+  });
+
+  it("is of a blob of this account, however it is addressed", async () => {
+    for (const url of [
+      `${ROOT}/docs/from`,
+      "http://localhost:10000/devstoreaccount1/docs/from",
+      "http://devstoreaccount1.blob.localhost:10000/docs/from",
+      `${ROOT}/docs/fr%6Fm`,
+    ]) {
+      await lab.must("PUT", "/docs/to", { headers: { "x-ms-copy-source": url } });
+    }
+    for (const [url, expected] of [
+      ["http://127.0.0.1:10000/other/docs/from", "400 CopyAcrossAccountsNotSupported"],
+      ["http://127.0.0.1:10001/devstoreaccount1/docs/from", "400 CopyAcrossAccountsNotSupported"],
+      ["https://example.com/docs/from", "400 CopyAcrossAccountsNotSupported"],
+      ["docs/from", "400 InvalidHeaderValue"],
+      [`${ROOT}/docs?restype=container`, "400 InvalidHeaderValue"],
+      [`${ROOT}/docs/${"x".repeat(2048)}`, "400 InvalidHeaderValue"],
+      [`${ROOT}/docs/from?snapshot=2026`, "404 BlobNotFound"],
+      [`${ROOT}/docs/nobodys`, "404 BlobNotFound"],
+      [`${ROOT}/nobodys/from`, "404 ContainerNotFound"],
+    ] as const) {
+      await lab.refused(expected, "PUT", "/docs/to", { headers: { "x-ms-copy-source": url } });
+    }
+    for (const [headers, expected] of [
+      [{ "x-ms-source-lease-id": LEASE }, "400 UnsupportedHeader"],
+      [{ "x-ms-copy-source-authorization": "Bearer x" }, "501 NotImplemented"],
+      [{ "x-ms-copy-source-tag-option": "COPY" }, "501 NotImplemented"],
+    ] as const) {
+      await refused(expected, headers);
+    }
+  });
+
+  function source(name: string) {
+    return { "x-ms-copy-source": `${ROOT}/docs/${name}` };
+  }
+
+  function copy(to: string, request: LabRequest = {}, from = "from") {
+    const headers = { ...source(from), ...request.headers };
+    return lab.must("PUT", `/docs/${to}`, { headers });
+  }
+
+  function refused(expected: string, headers: Record<string, string> = {}) {
+    return lab.refused(expected, "PUT", "/docs/to", { headers: { ...source("from"), ...headers } });
+  }
+});

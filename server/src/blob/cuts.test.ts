@@ -1,0 +1,95 @@
+import { after, before, describe, it } from "node:test";
+import { BlobLab } from "./blob-lab.ts";
+
+let lab: BlobLab;
+before(async () => {
+  lab = await BlobLab.open();
+  await lab.must("PUT", "/docs?restype=container");
+  await lab.must("PUT", "/docs/a", { headers: { "x-ms-blob-type": "BlockBlob" } });
+});
+after(() => lab.close());
+
+describe("What is left out", () => {
+  for (const line of [
+    "POST /?comp=batch",
+    "POST /docs?restype=container&comp=batch",
+    "GET /?comp=blobs&where=a",
+    "GET /docs?restype=container&comp=blobs&where=a",
+    "POST /?restype=service&comp=userdelegationkey",
+    "PUT /docs?restype=container&comp=undelete",
+    "PUT /docs?restype=container&comp=rename",
+    "PUT /docs/a?comp=snapshot",
+    "PUT /docs/a?comp=undelete",
+    "PUT /docs/a?comp=tier",
+    "PUT /docs/a?comp=tags",
+    "GET /docs/a?comp=tags",
+    "PUT /docs/a?comp=page",
+    "GET /docs/a?comp=pagelist",
+    "PUT /docs/a?comp=incrementalcopy",
+    "POST /docs/a?comp=query",
+    "PUT /docs/a?comp=expiry",
+    "PUT /docs/a?comp=immutabilityPolicies",
+    "DELETE /docs/a?comp=immutabilitypolicies",
+    "PUT /docs/a?comp=legalhold",
+    "PATCH /docs/a?action=append",
+    "PATCH /docs?resource=filesystem",
+  ]) {
+    it(`is refused once and for all: ${line}`, async () => {
+      const [method = "", path = ""] = line.split(" ");
+      await lab.refused("501 NotImplemented", method, path);
+    });
+  }
+
+  it("is refused where a header asks for it", async () => {
+    for (const [path, header] of [
+      ["/docs/a?comp=metadata", "x-ms-encryption-scope"],
+      ["/docs/a?comp=properties", "x-ms-sequence-number-action"],
+      ["/docs/a?comp=block&blockid=AAAA", "x-ms-copy-source"],
+      ["/docs/a?comp=appendblock", "x-ms-copy-source"],
+      ["/docs/a?comp=blocklist", "x-ms-tags"],
+      ["/docs/a?comp=metadata", "x-ms-if-tags"],
+    ] as const) {
+      await lab.refused("501 NotImplemented", "PUT", path, { headers: { [header]: "x" } });
+    }
+    await lab.refused("501 NotImplemented", "GET", "/docs/a", { headers: { "x-ms-if-tags": "x" } });
+  });
+
+  it("cannot be switched on", async () => {
+    for (const group of [
+      "<DeleteRetentionPolicy><Enabled>true</Enabled><Days>7</Days></DeleteRetentionPolicy>",
+      "<StaticWebsite><Enabled>true</Enabled></StaticWebsite>",
+    ]) {
+      const body = `<StorageServiceProperties>${group}</StorageServiceProperties>`;
+      const path = "/?restype=service&comp=properties";
+      await lab.refused("501 NotImplemented", "PUT", path, { body });
+    }
+  });
+});
+
+describe("A request that means nothing", () => {
+  for (const [line, expected] of [
+    ["DELETE /?comp=list", "405 UnsupportedHttpVerb"],
+    ["POST /docs/a", "405 UnsupportedHttpVerb"],
+    ["POST /docs?restype=container", "405 UnsupportedHttpVerb"],
+    ["DELETE /docs/a?comp=metadata", "405 UnsupportedHttpVerb"],
+    ["GET /docs/a?comp=nothing", "400 InvalidQueryParameterValue"],
+    ["GET /docs?restype=container&comp=x", "400 InvalidQueryParameterValue"],
+    ["GET /docs?restype=share", "400 InvalidQueryParameterValue"],
+    ["GET /?restype=service&comp=stats", "400 InvalidQueryParameterValue"],
+    ["GET /docs/a?timeout=x", "400 InvalidQueryParameterValue"],
+    ["GET /docs/", "400 InvalidUri"],
+    ["GET /docs/a%ff", "400 InvalidUri"],
+    ["GET /docs/a?comp=blocklist&blocklisttype=x", "400 InvalidQueryParameterValue"],
+    ["BREW /docs/a", "400 InvalidHttpVerb"],
+  ] as const) {
+    it(`is refused: ${line}, ${expected}`, async () => {
+      const [method = "", path = ""] = line.split(" ");
+      await lab.refused(expected, method, path);
+    });
+  }
+
+  it("has no length where it needs one", async () => {
+    const headers = { "x-ms-blob-type": "BlockBlob", "Content-Length": "" };
+    await lab.refused("411 MissingContentLengthHeader", "PUT", "/docs/b", { headers });
+  });
+});
