@@ -23,21 +23,22 @@ export interface Call {
 /** A raw client: exactly the requests it is told to send, signed, over one connection. */
 export class TableWire {
   readonly #target: TableTarget;
-  readonly #url: URL;
+  /** Of the account. */
+  readonly url: URL;
   readonly #ca: string | undefined;
   #connection: Promise<HttpConnection> | undefined;
 
   /** @param ca the certificate to trust, for https */
   constructor(target: TableTarget, ca?: string) {
     this.#target = target;
-    this.#url = new URL(target.url);
+    this.url = new URL(target.url);
     this.#ca = ca;
   }
 
   /** `path` begins below the account and may hold a query; both are sent as they are. */
   async send(method: string, path: string, call: Call = {}): Promise<HttpAnswer> {
     const bytes = this.bytes(method, path, call);
-    this.#connection ??= HttpConnection.open(this.#url, this.#ca);
+    this.#connection ??= HttpConnection.open(this.url, this.#ca);
     const connection = await this.#connection;
     connection.write(bytes);
     const answer = await connection.answer({ head: method === "HEAD" });
@@ -47,7 +48,7 @@ export class TableWire {
 
   /** Sends requests without waiting for answers, and reads these in turn. */
   async pipeline(requests: readonly Uint8Array[]): Promise<HttpAnswer[]> {
-    this.#connection ??= HttpConnection.open(this.#url, this.#ca);
+    this.#connection ??= HttpConnection.open(this.url, this.#ca);
     const connection = await this.#connection;
     const answers: HttpAnswer[] = [];
     connection.write(Buffer.concat(requests));
@@ -67,7 +68,7 @@ export class TableWire {
     const { as = { kind: "shared-key-lite" } } = call;
     const body = bodyOf(call.body);
     const headers: Record<string, string | undefined> = {
-      Host: this.#url.host,
+      Host: this.url.host,
       "x-ms-version": as.kind === "sas" ? undefined : "2019-02-02",
       "x-ms-date": as.kind === "sas" ? undefined : new Date().toUTCString(),
       DataServiceVersion: "3.0",
@@ -76,7 +77,7 @@ export class TableWire {
       "Content-Length": body ? String(body.length) : undefined,
       ...call.headers,
     };
-    let target = this.#url.pathname.replace(/\/$/, "") + path;
+    let target = this.url.pathname.replace(/\/$/, "") + path;
     if (as.kind === "sas") target += `${target.includes("?") ? "&" : "?"}${as.token}`;
     else headers.Authorization ??= this.#authorization(as, method, target, headers);
     const lines = Object.entries(headers)

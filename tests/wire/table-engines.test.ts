@@ -1,0 +1,220 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Engine } from "@rowhouse/server/engine/engine";
+import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
+import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
+import type { ServerOptions } from "@rowhouse/server/server";
+import { withFolder } from "../support/rowhouse-process.ts";
+import type { HttpAnswer } from "./http-answer.ts";
+import { HttpConnection } from "./http-connection.ts";
+import { startLocalServer } from "./local-server.ts";
+import { assertRefused } from "./refusals.ts";
+import { BATCH_TYPE, changeset } from "./table-batch.ts";
+import { TableWire } from "./table-wire.ts";
+
+/*
+ * What an engine has a part in: restarts between pages, time, the length of keys, clients that leave.
+ */
+
+const KEY =
+  "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+
+/** Works with a server over an engine, which is closed with it. */
+async function serve<T>(
+  engine: Engine,
+  work: (wire: TableWire) => Promise<T>,
+  options: Partial<ServerOptions> = {},
+): Promise<T> {
+  const server = await startLocalServer({ engine, ...options });
+  const wire = new TableWire({
+    url: `${server.url}/devstoreaccount1`,
+    account: "devstoreaccount1",
+    key: KEY,
+  });
+  try {
+    return await work(wire);
+  } finally {
+    wire.close();
+    await server.close();
+  }
+}
+
+async function createTable(wire: TableWire): Promise<void> {
+  const answer = await wire.send("POST", "/Tables", { body: { TableName: "People" } });
+  assert.equal(answer.status, 201);
+}
+
+function rowsOf(answer: HttpAnswer): string[] {
+  assert.equal(answer.status, 200, String(answer));
+  return answer.items().map(({ RowKey }) => String(RowKey));
+}
+
+function nextOf(answer: HttpAnswer): string {
+  const partition = answer.header("x-ms-continuation-nextpartitionkey");
+  const row = answer.header("x-ms-continuation-nextrowkey");
+  return partition ? `&NextPartitionKey=${partition}${row ? `&NextRowKey=${row}` : ""}` : "";
+}
+
+describe("Pages", () => {
+  it("go on behind a restart, and behind the removal of the entity that their token names", async () => {
+    await withFolder(async (path) => {
+      const rows = Array.from({ length: 9 }, (_, i) => `r${i}`);
+      let next = "";
+      const seen: string[] = [];
+      await serve(await openLmdbEngine({ path }), async (wire) => {
+        await createTable(wire);
+        for (const RowKey of rows)
+          await wire.send("POST", "/People", { body: { PartitionKey: "p", RowKey } });
+      });
+      for (let page = 0; page === 0 || next !== ""; page++) {
+        await serve(await openLmdbEngine({ path }), async (wire) => {
+          const answer = await wire.send("GET", `/People?$top=2${next}`);
+          seen.push(...rowsOf(answer));
+          next = nextOf(answer);
+          const gone = `/People(PartitionKey='p',RowKey='r${(page + 1) * 2}')`;
+          if (page === 1) await wire.send("DELETE", gone, { headers: { "If-Match": "*" } });
+        });
+      }
+      assert.deepEqual(
+        seen,
+        rows.filter((row) => row !== "r4"),
+      );
+    });
+  });
+
+  it("end when their time is over, with a token and maybe nothing else", async () => {
+    let now = Date.now();
+    let stepMs = 0;
+    const clock = { now: () => (now += stepMs) };
+    await serve(
+      new MemoryEngine(),
+      async (wire) => {
+        await createTable(wire);
+        const requests = Array.from({ length: 1000 }, (_, i) =>
+          wire.bytes("POST", "/People", { body: { PartitionKey: "p", RowKey: String(1000 + i) } }),
+        );
+        await wire.pipeline(requests);
+        // From now on every look at the clock costs a second.
+        stepMs = 1000;
+        let pages = 0;
+        let empty = 0;
+        const seen: string[] = [];
+        for (let next = ""; pages === 0 || next !== ""; pages++) {
+          const filter = encodeURIComponent("RowKey eq '1999' or v eq 1");
+          const answer = await wire.send("GET", `/People?$filter=${filter}${next}`);
+          seen.push(...rowsOf(answer));
+          if (answer.items().length === 0) empty++;
+          next = nextOf(answer);
+        }
+        assert.deepEqual(seen, ["1999"]);
+        assert.equal(pages > 1 && empty === pages - 1, true, `${pages} pages, ${empty} empty`);
+      },
+      { clock, checkDate: false },
+    );
+  });
+});
+
+describe("Keys", () => {
+  const kinds: Record<string, string> = { ASCII: "k", Latin: "é", CJK: "日", surrogates: "𝒳" };
+  const repeat = (unit: string, length: number) => unit.repeat(length / unit.length);
+
+  it("of 512 units each are taken whatever they are made of, on LMDB", async () => {
+    await withFolder(async (path) => {
+      await serve(await openLmdbEngine({ path }), async (wire) => {
+        await createTable(wire);
+        for (const [kind, unit] of Object.entries(kinds)) {
+          const key = repeat(unit, 512);
+          const body = { PartitionKey: key, RowKey: key };
+          assert.equal((await wire.send("POST", "/People", { body })).status, 201, kind);
+          const address = `/People(PartitionKey='${encodeURIComponent(key)}',RowKey='${encodeURIComponent(key)}')`;
+          assert.equal((await wire.send("GET", address)).status, 200, kind);
+        }
+        assert.equal(rowsOf(await wire.send("GET", "/People")).length, 4);
+      });
+    });
+  });
+
+  it("up to 1,024 units are taken where they fit, and refused where they do not, reads included", async () => {
+    await serve(new MemoryEngine(), async (wire) => {
+      await createTable(wire);
+      const long = repeat("k", 1024);
+      const body = { PartitionKey: long, RowKey: long };
+      assert.equal((await wire.send("POST", "/People", { body })).status, 201);
+      const wide = repeat("日", 1024);
+      const refusal = { status: 400, code: "PropertyValueTooLarge" };
+      const tooWide = { PartitionKey: wide, RowKey: wide };
+      assertRefused(await wire.send("POST", "/People", { body: tooWide }), refusal);
+      const address = `/People(PartitionKey='${encodeURIComponent(wide)}',RowKey='${encodeURIComponent(wide)}')`;
+      for (const [method, headers] of [
+        ["PUT", {}],
+        ["MERGE", { "If-Match": "*" }],
+        ["DELETE", { "If-Match": "*" }],
+      ] as const) {
+        const answer = await wire.send(method, address, {
+          headers,
+          body: method === "DELETE" ? undefined : {},
+        });
+        assert.equal(answer.status === 400 || answer.status === 404, true, String(answer));
+      }
+      const read = await wire.send("GET", address);
+      assert.equal(read.status === 400 || read.status === 404, true, String(read));
+      // Beyond every key, or between two: a place to begin at all the same.
+      const filter = encodeURIComponent(`PartitionKey eq '${wide}' or PartitionKey lt '${wide}'`);
+      assert.deepEqual(rowsOf(await wire.send("GET", `/People?$filter=${filter}`)), [long]);
+    });
+  });
+});
+
+describe("A client that leaves", () => {
+  it("within a transaction writes nothing of it, wherever it leaves", async () => {
+    for (const lane of ["node", "fast"] as const) {
+      await serve(
+        new MemoryEngine(),
+        async (wire) => {
+          await createTable(wire);
+          const calls = [1, 2, 3].map((row) => ({
+            method: "PUT",
+            path: `/People(PartitionKey='p',RowKey='${row}')`,
+            body: {},
+          }));
+          const whole = wire.bytes("POST", "/$batch", {
+            body: changeset(calls),
+            headers: { "Content-Type": BATCH_TYPE },
+          });
+          for (let at = whole.length - 1; at > 0; at -= 97) {
+            const connection = await HttpConnection.open(wire.url);
+            connection.write(whole.subarray(0, at));
+            if (at % 2 === 0) connection.end();
+            else connection.socket.destroySoon();
+            await connection.rest();
+            connection.destroy();
+          }
+          assert.deepEqual(rowsOf(await wire.send("GET", "/People")), []);
+        },
+        { lane },
+      );
+    }
+  });
+
+  it("before it hears of a write leaves the write whole, and the server well", async () => {
+    for (const lane of ["node", "fast"] as const) {
+      await serve(
+        new MemoryEngine(),
+        async (wire) => {
+          await createTable(wire);
+          const put = (row: number) =>
+            wire.bytes("PUT", `/People(PartitionKey='p',RowKey='${row}')`, { body: { row } });
+          for (let row = 0; row < 20; row++) {
+            const connection = await HttpConnection.open(wire.url);
+            connection.write(put(row));
+            connection.socket.resetAndDestroy();
+          }
+          const list = await wire.send("GET", "/People");
+          for (const { RowKey, row } of list.items()) assert.equal(RowKey, String(row));
+          assert.equal((await wire.pipeline([put(99)]))[0]!.status, 204);
+        },
+        { lane },
+      );
+    }
+  });
+});
