@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Dispenser } from "./dispenser.ts";
 import { TestStore } from "./test-store.ts";
+import { VisibleMessages } from "./visible-messages.ts";
 
 describe("The dispenser", () => {
   it("deals each message to one receiver, in one search for all that ask at once", async () => {
@@ -70,8 +71,8 @@ describe("The dispenser", () => {
 async function open(messages: number) {
   const store = await TestStore.open();
   await store.putMany(messages);
-  const { reads: engine, clock } = store;
-  return { store, dispenser: new Dispenser({ engine, clock, onManyExpired() {} }) };
+  const visible = new VisibleMessages(store.reads, () => {});
+  return { store, dispenser: new Dispenser(visible, store.clock) };
 }
 
 async function claims(

@@ -1,14 +1,6 @@
 import type { Clock } from "../clock.ts";
-import type { Engine } from "../engine/engine.ts";
-import { findVisible } from "./find-visible.ts";
 import { queueText, type ReadyPlace } from "./message-keys.ts";
-
-export interface DispenserOptions {
-  readonly engine: Engine;
-  readonly clock: Clock;
-  /** Called when expired messages get in the way. */
-  readonly onManyExpired: () => void;
-}
+import type { VisibleMessages } from "./visible-messages.ts";
 
 interface Receiver {
   readonly max: number;
@@ -29,13 +21,15 @@ const WINDOW_MAX = 256;
  * the others are taking (32 messages on average, 30 µs a receiver).
  */
 export class Dispenser {
-  readonly #options: DispenserOptions;
+  readonly #visible: VisibleMessages;
+  readonly #clock: Clock;
   readonly #waiting = new Map<string, Receiver[]>();
   /** Ids of messages that were dealt out and not given back yet. */
   readonly #claimed = new Set<string>();
 
-  constructor(options: DispenserOptions) {
-    this.#options = options;
+  constructor(visible: VisibleMessages, clock: Clock) {
+    this.#visible = visible;
+    this.#clock = clock;
   }
 
   /**
@@ -76,17 +70,13 @@ export class Dispenser {
     this.#waiting.delete(queue);
   }
 
-  async #search(partition: Uint8Array, receivers: readonly Receiver[]): Promise<ReadyPlace[]> {
-    const { engine, clock, onManyExpired } = this.#options;
-    const { places, manyExpired } = await findVisible({
-      engine,
+  #search(partition: Uint8Array, receivers: readonly Receiver[]): Promise<ReadyPlace[]> {
+    return this.#visible.find({
       partition,
-      now: clock.now(),
+      now: this.#clock.now(),
       max: receivers.reduce((sum, receiver) => sum + windowOf(receiver), 0),
       take: ({ id }) => !this.#claimed.has(id),
     });
-    if (manyExpired) onManyExpired();
-    return places;
   }
 
   #deal(receivers: readonly Receiver[], places: ReadyPlace[]): void {

@@ -8,13 +8,13 @@ import type { Awaitable, Engine, Entry } from "../engine/engine.ts";
 import type { Metadata } from "../http/metadata.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
 import { Dispenser } from "./dispenser.ts";
-import { findVisible } from "./find-visible.ts";
 import { MessageCounter } from "./message-counter.ts";
 import { toMessageId } from "./message-id.ts";
 import { ID_BYTES, queuePartition, type ReadyPlace, recordKey } from "./message-keys.ts";
 import { decodeMessage, type Message, NONCE_BYTES, readPlace } from "./message-record.ts";
 import { MessagesChange, putMessage } from "./messages-change.ts";
 import { isPresentReceipt, type PopReceipt } from "./pop-receipt.ts";
+import { VisibleMessages } from "./visible-messages.ts";
 
 /** What the catalog keeps of a queue. */
 export interface QueueValue {
@@ -79,13 +79,15 @@ export class MessageStore {
   readonly #options: MessageStoreOptions;
   readonly #engine: Engine;
   readonly #counter: MessageCounter;
+  readonly #visible: VisibleMessages;
   readonly #dispenser: Dispenser;
   readonly #partitions = new WeakMap<Named<QueueValue>, Uint8Array>();
 
   constructor(options: MessageStoreOptions) {
     this.#options = options;
     this.#engine = options.engine;
-    this.#dispenser = new Dispenser(options);
+    this.#visible = new VisibleMessages(options.engine, options.onManyExpired);
+    this.#dispenser = new Dispenser(this.#visible, options.clock);
     this.#counter = new MessageCounter(options.engine, options.clock);
   }
 
@@ -171,9 +173,9 @@ export class MessageStore {
   async peek(queue: QueueName, max: number): Promise<readonly Message[]> {
     let open = await this.#openOrRemembered(queue);
     for (;;) {
-      const { engine, clock } = this.#options;
-      const search = { engine, partition: open.partition, now: clock.now(), max };
-      const { places } = await findVisible({ ...search, take: () => true });
+      const { partition } = open;
+      const now = this.#options.clock.now();
+      const places = await this.#visible.find({ partition, now, max, take: () => true });
       const read = await this.#readMessages(open, places);
       if (read === undefined) open = await this.#open(queue);
       else if (read.length > 0 || places.length === 0) return read.map(({ message }) => message);

@@ -16,7 +16,7 @@ export interface SweeperOptions {
 }
 
 const PERIOD_MS = 15_000;
-const MESSAGES_PER_COMMIT = 250;
+const MESSAGES_PER_COMMIT = 500;
 /** A queue is looked at again after this time even if nothing in it was to expire by then. */
 const LOOK_MS_MAX = 5 * 60_000;
 

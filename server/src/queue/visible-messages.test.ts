@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { findVisible } from "./find-visible.ts";
 import { TestStore } from "./test-store.ts";
+import { VisibleMessages } from "./visible-messages.ts";
 
 describe("Visible messages are found", () => {
   it("in the order in which they became visible", async () => {
@@ -46,6 +46,34 @@ describe("Visible messages are found", () => {
     assert.deepEqual(await find(store, 9), [visible.id]);
   });
 
+  it("without passing over the same expired messages twice", async () => {
+    const store = await TestStore.open();
+    await store.putMany(3000, { lifeMs: 1000 });
+    await store.putMany(1500, { lifeMs: 20_000, hiddenMs: 19_000 });
+    store.pass(8000);
+    const visible = await store.put("visible");
+    assert.deepEqual(await find(store, 9), [visible.id]);
+    store.reads.reset();
+    const next = await store.put("next");
+    assert.deepEqual(await find(store, 9), [visible.id, next.id]);
+    assert.ok(store.reads.entries < 260, `${store.reads.entries} entries were read`);
+  });
+
+  it("wherever a server whose clock is behind has put them, if not at once", async () => {
+    const store = await TestStore.open();
+    await store.putMany(600, { lifeMs: 1000 });
+    store.pass(60_000);
+    await find(store, 9);
+    store.pass(-60_001);
+    const late = await store.put("late", { lifeMs: 200_000 });
+    store.pass(60_001);
+    // By expiry it would be found at once, were there not others in front of it.
+    await store.putMany(1100, { lifeMs: 100_000, hiddenMs: 99_000 });
+    assert.deepEqual(await find(store, 9), []);
+    store.pass(30_000);
+    assert.deepEqual(await find(store, 9), [late.id]);
+  });
+
   it("only while they have not expired", async () => {
     const store = await TestStore.open();
     await store.put("short", { lifeMs: 1000 });
@@ -68,9 +96,12 @@ describe("Visible messages are found", () => {
   });
 });
 
+const finders = new WeakMap<TestStore, VisibleMessages>();
+
 async function find(store: TestStore, max: number): Promise<string[]> {
-  const { reads: engine, partition, clock } = store;
-  const search = { engine, partition, now: clock.now(), max, take: () => true };
-  const { places } = await findVisible(search);
+  const finder = finders.get(store) ?? new VisibleMessages(store.reads, () => {});
+  finders.set(store, finder);
+  const { partition, clock } = store;
+  const places = await finder.find({ partition, now: clock.now(), max, take: () => true });
   return places.map(({ id }) => id);
 }

@@ -1,0 +1,142 @@
+import type { Engine, Key } from "../engine/engine.ts";
+import { after } from "../engine/key-codec.ts";
+import { scanToEnd } from "../engine/scan-to-end.ts";
+import {
+  queueText,
+  type ReadyPlace,
+  readReadyExpiry,
+  readReadyKey,
+  unexpiredRange,
+  visibleRange,
+} from "./message-keys.ts";
+import { readPlace } from "./message-record.ts";
+
+export interface VisibleSearch {
+  readonly partition: Uint8Array;
+  readonly now: number;
+  readonly max: number;
+  /** Asked for each visible message in turn; answers whether to take it. */
+  readonly take: (place: ReadyPlace) => boolean;
+}
+
+/** A position in front of which no message can be received any more. */
+interface Floor {
+  readonly key: Key;
+  /** When the last of the messages in front of it became visible. */
+  readonly visibleAt: number;
+  readonly foundAt: number;
+}
+
+/** So many expired messages are passed over before another way is tried. */
+const EXPIRED_PASSED_MAX = 256;
+/** So many messages are looked at in the order of expiry. */
+const UNEXPIRED_READ_MAX = 1024;
+/** A floor holds for other servers' messages as long as clocks differ by less than this … */
+const CLOCKS_APART_MS_MAX = 5_000;
+/** … and is looked for again after this time, should they differ by more. */
+const FLOOR_MS_MAX = 30_000;
+const FLOORS_MAX = 1_000;
+
+/**
+ * Finds visible messages, those that became visible first in front. Hidden messages stand behind
+ * the range that is read, however many there are.
+ *
+ * Messages that expired unreceived stand in front of it until the sweeper has been there; millions
+ * of them, after a mass expiry or a long stop. Three things keep the range short all the same:
+ *
+ * - where the expired ones in front end is remembered, the floor. It holds: what becomes visible
+ *   later stands behind it, and what has expired stays so.
+ * - after some hundred of them, messages are taken in the order of expiry, where none of the expired
+ *   stands: for messages of equal lives that is the same order.
+ * - only when hidden messages crowd the front of that order too, the expired ones are passed over
+ *   one by one, once, and the floor is there.
+ */
+export class VisibleMessages {
+  readonly #engine: Engine;
+  readonly #onManyExpired: () => void;
+  readonly #floors = new Map<string, Floor>();
+
+  /** @param onManyExpired called when expired messages get in the way */
+  constructor(engine: Engine, onManyExpired: () => void) {
+    this.#engine = engine;
+    this.#onManyExpired = onManyExpired;
+  }
+
+  /** Up to `max` messages, each of which `take` took. */
+  async find(search: VisibleSearch): Promise<ReadyPlace[]> {
+    const { max, take } = search;
+    const places: ReadyPlace[] = [];
+    const consider = (place: ReadyPlace): boolean => {
+      if (take(place)) places.push(place);
+      return places.length < max;
+    };
+    const isCrowded = await this.#readFront(search, EXPIRED_PASSED_MAX, consider);
+    if (!isCrowded) return places;
+
+    this.#onManyExpired();
+    // Fewer than asked for are as good an answer as any; none is not.
+    if (places.length === 0) await this.#readByExpiry(search, consider);
+    if (places.length === 0) await this.#readFront(search, Number.POSITIVE_INFINITY, consider);
+    return places.sort((a, b) => a.visibleAt - b.visibleAt || a.sequence - b.sequence);
+  }
+
+  /** Reads from the floor on. @returns whether it gave up after `passedMax` expired messages */
+  async #readFront(
+    { partition, now, max }: VisibleSearch,
+    passedMax: number,
+    consider: (place: ReadyPlace) => boolean,
+  ): Promise<boolean> {
+    const { start, end } = visibleRange(partition, now);
+    let passed = 0;
+    let passedLast: Key | undefined;
+    let isInFront = true;
+    await scanToEnd(
+      this.#engine,
+      { start: this.#floorOf(partition, now) ?? start, end },
+      ({ key }) => {
+        if (readReadyExpiry(key) > now) {
+          isInFront = false;
+          return consider(readReadyKey(key));
+        }
+        passed++;
+        if (isInFront && passed % EXPIRED_PASSED_MAX === 0) passedLast = after(key);
+        return passed < passedMax;
+      },
+      { entriesExpected: max },
+    );
+    if (passedLast) this.#raiseFloor(partition, passedLast, now);
+    return passed >= passedMax;
+  }
+
+  async #readByExpiry(
+    { partition, now, max }: VisibleSearch,
+    consider: (place: ReadyPlace) => boolean,
+  ): Promise<void> {
+    let read = 0;
+    await scanToEnd(
+      this.#engine,
+      unexpiredRange(partition, now),
+      (entry) => {
+        const place = readPlace(entry);
+        const goOn = place.visibleAt > now || consider(place);
+        return goOn && ++read < UNEXPIRED_READ_MAX;
+      },
+      { entriesExpected: max },
+    );
+  }
+
+  /** Undefined where none is known, or where somebody may still put something in front of it. */
+  #floorOf(partition: Uint8Array, now: number): Key | undefined {
+    if (this.#floors.size === 0) return undefined;
+    const floor = this.#floors.get(queueText(partition));
+    if (!floor || floor.visibleAt >= now - CLOCKS_APART_MS_MAX) return undefined;
+    return Math.abs(now - floor.foundAt) < FLOOR_MS_MAX ? floor.key : undefined;
+  }
+
+  #raiseFloor(partition: Uint8Array, { sort }: Key, now: number): void {
+    const key = { partition, sort };
+    const { visibleAt } = readReadyKey(key);
+    if (this.#floors.size >= FLOORS_MAX) this.#floors.clear();
+    this.#floors.set(queueText(partition), { key, visibleAt, foundAt: now });
+  }
+}
