@@ -30,6 +30,8 @@ export interface LabOptions {
   /** Default: in memory. What a lab before this one had, for a restart. */
   readonly engine?: Engine;
   readonly contents?: ContentStore;
+  /** Whether large contents are in the engine's rows, and `contents` is not used. */
+  readonly inRows?: boolean;
   readonly allowsPublicAccess?: boolean;
 }
 
@@ -53,14 +55,14 @@ export interface LabAnswer {
 export class BlobLab {
   readonly clock: LabClock;
   readonly engine: Engine;
-  readonly contents: ContentStore;
+  readonly contents: ContentStore | undefined;
   readonly service: OpenBlobService;
   readonly #front: Front<BlobContext>;
 
   private constructor(
     clock: LabClock,
     engine: Engine,
-    contents: ContentStore,
+    contents: ContentStore | undefined,
     accountIds: ReadonlyMap<string, number>,
     allowsPublicAccess: boolean,
   ) {
@@ -90,7 +92,8 @@ export class BlobLab {
   }
 
   static async open(options: LabOptions = {}): Promise<BlobLab> {
-    const { clock = new LabClock(), contents = new MemoryContentStore() } = options;
+    const { clock = new LabClock() } = options;
+    const contents = options.inRows ? undefined : (options.contents ?? new MemoryContentStore());
     const engine = options.engine ?? new MemoryEngine({ clock });
     const accountIds = await openAccountIds(engine, [ACCOUNT]);
     return new BlobLab(clock, engine, contents, accountIds, options.allowsPublicAccess ?? true);

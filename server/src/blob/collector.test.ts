@@ -157,7 +157,7 @@ describe("What blobs let go of", () => {
   /** Nothing at all is stored any more. */
   async function assertEmpty(): Promise<void> {
     await lab.assertTidy();
-    for await (const id of lab.contents.list()) assert.fail(`Content ${id} is left.`);
+    for await (const id of lab.contents!.list()) assert.fail(`Content ${id} is left.`);
   }
 });
 
@@ -197,7 +197,7 @@ describe("What was in the making", () => {
     await lab.service.collector.collect();
     assert.equal((await auditBlobs(lab.engine, lab.contents)).notes, 2, "It is being made.");
     const { engine, contents, clock } = lab;
-    const next = await BlobLab.open({ engine, contents, clock });
+    const next = await BlobLab.open({ engine, contents: contents!, clock });
     await next.assertTidy();
     await lab.close();
     await next.close();
@@ -207,7 +207,7 @@ describe("What was in the making", () => {
     const lab = await BlobLab.open();
     await lab.must("PUT", "/docs?restype=container");
     const { engine, contents, clock } = lab;
-    const other = await BlobLab.open({ engine, contents, clock });
+    const other = await BlobLab.open({ engine, contents: contents!, clock });
     const answer = await lab.send("PUT", "/docs/a", {
       headers: { ...BLOCK, "Content-Length": String(LARGE.length) },
       stream: interrupted(LARGE, () => other.service.collector.collect()),
