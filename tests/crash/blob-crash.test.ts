@@ -1,0 +1,292 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { BlobLab, LabClock } from "@rowhouse/server/blob/blob-lab";
+import type { ContentStore } from "@rowhouse/server/content/content-store";
+import { FileContentStore } from "@rowhouse/server/content/file-content-store";
+import type { Engine } from "@rowhouse/server/engine/engine";
+import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
+import { openPostgresEngine } from "@rowhouse/server/engine/postgres/postgres-engine";
+import { LocalServer } from "@rowhouse/server/engine/postgres/test-server";
+import { type RowhouseProcess, startRowhouse, withFolder } from "../support/rowhouse-process.ts";
+import { seededRandom } from "../support/seeded-random.ts";
+import type { HttpAnswer } from "../wire/http-answer.ts";
+import { type StorageCall, StorageWire } from "../wire/storage-wire.ts";
+import {
+  bytesOf,
+  type FoundName,
+  judgeName,
+  type KnownName,
+  LogLedger,
+  type NameState,
+  NOTHING,
+  type Piece,
+} from "./blob-ledger.ts";
+
+const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000);
+const rounds = Number(process.env.CRASH_ROUNDS ?? 3);
+const WORKERS = 6;
+const NAMES_EACH = 2;
+const LOG = "/docs/shared.log";
+const BLOCK_IDS = ["AAAA", "BBBB", "CCCC", "DDDD"];
+/** Of the rows of the engine, beyond them, and of several flushes. */
+const SIZES = [1, 3000, 131_072, 131_073, 400_000, 1_500_000];
+const LOG_SIZES = [1, 100, 100, 4096, 4096, 200_000];
+const BLOCK_BLOB = { "x-ms-blob-type": "BlockBlob" };
+const APPEND_BLOB = { "x-ms-blob-type": "AppendBlob" };
+
+/** Where a server keeps its data, and how to look at it when no server runs. */
+interface Place {
+  start(): Promise<RowhouseProcess>;
+  open(): Promise<{ readonly engine: Engine; readonly contents?: ContentStore }>;
+}
+
+describe(`A server killed during uploads (seed ${seed}, CRASH_SEED repeats it)`, () => {
+  it(`has all it acknowledged, nothing by halves and nothing left over, ${rounds} times over`, async () => {
+    await withFolder((folder) =>
+      crash(rounds, {
+        start: () => startRowhouse(folder, ["--silent"]),
+        open: async () => ({
+          engine: await openLmdbEngine({ path: folder }),
+          contents: await FileContentStore.open(join(folder, "contents")),
+        }),
+      }),
+    );
+  });
+
+  it("has it over PostgreSQL too, whose process lives on", async () => {
+    const database = await LocalServer.create();
+    try {
+      await database.start();
+      const url = await database.createDatabase();
+      await withFolder((folder) =>
+        crash(process.env.CRASH_ROUNDS ? rounds : 1, {
+          start: () => startRowhouse(folder, ["--silent", "--engine", url]),
+          open: async () => ({ engine: await openPostgresEngine({ url }) }),
+        }),
+      );
+    } finally {
+      await database.remove();
+    }
+  });
+});
+
+async function crash(rounds: number, place: Place): Promise<void> {
+  const random = seededRandom(seed);
+  const load = new Load(random);
+  for (let round = 0; round < rounds; round++) {
+    const server = await place.start();
+    const wires = Array.from({ length: WORKERS + 1 }, () => new Wire(server.blobUrl));
+    let halves: Wire[] = [];
+    try {
+      if (round === 0) await prepare(wires[0]!);
+      else await load.verify((path) => wires[0]!.send("GET", path));
+      halves = beginHalves(server.blobUrl);
+      const enough = load.answered(40 + Math.floor(random() * 80));
+      const workers = wires.slice(1).map((wire, number) => load.work(wire, number));
+      await Promise.race([enough, Promise.all(workers)]);
+      await server.kill();
+      await Promise.all(workers);
+    } finally {
+      await server.kill();
+      for (const wire of [...wires, ...halves]) wire.close();
+    }
+    await judgeStored(place, load);
+  }
+  const server = await place.start();
+  const wire = new Wire(server.blobUrl);
+  await load.verify((path) => wire.send("GET", path));
+  wire.close();
+  assert.equal(await server.stop(), 0);
+}
+
+async function prepare(wire: Wire): Promise<void> {
+  for (const [path, headers] of [
+    ["/docs?restype=container", {}],
+    [LOG, APPEND_BLOB],
+    ["/docs/half.log", APPEND_BLOB],
+  ] as const) {
+    assert.equal((await wire.send("PUT", path, { headers })).status, 201);
+  }
+}
+
+/** Uploads that stop in the middle of their bodies, and are under way when the server is killed. */
+function beginHalves(url: string): Wire[] {
+  const uploads: readonly [string, Record<string, string>][] = [
+    ["/docs/half", BLOCK_BLOB],
+    ["/docs/half?comp=block&blockid=AAAA", {}],
+    ["/docs/half.log?comp=appendblock", {}],
+  ];
+  return uploads.map(([path, headers]) => {
+    const wire = new Wire(url);
+    const bytes = wire.bytes("PUT", path, { headers, body: Buffer.alloc(4_000_000, "h") });
+    // It is never answered, and its connection ends with the server.
+    wire.sendBytes("PUT", bytes.subarray(0, 3_000_000)).catch(() => {});
+    return wire;
+  });
+}
+
+/** Looks at what is on the disk, first as it is, and then after leftovers were collected. */
+async function judgeStored(place: Place, load: Load): Promise<void> {
+  const { engine, contents } = await place.open();
+  const clock = new LabClock();
+  clock.ms = Date.now();
+  const lab = await BlobLab.open({
+    engine,
+    clock,
+    ...(contents ? { contents } : { inRows: true }),
+  });
+  await load.verify((path) => lab.send("GET", path));
+  for (const [path, status] of [
+    ["/docs/half", 404],
+    ["/docs/half?comp=blocklist&blocklisttype=all", 404],
+    ["/docs/half.log", 200],
+  ] as const) {
+    const answer = await lab.send("GET", path);
+    assert.equal(answer.status, status, path);
+    if (status === 200) assert.equal(answer.body.length, 0, "half a block is visible");
+  }
+  await lab.assertTidy();
+  await load.verify((path) => lab.send("GET", path));
+  await lab.close();
+  await contents?.close();
+  await engine.close();
+}
+
+class Wire extends StorageWire {
+  constructor(url: string) {
+    super(url, "application/octet-stream");
+  }
+}
+
+type Get = (path: string) => Promise<{
+  readonly status: number;
+  readonly body: Buffer;
+}>;
+
+/** What all workers write, and know of it. */
+class Load {
+  readonly #random: () => number;
+  readonly #log = new LogLedger();
+  readonly #names = new Map<string, KnownName>();
+  #pieces = 0;
+  #acknowledged = 0;
+  #awaited = Number.POSITIVE_INFINITY;
+  #reached: () => void = () => {};
+
+  constructor(random: () => number) {
+    this.#random = random;
+    for (let worker = 0; worker < WORKERS; worker++) {
+      for (let name = 0; name < NAMES_EACH; name++) {
+        const known = { acknowledged: NOTHING, underWay: undefined };
+        this.#names.set(nameOf(worker, name), known);
+      }
+    }
+  }
+
+  /** Resolves once so many more requests were answered. */
+  answered(count: number): Promise<void> {
+    this.#awaited = this.#acknowledged + count;
+    return new Promise((resolve) => {
+      this.#reached = resolve;
+    });
+  }
+
+  /** Writes one thing after the other, until the server is gone. */
+  async work(wire: Wire, worker: number): Promise<void> {
+    const send = async (path: string, call: StorageCall, status: number, method = "PUT") => {
+      let answer: HttpAnswer;
+      try {
+        answer = await wire.send(method, path, call);
+      } catch {
+        return undefined;
+      }
+      assert.equal(answer.status, status, answer.text);
+      if (++this.#acknowledged >= this.#awaited) this.#reached();
+      return answer;
+    };
+    for (;;) {
+      const isAnswered =
+        this.#random() < 0.4
+          ? await this.#append(send)
+          : await this.#change(nameOf(worker, Math.floor(this.#random() * NAMES_EACH)), send);
+      if (!isAnswered) return;
+    }
+  }
+
+  async #append(send: Send): Promise<boolean> {
+    const piece = this.#piece(LOG_SIZES);
+    this.#log.begin(piece);
+    const body = LogLedger.bytesOf(piece);
+    const answer = await send(`${LOG}?comp=appendblock`, { body }, 201);
+    if (!answer) return false;
+    this.#log.acknowledge(piece, Number(answer.header("x-ms-blob-append-offset")));
+    return true;
+  }
+
+  async #change(name: string, send: Send): Promise<boolean> {
+    const known = this.#names.get(name)!;
+    const { uncommitted, content } = known.acknowledged;
+    const kind = this.#random();
+    const piece = this.#piece(SIZES);
+    let next: NameState;
+    let change: () => Promise<HttpAnswer | undefined>;
+    if (kind < 0.35) {
+      next = { content: [piece], uncommitted: new Map() };
+      change = () => send(name, { headers: BLOCK_BLOB, body: bytesOf(piece) }, 201);
+    } else if (kind < 0.75) {
+      const id = BLOCK_IDS[Math.floor(this.#random() * BLOCK_IDS.length)]!;
+      next = { content, uncommitted: new Map([...uncommitted, [id, piece]]) };
+      change = () => send(`${name}?comp=block&blockid=${id}`, { body: bytesOf(piece) }, 201);
+    } else if (kind < 0.9) {
+      const pieces = [...uncommitted];
+      next = { content: pieces.map(([, each]) => each), uncommitted: new Map() };
+      const list = pieces.map(([id]) => `<Uncommitted>${id}</Uncommitted>`).join("");
+      const body = `<BlockList>${list}</BlockList>`;
+      change = () => send(`${name}?comp=blocklist`, { body }, 201);
+    } else {
+      const status = content || uncommitted.size > 0 ? 202 : 404;
+      next = NOTHING;
+      change = () => send(name, {}, status, "DELETE");
+    }
+    known.underWay = next;
+    if (!(await change())) return false;
+    known.acknowledged = next;
+    known.underWay = undefined;
+    return true;
+  }
+
+  /** Compares everything with what was acknowledged. */
+  async verify(get: Get): Promise<void> {
+    const log = await get(LOG);
+    assert.equal(log.status, 200);
+    this.#log.judge(log.body);
+    for (const [name, known] of this.#names) judgeName(name, known, await read(name, get));
+  }
+
+  #piece(sizes: readonly number[]): Piece {
+    const length = sizes[Math.floor(this.#random() * sizes.length)]!;
+    return { number: ++this.#pieces, length };
+  }
+}
+
+type Send = (
+  path: string,
+  call: StorageCall,
+  status: number,
+  method?: string,
+) => Promise<HttpAnswer | undefined>;
+
+function nameOf(worker: number, name: number): string {
+  return `/docs/worker-${worker}/${name}`;
+}
+
+async function read(name: string, get: Get): Promise<FoundName> {
+  const { status, body } = await get(name);
+  const lists = await get(`${name}?comp=blocklist&blocklisttype=uncommitted`);
+  const blocks = lists.body.toString().matchAll(/<Name>(.*?)<\/Name><Size>(\d+)<\/Size>/g);
+  return {
+    content: status === 200 ? body : undefined,
+    uncommittedBytes: new Map(Array.from(blocks, ([, id, bytes]) => [id!, Number(bytes)] as const)),
+  };
+}
