@@ -3,6 +3,7 @@ import type {
   BlobContent,
   BlobPage,
   BlobsPort,
+  ByteRange,
   DeleteBlobOptions,
   ListBlobsOptions,
   Metadata,
@@ -31,9 +32,14 @@ class AzureBlobs implements BlobsPort {
     return succeeded;
   }
 
-  async get(container: string, blob: string): Promise<BlobContent | undefined> {
+  async get(
+    container: string,
+    blob: string,
+    { offset, count }: Partial<ByteRange> = {},
+  ): Promise<BlobContent | undefined> {
     try {
-      const answer = await asked(this.#container(container).getBlobClient(blob).download());
+      const client = this.#container(container).getBlobClient(blob);
+      const answer = await asked(client.download(offset, count));
       const body = await bytesOf(answer);
       return {
         body,

@@ -51,6 +51,19 @@ export function testBlobsPort({ name, open }: BlobsUnderTest): void {
       assert.equal((await port.get(container, "empty"))?.length, 0);
     });
 
+    it("gives a part of a blob", async () => {
+      const { port, container } = await opened();
+      await port.put(container, "b", bytes("0123456789"));
+      const part = await port.get(container, "b", { offset: 3, count: 4 });
+      assert.deepEqual([part?.body, part?.length], [bytes("3456"), 4]);
+      const end = await port.get(container, "b", { offset: 8, count: 4 });
+      assert.deepEqual(end?.body, bytes("89"));
+      await assert.rejects(
+        port.get(container, "b", { offset: 10, count: 4 }),
+        refused(416, "InvalidRange"),
+      );
+    });
+
     it("writes on condition", async () => {
       const { port, container } = await opened();
       const etag = await port.put(container, "b", bytes("1"), { condition: "absent" });

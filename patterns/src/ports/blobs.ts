@@ -3,7 +3,7 @@ export interface BlobsPort {
   /** False when the container is there already. */
   createContainer(container: string): Promise<boolean>;
   /** Undefined when the blob is absent. */
-  get(container: string, blob: string): Promise<BlobContent | undefined>;
+  get(container: string, blob: string, range?: ByteRange): Promise<BlobContent | undefined>;
   /** @returns the new ETag. */
   put(container: string, blob: string, body: Uint8Array, options?: PutOptions): Promise<string>;
   /** Creates an empty append blob; `PortError` 409 when the name is taken. */
@@ -27,9 +27,16 @@ export interface BlobInfo {
   readonly metadata: Metadata;
 }
 
+/** `body` and `length` are those of the range, if one was asked for. */
 export interface BlobContent extends Omit<BlobInfo, "name"> {
   readonly body: Uint8Array;
   readonly contentType?: string;
+}
+
+/** A part of a blob; it must begin inside it. */
+export interface ByteRange {
+  readonly offset: number;
+  readonly count: number;
 }
 
 export interface PutOptions {

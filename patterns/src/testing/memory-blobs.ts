@@ -2,6 +2,7 @@ import type {
   BlobContent,
   BlobPage,
   BlobsPort,
+  ByteRange,
   DeleteBlobOptions,
   ListBlobsOptions,
   Metadata,
@@ -43,9 +44,13 @@ export class MemoryBlobs implements BlobsPort {
     return true;
   }
 
-  async get(container: string, name: string): Promise<BlobContent | undefined> {
+  async get(container: string, name: string, range?: ByteRange): Promise<BlobContent | undefined> {
     const blob = this.#blobs(container).get(name);
-    return blob && { ...blob, body: blob.body.slice() };
+    if (!blob) return undefined;
+    const { offset, count } = range ?? { offset: 0, count: blob.length };
+    if (range && offset >= blob.length) throw refusal(416, "InvalidRange");
+    const body = blob.body.slice(offset, offset + count);
+    return { ...blob, body, length: body.length };
   }
 
   async put(

@@ -1,0 +1,53 @@
+import { tableError } from "./errors.ts";
+import type { LogFormat, Timed } from "./logs/log-format.ts";
+import { type LogQuery, LogReader } from "./logs/log-reader.ts";
+import { LogWriter, type LogWriterOptions } from "./logs/log-writer.ts";
+import { blobsOf } from "./messages/large-message.ts";
+import type { Openable } from "./model/entity.ts";
+
+export { delimited, jsonLines, type LogFormat, type Timed } from "./logs/log-format.ts";
+export type { LogQuery } from "./logs/log-reader.ts";
+export type { LogWriter, LogWriterOptions } from "./logs/log-writer.ts";
+
+export interface LogFilesOptions<Entry extends Timed> {
+  /** Created when it is missing. */
+  readonly container: string;
+  /** Whose log this is: the first part of its files' names. */
+  readonly service: string;
+  /** `jsonLines()` or `delimited("level", "message")`. */
+  readonly format: LogFormat<Entry>;
+}
+
+export interface LogFiles<Entry extends Timed> {
+  /** Several may write at the same time, each to files of its own. Close it, or lose what is buffered. */
+  writer(options?: LogWriterOptions): LogWriter<Entry>;
+  /**
+   * By time as far as each file is; records of one time in any order. A listing for each day, then the
+   * files that may hold something, 4 MiB a request. A request that fails fails the whole: there are no
+   * silent gaps.
+   */
+  read(query: LogQuery<Entry>): AsyncIterable<Entry>;
+}
+
+/** Declares a log in append blobs: `service/2014/07/31/1800/000001.log`, a folder for each hour in UTC. */
+export function logFiles<Entry extends Timed>(
+  options: LogFilesOptions<Entry>,
+): Openable<LogFiles<Entry>> {
+  const { container, service, format } = options;
+  if (!/^[A-Za-z0-9][\w.-]*$/.test(service)) {
+    const issues = [
+      { path: "service", message: "is not letters, digits, and . _ - after the first" },
+    ];
+    throw tableError("invalid-definition", `The log ${service} is refused.`, { issues });
+  }
+  return {
+    tables: [],
+    open: (database) => {
+      const blobs = blobsOf(database);
+      return {
+        writer: (writerOptions) => new LogWriter(database, blobs, options, writerOptions),
+        read: (query) => new LogReader(blobs, container, service, format).read(query),
+      };
+    },
+  };
+}

@@ -1,0 +1,46 @@
+import type { Metadata } from "../ports/blobs.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** The hour a time belongs to, in hours since 1970. */
+export function hourOf(ms: number): number {
+  return Math.floor(ms / HOUR_MS);
+}
+
+/** `queue/2014/07/31/1800/`: the folder of an hour, in UTC. */
+export function folderOf(service: string, hour: number): string {
+  const [day, time = ""] = new Date(hour * HOUR_MS).toISOString().split("T");
+  return `${service}/${day?.replaceAll("-", "/")}/${time.slice(0, 2)}00/`;
+}
+
+/** `…/1800/000001.log`. */
+export function fileName(folder: string, sequence: number): string {
+  return `${folder}${String(sequence).padStart(6, "0")}.log`;
+}
+
+/** 0 for what is no name of ours. */
+export function sequenceOf(name: string): number {
+  return Number(/\/(\d{6,})\.log$/.exec(name)?.[1] ?? 0);
+}
+
+/** The times of the first and the last record, by their order in time. */
+export interface Span {
+  readonly firstMs: number;
+  readonly lastMs: number;
+}
+
+/**
+ * A file that is open says when its first record was written and nothing else that can be relied on:
+ * records may come late. A sealed file says what it holds.
+ */
+export function metadataOf(writer: string, span: Span, isSealed: boolean): Metadata {
+  const starttime = new Date(span.firstMs).toISOString();
+  if (!isSealed) return { writer, starttime };
+  return { writer, starttime, endtime: new Date(span.lastMs).toISOString(), sealed: "true" };
+}
+
+/** Undefined for a file that is open, and for one whose writer died. */
+export function sealedSpan({ starttime, endtime, sealed }: Metadata): Span | undefined {
+  const span = { firstMs: Date.parse(starttime ?? ""), lastMs: Date.parse(endtime ?? "") };
+  return sealed === "true" && span.firstMs <= span.lastMs ? span : undefined;
+}

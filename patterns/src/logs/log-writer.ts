@@ -1,0 +1,340 @@
+import type { Database } from "../database.ts";
+import { validationFailed } from "../model/entity-rows.ts";
+import type { BlobInfo, BlobsPort } from "../ports/blobs.ts";
+import { isRefusal } from "../ports/port-error.ts";
+import { fileName, folderOf, hourOf, metadataOf, type Span, sequenceOf } from "./log-file.ts";
+import type { LogFormat, Timed } from "./log-format.ts";
+
+export interface LogWriterOptions {
+  /** What makes a flush of its own accord; 1 MiB, 1,000 records or 5 seconds otherwise. */
+  readonly flush?: { readonly bytes?: number; readonly records?: number; readonly ms?: number };
+  /** "each": `write` resolves when the record is stored. "interval" (otherwise): when it is buffered. */
+  readonly durability?: "each" | "interval";
+  /** Where a file ends and the next begins: 64 MiB or 49,000 blocks otherwise. */
+  readonly file?: { readonly bytes?: number; readonly blocks?: number };
+  /** Buffered bytes from which `write` waits for a flush; 16 MiB otherwise. */
+  readonly highWaterBytes?: number;
+}
+
+interface Pending {
+  /** 1 for the first record accepted. */
+  readonly number: number;
+  readonly line: Uint8Array;
+  readonly ms: number;
+}
+
+/** A file this writer created, and nobody else writes to. */
+interface OpenFile {
+  readonly name: string;
+  readonly sequence: number;
+  length: number;
+  blocks: number;
+  firstMs: number;
+  lastMs: number;
+}
+
+/** Records of one hour on their way: kept, byte for byte, until it is known what became of them. */
+interface Block extends Span {
+  readonly hour: number;
+  readonly bytes: Uint8Array;
+}
+
+interface Waiter {
+  readonly upTo: number;
+  resolve(): void;
+  reject(error: unknown): void;
+}
+
+const MIB = 1024 * 1024;
+/** What every version of the service takes. */
+const BLOCK_BYTES_MAX = 4 * MIB;
+/** Of the 50,000 a blob takes. */
+const FILE_BLOCKS = 49_000;
+const FILE_BYTES = 64 * MIB;
+const FLUSH_BYTES = MIB;
+const FLUSH_RECORDS = 1000;
+const FLUSH_MS = 5000;
+const HIGH_WATER_BYTES = 16 * MIB;
+const LINE_FEED = 10;
+const TRIES_MAX = 10;
+
+/**
+ * Buffers records and appends them in blocks, one append at a time. A file belongs to the writer that
+ * created it, so where the next block goes is known without asking, and an append that may have
+ * happened shows in the file's length.
+ *
+ * A record is pending until its block is stored. When an append fails for good its block stays as it
+ * is and goes first the next time; nothing is dropped and nothing is stored twice.
+ */
+export class LogWriter<Entry extends Timed> {
+  readonly #database: Database;
+  readonly #blobs: BlobsPort;
+  readonly #container: string;
+  readonly #service: string;
+  readonly #format: LogFormat<Entry>;
+  readonly #options: LogWriterOptions;
+  readonly #token: string;
+  /** By hour. Only the newest hour's stays open between flushes. */
+  readonly #files = new Map<number, OpenFile>();
+  readonly #closed = new AbortController();
+  #pending: Pending[] = [];
+  #pendingBytes = 0;
+  #block: Block | undefined;
+  #accepted = 0;
+  /** The last file of this hour that was full. */
+  #full = { hour: Number.NaN, sequence: 0 };
+  #waiters: Waiter[] = [];
+  #isPumping = false;
+  #alarm: AbortController | undefined;
+
+  constructor(
+    database: Database,
+    blobs: BlobsPort,
+    log: {
+      readonly container: string;
+      readonly service: string;
+      readonly format: LogFormat<Entry>;
+    },
+    options: LogWriterOptions = {},
+  ) {
+    this.#database = database;
+    this.#blobs = blobs;
+    this.#container = log.container;
+    this.#service = log.service;
+    this.#format = log.format;
+    this.#options = options;
+    this.#token = database.writeToken();
+  }
+
+  /**
+   * Accepts a record. With durability "each" it rejects when the record could not be stored yet; it
+   * stays accepted, and goes with the next flush. A full buffer is flushed first; when that fails the
+   * record is not accepted.
+   * @throws validation-failed for a record without a time, of more than 4 MiB, or after `close`.
+   */
+  async write(entry: Entry): Promise<void> {
+    const ms = entry.at.getTime();
+    if (Number.isNaN(ms)) throw validationFailed("The record", "at", "it has no time");
+    const line = new TextEncoder().encode(`${this.#format.encode(entry)}\n`);
+    if (line.length > BLOCK_BYTES_MAX) {
+      const message = `${line.length} bytes; at most ${BLOCK_BYTES_MAX} are allowed`;
+      throw validationFailed("The record", "line", message);
+    }
+    if (line.indexOf(LINE_FEED) < line.length - 1) {
+      throw validationFailed("The record", "line", "the format lets a line break through");
+    }
+    const { flush = {}, durability, highWaterBytes = HIGH_WATER_BYTES } = this.#options;
+    if (this.#pendingBytes >= highWaterBytes) await this.flush();
+    if (this.#closed.signal.aborted) {
+      throw validationFailed("The record", "write", "the writer is closed");
+    }
+    this.#pending.push({ number: ++this.#accepted, line, ms });
+    this.#pendingBytes += line.length;
+    if (durability === "each") return this.flush();
+    const { bytes = FLUSH_BYTES, records = FLUSH_RECORDS, ms: flushMs = FLUSH_MS } = flush;
+    if (this.#pendingBytes >= bytes || this.#pending.length >= records) {
+      this.#flushUnasked(this.flush());
+    } else this.#flushLater(flushMs);
+  }
+
+  /** Resolves when all records accepted so far are stored. */
+  flush(): Promise<void> {
+    if (this.#pending.length === 0 && !this.#block) return Promise.resolve();
+    const flushed = new Promise<void>((resolve, reject) => {
+      this.#waiters.push({ upTo: this.#accepted, resolve, reject });
+    });
+    void this.#pump();
+    return flushed;
+  }
+
+  /** Flushes, and seals what is open. No record is accepted any more. May be called again if it fails. */
+  async close(): Promise<void> {
+    this.#closed.abort();
+    this.#alarm?.abort();
+    await this.flush();
+    for (const hour of this.#files.keys()) await this.#seal(hour);
+  }
+
+  #flushLater(ms: number): void {
+    if (this.#alarm) return;
+    const alarm = new AbortController();
+    this.#alarm = alarm;
+    this.#flushUnasked(
+      this.#database.clock.alarm(ms, alarm.signal).then(() => {
+        this.#alarm = undefined;
+        return this.flush();
+      }),
+    );
+  }
+
+  #flushUnasked(flushed: Promise<void>): void {
+    flushed.catch((error) => {
+      if (this.#closed.signal.aborted) return;
+      this.#report(error);
+      this.#flushLater(this.#options.flush?.ms ?? FLUSH_MS);
+    });
+  }
+
+  #report(error: unknown): void {
+    const what = `writing to ${this.#container}/${this.#service}`;
+    this.#database.report({ kind: "background failure", what, error });
+  }
+
+  /** Stores blocks until nobody waits any more. Never rejects: the waiters hear of failures. */
+  async #pump(): Promise<void> {
+    if (this.#isPumping) return;
+    this.#isPumping = true;
+    try {
+      while (this.#waiters.length > 0) {
+        this.#block ??= this.#nextBlock();
+        const { hour } = this.#block;
+        await this.#store(this.#block);
+        this.#block = undefined;
+        const storedUpTo = (this.#pending[0]?.number ?? this.#accepted + 1) - 1;
+        const waiters = this.#waiters;
+        this.#waiters = waiters.filter(({ upTo }) => upTo > storedUpTo);
+        for (const { upTo, resolve } of waiters) if (upTo <= storedUpTo) resolve();
+        await this.#sealFinished(hour);
+      }
+    } catch (error) {
+      const waiters = this.#waiters;
+      this.#waiters = [];
+      for (const { reject } of waiters) reject(error);
+    } finally {
+      this.#isPumping = false;
+    }
+  }
+
+  /** The oldest record, and with it others of its hour. */
+  #nextBlock(): Block {
+    const hour = hourOf(this.#pending[0]!.ms);
+    const taken: Pending[] = [];
+    const left: Pending[] = [];
+    let length = 0;
+    let isFull = false;
+    for (const record of this.#pending) {
+      const isOurs = hourOf(record.ms) === hour;
+      // Nothing overtakes a record that did not fit.
+      isFull ||= isOurs && length + record.line.length > BLOCK_BYTES_MAX;
+      if (!isOurs || isFull) {
+        left.push(record);
+        continue;
+      }
+      taken.push(record);
+      length += record.line.length;
+    }
+    this.#pending = left;
+    this.#pendingBytes -= length;
+    const bytes = new Uint8Array(length);
+    const span = { firstMs: Number.POSITIVE_INFINITY, lastMs: Number.NEGATIVE_INFINITY };
+    let at = 0;
+    for (const { line, ms } of taken) {
+      bytes.set(line, at);
+      at += line.length;
+      span.firstMs = Math.min(span.firstMs, ms);
+      span.lastMs = Math.max(span.lastMs, ms);
+    }
+    return { hour, bytes, ...span };
+  }
+
+  async #store(block: Block): Promise<void> {
+    const { hour, bytes } = block;
+    for (let tries = 1; ; tries++) {
+      const file = this.#files.get(hour) ?? (await this.#create(block));
+      try {
+        await this.#blobs.append(this.#container, file.name, bytes, file.length);
+      } catch (error) {
+        if (!isRefusal(error, 404, 409, 412)) throw error;
+        if (!(await this.#hasGrown(file, bytes.length))) {
+          // Full, gone, or somebody else writes to it: the next one.
+          if (tries === TRIES_MAX) throw error;
+          if (error.status === 409) await this.#seal(hour);
+          this.#abandon(hour);
+          continue;
+        }
+      }
+      file.length += bytes.length;
+      file.blocks++;
+      file.firstMs = Math.min(file.firstMs, block.firstMs);
+      file.lastMs = Math.max(file.lastMs, block.lastMs);
+      return;
+    }
+  }
+
+  /** Whether the append that was refused is one of ours that had happened before. */
+  async #hasGrown({ name, length }: OpenFile, bytes: number): Promise<boolean> {
+    const [found] = await this.#list(name);
+    return found?.name === name && found.length === length + bytes;
+  }
+
+  async #create({ hour, firstMs, lastMs }: Block): Promise<OpenFile> {
+    const folder = folderOf(this.#service, hour);
+    const span = { firstMs, lastMs };
+    const metadata = metadataOf(this.#token, span, false);
+    let sequence = this.#full.hour === hour ? this.#full.sequence + 1 : 1;
+    for (let tries = 1; ; tries++) {
+      const name = fileName(folder, sequence);
+      try {
+        await this.#blobs.createAppendBlob(this.#container, name, metadata);
+      } catch (error) {
+        if (!isRefusal(error, 404, 409) || tries === TRIES_MAX) throw error;
+        if (error.status === 404) {
+          await this.#blobs.createContainer(this.#container);
+          continue;
+        }
+        const files = await this.#list(folder);
+        const taken = files.find((file) => file.name === name);
+        // Unless it is ours, and only the answer to its creation was lost.
+        if (taken?.metadata.writer !== this.#token || taken.length > 0) {
+          sequence = Math.max(sequence, ...files.map((file) => sequenceOf(file.name))) + 1;
+          continue;
+        }
+      }
+      const file: OpenFile = { name, sequence, length: 0, blocks: 0, ...span };
+      this.#files.set(hour, file);
+      return file;
+    }
+  }
+
+  async #list(prefix: string): Promise<BlobInfo[]> {
+    const files: BlobInfo[] = [];
+    for (let continuation: string | undefined, isFirst = true; isFirst || continuation; ) {
+      const options = { prefix, ...(continuation !== undefined && { continuation }) };
+      const page = await this.#blobs.list(this.#container, options);
+      files.push(...page.blobs);
+      ({ continuation } = page);
+      isFirst = false;
+    }
+    return files;
+  }
+
+  /** Ends a file that is full, and those of hours gone by that nothing is pending for. */
+  async #sealFinished(hour: number): Promise<void> {
+    const { bytes = FILE_BYTES, blocks = FILE_BLOCKS } = this.#options.file ?? {};
+    const file = this.#files.get(hour);
+    if (file && (file.blocks >= blocks || file.length >= bytes)) await this.#seal(hour);
+    const newest = Math.max(...this.#files.keys());
+    for (const other of this.#files.keys()) {
+      const isAwaited = this.#pending.some(({ ms }) => hourOf(ms) === other);
+      if (other < newest && !isAwaited) await this.#seal(other);
+    }
+  }
+
+  /** Readers read a file that is not sealed as a whole: failing costs them, and loses nothing. */
+  async #seal(hour: number): Promise<void> {
+    const file = this.#files.get(hour);
+    if (!file) return;
+    this.#abandon(hour);
+    const metadata = metadataOf(this.#token, file, true);
+    await this.#blobs
+      .setMetadata(this.#container, file.name, metadata)
+      .catch((error) => this.#report(error));
+  }
+
+  #abandon(hour: number): void {
+    const file = this.#files.get(hour);
+    if (!file) return;
+    this.#files.delete(hour);
+    this.#full = { hour, sequence: file.sequence };
+  }
+}
