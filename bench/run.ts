@@ -1,6 +1,8 @@
 import { spawnSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
+import { appendBlock } from "./append-block.ts";
+import { blobTransfer } from "./blob-transfer.ts";
 import { coldStart } from "./cold-start.ts";
 import { conditionalUpdate } from "./conditional-update.ts";
 import { durableWrite } from "./durable-write.ts";
@@ -11,6 +13,7 @@ import type { Question } from "./harness/question.ts";
 import { machine, saveResult, versions, writeTable } from "./harness/report.ts";
 import type { QuestionResult } from "./harness/results.ts";
 import { pointQuery } from "./point-query.ts";
+import { queueMessage } from "./queue-message.ts";
 import { rangeQuery } from "./range-query.ts";
 import { scan } from "./scan.ts";
 import { soak } from "./soak.ts";
@@ -24,6 +27,9 @@ const QUESTIONS: readonly Question[] = [
   durableWrite,
   conditionalUpdate,
   transaction,
+  queueMessage,
+  blobTransfer,
+  appendBlock,
   growth,
   workers,
   coldStart,
@@ -76,7 +82,7 @@ process.exit(failed ? 1 : 0);
 
 async function answer(question: Question): Promise<QuestionResult> {
   progress.say(`── ${question.name}: ${question.asks}`);
-  const bench = await Bench.open(options, progress);
+  const bench = await Bench.open(options, progress, question.service);
   // Whatever was measured before an error stays.
   let error: string | undefined;
   try {

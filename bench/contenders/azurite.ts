@@ -2,15 +2,16 @@ import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { ServerProcess } from "../harness/server-process.ts";
+import type { ServiceName } from "../load/request-writer.ts";
 
 export const AZURITE_VERSION = "3.37.0";
 
 const FOLDER = fileURLToPath(new URL("../.peer", import.meta.url));
-const MAIN = `${FOLDER}/node_modules/.bin/azurite-table`;
+const PROGRAMS = `${FOLDER}/node_modules/.bin`;
 
 /** The emulator, from npm and in a folder that only the bench knows. */
 export function installAzurite(): void {
-  if (existsSync(MAIN)) return;
+  if (existsSync(PROGRAMS)) return;
   mkdirSync(FOLDER, { recursive: true });
   writeFileSync(`${FOLDER}/package.json`, '{ "private": true }\n');
   const { status } = spawnSync("npm", ["install", "--no-save", `azurite@${AZURITE_VERSION}`], {
@@ -21,13 +22,17 @@ export function installAzurite(): void {
 }
 
 /** With its normal persistence: memory, written to a file every few seconds. */
-export function startAzurite(directory: string, logFile: string): Promise<ServerProcess> {
+export function startAzurite(
+  service: ServiceName,
+  { directory, logFile }: { readonly directory: string; readonly logFile: string },
+): Promise<ServerProcess> {
   return ServerProcess.start({
+    service,
     cores: "server",
     logFile,
     args: (port) => [
-      MAIN,
-      "--tablePort",
+      `${PROGRAMS}/azurite-${service}`,
+      `--${service}Port`,
       `${port}`,
       "--location",
       directory,

@@ -20,7 +20,9 @@ export interface RawCommand extends Window {
 /** Reads of `rows` neighbours that touch each value, or commits of `puts` entries. */
 export type RawWork =
   | { readonly kind: "read"; readonly rows: number }
-  | { readonly kind: "commit"; readonly puts: number; readonly keys: "new" | "existing" };
+  | { readonly kind: "commit"; readonly puts: number; readonly keys: "new" | "existing" }
+  /** Two commits: a new entry, which is removed at once. */
+  | { readonly kind: "put and remove" };
 
 type Environment = RootDatabase<Uint8Array, Buffer>;
 
@@ -33,7 +35,7 @@ answerCommands<RawCommand, Figures>(async (command) => {
   if (work.kind === "read") {
     await read(environment, command, work.rows, stopwatch);
   } else {
-    const commit = work.keys === "new" ? newKeys(work.puts) : existingKeys(command.entities);
+    const commit = commitOf(work, command);
     await Promise.all(
       Array.from({ length: command.clients }, (_, index) =>
         commitLoop(environment, new Client(index, command.run), commit, command, stopwatch),
@@ -131,6 +133,11 @@ const CLOSING_BRACE = 0x7d;
 
 type Commit = (environment: Environment, client: Client, command: RawCommand) => Promise<unknown>;
 
+function commitOf(work: Exclude<RawWork, { kind: "read" }>, { entities }: RawCommand): Commit {
+  if (work.kind === "put and remove") return passingKeys;
+  return work.keys === "new" ? newKeys(work.puts) : existingKeys(entities);
+}
+
 async function commitLoop(
   environment: Environment,
   client: Client,
@@ -151,6 +158,13 @@ function existingKeys(entities: number): Commit {
     return environment.put(keyOf(index), bytesOf(index));
   };
 }
+
+const passingKeys: Commit = async (environment, client, { entities }) => {
+  const index = client.random(entities);
+  const key = keyOf(index, client.newRowSuffix());
+  await environment.put(key, bytesOf(index));
+  await environment.remove(key);
+};
 
 /** Neighbours of a random entry, all in one transaction, as `Requests.insert` places them. */
 function newKeys(puts: number): Commit {

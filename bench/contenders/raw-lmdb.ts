@@ -66,9 +66,13 @@ function toRawWork(workload: WorkloadKind, entities: number): RawWork {
     case "table-scan":
       return { kind: "read", rows: entities };
     case "insert":
+    case "put-message":
+    case "append":
       return { kind: "commit", puts: 1, keys: "new" };
     case "transaction":
       return { kind: "commit", puts: TRANSACTION_ENTITIES, keys: "new" };
+    case "receive-message":
+      return { kind: "put and remove" };
     case "upsert":
     case "merge":
     case "conditional-update":

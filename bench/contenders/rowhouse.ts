@@ -1,10 +1,12 @@
 import { fileURLToPath } from "node:url";
 import type { Cores } from "../harness/cores.ts";
 import { ServerProcess } from "../harness/server-process.ts";
+import type { ServiceName } from "../load/request-writer.ts";
 
 const MAIN = fileURLToPath(new URL("../../cli/dist/main.js", import.meta.url));
 
 export interface RowhouseOptions {
+  readonly service: ServiceName;
   readonly directory: string;
   readonly logFile: string;
   readonly cores?: Cores;
@@ -13,15 +15,16 @@ export interface RowhouseOptions {
 
 /** Rowhouse as it is shipped: compiled, with its default engine and durability. */
 export function startRowhouse(options: RowhouseOptions): Promise<ServerProcess> {
-  const { cores = "server", directory, logFile, workers } = options;
+  const { cores = "server", directory, logFile, service, workers } = options;
   return ServerProcess.start({
+    service,
     cores,
     logFile,
     args: (port) => [
       MAIN,
       "serve",
-      "--tableOnly",
-      "--tablePort",
+      `--${service}Only`,
+      `--${service}Port`,
       `${port}`,
       "--location",
       directory,

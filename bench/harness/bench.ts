@@ -4,9 +4,11 @@ import { fileURLToPath } from "node:url";
 import { installAzurite, startAzurite } from "../contenders/azurite.ts";
 import { BareHttp } from "../contenders/bare-http.ts";
 import { DiskFlush } from "../contenders/disk-flush.ts";
+import { DiskWrite } from "../contenders/disk-write.ts";
 import { RawLmdb } from "../contenders/raw-lmdb.ts";
 import { type RowhouseOptions, startRowhouse } from "../contenders/rowhouse.ts";
 import type { LoadCommand, LoadResult } from "../load/load-process.ts";
+import type { ServiceName } from "../load/request-writer.ts";
 import { BenchProcess } from "./bench-process.ts";
 import { Comparison } from "./comparison.ts";
 import type { Contender, Window, Work } from "./contender.ts";
@@ -35,6 +37,7 @@ export class Bench {
   readonly options: BenchOptions;
   readonly progress: Progress;
   readonly results: CaseResult[] = [];
+  readonly #service: ServiceName;
   readonly #folder: string;
   readonly #load: LoadGenerator;
   readonly #contenders = new Map<string, Contender>();
@@ -42,23 +45,29 @@ export class Bench {
   private constructor(
     options: BenchOptions,
     progress: Progress,
+    service: ServiceName,
     folder: string,
     load: LoadGenerator,
   ) {
     this.options = options;
     this.progress = progress;
+    this.#service = service;
     this.#folder = folder;
     this.#load = load;
   }
 
-  static async open(options: BenchOptions, progress: Progress): Promise<Bench> {
+  static async open(
+    options: BenchOptions,
+    progress: Progress,
+    service: ServiceName = "table",
+  ): Promise<Bench> {
     // Beside the sources, so on a real disk: a temporary folder is often memory.
     const folder = fileURLToPath(new URL(`../.data/${process.pid}`, import.meta.url));
     mkdirSync(folder, { recursive: true });
     process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
     const module = new URL("../load/load-process.ts", import.meta.url);
     const load = await BenchProcess.start<LoadCommand, LoadResult>(module, "client");
-    return new Bench(options, progress, folder, load);
+    return new Bench(options, progress, service, folder, load);
   }
 
   /** Rowhouse and what each case sets beside it, one case after the other. */
@@ -122,7 +131,8 @@ export class Bench {
   /** A Rowhouse that the question itself measures and stops. */
   startServer(name: string, { data = name, ...rest }: RowhouseForm = {}): Promise<ServerProcess> {
     const logFile = join(this.#folder, `${name}.log`);
-    return startRowhouse({ ...rest, directory: this.folder(data), logFile });
+    const service = this.#service;
+    return startRowhouse({ ...rest, service, directory: this.folder(data), logFile });
   }
 
   /** A folder on the disk that is measured; removed at the end. */
@@ -155,11 +165,16 @@ export class Bench {
         return RawLmdb.start(name, this.folder(name));
       case "disk flush":
         return DiskFlush.start(join(this.#folder, "disk-flush"));
+      case "disk write":
+        return DiskWrite.start(join(this.#folder, "disk-write"));
       case "azurite":
         installAzurite();
         return this.#http(
           name,
-          await startAzurite(this.folder("azurite"), join(this.#folder, "azurite.log")),
+          await startAzurite(this.#service, {
+            directory: this.folder("azurite"),
+            logFile: join(this.#folder, "azurite.log"),
+          }),
         );
     }
   }

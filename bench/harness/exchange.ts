@@ -7,6 +7,7 @@ import {
   type Target,
 } from "../load/request-writer.ts";
 import { ResponseReader } from "../load/response-reader.ts";
+import { SharedKeyWriter } from "../load/shared-key-writer.ts";
 
 /** One request on a connection of its own: for setting up, never for measuring. */
 export function exchange(
@@ -27,19 +28,37 @@ export function exchange(
   });
 }
 
-export async function createTable(target: Target, table: string): Promise<void> {
-  const request = new RequestWriter(target).write("POST", "/Tables", {
-    headers: ACCEPT_AND_CONTENT + PREFER_NO_CONTENT,
-    body: `{"TableName":"${table}"}`,
-  });
-  const { body, status } = await exchange(target, request);
-  if (status !== 204) throw new Error(`Creating table ${table} was answered ${status}: ${body}`);
+/** Creates a table, queue or container. */
+export async function create(target: Target, name: string): Promise<void> {
+  const { body, status } = await exchange(target, creation(target, name));
+  if (status !== 204 && status !== 201) {
+    throw new Error(`Creating the ${target.service} ${name} was answered ${status}: ${body}`);
+  }
+}
+
+function creation(target: Target, name: string): string {
+  switch (target.service) {
+    case "table":
+      return new RequestWriter(target).write("POST", "/Tables", {
+        headers: ACCEPT_AND_CONTENT + PREFER_NO_CONTENT,
+        body: `{"TableName":"${name}"}`,
+      });
+    case "queue":
+      return new SharedKeyWriter(target).write("PUT", `/${name}`);
+    case "blob": {
+      const query = [["restype", "container"]] as const;
+      return new SharedKeyWriter(target).write("PUT", `/${name}`, { query });
+    }
+  }
 }
 
 /** Whether the server answers signed requests yet. */
 export async function isReady(target: Target): Promise<boolean> {
   try {
-    const request = new RequestWriter(target).write("GET", "/Tables");
+    const request =
+      target.service === "table"
+        ? new RequestWriter(target).write("GET", "/Tables")
+        : new SharedKeyWriter(target).write("GET", "/", { query: [["comp", "list"]] });
     return (await exchange(target, request)).status === 200;
   } catch {
     return false;

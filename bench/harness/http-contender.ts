@@ -5,7 +5,7 @@ import type { Target } from "../load/request-writer.ts";
 import type { LoadOrder, WorkloadKind } from "../load/workload.ts";
 import type { BenchProcess } from "./bench-process.ts";
 import type { Contender, Window, Work } from "./contender.ts";
-import { createTable, tableSas } from "./exchange.ts";
+import { create, tableSas } from "./exchange.ts";
 import { type Measurement, toMeasurement } from "./measurement.ts";
 import { privateMemoryMb } from "./process-figures.ts";
 import type { Progress } from "./progress.ts";
@@ -35,8 +35,11 @@ export class HttpContender implements Contender {
     this.#progress = progress;
   }
 
-  prepare(work: Work): Promise<void> {
-    return this.fill(work.dataset, "sorted");
+  async prepare({ dataset }: Work): Promise<void> {
+    if (this.server.target.service === "table") return this.fill(dataset, "sorted");
+    if (this.#filled.has(dataset.table)) return;
+    await create(this.server.target, dataset.table);
+    this.#filled.add(dataset.table);
   }
 
   async measure(work: Work, window: Window): Promise<Measurement> {
@@ -73,7 +76,7 @@ export class HttpContender implements Contender {
     if (entities % PARTITION_ENTITIES !== 0) {
       throw new Error(`Tables hold a multiple of ${PARTITION_ENTITIES} entities, not ${entities}.`);
     }
-    await createTable(this.server.target, table);
+    await create(this.server.target, table);
     const transactions = fillTransactions(entities);
     for (let first = 0; first < transactions; first += SLICE_TRANSACTIONS) {
       this.#progress.show(

@@ -1,4 +1,5 @@
 import type { RawLmdbName } from "../contenders/raw-lmdb.ts";
+import type { ServiceName } from "../load/request-writer.ts";
 import type { Bench } from "./bench.ts";
 import type { Comparison } from "./comparison.ts";
 import type { Work } from "./contender.ts";
@@ -7,6 +8,8 @@ import type { Work } from "./contender.ts";
 export interface Question {
   readonly name: string;
   readonly asks: string;
+  /** Default: tables. */
+  readonly service?: ServiceName;
   run(bench: Bench): Promise<void>;
 }
 
@@ -21,7 +24,7 @@ export interface Case extends Work {
   readonly longOnly?: boolean;
 }
 
-export type Opponent = "bare node:http" | RawLmdbName | "disk flush" | "azurite";
+export type Opponent = "bare node:http" | RawLmdbName | "disk flush" | "disk write" | "azurite";
 
 /** What a comparison should show. */
 export interface Reach {

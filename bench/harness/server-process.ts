@@ -2,7 +2,7 @@ import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
-import type { Target } from "../load/request-writer.ts";
+import type { ServiceName, Target } from "../load/request-writer.ts";
 import { type Cores, spawnNode } from "./cores.ts";
 import { isReady } from "./exchange.ts";
 import type { RunningServer } from "./http-contender.ts";
@@ -14,6 +14,8 @@ const KEY =
   "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
 export interface ServerOptions {
+  /** What the port is asked for. */
+  readonly service: ServiceName;
   /** Arguments of Node, for the port that was chosen. */
   readonly args: (port: number) => readonly string[];
   readonly cores: Cores;
@@ -21,7 +23,7 @@ export interface ServerOptions {
   readonly logFile: string;
 }
 
-/** A table server in a process of its own. */
+/** A server in a process of its own. */
 export class ServerProcess implements RunningServer {
   readonly pid: number;
   readonly target: Target;
@@ -38,7 +40,8 @@ export class ServerProcess implements RunningServer {
 
   static async start(options: ServerOptions): Promise<ServerProcess> {
     const port = await freePort();
-    const target: Target = { host: "127.0.0.1", port, account: ACCOUNT, keyBase64: KEY };
+    const { service } = options;
+    const target: Target = { service, host: "127.0.0.1", port, account: ACCOUNT, keyBase64: KEY };
     const log = openSync(options.logFile, "a");
     const startedAt = performance.now();
     const child = spawnNode(options.cores, options.args(port), { stdio: ["ignore", log, log] });

@@ -72,7 +72,13 @@ export class Connection {
   }
 
   #send(): void {
-    this.#socket.write(this.#workload.request(this.#client), "latin1");
+    const request = this.#workload.request(this.#client);
+    if (typeof request === "string") {
+      this.#socket.write(request, "latin1");
+    } else {
+      this.#socket.write(request.head, "latin1");
+      this.#socket.write(request.body);
+    }
   }
 
   #receive(bytes: Buffer): void {

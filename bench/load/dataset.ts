@@ -1,6 +1,7 @@
 /**
  * The entities every contender holds: numbered from 0, 10,000 to a partition, about 1 KB of JSON
  * each. A number is all it takes to know an entity, so client, limits and checks need no list.
+ * In a question about queues or blobs, a queue or a container stands for the table and begins empty.
  */
 export interface Dataset {
   readonly table: string;

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { partitionKey, rowKey } from "./dataset.ts";
 import { createFill, fillTransactions } from "./fill.ts";
-import { RequestWriter } from "./request-writer.ts";
+import { RequestWriter, type Target } from "./request-writer.ts";
 import { Requests } from "./requests.ts";
 import { Client } from "./workload.ts";
 
 const dataset = { table: "entities", entities: 40_000 };
-const target = { host: "h", port: 1, account: "a", keyBase64: "AAAA" };
+const target: Target = { service: "table", host: "h", port: 1, account: "a", keyBase64: "AAAA" };
 
 describe("a fill", () => {
   for (const order of ["sorted", "scattered"] as const) {
@@ -16,7 +16,7 @@ describe("a fill", () => {
       const fill = createFill(requests, dataset, { order, firstTransaction: 0 });
       const keys = new Set<string>();
       for (let i = 0; i < fillTransactions(dataset.entities); i++) {
-        const request = fill.request(new Client(0, 0));
+        const request = String(fill.request(new Client(0, 0)));
         const partitions = new Set<string>();
         for (const [, partition, row] of request.matchAll(KEYS)) {
           keys.add(`${partition}/${row}`);

@@ -4,7 +4,7 @@ import { cpuMicros, machineCpuMicros } from "../harness/process-figures.ts";
 import { Connection } from "./connection.ts";
 import type { Dataset } from "./dataset.ts";
 import { Histogram } from "./histogram.ts";
-import { RequestWriter, type Target } from "./request-writer.ts";
+import type { Target } from "./request-writer.ts";
 import { Client, type Outcome, type WorkloadKind } from "./workload.ts";
 import { createWorkload } from "./workloads.ts";
 
@@ -50,7 +50,7 @@ class LoadRun {
 
   async run(): Promise<LoadResult> {
     const { connections, dataset, keepsAnswer, run, target, until } = this.#command;
-    const workload = createWorkload(this.#command.workload, dataset, new RequestWriter(target));
+    const workload = createWorkload(this.#command.workload, dataset, target);
     this.#connections = await Promise.all(
       Array.from({ length: connections }, (_, index) =>
         Connection.open(target, new Client(index, run), workload, this),
@@ -60,7 +60,7 @@ class LoadRun {
     // Closing is no failure once everything is finished; before, `finished` says it.
     finished.catch(() => {});
     for (const connection of this.#connections) {
-      connection.reader.keepsBodies = keepsAnswer === true;
+      connection.reader.keepsBodies = keepsAnswer === true || workload.readsBodies === true;
       connection.start();
     }
     try {

@@ -1,7 +1,10 @@
 import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
 
+export type ServiceName = "table" | "queue" | "blob";
+
 /** Where requests go and how they prove who sends them. */
 export interface Target {
+  readonly service: ServiceName;
   readonly host: string;
   readonly port: number;
   readonly account: string;
@@ -10,7 +13,7 @@ export interface Target {
   readonly sas?: string | undefined;
 }
 
-/** Writes requests as the official JavaScript client does, header for header, as plain text. */
+/** Writes requests to tables as the official JavaScript client does, header for header, as plain text. */
 export class RequestWriter {
   /** As batches name it in the URLs of their parts. */
   readonly baseUrl: string;

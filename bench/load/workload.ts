@@ -12,15 +12,23 @@ export type WorkloadKind =
   | { readonly kind: "conditional-update" }
   | { readonly kind: "contended-update"; readonly backsOff: boolean }
   | { readonly kind: "transaction" }
+  | { readonly kind: "put-message" }
+  | { readonly kind: "receive-message" }
+  | { readonly kind: "upload" | "download"; readonly bytes: number }
+  | { readonly kind: "append"; readonly blobs: number }
   | { readonly kind: "mix" }
   /** Inserts the entities themselves, from one transaction of the whole fill on; see `fill.ts`. */
   | { readonly kind: "fill"; readonly order: LoadOrder; readonly firstTransaction: number };
 
 export type LoadOrder = "sorted" | "scattered";
 
+/** As text, or with a body that is not copied. */
+export type LoadRequest = string | { readonly head: string; readonly body: Buffer };
+
 export interface Workload {
-  /** The next request of this client, as text. */
-  request(client: Client): string;
+  /** Whether `answered` looks at bodies. */
+  readonly readsBodies?: true;
+  request(client: Client): LoadRequest;
   answered(client: Client, answer: ResponseReader): Outcome;
 }
 
@@ -36,14 +44,14 @@ export class Client {
   pending = "";
   /** How often the operation under way was refused. */
   refusals = 0;
-  readonly #run: number;
+  readonly run: number;
   #sequence = 0;
   #random: number;
 
   /** `run` differs from run to run, so that what one run inserts is new to the next. */
   constructor(index: number, run: number) {
     this.index = index;
-    this.#run = run;
+    this.run = run;
     this.#random = (Math.imul(index + 1, 0x9e3779b1) ^ Math.imul(run + 1, 0x85ebca6b)) | 1;
   }
 
@@ -57,6 +65,6 @@ export class Client {
 
   /** The end of a row key that no other client, run or operation uses. */
   newRowSuffix(): string {
-    return `_${this.#run}-${this.index}-${this.#sequence++}`;
+    return `_${this.run}-${this.index}-${this.#sequence++}`;
   }
 }

@@ -1,7 +1,9 @@
+import { createAppend, createDownload, createUpload } from "./blob-workloads.ts";
 import { type Dataset, entityJson, PARTITION_ENTITIES, rowKey } from "./dataset.ts";
 import { createFill } from "./fill.ts";
+import { createPutMessage, createReceiveMessage } from "./message-workloads.ts";
 import { createMix } from "./mix.ts";
-import type { RequestWriter } from "./request-writer.ts";
+import { RequestWriter, type Target } from "./request-writer.ts";
 import {
   RARE_IN_TABLE,
   Requests,
@@ -10,14 +12,12 @@ import {
   wholeTransaction,
 } from "./requests.ts";
 import type { ResponseReader } from "./response-reader.ts";
+import { SharedKeyWriter } from "./shared-key-writer.ts";
 import type { Client, Outcome, Workload, WorkloadKind } from "./workload.ts";
 
-export function createWorkload(
-  kind: WorkloadKind,
-  dataset: Dataset,
-  writer: RequestWriter,
-): Workload {
-  const requests = new Requests(writer, dataset);
+export function createWorkload(kind: WorkloadKind, dataset: Dataset, target: Target): Workload {
+  if (target.service !== "table") return createOther(kind, dataset, new SharedKeyWriter(target));
+  const requests = new Requests(new RequestWriter(target), dataset);
   const anyEntity = (client: Client) => client.random(dataset.entities);
   switch (kind.kind) {
     case "point-query":
@@ -44,6 +44,26 @@ export function createWorkload(
       return createFill(requests, dataset, kind);
     case "mix":
       return createMix(requests, dataset);
+    default:
+      throw new Error(`No table knows ${kind.kind}.`);
+  }
+}
+
+/** In queues and containers. */
+function createOther(kind: WorkloadKind, { table }: Dataset, writer: SharedKeyWriter): Workload {
+  switch (kind.kind) {
+    case "put-message":
+      return createPutMessage(writer, table);
+    case "receive-message":
+      return createReceiveMessage(writer, table);
+    case "upload":
+      return createUpload(writer, table, kind.bytes);
+    case "download":
+      return createDownload(writer, table, kind.bytes);
+    case "append":
+      return createAppend(writer, table, kind.blobs);
+    default:
+      throw new Error(`Only tables know ${kind.kind}.`);
   }
 }
 

@@ -164,7 +164,8 @@ function command(
 ): LoadCommand {
   const { hostname: host, port } = new URL(front.tableUrl);
   const keyBase64 = /AccountKey=([^;]+)/.exec(front.connectionString)![1]!;
-  const target = { host, port: Number(port), account: "devstoreaccount1", keyBase64 };
+  const account = "devstoreaccount1";
+  const target = { service: "table", host, port: Number(port), account, keyBase64 } as const;
   return {
     target,
     workload,

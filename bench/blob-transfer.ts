@@ -1,0 +1,40 @@
+import type { Case, Question, Reach } from "./harness/question.ts";
+import { cpuOf, throughputOf } from "./harness/reaches.ts";
+
+const bytes = 64 << 20;
+const base = { dataset: { table: "blobs", entities: 10_000 }, connections: 1 } as const;
+
+/** An upload is received and written: it cannot be faster than the slower of both. */
+const ofSlowerLimit: Reach = {
+  what: "throughput of the slower of both limits",
+  value: (comparison) =>
+    Math.max(
+      comparison.ratio("operationsPerSecond", "rowhouse", "disk write"),
+      comparison.ratio("operationsPerSecond", "rowhouse", "bare node:http"),
+    ),
+  atLeast: 0.5,
+};
+
+const cases: Case[] = [
+  {
+    ...base,
+    name: "upload of 64 MiB",
+    workload: { kind: "upload", bytes },
+    against: ["bare node:http", "disk write"],
+    reaches: [ofSlowerLimit, cpuOf("bare node:http")],
+  },
+  {
+    ...base,
+    name: "download of 64 MiB",
+    workload: { kind: "download", bytes },
+    against: ["bare node:http"],
+    reaches: [throughputOf("bare node:http", 0.5), cpuOf("bare node:http")],
+  },
+];
+
+export const blobTransfer: Question = {
+  name: "blob-transfer",
+  asks: "What share of the disk's and of node:http's own rate do large blobs reach?",
+  service: "blob",
+  run: (bench) => bench.compareAll(cases),
+};

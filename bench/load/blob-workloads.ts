@@ -1,0 +1,82 @@
+import type { SharedKeyWriter } from "./shared-key-writer.ts";
+import type { Client, LoadRequest, Workload } from "./workload.ts";
+
+/** Each client puts its own blob, again and again. */
+export function createUpload(writer: SharedKeyWriter, container: string, bytes: number): Workload {
+  const body = bytesOf(bytes);
+  return {
+    request: ({ index }) => upload(writer, `/${container}/upload-${index}`, body),
+    answered: (_client, { status }) => (status === 201 ? "done" : "failed"),
+  };
+}
+
+/** All read one blob. It is put first where it is not there. */
+export function createDownload(
+  writer: SharedKeyWriter,
+  container: string,
+  bytes: number,
+): Workload {
+  const path = `/${container}/download`;
+  return {
+    request: ({ pending }) =>
+      pending === "missing" ? upload(writer, path, bytesOf(bytes)) : writer.write("GET", path),
+    answered(client, { bodyBytes, status }) {
+      client.pending = status === 404 ? "missing" : "";
+      if (status === 404 || status === 201) return "again";
+      return status === 200 && bodyBytes === bytes ? "done" : "failed";
+    },
+  };
+}
+
+function upload(writer: SharedKeyWriter, path: string, body: Buffer): LoadRequest {
+  const head = writer.write("PUT", path, {
+    blobType: "BlockBlob",
+    contentType: "application/octet-stream",
+    bodyBytes: body.length,
+  });
+  return { head, body };
+}
+
+/** Nothing that repeats, should a disk or a network compress. */
+function bytesOf(count: number): Buffer {
+  const words = new Uint32Array(count / 4);
+  let word = 1;
+  for (let i = 0; i < words.length; i++) {
+    word ^= word << 13;
+    word ^= word >>> 17;
+    word ^= word << 5;
+    words[i] = word;
+  }
+  return Buffer.from(words.buffer);
+}
+
+/**
+ * Blocks of 4 KiB for the ends of so many append blobs, which the clients share. Each run begins
+ * new blobs: one takes 50,000 blocks.
+ */
+export function createAppend(writer: SharedKeyWriter, container: string, blobs: number): Workload {
+  const block = "a line of a log, which is written and never changed again ......\n"
+    .repeat(64)
+    .slice(0, BLOCK_BYTES);
+  return {
+    request(client) {
+      const path = `/${container}/log-${client.run}-${client.index % blobs}`;
+      if (client.pending === "") {
+        return writer.write("PUT", path, { blobType: "AppendBlob", ifNoneMatch: "*" });
+      }
+      const append = { query: APPEND, contentType: "text/plain", bodyBytes: block.length };
+      return writer.write("PUT", path, append) + block;
+    },
+    answered(client: Client, { status }) {
+      if (client.pending === "") {
+        client.pending = "created";
+        // Another client was first: as good.
+        return status === 201 || status === 409 ? "again" : "failed";
+      }
+      return status === 201 ? "done" : "failed";
+    },
+  };
+}
+
+const APPEND = [["comp", "appendblock"]] as const;
+const BLOCK_BYTES = 4096;
