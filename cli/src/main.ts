@@ -4,6 +4,7 @@ import { addAdviseCommand } from "./advise.ts";
 import { addEngineCommand } from "./engine-command.ts";
 import { addExplainCommand } from "./explain.ts";
 import { addInspectCommand } from "./inspect.ts";
+import { addPatternsCommand } from "./patterns.ts";
 import { addReportCommand } from "./report.ts";
 import { addServeCommand } from "./serve.ts";
 import { packageVersion } from "./version.ts";
@@ -19,6 +20,7 @@ addExplainCommand(program);
 addInspectCommand(program);
 addReportCommand(program);
 addAdviseCommand(program);
+addPatternsCommand(program);
 
 try {
   await program.parseAsync();

@@ -1,0 +1,111 @@
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
+import { compareEntities, compareNames } from "./compare.ts";
+import { explainQueries, lintQueries } from "./declared-queries.ts";
+import { describeFinding, type Finding } from "./finding.ts";
+import { lintEntities } from "./lint.ts";
+import { alignColumns, type Outcome } from "./outcome.ts";
+import { type DefinitionsRecord, hashOf, recordOf } from "./record.ts";
+import { codeOf, loadSchema, type Schema } from "./schema.ts";
+
+export interface CheckOptions {
+  /** Record the definitions as they are now. */
+  readonly write?: true;
+  /** Warnings count as well. */
+  readonly strict?: true;
+}
+
+/** Whether definitions follow the guide and fit what was stored under the ones recorded. */
+export async function check(
+  file: string | undefined,
+  { write, strict }: CheckOptions,
+): Promise<Outcome> {
+  let schema: Schema;
+  try {
+    schema = await loadSchema(file);
+  } catch (error) {
+    if (codeOf(error) !== "invalid-definition") throw error;
+    return refused(error);
+  }
+  const entities = [...schema.entities.values()];
+  const record: DefinitionsRecord = {
+    format: 1,
+    entities: Object.fromEntries(entities.map((entity) => [entity.name, recordOf(entity)])),
+  };
+  const recordFile = recordFileOf(schema.file);
+  const recorded = readRecord(recordFile);
+  const findings = [
+    ...lintEntities(entities),
+    ...lintQueries(schema, await explainQueries(schema)),
+    ...changesBetween(recorded, record, schema),
+  ];
+  if (write) writeFileSync(recordFile, `${JSON.stringify(record, null, 2)}\n`);
+  const definitions = Object.entries(record.entities).map(([name, entity]) => ({
+    name,
+    hash: hashOf(entity),
+    indexes: Object.entries(entity.indexes).map(([index, each]) => {
+      return { name: index, kind: each.kind, hash: hashOf(each) };
+    }),
+  }));
+  const table = definitions.flatMap(({ name, hash, indexes }) => [
+    [name, "entity", hash],
+    ...indexes.map((index) => [`${name}.${index.name}`, index.kind, index.hash]),
+  ]);
+  const unsafe = findings.filter(({ level, id }) =>
+    // What is recorded now was looked at.
+    level === "error" ? !(write && CHANGES.has(id)) : strict,
+  );
+  const counts = `${findings.filter(({ level }) => level === "error").length} errors, ${findings.filter(({ level }) => level === "warning").length} warnings`;
+  return {
+    lines: [
+      ...alignColumns(table),
+      "",
+      ...findings.map(describeFinding),
+      write ? `${counts}; recorded in ${basename(recordFile)}` : counts,
+    ],
+    json: { definitions, findings, recorded: write ?? recorded !== undefined },
+    found: unsafe.length > 0,
+  };
+}
+
+const CHANGES = new Set([
+  ...["entity-gone", "key-changed", "field-changed", "version-lowered"],
+  ...["index-new", "index-changed", "index-gone"],
+]);
+
+function changesBetween(
+  recorded: DefinitionsRecord | undefined,
+  { entities }: DefinitionsRecord,
+  schema: Schema,
+): Finding[] {
+  if (!recorded) return [];
+  const changes = Object.entries(entities).flatMap(([name, after]) => {
+    const before = recorded.entities[name];
+    const upgrades = schema.entities.get(name)?.rows.needsWholeRows ?? false;
+    return before ? compareEntities({ name, before, after, upgrades }) : [];
+  });
+  return [...compareNames(recorded, new Set(Object.keys(entities))), ...changes];
+}
+
+/** `schema.ts` is recorded in `schema.definitions.json` beside it. */
+function recordFileOf(file: string): string {
+  const name = basename(file).replace(/\.[cm]?[jt]s$/, "");
+  return join(dirname(file), `${name}.definitions.json`);
+}
+
+function readRecord(file: string): DefinitionsRecord | undefined {
+  if (!existsSync(file)) return undefined;
+  // Written by this program; another file's format is refused.
+  const record = JSON.parse(readFileSync(file, "utf8")) as DefinitionsRecord;
+  if (record.format !== 1) throw new Error(`${file} is no record of definitions.`);
+  return record;
+}
+
+function refused(error: unknown): Outcome {
+  const { message, issues } = error as { readonly message: string; readonly issues?: unknown };
+  return {
+    lines: [message, "1 errors, 0 warnings"],
+    json: { definitions: [], findings: [], refused: issues },
+    found: true,
+  };
+}

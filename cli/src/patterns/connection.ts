@@ -1,0 +1,81 @@
+import type { Database } from "@rowhouse/patterns";
+import type { Layer } from "@rowhouse/patterns/store/layer";
+import { type Command, Option } from "commander";
+import type { Library } from "./library.ts";
+import type { Progress } from "./outcome.ts";
+
+const PROFILES = ["azure", "cosmos", "azurite", "rowhouse"] as const;
+
+export interface ConnectionOptions {
+  readonly connection?: string;
+  readonly profile: (typeof PROFILES)[number];
+}
+
+export function addConnectionOptions(command: Command): Command {
+  return command
+    .addOption(
+      new Option(
+        "--connection <string>",
+        "the account's connection string; UseDevelopmentStorage=true for a server on this machine",
+      ).env("AZURE_STORAGE_CONNECTION_STRING"),
+    )
+    .addOption(
+      new Option("--profile <kind>", "what kind of endpoint that is")
+        .choices(PROFILES)
+        .default("azure"),
+    );
+}
+
+export interface Watching {
+  readonly queues?: boolean;
+  /** No request is sent after it. */
+  readonly signal?: AbortSignal;
+  readonly progress?: Progress;
+}
+
+/** @throws Error when no connection is named, or a client is not installed. */
+export async function openDatabase(
+  library: Library,
+  { connection, profile }: ConnectionOptions,
+  watching: Watching = {},
+): Promise<Database> {
+  if (connection === undefined) {
+    throw new Error("Name the account: --connection STRING or AZURE_STORAGE_CONNECTION_STRING.");
+  }
+  const { connect } = await library.load("@rowhouse/patterns");
+  const { TableServiceClient } = await library.load("@azure/data-tables");
+  const { azureTables } = await library.load("@rowhouse/patterns/azure-tables");
+  const { controlledIndexes } = await library.load("@rowhouse/patterns/index-life-cycle");
+  const allowInsecureConnection = /http:|UseDevelopmentStorage/i.test(connection);
+  const client = TableServiceClient.fromConnectionString(connection, { allowInsecureConnection });
+  return connect({
+    tables: azureTables(client, { profile }),
+    indexStates: controlledIndexes(),
+    meter: watch(watching),
+    ...(watching.queues && { queues: await openQueues(library, connection) }),
+  });
+}
+
+async function openQueues(library: Library, connection: string) {
+  const { QueueServiceClient } = await library.load("@azure/storage-queue");
+  const { azureQueues, singleTry } = await library.load("@rowhouse/patterns/azure-queues");
+  return azureQueues(QueueServiceClient.fromConnectionString(connection, singleTry));
+}
+
+const TOLD_EACH_MS = 2000;
+
+/** Counts requests aloud. */
+function watch({ signal, progress }: Watching): Layer {
+  let count = 0;
+  let toldAt = Date.now();
+  return (_call, send) => {
+    signal?.throwIfAborted();
+    count++;
+    const now = Date.now();
+    if (now - toldAt >= TOLD_EACH_MS) {
+      toldAt = now;
+      progress?.(`${count} requests`);
+    }
+    return send();
+  };
+}

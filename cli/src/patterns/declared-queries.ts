@@ -1,0 +1,80 @@
+import type { Database } from "@rowhouse/patterns";
+import type { Explanation } from "@rowhouse/patterns/query/query";
+import type { Finding } from "./finding.ts";
+import type { Schema } from "./schema.ts";
+
+export interface ExplainedQuery {
+  readonly name: string;
+  readonly explanation: Explanation;
+  /** The indexes it goes by: `Employee.email`. */
+  readonly indexes: readonly string[];
+}
+
+/** Explains the queries of a schema, none of which is run. */
+export async function explainQueries(schema: Schema): Promise<ExplainedQuery[]> {
+  const { connect } = await schema.library.load("@rowhouse/patterns");
+  const { memory } = await schema.library.load("@rowhouse/patterns/testing");
+  return Array.from(schema.queries, ([name, query]) => {
+    const used = new Set<string>();
+    const explanation = query(recordingIndexes(connect(memory()), used)).explain();
+    return { name, explanation, indexes: [...used] };
+  });
+}
+
+/** The database, which notes what stands after `by.` of whatever is opened on it. */
+function recordingIndexes(database: Database, used: Set<string>): Database {
+  const open: Database["open"] = (definition) => {
+    const opened = database.open(definition);
+    const { name } = definition as { readonly name?: string };
+    if (typeof opened !== "object" || opened === null || !("by" in opened)) return opened;
+    const by = new Proxy(Object(opened.by), {
+      get(target, index) {
+        used.add(`${name}.${String(index)}`);
+        return Reflect.get(target, index);
+      },
+    });
+    return new Proxy(opened, {
+      get(target, member) {
+        if (member === "by") return by;
+        const value: unknown = Reflect.get(target, member, target);
+        return typeof value === "function" ? value.bind(target) : value;
+      },
+    });
+  };
+  return new Proxy(database, {
+    get: (target, member) =>
+      member === "open" ? open : (Reflect.get(target, member, target) as unknown),
+  });
+}
+
+/** Queries that cost more than they look, and indexes that none of them goes by. */
+export function lintQueries(
+  { entities, queries }: Schema,
+  explained: readonly ExplainedQuery[],
+): Finding[] {
+  // A schema that declares no queries says nothing about them.
+  if (queries.size === 0) return [];
+  const findings: Finding[] = [];
+  for (const { name, explanation } of explained) {
+    if (explanation.notes.some((note) => note.startsWith("each row costs a point read"))) {
+      findings.push({
+        id: "copy-lacks-fields",
+        level: "warning",
+        where: `queries.${name}`,
+        message: `${explanation.requests} requests: the entries lack fields that it returns`,
+        fix: "add the fields to the index's copy, or select fewer.",
+      });
+    }
+  }
+  const used = new Set(explained.flatMap(({ indexes }) => indexes));
+  for (const entity of entities.values()) {
+    for (const index of Object.keys(entity.indexes)) {
+      const where = `${entity.name}.${index}`;
+      if (used.has(where)) continue;
+      const message = "no declared query goes by it, and every write pays for it";
+      const fix = "retire it, or declare the query.";
+      findings.push({ id: "unused-index", level: "warning", where, message, fix });
+    }
+  }
+  return findings;
+}

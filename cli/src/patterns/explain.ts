@@ -1,0 +1,73 @@
+import type { Database } from "@rowhouse/patterns";
+import type { Plan } from "@rowhouse/patterns/query/query";
+import { accessPathsOf } from "./access-paths.ts";
+import { type ExplainedQuery, explainQueries } from "./declared-queries.ts";
+import { heatOf, samplePartitions } from "./heat.ts";
+import { alignColumns, type Outcome } from "./outcome.ts";
+import type { Schema } from "./schema.ts";
+
+export const SCANS = ["partition-scan", "table-scan"] as const;
+
+export interface ExplainOptions {
+  /** Declared queries as dear as this, or dearer, are found. */
+  readonly failOn?: (typeof SCANS)[number];
+  /** Rows of each table to look at. */
+  readonly sample: number;
+}
+
+/** What the queries of a schema cost and where its load goes; `database` adds what the tables hold. */
+export async function explainSchema(
+  schema: Schema,
+  { failOn, sample }: ExplainOptions,
+  database?: Database,
+): Promise<Outcome> {
+  const { connect } = await schema.library.load("@rowhouse/patterns");
+  const { memory } = await schema.library.load("@rowhouse/patterns/testing");
+  const offline = connect(memory());
+  const entities = [...schema.entities.values()];
+  const queries = await explainQueries(schema);
+  const paths = entities.flatMap((entity) => accessPathsOf(offline, entity));
+  const heat = await Promise.all(
+    entities.map(async (entity) => {
+      const { name, table, rows } = entity;
+      const { text } = heatOf(rows.partition, entity);
+      const held = database && (await samplePartitions(database, table, sample));
+      return { name, table, heat: text, ...held };
+    }),
+  );
+  const found = queries.filter(({ explanation }) => isAsDearAs(explanation.plan, failOn));
+  return {
+    lines: [
+      ...(queries.length > 0 ? ["declared queries", ...describe(queries), ""] : []),
+      "what the keys serve, for example values",
+      ...describe(paths),
+      "",
+      "partitions",
+      ...heat.flatMap(({ name, table, heat: text, sampled, largest }) => [
+        `  ${name} in ${table}: ${text}`,
+        ...(largest ?? []).map(({ partitionKey, rows }) => {
+          return `    ${Math.round((rows / (sampled ?? 1)) * 100)} % of ${sampled} rows in ${partitionKey}`;
+        }),
+      ]),
+    ],
+    json: { queries, paths, partitions: heat },
+    found: found.length > 0,
+  };
+}
+
+function isAsDearAs(plan: Plan, bound: ExplainOptions["failOn"]): boolean {
+  const scans: readonly Plan[] = SCANS;
+  return bound !== undefined && scans.indexOf(plan) >= scans.indexOf(bound);
+}
+
+function describe(queries: readonly Omit<ExplainedQuery, "indexes">[]): string[] {
+  return alignColumns(
+    queries.map(({ name, explanation: { plan, table, filter, requests, entities, notes } }) => [
+      `  ${name}`,
+      plan,
+      `${requests} R`,
+      `${entities} E`,
+      [`${table}: ${filter || "no filter"}`, ...notes].join("; "),
+    ]),
+  );
+}

@@ -1,0 +1,226 @@
+import type { Database } from "@rowhouse/patterns";
+import type { VerifyReport } from "@rowhouse/patterns/index-life-cycle";
+import type { AnyEntity } from "@rowhouse/patterns/model/entity";
+import { alignColumns, type Outcome, type Progress } from "./outcome.ts";
+import { kindOf } from "./record.ts";
+import { indexesOf, type Schema, type Target, targetOf } from "./schema.ts";
+
+/** What all work on indexes is given. */
+export interface IndexWork {
+  readonly schema: Schema;
+  readonly database: Database;
+  readonly signal: AbortSignal;
+  readonly progress: Progress;
+}
+
+export const CONTROL_TABLE = "rhcontrol";
+export const RATE = 200;
+/** What a move takes until all writers have seen it. */
+const WAIT_S = 50;
+
+export async function showStates(work: IndexWork, name: string): Promise<Outcome> {
+  const target = targetOf(work.schema, name);
+  const states = await Promise.all(
+    indexesOf(target).map(async (index) => {
+      const state = await (await lifeCycle(work, target, index))?.state();
+      const registered = state !== undefined && (await isRegistered(work.database, target, index));
+      return { index: nameOf(target, index), state: state ?? "transactional", registered };
+    }),
+  );
+  return {
+    lines: alignColumns(
+      states.map(({ index, state, registered }) => [
+        index,
+        state,
+        registered || state === "transactional" ? "" : "(registered nowhere: taken for built)",
+      ]),
+    ),
+    json: states,
+    found: false,
+  };
+}
+
+export interface BuildOptions {
+  readonly rate: number;
+  readonly dryRun?: true;
+  readonly register?: true;
+}
+
+/** Goes on where an earlier build ended. */
+export async function buildIndex(
+  work: IndexWork,
+  name: string,
+  { rate, dryRun, register }: BuildOptions,
+): Promise<Outcome> {
+  const { database, signal, progress } = work;
+  const target = targetOf(work.schema, name);
+  const index = oneOf(target);
+  const cycle = await mustHaveLifeCycle(work, target, index);
+  const registered = await isRegistered(database, target, index);
+  const state = registered || !register ? await cycle.state() : "disabled";
+  // Asked for keys alone, the rows cost next to nothing beside the build.
+  const total = await countEntities(database, target.entity, signal);
+  const seconds = Math.ceil(total / rate) + (state === "disabled" ? WAIT_S : 0);
+  if (dryRun) {
+    const perEntity = requestsForEach(target.entity, index);
+    const lines = [
+      `${name} is ${state}.`,
+      `${total} entities, about ${total * perEntity} requests and ${timeOf(seconds)} at ${rate} entities a second.`,
+    ];
+    return {
+      lines,
+      json: { index: name, state, entities: total, requests: total * perEntity, seconds },
+      found: false,
+    };
+  }
+  if (!registered && !register) {
+    throw new Error(
+      `${name} is registered nowhere, so everybody takes it for built. --register takes it from readers until it is.`,
+    );
+  }
+  if (!registered) await cycle.disable();
+  progress(`${name} was ${state}; ${total} entities, about ${timeOf(seconds)}`);
+  const from = database.clock.now();
+  let before: number | undefined;
+  const { done, duplicates } = await cycle.build({
+    rate,
+    signal,
+    onProgress: ({ done }) => {
+      before ??= done;
+      const elapsedS = Math.max(0.001, (database.clock.now() - from) / 1000);
+      const speed = Math.max(1, Math.round((done - before) / elapsedS) || rate);
+      const left = timeOf(Math.max(0, total - done) / speed);
+      progress(`${done} of ${total} entities, ${speed} a second, ${left} to go`);
+    },
+  });
+  const after = await cycle.state();
+  return {
+    lines: [
+      `${name} is ${after}: ${done} entities.`,
+      ...duplicates.map((base) => `  ${base}: another entity has its value`),
+    ],
+    json: { index: name, state: after, entities: done, duplicates },
+    found: duplicates.length > 0,
+  };
+}
+
+export interface ScrubOptions {
+  /** From 0 to 1. */
+  readonly sample?: number;
+}
+
+export async function scrubIndexes(
+  work: IndexWork,
+  name: string,
+  verb: "verify" | "repair",
+  { sample }: ScrubOptions,
+): Promise<Outcome> {
+  const target = targetOf(work.schema, name);
+  const reports: (VerifyReport & { readonly index: string })[] = [];
+  const lines: string[] = [];
+  for (const index of indexesOf(target)) {
+    const cycle = await lifeCycle(work, target, index);
+    if (!cycle) continue;
+    work.progress(`${verb} ${nameOf(target, index)}`);
+    const options = sample === undefined ? {} : { sample };
+    const report = await cycle[verb](options);
+    reports.push({ index: nameOf(target, index), ...report });
+    lines.push(...describeReport(nameOf(target, index), report));
+  }
+  if (reports.length === 0) throw new Error(`${name} has no index with entries of its own.`);
+  // A repair that could not judge young rows, or free a value, leaves something to do.
+  const remain = ({ missing, wrong, dangling, duplicate, young }: VerifyReport) =>
+    verb === "verify" ? missing + wrong + dangling + duplicate : duplicate + young;
+  return { lines, json: reports, found: reports.some((report) => remain(report) > 0) };
+}
+
+function describeReport(index: string, report: VerifyReport): string[] {
+  const { entities, entries, missing, wrong, dangling, duplicate, young, examples } = report;
+  return [
+    `${index}: ${entities} entities and ${entries} entries; ${missing} missing, ${wrong} wrong, ${dangling} dangling, ${duplicate} duplicate, ${young} too young to judge`,
+    ...examples.map(
+      ({ kind, base, entry }) =>
+        `  ${kind}: ${base.partitionKey} | ${base.rowKey} by ${entry.partitionKey} | ${entry.rowKey}`,
+    ),
+  ];
+}
+
+export async function retireIndex(work: IndexWork, name: string): Promise<Outcome> {
+  const target = targetOf(work.schema, name);
+  const cycle = await mustHaveLifeCycle(work, target, oneOf(target));
+  await work.database.tables.createTable(CONTROL_TABLE);
+  work.progress(`${name} is ${await cycle.state()}; readers and writers leave it within 100 s`);
+  await cycle.retire({ signal: work.signal });
+  const state = await cycle.state();
+  return {
+    lines: [`${name} is ${state}; its entries are deleted.`],
+    json: { index: name, state },
+    found: false,
+  };
+}
+
+/** Undefined for an index that is written with its entities and needs no life of its own. */
+async function lifeCycle({ schema, database }: IndexWork, { entity }: Target, index: string) {
+  const { indexLifeCycle } = await schema.library.load("@rowhouse/patterns/index-life-cycle");
+  const keeper = entity.indexes[index]?.follow({ database, entity, name: index }).keeper;
+  return keeper && indexLifeCycle(database, entity, index);
+}
+
+async function mustHaveLifeCycle(work: IndexWork, target: Target, index: string) {
+  const cycle = await lifeCycle(work, target, index);
+  if (cycle) return cycle;
+  throw new Error(`${nameOf(target, index)} has no entries of its own that could be built.`);
+}
+
+function oneOf(target: Target): string {
+  const [index] = indexesOf(target);
+  if (target.part !== undefined && index !== undefined) return index;
+  throw new Error(`Name one index: ${indexesOf(target).map((each) => nameOf(target, each))}.`);
+}
+
+function nameOf({ entity }: Target, index: string): string {
+  return `${entity.name}.${index}`;
+}
+
+async function isRegistered(
+  { tables }: Database,
+  { entity }: Target,
+  index: string,
+): Promise<boolean> {
+  await tables.createTable(CONTROL_TABLE);
+  const key = { partitionKey: "index", rowKey: `${entity.table}.${entity.name}.${index}` };
+  return (await tables.get(CONTROL_TABLE, key)) !== undefined;
+}
+
+async function countEntities(
+  { tables }: Database,
+  { rows, table }: AnyEntity,
+  signal: AbortSignal,
+): Promise<number> {
+  let count = 0;
+  let continuation: Parameters<typeof tables.query>[1]["continuation"];
+  do {
+    signal.throwIfAborted();
+    const page = await tables.query(table, {
+      select: [rows.typeProperty],
+      ...(continuation && { continuation }),
+    });
+    for (const { partitionKey, rowKey, properties } of page.entities) {
+      const isOurs = rows.versionOf(properties) !== undefined;
+      if (isOurs && rows.partition.decode(partitionKey) && rows.row.decode(rowKey)) count++;
+    }
+    continuation = page.continuation;
+  } while (continuation);
+  return count;
+}
+
+/** A build of a sibling index reads base and entry and writes both at once; elsewhere it looks twice. */
+function requestsForEach(entity: AnyEntity, index: string): number {
+  return kindOf(entity.indexes[index]!) === "remote" ? 4 : 3;
+}
+
+function timeOf(seconds: number): string {
+  if (seconds < 90) return `${Math.ceil(seconds)} s`;
+  if (seconds < 5400) return `${Math.ceil(seconds / 60)} min`;
+  return `${(seconds / 3600).toFixed(1)} h`;
+}

@@ -1,0 +1,61 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { pathToFileURL } from "node:url";
+
+/** What the command uses of the pattern library and of the official clients. */
+interface Modules {
+  "@rowhouse/patterns": typeof import("@rowhouse/patterns");
+  "@rowhouse/patterns/advise": typeof import("@rowhouse/patterns/advise");
+  "@rowhouse/patterns/azure-queues": typeof import("@rowhouse/patterns/azure-queues");
+  "@rowhouse/patterns/azure-tables": typeof import("@rowhouse/patterns/azure-tables");
+  "@rowhouse/patterns/index-life-cycle": typeof import("@rowhouse/patterns/index-life-cycle");
+  "@rowhouse/patterns/queue-worker": typeof import("@rowhouse/patterns/queue-worker");
+  "@rowhouse/patterns/testing": typeof import("@rowhouse/patterns/testing");
+  "@azure/data-tables": typeof import("@azure/data-tables");
+  "@azure/storage-queue": typeof import("@azure/storage-queue");
+}
+
+/**
+ * The pattern library as a folder has it installed: definitions work with the very copy that made them,
+ * and this command brings neither the library nor the clients along.
+ */
+export class Library {
+  readonly #require: NodeJS.Require;
+  readonly #folder: string;
+
+  constructor(folder: string) {
+    this.#folder = folder;
+    this.#require = createRequire(join(folder, "package.json"));
+  }
+
+  /** @throws Error naming the package that is not installed. */
+  async load<Name extends keyof Modules>(name: Name): Promise<Modules[Name]> {
+    const file = this.#fileOf(name);
+    // The name decides what is found there.
+    return (await import(pathToFileURL(file).href)) as Modules[Name];
+  }
+
+  #fileOf(name: string): string {
+    let file: string;
+    try {
+      file = this.#require.resolve(name);
+    } catch (cause) {
+      const packageName = name.split("/").slice(0, 2).join("/");
+      throw new Error(`${packageName} is not installed for ${this.#folder}.`, { cause });
+    }
+    return name.startsWith("@azure/") ? moduleBeside(file, name) : file;
+  }
+}
+
+/** The ES module of a package of both kinds: the one that the library imports. */
+function moduleBeside(file: string, name: string): string {
+  let folder = dirname(file);
+  while (!folder.endsWith(name.split("/").join(process.platform === "win32" ? "\\" : "/"))) {
+    const parent = dirname(folder);
+    if (parent === folder) return file;
+    folder = parent;
+  }
+  const { module } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  return typeof module === "string" ? join(folder, module) : file;
+}

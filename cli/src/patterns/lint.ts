@@ -1,0 +1,130 @@
+import type { KeyShape } from "@rowhouse/patterns/keys/key-shape";
+import type { AnyEntity } from "@rowhouse/patterns/model/entity";
+import type { Finding } from "./finding.ts";
+import { heatOf } from "./heat.ts";
+import { describeKey, kindOf, optionsOf } from "./record.ts";
+
+/** What definitions say against the guide, though they are legal. Sections are those of the manual's patterns. */
+export function lintEntities(entities: readonly AnyEntity[]): Finding[] {
+  return [
+    ...entities.flatMap((entity) => [
+      ...lintPartitions(entity),
+      ...lintPrefixes(entity),
+      ...lintUnique(entity),
+    ]),
+    ...lintShared(entities),
+  ];
+}
+
+function lintPartitions(entity: AnyEntity): Finding[] {
+  const places: [string, KeyShape][] = [[entity.name, entity.rows.partition]];
+  for (const [name, index] of Object.entries(entity.indexes)) {
+    const place = index.place(entity);
+    if (place && place.partition !== entity.rows.partition) {
+      places.push([`${entity.name}.${name}`, place.partition]);
+    }
+  }
+  return places.flatMap(([where, shape]): Finding[] => {
+    const { spread, text } = heatOf(shape, entity);
+    if (spread === "one partition") {
+      const fix =
+        "begin the partition key with a field that spreads the load, or k.hash(field, 16).";
+      return [{ id: "constant-partition", level: "warning", where, message: text, fix }];
+    }
+    if (spread === "by time") {
+      const fix =
+        "put a value that spreads the load first and the time into the row key, or use spread.";
+      return [{ id: "time-like-partition", level: "warning", where, message: text, fix }];
+    }
+    return [];
+  });
+}
+
+/** The longer of two indexes answers whatever the shorter one does. */
+function lintPrefixes(entity: AnyEntity): Finding[] {
+  const places = Object.entries(entity.indexes).flatMap(([name, index]) => {
+    const place = index.place(entity);
+    const isUnique = optionsOf(index).unique === true;
+    return place ? [{ name, isUnique, place, key: fieldsOf(entity, place) }] : [];
+  });
+  return places.flatMap(({ name, isUnique, place, key }) => {
+    const longer = places.find(
+      (other) =>
+        other.name !== name &&
+        other.place.table === place.table &&
+        other.key.length > key.length &&
+        key.every((each, i) => each === other.key[i]),
+    );
+    // A unique one checks something that the longer one does not.
+    if (!longer || isUnique) return [];
+    return [
+      {
+        id: "left-prefix",
+        level: "warning",
+        where: `${entity.name}.${name}`,
+        message: `${longer.name} begins with the same fields and answers its queries`,
+        fix: `query ${longer.name}, and retire this one.`,
+      } as const,
+    ];
+  });
+}
+
+/**
+ * The fields of a place's keys with their codecs: without literals, which only tell indexes apart, and
+ * without what stands at the end to name the entity.
+ */
+function fieldsOf(
+  { rows }: AnyEntity,
+  { partition, row }: { readonly partition: KeyShape; readonly row: KeyShape },
+): string[] {
+  const inRow = segmentsIn(row);
+  while (rows.keyFields.has(row.segments[inRow.length - 1]?.field ?? "")) inRow.pop();
+  return [...segmentsIn(partition), ...inRow];
+}
+
+function segmentsIn(shape: KeyShape): string[] {
+  return Array.from(describeKey(shape).matchAll(/<[^>]+>/g), ([segment]) => segment);
+}
+
+function lintUnique(entity: AnyEntity): Finding[] {
+  return Object.entries(entity.indexes).flatMap(([name, index]): Finding[] => {
+    const { unique, mode } = optionsOf(index);
+    if (kindOf(index) !== "remote" || unique !== true || mode !== "inline") return [];
+    return [
+      {
+        id: "unguarded-unique",
+        level: "warning",
+        where: `${entity.name}.${name}`,
+        message: "is unique across partitions and inline: what a dead writer claimed stays claimed",
+        fix: 'connect with queues and declare mode: "guarded".',
+      },
+    ];
+  });
+}
+
+/** Entities of one table must be told apart by what their keys begin with. */
+function lintShared(entities: readonly AnyEntity[]): Finding[] {
+  return entities.flatMap((entity, i) =>
+    entities.slice(i + 1).flatMap((other): Finding[] => {
+      if (!mayCollide(entity, other)) return [];
+      return [
+        {
+          id: "overlapping-keys",
+          level: "error",
+          where: `${entity.name}, ${other.name}`,
+          message: `share ${entity.table} and have keys that may be equal`,
+          fix: "begin each row key with a literal of its own.",
+        },
+      ];
+    }),
+  );
+}
+
+function mayCollide(a: AnyEntity, b: AnyEntity): boolean {
+  const isNear = (x: string, y: string) => x.startsWith(y) || y.startsWith(x);
+  return (
+    a.table.toLowerCase() === b.table.toLowerCase() &&
+    isNear(a.rows.partition.prefix, b.rows.partition.prefix) &&
+    isNear(a.rows.row.prefix, b.rows.row.prefix)
+  );
+}

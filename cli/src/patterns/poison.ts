@@ -1,0 +1,89 @@
+import type { Database } from "@rowhouse/patterns";
+import type { Message } from "@rowhouse/patterns/queue-worker";
+import type { Library } from "./library.ts";
+import { alignColumns, type Outcome } from "./outcome.ts";
+
+/** Nobody can look at more without taking them. */
+const PEEKED_MAX = 32;
+
+interface PoisonMessage {
+  /** The message's own; the queue's for one that is not of the library. */
+  readonly id: string;
+  readonly insertedAt: string;
+  readonly message: Message | undefined;
+  readonly text: string;
+}
+
+export async function listPoison(database: Database, queue: string): Promise<Outcome> {
+  const messages = await peek(database, queue);
+  return {
+    lines:
+      messages.length === 0
+        ? [`no poison messages of ${queue}`]
+        : alignColumns(
+            messages.map(({ id, message, insertedAt }) => [
+              id,
+              message?.kind ?? "?",
+              message?.key ?? "",
+              message?.failure?.at ?? insertedAt,
+              message?.failure?.error.split("\n")[0] ?? "",
+            ]),
+          ),
+    json: messages.map(({ id, insertedAt, message }) => {
+      return { id, insertedAt, kind: message?.kind, key: message?.key, failure: message?.failure };
+    }),
+    found: messages.length > 0,
+  };
+}
+
+/** All of a message, or of all. @throws Error when it is not among the first. */
+export async function showPoison(
+  database: Database,
+  queue: string,
+  id: string | undefined,
+): Promise<Outcome> {
+  const messages = await peek(database, queue);
+  const chosen = messages.filter((each) => id === undefined || each.id === id);
+  if (id !== undefined && chosen.length === 0) {
+    throw new Error(`${id} is not among the first ${PEEKED_MAX} poison messages of ${queue}.`);
+  }
+  const contents = chosen.map(({ message, text }) => message ?? { text });
+  return {
+    lines: contents.map((content) => JSON.stringify(content, null, 2)),
+    json: contents,
+    found: chosen.length > 0,
+  };
+}
+
+export async function redrivePoison(
+  library: Library,
+  database: Database,
+  queue: string,
+  max: number,
+): Promise<Outcome> {
+  const { createWorker } = await library.load("@rowhouse/patterns/queue-worker");
+  const count = await createWorker(database, { queue, handlers: [] }).redrive(max);
+  return {
+    lines: [`${count} messages sent back to ${queue}`],
+    json: { queue, redriven: count },
+    found: false,
+  };
+}
+
+async function peek({ queues }: Database, queue: string): Promise<PoisonMessage[]> {
+  const found = (await queues?.peek(`${queue}-poison`, PEEKED_MAX)) ?? [];
+  return found.map(({ id, text, insertedAt }) => {
+    const message = parse(text);
+    return { id: message?.id ?? id, insertedAt: insertedAt.toISOString(), message, text };
+  });
+}
+
+/** Undefined for text that no part of the library wrote. */
+function parse(text: string): Message | undefined {
+  try {
+    const content = JSON.parse(text);
+    return content?.v === 1 && typeof content.kind === "string" ? content : undefined;
+  } catch {
+    return undefined;
+  }
+}

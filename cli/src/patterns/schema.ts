@@ -1,0 +1,97 @@
+import { existsSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Database } from "@rowhouse/patterns";
+import type { AnyEntity } from "@rowhouse/patterns/model/entity";
+import type { Plan, Query } from "@rowhouse/patterns/query/query";
+import { Library } from "./library.ts";
+
+/** A query the application runs, written down: `(db) => db.open(Employee).range({ dept: "Sales" })`. */
+export type DeclaredQuery = (database: Database) => Pick<Query<unknown, Plan>, "explain">;
+
+/** What a module of definitions exports: entities, and queries under the name `queries`. */
+export interface Schema {
+  readonly file: string;
+  readonly library: Library;
+  readonly entities: ReadonlyMap<string, AnyEntity>;
+  readonly queries: ReadonlyMap<string, DeclaredQuery>;
+}
+
+const FILES = ["schema.ts", "schema.js", "schema.mjs"];
+
+/**
+ * Imports the module, which runs it.
+ * @throws Error when it is not there or defines nothing; invalid-definition from the library.
+ */
+export async function loadSchema(named: string | undefined): Promise<Schema> {
+  const found = named ?? FILES.find((name) => existsSync(name));
+  if (found === undefined) throw new Error(`Name the module of the definitions: --schema FILE.`);
+  const file = resolve(found);
+  if (!existsSync(file)) throw new Error(`${found} does not exist.`);
+  const exported = await importModule(file);
+  const entities = Object.values(exported).filter(isEntity);
+  if (entities.length === 0) throw new Error(`${found} exports no entity.`);
+  return {
+    file,
+    library: new Library(dirname(file)),
+    entities: new Map(entities.map((entity) => [entity.name, entity])),
+    queries: queriesOf(exported.queries),
+  };
+}
+
+async function importModule(file: string): Promise<Record<string, unknown>> {
+  try {
+    return await import(pathToFileURL(file).href);
+  } catch (error) {
+    const isTypeScript = codeOf(error) === "ERR_UNKNOWN_FILE_EXTENSION" && file.endsWith("ts");
+    if (!isTypeScript) throw error;
+    const remedy = 'name the compiled file, or set NODE_OPTIONS="--import tsx"';
+    throw new Error(`This Node reads no TypeScript: ${remedy}.`, { cause: error });
+  }
+}
+
+/** `Employee.email`: an entity, and after the dot one of its indexes or fields. */
+export interface Target {
+  readonly entity: AnyEntity;
+  readonly part: string | undefined;
+}
+
+/** @throws Error naming what there is. */
+export function targetOf({ entities }: Schema, name: string): Target {
+  const [entityName = "", part] = name.split(".");
+  const entity = entities.get(entityName);
+  if (!entity) {
+    throw new Error(`There is no entity "${entityName}"; there is ${listOf(entities.keys())}.`);
+  }
+  return { entity, part };
+}
+
+/** The index named, or all. @throws Error naming what there is. */
+export function indexesOf({ entity, part }: Target): string[] {
+  const names = Object.keys(entity.indexes);
+  if (part === undefined) return names;
+  if (names.includes(part)) return [part];
+  throw new Error(`${entity.name} has no index "${part}"; it has ${listOf(names)}.`);
+}
+
+export function listOf(names: Iterable<string>): string {
+  return [...names].join(", ") || "none";
+}
+
+export function codeOf(error: unknown): string | undefined {
+  const isCoded = typeof error === "object" && error !== null && "code" in error;
+  return isCoded ? String(error.code) : undefined;
+}
+
+function isEntity(value: unknown): value is AnyEntity {
+  if (typeof value !== "object" || value === null) return false;
+  return ["name", "table", "rows", "indexes", "followers"].every((name) => name in value);
+}
+
+function queriesOf(exported: unknown): Map<string, DeclaredQuery> {
+  const entries = Object.entries(exported ?? {});
+  const isFunction = (value: unknown): value is DeclaredQuery => typeof value === "function";
+  return new Map(
+    entries.flatMap(([name, value]) => (isFunction(value) ? [[name, value] as const] : [])),
+  );
+}

@@ -1,0 +1,61 @@
+import { TableServiceClient } from "@azure/data-tables";
+import { QueueServiceClient } from "@azure/storage-queue";
+import { connect, type Database } from "@rowhouse/patterns";
+import { azureQueues, singleTry } from "@rowhouse/patterns/azure-queues";
+import { azureTables } from "@rowhouse/patterns/azure-tables";
+import { RowhouseCommand } from "../../support/rowhouse-command.ts";
+import { startLocalServer } from "../../wire/local-server.ts";
+import { KEY } from "../../wire/queue-wire.ts";
+
+const ACCOUNT = "devstoreaccount1";
+
+/** A server of this process, a database on it, and the command that is pointed at it. */
+export interface CommandAccount {
+  readonly database: Database;
+  /** Moves the server's clock on: what was written becomes old. */
+  pass(ms: number): void;
+  run(...args: string[]): Promise<Ran>;
+}
+
+export interface Ran {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export async function withAccount(work: (account: CommandAccount) => Promise<void>): Promise<void> {
+  let offset = 0;
+  const here = { host: "127.0.0.1", port: 0 };
+  const server = await startLocalServer({
+    clock: { now: () => Date.now() + offset },
+    listen: { table: here, queue: here },
+  });
+  const { table, queue } = server.urls;
+  const connection = `DefaultEndpointsProtocol=http;AccountName=${ACCOUNT};AccountKey=${KEY};TableEndpoint=${table}/${ACCOUNT};QueueEndpoint=${queue}/${ACCOUNT}`;
+  const insecure = { allowInsecureConnection: true };
+  const database = connect({
+    tables: azureTables(TableServiceClient.fromConnectionString(connection, insecure)),
+    queues: azureQueues(QueueServiceClient.fromConnectionString(connection, singleTry)),
+  });
+  try {
+    await work({
+      database,
+      pass: (ms) => {
+        offset += ms;
+      },
+      run: (...args) => run(args, { AZURE_STORAGE_CONNECTION_STRING: connection }),
+    });
+  } finally {
+    await server.close();
+  }
+}
+
+/** `rowhouse patterns` with these arguments. */
+export async function run(
+  args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Ran> {
+  const command = new RowhouseCommand(["patterns", ...args], environment);
+  const code = await command.exited;
+  return { code, stdout: command.stdout, stderr: command.stderr };
+}

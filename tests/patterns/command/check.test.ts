@@ -1,0 +1,200 @@
+import assert from "node:assert/strict";
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { check } from "rowhouse/patterns/check";
+import { run } from "./account.ts";
+
+/** In the repository, so that the modules written find the library. */
+const here = fileURLToPath(new URL(".", import.meta.url));
+const schema = join(here, "schema.ts");
+let folder: string;
+before(() => {
+  folder = mkdtempSync(join(here, ".check-"));
+});
+after(() => rmSync(folder, { recursive: true }));
+
+/** A module of one entity, written into a folder of its own so that it is imported anew. */
+function moduleOf({
+  version = 1,
+  fields = "dept: f.string(), id: f.int32(), age: f.int32().optional()",
+  row = 'k.lit("empid"), k.uint("id", 6)',
+  indexes = "",
+  upgrade = "",
+  name = "schema",
+  partition = 'k.str("dept")',
+  more = "",
+}): string {
+  const file = join(mkdtempSync(join(folder, "m-")), `${name}.ts`);
+  writeFileSync(
+    file,
+    `import { entity, f, k } from "@rowhouse/patterns";
+import { remoteIndex } from "@rowhouse/patterns/remote-index";
+import { siblingIndex } from "@rowhouse/patterns/sibling-index";
+export const Employee = entity("Employee", {
+  version: ${version}, fields: { ${fields} },
+  key: { partition: [${partition}], row: [${row}] }, indexes: { ${indexes} }, ${upgrade}
+});
+void remoteIndex; void siblingIndex;
+${more}`,
+  );
+  return file;
+}
+
+/** What check finds when `after` follows `before`, which was recorded. */
+async function changesOf(
+  before: Parameters<typeof moduleOf>[0],
+  after: Parameters<typeof moduleOf>[0],
+): Promise<{ readonly ids: string[]; readonly found: boolean }> {
+  const first = moduleOf(before);
+  await check(first, { write: true });
+  const second = moduleOf(after);
+  const record = (file: string) => file.replace(/\.ts$/, ".definitions.json");
+  copyFileSync(record(first), record(second));
+  return idsOf(await check(second, {}));
+}
+
+function idsOf({ json, found }: Awaited<ReturnType<typeof check>>) {
+  const { findings } = json as { findings: { id: string }[] };
+  return { ids: findings.map(({ id }) => id), found };
+}
+
+describe("rowhouse patterns check", () => {
+  it("prints the definitions with their hashes and ends with 0 when all is well", async () => {
+    const { code, stdout } = await run(["check", schema]);
+    assert.match(stdout, /^Employee {9}entity {3}[\da-f]{12}\nEmployee\.email {3}sibling {2}/);
+    assert.match(stdout, /0 errors, 0 warnings\n$/);
+    assert.equal(code, 0);
+  });
+
+  it("ends with 1 and the issues when the library refuses a definition", async () => {
+    const file = moduleOf({ row: 'k.uint("ident", 6)', fields: "dept: f.string()" });
+    const { code, stdout } = await run(["check", file]);
+    assert.match(stdout, /needs the field "ident", which is not declared/);
+    assert.equal(code, 1);
+  });
+
+  it("ends with 2 when there is no such module, or no such option", async () => {
+    const missing = await run(["check", join(folder, "none.ts")]);
+    assert.match(missing.stderr, /none\.ts does not exist/);
+    assert.equal(missing.code, 2);
+    assert.equal((await run(["check", "--nonsense"])).code, 2);
+  });
+
+  it("prints findings as JSON", async () => {
+    const file = moduleOf({ partition: 'k.lit("all")', row: 'k.str("dept"), k.uint("id", 6)' });
+    const { code, stdout } = await run(["check", file, "--json", "--strict"]);
+    const { findings } = JSON.parse(stdout);
+    assert.equal(findings[0].id, "constant-partition");
+    assert.equal(code, 1);
+  });
+
+  it("finds no change in what is the same", async () => {
+    const indexes =
+      'byAge: siblingIndex({ row: [k.lit("age"), k.uint("age", 3), k.uint("id", 6)] })';
+    assert.deepEqual(await changesOf({ indexes }, { indexes }), { ids: [], found: false });
+  });
+
+  it("finds keys that rows stored before do not have", async () => {
+    const wider = { row: 'k.lit("empid"), k.uint("id", 8)' };
+    assert.deepEqual(await changesOf({}, wider), { ids: ["key-changed"], found: true });
+  });
+
+  it("finds fields that rows stored before do not hold", async () => {
+    const base = "dept: f.string(), id: f.int32()";
+    for (const age of [
+      "age: f.string().optional()",
+      "age: f.int32()",
+      'age: f.int32().optional().as("Age")',
+    ]) {
+      const { ids, found } = await changesOf({}, { fields: `${base}, ${age}` });
+      assert.deepEqual([age, ids, found], [age, ["field-changed"], true]);
+    }
+    const added = "dept: f.string(), id: f.int32(), age: f.int32().optional(), town: f.string()";
+    assert.deepEqual((await changesOf({}, { fields: added })).ids, ["field-changed"]);
+    const upgraded = {
+      version: 2,
+      fields: added,
+      upgrade: "upgrade: { 1: (old) => ({ ...old, town: '' }) },",
+    };
+    assert.deepEqual(await changesOf({}, upgraded), { ids: [], found: false });
+  });
+
+  it("takes a new optional field for safe, and warns of one that is gone", async () => {
+    const more =
+      "dept: f.string(), id: f.int32(), age: f.int32().optional(), town: f.string().optional()";
+    assert.deepEqual(await changesOf({}, { fields: more }), { ids: [], found: false });
+    assert.deepEqual(await changesOf({ fields: more }, {}), { ids: ["field-gone"], found: false });
+  });
+
+  it("finds a version that goes back", async () => {
+    assert.deepEqual((await changesOf({ version: 2 }, {})).ids, ["version-lowered"]);
+  });
+
+  it("finds indexes that are new, changed or gone", async () => {
+    const index = (options: string) =>
+      `byAge: siblingIndex({ row: [k.lit("age"), k.uint("age", 3), k.uint("id", 6)], ${options} })`;
+    const [full, keys] = [{ indexes: index("") }, { indexes: index('copy: "keys"') }];
+    assert.deepEqual(await changesOf({}, full), { ids: ["index-new"], found: true });
+    assert.deepEqual(await changesOf(full, keys), { ids: ["index-changed"], found: true });
+    assert.deepEqual(await changesOf(full, {}), { ids: ["index-gone"], found: true });
+  });
+
+  it("records what was looked at with --write", async () => {
+    const file = moduleOf({});
+    await check(file, { write: true });
+    writeFileSync(
+      file.replace(/\.ts$/, ".definitions.json"),
+      JSON.stringify({ format: 1, entities: { Gone: {} } }),
+    );
+    assert.deepEqual(idsOf(await check(file, {})), { ids: ["entity-gone"], found: true });
+    assert.equal((await check(file, { write: true })).found, false);
+    assert.deepEqual(idsOf(await check(file, {})), { ids: [], found: false });
+  });
+
+  it("warns of partitions that take all inserts", async () => {
+    const fields = "dept: f.string(), id: f.int32(), at: f.date()";
+    const file = moduleOf({
+      fields,
+      partition: 'k.isoDate("at", "hour")',
+      row: 'k.str("dept"), k.uint("id", 6)',
+    });
+    assert.deepEqual(idsOf(await check(file, {})).ids, ["time-like-partition"]);
+  });
+
+  it("warns of an index whose queries another one answers", async () => {
+    const fields = "dept: f.string(), id: f.int32(), town: f.string(), name: f.string()";
+    const index = (name: string, more: string) =>
+      `${name}: siblingIndex({ row: k.ordered(k.lit("${name}"), k.str("town"), ${more}k.uint("id", 6)) })`;
+    const both = `${index("byTown", "")}, ${index("byTownAndName", 'k.str("name"), ')}`;
+    const { ids } = idsOf(await check(moduleOf({ fields, indexes: both }), {}));
+    assert.deepEqual(ids, ["left-prefix"]);
+    const other = index("byTown", "").replace('k.str("town")', 'k.strCI("town")');
+    const apart = `${other}, ${index("byTownAndName", 'k.str("name"), ')}`;
+    assert.deepEqual(idsOf(await check(moduleOf({ fields, indexes: apart }), {})).ids, []);
+  });
+
+  it("finds entities of one table whose keys may be equal", async () => {
+    const more = `export const Department = entity("Department", {
+      version: 1, table: "Employee", fields: { dept: f.string(), id: f.int32() },
+      key: { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 9)] },
+    });`;
+    const found = idsOf(await check(moduleOf({ more }), {}));
+    assert.deepEqual(found, { ids: ["overlapping-keys"], found: true });
+  });
+
+  it("warns of indexes that no declared query goes by, and of entries that lack fields", async () => {
+    const fields = "dept: f.string(), id: f.int32(), age: f.int32()";
+    const indexes = `byAge: siblingIndex({ row: [k.lit("age"), k.uint("age", 3), k.uint("id", 6)], copy: "keys" }),
+      unused: siblingIndex({ row: [k.lit("un"), k.uint("age", 4), k.uint("id", 6)] })`;
+    const asking = (select: string) => `export const queries = {
+      old: (db) => db.open(Employee).by.byAge.range({ dept: "Sales" })${select},
+      all: (db) => db.open(Employee).range({ dept: "Sales" }).where((e) => e.age.gt(3)),
+    };`;
+    const covered = moduleOf({ fields, indexes, more: asking('.select("age", "dept")') });
+    assert.deepEqual(idsOf(await check(covered, {})).ids, ["unused-index"]);
+    const lacking = moduleOf({ fields: `${fields}, town: f.string()`, indexes, more: asking("") });
+    assert.deepEqual(idsOf(await check(lacking, {})).ids, ["copy-lacks-fields", "unused-index"]);
+  });
+});

@@ -1,0 +1,122 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import type { Database } from "@rowhouse/patterns";
+import { sendMessage } from "@rowhouse/patterns/queue-worker";
+import { withAccount } from "./account.ts";
+import { Employee } from "./schema.ts";
+
+/** The whole command, as a process against a server; each costs seconds, so `index-work.test.ts` does the rest. */
+
+const schema = fileURLToPath(new URL("schema.ts", import.meta.url));
+
+async function fill(database: Database): Promise<void> {
+  await database.createTables(Employee);
+  const employees = database.open(Employee);
+  for (const id of [1, 2, 3]) {
+    const hiredAt = new Date(0);
+    const town = id === 3 ? "Bellevue" : "Redmond";
+    await employees.insert({ dept: "Sales", id, email: `e${id}@contoso.com`, town, hiredAt });
+  }
+}
+
+describe("rowhouse patterns, as a process", () => {
+  it("verifies, repairs and verifies again, with the exit codes of CI", () =>
+    withAccount(async ({ database, pass, run }) => {
+      await fill(database);
+      const entry = { partitionKey: "Redmond", rowKey: "Sales_000002", ifMatch: "*" };
+      await database.tables.commit("EmployeeByTown", [{ kind: "delete", ...entry }]);
+      pass(120_000);
+      const verified = await run("index", "verify", "Employee", "--schema", schema);
+      assert.match(verified.stdout, /^Employee\.byTown: 3 entities and 2 entries; 1 missing, /m);
+      assert.match(verified.stdout, /missing: Sales \| empid_000002 by Redmond \| Sales_000002/);
+      assert.match(verified.stderr, /^verify Employee\.byTown$/m);
+      assert.equal(verified.code, 1);
+      const repair = await run("index", "repair", "Employee.byTown", "--schema", schema);
+      assert.deepEqual([repair.code, repair.stderr], [0, "repair Employee.byTown\n"]);
+      pass(120_000);
+      const again = await run("index", "verify", "Employee.byTown", "--schema", schema, "--json");
+      const [report] = JSON.parse(again.stdout);
+      assert.deepEqual([again.code, report.entries, report.missing], [0, 3, 0]);
+    }));
+
+  it("refuses to build what everybody takes for built, and tells what it would take", () =>
+    withAccount(async ({ database, run }) => {
+      await fill(database);
+      const build = ["index", "build", "Employee.byTown", "--schema", schema];
+      const refused = await run(...build);
+      assert.match(refused.stderr, /registered nowhere, so everybody takes it for built/);
+      assert.equal(refused.code, 2);
+      const dry = await run(...build, "--register", "--dry-run", "--rate", "1", "--json");
+      const expected = {
+        index: "Employee.byTown",
+        state: "disabled",
+        entities: 3,
+        requests: 12,
+        seconds: 53,
+      };
+      assert.deepEqual([dry.code, JSON.parse(dry.stdout)], [0, expected]);
+    }));
+
+  it("goes on with a build where another ended, telling how far it is", () =>
+    withAccount(async ({ database, run }) => {
+      await fill(database);
+      await database.tables.createTable("rhcontrol");
+      const control = { state: "writeonly", build: { done: 0, duplicates: [] } };
+      const text = (value: string) => ({ type: "String", value }) as const;
+      await database.tables.commit("rhcontrol", [
+        {
+          kind: "insert",
+          partitionKey: "index",
+          rowKey: "Employee.Employee.byTown",
+          properties: { state: text("writeonly"), control: text(JSON.stringify(control)) },
+        },
+      ]);
+      const built = await run("index", "build", "Employee.byTown", "--schema", schema);
+      assert.equal(built.stdout, "Employee.byTown is readable: 3 entities.\n");
+      assert.match(built.stderr, /was writeonly; 3 entities, about 1 s\n3 of 3 entities, /);
+      assert.equal(built.code, 0);
+    }));
+
+  it("lists, shows and redrives poison messages", () =>
+    withAccount(async ({ database, run }) => {
+      await database.queues?.createQueue("work");
+      await database.queues?.createQueue("work-poison");
+      assert.equal((await run("queue", "poison", "list", "work")).code, 0);
+      await sendMessage(database, "work-poison", {
+        id: "m1",
+        kind: "greet",
+        key: "k",
+        body: { n: 1 },
+      });
+      const listed = await run("queue", "poison", "list", "work");
+      assert.match(listed.stdout, /^m1 {2}greet {2}k {2}\d{4}-/);
+      assert.equal(listed.code, 1);
+      const shown = await run("queue", "poison", "show", "work", "m1", "--json");
+      assert.deepEqual(JSON.parse(shown.stdout)[0].body, { n: 1 });
+      const redriven = await run("queue", "poison", "redrive", "work");
+      assert.deepEqual([redriven.stdout, redriven.code], ["1 messages sent back to work\n", 0]);
+      assert.equal((await database.queues?.peek("work", 1))?.length, 1);
+    }));
+
+  it("explains queries offline, and with a connection what partitions hold", () =>
+    withAccount(async ({ database, run }) => {
+      await fill(database);
+      const { stdout, code } = await run("explain", schema, "--fail-on", "partition-scan");
+      assert.match(stdout, /^ {2}byEmail {5}range .*served from copies$/m);
+      assert.match(stdout, /^ {2}Employee in Employee: one partition for each dept$/m);
+      assert.match(stdout, /^ {4}100 % of 6 rows in Sales$/m);
+      assert.match(stdout, /^ {2}redmond {5}partition-scan/m);
+      assert.equal(code, 1);
+    }));
+
+  it("advises from the data", () =>
+    withAccount(async ({ database, run }) => {
+      await fill(database);
+      const advise = ["advise", "Employee.town", "--schema", schema];
+      const { stdout, code } = await run(...advise, "--reads", "0");
+      assert.match(stdout, /^Employee\.town: drop\n {2}no query uses it\n/);
+      assert.match(stdout, /commonest {2}66\.7 %: "Redmond"/);
+      assert.equal(code, 1);
+    }));
+});

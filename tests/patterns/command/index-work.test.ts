@@ -1,0 +1,153 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { connect, type Database, isTableError } from "@rowhouse/patterns";
+import { controlledIndexes } from "@rowhouse/patterns/index-life-cycle";
+import { type Memory, memory } from "@rowhouse/patterns/testing";
+import { adviseIndex } from "rowhouse/patterns/advise";
+import {
+  buildIndex,
+  type IndexWork,
+  retireIndex,
+  scrubIndexes,
+  showStates,
+} from "rowhouse/patterns/index-work";
+import { loadSchema } from "rowhouse/patterns/schema";
+import { Employee } from "./schema.ts";
+
+const file = fileURLToPath(new URL("schema.ts", import.meta.url));
+
+interface Bench extends IndexWork {
+  readonly backend: Memory;
+  readonly told: string[];
+}
+
+/** Work over a memory endpoint whose clock stands still until somebody sleeps. */
+async function begin(signal = new AbortController().signal): Promise<Bench> {
+  const backend = memory();
+  const database = connect({ ...backend, indexStates: controlledIndexes() });
+  await database.createTables(Employee);
+  const told: string[] = [];
+  const progress = (line: string) => told.push(line);
+  return { schema: await loadSchema(file), database, signal, progress, backend, told };
+}
+
+/** Employees as a program wrote them that knew no index. */
+async function insertBare({ database }: { readonly database: Database }, towns: readonly string[]) {
+  const { rows } = Employee;
+  for (const [id, town] of towns.entries()) {
+    const row = { dept: "Sales", id, email: `e${id}@contoso.com`, town };
+    const key = rows.key(row, database.profile);
+    const properties = rows.encode(row, database.writeToken());
+    await database.tables.commit("Employee", [{ kind: "insert", ...key, properties }]);
+  }
+}
+
+describe("rowhouse patterns index", () => {
+  it("takes an index from readers, builds it at its rate and gives it back", async () => {
+    const work = await begin();
+    await insertBare(
+      work,
+      Array.from({ length: 450 }, (_, i) => `town${i % 7}`),
+    );
+    const startedAt = work.backend.clock.now();
+    const { lines, found } = await buildIndex(work, "Employee.byTown", {
+      rate: 100,
+      register: true,
+    });
+    assert.deepEqual([lines, found], [["Employee.byTown is readable: 450 entities."], false]);
+    assert.equal(work.told[0], "Employee.byTown was disabled; 450 entities, about 55 s");
+    assert.match(work.told[1]!, /^200 of 450 entities, \d+ a second, \d+ s to go$/);
+    assert.ok(work.backend.clock.now() - startedAt >= 54_000);
+    const found3 = await work.database.open(Employee).by.byTown.range({ town: "town3" }).all();
+    assert.equal(found3.length, 64);
+  });
+
+  it("tells the states of indexes, and of those that nobody registered", async () => {
+    const work = await begin();
+    const { lines } = await showStates(work, "Employee");
+    assert.match(lines.join("\n"), /^Employee\.byTown {2}readable {2}\(registered nowhere/m);
+    await retireIndex(work, "Employee.byTown");
+    assert.deepEqual((await showStates(work, "Employee.byTown")).lines, [
+      "Employee.byTown  disabled",
+    ]);
+  });
+
+  it("retires: readers are refused and the entries are gone", async () => {
+    const work = await begin();
+    const employees = work.database.open(Employee);
+    await employees.insert({ dept: "Sales", id: 1, email: "a@b", town: "Redmond" });
+    await retireIndex(work, "Employee.byTown");
+    const read = employees.by.byTown.range({ town: "Redmond" }).all();
+    await assert.rejects(read, (error) => isTableError(error, "index-not-readable"));
+    const gone = work.database.tables.query("EmployeeByTown", {});
+    await assert.rejects(gone, { code: "TableNotFound" });
+  });
+
+  it("finds duplicates of a unique index built over them", async () => {
+    const work = await begin();
+    await insertBare(work, ["a", "b"]);
+    const { rows } = Employee;
+    const key = rows.key({ dept: "Sales", id: 1 }, work.database.profile);
+    const email = { type: "String", value: "e0@contoso.com" } as const;
+    const merge = { kind: "merge", ...key, ifMatch: "*", properties: { email } } as const;
+    await work.database.tables.commit("Employee", [merge]);
+    const { lines, found } = await buildIndex(work, "Employee.email", {
+      rate: 200,
+      register: true,
+    });
+    assert.equal(found, true);
+    assert.deepEqual(lines, [
+      "Employee.email is readable-dups: 2 entities.",
+      "  Sales | empid_000001: another entity has its value",
+    ]);
+    work.backend.clock.advance(120_000);
+    assert.equal((await scrubIndexes(work, "Employee.email", "repair", {})).found, true);
+  });
+
+  it("ends a build at once when it is interrupted, and goes on later", async () => {
+    const stop = new AbortController();
+    const work = await begin(stop.signal);
+    await insertBare(
+      work,
+      Array.from({ length: 450 }, () => "town"),
+    );
+    const stopping = {
+      ...work,
+      progress: (line: string) => {
+        if (line.startsWith("200 of")) stop.abort(new Error("Interrupted."));
+      },
+    };
+    const options = { rate: 1000, register: true } as const;
+    await assert.rejects(buildIndex(stopping, "Employee.byTown", options), /Interrupted/);
+    work.backend.clock.advance(120_000);
+    const later = { ...work, signal: new AbortController().signal };
+    await buildIndex(later, "Employee.byTown", { rate: 1000 });
+    assert.match(work.told.join("\n"), /was writeonly.*\n400 of 450/);
+  });
+
+  it("refuses names of no entity and of no index", async () => {
+    const work = await begin();
+    const build = (name: string) => buildIndex(work, name, { rate: 1 });
+    await assert.rejects(build("Employe.byTown"), /no entity "Employe"; there is Employee/);
+    await assert.rejects(build("Employee.town"), /no index "town"; it has email, byTown/);
+    await assert.rejects(build("Employee"), /Name one index: Employee.email,Employee.byTown/);
+  });
+});
+
+describe("rowhouse patterns advise", () => {
+  it("judges an index by what its key adds, and a field alone", async () => {
+    const work = await begin();
+    const towns = Array.from({ length: 40 }, (_, i) => (i % 10 === 0 ? `Village${i}` : "Redmond"));
+    await insertBare(work, towns);
+    const options = { reads: 1000, writes: 1, sample: 1000 };
+    const ask = (name: string, more: object = {}) =>
+      adviseIndex(work.schema, work.database, name, { ...options, ...more });
+    const sparse = await ask("Employee.byTown");
+    assert.match(sparse.lines[1] ?? "", /"Redmond" is in 90 % of the rows: 37 requests/);
+    assert.deepEqual([sparse.lines[0], sparse.found], ["Employee.byTown: sparse", true]);
+    const kept = await ask("Employee.email", { total: 40_000 });
+    assert.deepEqual([kept.lines[0], kept.found], ["Employee.email: keep", false]);
+    await assert.rejects(ask("Employee.nothing"), /no index or field "nothing"/);
+  });
+});
