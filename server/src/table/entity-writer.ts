@@ -49,7 +49,7 @@ export class EntityListWriter {
   readonly #head: EntityHead;
   readonly #sequence: EntityHead | HeadSequence;
   readonly #projection: Projection | undefined;
-  #body: Uint8Array = Buffer.allocUnsafe(FIRST_BYTES);
+  readonly #page = takePage();
   #at = 0;
   #isEmpty = true;
 
@@ -59,14 +59,14 @@ export class EntityListWriter {
     this.#sequence = level === "fullmetadata" ? this.#head : new HeadSequence(this.#head, level);
     this.#projection = select && new Projection(select, level);
     const opening = encoder.encode(`{${contextMember(place, level, "", select)}"value":[`);
-    this.#reserve(opening.length);
-    this.#body.set(opening);
+    this.#page.reserve(0, opening.length);
+    this.#page.bytes.set(opening);
     this.#at = opening.length;
   }
 
   add(view: RecordView): void {
-    this.#reserve(this.#at + 1 + entityBytesMax(this.#head, this.#projection, view));
-    const body = this.#body;
+    this.#page.reserve(this.#at, 1 + entityBytesMax(this.#head, this.#projection, view));
+    const body = this.#page.bytes;
     let at = this.#at;
     if (this.#isEmpty) this.#isEmpty = false;
     else body[at++] = COMMA;
@@ -75,19 +75,16 @@ export class EntityListWriter {
       : writeProperties(body, this.#sequence.write(body, at, view), view, this.#level);
   }
 
-  /** The whole body, which is the caller's then. */
+  /** The whole body, which is the caller's then. No entity may be added any more. */
   finish(): Uint8Array {
-    this.#reserve(this.#at + 2);
-    this.#body[this.#at] = 0x5d; // ]
-    this.#body[this.#at + 1] = CLOSING_BRACE;
-    return this.#body.subarray(0, this.#at + 2);
-  }
-
-  #reserve(bytes: number): void {
-    if (bytes <= this.#body.length) return;
-    const larger = Buffer.allocUnsafe(Math.max(bytes, 4 * this.#body.length));
-    larger.set(this.#body.subarray(0, this.#at));
-    this.#body = larger;
+    this.#page.reserve(this.#at, 2);
+    const { bytes } = this.#page;
+    bytes[this.#at] = 0x5d; // ]
+    bytes[this.#at + 1] = CLOSING_BRACE;
+    const body = Buffer.allocUnsafe(this.#at + 2);
+    body.set(bytes.subarray(0, this.#at + 2));
+    givePageBack(this.#page);
+    return body;
   }
 }
 
@@ -158,10 +155,37 @@ const view = new RecordView();
 const encoder = new TextEncoder();
 
 /**
- * Most pages are short. From here on a body grows fourfold, which was measured at 85 µs for a page
- * of 1.1 MB (doubling: 200; a body of the right size at once: 52), and five steps hold 1.3 MB.
+ * Where a list is written before its length is known, to be copied once it is. A body that grows with
+ * each list takes four times its memory from the system and has garbage collected every few pages:
+ * 100 entities of 1 KB cost 138 µs so instead of 155, on a busy machine 310 instead of 460.
  */
-const FIRST_BYTES = 5 * 1024;
+class Page {
+  bytes: Uint8Array = Buffer.allocUnsafeSlow(PAGE_BYTES);
+
+  /** Makes room for `count` bytes behind the first `at`, which stay. */
+  reserve(at: number, count: number): void {
+    if (at + count <= this.bytes.length) return;
+    const larger = Buffer.allocUnsafeSlow(Math.max(at + count, 2 * this.bytes.length));
+    larger.set(this.bytes.subarray(0, at));
+    this.bytes = larger;
+  }
+}
+
+/** A list that waits for its engine keeps its page meanwhile; one that fails never gives it back. */
+function takePage(): Page {
+  const page = sparePage ?? new Page();
+  sparePage = undefined;
+  return page;
+}
+
+function givePageBack(page: Page): void {
+  if (page.bytes.length <= SPARE_BYTES_MAX) sparePage = page;
+}
+
+let sparePage: Page | undefined;
+const PAGE_BYTES = 128 * 1024;
+/** A thousand entities of 1 KB fit. */
+const SPARE_BYTES_MAX = 2 * 1024 * 1024;
 
 const COMMA = 0x2c;
 const CLOSING_BRACE = 0x7d;
