@@ -4,6 +4,8 @@ import { tableError } from "./errors.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { EntryKeeper, IndexStates, Reconciled } from "./model/entity-index.ts";
 import { validationFailed } from "./model/entity-rows.ts";
+import { hasKey } from "./model/entry.ts";
+import type { Snapshot } from "./model/follower.ts";
 import { text } from "./ports/edm.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import type { Continuation, EntityKey, StoredEntity } from "./ports/tables.ts";
@@ -27,6 +29,8 @@ const COMMIT_MS = 20_000;
 const EVERYBODY_MS = LEASE_MS + COMMIT_MS;
 const OWNER_MS = 60_000;
 const SETTLE_MS = 60_000;
+/** When to come back to a value whose owner is not certain yet. */
+const UNSETTLED_MS = 30_000;
 const AT_ONCE = 16;
 const PAGE = 200;
 const RATE = 200;
@@ -180,8 +184,7 @@ export class IndexLifeCycle {
       signal?.throwIfAborted();
       const page = await this.#page(this.#entity.table, progress.cursor);
       const bases = page.entities.filter((stored) => this.#entity.rows.decode(stored));
-      const outcomes = await mapBounded(bases, AT_ONCE, (base) => this.#keeper.reconcile(base, []));
-      const duplicates = bases.filter((_base, i) => outcomes[i] === "duplicate").map(nameOf);
+      const duplicates = await this.#reconcile(bases, save, signal);
       progress = {
         done: progress.done + bases.length,
         duplicates: [...progress.duplicates, ...duplicates].slice(0, DUPLICATES_MAX),
@@ -199,7 +202,24 @@ export class IndexLifeCycle {
     return progress;
   }
 
-  /** Compares every entity with its entry, and every entry with its entity. Changes nothing. */
+  /** Makes the entries of these entities. @returns those whose value belongs to another. */
+  async #reconcile(
+    bases: readonly StoredEntity[],
+    save: (change: Partial<Control>) => Promise<void>,
+    signal: AbortSignal | undefined,
+  ): Promise<string[]> {
+    const duplicates: string[] = [];
+    for (let left = bases; left.length > 0; ) {
+      const outcomes = await mapBounded(left, AT_ONCE, (base) => this.#keeper.reconcile(base, []));
+      duplicates.push(...left.filter((_base, i) => outcomes[i] === "duplicate").map(nameOf));
+      left = left.filter((_base, i) => outcomes[i] === "unsettled");
+      // The value was claimed by a writer that gave up, or is about to commit. Time will tell.
+      if (left.length > 0) await this.#wait(UNSETTLED_MS, save, signal);
+    }
+    return duplicates;
+  }
+
+  /** Compares every entity with its entries, and every entry with its entity. Changes nothing. */
   verify(options: VerifyOptions = {}): Promise<VerifyReport> {
     return this.#scrub(options, undefined);
   }
@@ -265,26 +285,21 @@ export class IndexLifeCycle {
     const judge = async (
       kind: "entities" | "entries",
       rows: readonly StoredEntity[],
-      look: (row: StoredEntity) => Promise<(Finding & { readonly age: number }) | undefined>,
+      look: (row: StoredEntity) => Promise<readonly (Finding & { readonly age: number })[]>,
     ) => {
       const chosen = rows.filter(() => sample >= 1 || this.#database.random() < sample);
       counts[kind] += chosen.length;
       await mapBounded(chosen, AT_ONCE, async (row) => {
-        const found = await look(row);
-        if (!found) return;
-        const { age, ...finding } = found;
-        if (age < SETTLE_MS) {
-          counts.young++;
-          return;
+        for (const { age, ...finding } of await look(row)) {
+          const outcome = age < SETTLE_MS ? "unsettled" : await mend?.(finding);
+          counts[outcome === "unsettled" ? "young" : finding.kind]++;
+          if (age >= SETTLE_MS && examples.length < EXAMPLES_MAX) examples.push(finding);
         }
-        const outcome = await mend?.(finding);
-        counts[outcome === "unsettled" ? "young" : finding.kind]++;
-        if (examples.length < EXAMPLES_MAX) examples.push(finding);
       });
     };
     for await (const rows of this.#pages(this.#entity.table)) {
       const bases = rows.filter((row) => this.#entity.rows.decode(row));
-      await judge("entities", bases, (base) => this.#lookForEntry(base));
+      await judge("entities", bases, (base) => this.#lookForEntries(base));
     }
     for await (const rows of this.#pages(this.#keeper.table, this.#entries())) {
       await judge("entries", rows, (entry) => this.#lookForBase(entry));
@@ -292,10 +307,15 @@ export class IndexLifeCycle {
     return { ...counts, examples };
   }
 
-  async #lookForEntry(base: StoredEntity) {
+  async #lookForEntries(base: StoredEntity) {
     const row = this.#entity.rows.decode(base)!;
-    const key = this.#keeper.keyOf(row);
-    if (!key) return undefined;
+    const findings = await mapBounded(this.#keeper.keysOf(row), AT_ONCE, (key) =>
+      this.#lookForEntry({ row, stored: base }, key),
+    );
+    return findings.filter((finding) => finding !== undefined);
+  }
+
+  async #lookForEntry({ row, stored: base }: Snapshot, key: EntityKey) {
     const entry = await this.#database.tables.get(this.#keeper.table, key);
     const finding = { base: keyOf(base), entry: key };
     if (!entry) return { kind: "missing" as const, ...finding, age: ageOf(base) };
@@ -317,13 +337,12 @@ export class IndexLifeCycle {
 
   async #lookForBase(entry: StoredEntity) {
     const base = this.#keeper.baseOf(entry);
-    if (!base) return undefined;
+    if (!base) return [];
     const stored = await this.#database.tables.get(this.#entity.table, base);
     const row = stored && this.#entity.rows.decode(stored);
-    const key = row && this.#keeper.keyOf(row);
-    const isJustified = key?.partitionKey === entry.partitionKey && key.rowKey === entry.rowKey;
+    const isJustified = row && hasKey(this.#keeper.keysOf(row), entry);
     const found = { kind: "dangling" as const, base, entry: keyOf(entry), age: ageOf(entry) };
-    return isJustified ? undefined : found;
+    return isJustified ? [] : [found];
   }
 
   /** Waits in steps, so that the ownership does not run out. */

@@ -1,7 +1,7 @@
+import { RECONCILE, type RepairOrder } from "./messages/repair-order.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { validationFailed } from "./model/entity-rows.ts";
 import { type Handler, later } from "./queue-worker.ts";
-import { RECONCILE, type RepairOrder } from "./remote-index.ts";
 
 export interface IndexRepairsOptions {
   /** When to come back to an entry that is too young to be deleted; 30 seconds otherwise. */

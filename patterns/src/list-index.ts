@@ -4,7 +4,7 @@ import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
 import type { Row } from "./model/entity-rows.ts";
-import { EntryRows, entryProblems, type Place } from "./model/entry.ts";
+import { type Each, EntryRows, entryProblems, type Place } from "./model/entry.ts";
 import type { Change, Contribution, FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
@@ -20,6 +20,7 @@ export interface ListOptions<R extends KeyDeclaration> {
   readonly property: string;
   /** Pure. Entities that do not match are in no list. */
   readonly when?: (entity: Row) => boolean;
+  readonly each?: Each;
   /** What happens when a list outgrows one property: it is refused, or goes on in up to 15. */
   readonly spill?: "none" | "properties";
   /** Characters in one property; 32,768 at most and otherwise. */
@@ -67,7 +68,7 @@ export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
   }
 
   problems(entity: AnyEntity, name: string): string[] {
-    const problems = entryProblems(entity, name, this.place(entity), "keys", []);
+    const problems = entryProblems(entity, name, this.place(entity), "keys", [], this.options.each);
     if (entity.rows.row.segments.some(({ form }) => form !== "fixed")) {
       problems.push(
         "lists entities whose row keys may hold a comma: give them segments of fixed width",
@@ -80,7 +81,7 @@ export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
   }
 
   follow(context: FollowerContext): OpenIndex {
-    const open = new OpenList(this.row, this.options, context);
+    const open = new OpenList(this, context);
     return { api: open, prepare: (change) => open.prepare(change) };
   }
 }
@@ -91,30 +92,31 @@ class OpenList {
   readonly #context: FollowerContext;
   readonly #entries: EntryRows;
 
-  constructor(row: KeyShape, options: ListOptions<KeyDeclaration>, context: FollowerContext) {
-    this.#row = row;
-    this.#options = options;
+  constructor(index: ListIndex<KeyDeclaration>, context: FollowerContext) {
+    this.#row = index.row;
+    this.#options = index.options;
     this.#context = context;
-    const { when } = options;
-    this.#entries = new EntryRows(context, [row], { copy: "keys", ...(when && { when }) });
+    const { when, each } = index.options;
+    this.#entries = new EntryRows(context, index.place(context.entity), {
+      copy: "keys",
+      ...(when && { when }),
+      ...(each && { each }),
+    });
   }
 
   async prepare({ key, before, after, token }: Change): Promise<Contribution> {
-    const oldKey = before && this.#listKey(before.row);
-    const newKey = after && this.#listKey(after);
+    const oldKeys = this.#listKeys(before?.row);
+    const newKeys = this.#listKeys(after);
     // A row of other software has no token, and nobody listed it.
     const isListed = before && tokensOf(before.stored.properties) !== undefined;
-    if (oldKey === newKey && isListed) return {};
     const id = this.#idOf(key);
+    const without = (ids: string[]) => ids.filter((other) => other !== id);
+    const within = (ids: string[]) => [...new Set([...ids, id])].sort();
+    const left = oldKeys.filter((list) => !newKeys.includes(list));
+    const joined = newKeys.filter((list) => !isListed || !oldKeys.includes(list));
     const changes = await Promise.all([
-      oldKey !== undefined && oldKey !== newKey
-        ? this.#change(key.partitionKey, oldKey, token, (ids) =>
-            ids.filter((other) => other !== id),
-          )
-        : undefined,
-      newKey !== undefined
-        ? this.#change(key.partitionKey, newKey, token, (ids) => [...new Set([...ids, id])].sort())
-        : undefined,
+      ...left.map((list) => this.#change(key.partitionKey, list, token, without)),
+      ...joined.map((list) => this.#change(key.partitionKey, list, token, within)),
     ]);
     const mutations = changes.filter((mutation) => mutation !== undefined);
     return { mutations, explain: async () => "retry" };
@@ -135,7 +137,9 @@ class OpenList {
       const rowKey = entity.rows.row.prefix + id;
       const stored = await database.tables.get(entity.table, { partitionKey, rowKey });
       const row = stored && entity.rows.decode(stored);
-      return row && this.#listKey(row) === listKey ? row : undefined;
+      return row && listKey !== undefined && this.#listKeys(row).includes(listKey)
+        ? row
+        : undefined;
     });
     return members.filter((row) => row !== undefined);
   }
@@ -198,8 +202,7 @@ class OpenList {
     return rowKey.slice(this.#context.entity.rows.row.prefix.length);
   }
 
-  /** Undefined for an entity that is in no list. */
-  #listKey(row: Row): string | undefined {
-    return this.#entries.hasEntry(row) ? this.#row.encode(row) : undefined;
+  #listKeys(row: Row | undefined): string[] {
+    return row ? this.#entries.keysOf(row).map(({ rowKey }) => rowKey) : [];
   }
 }

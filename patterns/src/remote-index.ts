@@ -1,7 +1,8 @@
 import { isTableError, tableError } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
-import { Tripwire } from "./messages/tripwire.ts";
+import { REPAIR_QUEUE, repairTripwire } from "./messages/repair-order.ts";
+import type { Tripwire } from "./messages/tripwire.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import {
   type EntryKeeper,
@@ -18,7 +19,14 @@ import {
   type Row,
   validationFailed,
 } from "./model/entity-rows.ts";
-import { type EntryOptions, EntryRows, entryProblems, type Place } from "./model/entry.ts";
+import {
+  type EntryOptions,
+  EntryRows,
+  entryProblems,
+  hasKey,
+  isSameKey,
+  type Place,
+} from "./model/entry.ts";
 import type { Change, Contribution, FollowerContext, Snapshot } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
@@ -103,20 +111,9 @@ const BASE_ROW_KEY = "baseRK";
 export const STATE = "rh_s";
 const PENDING = text("p");
 
-export const RECONCILE = "reconcile";
-const QUEUE = "index-repairs";
 const TIMING: Timing = { deadlineMs: 20_000, settleMs: 60_000, tripwireMs: 90_000 };
 const LOOKUPS_AT_ONCE = 16;
 const ROUNDS_MAX = 5;
-
-/** What a `reconcile` message is about. */
-export interface RepairOrder {
-  readonly entity: string;
-  readonly table: string;
-  readonly base: EntityKey;
-  /** By index: entries that may be wrong. */
-  readonly hints: Readonly<Record<string, readonly EntityKey[]>>;
-}
 
 /**
  * Entries that cannot be committed with their base. The order of a write makes them safe: claim the new
@@ -152,10 +149,10 @@ export class RemoteIndex<
   }
 
   problems(entity: AnyEntity, name: string): string[] {
-    const { unique, mode, copy = "full" } = this.options;
+    const { unique, mode, copy = "full", each } = this.options;
     const { partition, row } = entity.rows;
     const naming = unique ? [] : [...partition.segments, ...row.segments];
-    const problems = entryProblems(entity, name, this.place(entity), copy, naming);
+    const problems = entryProblems(entity, name, this.place(entity), copy, naming, each);
     const { deadlineMs, settleMs, tripwireMs } = this.timing;
     if (!(deadlineMs < settleMs && settleMs < tripwireMs)) {
       problems.push("needs deadlineMs < settleMs < tripwireMs");
@@ -192,20 +189,16 @@ class OpenRemote implements EntryKeeper {
   ) {
     this.#index = index;
     this.#context = context;
-    this.#entries = new EntryRows(context, [index.partition, index.row], index.options);
+    this.#entries = new EntryRows(context, index.place(context.entity), index.options);
     this.#mode = index.options.mode ?? (context.database.queues ? "guarded" : "inline");
     this.table = index.place(context.entity).table;
     this.tag = this.#entries.tag;
   }
 
-  keyOf(row: Row): EntityKey | undefined {
-    if (!this.#entries.hasEntry(row)) return undefined;
-    const key = {
-      partitionKey: this.#index.partition.encode(row),
-      rowKey: this.#index.row.encode(row),
-    };
-    assertKeyFits(key, this.#context.database.profile);
-    return key;
+  keysOf(row: Row): EntityKey[] {
+    const keys = this.#entries.keysOf(row);
+    for (const key of keys) assertKeyFits(key, this.#context.database.profile);
+    return keys;
   }
 
   baseOf(entry: StoredEntity): EntityKey | undefined {
@@ -223,61 +216,66 @@ class OpenRemote implements EntryKeeper {
 
   async prepare(change: Change): Promise<Contribution> {
     const { key: base, before, after, token } = change;
-    const oldKey = before && this.keyOf(before.row);
-    const newKey = after && this.keyOf(after);
-    const isKept = isSame(oldKey, newKey);
-    if (isKept && (!before || !after || this.#copiesAlike(before.row, after))) return {};
-    if (after && newKey) assertEntityFits(newKey, this.#live(after, base, token));
+    const oldKeys = before ? this.keysOf(before.row) : [];
+    const newKeys = after ? this.keysOf(after) : [];
+    const added = newKeys.filter((key) => !hasKey(oldKeys, key));
+    // Entries that stay are written only if what they repeat changes; the others are to be deleted.
+    const areCopiesAlike = !before || !after || this.#copiesAlike(before.row, after);
+    const touched = oldKeys.filter((key) => !areCopiesAlike || !hasKey(newKeys, key));
+    if (added.length + touched.length === 0) return {};
+    const live = after && this.#live(after, base, token);
+    for (const key of newKeys) assertEntityFits(key, live ?? {});
     const { clock } = this.#context.database;
     const commitByMs = clock.now() + this.#index.timing.deadlineMs;
     const tripwire = await this.#tripwire(change);
     if (this.#mode === "queued")
       return { committed: () => this.#quietly(base, () => tripwire?.fire()) };
 
-    const [old, claim] = await Promise.all([
-      oldKey && this.#get(oldKey),
-      newKey && !isKept ? this.#claim(newKey, base, token, commitByMs) : undefined,
+    const found: StoredEntity[] = [];
+    const claimed: (EntityKey & { readonly etag: string | undefined })[] = [];
+    await settled([
+      ...touched.map(async (key) => {
+        const entry = await this.#get(key);
+        if (entry && isSameKey(this.baseOf(entry), base)) found.push(entry);
+      }),
+      ...added.map(async (key) => {
+        claimed.push({ ...key, ...(await this.#claim(key, base, token, commitByMs)) });
+      }),
     ]);
-    const isOld = old !== undefined && isSame(this.baseOf(old), base);
     const finish = async (): Promise<boolean> => {
-      const isPending = newKey && !(this.#index.options.copy === "keys");
-      const etag = isKept ? (isOld ? old.etag : undefined) : claim?.etag;
-      const [isLive, isGone] = await Promise.all([
-        !after ||
-          !isPending ||
-          this.#finalise(newKey, after, change, clock.now() <= commitByMs ? etag : undefined),
-        isKept || !isOld || this.#deleteSettled(old),
-      ]);
-      return isLive && isGone;
+      const isInTime = clock.now() <= commitByMs;
+      const hasContent = this.#index.options.copy !== "keys";
+      const toFinish =
+        hasContent && live ? newKeys.filter((key) => !areCopiesAlike || hasKey(added, key)) : [];
+      const unfinished: EntityKey[] = [];
+      const finished = mapBounded(toFinish, LOOKUPS_AT_ONCE, async (key) => {
+        const ifMatch = [...claimed, ...found].find((one) => isSameKey(one, key))?.etag;
+        const mutation = { kind: "replace", ...key, properties: live ?? {} } as const;
+        if (isInTime && ifMatch && (await this.#try({ ...mutation, ifMatch }))) return;
+        unfinished.push(key);
+      });
+      const obsolete = found.filter((entry) => !hasKey(newKeys, entry));
+      const deleted = mapBounded(obsolete, LOOKUPS_AT_ONCE, (entry) => this.#deleteSettled(entry));
+      await settled([finished, deleted]);
+      const areLive =
+        unfinished.length === 0 || (await this.reconcile(base, unfinished)) === "done";
+      return areLive && !(await deleted).includes(false);
     };
     return {
-      ...(claim && { commitByMs }),
+      ...(added.length > 0 && { commitByMs }),
       committed: () => this.#quietly(base, async () => tripwire?.done(await finish())),
     };
   }
 
-  /** One message for all indexes of the entity that use this queue. */
   async #tripwire(change: Change): Promise<Tripwire | undefined> {
     if (this.#mode === "inline") return undefined;
-    const { database, entity } = this.#context;
-    const { queue = QUEUE, withoutQueue } = this.#index.options;
-    const { key: base, before, after } = change;
-    const order = (): RepairOrder => {
-      const hints: Record<string, EntityKey[]> = {};
-      for (const [name, index] of Object.entries(entity.indexes)) {
-        const { keeper } = index.follow({ database, entity, name });
-        const keys = [before?.row, after].map((row) => row && keeper?.keyOf(row));
-        if (index instanceof RemoteIndex) hints[name] = keys.filter((key) => key !== undefined);
-      }
-      return { entity: entity.name, table: entity.table, base, hints };
-    };
-    const wire = { queue, kind: RECONCILE, delayMs: this.#index.timing.tripwireMs };
-    const key = `${entity.name} ${base.partitionKey} | ${base.rowKey}`;
+    const { queue = REPAIR_QUEUE, withoutQueue } = this.#index.options;
+    const delayMs = this.#index.timing.tripwireMs;
     try {
-      return await Tripwire.across(database, change, wire, () => ({ key, body: order() }));
+      return await repairTripwire(this.#context, change, { queue, delayMs });
     } catch (error) {
       if (withoutQueue !== "inline") throw error;
-      this.#report(base, error);
+      this.#report(change.key, error);
       return undefined;
     }
   }
@@ -307,7 +305,7 @@ class OpenRemote implements EntryKeeper {
   /** @throws unique-violation when another entity holds the value. */
   async #mayTake(key: EntityKey, base: EntityKey, entry: StoredEntity): Promise<boolean> {
     const owner = this.baseOf(entry);
-    if (isSame(owner, base)) return true;
+    if (isSameKey(owner, base)) return true;
     const { entity, name } = this.#context;
     if (owner && (await this.#holds(owner, key))) {
       throw tableError(
@@ -328,18 +326,7 @@ class OpenRemote implements EntryKeeper {
 
   async #holds(base: EntityKey, key: EntityKey): Promise<boolean> {
     const { row } = await this.#base(base);
-    return row !== undefined && isSame(this.keyOf(row), key);
-  }
-
-  async #finalise(
-    key: EntityKey,
-    after: Row,
-    { key: base, token }: Change,
-    ifMatch: string | undefined,
-  ): Promise<boolean> {
-    const properties = this.#live(after, base, token);
-    if (ifMatch && (await this.#try({ kind: "replace", ...key, ifMatch, properties }))) return true;
-    return (await this.reconcile(base, [key])) === "done";
+    return row !== undefined && hasKey(this.keysOf(row), key);
   }
 
   /** False when it must stay for now. */
@@ -354,28 +341,24 @@ class OpenRemote implements EntryKeeper {
     const keys = [...hints];
     for (let round = 0; round < ROUNDS_MAX; round++) {
       // The entries first: what is claimed later is younger than what we have seen of them.
-      const entries = await Promise.all(keys.map((key) => this.#get(key)));
+      const entries = await mapBounded(keys, LOOKUPS_AT_ONCE, (key) => this.#get(key));
       const { row, stored } = await this.#base(base);
-      const desired = row && this.keyOf(row);
-      if (desired && !keys.some((key) => isSame(key, desired))) {
-        keys.push(desired);
-        continue;
-      }
-      let outcome: Reconciled | "again" = "done";
-      for (const [i, key] of keys.entries()) {
+      const desired = row ? this.keysOf(row) : [];
+      const unread = desired.filter((key) => !hasKey(keys, key));
+      keys.push(...unread);
+      if (unread.length > 0) continue;
+      const outcomes = await mapBounded(keys, LOOKUPS_AT_ONCE, async (key, i) => {
         const entry = entries[i];
-        if (row && stored && isSame(key, desired)) {
-          const mended = await this.#mend(key, row, stored, entry);
-          if (mended !== "done") outcome = mended;
-        } else if (
-          entry &&
-          isSame(this.baseOf(entry), base) &&
-          !(await this.#deleteSettled(entry))
-        ) {
-          if (outcome === "done") outcome = "unsettled";
-        }
-      }
-      if (outcome !== "again") return outcome;
+        if (row && stored && hasKey(desired, key)) return this.#mend(key, row, stored, entry);
+        const isOurs = entry && isSameKey(this.baseOf(entry), base);
+        return !isOurs || (await this.#deleteSettled(entry)) ? "done" : "unsettled";
+      });
+      if (outcomes.includes("again")) continue;
+      return outcomes.includes("unsettled")
+        ? "unsettled"
+        : outcomes.includes("duplicate")
+          ? "duplicate"
+          : "done";
     }
     return "unsettled";
   }
@@ -400,7 +383,7 @@ class OpenRemote implements EntryKeeper {
       if (isTableError(error, "unique-violation")) return "duplicate";
       throw error;
     }
-    const isOurs = isSame(this.baseOf(entry), stored);
+    const isOurs = isSameKey(this.baseOf(entry), stored);
     const isCurrent = lastToken(entry.properties) === token && !(STATE in entry.properties);
     if (isOurs && isCurrent) return "done";
     const { etag: ifMatch } = entry;
@@ -451,12 +434,10 @@ class OpenRemote implements EntryKeeper {
     if (!base) return undefined;
     const mayCopy = !isVerified && !(STATE in entry.properties) && this.#entries.isCovered(fields);
     if (mayCopy) {
-      const { partition, row } = this.#index;
-      const inKey = { ...partition.decode(entry.partitionKey), ...row.decode(entry.rowKey) };
-      return this.#entries.decode(entry, base, inKey, fields);
+      return this.#entries.decode(entry, base, fields);
     }
     const { row } = await this.#base(base);
-    return row && isSame(this.keyOf(row), entry) ? project(row, fields) : undefined;
+    return row && hasKey(this.keysOf(row), entry) ? project(row, fields) : undefined;
   }
 
   #live(row: Row, base: EntityKey, token: string): Properties {
@@ -532,6 +513,8 @@ class OpenRemote implements EntryKeeper {
   }
 }
 
-function isSame(a: EntityKey | undefined, b: EntityKey | undefined): boolean {
-  return a?.partitionKey === b?.partitionKey && a?.rowKey === b?.rowKey;
+/** Waits for all, so that nothing is still on its way when one of them fails. @throws the first failure. */
+async function settled(work: readonly Promise<unknown>[]): Promise<void> {
+  await Promise.allSettled(work);
+  await Promise.all(work);
 }

@@ -82,7 +82,8 @@ export class SiblingIndex<R extends KeyDeclaration, Unique extends boolean> exte
     const { rows } = entity;
     const naming = this.unique ? [] : rows.row.segments;
     const copy = this.options.copy ?? "full";
-    const problems = entryProblems(entity, name, this.place(entity), copy, naming);
+    const { each } = this.options;
+    const problems = entryProblems(entity, name, this.place(entity), copy, naming, each);
     const siblings = Object.entries(entity.indexes).filter(
       ([, index]) => index instanceof SiblingIndex,
     );
@@ -114,15 +115,13 @@ class OpenSibling implements EntryKeeper {
   constructor(index: SiblingIndex<KeyDeclaration, boolean>, context: FollowerContext) {
     this.#index = index;
     this.#context = context;
-    this.#entries = new EntryRows(context, [index.row], index.options);
+    this.#entries = new EntryRows(context, index.place(context.entity), index.options);
     this.table = context.entity.table;
     this.tag = this.#entries.tag;
   }
 
-  keyOf(row: Row): EntityKey | undefined {
-    const rowKey = this.#entryKey(row);
-    const partitionKey = this.#context.entity.rows.partition.encode(row);
-    return rowKey === undefined ? undefined : { partitionKey, rowKey };
+  keysOf(row: Row): EntityKey[] {
+    return this.#entries.keysOf(row);
   }
 
   baseOf(entry: StoredEntity): EntityKey | undefined {
@@ -139,15 +138,14 @@ class OpenSibling implements EntryKeeper {
     for (let round = 0; round < ROUNDS_MAX; round++) {
       const stored = await database.tables.get(this.table, { partitionKey, rowKey });
       const row = stored && entity.rows.decode(stored);
-      const desired = row && this.#entryKey(row);
-      const rowKeys = new Set(hints.map((hint) => hint.rowKey));
-      if (desired !== undefined) rowKeys.add(desired);
+      const desired = this.#rowKeys(row);
+      const rowKeys = new Set([...hints.map((hint) => hint.rowKey), ...desired]);
       const mutations: Mutation[] = [];
       for (const key of rowKeys) {
         const entry = await database.tables.get(this.table, { partitionKey, rowKey: key });
         const owner = entry && this.#baseKey(entry)?.rowKey;
         const target = { partitionKey, rowKey: key };
-        if (key === desired && row && stored) {
+        if (desired.includes(key) && row && stored) {
           if (entry && owner !== rowKey) return "duplicate";
           const properties = this.contentOf({ row, stored });
           mutations.push(
@@ -177,20 +175,21 @@ class OpenSibling implements EntryKeeper {
 
   prepare({ key, before, after, token }: Change): Contribution {
     const { partitionKey } = key;
-    const oldKey = before && this.#entryKey(before.row);
-    const newKey = after && this.#entryKey(after);
+    const oldKeys = this.#rowKeys(before?.row);
+    const newKeys = this.#rowKeys(after);
     const mutations: Mutation[] = [];
-    if (oldKey !== undefined && oldKey !== newKey) {
+    for (const rowKey of oldKeys.filter((old) => !newKeys.includes(old))) {
       // The base's ETag guards the whole transaction, so the entry needs no condition of its own.
-      mutations.push({ kind: "delete", partitionKey, rowKey: oldKey, ifMatch: "*" });
+      mutations.push({ kind: "delete", partitionKey, rowKey, ifMatch: "*" });
     }
-    if (newKey !== undefined && after) {
-      const previous = oldKey === newKey ? tokensOf(before?.stored.properties) : undefined;
-      const properties = this.#entry(after, key, tokensAfter(token, previous));
-      assertEntityFits({ partitionKey, rowKey: newKey }, properties);
+    for (const rowKey of newKeys) {
+      const isKept = oldKeys.includes(rowKey);
+      const previous = isKept ? tokensOf(before?.stored.properties) : undefined;
+      const properties = this.#entry(after!, key, tokensAfter(token, previous));
+      assertEntityFits({ partitionKey, rowKey }, properties);
       // An unchanged key is written over, which heals a missing entry; so is a key that holds the base's own.
-      const kind = this.#index.unique && oldKey !== newKey ? "insert" : "insertOrReplace";
-      mutations.push({ kind, partitionKey, rowKey: newKey, properties });
+      const kind = this.#index.unique && !isKept ? "insert" : "insertOrReplace";
+      mutations.push({ kind, partitionKey, rowKey, properties });
     }
     return { mutations, explain: (mutation) => this.#explain(mutation, key) };
   }
@@ -229,7 +228,7 @@ class OpenSibling implements EntryKeeper {
 
   #fromEntry(entry: StoredEntity, fields: readonly string[] | undefined): Row | undefined {
     const base = this.#baseKey(entry);
-    return base && this.#entries.decode(entry, base, this.#index.row.decode(entry.rowKey), fields);
+    return base && this.#entries.decode(entry, base, fields);
   }
 
   async #fromBase(
@@ -249,9 +248,8 @@ class OpenSibling implements EntryKeeper {
     return { partitionKey: entry.partitionKey, rowKey: String(rowKey) };
   }
 
-  /** Undefined for an entity that has no entry. */
-  #entryKey(row: Row): string | undefined {
-    return this.#entries.hasEntry(row) ? this.#index.row.encode(row) : undefined;
+  #rowKeys(row: Row | undefined): string[] {
+    return row ? this.keysOf(row).map(({ rowKey }) => rowKey) : [];
   }
 
   #entry(row: Row, base: EntityKey, tokens: string): Properties {

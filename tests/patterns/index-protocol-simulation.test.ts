@@ -1,14 +1,19 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type MutationName, type Scenario, simulate } from "./index-protocol-simulation.ts";
+import {
+  type MutationName,
+  SCENARIOS,
+  type Scenario,
+  simulate,
+} from "./index-protocol-simulation.ts";
 
 const seed = Math.floor(Math.random() * 1e9);
-const RUNS = 200;
+const RUNS = 150;
 /** Far more than any mutation needs. */
 const RUNS_MAX = 20_000;
 
 describe("the protocol of indexes across partitions", () => {
-  for (const scenario of ["plain", "unique"] as const) {
+  for (const scenario of SCENARIOS) {
     it(`keeps its promises in every schedule tried (${scenario}, from seed ${seed})`, async () => {
       await simulate({ scenario, runs: RUNS, seed });
     });
@@ -21,10 +26,12 @@ describe("the protocol of indexes across partitions", () => {
     ["no-settling", "unique", 295, /has no entry|hold/],
     ["clean-up", "plain", 1, /has no entry/],
     ["blind-finish", "plain", 365, /not those of the entities/],
+    ["clean-up", "several", 42, /has no entry/],
+    ["blind-finish", "several", 92, /not those of the entities/],
     ["no-deadline", "plain", 8430, /has no entry|hold/],
   ];
   for (const [mutation, scenario, from, failure] of mutations) {
-    it(`is seen to break when it is altered: ${mutation}`, async () => {
+    it(`is seen to break when it is altered: ${mutation} (${scenario})`, async () => {
       await assert.rejects(simulate({ scenario, runs: RUNS_MAX, seed: from, mutation }), failure);
     });
   }

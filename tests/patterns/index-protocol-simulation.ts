@@ -19,15 +19,19 @@ import {
  * computed from the entities.
  *
  * node --conditions=source --import tsx tests/patterns/index-protocol-simulation.ts \
- *   --runs 1000000 --seed 1 [--scenario unique] [--mutation blind-delete]
+ *   --runs 1000000 --seed 1 [--scenario several] [--mutation blind-delete]
  */
 
 const TABLE = "Item";
 const ENTRIES = "ItemByValue";
 const QUEUE = "index-repairs";
 const VALUES = ["X", "Y"];
+/** Of entities with several values, or none. */
+const SETS = ["X", "Y", "X+Y", ""];
+const valuesIn = (value: unknown) => String(value).split("+").filter(Boolean);
 
-function declare(unique: boolean) {
+function declare(scenario: Scenario) {
+  const unique = isUnique(scenario);
   return entity("Item", {
     version: 1,
     fields: { id: f.string(), value: f.string(), data: f.int32() },
@@ -35,9 +39,10 @@ function declare(unique: boolean) {
     indexes: {
       value: remoteIndex({
         table: ENTRIES,
-        partition: [k.str("value")],
+        partition: hasSets(scenario) ? [k.str("one")] : [k.str("value")],
         row: unique ? [k.lit("owner")] : [k.str("id")],
         unique,
+        ...(hasSets(scenario) && { each: { one: ({ value }) => valuesIn(value) } }),
       }),
     },
   });
@@ -45,7 +50,12 @@ function declare(unique: boolean) {
 
 type Item = ReturnType<typeof declare>;
 
-export type Scenario = "plain" | "unique";
+/** Entities with one value each or with several, of an index that is unique or not. */
+export const SCENARIOS = ["plain", "unique", "several", "several-unique"] as const;
+export type Scenario = (typeof SCENARIOS)[number];
+
+const isUnique = (scenario: Scenario) => scenario.endsWith("unique");
+const hasSets = (scenario: Scenario) => scenario.startsWith("several");
 
 export interface Simulation {
   readonly scenario: Scenario;
@@ -56,9 +66,9 @@ export interface Simulation {
 
 /** @throws an Error that names the seed and the schedule when an invariant does not hold. */
 export async function simulate({ scenario, runs, seed, mutation }: Simulation): Promise<void> {
-  const items = declare(scenario === "unique");
-  const ids = scenario === "unique" ? ["a", "b"] : ["a"];
-  const write = writer(items, ids);
+  const items = declare(scenario);
+  const ids = isUnique(scenario) ? ["a", "b"] : ["a"];
+  const write = writer(items, ids, hasSets(scenario) ? SETS : VALUES);
   const committed = new WeakMap<Memory, Set<string>>();
   await interleave({
     clients: {
@@ -90,7 +100,7 @@ export async function simulate({ scenario, runs, seed, mutation }: Simulation): 
     },
     check: async (_db, backend) => {
       assert.deepEqual(backend.queues.contents(QUEUE), [], "messages are left");
-      const bases = await rowsOf(backend, TABLE);
+      const bases = await valuesOf(backend);
       const expected = bases.map(({ id, value, data }) => `${value} of ${id}: ${data}`).sort();
       const found = (await rowsOf(backend, ENTRIES)).map(
         ({ id, value, data, isPending }) => `${value} of ${id}: ${isPending ? "pending" : data}`,
@@ -105,14 +115,14 @@ export async function simulate({ scenario, runs, seed, mutation }: Simulation): 
   });
 }
 
-function writer(items: Item, ids: readonly string[]): Client {
+function writer(items: Item, ids: readonly string[], values: readonly string[]): Client {
   return async (db) => {
     const repository = db.open(items);
     const id = pick(db, ids);
     const data = Math.floor(db.random() * 1e9);
     try {
       if (db.random() < 0.25) await repository.delete({ id });
-      else await repository.upsert({ id, value: pick(db, VALUES), data });
+      else await repository.upsert({ id, value: pick(db, values), data });
     } catch (error) {
       const isExpected =
         isTableError(error, "unique-violation") ||
@@ -144,9 +154,15 @@ async function rowsOf({ tables }: Memory, table: string): Promise<Found[]> {
   }));
 }
 
+/** The entities, once for each value. */
+async function valuesOf(backend: Memory): Promise<Found[]> {
+  const bases = await rowsOf(backend, TABLE);
+  return bases.flatMap((base) => valuesIn(base.value).map((value) => ({ ...base, value })));
+}
+
 /** What must hold after every single request. */
 async function judge(backend: Memory, scenario: Scenario, committed: Set<string>): Promise<void> {
-  const bases = await rowsOf(backend, TABLE);
+  const bases = await valuesOf(backend);
   const entries = await rowsOf(backend, ENTRIES);
   for (const { id, value, data } of bases) {
     committed.add(`${id} ${value} ${data}`);
@@ -157,7 +173,7 @@ async function judge(backend: Memory, scenario: Scenario, committed: Set<string>
     const isKnown = isPending || committed.has(`${id} ${value} ${data}`);
     assert.ok(isKnown, `the entry ${value} of ${id} tells ${data}, which nobody committed`);
   }
-  if (scenario === "unique") {
+  if (isUnique(scenario)) {
     const values = bases.map(({ value }) => value);
     assert.equal(new Set(values).size, values.length, `two entities hold ${values[0]}`);
   }
@@ -287,10 +303,7 @@ if (process.argv[1]?.endsWith("index-protocol-simulation.ts")) {
     },
   });
   const seed = Number(values.seed);
-  const scenarios: Scenario[] =
-    values.scenario === "unique" || values.scenario === "plain"
-      ? [values.scenario]
-      : ["plain", "unique"];
+  const scenarios = SCENARIOS.filter((name) => (values.scenario ?? name) === name);
   const mutation = Object.keys(MUTATIONS).find(
     (name): name is MutationName => name === values.mutation,
   );

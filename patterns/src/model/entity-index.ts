@@ -48,11 +48,11 @@ export interface EntryKeeper {
   readonly table: string;
   /** What the type property of its entries begins with. */
   readonly tag: string;
-  /** Undefined for an entity that has no entry. */
-  keyOf(entity: Row): EntityKey | undefined;
+  /** Where the entries of an entity stand, each once. */
+  keysOf(entity: Row): readonly EntityKey[];
   /** Undefined for a row that is no entry of this index. */
   baseOf(entry: StoredEntity): EntityKey | undefined;
-  /** What the entry of this entity says when all is done. */
+  /** What each entry of this entity says when all is done. */
   contentOf(base: Snapshot): Properties;
   /** Makes the entries of one base right, those at `hints` included. Safe beside any writer. */
   reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled>;

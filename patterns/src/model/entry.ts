@@ -1,3 +1,4 @@
+import type { Segment } from "../keys/key.ts";
 import type { KeyShape } from "../keys/key-shape.ts";
 import { type EdmValue, text } from "../ports/edm.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
@@ -15,7 +16,14 @@ export interface EntryOptions {
   readonly copy?: Copy;
   /** Pure. Entities that do not match have no entry. */
   readonly when?: (entity: Row) => boolean;
+  readonly each?: Each;
 }
+
+/**
+ * Segments of the entry's key that are no field, with all the values an entity has for each: it has an entry
+ * for every value (for every combination, if there are several), and none if there is no value. Pure.
+ */
+export type Each = Readonly<Record<string, (entity: Row) => readonly unknown[] | undefined>>;
 
 /** Where the entries of an index stand. */
 export interface Place {
@@ -32,14 +40,19 @@ export function entryProblems(
   copy: Copy,
   /** The segments of the base's key that an entry must name, unless it is the only one of its value. */
   naming: readonly { readonly field: string }[],
+  each: Each = {},
 ): string[] {
   const { rows, table, indexes } = entity;
   const shapes = [place.partition, place.row];
   const problems = shapes.flatMap((shape) => shape.problems());
-  const named = new Set(shapes.flatMap(({ segments }) => segments.map(({ field }) => field)));
+  const named = new Set(segmentsOf(place).map(({ field }) => field));
   const copied = typeof copy === "string" ? [] : copy;
-  for (const field of [...named, ...copied]) {
+  for (const field of [...[...named].filter((field) => !(field in each)), ...copied]) {
     if (!(field in rows.fields)) problems.push(`needs the field "${field}", which is not declared`);
+  }
+  for (const field of Object.keys(each)) {
+    if (field in rows.fields) problems.push(`gives each "${field}", which is a field already`);
+    if (!named.has(field)) problems.push(`gives each "${field}", which its key does not name`);
   }
   const unnamed = naming.filter(({ field }) => !named.has(field));
   if (unnamed.length > 0) {
@@ -73,30 +86,40 @@ function mayCollide(a: Place, b: Place): boolean {
   );
 }
 
+export function isSameKey(a: EntityKey | undefined, b: EntityKey | undefined): boolean {
+  return a?.partitionKey === b?.partitionKey && a?.rowKey === b?.rowKey;
+}
+
+export function hasKey(keys: readonly EntityKey[], key: EntityKey): boolean {
+  return keys.some((one) => isSameKey(one, key));
+}
+
 /** How the entries of one index look in storage, whatever table and partition they are in. */
 export class EntryRows {
   /** What `rh_t` of its entries begins with. */
   readonly tag: string;
   readonly #name: string;
   readonly #rows: EntityRows;
-  readonly #shapes: readonly KeyShape[];
+  readonly #place: Place;
   readonly #copy: Copy;
   readonly #when: (entity: Row) => boolean;
+  readonly #each: Each;
   /** The fields an entry can give without its base; undefined for all. */
   readonly #covered: ReadonlySet<string> | undefined;
 
   constructor(
     { entity, name }: FollowerContext,
-    shapes: readonly KeyShape[],
-    { copy = "full", when = () => true }: EntryOptions,
+    place: Place,
+    { copy = "full", when = () => true, each = {} }: EntryOptions,
   ) {
     this.#name = name;
     this.#rows = entity.rows;
-    this.#shapes = shapes;
+    this.#place = place;
     this.#copy = copy;
     this.#when = when;
+    this.#each = each;
     this.tag = `${entity.rows.name}.${name}:`;
-    const inKey = shapes.flatMap(({ segments }) => segments.filter(({ lossless }) => lossless));
+    const inKey = segmentsOf(place).filter(({ lossless }) => lossless);
     this.#covered =
       copy === "full"
         ? undefined
@@ -107,12 +130,26 @@ export class EntryRows {
           ]);
   }
 
-  /** False for an entity that does not match, or lacks a value of the key. */
-  hasEntry(row: Row): boolean {
-    const hasValues = this.#shapes.every(({ segments }) =>
-      segments.every(({ field }) => row[field] !== undefined && row[field] !== null),
-    );
-    return hasValues && this.#when(row);
+  /**
+   * Where the entries of an entity stand, each once. None for an entity that does not match or lacks a
+   * value of the key.
+   */
+  keysOf(row: Row): EntityKey[] {
+    const { partition, row: rowShape } = this.#place;
+    let all: Row[] = this.#when(row) ? [row] : [];
+    for (const [name, valuesOf] of Object.entries(this.#each)) {
+      const values = valuesOf(row) ?? [];
+      all = all.flatMap((one) => values.map((value) => ({ ...one, [name]: value })));
+    }
+    const keys: EntityKey[] = [];
+    for (const values of all) {
+      if (segmentsOf(this.#place).some(({ field }) => (values[field] ?? undefined) === undefined)) {
+        continue;
+      }
+      const key = { partitionKey: partition.encode(values), rowKey: rowShape.encode(values) };
+      if (!hasKey(keys, key)) keys.push(key);
+    }
+    return keys;
   }
 
   isCovered(fields: readonly string[] | undefined): boolean {
@@ -165,13 +202,19 @@ export class EntryRows {
   decode(
     entry: StoredEntity,
     base: EntityKey,
-    inKey: Row | undefined,
     fields: readonly string[] | undefined,
   ): Row | undefined {
     const { typeProperty } = this.#rows;
+    const { partition, row: rowShape } = this.#place;
+    const inKey = { ...partition.decode(entry.partitionKey), ...rowShape.decode(entry.rowKey) };
+    for (const name of Object.keys(this.#each)) delete inKey[name];
     const tag = String(entry.properties[typeProperty]?.value).replace(this.tag, "");
     const properties = { ...entry.properties, [typeProperty]: text(`${this.#rows.name}:${tag}`) };
     const row = this.#rows.decode({ ...entry, ...base, properties });
     return project(row && { ...inKey, ...row }, fields);
   }
+}
+
+function segmentsOf({ partition, row }: Place): Segment[] {
+  return [...partition.segments, ...row.segments];
 }

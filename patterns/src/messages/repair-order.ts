@@ -1,0 +1,38 @@
+import type { Change, FollowerContext } from "../model/follower.ts";
+import type { EntityKey } from "../ports/tables.ts";
+import { Tripwire } from "./tripwire.ts";
+
+export const RECONCILE = "reconcile";
+export const REPAIR_QUEUE = "index-repairs";
+
+/** What a `reconcile` message is about. */
+export interface RepairOrder {
+  readonly entity: string;
+  readonly table: string;
+  readonly base: EntityKey;
+  /** By index: entries that may be wrong. */
+  readonly hints: Readonly<Record<string, readonly EntityKey[]>>;
+}
+
+/** One message for all indexes of the entity that reach out and use this queue. */
+export function repairTripwire(
+  { database, entity }: FollowerContext,
+  change: Change,
+  wire: { readonly queue: string; readonly delayMs: number },
+): Promise<Tripwire> {
+  const { key: base, before, after } = change;
+  const order = (): RepairOrder => {
+    const hints: Record<string, readonly EntityKey[]> = {};
+    for (const [name, index] of Object.entries(entity.indexes)) {
+      const { keeper, reachesOut } = index.follow({ database, entity, name });
+      if (!keeper || !reachesOut) continue;
+      hints[name] = [before?.row, after].flatMap((row) => (row ? keeper.keysOf(row) : []));
+    }
+    return { entity: entity.name, table: entity.table, base, hints };
+  };
+  const key = `${entity.name} ${base.partitionKey} | ${base.rowKey}`;
+  return Tripwire.across(database, change, { ...wire, kind: RECONCILE }, () => ({
+    key,
+    body: order(),
+  }));
+}
