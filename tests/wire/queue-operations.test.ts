@@ -260,6 +260,11 @@ describe("Get and Peek Messages", () => {
     }
     const ignored = `${queue}/messages?peekonly=true&visibilitytimeout=0`;
     assert.equal((await wire.send("GET", ignored)).status, 200);
+    const peekonly = await wire.send("GET", `${queue}/messages?peekonly=perhaps`);
+    assert.equal(
+      assertStorageRefused(peekonly, 400, "InvalidQueryParameterValue").QueryParameterName,
+      "peekonly",
+    );
     const wrong = await wire.send("GET", `${queue}/messages?numofmessages=x`);
     assertStorageRefused(wrong, 400, "InvalidQueryParameterValue");
   });
@@ -377,6 +382,17 @@ describe("Update and Delete Message", () => {
     });
     const held2 = { ...held, PopReceipt: cleared.header("x-ms-popreceipt")! };
     assertStorageRefused(await update(queue, held2, 0, "<x/>"), 400, "InvalidXmlDocument");
+    const bodyOf = (text: string) =>
+      `<QueueMessage><MessageText>${text}</MessageText></QueueMessage>`;
+    for (const [text, limit] of [
+      ["x".repeat(65_537), "65536"],
+      ["&amp;".repeat(27_000), "131584"],
+    ] as const) {
+      const refused = await update(queue, held2, 60, bodyOf(text));
+      const { MaxLimit } = assertStorageRefused(refused, 413, "RequestBodyTooLarge");
+      assert.equal(MaxLimit, limit);
+    }
+    assert.equal((await remove(queue, held2)).status, 204, "what was refused changed nothing");
   });
 
   it("hide nothing beyond its expiry", async () => {
