@@ -11,7 +11,7 @@ import type { Awaitable } from "../engine/engine.ts";
 import type { RequestHead } from "../operation.ts";
 import type { AuthContext } from "./authenticate.ts";
 import type { AuthDialect, ServiceSasReading } from "./dialect.ts";
-import { decodeSignature, isSignedBy } from "./hmac.ts";
+import { isSignedBy } from "./hmac.ts";
 import type { Identity } from "./identity.ts";
 import { type KnownToken, rememberToken } from "./known-tokens.ts";
 
@@ -110,8 +110,7 @@ function mandatory({ dialect }: SasRequest, name: string, value: string | undefi
 function assertSignature(request: SasRequest, stringToSign: string): void {
   const { head, sas, known, dialect } = request;
   if (known === undefined || known.stringToSign !== stringToSign) {
-    const signature = decodeSignature(sas.sig ?? "");
-    if (signature === undefined || !isSignedBy(head.account, stringToSign, signature)) {
+    if (!isSignedBy(head.account, stringToSign, sas.sig ?? "")) {
       throw dialect.failed(`Signature did not match. String to sign used was ${stringToSign}`);
     }
     rememberToken(head.account, head.query.raw, { sas, stringToSign });

@@ -1,25 +1,32 @@
 import { createHash, createHmac, hash, timingSafeEqual } from "node:crypto";
 import type { Account } from "./accounts.ts";
 
-/** Whether `signature`, 32 bytes, is the HMAC-SHA256 of `text` under one of the account's keys. */
-export function isSignedBy(account: Account, text: string, signature: Uint8Array): boolean {
+/**
+ * Whether `signature` is the HMAC-SHA256 of `text` under one of the account's keys, in base64.
+ * Texts are compared, not the bytes they stand for: there is one spelling of them, and reading it
+ * would cost 0.5 µs more.
+ */
+export function isSignedBy(account: Account, text: string, signature: string): boolean {
   let keys = preparedKeys.get(account);
   if (keys === undefined) {
     keys = account.keys.map((key) => new HmacKey(key));
     preparedKeys.set(account, keys);
   }
+  if (signature.length !== SIGNATURE_LENGTH) return false;
+  // As UTF-8, in which nothing but ASCII comes out as ASCII.
+  if (sent.write(signature, "utf8") !== SIGNATURE_LENGTH) return false;
   // Which of the keys signed is no secret, so the second is only tried when the first was not it.
-  for (const key of keys) if (timingSafeEqual(key.sign(text), signature)) return true;
+  for (const key of keys) {
+    computed.write(key.sign(text), "latin1");
+    if (timingSafeEqual(computed, sent)) return true;
+  }
   return false;
 }
 
-/** 32 bytes in base64, spelled the one way encoders spell them. */
-const SIGNATURE = /^[A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=$/;
-
-/** The 32 bytes of a signature, or undefined for any other text. */
-export function decodeSignature(base64: string): Uint8Array | undefined {
-  return SIGNATURE.test(base64) ? Buffer.from(base64, "base64") : undefined;
-}
+/** 32 bytes in base64. */
+const SIGNATURE_LENGTH = 44;
+const sent = Buffer.alloc(SIGNATURE_LENGTH);
+const computed = Buffer.alloc(SIGNATURE_LENGTH);
 
 /** An account object never changes; other keys come as another object. */
 const preparedKeys = new WeakMap<Account, readonly HmacKey[]>();
@@ -41,7 +48,6 @@ export class HmacKey {
   readonly #inner = Buffer.alloc(BLOCK_BYTES + TEXT_LENGTH_MAX * UTF8_BYTES_MAX, 0x36);
   /** The outer pad and the inner digest. */
   readonly #outer = Buffer.alloc(BLOCK_BYTES + DIGEST_BYTES, 0x5c);
-  readonly #digest = Buffer.alloc(DIGEST_BYTES);
 
   constructor(key: Uint8Array) {
     this.#key = key.length > BLOCK_BYTES ? createHash("sha256").update(key).digest() : key;
@@ -51,15 +57,14 @@ export class HmacKey {
     }
   }
 
-  /** The HMAC of the text in UTF-8; the bytes are borrowed until the next call. */
-  sign(text: string): Uint8Array {
+  /** The HMAC of the text in UTF-8, in base64. */
+  sign(text: string): string {
     if (text.length > TEXT_LENGTH_MAX) {
-      return createHmac("sha256", this.#key).update(text, "utf8").digest();
+      return createHmac("sha256", this.#key).update(text, "utf8").digest("base64");
     }
     const end = BLOCK_BYTES + this.#inner.write(text, BLOCK_BYTES, "utf8");
     const inner = hash("sha256", this.#inner.subarray(0, end), "binary");
     this.#outer.write(inner, BLOCK_BYTES, "latin1");
-    this.#digest.write(hash("sha256", this.#outer, "binary"), 0, "latin1");
-    return this.#digest;
+    return hash("sha256", this.#outer, "base64");
   }
 }

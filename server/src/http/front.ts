@@ -213,15 +213,9 @@ export class Front<Context> {
 
   /** Adds what every answer carries, and what CORS asks for. */
   #complete(request: Request, response: WireResponse): Awaitable<WireResponse> {
-    const headers = [
-      ...response.headers,
-      "x-ms-request-id",
-      request.requestId,
-      "Date",
-      this.#date.at(request.arrivedAt),
-      "Server",
-      this.#service.product,
-    ];
+    const headers = [...response.headers];
+    headers.push("x-ms-request-id", request.requestId, "Date", this.#date.at(request.arrivedAt));
+    headers.push("Server", this.#service.product);
     const version = request.version || this.#versionForStranger(request);
     if (version !== undefined) headers.push("x-ms-version", version);
     const echo = request.header("x-ms-client-request-id");

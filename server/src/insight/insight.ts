@@ -125,19 +125,18 @@ export function partitionOf(plan: Plan): string | undefined {
 }
 
 /**
- * What every answer to a query says of its cost, in two headers. `azure-entities` is what the cloud's
+ * Adds what every answer to a query says of its cost, in two headers. `azure-entities` is what the cloud's
  * scalability targets would count: entities scanned, and at least one a request.
  */
-export function costHeaders(planText: string, cost: QueryCost): string[] {
+export function pushCostHeaders(headers: string[], planText: string, cost: QueryCost): void {
   const { entitiesRead, entitiesReturned, bytesRead, engineMicros } = cost;
-  return [
+  const pages = Math.ceil(bytesRead / PAGE_BYTES);
+  headers.push(
     "x-rowhouse-plan",
     planText.length > PLAN_LENGTH_MAX ? `${planText.slice(0, PLAN_LENGTH_MAX)}...` : planText,
     "x-rowhouse-cost",
-    `entities-read=${entitiesRead}, entities-returned=${entitiesReturned}, bytes-read=${bytesRead}, ` +
-      `pages=${Math.ceil(bytesRead / PAGE_BYTES)}, engine-us=${engineMicros}, ` +
-      `azure-entities=${countedEntities(cost)}`,
-  ];
+    `entities-read=${entitiesRead}, entities-returned=${entitiesReturned}, bytes-read=${bytesRead}, pages=${pages}, engine-us=${engineMicros}, azure-entities=${countedEntities(cost)}`,
+  );
 }
 
 /** Some clients and proxies refuse longer headers. */

@@ -2,7 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseEntitySelect } from "@rowhouse/protocol/query-options";
 import { permitsKey } from "../auth/authorize.ts";
 import { whenReady } from "../awaitable.ts";
-import { costHeaders, type QueryCost, type QueryFacts } from "../insight/insight.ts";
+import { pushCostHeaders, type QueryCost, type QueryFacts } from "../insight/insight.ts";
 import { explainPoint } from "../query/explain.ts";
 import type { Plan } from "../query/plan.ts";
 import { recordEtag } from "./entity-record.ts";
@@ -17,7 +17,8 @@ interface GetEntityInput {
   readonly select: readonly string[] | undefined;
 }
 
-interface GetEntityOutput extends GetEntityInput {
+interface GetEntityOutput {
+  readonly input: GetEntityInput;
   readonly record: Uint8Array;
   readonly planText: string;
   readonly cost: QueryCost;
@@ -69,22 +70,15 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
       };
       insight.queried(facts, cost);
       if (!record) throw new ServiceError("ResourceNotFound");
-      return { ...input, record, planText, cost };
+      return { input, record, planText, cost };
     });
   },
 
-  encode({ record, level, select, planText, cost }, request) {
-    return {
-      status: 200,
-      headers: [
-        ...ODATA_HEADERS,
-        "Content-Type",
-        contentTypeOf(level),
-        "ETag",
-        recordEtag(record),
-        ...costHeaders(planText, cost),
-      ],
-      body: entityJson(record, request, level, select),
-    };
+  encode({ input, record, planText, cost }, request) {
+    const { level, select } = input;
+    const headers = [...ODATA_HEADERS];
+    headers.push("Content-Type", contentTypeOf(level), "ETag", recordEtag(record));
+    pushCostHeaders(headers, planText, cost);
+    return { status: 200, headers, body: entityJson(record, request, level, select) };
   },
 };

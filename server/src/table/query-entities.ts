@@ -8,7 +8,7 @@ import {
 import type { SasKeyRange } from "../auth/identity.ts";
 import { whenReady } from "../awaitable.ts";
 import type { Awaitable } from "../engine/engine.ts";
-import { costHeaders, type QueryCost, type QueryFacts } from "../insight/insight.ts";
+import { pushCostHeaders, type QueryCost, type QueryFacts } from "../insight/insight.ts";
 import { explain } from "../query/explain.ts";
 import { planQuery, resumePlan } from "../query/planner.ts";
 import { compilePredicate } from "../query/predicate.ts";
@@ -84,12 +84,8 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
   },
 
   encode({ body, next, level, planText, cost }) {
-    const headers = [
-      ...ODATA_HEADERS,
-      "Content-Type",
-      contentTypeOf(level),
-      ...costHeaders(planText, cost),
-    ];
+    const headers = [...ODATA_HEADERS, "Content-Type", contentTypeOf(level)];
+    pushCostHeaders(headers, planText, cost);
     if (next) {
       headers.push("x-ms-continuation-NextPartitionKey", encodeContinuation(next.partitionKey));
       // Clients drop an empty row key on the way back, so an empty one is better not sent.
