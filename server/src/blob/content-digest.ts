@@ -1,5 +1,7 @@
 import { createHash, type Hash } from "node:crypto";
+import { availableParallelism } from "node:os";
 import { Crc64 } from "@rowhouse/protocol/crc64";
+import { beginMd5 } from "./md5-thread.ts";
 
 /** The checksums of content as it flows by: CRC64 always, MD5 where somebody asks for it. */
 export class ContentDigest {
@@ -38,4 +40,36 @@ export function digestOf(bytes: Uint8Array, wanted: { readonly md5: boolean }): 
   const digest = new ContentDigest(wanted);
   digest.update(bytes);
   return digest.digest();
+}
+
+/** Less content than this is summed where it is: handing it over costs as much. */
+const BESIDE_BYTES_MIN = 1 << 20;
+/** Where there is but one processor, a second thread only adds work. */
+const hasRoomBeside = availableParallelism() > 1;
+
+/** Whether MD5 is better left to a thread, for content of this length. */
+export function isSummedBeside(bytes: number, { md5 }: { readonly md5: boolean }): boolean {
+  return md5 && hasRoomBeside && bytes >= BESIDE_BYTES_MIN;
+}
+
+/** Both checksums of content as it flows by, with MD5 in a thread beside. */
+export class DigestBeside {
+  readonly #here = new ContentDigest({ md5: false });
+  readonly #beside = beginMd5();
+
+  /** @returns what to wait for before the next part, if anything */
+  update(part: Uint8Array): Promise<unknown> | undefined {
+    const ready = this.#beside.update(part);
+    this.#here.update(part);
+    return ready;
+  }
+
+  /** To be asked once, or else `forget`. */
+  async digest(): Promise<Digests> {
+    return { ...this.#here.digest(), md5: await this.#beside.digest() };
+  }
+
+  forget(): void {
+    this.#beside.forget();
+  }
 }

@@ -4,7 +4,13 @@ import { contentMd5Of, md5Mismatch } from "../http/content-md5.ts";
 import { integerHeader, invalidHeader, missingHeader } from "../http/header-values.ts";
 import type { BodySource } from "../http/raw-request.ts";
 import type { RequestHead } from "../operation.ts";
-import { ContentDigest, type Digests, digestOf } from "./content-digest.ts";
+import {
+  ContentDigest,
+  DigestBeside,
+  type Digests,
+  digestOf,
+  isSummedBeside,
+} from "./content-digest.ts";
 
 /** What a request says about the content in its body, before the body is read. */
 export interface IncomingContent {
@@ -92,20 +98,52 @@ export async function* checkedContent(
   wanted: Wanted,
   whenWhole: (digests: Digests) => void,
 ): AsyncGenerator<Uint8Array> {
-  const reader = expected.isStructured
-    ? new StructuredMessageReader(expected.bodyBytes)
-    : undefined;
-  const digest = new ContentDigest(wantedOf(expected, wanted));
-  for await (const part of body) {
-    for (const content of reader ? reader.read(part) : [part]) {
-      digest.update(content);
-      yield content;
-    }
-  }
-  reader?.end();
-  const digests = digest.digest();
+  const sums = wantedOf(expected, wanted);
+  const content = expected.isStructured ? unframed(body, expected.bodyBytes) : body;
+  const digests = isSummedBeside(expected.bytes, sums)
+    ? yield* summedBeside(content)
+    : yield* summed(content, sums);
   checkDigests(digests, expected);
   whenWhole(digests);
+}
+
+async function* unframed(
+  body: AsyncIterable<Uint8Array>,
+  bodyBytes: number,
+): AsyncGenerator<Uint8Array> {
+  const reader = new StructuredMessageReader(bodyBytes);
+  for await (const part of body) yield* reader.read(part);
+  reader.end();
+}
+
+async function* summed(
+  content: AsyncIterable<Uint8Array>,
+  wanted: Wanted,
+): AsyncGenerator<Uint8Array, Digests> {
+  const digest = new ContentDigest(wanted);
+  for await (const part of content) {
+    digest.update(part);
+    yield part;
+  }
+  return digest.digest();
+}
+
+async function* summedBeside(
+  content: AsyncIterable<Uint8Array>,
+): AsyncGenerator<Uint8Array, Digests> {
+  const digest = new DigestBeside();
+  let isWhole = false;
+  try {
+    for await (const part of content) {
+      const ready = digest.update(part);
+      if (ready) await ready;
+      yield part;
+    }
+    isWhole = true;
+    return await digest.digest();
+  } finally {
+    if (!isWhole) digest.forget();
+  }
 }
 
 interface Wanted {

@@ -5,9 +5,9 @@ import { EngineError } from "../engine/engine.ts";
 import type { ContentId, ContentStore } from "./content-store.ts";
 
 /** Parts gather to this many bytes before they are written: fewer trips to the threads that write. */
-const WRITE_BYTES = 1 << 20;
+const WRITE_BYTES = 512 << 10;
 /** So many bytes are flushed while the next ones arrive, rather than all of them at the end. */
-const FLUSH_BYTES = 16 << 20;
+const FLUSH_BYTES = 8 << 20;
 const READ_BYTES = 256 << 10;
 
 /** Folders, named by one digit of the id: enough for millions of files, few enough to flush together. */
@@ -153,27 +153,28 @@ async function flushFolder(path: string): Promise<void> {
   }
 }
 
-/** Writes and flushes while more arrives; holds two gathered writes at most. */
+/**
+ * Writes while more arrives, and flushes while more is written: what is left to flush at the end is
+ * little. Holds two gathered writes at most.
+ */
 async function pour(bytes: AsyncIterable<Uint8Array>, file: FileHandle): Promise<void> {
   let gathered: Uint8Array[] = [];
   let gatheredBytes = 0;
   let written = 0;
   let flushed = 0;
   let writing: Promise<unknown> = Promise.resolve();
+  let flushing: Promise<unknown> = Promise.resolve();
   const write = async () => {
     await writing;
-    const parts = gathered;
-    const at = written;
+    if (written - flushed >= FLUSH_BYTES) {
+      await flushing;
+      flushed = written;
+      flushing = noticed(attempt(file.datasync(), "flush"));
+    }
+    writing = noticed(attempt(writeWhole(file, gathered, written), "write"));
     written += gatheredBytes;
     gathered = [];
     gatheredBytes = 0;
-    const mustFlush = written - flushed >= FLUSH_BYTES;
-    if (mustFlush) flushed = written;
-    writing = attempt(writeWhole(file, parts, at), "write").then(() =>
-      mustFlush ? attempt(file.datasync(), "flush") : undefined,
-    );
-    // Whoever waits next hears of it.
-    writing.catch(() => {});
   };
   try {
     for await (const part of bytes) {
@@ -183,9 +184,17 @@ async function pour(bytes: AsyncIterable<Uint8Array>, file: FileHandle): Promise
     }
     if (gatheredBytes > 0) await write();
   } finally {
-    await writing;
+    await Promise.allSettled([writing, flushing]);
   }
+  await writing;
+  await flushing;
   await attempt(file.datasync(), "flush");
+}
+
+/** Whoever waits for it hears of its failure, and nobody before. */
+function noticed<T>(work: Promise<T>): Promise<T> {
+  work.catch(() => {});
+  return work;
 }
 
 async function writeWhole(file: FileHandle, parts: Uint8Array[], position: number): Promise<void> {
