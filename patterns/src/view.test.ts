@@ -1,0 +1,367 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { connect, type Database, entity, f, type Infer, isTableError, k } from "./index.ts";
+import { outboxReplay } from "./outbox.ts";
+import type { Mutation } from "./ports/tables.ts";
+import { createWorker } from "./queue-worker.ts";
+import type { Layer, PortCall } from "./store/layer.ts";
+import { crashEverywhere } from "./testing/crash-everywhere.ts";
+import { interleave } from "./testing/interleave.ts";
+import { memory } from "./testing/memory.ts";
+import { view, viewUpdates } from "./view.ts";
+import { rebuildView } from "./view-rebuild.ts";
+
+const fields = {
+  shop: f.string(),
+  id: f.int32(),
+  day: f.string(),
+  total: f.int32(),
+  note: f.string().optional(),
+};
+const Sales = view("SalesByDay", {
+  fields: { day: f.string(), shop: f.string(), id: f.int32(), total: f.int32() },
+  key: { partition: [k.str("day")], row: [k.str("shop"), k.uint("id", 6)] },
+  // What is not paid for is not in the view.
+  project: ({ day, shop, id, total }: Infer<typeof fields>) =>
+    total > 0 ? { day, shop, id, total } : undefined,
+  queue: "views",
+});
+const declaration = {
+  version: 1,
+  fields,
+  key: { partition: [k.str("shop")], row: [k.lit("order"), k.uint("id", 6)] },
+} as const;
+const Order = entity("Order", { ...declaration, followers: { sales: Sales } });
+/** Written without a word to the view. */
+const Plain = entity("Order", declaration);
+const order = (id: number, day: string, total: number) => ({ shop: "north", id, day, total });
+
+const workerOf = (db: Database) =>
+  createWorker(db, { queue: "views", handlers: [outboxReplay(), viewUpdates([Order])] });
+
+async function prepare(db: Database) {
+  await db.createTables(Order);
+  await workerOf(db).createQueues();
+}
+
+/** Works until nothing is left to be done, tripwires included. */
+async function settle(db: Database) {
+  for (let round = 0; round < 4; round++) {
+    await workerOf(db).drain();
+    await db.clock.sleep(100_000);
+  }
+}
+
+async function open() {
+  const backend = memory();
+  const db = connect(backend);
+  await prepare(db);
+  return { backend, db, orders: db.open(Order), sales: db.open(Sales) };
+}
+
+async function shown(db: Database) {
+  const rows = await (await db.open(Sales).current())
+    .scan()
+    .all({ allow: "table-scan", because: "the whole view is compared" });
+  return rows.map(({ day, id, total }) => `${day} ${id}: ${total}`).sort();
+}
+
+/** The view is what projecting every source gives. */
+async function check(db: Database) {
+  const orders = await db.open(Order).range({ shop: "north" }).all();
+  const expected = orders.filter(({ total }) => total > 0);
+  assert.deepEqual(
+    await shown(db),
+    expected.map(({ day, id, total }) => `${day} ${id}: ${total}`).sort(),
+  );
+}
+
+describe("a view", () => {
+  it("shows what its sources are projected to", async () => {
+    const { backend, db, orders } = await open();
+    await orders.insert(order(1, "mon", 10));
+    await orders.insert(order(2, "mon", 20));
+    await orders.insert(order(3, "tue", 0));
+    await orders.update({ shop: "north", id: 2 }, () => ({ day: "tue" }));
+    await settle(db);
+    await check(db);
+    const { entities } = await backend.tables.query("SalesByDay1", {});
+    const rows = entities.map(({ partitionKey, rowKey, properties }) => {
+      const { rh_t, rh_w, rh_x, ...rest } = properties;
+      assert.ok(String(rh_w?.value).length >= 26);
+      assert.equal(String(rh_x?.value).length, 26);
+      return [partitionKey, rowKey, rh_t?.value, rest.total?.value];
+    });
+    assert.deepEqual(rows, [
+      ["mon", "north_000001", "SalesByDay:1", 10],
+      ["mon", "north_000002", "SalesByDay.gone:1", undefined],
+      ["tue", "north_000002", "SalesByDay:1", 20],
+    ]);
+    const monday = await (await db.open(Sales).current()).range({ day: "mon" }).all();
+    assert.deepEqual(
+      monday.map(({ total }) => total),
+      [10],
+    );
+  });
+
+  it("costs 4 requests beside the write, 3 for each row, and nothing when it shows no change", async () => {
+    const { backend, db } = await open();
+    const insert = await connect(backend).metered((own) =>
+      own.open(Order).insert(order(1, "mon", 10)),
+    );
+    assert.equal(insert.requests, 5);
+    await settle(db);
+    await db.open(Order).update({ shop: "north", id: 1 }, () => ({ total: 11 }));
+    const work = await connect(backend).metered((own) => workerOf(own).drain());
+    // Receive, state, the three of the row, checkpoint, delete, and a receive that finds nothing.
+    assert.deepEqual([work.result, work.requests], [1, 8]);
+    const unseen = await connect(backend).metered((own) =>
+      own.open(Order).update({ shop: "north", id: 1 }, () => ({ note: "late" })),
+    );
+    assert.equal(unseen.requests, 2);
+  });
+
+  it("tells how far it is behind", async () => {
+    const { backend, db, orders, sales } = await open();
+    assert.deepEqual(await sales.status(), { generation: 1, lagMs: 0, appliedTo: undefined });
+    const at = backend.clock.now();
+    await orders.insert(order(1, "mon", 10));
+    await db.clock.sleep(7000);
+    assert.equal((await sales.status()).lagMs, 7000);
+    await workerOf(db).drain();
+    assert.deepEqual(await sales.status(), { generation: 1, lagMs: 0, appliedTo: new Date(at) });
+  });
+
+  it("is the same whatever order changes are heard of, and however often", async () => {
+    const change = fc.record({
+      id: fc.integer({ min: 1, max: 2 }),
+      day: fc.constantFrom("mon", "tue"),
+      total: fc.nat(2),
+      isDelete: fc.boolean(),
+    });
+    const changes = fc.array(change, { minLength: 1, maxLength: 8 });
+    await fc.assert(
+      fc.asyncProperty(changes, fc.array(fc.nat()), async (all, order) => {
+        const { backend, db, orders } = await open();
+        for (const { id, day, total, isDelete } of all) {
+          if (isDelete) await orders.delete({ shop: "north", id });
+          else await orders.upsert({ shop: "north", id, day, total });
+        }
+        const messages = backend.queues.contents("views").map(({ text }) => text);
+        // In an order of chance, most of them twice, with all of them once at the end.
+        const drawn = order.map((n) => messages[n % Math.max(1, messages.length)]);
+        for (const text of drawn.reverse()) {
+          const message = text === undefined ? undefined : JSON.parse(text);
+          const context = { database: db, signal: new AbortController().signal };
+          if (message?.kind === "view") await viewUpdates([Order]).handle(message, context);
+        }
+        await settle(db);
+        await check(db);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  it("is built anew from what is there, in pages, and the old rows go away", async () => {
+    const backend = memory({ pageEntitiesMax: 7 });
+    const db = connect(backend);
+    await prepare(db);
+    for (let id = 1; id <= 20; id++) await db.open(Order).insert(order(id, "mon", id));
+    const done: number[] = [];
+    const sales = db.open(Sales);
+    await rebuildView(db, Sales, Order, { onProgress: (count) => done.push(count) });
+    // The messages wait: their rows are pages too.
+    assert.ok(done.length >= 3);
+    assert.equal((await sales.status()).generation, 2);
+    await check(db);
+    assert.ok(!(await backend.tables.listTables({})).names.includes("SalesByDay1"));
+    await settle(db);
+    await check(db);
+  });
+
+  it("is refused where its rows would not tell their source", () => {
+    const declare = (target: typeof Order.followers.sales) =>
+      entity("Order", { ...declaration, followers: { target: target! } });
+    const lacking = view("ByDay", {
+      fields: { day: f.string(), id: f.int32() },
+      key: { partition: [k.str("day")], row: [k.uint("id", 6)] },
+      project: ({ day, id }: Infer<typeof fields>) => ({ day, id }),
+      queue: "views",
+    });
+    assert.throws(
+      () => declare(lacking),
+      (error) => isTableError(error, "invalid-definition"),
+    );
+    const wrong = view("ByDay", {
+      fields: { day: f.string(), shop: f.string(), id: f.int32() },
+      key: { partition: [k.str("day")], row: [k.str("shop"), k.uint("id", 6)] },
+      project: ({ day, shop, id }: Infer<typeof fields>) => ({ day, shop, id: id + 1 }),
+      queue: "views",
+    });
+    const Wrong = declare(wrong);
+    return assert.rejects(
+      async () => {
+        const db = connect(memory());
+        await db.createTables(Wrong);
+        await db.open(Wrong).insert(order(1, "mon", 1));
+      },
+      (error) => isTableError(error, "validation-failed"),
+    );
+  });
+});
+
+async function change(db: Database) {
+  const orders = db.open(Order);
+  await orders.update({ shop: "north", id: 1 }, () => ({ day: "tue" }));
+  await orders.delete({ shop: "north", id: 2 });
+  await orders.insert(order(3, "mon", 3));
+  await workerOf(db).drain();
+}
+
+async function before(db: Database) {
+  await prepare(db);
+  await db.open(Order).insert(order(1, "mon", 1));
+  await db.open(Order).insert(order(2, "mon", 2));
+}
+
+describe("the view's promises", () => {
+  it("the view follows whenever a writer or the projector dies", async () => {
+    assert.ok((await crashEverywhere(change, { before, recover: settle, check })) > 40);
+  });
+
+  it("a rebuild that dies is begun again, beside changes", async () => {
+    const crashes = await crashEverywhere(
+      async (db) => {
+        await rebuildView(db, Sales, Order);
+      },
+      {
+        before: async (db) => {
+          await before(db);
+          await settle(db);
+        },
+        recover: async (db) => {
+          await change(db);
+          await rebuildView(db, Sales, Order);
+          await settle(db);
+        },
+        check,
+      },
+    );
+    assert.ok(crashes >= 20, `${crashes}`);
+  });
+
+  it("holds for writers, projectors and a rebuild side by side", async () => {
+    const write = async (db: Database) => {
+      const orders = db.open(Order);
+      for (let i = 0; i < 3; i++) {
+        const day = db.random() < 0.5 ? "mon" : "tue";
+        if (db.random() < 0.4) await orders.delete({ shop: "north", id: 1 });
+        else await orders.upsert(order(1, day, Math.ceil(db.random() * 9)));
+      }
+    };
+    const work = async (db: Database) => {
+      for (let round = 0; round < 3; round++) {
+        await workerOf(db).drain();
+        await db.clock.sleep(1000);
+      }
+    };
+    await interleave({
+      clients: {
+        one: write,
+        worker: work,
+        second: work,
+        builder: async (db) => {
+          await rebuildView(db, Sales, Order, { graceMs: 1000 });
+        },
+      },
+      before,
+      recover: settle,
+      check,
+      runs: 60,
+    });
+  });
+
+  it("holds when they crash", async () => {
+    await interleave({
+      clients: { one: change, worker: (db) => workerOf(db).drain(), two: (db) => rebuildOnce(db) },
+      before,
+      recover: async (db) => {
+        await settle(db);
+      },
+      check,
+      crashShare: 0.02,
+      runs: 60,
+    });
+  });
+
+  /** Two projectors that heard of the same source, and no third to mend what they do. */
+  function twoProjectors(runs: number, layer?: Layer) {
+    const key = { partitionKey: "mon", rowKey: "north_000001" };
+    const base = { partitionKey: "north", rowKey: "order_000001" };
+    const body = { view: "SalesByDay", entity: "Order", table: "Order", base, keys: [key] };
+    const message = {
+      v: 1,
+      id: "m",
+      kind: "view",
+      key: "",
+      at: "2026-01-01T00:00:00Z",
+      body,
+    } as const;
+    const hear = (database: Database) =>
+      viewUpdates([Order]).handle(message, { database, signal: new AbortController().signal });
+    return interleave({
+      clients: {
+        one: hear,
+        two: async (db) => {
+          if (db.random() < 0.5) await db.open(Plain).delete({ shop: "north", id: 1 });
+          else await db.open(Plain).update({ shop: "north", id: 1 }, () => ({ total: 5 }));
+          await hear(db);
+        },
+      },
+      before: async (db) => {
+        await prepare(db);
+        await db.createTables({ tables: ["SalesByDay1", "rhcontrol"] });
+        await db.open(Order).insert(order(1, "mon", 1));
+        if (db.random() < 0.5) await hear(db);
+      },
+      check,
+      runs,
+      seed: 1,
+      ...(layer && { layer: () => layer }),
+    });
+  }
+
+  /** The row of the view that a request writes. */
+  const rowIn = ({ method, args: [table, mutations] }: PortCall): Mutation | undefined =>
+    method === "commit" && String(table).startsWith("SalesByDay")
+      ? (mutations as readonly Mutation[])[0]
+      : undefined;
+
+  it("holds for two projectors in any order", async () => {
+    await twoProjectors(300);
+  });
+
+  it("notices rows written without their ETag", async () => {
+    const blind: Layer = (call, send) => {
+      const row = rowIn(call);
+      // The service takes any: what it finds there is replaced.
+      if (row?.kind === "replace") Object.assign(row, { ifMatch: "*" });
+      return send();
+    };
+    await assert.rejects(twoProjectors(1000, blind), /Fails with/);
+  });
+
+  it("notices tombstones that are not written", async () => {
+    const careless: Layer = async (call, send) => {
+      const row = rowIn(call);
+      const isGone = row?.kind === "insert" && row.properties.rh_t?.value === "SalesByDay.gone:1";
+      return isGone ? [undefined] : send();
+    };
+    await assert.rejects(twoProjectors(1000, careless), /Fails with/);
+  });
+});
+
+async function rebuildOnce(db: Database) {
+  await rebuildView(db, Sales, Order, { graceMs: 1000 });
+}

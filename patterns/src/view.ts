@@ -1,0 +1,263 @@
+import type { Database } from "./database.ts";
+import { tableError } from "./errors.ts";
+import { CONTROL_TABLE } from "./index-life-cycle.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import { parseMessage } from "./messages/large-message.ts";
+import { queuesOf } from "./messages/message.ts";
+import { type AnyEntity, entity, type Infer, type Openable } from "./model/entity.ts";
+import { type EntityRows, type Fields, type Row, validationFailed } from "./model/entity-rows.ts";
+import type { Change, Follower, FollowerContext, OpenFollower } from "./model/follower.ts";
+import type { CheckedKey } from "./model/key-query.ts";
+import { outbox } from "./outbox.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import type { EntityKey } from "./ports/tables.ts";
+import type { Handler } from "./queue-worker.ts";
+import { EntityRepository, type Repository } from "./repository.ts";
+import { ViewProjector } from "./views/view-projector.ts";
+import { partitionOf, readState, tableOf, type ViewState } from "./views/view-state.ts";
+
+export interface ViewOptions<
+  Source,
+  F extends Fields,
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+> {
+  readonly fields: F;
+  /** All fields of the source's key must be in it, so that every row of the view tells its source. */
+  readonly key: {
+    readonly partition: P & CheckedKey<P, Infer<F>>;
+    readonly row: R & CheckedKey<R, Infer<F>>;
+  };
+  /** The rows a source has in the view. Pure. */
+  readonly project: (source: Source) => Infer<F> | readonly Infer<F>[] | undefined;
+  /** Where changes go, to a worker with `viewUpdates`. */
+  readonly queue: string;
+}
+
+/** Rows of a view are read like those of an entity, and written by its projector alone. */
+export type ViewRows<T, P extends KeyDeclaration, R extends KeyDeclaration> = Pick<
+  Repository<T, P, R, Readonly<Record<never, never>>>,
+  "get" | "mustGet" | "getMany" | "range" | "scan"
+>;
+
+export interface OpenView<Rows> {
+  /** The rows that may be read now. Ask again for every use: an answer is good for 30 seconds. 1 R then. */
+  current(): Promise<Rows>;
+  /** How far the view is behind. 3 R. */
+  status(): Promise<ViewStatus>;
+}
+
+export interface ViewStatus {
+  readonly generation: number;
+  /** How many sources a rebuild under way has done. */
+  readonly rebuilding?: number;
+  /** The age of the oldest change that waits, among the first 32 in the queue; 0 when none does. */
+  readonly lagMs: number;
+  /** The time of the latest change applied, a few seconds late; undefined when there was none. */
+  readonly appliedTo: Date | undefined;
+}
+
+/** What a projector has to look at. */
+interface ViewUpdate {
+  readonly view: string;
+  readonly entity: string;
+  readonly table: string;
+  readonly base: EntityKey;
+  readonly keys: readonly EntityKey[];
+}
+
+const KIND = "view";
+const APPLIED = "appliedTo";
+const GENERATION_KEPT_MS = 30_000;
+const CHECKPOINT_MS = 10_000;
+const TRIES_MAX = 5;
+const PEEK_MAX = 32;
+
+/**
+ * Declares a view: rows computed from another entity's, kept up by a worker. Declare it among the
+ * source's followers, and open it to read.
+ */
+export function view<
+  Source,
+  const F extends Fields,
+  const P extends KeyDeclaration,
+  const R extends KeyDeclaration,
+>(name: string, options: ViewOptions<Source, F, P, R>): View<ViewRows<Infer<F>, P, R>> {
+  const { fields, key, queue } = options;
+  if (/\d$/.test(name)) {
+    const issues = [{ path: "name", message: "ends in a digit, as the tables of generations do" }];
+    throw tableError("invalid-definition", `The view ${name} is refused.`, { issues });
+  }
+  const definition: AnyEntity = entity(name, {
+    version: 1,
+    fields: fields as Fields,
+    key: { partition: key.partition as KeyDeclaration, row: key.row as KeyDeclaration },
+  });
+  // Rows are decoded by the definition of the source that the view is declared on.
+  const project = options.project as (source: Row) => Row | readonly Row[] | undefined;
+  return new View(definition, queue, (source) => [project(source) ?? []].flat());
+}
+
+export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
+  readonly name: string;
+  readonly rows: EntityRows;
+  readonly queue: string;
+  readonly project: (source: Row) => readonly Row[];
+  /** A generation's table is made when it is needed. */
+  readonly tables: readonly string[] = [];
+  readonly definition: AnyEntity;
+
+  constructor(definition: AnyEntity, queue: string, project: (source: Row) => readonly Row[]) {
+    this.definition = definition;
+    this.name = definition.name;
+    this.rows = definition.rows;
+    this.queue = queue;
+    this.project = project;
+  }
+
+  problems(source: AnyEntity): string[] {
+    const fields = Array.from(source.rows.keyFields).filter(
+      (name) =>
+        !this.rows.keyFields.has(name) ||
+        this.rows.fields[name]?.edm !== source.rows.fields[name]?.edm,
+    );
+    return [
+      ...fields.map((name) => `needs "${name}" of the source's key in its own, of the same type`),
+      ...outbox({ queue: this.queue, message: () => undefined }).problems(source, this.name),
+    ];
+  }
+
+  follow(context: FollowerContext): OpenFollower {
+    const projector = new ViewProjector(context.database, this, context.entity);
+    const message = (change: Pick<Change, "key" | "before" | "after">) => {
+      const { before, after, key } = change;
+      if (this.#print(before?.row) === this.#print(after)) return undefined;
+      const keys = [...projector.keysOf(before?.row), ...projector.keysOf(after)];
+      const { name, table } = context.entity;
+      const body: ViewUpdate = {
+        view: this.name,
+        entity: name,
+        table,
+        base: key,
+        keys: unique(keys),
+      };
+      return { kind: KIND, key: key.rowKey, body };
+    };
+    return outbox({ queue: this.queue, message }).follow(context);
+  }
+
+  open(database: Database): OpenView<Rows> {
+    let known: { readonly rows: EntityRepository; readonly readAtMs: number } | undefined;
+    return {
+      current: async () => {
+        const now = database.clock.now();
+        if (!known || now - known.readAtMs >= GENERATION_KEPT_MS) {
+          const { state, etag } = await readState(database, this.name);
+          const table = tableOf(this.name, state.readable);
+          if (etag === undefined) await database.tables.createTable(table);
+          const definition = { ...this.definition, rows: this.rows, table };
+          known = { rows: new EntityRepository(database, definition), readAtMs: now };
+        }
+        // The repository's rows follow the declaration that the type was inferred from.
+        return known.rows as Rows;
+      },
+      status: () => this.#status(database),
+    };
+  }
+
+  /** What the view shows of a source, to be compared. */
+  #print(source: Row | undefined): string {
+    const shown = (row: Row) => [
+      this.rows.partition.encode(row),
+      this.rows.row.encode(row),
+      this.rows.properties(row),
+    ];
+    return JSON.stringify(source ? this.project(source).map(shown) : []);
+  }
+
+  async #status(database: Database): Promise<ViewStatus> {
+    const [{ state }, checkpoint, waiting] = await Promise.all([
+      readState(database, this.name),
+      database.tables.get(CONTROL_TABLE, checkpointOf(this.name)).catch((error) => {
+        if (!isRefusal(error, 404)) throw error;
+      }),
+      queuesOf(database).peek(this.queue, PEEK_MAX),
+    ]);
+    const times = waiting.flatMap(({ text: content }) => {
+      const message = parseMessage(content);
+      const isOurs = message?.kind === KIND && (message.body as ViewUpdate).view === this.name;
+      return isOurs ? [Date.parse(message.at)] : [];
+    });
+    const now = database.clock.now();
+    const applied = checkpoint?.properties[APPLIED]?.value;
+    return {
+      generation: state.readable,
+      lagMs: Math.max(0, now - Math.min(now, ...times)),
+      appliedTo: applied === undefined ? undefined : new Date(String(applied)),
+      ...(state.building !== undefined && { rebuilding: state.done ?? 0 }),
+    };
+  }
+}
+
+/** The handler that brings the views of these entities in line with what changed. */
+export function viewUpdates(definitions: readonly AnyEntity[]): Handler {
+  const checkpoints = new Map<string, number>();
+  return {
+    kind: KIND,
+    async handle({ at, body }, { database }) {
+      // What we sent ourselves; the handler's kind says so.
+      const { view: name, entity: sourceName, table, base, keys } = body as ViewUpdate;
+      const source = definitions.find((one) => one.name === sourceName && one.table === table);
+      const target = Object.values(source?.followers ?? {}).find(
+        (follower) => follower instanceof View && follower.name === name,
+      );
+      if (!source || !(target instanceof View)) {
+        throw validationFailed("The change", "view", `${name} of ${sourceName} is unknown here`);
+      }
+      const projector = new ViewProjector(database, target, source);
+      for (let tries = 1; ; tries++) {
+        const { state } = await readState(database, name);
+        try {
+          for (const generation of generationsOf(state)) {
+            for (const key of keys) await projector.reconcile(tableOf(name, generation), base, key);
+          }
+          break;
+        } catch (error) {
+          if (!isRefusal(error, 404) || tries === TRIES_MAX) throw error;
+          // Not made yet, or dropped since the state was read.
+          const latest = await readState(database, name);
+          for (const generation of generationsOf(latest.state)) {
+            await database.tables.createTable(tableOf(name, generation));
+          }
+        }
+      }
+      const now = database.clock.now();
+      if (now - (checkpoints.get(name) ?? 0) < CHECKPOINT_MS) return;
+      checkpoints.set(name, now);
+      await writeCheckpoint(database, name, at);
+    },
+  };
+}
+
+function generationsOf({ readable, building }: ViewState): number[] {
+  return building === undefined ? [readable] : [readable, building];
+}
+
+async function writeCheckpoint(database: Database, view: string, at: string): Promise<void> {
+  const properties = { [APPLIED]: { type: "DateTime", value: at } } as const;
+  const mutation = { kind: "insertOrReplace", ...checkpointOf(view), properties } as const;
+  await database.tables.commit(CONTROL_TABLE, [mutation]).catch(async (error) => {
+    if (!isRefusal(error, 404)) throw error;
+    await database.tables.createTable(CONTROL_TABLE);
+    await database.tables.commit(CONTROL_TABLE, [mutation]);
+  });
+}
+
+function checkpointOf(view: string): EntityKey {
+  return { partitionKey: partitionOf(view), rowKey: "applied" };
+}
+
+function unique(keys: readonly EntityKey[]): EntityKey[] {
+  const byText = new Map(keys.map((key) => [`${key.partitionKey} ${key.rowKey}`, key]));
+  return [...byText.values()];
+}

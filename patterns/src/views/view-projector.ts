@@ -1,0 +1,111 @@
+import type { Database } from "../database.ts";
+import type { AnyEntity } from "../model/entity.ts";
+import {
+  type EntityRows,
+  type Row,
+  TYPE_PROPERTY,
+  validationFailed,
+} from "../model/entity-rows.ts";
+import { text } from "../ports/edm.ts";
+import { isRefusal } from "../ports/port-error.ts";
+import type { EntityKey, StoredEntity } from "../ports/tables.ts";
+import { lastToken, tokensAfter, tokensOf, WRITE_TOKENS } from "../store/write-token.ts";
+import { Stale, untilUncontended } from "../write.ts";
+
+/** A view without its types. */
+export interface AnyView {
+  readonly name: string;
+  readonly rows: EntityRows;
+  project(source: Row): readonly Row[];
+}
+
+/** The write token of the source that a row of the view was made from. */
+const SOURCE_TOKEN = "rh_x";
+
+/**
+ * Brings rows of a view in line with their source. It reads the row first and the source second: the
+ * row's ETag then vouches for the source being no older than what others wrote, in whatever order
+ * changes are heard of and however often. A row that is not wanted becomes a tombstone instead of
+ * going away, because a row that is absent has no ETag to vouch with.
+ */
+export class ViewProjector {
+  readonly #database: Database;
+  readonly #view: AnyView;
+  readonly #source: AnyEntity;
+
+  constructor(database: Database, view: AnyView, source: AnyEntity) {
+    this.#database = database;
+    this.#view = view;
+    this.#source = source;
+  }
+
+  /** The keys of the rows that a source has in the view. @throws validation-failed for a bad projection. */
+  keysOf(source: Row | undefined): EntityKey[] {
+    const { name, rows } = this.#view;
+    const { profile } = this.#database;
+    if (!source) return [];
+    const own = this.#source.rows.key(source, profile);
+    return this.#view.project(source).map((row) => {
+      const { partitionKey, rowKey } = this.#source.rows.key(row, profile);
+      if (partitionKey !== own.partitionKey || rowKey !== own.rowKey) {
+        const message = `a row made from ${own.rowKey} has the key fields of ${rowKey}`;
+        throw validationFailed(name, "project", message);
+      }
+      return rows.key(row, profile);
+    });
+  }
+
+  async reconcile(table: string, base: EntityKey, key: EntityKey): Promise<void> {
+    const { tables } = this.#database;
+    await untilUncontended(this.#database, {}, async () => {
+      const before = await tables.get(table, key);
+      const source = await tables.get(this.#source.table, base);
+      const row = await this.#rowAt(key, source && this.#source.rows.decode(source));
+      const properties = this.#properties(row, source, before);
+      const mutation = before
+        ? ({ kind: "replace", ...key, ifMatch: before.etag, properties } as const)
+        : ({ kind: "insert", ...key, properties } as const);
+      await tables.commit(table, [mutation]).catch((error) => {
+        throw isRefusal(error, 409, 412) ? new Stale(key.rowKey, error) : error;
+      });
+    });
+  }
+
+  /** The rows of a source just read, unless somebody was there before. */
+  async add(table: string, source: StoredEntity): Promise<void> {
+    const row = this.#source.rows.decode(source);
+    const { partitionKey, rowKey } = source;
+    for (const key of this.keysOf(row)) {
+      const properties = this.#properties(await this.#rowAt(key, row), source, undefined);
+      try {
+        await this.#database.tables.commit(table, [{ kind: "insert", ...key, properties }]);
+      } catch (error) {
+        if (!isRefusal(error, 409)) throw error;
+        await this.reconcile(table, { partitionKey, rowKey }, key);
+      }
+    }
+  }
+
+  async #rowAt({ partitionKey, rowKey }: EntityKey, source: Row | undefined) {
+    const { rows } = this.#view;
+    const at = this.keysOf(source).findIndex(
+      (key) => key.partitionKey === partitionKey && key.rowKey === rowKey,
+    );
+    const row = at < 0 ? undefined : this.#view.project(source!)[at];
+    if (row) await rows.validate(row);
+    return row;
+  }
+
+  #properties(row: Row | undefined, source: StoredEntity | undefined, before?: StoredEntity) {
+    const { name, rows } = this.#view;
+    const token = this.#database.writeToken();
+    const earlier = tokensOf(before?.properties);
+    const properties = row
+      ? rows.encode(row, token, earlier)
+      : {
+          [TYPE_PROPERTY]: text(`${name}.gone:1`),
+          [WRITE_TOKENS]: text(tokensAfter(token, earlier)),
+        };
+    return { ...properties, [SOURCE_TOKEN]: text(lastToken(source?.properties) ?? "") };
+  }
+}
