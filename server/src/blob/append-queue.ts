@@ -6,7 +6,7 @@ import type { CommittedBlob } from "./blob-record.ts";
 import type { BlobName, BlobState, BlobStore } from "./blob-store.ts";
 import { assertWriteConditions, type Conditions } from "./conditions.ts";
 import type { NewContent } from "./contents.ts";
-import { type Extent, putExtent } from "./extents.ts";
+import { putExtent, putInlineExtent } from "./extents.ts";
 import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { nextModified } from "./validators.ts";
 
@@ -119,7 +119,7 @@ class GroupAppend {
   blob: CommittedBlob | undefined;
   readonly #version: number;
   readonly #list: string;
-  readonly #extents: { extent: Extent; end: number }[] = [];
+  readonly #puts: Put[] = [];
   #gathered: Uint8Array[] = [];
   #gatheredBytes = 0;
 
@@ -141,7 +141,7 @@ class GroupAppend {
 
   puts(): Put[] {
     this.#closeExtent();
-    return this.#extents.map(({ extent, end }) => putExtent(this.#list, end, extent));
+    return this.#puts;
   }
 
   #apply({ content, conditions, leaseId, position, sizeMax, arrivedAt }: Append): Appended {
@@ -178,7 +178,7 @@ class GroupAppend {
     const { size } = this.blob!;
     if (bytes === undefined) {
       this.#closeExtent();
-      this.#extents.push({ extent: piece!, end: size + piece!.length });
+      this.#puts.push(putExtent(this.#list, size + piece!.length, piece!));
       return;
     }
     if (this.#gatheredBytes + bytes.length > EXTENT_BYTES_MAX) this.#closeExtent();
@@ -189,8 +189,7 @@ class GroupAppend {
   /** At the end of the blob as it is now. */
   #closeExtent(): void {
     if (this.#gatheredBytes === 0) return;
-    const bytes = this.#gathered.length === 1 ? this.#gathered[0]! : Buffer.concat(this.#gathered);
-    this.#extents.push({ extent: { bytes }, end: this.blob!.size });
+    this.#puts.push(putInlineExtent(this.#list, this.blob!.size, this.#gathered));
     this.#gathered = [];
     this.#gatheredBytes = 0;
   }

@@ -44,18 +44,33 @@ const INLINE = 0;
 const REFERENCE = 1;
 
 export function putExtent(list: string, end: number, extent: Extent): Put {
+  if ("bytes" in extent) return putInlineExtent(list, end, [extent.bytes]);
   return { key: extentKey(list, end), value: encodeExtent(extent) };
+}
+
+/** One extent of many parts, which are copied once. */
+export function putInlineExtent(list: string, end: number, parts: readonly Uint8Array[]): Put {
+  let length = 1;
+  for (const part of parts) length += part.length;
+  const value = Buffer.allocUnsafe(length);
+  value[0] = INLINE;
+  let at = 1;
+  for (const part of parts) {
+    value.set(part, at);
+    at += part.length;
+  }
+  return { key: extentKey(list, end), value };
 }
 
 function extentKey(list: string, end: number): Key {
   return { partition: extentPartition(list), sort: extentSort(end) };
 }
 
-function encodeExtent(extent: Extent): Uint8Array {
-  const bytes = "bytes" in extent ? extent.bytes : Buffer.from(JSON.stringify(extent), "utf8");
-  const value = Buffer.allocUnsafe(1 + bytes.length);
-  value[0] = "bytes" in extent ? INLINE : REFERENCE;
-  value.set(bytes, 1);
+function encodeExtent(extent: ContentExtent): Uint8Array {
+  const json = Buffer.from(JSON.stringify(extent), "utf8");
+  const value = Buffer.allocUnsafe(1 + json.length);
+  value[0] = REFERENCE;
+  value.set(json, 1);
   return value;
 }
 
