@@ -2,7 +2,13 @@ import { batchMutations } from "./batch.ts";
 import type { Database } from "./database.ts";
 import { tableError } from "./errors.ts";
 import type { AnyEntity } from "./model/entity.ts";
-import type { EntryKeeper, IndexStates, Reconciled } from "./model/entity-index.ts";
+import {
+  type EntryKeeper,
+  type IndexStates,
+  type Keeper,
+  keepsRows,
+  type Reconciled,
+} from "./model/entity-index.ts";
 import { validationFailed } from "./model/entity-rows.ts";
 import { hasKey } from "./model/entry.ts";
 import type { Snapshot } from "./model/follower.ts";
@@ -143,9 +149,9 @@ export class IndexLifeCycle {
   readonly #database: Database;
   readonly #entity: AnyEntity;
   readonly #name: string;
-  readonly #keeper: EntryKeeper;
+  readonly #keeper: Keeper;
 
-  constructor(database: Database, entity: AnyEntity, name: string, keeper: EntryKeeper) {
+  constructor(database: Database, entity: AnyEntity, name: string, keeper: Keeper) {
     this.#database = database;
     this.#entity = entity;
     this.#name = name;
@@ -210,7 +216,9 @@ export class IndexLifeCycle {
   ): Promise<string[]> {
     const duplicates: string[] = [];
     for (let left = bases; left.length > 0; ) {
-      const outcomes = await mapBounded(left, AT_ONCE, (base) => this.#keeper.reconcile(base, []));
+      // Entities side by side would get into each other's way in a list.
+      const width = keepsRows(this.#keeper) ? AT_ONCE : 1;
+      const outcomes = await mapBounded(left, width, (base) => this.#keeper.reconcile(base, []));
       duplicates.push(...left.filter((_base, i) => outcomes[i] === "duplicate").map(nameOf));
       left = left.filter((_base, i) => outcomes[i] === "unsettled");
       // The value was claimed by a writer that gave up, or is about to commit. Time will tell.
@@ -248,7 +256,7 @@ export class IndexLifeCycle {
       await this.#write({ state }, etag);
     }
     await clock.sleep(EVERYBODY_MS, signal);
-    const { table } = this.#keeper;
+    const { table } = this.#rows();
     if (this.#ownsTable()) {
       await tables.deleteTable(table);
       return;
@@ -301,7 +309,7 @@ export class IndexLifeCycle {
       const bases = rows.filter((row) => this.#entity.rows.decode(row));
       await judge("entities", bases, (base) => this.#lookForEntries(base));
     }
-    for await (const rows of this.#pages(this.#keeper.table, this.#entries())) {
+    for await (const rows of this.#pages(this.#rows().table, this.#entries())) {
       await judge("entries", rows, (entry) => this.#lookForBase(entry));
     }
     return { ...counts, examples };
@@ -316,15 +324,15 @@ export class IndexLifeCycle {
   }
 
   async #lookForEntry({ row, stored: base }: Snapshot, key: EntityKey) {
-    const entry = await this.#database.tables.get(this.#keeper.table, key);
+    const entry = await this.#database.tables.get(this.#rows().table, key);
     const finding = { base: keyOf(base), entry: key };
     if (!entry) return { kind: "missing" as const, ...finding, age: ageOf(base) };
     const age = Math.min(ageOf(base), ageOf(entry));
-    const owner = this.#keeper.baseOf(entry);
+    const owner = this.#rows().baseOf(entry);
     if (owner?.partitionKey !== base.partitionKey || owner.rowKey !== base.rowKey) {
       return { kind: "duplicate" as const, ...finding, age };
     }
-    const { [WRITE_TOKENS]: _expected, ...expected } = this.#keeper.contentOf({
+    const { [WRITE_TOKENS]: _expected, ...expected } = this.#rows().contentOf({
       row,
       stored: base,
     });
@@ -336,7 +344,7 @@ export class IndexLifeCycle {
   }
 
   async #lookForBase(entry: StoredEntity) {
-    const base = this.#keeper.baseOf(entry);
+    const base = this.#rows().baseOf(entry);
     if (!base) return [];
     const stored = await this.#database.tables.get(this.#entity.table, base);
     const row = stored && this.#entity.rows.decode(stored);
@@ -371,20 +379,26 @@ export class IndexLifeCycle {
   /** The entries, told by what their type property begins with; `;` follows `:`. */
   #entries(): Filter {
     const { typeProperty } = this.#entity.rows;
-    const { tag } = this.#keeper;
+    const { tag } = this.#rows();
     return and(
       compare(typeProperty, "ge", text(tag)),
       compare(typeProperty, "lt", text(`${tag.slice(0, -1)};`)),
     )!;
   }
 
+  /** @throws validation-failed for lists: their readers see to what is wrong, and a build adds what is missing. */
+  #rows(): EntryKeeper {
+    if (keepsRows(this.#keeper)) return this.#keeper;
+    throw validationFailed(this.#index(), "index", "is a list, whose entries are no rows");
+  }
+
   #ownsTable(): boolean {
     const { table, name, indexes } = { ...this.#entity, name: this.#name };
     const others = Object.entries(indexes).filter(([other]) => other !== name);
     const isShared = others.some(
-      ([, index]) => index.place(this.#entity)?.table === this.#keeper.table,
+      ([, index]) => index.place(this.#entity)?.table === this.#rows().table,
     );
-    return this.#keeper.table !== table && !isShared;
+    return this.#rows().table !== table && !isShared;
   }
 
   async #claim(owner: string) {

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import type { Database } from "./database.ts";
 import { connect, entity, f, isTableError, k } from "./index.ts";
 import { indexRepairs } from "./index-repairs.ts";
+import { keepsRows } from "./model/entity-index.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex, type WriteMode } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
@@ -351,10 +352,11 @@ async function scrub(db: Database, backend: Memory, definition: typeof Employee)
   backend.clock.advance(2 * MINUTE);
   for (const [name, index] of Object.entries(definition.indexes)) {
     const { keeper } = index.follow({ database: db, entity: definition, name });
-    const { entities } = await backend.tables.query(keeper!.table, {});
+    assert.ok(keepsRows(keeper));
+    const { entities } = await backend.tables.query(keeper.table, {});
     for (const entry of entities) {
-      const base = keeper!.baseOf(entry) ?? entry;
-      await keeper!.reconcile(base, keeper!.baseOf(entry) ? [entry] : []);
+      const base = keeper.baseOf(entry) ?? entry;
+      await keeper.reconcile(base, keeper.baseOf(entry) ? [entry] : []);
     }
   }
 }

@@ -228,8 +228,9 @@ class OpenRemote implements EntryKeeper {
     const { clock } = this.#context.database;
     const commitByMs = clock.now() + this.#index.timing.deadlineMs;
     const tripwire = await this.#tripwire(change);
-    if (this.#mode === "queued")
-      return { committed: () => this.#quietly(base, () => tripwire?.fire()) };
+    if (this.#mode === "queued") {
+      return { commitByMs, committed: () => this.#quietly(base, () => tripwire?.fire()) };
+    }
 
     const found: StoredEntity[] = [];
     const claimed: (EntityKey & { readonly etag: string | undefined })[] = [];
@@ -262,7 +263,8 @@ class OpenRemote implements EntryKeeper {
       return areLive && !(await deleted).includes(false);
     };
     return {
-      ...(added.length > 0 && { commitByMs }),
+      // A message that is seen before the commit finds nothing to do, and is gone.
+      ...((tripwire || added.length > 0) && { commitByMs }),
       committed: () => this.#quietly(base, async () => tripwire?.done(await finish())),
     };
   }
@@ -498,7 +500,7 @@ class OpenRemote implements EntryKeeper {
   }
 
   /** The base is committed: what fails from here on is left to the worker or the scrub. */
-  async #quietly(base: EntityKey, work: () => Promise<void> | undefined): Promise<void> {
+  async #quietly(base: EntityKey, work: () => Promise<unknown> | undefined): Promise<void> {
     try {
       await work();
     } catch (error) {

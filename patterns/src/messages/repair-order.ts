@@ -14,11 +14,15 @@ export interface RepairOrder {
   readonly hints: Readonly<Record<string, readonly EntityKey[]>>;
 }
 
-/** One message for all indexes of the entity that reach out and use this queue. */
+/**
+ * One message for all indexes of the entity that reach out and use this queue. `stale` are entries of this
+ * index that a reader found wrong.
+ */
 export function repairTripwire(
-  { database, entity }: FollowerContext,
+  { database, entity, name: own }: FollowerContext,
   change: Change,
   wire: { readonly queue: string; readonly delayMs: number },
+  stale: readonly EntityKey[] = [],
 ): Promise<Tripwire> {
   const { key: base, before, after } = change;
   const order = (): RepairOrder => {
@@ -27,6 +31,7 @@ export function repairTripwire(
       const { keeper, reachesOut } = index.follow({ database, entity, name });
       if (!keeper || !reachesOut) continue;
       hints[name] = [before?.row, after].flatMap((row) => (row ? keeper.keysOf(row) : []));
+      if (name === own) hints[name] = [...hints[name], ...stale];
     }
     return { entity: entity.name, table: entity.table, base, hints };
   };

@@ -11,6 +11,7 @@ export class Tripwire {
   readonly #queue: string;
   readonly #queues: QueuesPort;
   readonly #sent: ReturnType<QueuesPort["send"]>;
+  #fired: Promise<unknown> | undefined;
   #users = 0;
   #isClean = true;
 
@@ -52,8 +53,11 @@ export class Tripwire {
     await this.#queues.delete(this.#queue, await this.#sent);
   }
 
-  /** Lets the message be seen now. */
-  async fire(): Promise<void> {
-    await this.#queues.update(this.#queue, await this.#sent, { visibilityMs: 0 });
+  /** Lets the message be seen now; once is enough. */
+  fire(): Promise<unknown> {
+    this.#fired ??= this.#sent.then((sent) =>
+      this.#queues.update(this.#queue, sent, { visibilityMs: 0 }),
+    );
+    return this.#fired;
   }
 }

@@ -39,23 +39,31 @@ export abstract class Index<Kind extends IndexKind = IndexKind> implements Follo
 
 export interface OpenIndex extends OpenFollower {
   readonly api: unknown;
-  readonly keeper?: EntryKeeper;
+  readonly keeper?: Keeper;
 }
 
-/** What it takes to check and mend an index from outside. */
-export interface EntryKeeper {
+/** What it takes to build and mend an index from outside. */
+export interface Keeper {
+  /** Where the entries of an entity stand, each once. */
+  keysOf(entity: Row): readonly EntityKey[];
+  /** Makes the entries of one base right, those at `hints` included. Safe beside any writer. */
+  reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled>;
+}
+
+/** And to check one whose entries are rows. */
+export interface EntryKeeper extends Keeper {
   /** Where the entries are. */
   readonly table: string;
   /** What the type property of its entries begins with. */
   readonly tag: string;
-  /** Where the entries of an entity stand, each once. */
-  keysOf(entity: Row): readonly EntityKey[];
   /** Undefined for a row that is no entry of this index. */
   baseOf(entry: StoredEntity): EntityKey | undefined;
   /** What each entry of this entity says when all is done. */
   contentOf(base: Snapshot): Properties;
-  /** Makes the entries of one base right, those at `hints` included. Safe beside any writer. */
-  reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled>;
+}
+
+export function keepsRows(keeper: Keeper | undefined): keeper is EntryKeeper {
+  return keeper !== undefined && "table" in keeper;
 }
 
 /**

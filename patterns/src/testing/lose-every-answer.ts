@@ -1,6 +1,6 @@
 import { connect, type Database } from "../database.ts";
 import { intercept, withFaults } from "./intercept.ts";
-import { memory } from "./memory.ts";
+import { type Memory, memory } from "./memory.ts";
 
 /**
  * Runs `operation` once to count its requests, then again for each of them with its answer lost on the
@@ -11,7 +11,7 @@ export async function loseEveryAnswer(
   operation: (database: Database) => Promise<unknown>,
   options: {
     readonly before: (database: Database) => Promise<unknown>;
-    readonly check: (database: Database) => Promise<unknown>;
+    readonly check: (database: Database, backend: Memory) => Promise<unknown>;
   },
 ): Promise<number> {
   let requests = 0;
@@ -23,7 +23,7 @@ export async function loseEveryAnswer(
       return count === lost ? { kind: "lose answer" } : undefined;
     });
     await operation(connect({ ...backend, ...intercept(backend, faults) }));
-    await options.check(connect(backend));
+    await options.check(connect(backend), backend);
   }
   return requests;
 }

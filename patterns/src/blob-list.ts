@@ -1,0 +1,115 @@
+import { isTableError } from "./errors.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import { KeyShape } from "./keys/key-shape.ts";
+import {
+  type ListSlot,
+  type ListStore,
+  membersIn,
+  QueuedList,
+  type QueuedListApi,
+  type QueuedListOptions,
+  withMember,
+} from "./lists/queued-list.ts";
+import { missingPort } from "./messages/message.ts";
+import type { AnyEntity } from "./model/entity.ts";
+import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
+import { entryProblems, type Place } from "./model/entry.ts";
+import type { FollowerContext } from "./model/follower.ts";
+import type { KeyEquality } from "./model/key-query.ts";
+import type { BlobsPort } from "./ports/blobs.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import type { EntityKey } from "./ports/tables.ts";
+
+export interface BlobListOptions<N extends KeyDeclaration> extends QueuedListOptions {
+  readonly container: string;
+  /** The blob's name: the value its members share, and literals as in a row key. */
+  readonly name: N;
+}
+
+interface BlobListKind<N extends KeyDeclaration> extends IndexKind {
+  readonly api: QueuedListApi<this["entity"], KeyEquality<N>>;
+}
+
+/**
+ * One blob for each value, with the keys of the entities that have it: lists of any length, kept by a worker.
+ * For sets that are read in whole and change rarely, since a change writes the whole list.
+ */
+export function blobList<const N extends KeyDeclaration>(options: BlobListOptions<N>): BlobList<N> {
+  return new BlobList(options);
+}
+
+export class BlobList<N extends KeyDeclaration> extends Index<BlobListKind<N>> {
+  readonly options: BlobListOptions<N>;
+  readonly #place: Place;
+
+  constructor(options: BlobListOptions<N>) {
+    super();
+    this.options = options;
+    const { container, name } = options;
+    // As if containers were partitions: so the rules for keys apply to names.
+    const partition = new KeyShape([{ literal: container }]);
+    this.#place = { table: "blobs", partition, row: new KeyShape(name) };
+  }
+
+  override place(): Place {
+    return this.#place;
+  }
+
+  problems(entity: AnyEntity, name: string): string[] {
+    const problems = entryProblems(entity, name, this.#place, "keys", [], this.options.each);
+    if (!/^[a-z\d](-?[a-z\d]){2,62}$/.test(this.options.container)) {
+      problems.push(`has the illegal container name "${this.options.container}"`);
+    }
+    return problems;
+  }
+
+  follow(context: FollowerContext): OpenIndex {
+    const { blobs = missingPort(context.database, "blobs") } = context.database;
+    return new QueuedList(context, this.#place, this.options, () => new Blobs(blobs)).follower();
+  }
+}
+
+/** A list's keys are its container and its name. A line for each member. */
+class Blobs implements ListStore {
+  readonly suffixLength = 0;
+  readonly #blobs: BlobsPort;
+
+  constructor(blobs: BlobsPort) {
+    this.#blobs = blobs;
+  }
+
+  async members({ partitionKey, rowKey }: EntityKey): Promise<string[]> {
+    return linesOf(await this.#blobs.get(partitionKey, rowKey));
+  }
+
+  async open(
+    { partitionKey: container, rowKey: name }: EntityKey,
+    member: string,
+  ): Promise<ListSlot> {
+    const stored = await this.#blobs.get(container, name);
+    const members = linesOf(stored);
+    return {
+      isMember: members.includes(member),
+      set: async (isMember) => {
+        const next = withMember(members, member, isMember);
+        try {
+          if (next.length > 0) {
+            const body = new TextEncoder().encode(`${next.join("\n")}\n`);
+            const condition = stored ? { ifMatch: stored.etag } : "absent";
+            const options = { condition, contentType: "text/plain" } as const;
+            await this.#blobs.put(container, name, body, options);
+          } else if (stored) await this.#blobs.delete(container, name, { ifMatch: stored.etag });
+          return true;
+        } catch (error) {
+          const isLost = isRefusal(error, 404, 409, 412) && error.code !== "ContainerNotFound";
+          if (isLost || isTableError(error, "ambiguous-outcome")) return false;
+          throw error;
+        }
+      },
+    };
+  }
+}
+
+function linesOf(stored: { readonly body: Uint8Array } | undefined): string[] {
+  return stored ? membersIn(new TextDecoder().decode(stored.body)) : [];
+}

@@ -1,0 +1,209 @@
+import type { KeyValues } from "../keys/key-shape.ts";
+import { REPAIR_QUEUE, repairTripwire } from "../messages/repair-order.ts";
+import type { Keeper, OpenIndex, Reconciled } from "../model/entity-index.ts";
+import { assertKeyFits, partitionKeyOf, type Row } from "../model/entity-rows.ts";
+import { type Each, EntryRows, hasKey, type Place } from "../model/entry.ts";
+import type { Change, Contribution, FollowerContext, Snapshot } from "../model/follower.ts";
+import type { EntityKey } from "../ports/tables.ts";
+import type { Saved } from "../query/query.ts";
+import { mapBounded } from "../store/limit.ts";
+import { tokensOf } from "../store/write-token.ts";
+
+/** What lists have in common that are not in their members' partition. */
+export interface QueuedListOptions {
+  /** Pure. Entities that do not match are in no list. */
+  readonly when?: (entity: Row) => boolean;
+  /** An entity is in the list of each value; see the index tables. */
+  readonly each?: Each;
+  /** Where the worker hears of changes; "index-repairs" otherwise. */
+  readonly queue?: string;
+}
+
+export interface QueuedListApi<T, Value> {
+  /** The keys of the members as the list tells them, sorted; some may have left. */
+  keys(value: Value): Promise<EntityKey[]>;
+  /** The members. Those that have left meanwhile are left out, and a repair is asked for. */
+  get(value: Value): Promise<Saved<T>[]>;
+}
+
+/** Where lists are kept. A member is text. */
+export interface ListStore {
+  /** What it may append to a list's row key. */
+  readonly suffixLength: number;
+  /** Sorted, each once. */
+  members(list: EntityKey): Promise<string[]>;
+  /** Reads what is written again to add or remove `member`. */
+  open(list: EntityKey, member: string): Promise<ListSlot>;
+}
+
+export interface ListSlot {
+  readonly isMember: boolean;
+  /**
+   * Adds or removes the member. One that is there is written again: whoever is about to remove it, and read
+   * the list before, then loses the race. False when somebody else wrote since the slot was opened.
+   */
+  set(isMember: boolean): Promise<boolean>;
+}
+
+/** A writer commits within this time of sending its message, or starts over. */
+const DEADLINE_MS = 20_000;
+/** When a worker looks after a writer that did not report back. */
+const TRIPWIRE_MS = 90_000;
+const BACKOFF_MS = 200;
+const LOOKUPS_AT_ONCE = 16;
+const ROUNDS_MAX = 8;
+
+/**
+ * Lists that a worker keeps. The writer sends a message that names its entity and the lists that may be wrong,
+ * commits, and lets the message be seen; if it dies in between, the message is seen a while later. The worker
+ * reads list, then entity, then writes the list on condition that nobody else did.
+ */
+export class QueuedList implements Keeper {
+  readonly #context: FollowerContext;
+  readonly #place: Place;
+  readonly #options: QueuedListOptions;
+  readonly #entries: EntryRows;
+  readonly #store: ListStore;
+
+  constructor(
+    context: FollowerContext,
+    place: Place,
+    options: QueuedListOptions,
+    storeFor: (entries: EntryRows) => ListStore,
+  ) {
+    this.#context = context;
+    this.#place = place;
+    this.#options = options;
+    const { when, each } = options;
+    const entryOptions = { copy: "keys" as const, ...(when && { when }), ...(each && { each }) };
+    this.#entries = new EntryRows(context, place, entryOptions);
+    this.#store = storeFor(this.#entries);
+  }
+
+  follower(): OpenIndex {
+    return {
+      api: this,
+      reachesOut: true,
+      prepare: (change) => this.prepare(change),
+      keeper: this,
+    };
+  }
+
+  keysOf(row: Row): EntityKey[] {
+    const keys = this.#entries.keysOf(row);
+    for (const { partitionKey, rowKey } of keys) {
+      const longest = rowKey.padEnd(rowKey.length + this.#store.suffixLength);
+      assertKeyFits({ partitionKey, rowKey: longest }, this.#context.database.profile);
+    }
+    return keys;
+  }
+
+  async prepare(change: Change): Promise<Contribution> {
+    const { before, after } = change;
+    const [old, next] = [before?.row, after].map((row) => (row ? this.keysOf(row) : []));
+    // A row of other software has no token, and nobody listed it.
+    const isListed = !before || tokensOf(before.stored.properties) !== undefined;
+    const isSame = old!.length === next!.length && next!.every((key) => hasKey(old!, key));
+    if (isSame && (isListed || next!.length === 0)) return {};
+    const { database, entity, name } = this.#context;
+    // A message that is seen before the commit finds nothing to do, and is gone.
+    const commitByMs = database.clock.now() + DEADLINE_MS;
+    const tripwire = await this.#ask(change, TRIPWIRE_MS);
+    return {
+      commitByMs,
+      committed: async () => {
+        await tripwire.fire().catch((error) => {
+          const index = `${entity.name}.${name}`;
+          database.report({ kind: "left behind", index, key: nameOf(change.key), error });
+        });
+      },
+    };
+  }
+
+  async keys(value: KeyValues): Promise<EntityKey[]> {
+    await this.#context.readable?.();
+    return (await this.#store.members(this.#listOf(value))).map(keyOf);
+  }
+
+  async get(value: KeyValues): Promise<Row[]> {
+    const list = this.#listOf(value);
+    const found = await mapBounded(await this.keys(value), LOOKUPS_AT_ONCE, async (key) => {
+      const base = await this.#base(key);
+      if (base && hasKey(this.keysOf(base.row), list)) return base.row;
+      const change = { key, token: "", shared: new Map() };
+      // The message is a favour: the reader has what it wanted.
+      await this.#ask(change, 0, [list]).catch(() => undefined);
+      return undefined;
+    });
+    return found.filter((row) => row !== undefined);
+  }
+
+  async reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled> {
+    const lists = [...hints];
+    for (let round = 0; round < ROUNDS_MAX; round++) {
+      const member = nameOf(base);
+      const slots = await mapBounded(lists, LOOKUPS_AT_ONCE, (list) =>
+        this.#store.open(list, member),
+      );
+      const found = await this.#base(base);
+      const desired = found ? this.keysOf(found.row) : [];
+      const unread = desired.filter((list) => !hasKey(lists, list));
+      lists.push(...unread);
+      if (unread.length > 0) continue;
+      const results = await mapBounded(slots, LOOKUPS_AT_ONCE, async (slot, i) => {
+        const isMember = hasKey(desired, lists[i]!);
+        return !isMember && !slot.isMember ? true : slot.set(isMember);
+      });
+      // What changed the entity meanwhile may have looked at a list before it was written.
+      const now = await this.#base(base);
+      if (results.every(Boolean) && now?.stored.etag === found?.stored.etag) return "done";
+      const { clock, random } = this.#context.database;
+      await clock.sleep(BACKOFF_MS * random());
+    }
+    return "unsettled";
+  }
+
+  #ask(change: Change, delayMs: number, stale: readonly EntityKey[] = []) {
+    const { queue = REPAIR_QUEUE } = this.#options;
+    return repairTripwire(this.#context, change, { queue, delayMs }, stale);
+  }
+
+  #listOf(value: KeyValues): EntityKey {
+    const { partition, row } = this.#place;
+    return {
+      partitionKey: partitionKeyOf(partition, value),
+      rowKey: partitionKeyOf(row, value),
+    };
+  }
+
+  async #base({ partitionKey, rowKey }: EntityKey): Promise<Snapshot | undefined> {
+    const { database, entity } = this.#context;
+    const stored = await database.tables.get(entity.table, { partitionKey, rowKey });
+    const row = stored && entity.rows.decode(stored);
+    return row && { row, stored };
+  }
+}
+
+/** Keys hold no spaces. */
+function nameOf({ partitionKey, rowKey }: EntityKey): string {
+  return `${partitionKey} ${rowKey}`;
+}
+
+function keyOf(member: string): EntityKey {
+  const [partitionKey = "", rowKey = ""] = member.split(" ");
+  return { partitionKey, rowKey };
+}
+
+export function membersIn(text: string): string[] {
+  return text.split("\n").filter(Boolean);
+}
+
+/** With or without `member`, sorted. */
+export function withMember(
+  members: readonly string[],
+  member: string,
+  isMember: boolean,
+): string[] {
+  const others = members.filter((other) => other !== member);
+  return isMember ? [...others, member].sort() : others;
+}

@@ -1,0 +1,310 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { blobList } from "../blob-list.ts";
+import type { Database } from "../database.ts";
+import { connect, entity, f, isTableError, k } from "../index.ts";
+import { controlledIndexes, indexLifeCycle } from "../index-life-cycle.ts";
+import { indexRepairs } from "../index-repairs.ts";
+import { createWorker } from "../queue-worker.ts";
+import { remoteList } from "../remote-list.ts";
+import { loseEveryAnswer } from "../testing/lose-every-answer.ts";
+import {
+  type Client,
+  crashEverywhere,
+  interleave,
+  type Layer,
+  type Memory,
+  memory,
+  type Ports,
+} from "../testing.ts";
+
+const fields = {
+  dept: f.string(),
+  id: f.int32(),
+  lastName: f.string().optional(),
+  age: f.int32().optional(),
+};
+const key = { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] } as const;
+/** Rows of two members, so that lists of a few go on in others. */
+const LENGTH_MAX = 40;
+const list = remoteList({
+  table: "EmployeeByName",
+  partition: [k.str("lastName")],
+  row: [k.lit("lastName"), k.str("lastName")],
+  property: "EmployeeDetails",
+  lengthMax: LENGTH_MAX,
+});
+const blobs = blobList({ container: "employee-lastname", name: [k.str("lastName")] });
+const Plain = entity("Employee", { version: 1, fields, key });
+const Employee = entity("Employee", { version: 1, fields, key, indexes: { list, blobs } });
+const NAMES = ["list", "blobs"] as const;
+type Name = (typeof NAMES)[number];
+
+async function prepareIn(db: Database): Promise<void> {
+  await db.createTables(Employee);
+  await db.blobs?.createContainer("employee-lastname");
+  for (const name of ["index-repairs", "index-repairs-poison"]) await db.queues?.createQueue(name);
+}
+
+async function open() {
+  const backend = memory();
+  const db = connect(backend);
+  await prepareIn(db);
+  return { backend, db, employees: db.open(Employee) };
+}
+
+async function settle(db: Database, rounds = 3): Promise<void> {
+  const worker = createWorker(db, {
+    queue: "index-repairs",
+    handlers: [indexRepairs([Employee])],
+  });
+  for (let round = 0; round < rounds; round++) {
+    await db.clock.sleep(95_000);
+    await worker.drain();
+  }
+  assert.deepEqual(await worker.peekPoison(), []);
+}
+
+/** Every list holds exactly the entities with its value, sorted, and no row or blob is empty. */
+async function audit(db: Database, backend: Memory): Promise<void> {
+  const employees = await db.open(Plain).scan().all({ allow: "table-scan", because: "test" });
+  const expected = new Map<string, string[]>();
+  for (const { dept, id, lastName } of employees) {
+    if (lastName === undefined) continue;
+    const member = `${dept} empid_${String(id).padStart(6, "0")}`;
+    expected.set(lastName, [...(expected.get(lastName) ?? []), member].sort());
+  }
+  for (const name of NAMES) {
+    const found = await listsIn(backend, name);
+    assert.deepEqual(found, new Map([...expected].sort()), name);
+  }
+  assert.deepEqual(backend.queues.contents("index-repairs"), []);
+}
+
+async function listsIn({ tables, blobs }: Memory, name: Name): Promise<Map<string, string[]>> {
+  const lists = new Map<string, string[]>();
+  if (name === "blobs") {
+    for (const blob of (await blobs.list("employee-lastname", {})).blobs) {
+      const { body } = (await blobs.get("employee-lastname", blob.name))!;
+      lists.set(blob.name, new TextDecoder().decode(body).trimEnd().split("\n"));
+    }
+    return lists;
+  }
+  const { entities } = await tables.query("EmployeeByName", {});
+  for (const { partitionKey, properties } of entities) {
+    const content = String(properties.EmployeeDetails?.value);
+    assert.ok(content.length <= LENGTH_MAX, content);
+    const members = [...(lists.get(partitionKey) ?? []), ...content.split("\n")];
+    lists.set(partitionKey, members.filter(Boolean).sort());
+  }
+  return new Map([...lists].sort());
+}
+
+const jones = (id: number, lastName: string | undefined = "Jones", dept = "Sales") => ({
+  ...{ dept, id },
+  ...(lastName !== undefined && { lastName }),
+});
+
+describe("lists kept by a worker", () => {
+  it("hold the keys of the members, a line each, in a row or a blob", async () => {
+    const { backend, db, employees } = await open();
+    await employees.insert(jones(309, "Jones", "Legal"));
+    await employees.insert(jones(152));
+    await settle(db);
+    const row = await backend.tables.get("EmployeeByName", {
+      partitionKey: "Jones",
+      rowKey: "lastName_Jones",
+    });
+    const { rh_w: _, ...properties } = row!.properties;
+    const lines = "Legal empid_000309\nSales empid_000152";
+    assert.deepEqual(properties, {
+      EmployeeDetails: { type: "String", value: lines },
+      rh_t: { type: "String", value: "Employee.list:1" },
+      rh_x: { type: "String", value: "lines\n\n" },
+    });
+    const blob = await backend.blobs.get("employee-lastname", "Jones");
+    assert.equal(new TextDecoder().decode(blob?.body), `${lines}\n`);
+  });
+
+  it("are read in one request and one for each member", async () => {
+    const { db, employees } = await open();
+    for (const id of [1, 2]) await employees.insert(jones(id));
+    await settle(db);
+    for (const name of NAMES) {
+      const value = { lastName: "Jones" };
+      const keys = await db.metered((metered) => metered.open(Employee).by[name].keys(value));
+      assert.deepEqual([keys.requests, keys.result.length], [1, 2]);
+      const found = await db.metered((metered) => metered.open(Employee).by[name].get(value));
+      assert.deepEqual([found.requests, found.result.map(({ id }) => id)], [3, [1, 2]]);
+      assert.deepEqual(await employees.by[name].get({ lastName: "Nobody" }), []);
+    }
+  });
+
+  it("cost a writer two messages' requests, and nothing when the value stays", async () => {
+    const { db, employees } = await open();
+    const insert = await db.metered((metered) => metered.open(Employee).insert(jones(1)));
+    assert.equal(insert.requests, 3);
+    const change = await db.metered((metered) =>
+      metered.open(Employee).update({ dept: "Sales", id: 1 }, () => ({ age: 1 })),
+    );
+    assert.equal(change.requests, 2);
+    await employees.delete({ dept: "Sales", id: 1 });
+  });
+
+  it("go on in more rows, and shrink back until nothing is left", async () => {
+    const { backend, db, employees } = await open();
+    const rows = async () => (await backend.tables.query("EmployeeByName", {})).entities.length;
+    const ids = [5, 3, 9, 1, 7, 2, 8, 4, 6];
+    for (const id of ids) await employees.insert(jones(id));
+    await settle(db);
+    await audit(db, backend);
+    assert.ok((await rows()) >= 5);
+    const keys = await employees.by.list.keys({ lastName: "Jones" });
+    assert.deepEqual(
+      keys.map(({ rowKey }) => Number(rowKey.slice(6))),
+      ids.toSorted(),
+    );
+    for (const id of ids.toReversed()) {
+      await employees.delete({ dept: "Sales", id });
+      await settle(db, 1);
+    }
+    assert.equal(await rows(), 0);
+    await audit(db, backend);
+  });
+
+  it("equal the entities after any history", async () => {
+    const command = fc.tuple(
+      fc.constantFrom("put", "put", "delete"),
+      fc.integer({ min: 1, max: 6 }),
+      fc.constantFrom("Jones", 'Jones"', "Jo_nes", undefined),
+      fc.boolean(),
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(command, { maxLength: 24 }), async (commands) => {
+        const { backend, db, employees } = await open();
+        const exact = async () => {
+          for (const name of NAMES) {
+            const found = await employees.by[name].get({ lastName: 'Jones"' });
+            const all = await db.open(Plain).scan().all({ allow: "table-scan", because: "test" });
+            const theirs = all.filter(({ lastName }) => lastName === 'Jones"');
+            assert.deepEqual(found.map(({ id }) => id).sort(), theirs.map(({ id }) => id).sort());
+          }
+        };
+        for (const [verb, id, lastName, isSettled] of commands) {
+          if (verb === "delete") await employees.delete({ dept: "Sales", id });
+          else await employees.upsert(jones(id, lastName));
+          if (isSettled) await settle(db, 1);
+        }
+        await settle(db);
+        await exact();
+        const decoded = await listsIn(backend, "blobs");
+        const rows = await listsIn(backend, "list");
+        const sorted = (lists: Map<string, string[]>) => Array.from(lists.values(), String).sort();
+        assert.deepEqual(sorted(rows), sorted(decoded));
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it("leave out who left, and have it repaired", async () => {
+    const { backend, db, employees } = await open();
+    for (const id of [1, 2]) await employees.insert(jones(id));
+    await settle(db);
+    await db.open(Plain).delete({ dept: "Sales", id: 1 });
+    for (const name of NAMES) {
+      const found = await employees.by[name].get({ lastName: "Jones" });
+      assert.deepEqual(
+        found.map(({ id }) => id),
+        [2],
+      );
+    }
+    await settle(db);
+    await audit(db, backend);
+  });
+
+  it("are built for entities that are there", async () => {
+    const backend = memory();
+    const db = connect({ ...backend, indexStates: controlledIndexes() });
+    await prepareIn(db);
+    await db.tables.createTable("rhcontrol");
+    for (let id = 1; id <= 5; id++) await db.open(Plain).insert(jones(id));
+    for (const name of NAMES) {
+      const cycle = indexLifeCycle(db, Employee, name);
+      await cycle.disable();
+      await assert.rejects(db.open(Employee).by[name].get({ lastName: "Jones" }), {
+        code: "index-not-readable",
+      });
+      assert.equal((await cycle.build()).done, 5);
+      await assert.rejects(cycle.verify(), /is a list/);
+    }
+    await audit(db, backend);
+  });
+
+  const before = async (db: Database) => {
+    await prepareIn(db);
+    for (const id of [1, 2, 3]) await db.open(Employee).insert(jones(id));
+    await settle(db, 1);
+  };
+  const rename = (id: number, lastName: string | undefined) => (db: Database) =>
+    db
+      .open(Employee)
+      .update({ dept: "Sales", id }, () => ({ lastName }))
+      .catch((error) => {
+        if (!isTableError(error, "not-found")) throw error;
+      });
+  const insert = (db: Database) => db.open(Employee).insert(jones(4));
+  const remove = (db: Database) => db.open(Employee).delete({ dept: "Sales", id: 1 });
+  const withWorker = (work: (db: Database) => Promise<unknown>) => async (db: Database) => {
+    await work(db);
+    await settle(db, 1);
+  };
+
+  it("are right after a crash at every request of writer and worker, and after lost answers", async () => {
+    for (const operation of [insert, remove, rename(2, "Smith"), rename(3, undefined)]) {
+      const whole = withWorker(operation);
+      await crashEverywhere(whole, { before, recover: settle, check: audit });
+      const check = async (db: Database, backend: Memory) => {
+        await settle(db);
+        await audit(db, backend);
+      };
+      await loseEveryAnswer(whole, { before, check });
+    }
+  });
+
+  /** While others sleep, a minute may pass between any two requests: a writer may find itself too late. */
+  const tolerant = (client: Client) => (db: Database) =>
+    client(db).catch((error) => {
+      const isExpected =
+        isTableError(error, "throttled") || isTableError(error, "contention-exhausted");
+      if (!isExpected) throw error;
+    });
+  const clients = {
+    insert: tolerant(insert),
+    remove: tolerant(remove),
+    rename: tolerant(rename(2, "Smith")),
+    back: tolerant(async (db: Database) => {
+      await rename(2, "Adams")(db);
+      await rename(2, "Jones")(db);
+    }),
+    one: (db: Database) => settle(db, 2),
+    two: (db: Database) => settle(db, 2),
+  };
+  const schedules = { before, clients, recover: settle, check: audit };
+
+  it("are right after any interleaving of writers and workers", async () => {
+    await interleave({ ...schedules, crashShare: 0.01, runs: 80 });
+  });
+
+  it("would not be if lists were written on no condition", async () => {
+    const blind =
+      (_client: string, ports: Ports): Layer =>
+      (call, send) => {
+        if (call.port !== "blobs" || call.method !== "put") return send();
+        // The arguments are those of `BlobsPort.put`.
+        const [container, name, body] = call.args as Parameters<Ports["blobs"]["put"]>;
+        return ports.blobs.put(container, name, body);
+      };
+    await assert.rejects(interleave({ ...schedules, runs: 2000, layer: blind }), /Fails with/);
+  });
+});

@@ -1,0 +1,270 @@
+import type { Database } from "./database.ts";
+import { isTableError } from "./errors.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import { KeyShape } from "./keys/key-shape.ts";
+import {
+  type ListSlot,
+  type ListStore,
+  membersIn,
+  QueuedList,
+  type QueuedListApi,
+  type QueuedListOptions,
+  withMember,
+} from "./lists/queued-list.ts";
+import type { AnyEntity } from "./model/entity.ts";
+import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
+import { type EntryRows, entryProblems, type Place } from "./model/entry.ts";
+import type { FollowerContext } from "./model/follower.ts";
+import type { KeyEquality } from "./model/key-query.ts";
+import { type Properties, text } from "./ports/edm.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import type { Continuation, EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
+import { and, compare } from "./query/filter.ts";
+import { tokensAfter, tokensOf } from "./store/write-token.ts";
+
+export interface RemoteListOptions<P extends KeyDeclaration, R extends KeyDeclaration>
+  extends QueuedListOptions {
+  /** The entity's own table otherwise; its keys must then begin with another literal. */
+  readonly table?: string;
+  readonly partition: P;
+  readonly row: R;
+  /** The property that holds the members, as in `EmployeeDetails`. */
+  readonly property: string;
+  /** Characters in a row before the list goes on in another; 32,768 at most and otherwise. */
+  readonly lengthMax?: number;
+}
+
+interface RemoteListKind<P extends KeyDeclaration, R extends KeyDeclaration> extends IndexKind {
+  readonly api: QueuedListApi<this["entity"], KeyEquality<P> & KeyEquality<R>>;
+}
+
+/**
+ * One list for each value, with the keys of the entities that have it, in whatever partition or table they are;
+ * kept by a worker. A list that outgrows a row goes on in others beside it.
+ */
+export function remoteList<const P extends KeyDeclaration, const R extends KeyDeclaration>(
+  options: RemoteListOptions<P, R>,
+): RemoteList<P, R> {
+  return new RemoteList(options);
+}
+
+const LENGTH_MAX = 32_768;
+
+export class RemoteList<P extends KeyDeclaration, R extends KeyDeclaration> extends Index<
+  RemoteListKind<P, R>
+> {
+  readonly options: RemoteListOptions<P, R>;
+  readonly partition: KeyShape;
+  readonly row: KeyShape;
+  override readonly tables: readonly string[];
+
+  constructor(options: RemoteListOptions<P, R>) {
+    super();
+    this.options = options;
+    this.partition = new KeyShape(options.partition);
+    this.row = new KeyShape(options.row);
+    this.tables = options.table === undefined ? [] : [options.table];
+  }
+
+  override place({ table }: AnyEntity): Place {
+    return { table: this.options.table ?? table, partition: this.partition, row: this.row };
+  }
+
+  problems(entity: AnyEntity, name: string): string[] {
+    const { each, property, lengthMax = LENGTH_MAX } = this.options;
+    const problems = entryProblems(entity, name, this.place(entity), "keys", [], each);
+    if (!/^[A-Za-z_]\w*$/.test(property)) {
+      problems.push(`has the illegal property name "${property}"`);
+    }
+    if (!(lengthMax >= 1 && lengthMax <= LENGTH_MAX)) {
+      problems.push(`has lengthMax ${lengthMax}; 1 to ${LENGTH_MAX} are allowed`);
+    }
+    return problems;
+  }
+
+  follow(context: FollowerContext): OpenIndex {
+    const place = this.place(context.entity);
+    const { property, lengthMax = LENGTH_MAX } = this.options;
+    const rows = (entries: EntryRows) =>
+      new ListRows(context.database, entries, { table: place.table, property, lengthMax });
+    return new QueuedList(context, place, this.options, rows).follower();
+  }
+}
+
+/** The encoding and the range of members that a row of a list holds, each on a line. */
+const RANGE = "rh_x";
+/** What no codec emits: keys of a list's further rows begin with its own and this. */
+const FURTHER = '"p';
+const AFTER_FURTHER = '"q';
+const TOKEN_LENGTH = 26;
+
+/** A row of a list. It holds the members from `from` on and below `to`; an empty `to` has no end. */
+interface Part {
+  readonly key: EntityKey;
+  readonly stored: StoredEntity | undefined;
+  readonly from: string;
+  readonly to: string;
+}
+
+interface ListRowsOptions {
+  readonly table: string;
+  readonly property: string;
+  readonly lengthMax: number;
+}
+
+/**
+ * A list is a row that may be followed by others, each with a range of members of its own: a leaf that is
+ * full is halved, one that is empty is given to the row before it. All ETags of the rows that change are
+ * those that were read, so a writer that saw old ranges loses the race. A new row sorts behind the one it
+ * came from: who reads them in order may see a member twice, and never misses one.
+ */
+class ListRows implements ListStore {
+  readonly suffixLength = FURTHER.length + TOKEN_LENGTH;
+  readonly #database: Database;
+  readonly #entries: EntryRows;
+  readonly #options: ListRowsOptions;
+
+  constructor(database: Database, entries: EntryRows, options: ListRowsOptions) {
+    this.#database = database;
+    this.#entries = entries;
+    this.#options = options;
+  }
+
+  async members(list: EntityKey): Promise<string[]> {
+    const first = await this.#get(list);
+    const parts = first.to === "" ? [first] : [first, ...(await this.#further(list))];
+    return [...new Set(parts.flatMap(({ stored }) => this.#membersOf(stored)))].sort();
+  }
+
+  async open(list: EntityKey, member: string): Promise<ListSlot> {
+    const first = await this.#get(list);
+    const isFirst = first.to === "" || member < first.to;
+    const ranges = isFirst ? [] : await this.#further(list, [RANGE]);
+    const holder = ranges.find((part) => holds(part, member));
+    const part = isFirst ? first : holder && (await this.#get(holder.key));
+    // The ranges may have changed between the two reads.
+    if (!part || !holds(part, member) || (!isFirst && !part.stored)) {
+      return { isMember: true, set: async () => false };
+    }
+    const members = this.#membersOf(part.stored);
+    return {
+      isMember: members.includes(member),
+      set: (isMember) => {
+        const next = withMember(members, member, isMember);
+        if (next.length === 0) return this.#empty(part, [first, ...ranges]);
+        return this.#commit(this.#filled(part, next));
+      },
+    };
+  }
+
+  /** The row with these members, and another with the upper half if they are too many for one. */
+  #filled(part: Part, members: readonly string[]): Mutation[] {
+    const content = members.join("\n");
+    if (content.length <= this.#options.lengthMax || members.length < 2) {
+      return [this.#write(part, content, part.to)];
+    }
+    const half = members.length >> 1;
+    const middle = members[half]!;
+    const { partitionKey, rowKey } = part.key;
+    const stem = rowKey.split(FURTHER)[0];
+    const key = { partitionKey, rowKey: stem + FURTHER + this.#database.writeToken() };
+    const upper = { key, stored: undefined, from: middle, to: part.to };
+    return [
+      this.#write(part, members.slice(0, half).join("\n"), middle),
+      this.#write(upper, members.slice(half).join("\n"), part.to),
+    ];
+  }
+
+  async #empty(part: Part, others: readonly Part[]): Promise<boolean> {
+    const { key, stored, from, to } = part;
+    if (!stored) return true;
+    const isOnly = from === "" && to === "";
+    if (from === "" && !isOnly) return this.#commit([this.#write(part, "", to)]);
+    const gone: Mutation = { kind: "delete", ...key, ifMatch: stored.etag };
+    const before = others.find((other) => other.to === from && other.stored);
+    if (isOnly) return this.#commit([gone]);
+    if (!before?.stored) return false;
+    // The first row is read in whole, the others without their members.
+    if (before.from === "" && to === "" && this.#membersOf(before.stored).length === 0) {
+      return this.#commit([gone, { kind: "delete", ...before.key, ifMatch: before.stored.etag }]);
+    }
+    const properties = { ...this.#marks(before), [RANGE]: rangeOf(before.from, to) };
+    const ifMatch = before.stored.etag;
+    return this.#commit([gone, { kind: "merge", ...before.key, ifMatch, properties }]);
+  }
+
+  #write(part: Part, content: string, to: string): Mutation {
+    const { key, stored, from } = part;
+    const properties: Properties = {
+      ...this.#marks(part),
+      [this.#options.property]: text(content),
+      [RANGE]: rangeOf(from, to),
+    };
+    return stored
+      ? { kind: "replace", ...key, ifMatch: stored.etag, properties }
+      : { kind: "insert", ...key, properties };
+  }
+
+  #marks({ stored }: Part): Properties {
+    return this.#entries.marks(
+      tokensAfter(this.#database.writeToken(), tokensOf(stored?.properties)),
+    );
+  }
+
+  async #get({ partitionKey, rowKey }: EntityKey): Promise<Part> {
+    const key = { partitionKey, rowKey };
+    return partOf(key, await this.#database.tables.get(this.#options.table, key));
+  }
+
+  /** The rows that follow the first, in key order. */
+  async #further({ partitionKey, rowKey }: EntityKey, select?: readonly string[]): Promise<Part[]> {
+    const filter = and(
+      compare("PartitionKey", "eq", text(partitionKey)),
+      compare("RowKey", "ge", text(rowKey + FURTHER)),
+      compare("RowKey", "lt", text(rowKey + AFTER_FURTHER)),
+    )!;
+    const parts: Part[] = [];
+    let continuation: Continuation | undefined;
+    do {
+      const page = await this.#database.tables.query(this.#options.table, {
+        filter,
+        ...(select && { select }),
+        ...(continuation && { continuation }),
+      });
+      for (const stored of page.entities) {
+        const { partitionKey, rowKey } = stored;
+        parts.push(partOf({ partitionKey, rowKey }, stored));
+      }
+      continuation = page.continuation;
+    } while (continuation);
+    return parts;
+  }
+
+  #membersOf(stored: StoredEntity | undefined): string[] {
+    return membersIn(String(stored?.properties[this.#options.property]?.value ?? ""));
+  }
+
+  async #commit(mutations: readonly Mutation[]): Promise<boolean> {
+    try {
+      await this.#database.tables.commit(this.#options.table, mutations);
+      return true;
+    } catch (error) {
+      const isLost = isRefusal(error, 404, 409, 412) && error.code !== "TableNotFound";
+      if (isLost || isTableError(error, "ambiguous-outcome")) return false;
+      throw error;
+    }
+  }
+}
+
+function holds({ from, to }: Part, member: string): boolean {
+  return member >= from && (to === "" || member < to);
+}
+
+function rangeOf(from: string, to: string) {
+  return text(`lines\n${from}\n${to}`);
+}
+
+function partOf(key: EntityKey, stored: StoredEntity | undefined): Part {
+  const [, from = "", to = ""] = String(stored?.properties[RANGE]?.value ?? "").split("\n");
+  return { key, stored, from, to };
+}
