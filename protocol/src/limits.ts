@@ -15,7 +15,10 @@ export const LIMITS = {
   tableNameLengthMin: 3,
   tableNameLengthMax: 63,
 
-  /** The documented limit of a key, in UTF-16 code units (1 KiB); always accepted. */
+  /**
+   * The documented limit of a key, in UTF-16 code units (1 KiB). Two such keys are accepted by every
+   * engine as long as most of their characters take at most two bytes of UTF-8; see `keyBytesMax`.
+   */
   keyLengthDocumented: 512,
   /** Accepted beyond the documented limit, where the engine's own key limit leaves room. */
   keyLengthMax: 1024,

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { Engine } from "@rowhouse/server/engine/engine";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { printMessageId } from "@rowhouse/server/queue/message-id";
 import {
@@ -10,7 +11,8 @@ import {
 } from "@rowhouse/server/queue/message-keys";
 import { decodeMessage, type Message } from "@rowhouse/server/queue/message-record";
 import { printPopReceipt } from "@rowhouse/server/queue/pop-receipt";
-import { startRowhouse, withFolder } from "../support/rowhouse-process.ts";
+import { createTestDatabase } from "../support/database-engine.ts";
+import { type RowhouseProcess, startRowhouse, withFolder } from "../support/rowhouse-process.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import type { HttpAnswer } from "../wire/http-answer.ts";
 import { QueueWire } from "../wire/queue-wire.ts";
@@ -60,29 +62,57 @@ class Ledger {
 
 describe(`A server killed while a queue is worked off (seed ${seed}, CRASH_SEED repeats it)`, () => {
   it(`loses no message, brings none back and keeps every receipt, ${rounds} times over`, async () => {
-    await withFolder(async (folder) => {
-      const random = seededRandom(seed);
-      const ledger = new Ledger();
-      for (let round = 0; round < rounds; round++) {
-        const server = await startRowhouse(folder, ["--silent"]);
-        const wires = Array.from({ length: WORKERS }, () => new QueueWire(server.queueUrl));
-        try {
-          const created = await wires[0]!.send("PUT", QUEUE);
-          assert.equal(created.status, round === 0 ? 201 : 204);
-          const enough = ledger.answered(200 + Math.floor(random() * 500));
-          const workers = wires.map((wire, number) => work(wire, number, ledger, random));
-          await Promise.race([enough, Promise.all(workers)]);
-          await server.kill();
-          await Promise.all(workers);
-        } finally {
-          await server.kill();
-          for (const wire of wires) wire.close();
-        }
-        judge(await readFolder(folder), ledger);
-      }
-    });
+    await withFolder((folder) =>
+      crash(rounds, {
+        start: () => startRowhouse(folder, ["--silent"]),
+        open: () => openLmdbEngine({ path: folder }),
+      }),
+    );
+  });
+
+  it("loses none over PostgreSQL either, whose process lives on", async () => {
+    const database = await createTestDatabase();
+    const flags = ["--silent", "--engine", database.url, "--allowUnsafeEngine"];
+    await withFolder((folder) =>
+      crash(process.env.CRASH_ROUNDS ? rounds : 1, {
+        start: () => startRowhouse(folder, flags),
+        async open() {
+          await database.settled();
+          return database.open();
+        },
+      }),
+    );
+    await database.drop();
   });
 });
+
+/** Where a server keeps its queues, and how to look at them when no server runs. */
+interface Place {
+  start(): Promise<RowhouseProcess>;
+  open(): Promise<Engine>;
+}
+
+async function crash(rounds: number, place: Place): Promise<void> {
+  const random = seededRandom(seed);
+  const ledger = new Ledger();
+  for (let round = 0; round < rounds; round++) {
+    const server = await place.start();
+    const wires = Array.from({ length: WORKERS }, () => new QueueWire(server.queueUrl));
+    try {
+      const created = await wires[0]!.send("PUT", QUEUE);
+      assert.equal(created.status, round === 0 ? 201 : 204);
+      const enough = ledger.answered(200 + Math.floor(random() * 500));
+      const workers = wires.map((wire, number) => work(wire, number, ledger, random));
+      await Promise.race([enough, Promise.all(workers)]);
+      await server.kill();
+      await Promise.all(workers);
+    } finally {
+      await server.kill();
+      for (const wire of wires) wire.close();
+    }
+    judge(await readStored(place), ledger);
+  }
+}
 
 /** Puts, receives, updates and deletes, one after the other, until the server is gone. */
 async function work(
@@ -216,8 +246,8 @@ interface Stored {
   readonly ready: ReadonlySet<string>;
 }
 
-async function readFolder(path: string): Promise<Stored> {
-  const engine = await openLmdbEngine({ path });
+async function readStored(place: Place): Promise<Stored> {
+  const engine = await place.open();
   // The only account, and the only queue it ever had.
   const partition = queuePartition(0, 0);
   const messages: Message[] = [];

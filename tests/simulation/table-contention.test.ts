@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
+import { databaseOfFolder, dropDatabaseOfFolder } from "../support/database-engine.ts";
 import { withFolder } from "../support/rowhouse-process.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import { changesetOf, partsOf } from "./table-changeset.ts";
@@ -16,20 +17,23 @@ const TABLE = "Contested";
 
 describe(`Many who use one table at once (seed ${seed}, SIMULATION_SEED repeats it)`, () => {
   for (const [where, rounds, open] of [
-    ["in memory", steps || 60, () => new MemoryEngine()],
-    ["on LMDB", steps || 15, (path: string) => openLmdbEngine({ path })],
+    ["in memory", steps || 60, async () => twice(new MemoryEngine())],
+    ["on LMDB", steps || 15, async (path: string) => twice(await openLmdbEngine({ path }))],
+    ["on PostgreSQL", steps || 10, openTwoFronts],
   ] as const) {
-    /** Two servers over one engine, whose answers come late and whose commits fail now and then. */
+    /** Two servers over one store, whose answers come late and whose commits fail now and then. */
     const simulate = (work: (crowd: Crowd) => Promise<void>) => () =>
       withFolder(async (path) => {
         const random = seededRandom(seed);
-        const engine: Engine = await open(path);
-        const shaky = unsteady(engine, random, { refusals: 0.02 });
-        const clients = [await TableClient.open(shaky), await TableClient.open(shaky)];
+        const engines = await open(path);
+        const clients: TableClient[] = [];
+        for (const engine of engines)
+          clients.push(await TableClient.open(unsteady(engine, random, { refusals: 0.02 })));
         const crowd = new Crowd(clients, random);
         await crowd.send("POST", "/Tables", { body: { TableName: TABLE } });
         await work(crowd);
         for (const client of clients) await client.close();
+        await dropDatabaseOfFolder(path);
       });
 
     it(
@@ -266,6 +270,16 @@ describe(`Many who use one table at once (seed ${seed}, SIMULATION_SEED repeats 
     );
   }
 });
+
+function twice(engine: Engine): readonly Engine[] {
+  return [engine, engine];
+}
+
+/** An engine for each server over one database, which knows nothing of the other. */
+async function openTwoFronts(path: string): Promise<readonly Engine[]> {
+  const database = await databaseOfFolder(path);
+  return [await database.open(), await database.open()];
+}
 
 /** Clients of several servers; each request goes to one of them, again when the engine refused it. */
 class Crowd {

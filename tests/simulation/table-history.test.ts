@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
+import { createTestDatabase } from "../support/database-engine.ts";
 import { withFolder } from "../support/rowhouse-process.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import { changesetOf, partsOf } from "./table-changeset.ts";
@@ -22,18 +23,32 @@ describe(`A random history of a table (seed ${seed}, SIMULATION_SEED repeats it)
 
   it("agrees with a plain Map, on LMDB, across restarts", async () => {
     await withFolder(async (path) => {
-      const open = async () => TableClient.open((await openLmdbEngine({ path })) as Engine);
-      const history = new History(await open(), seed + 1);
-      for (let part = 0; part < 4; part++) {
-        await history.run((steps || 600) / 4);
-        await history.client.close();
-        history.client = await open();
-        await history.compareAll();
-      }
-      await history.client.close();
+      await runAcrossRestarts(() => openLmdbEngine({ path }), seed + 1, steps || 600);
     });
   });
+
+  it("agrees with a plain Map, on PostgreSQL, across restarts", async () => {
+    const database = await createTestDatabase();
+    await runAcrossRestarts(() => database.open(), seed + 2, steps || 300);
+    await database.drop();
+  });
 });
+
+async function runAcrossRestarts(
+  openEngine: () => Promise<Engine>,
+  seed: number,
+  steps: number,
+): Promise<void> {
+  const open = async () => TableClient.open(await openEngine());
+  const history = new History(await open(), seed);
+  for (let part = 0; part < 4; part++) {
+    await history.run(steps / 4);
+    await history.client.close();
+    history.client = await open();
+    await history.compareAll();
+  }
+  await history.client.close();
+}
 
 const TABLE = "History";
 const PARTITIONS = ["", "A", "a", "é", "𝒳", "\uffee", "O'Brien", "a".repeat(500)];

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { runsOverPostgres } from "./test-engine.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const KEY =
@@ -23,10 +24,12 @@ export interface RowhouseProcess {
   kill(): Promise<void>;
 }
 
+/** With `TEST_ENGINE=postgres` a front end over the database that stands for the folder. */
 export async function startRowhouse(
   location: string,
   flags: readonly string[] = [],
 ): Promise<RowhouseProcess> {
+  const engineFlags = flags.includes("--engine") ? [] : await engineFlagsOf(location);
   const child = spawn(
     process.execPath,
     [
@@ -43,6 +46,7 @@ export async function startRowhouse(
       "0",
       "--blobPort",
       "0",
+      ...engineFlags,
       ...flags,
     ],
     {
@@ -72,6 +76,12 @@ export async function startRowhouse(
   };
 }
 
+async function engineFlagsOf(folder: string): Promise<readonly string[]> {
+  if (!runsOverPostgres()) return [];
+  const { databaseOfFolder } = await import("./database-engine.ts");
+  return ["--engine", (await databaseOfFolder(folder)).url, "--allowUnsafeEngine"];
+}
+
 type Urls = Readonly<Record<"table" | "queue" | "blob", string>>;
 
 function listeningUrls(child: ChildProcess, exited: Promise<number | null>): Promise<Urls> {
@@ -90,12 +100,16 @@ function listeningUrls(child: ChildProcess, exited: Promise<number | null>): Pro
   });
 }
 
-/** A folder that is gone when the work is done. */
+/** A folder that is gone when the work is done, as is the database that stands for it. */
 export async function withFolder<T>(work: (folder: string) => Promise<T>): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), "rowhouse-"));
   try {
     return await work(folder);
   } finally {
+    if (runsOverPostgres()) {
+      const { dropDatabaseOfFolder } = await import("./database-engine.ts");
+      await dropDatabaseOfFolder(folder);
+    }
     rmSync(folder, { recursive: true, force: true });
   }
 }

@@ -20,6 +20,8 @@ import {
 } from "@azure/storage-blob";
 import { FileContentStore } from "@rowhouse/server/content/file-content-store";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
+import type { ServerOptions } from "@rowhouse/server/server";
+import { openTestEngine, runsOverPostgres } from "../support/test-engine.ts";
 import { type LocalServer, startLocalServer } from "./local-server.ts";
 import { KEY } from "./storage-wire.ts";
 
@@ -39,8 +41,7 @@ before(async () => {
   folder = mkdtempSync(join(tmpdir(), "rowhouse-blobs-"));
   server = await startLocalServer({
     clock,
-    engine: await openLmdbEngine({ path: folder, clock }),
-    contents: await FileContentStore.open(join(folder, "contents")),
+    ...(await openStores(folder)),
     listen: { blob: { host: "127.0.0.1", port: 0 } },
   });
   url = `${server.urls.blob}/${ACCOUNT}`;
@@ -52,6 +53,15 @@ after(async () => {
   await server.close();
   rmSync(folder, { recursive: true });
 });
+
+/** Contents in files beside LMDB, or in the rows of a database. */
+async function openStores(path: string): Promise<Pick<ServerOptions, "engine" | "contents">> {
+  if (runsOverPostgres()) return { engine: await openTestEngine({ clock }) };
+  return {
+    engine: await openLmdbEngine({ path, clock }),
+    contents: await FileContentStore.open(join(path, "contents")),
+  };
+}
 
 describe("The official client's container", () => {
   it("is created, found, described and deleted", async () => {

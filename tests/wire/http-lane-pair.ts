@@ -1,5 +1,5 @@
 import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
-import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
+import { openTestEngine } from "../support/test-engine.ts";
 import { HttpConnection } from "./http-connection.ts";
 import { type LocalServer, startLocalServer } from "./local-server.ts";
 
@@ -31,12 +31,12 @@ export class LanePair {
     const faults: unknown[] = [];
     const clock = { now: () => NOW };
     const servers = await Promise.all(
-      (["node", "fast"] as const).map((lane) =>
+      (["node", "fast"] as const).map(async (lane) =>
         startLocalServer({
           lane,
           clock,
           accounts: new Accounts([DEVELOPMENT_ACCOUNT]),
-          engine: new MemoryEngine({ clock }),
+          engine: await openTestEngine({ clock }),
           onBackgroundError: (error) => faults.push(error),
         }),
       ),

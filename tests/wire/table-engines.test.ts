@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
-import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import type { ServerOptions } from "@rowhouse/server/server";
 import { withFolder } from "../support/rowhouse-process.ts";
+import { openLastingEngine, openTestEngine } from "../support/test-engine.ts";
 import type { HttpAnswer } from "./http-answer.ts";
 import { HttpConnection } from "./http-connection.ts";
 import { startLocalServer } from "./local-server.ts";
@@ -61,13 +61,13 @@ describe("Pages", () => {
       const rows = Array.from({ length: 9 }, (_, i) => `r${i}`);
       let next = "";
       const seen: string[] = [];
-      await serve(await openLmdbEngine({ path }), async (wire) => {
+      await serve(await openLastingEngine(path), async (wire) => {
         await createTable(wire);
         for (const RowKey of rows)
           await wire.send("POST", "/People", { body: { PartitionKey: "p", RowKey } });
       });
       for (let page = 0; page === 0 || next !== ""; page++) {
-        await serve(await openLmdbEngine({ path }), async (wire) => {
+        await serve(await openLastingEngine(path), async (wire) => {
           const answer = await wire.send("GET", `/People?$top=2${next}`);
           seen.push(...rowsOf(answer));
           next = nextOf(answer);
@@ -87,7 +87,7 @@ describe("Pages", () => {
     let stepMs = 0;
     const clock = { now: () => (now += stepMs) };
     await serve(
-      new MemoryEngine(),
+      await openTestEngine(),
       async (wire) => {
         await createTable(wire);
         const requests = Array.from({ length: 1000 }, (_, i) =>
@@ -135,7 +135,7 @@ describe("Keys", () => {
   });
 
   it("up to 1,024 units are taken where they fit, and refused where they do not, reads included", async () => {
-    await serve(new MemoryEngine(), async (wire) => {
+    await serve(await openTestEngine(), async (wire) => {
       await createTable(wire);
       const long = repeat("k", 1024);
       const body = { PartitionKey: long, RowKey: long };
@@ -169,7 +169,7 @@ describe("A client that leaves", () => {
   it("within a transaction writes nothing of it, wherever it leaves", async () => {
     for (const lane of ["node", "fast"] as const) {
       await serve(
-        new MemoryEngine(),
+        await openTestEngine(),
         async (wire) => {
           await createTable(wire);
           const calls = [1, 2, 3].map((row) => ({
@@ -199,7 +199,7 @@ describe("A client that leaves", () => {
   it("before it hears of a write leaves the write whole, and the server well", async () => {
     for (const lane of ["node", "fast"] as const) {
       await serve(
-        new MemoryEngine(),
+        await openTestEngine(),
         async (wire) => {
           await createTable(wire);
           const put = (row: number) =>

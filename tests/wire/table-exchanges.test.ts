@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
 import { parseAccounts } from "@rowhouse/server/auth/account-settings";
-import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import type { Handle } from "@rowhouse/server/http/node-listener";
 import { openServices } from "@rowhouse/server/server";
+import { openTestEngine } from "../support/test-engine.ts";
 import { type Exchange, inject, type Message, parseTranscripts } from "./raw-exchange.ts";
 
 const transcripts = readFileSync(new URL("./table-exchanges.txt", import.meta.url), "utf8");
@@ -61,7 +61,7 @@ describe("The Table service answers as recorded:", () => {
     it(`${exchange.number} ${exchange.title}`, async () => {
       const services = await openServices({
         accounts: parseAccounts(undefined),
-        engine: new MemoryEngine({ clock }),
+        engine: await openTestEngine({ clock }),
         services: ["table"],
         clock,
       });

@@ -10,7 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { createRequire } from "node:module";
-import { createServer } from "node:net";
+import { createServer, Socket } from "node:net";
 import { arch, platform, tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
@@ -37,18 +37,29 @@ export interface TestServer {
  * The server that `POSTGRES_URL` names, else one started for this process, which does not flush: open
  * engines on it with `allowUnsafe`.
  */
-export async function testServer(): Promise<TestServer> {
+export async function testServer({ keepsAlive = true } = {}): Promise<TestServer> {
   const given = process.env.POSTGRES_URL;
   if (given !== undefined) return { ...databasesOf(given), stop: async () => {} };
   const server = await LocalServer.create();
   // What these tests ask does not depend on the disk; those that crash servers have their own.
   server.configure({ fsync: "off" });
   await server.start();
+  if (!keepsAlive) server.unref();
   return {
     createDatabase: () => server.createDatabase(),
     dropDatabase: (url) => server.dropDatabase(url),
     stop: () => server.remove(),
   };
+}
+
+let shared: Promise<TestServer> | undefined;
+
+/**
+ * The same for all who ask in this process. It ends with the process, which it does not keep alive.
+ */
+export function sharedTestServer(): Promise<Pick<TestServer, "createDatabase" | "dropDatabase">> {
+  shared ??= testServer({ keepsAlive: false });
+  return shared;
 }
 
 /** How a server is stopped: cleanly, or as by a power cut of the machine's processes. */
@@ -158,6 +169,13 @@ export class LocalServer {
         resolve();
       });
     });
+  }
+
+  /** Lets this process end while the server runs, which then ends too. */
+  unref(): void {
+    const child = this.#process;
+    child?.unref();
+    if (child?.stderr instanceof Socket) child.stderr.unref();
   }
 
   async stop(mode: StopMode = "fast"): Promise<void> {

@@ -1,0 +1,70 @@
+import { spawn } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { LocalServer } from "@rowhouse/server/engine/postgres/test-server";
+
+const folder = fileURLToPath(new URL("../wire", import.meta.url));
+
+export function wireTest(name: string): string {
+  return join(folder, `${name}.test.ts`);
+}
+
+/** Every wire test there is. */
+export function wireTests(): readonly string[] {
+  return readdirSync(folder)
+    .filter((name) => name.endsWith(".test.ts"))
+    .map((name) => join(folder, name));
+}
+
+/** The wire tests of tables that talk to whatever `TARGET` names. */
+export function targetTests(): readonly string[] {
+  return wireTests().filter((file) => readFileSync(file, "utf8").includes("WireTarget.open"));
+}
+
+/**
+ * Runs tests whose servers keep everything in PostgreSQL: the one that `POSTGRES_URL` names, else one
+ * that they share.
+ */
+export async function runOverPostgres(files: readonly string[]): Promise<TestRun> {
+  const database = process.env.POSTGRES_URL === undefined ? await LocalServer.create() : undefined;
+  try {
+    // What these tests ask does not depend on the disk.
+    database?.configure({ fsync: "off" });
+    await database?.start();
+    const server = database ? { POSTGRES_URL: database.url() } : {};
+    return await runTests(files, { TEST_ENGINE: "postgres", ...server });
+  } finally {
+    await database?.remove();
+  }
+}
+
+export interface TestRun {
+  readonly code: number | null;
+  readonly output: string;
+}
+
+/** What the tests that failed have to say. */
+export function failuresOf({ output }: TestRun): string {
+  const lines = output.split("\n");
+  const failures = lines.flatMap((line, at) =>
+    /^\s*not ok /.test(line) ? lines.slice(at, at + 20) : [],
+  );
+  return failures.slice(0, 100).join("\n");
+}
+
+export async function runTests(
+  files: readonly string[],
+  settings: Readonly<Record<string, string>>,
+): Promise<TestRun> {
+  const { NODE_TEST_CONTEXT: _, ...environment } = process.env;
+  const runner = spawn(
+    process.execPath,
+    ["--conditions=source", "--import", "tsx", "--test", "--test-concurrency=2", ...files],
+    { stdio: ["ignore", "pipe", "inherit"], env: { ...environment, ...settings } },
+  );
+  const exited = new Promise<number | null>((resolve) => runner.once("exit", resolve));
+  let output = "";
+  for await (const chunk of runner.stdout) output += chunk;
+  return { code: await exited, output };
+}
