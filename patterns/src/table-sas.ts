@@ -1,0 +1,211 @@
+import type { KeyDeclaration } from "./keys/key.ts";
+import type { KeyShape, KeyValues } from "./keys/key-shape.ts";
+import type { AnyEntity, EntityDefinition } from "./model/entity.ts";
+import type { Indexes } from "./model/entity-index.ts";
+import { type Fields, partitionKeyOf, validationFailed } from "./model/entity-rows.ts";
+import type { KeyEquality, RowQuery } from "./model/key-query.ts";
+import { base64Of, bytesOf } from "./ports/edm.ts";
+
+export interface SasIssuerOptions {
+  readonly account: string;
+  /** The account's key, Base64. It stays where the issuer is. */
+  readonly key: string;
+  /** Lets tokens travel without TLS; for development. */
+  readonly allowHttp?: boolean;
+  readonly clock?: { now(): number };
+}
+
+export type TablePermission = "read" | "add" | "update" | "delete";
+
+export interface SasGrant<P, R, IndexName> {
+  /** One partition, whole. */
+  readonly partition: P;
+  /** Which rows of it: equality on leading segments, then `startsWith` at most. All of them otherwise. */
+  readonly rows?: R;
+  /** Reading alone otherwise. An entity with indexes or followers can only be read. */
+  readonly permissions?: readonly TablePermission[];
+  /** An hour otherwise; at most 7 days, unless a policy limits the token. */
+  readonly ttlMs?: number;
+  /** A stored access policy of the table, which says what is allowed and until when, and may be revoked. */
+  readonly policy?: string;
+  /** Entries of this index rather than the entity; `partition` and `rows` are then the index's. */
+  readonly index?: IndexName;
+  /** One IPv4 address, or two with a hyphen between them. */
+  readonly addresses?: string;
+}
+
+export interface TableSas {
+  readonly table: string;
+  /** The query part of a URL; what `AzureSASCredential` takes. */
+  readonly token: string;
+  /** Undefined when a policy says. */
+  readonly expiresAt: Date | undefined;
+  /** Inclusive, over (PartitionKey, RowKey). */
+  readonly range: SasRange;
+}
+
+export interface SasRange {
+  readonly partitionKey: string;
+  /** Both or none: none is the whole partition. */
+  readonly firstRowKey?: string;
+  readonly lastRowKey?: string;
+}
+
+/** The table service's rules are those of this version on. */
+const VERSION = "2019-02-02";
+const HOUR_MS = 3_600_000;
+const TTL_MAX_MS = 7 * 24 * HOUR_MS;
+/** How far the service's clock may be behind ours. */
+const SKEW_MS = 5 * 60_000;
+const RENEW_AT = 0.8;
+const CACHED_MAX = 1000;
+const LETTERS = { read: "r", add: "a", update: "u", delete: "d" } as const;
+
+/** Issues tokens for one user's rows. No request is sent: a token is signed here. */
+export function sasIssuer(options: SasIssuerOptions): SasIssuer {
+  return new SasIssuer(options);
+}
+
+export class SasIssuer {
+  readonly #options: SasIssuerOptions;
+  readonly #key: ReturnType<typeof crypto.subtle.importKey>;
+  readonly #issued = new Map<
+    string,
+    { readonly sas: Promise<TableSas>; readonly untilMs: number }
+  >();
+
+  constructor(options: SasIssuerOptions) {
+    this.#options = options;
+    const algorithm = { name: "HMAC", hash: "SHA-256" };
+    const bytes = new Uint8Array(bytesOf(options.key));
+    this.#key = crypto.subtle.importKey("raw", bytes, algorithm, false, ["sign"]);
+    // It is awaited when a token is signed, and fails there.
+    this.#key.catch(() => undefined);
+  }
+
+  /**
+   * A token for a range of the entity's rows, and for nothing beside it: entries of its indexes and other
+   * entities of the partition stay out. The same token again for 80 % of its life.
+   * @throws validation-failed for a range that is not contiguous, for writing past indexes, for a time
+   * that is none.
+   */
+  sasFor<F extends Fields, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
+    definition: EntityDefinition<string, F, P, R, I>,
+    grant:
+      | (SasGrant<KeyEquality<P>, RowQuery<R>, never> & { readonly index?: never })
+      | (SasGrant<KeyValues, KeyValues, keyof I & string> & { readonly index: keyof I & string }),
+  ): Promise<TableSas> {
+    const { ttlMs = HOUR_MS, policy, permissions = ["read"] } = grant;
+    const rows: KeyValues = { ...(grant.rows ?? {}) };
+    const { table, range } = rangeOf(definition, grant.partition, rows, grant.index);
+    const isWrite = permissions.some((permission) => permission !== "read");
+    const isFollowed =
+      Object.keys(definition.indexes).length + Object.keys(definition.followers).length > 0;
+    if (isWrite && (isFollowed || grant.index !== undefined)) {
+      throw refuse("permissions", "writing past the library would break the entity's indexes");
+    }
+    if (policy === undefined && !(ttlMs >= 1000 && ttlMs <= TTL_MAX_MS)) {
+      throw refuse("ttlMs", `${ttlMs} ms; a second to 7 days are allowed`);
+    }
+    if (permissions.length === 0) throw refuse("permissions", "there are none");
+    if (policy !== undefined && (grant.permissions ?? grant.ttlMs) !== undefined) {
+      throw refuse("policy", "the policy says what is allowed and until when");
+    }
+    const now = (this.#options.clock ?? Date).now();
+    const id = JSON.stringify([
+      table,
+      range,
+      [...permissions].sort(),
+      ttlMs,
+      policy,
+      grant.addresses,
+    ]);
+    const known = this.#issued.get(id);
+    if (known && now < known.untilMs) return known.sas;
+    const sas = this.#issue(table, range, { ...grant, permissions, ttlMs }, now);
+    this.#issued.delete(id);
+    this.#issued.set(id, { sas, untilMs: now + ttlMs * RENEW_AT });
+    if (this.#issued.size > CACHED_MAX) this.#issued.delete(this.#issued.keys().next().value ?? id);
+    return sas;
+  }
+
+  async #issue(
+    table: string,
+    range: SasRange,
+    grant: Required<Pick<SasGrant<unknown, unknown, never>, "permissions" | "ttlMs">> &
+      Pick<SasGrant<unknown, unknown, never>, "policy" | "addresses">,
+    now: number,
+  ): Promise<TableSas> {
+    const { account, allowHttp = false } = this.#options;
+    const { policy, addresses } = grant;
+    const expiresAt = policy === undefined ? new Date(now + grant.ttlMs) : undefined;
+    const letters = Object.entries(LETTERS).flatMap(([permission, letter]) =>
+      grant.permissions.some((granted) => granted === permission) ? letter : [],
+    );
+    const parameters = {
+      sv: VERSION,
+      tn: table,
+      sp: expiresAt && letters.join(""),
+      st: expiresAt && seconds(new Date(now - SKEW_MS)),
+      se: expiresAt && seconds(expiresAt),
+      si: policy,
+      sip: addresses,
+      spr: allowHttp ? "https,http" : "https",
+      spk: range.partitionKey,
+      srk: range.firstRowKey,
+      epk: range.partitionKey,
+      erk: range.lastRowKey,
+    };
+    const { sv, sp, st, se, si, sip, spr, spk, srk, epk, erk } = parameters;
+    const resource = `/table/${account}/${table.toLowerCase()}`;
+    const signed = [sp, st, se, resource, si, sip, spr, sv, spk, srk, epk, erk].join("\n");
+    const bytes = new TextEncoder().encode(signed);
+    const signature = await crypto.subtle.sign("HMAC", await this.#key, bytes);
+    const pairs = Object.entries({ ...parameters, sig: base64Of(new Uint8Array(signature)) });
+    const token = pairs
+      .flatMap(([name, value]) =>
+        value === undefined ? [] : `${name}=${encodeURIComponent(value)}`,
+      )
+      .join("&");
+    return { table, token, expiresAt, range };
+  }
+}
+
+function rangeOf(
+  definition: AnyEntity,
+  partition: KeyValues,
+  rows: KeyValues,
+  index: string | undefined,
+): { table: string; range: SasRange } {
+  const place =
+    index === undefined
+      ? { ...definition.rows, table: definition.table }
+      : definition.indexes[index]?.place(definition);
+  if (!place) throw refuse("index", `${definition.name}.${index} has no entries`);
+  const partitionKey = partitionKeyOf(place.partition, partition);
+  return { table: place.table, range: { partitionKey, ...rowsOf(place.row, rows) } };
+}
+
+/** Inclusive at both ends, as the service has it. */
+function rowsOf(shape: KeyShape, rows: KeyValues): Omit<SasRange, "partitionKey"> {
+  for (const value of Object.values(rows)) {
+    const bounds = typeof value === "object" && value !== null ? Object.keys(value) : [];
+    if (bounds.some((name) => name !== "startsWith")) {
+      throw refuse("rows", "a token's range is a prefix: equality, then startsWith");
+    }
+  }
+  const { from, to, throughTo } = shape.rangeOf(rows);
+  if (from === undefined) return {};
+  if (throughTo && from === to) return { firstRowKey: from, lastRowKey: from };
+  // What follows the prefix is below `~` or an escape, `~0…`; `~~` would let in what the prefix's own
+  // last character escapes: `a.~~` is the text `a/`.
+  return { firstRowKey: from, lastRowKey: `${from}~1` };
+}
+
+function seconds(date: Date): string {
+  return `${date.toISOString().slice(0, 19)}Z`;
+}
+
+function refuse(path: string, message: string): Error {
+  return validationFailed("The token", path, message);
+}
