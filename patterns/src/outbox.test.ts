@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { outbox, outboxReplay } from "./outbox.ts";
 import { createWorker } from "./queue-worker.ts";
-import { crashEverywhere, memory } from "./testing.ts";
+import { crashEverywhere, interleave, memory } from "./testing.ts";
 
 const Order = entity("Order", {
   version: 1,
@@ -74,16 +74,54 @@ describe("an outbox", () => {
     });
   });
 
-  it("is refused beside keys it could collide with", () => {
-    assert.throws(
-      () =>
-        entity("Order", {
-          version: 1,
-          fields: { shop: f.string(), id: f.int32() },
-          key: { partition: [k.str("shop")], row: [k.uint("id", 6)] },
-          followers: { events: outbox({ queue: "events", message: () => undefined }) },
-        }),
-      (error) => isTableError(error, "invalid-definition"),
-    );
+  it("sends the message however slow writers are before they die", async () => {
+    const seen = new Set<number>();
+    const worker = (db: Database) => {
+      const handle = async ({ body }: { body: unknown }) =>
+        seen.add((body as { total: number }).total);
+      const handlers = [outboxReplay(), { kind: "order-changed", handle }];
+      return createWorker(db, { queue: "events", handlers, concurrency: 1 });
+    };
+    const write = (total: number) => async (db: Database) => {
+      // One that is too slow gives up rather than commit after its tripwire.
+      const written = db.open(Order).upsert({ ...order, total });
+      await written.catch((error) => assert.ok(isTableError(error, "throttled"), error));
+    };
+    await interleave({
+      clients: { one: write(11), worker: (db) => worker(db).drain() },
+      before: async (db) => {
+        seen.clear();
+        await prepare(db);
+      },
+      recover: async (db) => {
+        for (let round = 0; round < 4; round++) {
+          await db.clock.sleep(100_000);
+          await worker(db).drain();
+        }
+      },
+      check: async (db, { tables, queues }) => {
+        const found = await db.open(Order).get({ shop: "s", id: 1 });
+        if (found) assert.ok(seen.has(found.total), `nobody heard of ${found.total}`);
+        assert.equal((await tables.query("Order", {})).entities.length, found ? 1 : 0);
+        assert.deepEqual(queues.contents("events"), []);
+      },
+      crashShare: 0.1,
+      pausesMs: [91_000],
+      runs: 3000,
+    });
+  });
+
+  it("is refused beside keys it could collide with, and with a tripwire that fires at once", () => {
+    const declare = (literal: string, tripwireMs: number) =>
+      entity("Order", {
+        version: 1,
+        fields: { shop: f.string(), id: f.int32() },
+        key: { partition: [k.str("shop")], row: [k.lit(literal), k.uint("id", 6)] },
+        followers: { events: outbox({ queue: "events", message: () => undefined, tripwireMs }) },
+      });
+    declare("order", 5000);
+    const isRefused = (error: unknown) => isTableError(error, "invalid-definition");
+    assert.throws(() => declare("outbox", 5000), isRefused);
+    assert.throws(() => declare("order", 4999), isRefused);
   });
 });

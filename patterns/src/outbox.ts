@@ -39,6 +39,9 @@ const PREFIX = "outbox_";
 const PREFIX_END = "outbox`";
 const MESSAGE = "message";
 const TRIPWIRE_MS = 90_000;
+const TRIPWIRE_MIN_MS = 5000;
+/** A tripwire that fires before the commit finds nothing and is gone: the commit comes long before. */
+const COMMIT_MS = 20_000;
 
 interface Replay {
   readonly table: string;
@@ -60,9 +63,13 @@ class Outbox implements Follower {
 
   problems({ rows }: AnyEntity): string[] {
     const { prefix } = rows.row;
-    return prefix.startsWith(PREFIX) || PREFIX.startsWith(prefix)
-      ? ["needs a row key that begins with a literal other than outbox"]
-      : [];
+    const { tripwireMs = TRIPWIRE_MS } = this.#options;
+    return [
+      ...(prefix.startsWith(PREFIX) || PREFIX.startsWith(prefix)
+        ? ["needs a row key that begins with a literal other than outbox"]
+        : []),
+      ...(tripwireMs >= TRIPWIRE_MIN_MS ? [] : ["needs a tripwireMs of at least 5,000"]),
+    ];
   }
 
   follow({ database, entity }: FollowerContext): OpenFollower {
@@ -81,6 +88,7 @@ class Outbox implements Follower {
     const wire = { queue, kind: KIND, delayMs: tripwireMs };
     const body: Replay = { table, partitionKey };
     const key = `${table} ${partitionKey}`;
+    const commitByMs = database.clock.now() + Math.min(COMMIT_MS, tripwireMs / 2);
     const tripwire = await Tripwire.across(database, change, wire, () => ({ key, body }));
     const rows = messages.map((one) => {
       const whole = messageOf(database, one);
@@ -93,6 +101,7 @@ class Outbox implements Follower {
     });
     return {
       mutations: rows.map((row) => ({ kind: "insert", ...row })),
+      commitByMs,
       committed: async () => {
         try {
           for (const row of rows) await send(database, table, row);
