@@ -12,6 +12,7 @@ import { Progress } from "./harness/progress.ts";
 import type { Question } from "./harness/question.ts";
 import { machine, saveResult, versions, writeTable } from "./harness/report.ts";
 import type { QuestionResult } from "./harness/results.ts";
+import { insight } from "./insight.ts";
 import { pointQuery } from "./point-query.ts";
 import { queueMessage } from "./queue-message.ts";
 import { rangeQuery } from "./range-query.ts";
@@ -32,6 +33,7 @@ const QUESTIONS: readonly Question[] = [
   appendBlock,
   growth,
   workers,
+  insight,
   coldStart,
   soak,
 ];

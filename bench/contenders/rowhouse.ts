@@ -11,11 +11,13 @@ export interface RowhouseOptions {
   readonly logFile: string;
   readonly cores?: Cores;
   readonly workers?: number;
+  /** More flags of `rowhouse serve`. */
+  readonly flags?: readonly string[];
 }
 
 /** Rowhouse as it is shipped: compiled, with its default engine and durability. */
 export function startRowhouse(options: RowhouseOptions): Promise<ServerProcess> {
-  const { cores = "server", directory, logFile, service, workers } = options;
+  const { cores = "server", directory, flags = [], logFile, service, workers } = options;
   return ServerProcess.start({
     service,
     cores,
@@ -29,6 +31,7 @@ export function startRowhouse(options: RowhouseOptions): Promise<ServerProcess> 
       "--location",
       directory,
       "--silent",
+      ...flags,
       ...(workers === undefined ? [] : ["--workers", `${workers}`]),
     ],
   });

@@ -28,7 +28,7 @@ export interface BenchOptions {
   readonly minutes: number | undefined;
 }
 
-export interface RowhouseForm extends Pick<RowhouseOptions, "cores" | "workers"> {
+export interface RowhouseForm extends Pick<RowhouseOptions, "cores" | "flags" | "workers"> {
   readonly data?: string;
 }
 
@@ -87,6 +87,8 @@ export class Bench {
       readonly name: string;
       readonly reaches?: readonly Reach[];
       readonly rows?: number;
+      /** Default 3 in the short form, 5 in the long one. */
+      readonly rounds?: number;
     },
     contenders: readonly Contender[],
     window = this.#window(contenders.length),
@@ -94,7 +96,7 @@ export class Bench {
     for (const contender of contenders) await contender.prepare(work);
     for (const contender of this.#contenders.values()) contender.pause();
     const rounds = new Map<string, Measurement[]>(contenders.map(({ name }) => [name, []]));
-    const count = this.options.short ? 3 : 5;
+    const count = work.rounds ?? (this.options.short ? 3 : 5);
     // Round 0 only warms up: code is compiled, pages are read. A server takes a second for that.
     const warmUp = { ...window, windowMs: Math.max(window.windowMs, 1000) };
     for (let round = 0; round <= count; round++) {

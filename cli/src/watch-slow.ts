@@ -1,16 +1,14 @@
 import type { Observer } from "@rowhouse/server/http/observer";
-import type { Insight } from "@rowhouse/server/insight/insight";
+import type { Watcher } from "@rowhouse/server/insight/insight";
 import type { Logger } from "pino";
 
 /** Logs queries whose page took long, with plan and cost: what to do about them stands there. */
-export function slowInsight(thresholdMs: number, log: Logger): Insight {
+export function slowInsight(thresholdMs: number, log: Logger): Watcher {
   return {
-    admitQuery() {},
     queried({ account, table, planText: plan, client }, cost) {
       if (cost.engineMicros < thresholdMs * 1000) return;
       log.warn({ account, table, plan, client, ...cost }, "slow query");
     },
-    admitWrite() {},
   };
 }
 

@@ -6,8 +6,9 @@ import type { Gate } from "@rowhouse/server/http/gate";
 import { joinObservers, type Observer } from "@rowhouse/server/http/observer";
 import type { Pages } from "@rowhouse/server/http/pages";
 import { AzureTargets } from "@rowhouse/server/insight/azure-targets";
+import { DeferredWatchers } from "@rowhouse/server/insight/deferred-watchers";
 import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
-import { type Insight, joinInsights } from "@rowhouse/server/insight/insight";
+import { type Insight, joinInsights, type Watcher } from "@rowhouse/server/insight/insight";
 import { insightPages, jsonPage, type Page } from "@rowhouse/server/insight/insight-pages";
 import { PartitionLoad } from "@rowhouse/server/insight/partition-load";
 import { PROMETHEUS_TYPE, printMetrics } from "@rowhouse/server/insight/prometheus";
@@ -31,6 +32,9 @@ export interface Watch {
   close(): Promise<void>;
 }
 
+/** Logs say at the latest so much later what was seen. */
+const DRAIN_MS = 1000;
+
 /** Opens what `options` ask for. @throws Error for rules that are none */
 export function openWatch(
   options: WatchOptions,
@@ -38,18 +42,21 @@ export function openWatch(
   log: Logger,
   logging: Observer,
 ): Watch {
-  const insights: Insight[] = [];
+  // Told in this order: those that refuse before anything is read, all that only look, and those that
+  // refuse to give what was read.
+  const first: Watcher[] = [];
+  const looking: Watcher[] = [];
+  const last: Watcher[] = [];
   const observers: Observer[] = [logging];
   const pages = new Map<string, Page>();
   const closers: (() => void | Promise<void>)[] = [];
 
-  // First: what it refuses is no load.
   if (options.targets !== undefined || options.enforceTargets) {
     const mode = options.enforceTargets ? "enforce" : "what-if";
     const targets = new AzureTargets(mode, (place) =>
       log.warn({ place, mode }, "over the cloud's scalability targets"),
     );
-    insights.push(targets);
+    (mode === "enforce" ? first : looking).push(targets);
     pages.set(
       "/rowhouse/targets",
       jsonPage(() => targets.report()),
@@ -60,7 +67,7 @@ export function openWatch(
   }
   if (options.metrics) {
     const metrics = new RequestMetrics();
-    insights.push(metrics);
+    looking.push(metrics);
     observers.push(metrics);
     pages.set("/metrics", {
       contentType: PROMETHEUS_TYPE,
@@ -74,7 +81,7 @@ export function openWatch(
   }
   if (options.insight) {
     const load = new PartitionLoad(systemClock);
-    insights.push(load);
+    looking.push(load);
     const count = (query: URLSearchParams, name: string, most: number) =>
       Math.min(Math.max(Number(query.get(name)) || 0, 0), most) || undefined;
     pages.set(
@@ -88,21 +95,20 @@ export function openWatch(
   }
   if (options.record !== undefined) {
     const { recorder, close } = recordTo(options.record, log);
-    insights.push(recorder);
+    looking.push(recorder);
     closers.push(close);
   }
   if (options.slowQuery !== undefined) {
-    insights.push(slowInsight(options.slowQuery, log));
+    looking.push(slowInsight(options.slowQuery, log));
     observers.push(slowObserver(options.slowQuery, log));
   }
   if (options.otel) observers.push(tracingObserver(loadTraceApi(), () => Date.now()));
-  // Last: what it refuses was read all the same.
   if (options.scanBudget !== undefined) {
     const rules = parseScanRules(textOf(options.scanBudget));
     const budget = new ScanBudget(rules, ({ example: _, ...overrun }) =>
       log.warn({ overrun }, "a query is over the scan budget"),
     );
-    insights.push(budget);
+    (rules.strict ? last : looking).push(budget);
     pages.set(
       "/rowhouse/scan-budget",
       jsonPage(() => budget.summary()),
@@ -113,15 +119,22 @@ export function openWatch(
       process.stdout.write(printScanReport(summary));
     });
   }
+  const deferred = new DeferredWatchers(looking);
+  const timer = setInterval(() => deferred.drain(), DRAIN_MS).unref();
   return {
-    insight: joinInsights(insights),
+    insight: joinInsights([...first, ...(looking.length > 0 ? [deferred] : []), ...last]),
     observer: joinObservers(observers),
     gate:
       options.faults === undefined
         ? undefined
         : new FaultGate(parseFaultRules(textOf(options.faults))),
-    pages: pages.size > 0 ? insightPages({ pages, token: options.insightToken }) : undefined,
+    pages:
+      pages.size > 0
+        ? insightPages({ pages, token: options.insightToken, prepare: () => deferred.drain() })
+        : undefined,
     async close() {
+      clearInterval(timer);
+      deferred.drain();
       for (const close of closers) await close();
     },
   };
@@ -143,8 +156,8 @@ function recordTo(
   writeFileSync(file, "", { mode: 0o600 });
   const stream = createWriteStream(file, { flags: "a" });
   stream.on("error", (error) => log.error({ err: error, file }, "the recording ends here"));
-  const recorder = new TrafficRecorder(systemClock, (text) => {
-    if (stream.writable) stream.write(text);
+  const recorder = new TrafficRecorder(systemClock, (bytes) => {
+    if (stream.writable) stream.write(bytes);
   });
   return {
     recorder,

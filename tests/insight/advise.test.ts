@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { type Advice, advise } from "@rowhouse/server/insight/advise";
+import { joinInsights } from "@rowhouse/server/insight/insight";
 import { adviceSarif, printAdvice } from "@rowhouse/server/insight/print-advice";
 import { readRecording, TrafficRecorder } from "@rowhouse/server/insight/recording";
 import { sampleTables } from "rowhouse/advise";
@@ -40,13 +41,13 @@ describe("rowhouse advise on the demo shop", () => {
 async function adviceFor(shop: Shop): Promise<Advice> {
   let now = Date.UTC(2026, 10, 20);
   let recording = "";
-  const recorder = new TrafficRecorder({ now: () => now }, (text) => {
-    recording += text;
+  const recorder = new TrafficRecorder({ now: () => now }, (bytes) => {
+    recording += Buffer.from(bytes).toString();
   });
   const engine = new MemoryEngine();
   let advice: Advice | undefined;
   await withServer(
-    { engine, insight: recorder, clock: { now: () => now }, checkDate: false },
+    { engine, insight: joinInsights([recorder]), clock: { now: () => now }, checkDate: false },
     async ({ accountUrl }) => {
       const { name, keys } = DEVELOPMENT_ACCOUNT;
       const key = Buffer.from(keys[0]!).toString("base64");

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { joinInsights } from "@rowhouse/server/insight/insight";
 import { ScanBudget } from "@rowhouse/server/insight/scan-budget";
 import { parseScanRules } from "@rowhouse/server/insight/scan-budget-rules";
 import { startRowhouse, withFolder } from "../support/rowhouse-process.ts";
@@ -11,7 +12,7 @@ const people = [1, 2, 3].map((age) => ({ PartitionKey: "p", RowKey: String(age),
 
 describe("A strict scan budget over HTTP", () => {
   it("answers 400 ScanBudgetExceeded for a scan and serves the point query", async () => {
-    const insight = new ScanBudget(parseScanRules("no table scan; strict"));
+    const insight = joinInsights([new ScanBudget(parseScanRules("no table scan; strict"))]);
     await withServer({ insight }, async ({ wire }) => {
       await fillTable(wire, "People", people);
       const scan = await wire.send("GET", "/People()?$filter=Age%20eq%202");
@@ -24,7 +25,7 @@ describe("A strict scan budget over HTTP", () => {
   });
 
   it("refuses a query whose answer is too thin, with what it read", async () => {
-    const insight = new ScanBudget(parseScanRules("density 0.5 from 3; strict"));
+    const insight = joinInsights([new ScanBudget(parseScanRules("density 0.5 from 3; strict"))]);
     await withServer({ insight }, async ({ wire }) => {
       await fillTable(wire, "People", people);
       const scan = await wire.send("GET", "/People()?$filter=Age%20eq%202");

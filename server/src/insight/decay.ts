@@ -15,6 +15,11 @@ export class DecayScale {
     this.#at = now;
   }
 
+  /** What one event weighs at the time last asked for. */
+  get weight(): number {
+    return this.#weight;
+  }
+
   /** What one event weighs at `now`; time that goes backwards stands still. */
   weightAt(now: number): number {
     // Most events come within the same millisecond as the one before.

@@ -16,6 +16,8 @@ export interface PagesOptions {
   readonly pages: ReadonlyMap<string, Page>;
   /** What `Authorization: Bearer` must carry; undefined: nobody but this machine is answered. */
   readonly token?: string | undefined;
+  /** Called before a page is printed. */
+  readonly prepare?: () => void;
 }
 
 /**
@@ -23,9 +25,13 @@ export interface PagesOptions {
  * unless a token is agreed on. "This machine" is a loopback client that addresses a loopback host and
  * was forwarded by nobody: neither a proxy's callers nor a web page that renamed its host count.
  */
-export function insightPages({ pages, token }: PagesOptions): Pages {
+export function insightPages({ pages, token, prepare }: PagesOptions): Pages {
+  // Nearly every request is for no page: two characters tell, where cutting and looking up a target
+  // takes 0.2 µs.
+  const beginnings = new Set([...pages.keys()].map(beginningOf));
   return (request) => {
     const { target, verb } = request;
+    if (!beginnings.has(beginningOf(target))) return undefined;
     const mark = target.indexOf("?");
     const page = pages.get(mark < 0 ? target : target.slice(0, mark));
     if (page === undefined) return undefined;
@@ -38,6 +44,7 @@ export function insightPages({ pages, token }: PagesOptions): Pages {
           : "This page asks for the server's insight token: Authorization: Bearer TOKEN.",
       );
     }
+    prepare?.();
     const query = new URLSearchParams(mark < 0 ? "" : target.slice(mark + 1));
     return answer(200, page.contentType, page.print(query));
   };
@@ -49,6 +56,10 @@ export function jsonPage(data: (query: URLSearchParams) => unknown): Page {
     open: false,
     print: (query) => `${JSON.stringify(data(query), null, 2)}\n`,
   };
+}
+
+function beginningOf(target: string): number {
+  return (target.charCodeAt(1) << 16) | target.charCodeAt(2);
 }
 
 const LOOPBACK_HOST = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/i;

@@ -1,4 +1,5 @@
 import type { Plan } from "../query/plan.ts";
+import { partitionName } from "./partition-names.ts";
 
 /** A query about to be run, or just run. */
 export interface QueryFacts {
@@ -66,17 +67,20 @@ export const NO_INSIGHT: Insight = {
   admitWrite() {},
 };
 
+/** Watches some of it. */
+export type Watcher = Partial<Insight>;
+
 /**
  * Several as one. Each is told of everything in turn; the first that refuses decides, and those behind
  * it do not hear of that request: what counts stands before what refuses afterwards.
  */
-export function joinInsights(insights: readonly Insight[]): Insight {
-  if (insights.length === 0) return NO_INSIGHT;
-  if (insights.length === 1) return insights[0]!;
-  // Bound once: a property looked up on five kinds of objects is a search each time.
-  const admitQuery = insights.map((insight) => insight.admitQuery.bind(insight));
-  const queried = insights.map((insight) => insight.queried.bind(insight));
-  const admitWrite = insights.map((insight) => insight.admitWrite.bind(insight));
+export function joinInsights(watchers: readonly Watcher[]): Insight {
+  if (watchers.length === 0) return NO_INSIGHT;
+  // Bound once: a property looked up on five kinds of objects is a search each time. Those who do not
+  // listen to something are not called for it.
+  const admitQuery = watchers.flatMap((each) => each.admitQuery?.bind(each) ?? []);
+  const queried = watchers.flatMap((each) => each.queried?.bind(each) ?? []);
+  const admitWrite = watchers.flatMap((each) => each.admitWrite?.bind(each) ?? []);
   return {
     admitQuery(query) {
       for (let i = 0; i < admitQuery.length; i++) admitQuery[i]!(query);
@@ -92,13 +96,13 @@ export function joinInsights(insights: readonly Insight[]): Insight {
 
 /**
  * `account/table/partition key` of the one partition a query reads; undefined when it reads none or
- * several. The last answer is kept: everybody who watches asks for it twice, and making the text and
- * its hash is a third of what watching costs.
+ * several. The last answer is kept: everybody who watches asks for it.
  */
 export function partitionNameOf(query: QueryFacts): string | undefined {
   if (query !== lastQuery) {
     const partition = partitionOf(query.plan);
-    lastName = partition === undefined ? undefined : `${query.account}/${query.table}/${partition}`;
+    lastName =
+      partition === undefined ? undefined : partitionName(query.account, query.table, partition);
     lastQuery = query;
   }
   return lastName;
@@ -114,6 +118,8 @@ export function countedEntities(cost: QueryCost): number {
 
 /** The one partition a plan reads; undefined when it reads none or several. */
 export function partitionOf(plan: Plan): string | undefined {
+  const [only] = plan.reads;
+  if (only?.kind === "point" && plan.reads.length === 1) return only.partitionKey;
   let partition: string | undefined;
   for (const read of plan.reads) {
     if (read.class === "partition range" || read.class === "table scan") return undefined;

@@ -3,12 +3,13 @@ import { HeatMap, type HeatMapData } from "./heat-map.ts";
 import { InsertOrder, type OrderVerdict } from "./insert-order.ts";
 import {
   countedEntities,
-  type Insight,
   partitionNameOf,
   type QueryCost,
   type QueryFacts,
+  type Watcher,
   type WriteFacts,
 } from "./insight.ts";
+import { partitionName } from "./partition-names.ts";
 import { type Followed, PartitionSketch } from "./partition-sketch.ts";
 
 export interface HotPartition {
@@ -51,7 +52,7 @@ const TABLES_MAX = 256;
  * counts for the account and for none of them: the plan does not tell how they shared it. Writes are
  * counted when they are admitted, whatever becomes of them.
  */
-export class PartitionLoad implements Insight {
+export class PartitionLoad implements Watcher {
   readonly #clock: Clock;
   readonly #sketch: PartitionSketch;
   readonly #heat: HeatMap;
@@ -66,8 +67,6 @@ export class PartitionLoad implements Insight {
     this.#heat = new HeatMap(random ? { random } : {});
   }
 
-  admitQuery(): void {}
-
   queried(query: QueryFacts, cost: QueryCost): void {
     const entities = countedEntities(cost);
     const name = partitionNameOf(query);
@@ -79,7 +78,7 @@ export class PartitionLoad implements Insight {
     }
     const followed = this.#sketch.add(name, entities, now);
     if (followed) {
-      const weight = this.#sketch.scale.weightAt(now);
+      const { weight } = this.#sketch.scale;
       followed.read += cost.entitiesReturned * weight;
       followed.scanned += cost.entitiesRead * weight;
     }
@@ -88,9 +87,9 @@ export class PartitionLoad implements Insight {
 
   admitWrite(write: WriteFacts): void {
     const { at: now, account, table, partitionKey, mutations } = write;
-    const name = `${account}/${table}/${partitionKey}`;
+    const name = partitionName(account, table, partitionKey);
     const followed = this.#sketch.add(name, mutations.length, now);
-    if (followed) followed.written += mutations.length * this.#sketch.scale.weightAt(now);
+    if (followed) followed.written += mutations.length * this.#sketch.scale.weight;
     this.#heat.add(name, mutations.length, now);
     for (const { kind, ifMatch } of mutations) {
       if (kind === "insert" || (kind !== "delete" && ifMatch === undefined)) {

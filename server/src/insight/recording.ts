@@ -1,10 +1,10 @@
 import type { Clock } from "../clock.ts";
 import { PLAN_CLASSES, type PlanClass } from "../query/plan.ts";
 import {
-  type Insight,
   partitionOf,
   type QueryCost,
   type QueryFacts,
+  type Watcher,
   type WriteFacts,
 } from "./insight.ts";
 
@@ -48,96 +48,205 @@ export interface RecordedMutation {
 
 const FORMAT = "rowhouse-recording";
 export const RECORDING_BYTES_MAX = 64 * 1024 * 1024;
-const CHUNK_LENGTH = 64 * 1024;
+const CHUNK_BYTES = 64 * 1024;
 const KINDS = ["insert", "replace", "merge", "delete"] as const;
 const CONDITIONS = ["none", "any", "exact"] as const;
 
 /**
- * Writes traffic down, a JSON array a line, until the recording is as long as it may be. Lines are put
- * together by hand: `JSON.stringify` of the whole array costs three times as much.
+ * Writes traffic down until the recording is as long as it may be. Each line is a JSON array:
+ *
+ *     ["rowhouse-recording", 2]
+ *     ["o", client, account, table]         of the lines that follow
+ *     ["q", ms, class, partition key, row key, filter, projected, read, returned, bytes]
+ *     ["w", ms, partition key, [[kind, row key, condition], …]]
+ *     ["end", ms, whether it was full]
+ *
+ * `ms` is counted from the line before, the first from 1970. Lines are put together byte by byte, which
+ * takes 0.1 µs; as strings they took 0.4 µs, a third of it for a time in full.
  */
-export class TrafficRecorder implements Insight {
+export class TrafficRecorder implements Watcher {
   readonly #clock: Clock;
-  readonly #write: (text: string) => void;
-  readonly #lengthMax: number;
-  #text: string;
-  #length = 0;
+  readonly #write: (bytes: Uint8Array) => void;
+  readonly #bytesMax: number;
+  readonly #lines = new LineWriter();
+  #bytes = 0;
+  #at = 0;
   #isFull = false;
   #client = "";
   #account = "";
   #table = "";
-  #originText = "";
 
-  /** @param write takes some 64 KiB of text at a time */
-  constructor(clock: Clock, write: (text: string) => void, lengthMax = RECORDING_BYTES_MAX) {
+  /** @param write takes some 64 KiB at a time, to keep */
+  constructor(clock: Clock, write: (bytes: Uint8Array) => void, bytesMax = RECORDING_BYTES_MAX) {
     this.#clock = clock;
     this.#write = write;
-    this.#lengthMax = lengthMax;
-    this.#text = `["${FORMAT}",1]\n`;
+    this.#bytesMax = bytesMax;
+    this.#lines.raw(`["${FORMAT}",2]\n`);
   }
-
-  admitQuery(): void {}
 
   queried(query: QueryFacts, cost: QueryCost): void {
     if (this.#isFull) return;
-    const { account, table, client, plan, filter, projected } = query;
+    const { plan, filter } = query;
     const [first] = plan.reads;
     const rowKey = plan.reads.length === 1 && first?.kind === "point" ? first.rowKey : undefined;
-    this.#add(
-      `["q",${query.at},${this.#origin(client, account, table)},` +
-        `${PLAN_CLASSES.indexOf(plan.class)},${text(partitionOf(plan))},${text(rowKey)},` +
-        `${text(filter)},${projected ? 1 : 0},${cost.entitiesRead},${cost.entitiesReturned},` +
-        `${cost.bytesRead}]\n`,
-    );
+    const partitionKey = partitionOf(plan);
+    const lines = this.#lines;
+    this.#begin(query, textBytes(partitionKey) + textBytes(rowKey) + textBytes(filter));
+    lines.raw('["q"');
+    this.#time(query.at);
+    lines.number(plan.class === "point query" ? 1 : PLAN_CLASSES.indexOf(plan.class));
+    lines.text(partitionKey);
+    lines.text(rowKey);
+    lines.text(filter);
+    lines.number(query.projected ? 1 : 0);
+    lines.number(cost.entitiesRead);
+    lines.number(cost.entitiesReturned);
+    lines.number(cost.bytesRead);
+    lines.raw("]\n");
   }
 
-  admitWrite({ at, account, table, client, partitionKey, mutations }: WriteFacts): void {
+  admitWrite(write: WriteFacts): void {
     if (this.#isFull) return;
-    const parts = mutations.map(({ kind, rowKey, ifMatch }) => {
-      const condition = ifMatch === undefined ? 0 : ifMatch === "*" ? 1 : 2;
-      return `[${KINDS.indexOf(kind)},${text(rowKey)},${condition}]`;
-    });
-    this.#add(
-      `["w",${at},${this.#origin(client, account, table)},` +
-        `${text(partitionKey)},[${parts.join(",")}]]\n`,
-    );
+    const { partitionKey, mutations } = write;
+    const lines = this.#lines;
+    let bytes = textBytes(partitionKey);
+    for (const { rowKey } of mutations) bytes += textBytes(rowKey) + 8;
+    this.#begin(write, bytes);
+    lines.raw('["w"');
+    this.#time(write.at);
+    lines.text(partitionKey);
+    lines.raw(",[");
+    for (let i = 0; i < mutations.length; i++) {
+      const { kind, rowKey, ifMatch } = mutations[i]!;
+      lines.raw(i === 0 ? "[" : ",[");
+      lines.firstNumber(KINDS.indexOf(kind));
+      lines.text(rowKey);
+      lines.number(ifMatch === undefined ? 0 : ifMatch === "*" ? 1 : 2);
+      lines.raw("]");
+    }
+    lines.raw("]]\n");
   }
 
   /** Hands over what is left. Nothing is recorded afterwards. */
   end(): void {
-    this.#write(`${this.#text}["end",${this.#clock.now()},${this.#isFull ? 1 : 0}]\n`);
-    this.#text = "";
+    this.#makeRoom(0);
+    this.#lines.raw('["end"');
+    this.#time(this.#clock.now());
+    this.#lines.number(this.#isFull ? 1 : 0);
+    this.#lines.raw("]\n");
+    this.#write(this.#lines.take(0));
     this.#isFull = true;
   }
 
-  /** Mostly that of the operation before. */
-  #origin(client: string, account: string, table: string): string {
-    if (client !== this.#client || account !== this.#account || table !== this.#table) {
-      this.#client = client;
-      this.#account = account;
-      this.#table = table;
-      this.#originText = `${text(client)},${text(account)},${text(table)}`;
+  /** Makes room for a line with texts of so many bytes, and says whose it is unless the line before does. */
+  #begin({ client, account, table }: QueryFacts | WriteFacts, bytes: number): void {
+    if (client === this.#client && account === this.#account && table === this.#table) {
+      this.#makeRoom(bytes);
+      return;
     }
-    return this.#originText;
+    this.#client = client;
+    this.#account = account;
+    this.#table = table;
+    this.#makeRoom(bytes + textBytes(client) + textBytes(account) + textBytes(table));
+    this.#lines.raw('["o"');
+    this.#lines.text(client);
+    this.#lines.text(account);
+    this.#lines.text(table);
+    this.#lines.raw("]\n");
   }
 
-  #add(line: string): void {
-    this.#text += line;
-    if (this.#text.length < CHUNK_LENGTH) return;
-    this.#write(this.#text);
-    this.#length += this.#text.length;
-    this.#text = "";
-    if (this.#length >= this.#lengthMax) this.#isFull = true;
+  #makeRoom(bytes: number): void {
+    const room = bytes + LINE_BYTES;
+    if (this.#lines.left >= room) return;
+    const chunk = this.#lines.take(room);
+    this.#bytes += chunk.length;
+    // What was begun may still be told: a line more than the most is none too many.
+    if (this.#bytes >= this.#bytesMax) this.#isFull = true;
+    this.#write(chunk);
+  }
+
+  #time(at: number): void {
+    this.#lines.number(at - this.#at);
+    this.#at = at;
   }
 }
 
-/** Printable ASCII without quote and backslash: a third of the time of `JSON.stringify`. */
-const PLAIN = /^[ !#-[\]-~]*$/;
+/** More than what stands in a line besides its texts. */
+const LINE_BYTES = 256;
 
-function text(value: string | undefined): string {
-  if (value === undefined) return "null";
-  return PLAIN.test(value) ? `"${value}"` : JSON.stringify(value);
+/** The most bytes a text takes: a character escaped. */
+function textBytes(text: string | undefined): number {
+  return text === undefined ? 8 : 6 * text.length + 8;
 }
+
+/** Lines of JSON in a chunk of bytes. Whoever writes has asked for `left` or taken the chunk before. */
+class LineWriter {
+  #chunk = new Uint8Array(CHUNK_BYTES);
+  #at = 0;
+
+  get left(): number {
+    return this.#chunk.length - this.#at;
+  }
+
+  /** What was written. The next chunk has at least so many bytes. */
+  take(bytesMin: number): Uint8Array {
+    const taken = this.#chunk.subarray(0, this.#at);
+    this.#chunk = new Uint8Array(Math.max(CHUNK_BYTES, bytesMin));
+    this.#at = 0;
+    return taken;
+  }
+
+  /** ASCII as it is. */
+  raw(text: string): void {
+    for (let i = 0; i < text.length; i++) this.#chunk[this.#at++] = text.charCodeAt(i);
+  }
+
+  /** A comma and a string, or null. */
+  text(value: string | undefined): void {
+    if (value === undefined) {
+      this.raw(",null");
+      return;
+    }
+    const chunk = this.#chunk;
+    let at = this.#at;
+    chunk[at++] = COMMA;
+    chunk[at++] = QUOTE;
+    for (let i = 0; i < value.length; i++) {
+      const unit = value.charCodeAt(i);
+      if (unit < 0x20 || unit > 0x7e || unit === QUOTE || unit === BACKSLASH) {
+        this.#at += 1;
+        const { written } = ENCODER.encodeInto(JSON.stringify(value), chunk.subarray(this.#at));
+        this.#at += written;
+        return;
+      }
+      chunk[at++] = unit;
+    }
+    chunk[at++] = QUOTE;
+    this.#at = at;
+  }
+
+  /** A comma and a whole number. */
+  number(value: number): void {
+    this.#chunk[this.#at++] = COMMA;
+    this.firstNumber(value);
+  }
+
+  firstNumber(value: number): void {
+    if (value < 0 || value > 999) {
+      this.raw(String(value));
+      return;
+    }
+    if (value > 99) this.#chunk[this.#at++] = ZERO + Math.floor(value / 100);
+    if (value > 9) this.#chunk[this.#at++] = ZERO + (Math.floor(value / 10) % 10);
+    this.#chunk[this.#at++] = ZERO + (value % 10);
+  }
+}
+
+const COMMA = 0x2c;
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const ZERO = 0x30;
+const ENCODER = new TextEncoder();
 
 /**
  * Reads a recording. A last line that was cut off, as a killed server leaves it, is left out.
@@ -145,8 +254,10 @@ function text(value: string | undefined): string {
  */
 export function readRecording(recording: string): TrafficEvent[] {
   const lines = recording.split("\n");
-  if (!lines[0]?.startsWith(`["${FORMAT}",1]`)) throw new Error("This is no recording of traffic.");
+  if (!lines[0]?.startsWith(`["${FORMAT}",2]`)) throw new Error("This is no recording of traffic.");
   const events: TrafficEvent[] = [];
+  let at = 0;
+  let origin = { client: "", account: "", table: "" };
   for (const [index, line] of lines.entries()) {
     if (index === 0 || line === "") continue;
     let fields: unknown;
@@ -156,20 +267,22 @@ export function readRecording(recording: string): TrafficEvent[] {
       if (index === lines.length - 1) break;
       throw new Error(`Line ${index + 1} of the recording is damaged.`);
     }
-    const event = Array.isArray(fields) ? readEvent(fields) : undefined;
-    if (event) events.push(event);
+    if (!Array.isArray(fields)) continue;
+    const [kind, ...rest]: readonly unknown[] = fields;
+    if (kind === "o") {
+      const [client, account, table] = rest;
+      origin = { client: String(client), account: String(account), table: String(table) };
+    } else if (kind === "q" || kind === "w") {
+      at += Number(rest.shift());
+      events.push(readEvent(kind, { ...origin, at }, rest));
+    }
   }
   return events;
 }
 
-function readEvent(fields: readonly unknown[]): TrafficEvent | undefined {
-  const [kind, at, client, account, table, ...rest] = fields;
-  const base = {
-    ...{ at: Number(at), client: String(client) },
-    ...{ account: String(account), table: String(table) },
-  };
+function readEvent(kind: "q" | "w", base: EventBase, fields: readonly unknown[]): TrafficEvent {
   if (kind === "q") {
-    const [planClass, partitionKey, rowKey, filter, projected, read, returned, bytes] = rest;
+    const [planClass, partitionKey, rowKey, filter, projected, read, returned, bytes] = fields;
     return {
       ...base,
       kind: "query",
@@ -179,8 +292,7 @@ function readEvent(fields: readonly unknown[]): TrafficEvent | undefined {
       ...{ returned: Number(returned), bytes: Number(bytes) },
     };
   }
-  if (kind !== "w") return undefined;
-  const [partitionKey, mutations] = rest;
+  const [partitionKey, mutations] = fields;
   return {
     ...{ ...base, kind: "write", partitionKey: String(partitionKey) },
     mutations: (Array.isArray(mutations) ? mutations : []).map(

@@ -1,6 +1,6 @@
 import type { Observer, RequestRecord } from "../http/observer.ts";
-import { PLAN_CLASSES } from "../query/plan.ts";
-import type { Insight, QueryCost, QueryFacts, WriteFacts } from "./insight.ts";
+import { PLAN_CLASSES, type PlanClass } from "../query/plan.ts";
+import type { QueryCost, QueryFacts, Watcher, WriteFacts } from "./insight.ts";
 import { Histogram, type Metric } from "./prometheus.ts";
 
 /** Seconds. The clock of requests counts milliseconds, so nothing is told apart below one. */
@@ -11,31 +11,44 @@ const ENGINE_BOUNDS = [0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.0
  * Counts for `/metrics`. Labels are the operation names of the services' analytics log, statuses, error
  * codes and classes of queries: a bounded number, and nothing of anybody's data.
  */
-export class RequestMetrics implements Observer, Insight {
+export class RequestMetrics implements Observer, Watcher {
   readonly #operations = new Map<string, OperationCounts>();
   readonly #errors = new Map<string, number>();
   readonly #queries = PLAN_CLASSES.map(() => new QueryCounts());
+  readonly #pointQueries = this.#queriesOf("point query");
+  /** Of the request before. At first of none: no operation is called so. */
+  #last = new OperationCounts("table", "none");
   #entitiesWritten = 0;
 
-  finished({ service, operation, status, errorCode, durationMs }: RequestRecord): void {
-    // Names of operations are unique among the services; only "" is shared.
-    const name = operation === "" ? `Unknown (${service})` : operation;
-    let counts = this.#operations.get(name);
-    if (!counts) {
-      counts = new OperationCounts(service);
-      this.#operations.set(name, counts);
+  finished(record: RequestRecord): void {
+    const { operation, service, status, errorCode } = record;
+    // Mostly that of the request before: names are constants, so comparing them is comparing places.
+    let counts = this.#last;
+    if (operation !== counts.operation || service !== counts.service) {
+      counts = this.#countsOf(record);
+      this.#last = counts;
     }
-    counts.statuses.set(status, (counts.statuses.get(status) ?? 0) + 1);
-    counts.seconds.add(durationMs / 1000);
+    counts.seconds.add(record.durationMs / 1000);
+    if (status !== counts.lastStatus.status) counts.lastStatus = counts.statusOf(status);
+    counts.lastStatus.count++;
     if (errorCode !== undefined) {
       this.#errors.set(errorCode, (this.#errors.get(errorCode) ?? 0) + 1);
     }
   }
 
-  admitQuery(): void {}
+  #countsOf({ operation, service }: RequestRecord): OperationCounts {
+    // Names of operations are unique among the services; only "" is shared.
+    const key = operation === "" ? service : operation;
+    let counts = this.#operations.get(key);
+    if (!counts) {
+      counts = new OperationCounts(service, operation);
+      this.#operations.set(key, counts);
+    }
+    return counts;
+  }
 
   queried({ plan }: QueryFacts, cost: QueryCost): void {
-    const counts = this.#queries[PLAN_CLASSES.indexOf(plan.class)]!;
+    const counts = plan.class === "point query" ? this.#pointQueries : this.#queriesOf(plan.class);
     counts.queries++;
     counts.entitiesRead += cost.entitiesRead;
     counts.entitiesReturned += cost.entitiesReturned;
@@ -47,8 +60,12 @@ export class RequestMetrics implements Observer, Insight {
     this.#entitiesWritten += mutations.length;
   }
 
+  #queriesOf(planClass: PlanClass): QueryCounts {
+    return this.#queries[PLAN_CLASSES.indexOf(planClass)]!;
+  }
+
   metrics(): Metric[] {
-    const operations = [...this.#operations];
+    const operations = [...this.#operations.values()];
     const queries = this.#queries.map((counts, i) => ({ counts, plan: PLAN_CLASSES[i]! }));
     const byClass = (
       name: string,
@@ -66,20 +83,15 @@ export class RequestMetrics implements Observer, Insight {
         name: "rowhouse_requests_total",
         type: "counter",
         help: "Requests answered, by operation and status.",
-        samples: operations.flatMap(([operation, { service, statuses }]) =>
-          [...statuses].map(([status, value]) => ({
-            labels: { service, operation, status },
-            value,
-          })),
+        samples: operations.flatMap(({ labels, statuses }) =>
+          statuses.map(({ status, count }) => ({ labels: { ...labels, status }, value: count })),
         ),
       },
       {
         name: "rowhouse_request_duration_seconds",
         type: "histogram",
         help: "From a request's head to its answer.",
-        samples: operations.flatMap(([operation, { service, seconds }]) =>
-          seconds.samples({ service, operation }),
-        ),
+        samples: operations.flatMap(({ labels, seconds }) => seconds.samples(labels)),
       },
       {
         name: "rowhouse_errors_total",
@@ -120,13 +132,34 @@ export class RequestMetrics implements Observer, Insight {
 }
 
 class OperationCounts {
-  readonly service: string;
-  readonly statuses = new Map<number, number>();
+  readonly service: RequestRecord["service"];
+  readonly operation: string;
+  readonly statuses: StatusCount[] = [];
   readonly seconds = new Histogram(REQUEST_BOUNDS);
+  lastStatus: StatusCount = { status: 0, count: 0 };
 
-  constructor(service: string) {
+  constructor(service: RequestRecord["service"], operation: string) {
     this.service = service;
+    this.operation = operation;
   }
+
+  get labels() {
+    const { service, operation } = this;
+    return { service, operation: operation === "" ? `Unknown (${service})` : operation };
+  }
+
+  statusOf(status: number): StatusCount {
+    const known = this.statuses.find((each) => each.status === status);
+    if (known) return known;
+    const first = { status, count: 0 };
+    this.statuses.push(first);
+    return first;
+  }
+}
+
+interface StatusCount {
+  readonly status: number;
+  count: number;
 }
 
 class QueryCounts {

@@ -2,7 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { PLAN_CLASSES, type PlanClass } from "../query/plan.ts";
 import { cureOfQuery, shapeOf } from "./cure.ts";
-import type { Insight, QueryCost, QueryFacts } from "./insight.ts";
+import type { QueryCost, QueryFacts, Watcher } from "./insight.ts";
 import type { ScanRule, ScanRules } from "./scan-budget-rules.ts";
 
 /** Queries of one kind that were over budget. */
@@ -34,11 +34,34 @@ export interface ScanSummary {
 
 const OVERRUNS_MAX = 500;
 
+/** The rules of a table as they are asked: each query asks them twice. */
+interface CompiledRules {
+  /** Classes from this place in `PLAN_CLASSES` on are over budget, for `reason`. */
+  readonly rank: number;
+  readonly reason: string;
+  readonly limits: readonly ScanRule[];
+}
+
+function compileRules(rules: readonly ScanRule[]): CompiledRules {
+  const binding = rules.filter(({ allow }) => !allow);
+  const ranks = binding.flatMap((rule) => (rule.class === undefined ? [] : [rankOf(rule.class)]));
+  const rank = Math.min(...ranks, PLAN_CLASSES.length);
+  return {
+    rank,
+    reason: `no ${PLAN_CLASSES[rank]}`,
+    limits: binding.filter(({ density, read }) => density !== undefined || read !== undefined),
+  };
+}
+
+function rankOf(planClass: PlanClass): number {
+  return planClass === "point query" ? 1 : PLAN_CLASSES.indexOf(planClass);
+}
+
 /** Holds queries to rules. Told last of all: what it refuses was still read, and counts elsewhere. */
-export class ScanBudget implements Insight {
+export class ScanBudget implements Watcher {
   readonly #strict: boolean;
-  readonly #general: readonly ScanRule[];
-  readonly #byTable = new Map<string, ScanRule[]>();
+  readonly #general: CompiledRules;
+  readonly #byTable = new Map<string, CompiledRules>();
   readonly #onOverrun: (overrun: Overrun) => void;
   readonly #overruns = new Map<string, Overrun>();
   #queries = 0;
@@ -49,11 +72,12 @@ export class ScanBudget implements Insight {
   constructor({ strict, rules }: ScanRules, onOverrun: (overrun: Overrun) => void = () => {}) {
     this.#strict = strict;
     this.#onOverrun = onOverrun;
-    this.#general = rules.filter(({ table }) => table === undefined);
-    for (const rule of rules) {
-      if (rule.table === undefined) continue;
-      const name = rule.table.toLowerCase();
-      this.#byTable.set(name, [...(this.#byTable.get(name) ?? []), rule]);
+    const of = (name: string | undefined) =>
+      compileRules(rules.filter(({ table }) => table?.toLowerCase() === name));
+    this.#general = of(undefined);
+    for (const { table } of rules) {
+      const name = table?.toLowerCase();
+      if (name !== undefined) this.#byTable.set(name, of(name));
     }
   }
 
@@ -72,8 +96,6 @@ export class ScanBudget implements Insight {
     if (reason !== undefined) this.#over(query, reason, cost);
   }
 
-  admitWrite(): void {}
-
   summary(): ScanSummary {
     return {
       queries: this.#queries,
@@ -84,24 +106,21 @@ export class ScanBudget implements Insight {
     };
   }
 
-  #rulesFor(table: string): readonly ScanRule[] {
+  #rulesFor(table: string): CompiledRules {
     if (this.#byTable.size === 0) return this.#general;
     return this.#byTable.get(table.toLowerCase()) ?? this.#general;
   }
 
   #judgeClass({ table, plan }: QueryFacts): string | undefined {
-    const rank = PLAN_CLASSES.indexOf(plan.class);
-    for (const rule of this.#rulesFor(table)) {
-      if (rule.allow || rule.class === undefined) continue;
-      if (rank >= PLAN_CLASSES.indexOf(rule.class)) return `no ${rule.class}`;
-    }
-    return undefined;
+    const { rank, reason } = this.#rulesFor(table);
+    // Nearly every query is within its class.
+    if (rankOf(plan.class) < rank) return undefined;
+    return reason;
   }
 
   #judgeCost({ table }: QueryFacts, cost: QueryCost): string | undefined {
     const { entitiesRead, entitiesReturned } = cost;
-    for (const { allow, density, from = 0, read } of this.#rulesFor(table)) {
-      if (allow) continue;
+    for (const { density, from = 0, read } of this.#rulesFor(table).limits) {
       if (read !== undefined && entitiesRead > read) return `read ${read}`;
       if (density === undefined || entitiesRead < Math.max(from, 1)) continue;
       if (entitiesReturned / entitiesRead < density) return `density ${density}`;

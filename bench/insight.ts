@@ -1,0 +1,48 @@
+import { join } from "node:path";
+import type { Question, Reach } from "./harness/question.ts";
+
+const WATCHED = "all of it watched";
+
+export const insight: Question = {
+  name: "insight",
+  asks: "What does a point query cost more when all that can be watched is watched?",
+  async run(bench) {
+    const folder = bench.folder("watched");
+    const watched = await bench.startRowhouse(WATCHED, {
+      flags: [
+        "--insight",
+        "--metrics",
+        ...["--targets", "azure"],
+        ...["--scan-budget", "no table scan; density 0.1 from 100"],
+        ...["--scan-report", join(folder, "scan-report.json")],
+        ...["--slow-query", "100"],
+        ...["--record", join(folder, "traffic.jsonl")],
+      ],
+    });
+    await bench.compare(
+      {
+        name: "point query",
+        workload: { kind: "point-query" },
+        dataset: { table: "entities", entities: 10_000 },
+        connections: 32,
+        // What is looked for is less than two rounds differ by: many short ones.
+        rounds: bench.options.short ? 15 : 40,
+        reaches: [THROUGHPUT, CPU],
+      },
+      [await bench.rowhouse(), watched],
+      { warmUpMs: 100, windowMs: 900 },
+    );
+  },
+};
+
+const THROUGHPUT: Reach = {
+  what: "throughput of one that watches nothing",
+  value: (comparison) => comparison.ratio("operationsPerSecond", WATCHED, "rowhouse"),
+  atLeast: 0.95,
+};
+
+const CPU: Reach = {
+  what: "CPU per operation over one that watches nothing",
+  value: (comparison) => comparison.ratio("cpuMicrosPerOperation", WATCHED, "rowhouse"),
+  atMost: 1.05,
+};
