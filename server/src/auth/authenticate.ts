@@ -80,7 +80,9 @@ function authenticateHeader(
 ): Awaitable<Identity> {
   const space = authorization.indexOf(" ");
   const credentials = authorization.slice(space + 1);
-  switch (authorization.slice(0, Math.max(space, 0)).toLowerCase()) {
+  const scheme = authorization.slice(0, Math.max(space, 0));
+  // As nearly all clients spell it: lowering what is lower costs 0.2 µs.
+  switch (scheme === "SharedKeyLite" ? "sharedkeylite" : scheme.toLowerCase()) {
     case "sharedkey":
       return authenticateKey("sharedKeyStrings", credentials, head, dialect, context);
     case "sharedkeylite":

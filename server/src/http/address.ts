@@ -24,43 +24,74 @@ const SECONDARY = "-secondary";
 /** Registered names, IPv4, bracketed IPv6, an optional port. What passes is safe to print in JSON and headers. */
 const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
 
-/**
- * Host-style (`ACCOUNT.table.HOST/…`) when the first label names an account of ours and the second
- * the service; path-style (`HOST/ACCOUNT/…`) otherwise. "-secondary" behind the account name
- * addresses the read-only replica in both, where the service has one.
- * @throws ServiceError HostInformationNotPresent, InvalidUri or ResourceNotFound (no such account).
- */
-export function resolveAddress(
-  host: string | undefined,
-  rawPath: string,
-  secure: boolean,
-  rules: AddressRules,
-): Address {
-  if (host === undefined || host === "") throw new ServiceError("HostInformationNotPresent");
-  if (!HOST.test(host)) throw new ServiceError("InvalidUri");
-  const authority = secure ? "https://" + host : "http://" + host;
-  const inHost = rules.hostStyle ? accountInHost(host, rules) : undefined;
-  if (inHost) return { ...inHost, servicePath: rawPath, baseUrl: authority };
-
-  const end = rawPath.indexOf("/", 1);
-  const label = end < 0 ? rawPath.slice(1) : rawPath.slice(1, end);
-  const named = findNamed(label, rules);
-  if (!named) throw new ServiceError("ResourceNotFound");
-  return {
-    account: named.account,
-    secondary: named.secondary,
-    servicePath: end < 0 ? "" : rawPath.slice(end),
-    baseUrl: authority + "/" + label,
-  };
+/** What requests to one account in path-style have in common. */
+interface PathStyle {
+  readonly host: string;
+  readonly secure: boolean;
+  /** A slash and the account, as sent. */
+  readonly segment: string;
+  readonly named: NamedAccount;
+  readonly baseUrl: string;
 }
 
-function accountInHost(host: string, rules: AddressRules) {
+interface NamedAccount {
+  readonly account: Account;
+  readonly secondary: boolean;
+}
+
+export class AddressReader {
+  readonly #rules: AddressRules;
+  /** Of the last request: most have the same, and finding out again is 0.8 µs of a point query. */
+  #last: PathStyle | undefined;
+
+  constructor(rules: AddressRules) {
+    this.#rules = rules;
+  }
+
+  /**
+   * Host-style (`ACCOUNT.table.HOST/…`) when the first label names an account of ours and the second
+   * the service; path-style (`HOST/ACCOUNT/…`) otherwise. "-secondary" behind the account name
+   * addresses the read-only replica in both, where the service has one.
+   * @throws ServiceError HostInformationNotPresent, InvalidUri or ResourceNotFound (no such account).
+   */
+  read(host: string | undefined, rawPath: string, secure: boolean): Address {
+    const last = this.#last;
+    if (last && host === last.host && secure === last.secure && isBelow(rawPath, last.segment)) {
+      return below(last, rawPath);
+    }
+    if (host === undefined || host === "") throw new ServiceError("HostInformationNotPresent");
+    if (!HOST.test(host)) throw new ServiceError("InvalidUri");
+    const authority = secure ? `https://${host}` : `http://${host}`;
+    const rules = this.#rules;
+    const inHost = rules.hostStyle ? accountInHost(host, rules) : undefined;
+    if (inHost) return { ...inHost, servicePath: rawPath, baseUrl: authority };
+
+    const end = rawPath.indexOf("/", 1);
+    const segment = end < 0 ? rawPath : rawPath.slice(0, end);
+    const named = findNamed(segment.slice(1), rules);
+    if (!named) throw new ServiceError("ResourceNotFound");
+    this.#last = { host, secure, segment, named, baseUrl: authority + segment };
+    return below(this.#last, rawPath);
+  }
+}
+
+function isBelow(rawPath: string, segment: string): boolean {
+  if (!rawPath.startsWith(segment)) return false;
+  return rawPath.length === segment.length || rawPath[segment.length] === "/";
+}
+
+function below({ segment, named, baseUrl }: PathStyle, rawPath: string): Address {
+  const { account, secondary } = named;
+  return { account, secondary, servicePath: rawPath.slice(segment.length), baseUrl };
+}
+
+function accountInHost(host: string, rules: AddressRules): NamedAccount | undefined {
   const first = host.indexOf(".");
   if (first < 0 || !host.startsWith(rules.serviceName + ".", first + 1)) return undefined;
   return findNamed(host.slice(0, first).toLowerCase(), rules);
 }
 
-function findNamed(label: string, rules: AddressRules) {
+function findNamed(label: string, rules: AddressRules): NamedAccount | undefined {
   const account = rules.findAccount(label);
   if (account) return { account, secondary: false };
   if (!rules.hasSecondary || !label.endsWith(SECONDARY)) return undefined;

@@ -9,7 +9,7 @@ import type { Clock } from "../clock.ts";
 import type { Awaitable } from "../engine/engine.ts";
 import type { AnyOperation, WireResponse } from "../operation.ts";
 import type { CorsRule } from "../xml/cors-rules.ts";
-import { type AddressRules, resolveAddress } from "./address.ts";
+import { AddressReader } from "./address.ts";
 import { corsHeaders, preflightResponse } from "./cors.ts";
 import { toServiceError } from "./error-response.ts";
 import type { Gate } from "./gate.ts";
@@ -46,7 +46,7 @@ export class Front<Context> {
   readonly #service: Service<Context>;
   readonly #options: FrontOptions;
   readonly #auth: AuthContext;
-  readonly #addressRules: AddressRules;
+  readonly #addresses: AddressReader;
   readonly #router: Router<Context>;
   readonly #requestIds = new RequestIds();
   readonly #date = new HttpDate();
@@ -55,12 +55,12 @@ export class Front<Context> {
     this.#service = service;
     this.#options = options;
     this.#router = new Router(service.operations);
-    this.#addressRules = {
+    this.#addresses = new AddressReader({
       serviceName: service.name,
       hostStyle: options.hostStyle,
       hasSecondary: service.hasSecondary,
       findAccount: (name) => options.accounts.find(name),
-    };
+    });
     this.#auth = {
       ...options.auth,
       clock: options.clock,
@@ -85,12 +85,7 @@ export class Front<Context> {
 
   #process(request: Request): Awaitable<WireResponse> {
     const service = this.#service;
-    const address = resolveAddress(
-      request.header("host"),
-      request.rawPath,
-      request.secure,
-      this.#addressRules,
-    );
+    const address = this.#addresses.read(request.header("host"), request.rawPath, request.secure);
     request.account = address.account;
     request.secondary = address.secondary;
     request.baseUrl = address.baseUrl;

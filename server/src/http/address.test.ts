@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { AddressReader } from "./address.ts";
+
+const ACCOUNTS = ["one", "one1", "two"].map((name) => ({ name, keys: [] }));
+
+describe("An address", () => {
+  const cases: [host: string, path: string, account: string, below: string, base: string][] = [
+    ["h:1", "/one/t", "one", "/t", "http://h:1/one"],
+    ["h:1", "/one", "one", "", "http://h:1/one"],
+    ["h:1", "/one/", "one", "/", "http://h:1/one"],
+    ["h:1", "/one1/t", "one1", "/t", "http://h:1/one1"],
+    ["h:1", "/one-secondary/t", "one (secondary)", "/t", "http://h:1/one-secondary"],
+    ["[::1]:1", "/two/t", "two", "/t", "http://[::1]:1/two"],
+    ["two.table.h", "/one/t", "two", "/one/t", "http://two.table.h"],
+    ["two-secondary.table.h", "/t", "two (secondary)", "/t", "http://two-secondary.table.h"],
+    ["two.queue.h", "/one/t", "one", "/t", "http://two.queue.h/one"],
+    ["ten.table.h", "/one/t", "one", "/t", "http://ten.table.h/one"],
+  ];
+
+  it("names an account by path or host", () => {
+    for (const each of cases) assertRead(reader(), each);
+  });
+
+  it("is read alike whatever was read before", () => {
+    const addresses = reader();
+    for (const before of cases) {
+      for (const each of cases) {
+        assertRead(addresses, before);
+        assertRead(addresses, each);
+      }
+    }
+  });
+
+  it("has the scheme of the connection", () => {
+    const addresses = reader();
+    for (const secure of [true, false, true]) {
+      const { baseUrl } = addresses.read("h", "/one/t", secure);
+      assert.equal(baseUrl, `${secure ? "https" : "http"}://h/one`);
+    }
+  });
+
+  it("is refused when it names no account", () => {
+    const addresses = reader();
+    addresses.read("h", "/one/t", false);
+    for (const path of ["/", "/on", "/one2/t", "//one/t"]) {
+      assert.throws(() => addresses.read("h", path, false), isRefusal("ResourceNotFound"));
+    }
+  });
+
+  it("is refused without a host that can be one", () => {
+    const addresses = reader();
+    addresses.read("h", "/one/t", false);
+    for (const host of [undefined, ""]) {
+      assert.throws(
+        () => addresses.read(host, "/one/t", false),
+        isRefusal("HostInformationNotPresent"),
+      );
+    }
+    for (const host of ["h/", 'h"', "h:1x", "a b"]) {
+      assert.throws(() => addresses.read(host, "/one/t", false), isRefusal("InvalidUri"));
+    }
+  });
+});
+
+function reader(): AddressReader {
+  return new AddressReader({
+    serviceName: "table",
+    hostStyle: true,
+    hasSecondary: true,
+    findAccount: (name) => ACCOUNTS.find((account) => account.name === name),
+  });
+}
+
+function assertRead(
+  addresses: AddressReader,
+  [host, path, account, below, base]: [string, string, string, string, string],
+): void {
+  const read = addresses.read(host, path, false);
+  const name = read.account.name + (read.secondary ? " (secondary)" : "");
+  assert.deepEqual([name, read.servicePath, read.baseUrl], [account, below, base]);
+}
+
+function isRefusal(code: string): (error: unknown) => boolean {
+  return (error) => error instanceof ServiceError && error.code === code;
+}
