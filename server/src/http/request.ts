@@ -47,7 +47,7 @@ export class Request implements WireRequest {
     this.verb = raw.verb;
     this.method = raw.verb;
     this.rawPath = mark < 0 ? raw.target : raw.target.slice(0, mark);
-    this.query = new Query(mark < 0 ? "" : raw.target.slice(mark + 1));
+    this.query = Query.of(mark < 0 ? "" : raw.target.slice(mark + 1));
     this.headers = raw.headers;
     this.secure = raw.secure;
     this.remoteAddress = raw.remoteAddress;
