@@ -3,9 +3,10 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
 import type { Awaitable, Check, Engine, Entry, Key, Put } from "../engine/engine.ts";
+import { encodeText } from "../engine/key-codec.ts";
 import { encodeRecord, recordTimestamp, restampRecord } from "./entity-record.ts";
 import { mergeRecord } from "./merge-record.ts";
-import type { CommitOutcome, Mutation, StoredEntity } from "./mutation.ts";
+import type { CommitOutcome, Mutation } from "./mutation.ts";
 import { entityKey, tablePrefix } from "./table-keys.ts";
 import { Turns } from "./turns.ts";
 
@@ -98,7 +99,7 @@ export class EntityStore {
       named ??= await this.#catalog.find(account, name);
       if (!named) return refused(0, new ServiceError("TableNotFound"));
       const { prefix } = this.#open(account, named);
-      const keys = mutations.map((each) => entityKey(prefix, each.partitionKey, each.rowKey));
+      const keys = entityKeys(prefix, mutations);
       const wanted = keys.filter((_, i) => complete || needsCurrent(mutations[i]!));
       const [entry, ...found] = await this.#engine.get([named.key, ...wanted]);
       if (!this.#catalog.isCurrent(named, entry)) {
@@ -122,7 +123,15 @@ export class EntityStore {
       }
       const result = await this.#engine.commit(write);
       if (!result.committed) continue;
-      return { committed: true, stored: await this.#settle(write, result.versions) };
+      const records = await this.#settle(write, result.versions);
+      return {
+        committed: true,
+        stored: mutations.map(({ partitionKey, rowKey }, i) => ({
+          partitionKey,
+          rowKey,
+          record: records[i],
+        })),
+      };
     }
   }
 
@@ -130,7 +139,10 @@ export class EntityStore {
    * The engine raises a version that is not above what it finds; the Timestamp inside the record
    * is then stamped anew, or it would not grow. Happens only between servers whose clocks differ.
    */
-  async #settle(write: TransactionWrite, versions: readonly number[]): Promise<StoredEntity[]> {
+  async #settle(
+    write: TransactionWrite,
+    versions: readonly number[],
+  ): Promise<(Uint8Array | undefined)[]> {
     for (const [i, raised] of versions.entries()) {
       if (raised === write.version) continue;
       const { key } = write.puts[i]!;
@@ -145,9 +157,7 @@ export class EntityStore {
       if (result.committed) write.puts[i] = restamped;
     }
     let next = 0;
-    return write.kinds.map((kind) => ({
-      record: kind === "put" ? write.puts[next++]?.value : undefined,
-    }));
+    return write.kinds.map((kind) => (kind === "put" ? write.puts[next++]?.value : undefined));
   }
 
   #open(account: string, named: Named<TableValue>): OpenTable {
@@ -158,6 +168,12 @@ export class EntityStore {
     }
     return open;
   }
+}
+
+/** Their partition is one, and so are its bytes. */
+function entityKeys(prefix: Uint8Array, mutations: readonly Mutation[]): Key[] {
+  const partition = encodeText(mutations[0]?.partitionKey ?? "", prefix);
+  return mutations.map(({ rowKey }) => ({ partition, sort: encodeText(rowKey) }));
 }
 
 /** Prefixes by catalog entry, made once for each entry the catalog remembers. */

@@ -1,3 +1,4 @@
+import type { WireRequest } from "../operation.ts";
 import { recordEtag } from "./entity-record.ts";
 import {
   decodeInsert,
@@ -6,9 +7,9 @@ import {
   runEntityWrite,
 } from "./entity-write.ts";
 import { entityJson } from "./entity-writer.ts";
+import type { StoredEntity } from "./mutation.ts";
 import { contentTypeOf, negotiateLevel } from "./negotiate.ts";
-import { preferenceOf } from "./prefer.ts";
-import { recordKeys } from "./record-view.ts";
+import { type Preference, preferenceOf } from "./prefer.ts";
 import { ODATA_HEADERS } from "./table-operation.ts";
 
 /** Insert Entity. Fails with EntityAlreadyExists (409) when the two keys are taken. */
@@ -26,17 +27,35 @@ export const insertEntity: EntityWriteOperation = {
 
   run: runEntityWrite,
 
-  encode({ record }, request) {
-    const { partitionKey, rowKey } = recordKeys(record!);
-    const location = entityUrl(request, request.location.name, partitionKey, rowKey);
-    const preference = preferenceOf(request);
-    const headers = [...ODATA_HEADERS, "ETag", recordEtag(record!), "Location", location];
+  encode(stored, request) {
+    const { etag, location, preference, content } = describeInserted(stored, request);
+    const headers = [...ODATA_HEADERS, "ETag", etag, "Location", location];
     if (preference) headers.push("Preference-Applied", preference);
-    if (preference === "return-no-content") {
-      return { status: 204, headers: [...headers, "DataServiceId", location] };
-    }
-    const level = negotiateLevel(request);
-    headers.push("Content-Type", contentTypeOf(level));
-    return { status: 201, headers, body: entityJson(record!, request, level) };
+    if (!content) return { status: 204, headers: [...headers, "DataServiceId", location] };
+    return { status: 201, headers: [...headers, "Content-Type", content.type], body: content.body };
   },
 };
+
+/** What the answer to an insert says, alone or in a transaction. */
+export interface InsertedEntity {
+  readonly etag: string;
+  readonly location: string;
+  readonly preference: Preference | undefined;
+  /** Undefined when the client prefers none. */
+  readonly content: { readonly type: string; readonly body: Uint8Array } | undefined;
+}
+
+export function describeInserted(
+  { partitionKey, rowKey, record }: StoredEntity,
+  request: WireRequest,
+): InsertedEntity {
+  const etag = recordEtag(record!);
+  const location = entityUrl(request, request.location.name, partitionKey, rowKey);
+  const preference = preferenceOf(request);
+  if (preference === "return-no-content") {
+    return { etag, location, preference, content: undefined };
+  }
+  const level = negotiateLevel(request);
+  const content = { type: contentTypeOf(level), body: entityJson(record!, request, level) };
+  return { etag, location, preference, content };
+}

@@ -20,5 +20,7 @@ export type CommitOutcome =
 
 /** What a mutation left behind: the record, or nothing after a delete. */
 export interface StoredEntity {
+  readonly partitionKey: string;
+  readonly rowKey: string;
   readonly record: Uint8Array | undefined;
 }

@@ -10,7 +10,6 @@ import {
   typeOfForm,
 } from "@rowhouse/protocol/edm";
 import { decodeBinary } from "@rowhouse/protocol/edm-value";
-import type { EntityKeys } from "@rowhouse/protocol/entity-key";
 import { bareOffset, NAME_OFFSET, valueOffset } from "@rowhouse/protocol/json-property";
 import { decodeJsonString, decodeUtf8 } from "@rowhouse/protocol/json-string";
 import type { EntityView } from "../query/entity-view.ts";
@@ -180,14 +179,6 @@ export class RecordView implements EntityView {
     return true;
   }
 }
-
-/** The keys in a record. */
-export function recordKeys(record: Uint8Array): EntityKeys {
-  view.reset(record);
-  return { partitionKey: view.partitionKey, rowKey: view.rowKey };
-}
-
-const view = new RecordView();
 
 function decodeKey(record: Uint8Array, start: number, end: number): string {
   const text = decodeUtf8(record, start, end);
