@@ -226,6 +226,89 @@ describe("the life cycle of an index", () => {
     });
   }
 
+  it("comes back to a value that another writer claims, until it is certain whose it is", async () => {
+    const { backend, db, of } = await open(2);
+    await of("far").disable();
+    const claim = {
+      basePK: { type: "String", value: "Sales" },
+      baseRK: { type: "String", value: "empid_000099" },
+      rh_t: { type: "String", value: "Employee.far:1" },
+      rh_s: { type: "String", value: "p" },
+    } as const;
+    const build = of("far").build({
+      onProgress: () => assert.ok(backend.clock.now() > claimedAt + MINUTE),
+    });
+    await backend.tables.commit("ByEmail", [
+      { kind: "insert", partitionKey: "e1", rowKey: "owner", properties: claim },
+    ]);
+    const claimedAt = backend.clock.now();
+    const { duplicates } = await build;
+    assert.deepEqual(duplicates, []);
+    assert.deepEqual(await entriesOf(backend, "far"), await expected(db));
+  });
+
+  it("refuses a definition that is not the one registered, whoever comes with it", async () => {
+    const { backend, db, of } = await open(1);
+    await of("far").disable();
+    const changed = (options: object) =>
+      entity("Employee", {
+        version: 1,
+        fields,
+        key,
+        indexes: {
+          far: remoteIndex({
+            table: "ByEmail",
+            partition: [k.str("email")],
+            row: [k.lit("owner")],
+            unique: true,
+            ...options,
+          }),
+        },
+      });
+    const refused = (work: Promise<unknown>) =>
+      assert.rejects(work, /definition: is not the one that was registered/);
+    const differences = [
+      { row: [k.lit("holder")] },
+      { partition: [k.strCI("email")] },
+      { copy: "keys" },
+      { when: () => true },
+    ];
+    for (const difference of differences) {
+      const Changed = changed(difference);
+      const fresh = connect({ ...backend, indexStates: controlledIndexes() });
+      const employees = fresh.open(Changed);
+      await refused(employees.insert({ dept: "Sales", id: 7, email: "seven" }));
+      await refused(employees.by.far.get({ email: "e1" }));
+      await refused(indexLifeCycle(fresh, Changed, "far").build());
+    }
+    const same = changed({ timing: { deadlineMs: 19_000 }, queue: "other", mode: "inline" });
+    await indexLifeCycle(db, same, "far").build();
+  });
+
+  it("is mended by a worker where readers ask for it", async () => {
+    const Repairing = entity("Employee", {
+      version: 1,
+      fields,
+      key,
+      indexes: {
+        far: remoteIndex({
+          table: "ByEmail",
+          partition: [k.str("email")],
+          row: [k.str("dept"), k.uint("id", 6)],
+          repairOnRead: true,
+        }),
+      },
+    });
+    const { backend, plain } = await open(0);
+    await plain.open(Repairing).insert({ dept: "Sales", id: 1, email: "e1" });
+    await plain.open(Plain).delete({ dept: "Sales", id: 1 });
+    backend.clock.advance(2 * MINUTE);
+    assert.deepEqual(await plain.open(Repairing).by.far.range({ email: "e1" }).all(), []);
+    const handlers = [indexRepairs([Repairing])];
+    await createWorker(plain, { queue: "index-repairs", handlers }).drain();
+    assert.deepEqual((await backend.tables.query("ByEmail", {})).entities, []);
+  });
+
   it("lets one process build, and refuses moves that are none", async () => {
     const { of } = await open(1);
     await assert.rejects(of("far").build(), /cannot build/);

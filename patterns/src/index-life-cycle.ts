@@ -1,6 +1,7 @@
 import { batchMutations } from "./batch.ts";
 import type { Database } from "./database.ts";
 import { tableError } from "./errors.ts";
+import { definitionHash } from "./model/definition-hash.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import {
   type EntryKeeper,
@@ -45,6 +46,8 @@ const DUPLICATES_MAX = 1000;
 
 interface Control {
   readonly state: IndexState;
+  /** The hash of the definition that was registered. */
+  readonly definition?: string;
   readonly owner?: string;
   readonly ownedUntilMs?: number;
   readonly build?: BuildProgress;
@@ -424,7 +427,9 @@ export class IndexLifeCycle {
     const key = controlKey(this.#entity, this.#name);
     const properties = {
       state: text(control.state),
-      control: text(JSON.stringify(control)),
+      control: text(
+        JSON.stringify({ ...control, definition: definitionHash(this.#entity, this.#name) }),
+      ),
       [WRITE_TOKENS]: text(this.#database.writeToken()),
     };
     const mutation = ifMatch
@@ -464,7 +469,12 @@ async function readControl(
     throw error;
   });
   if (!stored) return { control: { state: "readable" }, etag: undefined };
-  return { control: JSON.parse(String(stored.properties.control?.value)), etag: stored.etag };
+  const control: Control = JSON.parse(String(stored.properties.control?.value));
+  if ((control.definition ?? definitionHash(entity, name)) !== definitionHash(entity, name)) {
+    const message = "is not the one that was registered; declare it under a new name";
+    throw validationFailed(`${entity.name}.${name}`, "definition", message);
+  }
+  return { control, etag: stored.etag };
 }
 
 function ageOf({ timestamp, servedAtMs }: StoredEntity): number {

@@ -60,6 +60,8 @@ export interface RemoteOptions<
   readonly mode?: WriteMode;
   /** Where the messages of the guarded and queued modes go; "index-repairs" otherwise. */
   readonly queue?: string;
+  /** Verified reads that meet an entry without an entity have it repaired; not otherwise. */
+  readonly repairOnRead?: boolean;
   /** What a write does while no message can be sent; "fail" otherwise. */
   readonly withoutQueue?: "fail" | "inline";
   readonly timing?: Partial<Timing>;
@@ -439,7 +441,16 @@ class OpenRemote implements EntryKeeper {
       return this.#entries.decode(entry, base, fields);
     }
     const { row } = await this.#base(base);
-    return row && hasKey(this.keysOf(row), entry) ? project(row, fields) : undefined;
+    if (row && hasKey(this.keysOf(row), entry)) return project(row, fields);
+    if (this.#index.options.repairOnRead) {
+      const { queue = REPAIR_QUEUE } = this.#index.options;
+      const change = { key: base, token: "", shared: new Map() };
+      // The message is a favour: the reader has what it wanted.
+      const { partitionKey, rowKey } = entry;
+      const stale = [{ partitionKey, rowKey }];
+      await repairTripwire(this.#context, change, { queue, delayMs: 0 }, stale).catch(() => {});
+    }
+    return undefined;
   }
 
   #live(row: Row, base: EntityKey, token: string): Properties {

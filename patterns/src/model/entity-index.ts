@@ -28,6 +28,9 @@ export abstract class Index<Kind extends IndexKind = IndexKind> implements Follo
 
   readonly tables: readonly string[] = [];
 
+  /** As it was declared. */
+  abstract readonly options: object;
+
   /** Where its entries stand, so that keys of two indexes never meet. */
   place(_entity: AnyEntity): Place | undefined {
     return undefined;

@@ -1,0 +1,46 @@
+import { fnv1a128 } from "../keys/hash.ts";
+import { Segment } from "../keys/key.ts";
+import type { AnyEntity } from "./entity.ts";
+
+/** What may change at any time, for it leaves the entries as they are. */
+const NOT_STORED = ["mode", "queue", "withoutQueue", "timing", "repairOnRead"];
+/** Codecs cannot be compared, but what they make of a few values can. */
+const PROBES = [0, 7, 12_345n, true, "a_B/ë", new Date(0), "0123456789abcdefghjkmnpqrs"];
+
+/**
+ * Changes with the keys, codecs, layouts, copies and options that entries depend on: two indexes of one hash have
+ * the same entries. What a function computes is not seen.
+ */
+export function definitionHash(entity: AnyEntity, name: string): string {
+  const { partition, row } = entity.rows;
+  const parts = [
+    entity.indexes[name]?.options,
+    partition.parts,
+    partition.layout,
+    row.parts,
+    row.layout,
+  ];
+  const text = JSON.stringify(parts, (key, value: unknown) => {
+    if (NOT_STORED.includes(key)) return undefined;
+    if (typeof value === "function") return "computed";
+    return value instanceof Segment ? describe(value) : value;
+  });
+  return fnv1a128(text).slice(0, 12);
+}
+
+function describe(segment: Segment): unknown[] {
+  const { name, field, form, descending, lossless } = segment;
+  const written = PROBES.map((value) =>
+    attempt(() => segment.encode(value, { escapeUnderscore: true })),
+  );
+  const read = Array.from({ length: 10 }, (_, i) => attempt(() => segment.decode(String(i))));
+  return [name, field, form, descending, lossless, ...written, ...read];
+}
+
+function attempt(work: () => unknown): string {
+  try {
+    return String(work());
+  } catch {
+    return "";
+  }
+}
