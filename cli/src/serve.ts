@@ -58,7 +58,7 @@ async function start(
     throw new Error('--insight serves /rowhouse/, the address of the account "rowhouse".');
   }
   const watch = openWatch(options, engine, log, loggingObserver(log));
-  const { insight, observer, gate, pages } = watch;
+  const { insight, observer, gate, pages, stopwatch } = watch;
   const server = await startServer({
     accounts,
     engine,
@@ -80,6 +80,7 @@ async function start(
     insight,
     gate,
     pages,
+    stopwatch,
     onBackgroundError: (error) =>
       log.error({ err: error }, "background work failed; it is tried again"),
   });

@@ -29,6 +29,8 @@ export interface Watch {
   readonly observer: Observer;
   readonly gate: Gate | undefined;
   readonly pages: Pages | undefined;
+  /** There when somebody asks how long requests took. */
+  readonly stopwatch: (() => number) | undefined;
   close(): Promise<void>;
 }
 
@@ -121,7 +123,9 @@ export function openWatch(
   }
   const deferred = new DeferredWatchers(looking);
   const timer = setInterval(() => deferred.drain(), DRAIN_MS).unref();
+  const isTimed = options.metrics || options.otel || options.slowQuery !== undefined;
   return {
+    stopwatch: isTimed ? () => performance.now() : undefined,
     insight: joinInsights([...first, ...(looking.length > 0 ? [deferred] : []), ...last]),
     observer: joinObservers(observers),
     gate:

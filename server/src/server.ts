@@ -51,6 +51,8 @@ export interface ServicesOptions {
   readonly insight?: Insight | undefined;
   /** What every request passes before anything is done. Default nothing. */
   readonly gate?: Gate | undefined;
+  /** Times requests more finely than the clock does; see `FrontOptions`. */
+  readonly stopwatch?: (() => number) | undefined;
   /** Answered on the port of the Table service, in front of it. */
   readonly pages?: Pages | undefined;
   /** Where unguessable ids come from. Default: the operating system. */
@@ -88,6 +90,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     observer: options.observer ?? { finished() {} },
     hostStyle: options.hostStyle ?? true,
     gate: options.gate,
+    stopwatch: options.stopwatch,
     auth: { checkDate: options.checkDate ?? true, bearer: options.bearer },
   };
   const health = options.health ?? (() => ({ ready: true, detail: { engine: engine.name } }));
@@ -110,7 +113,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     open(openQueueService({ ...foundation, randomBytes: options.randomBytes }));
   }
   if (options.services.includes("table")) {
-    open(openTableService(foundation, options.insight ?? NO_INSIGHT));
+    open(openTableService(foundation, options));
   }
 
   for (const work of background) work.start();
@@ -138,7 +141,10 @@ interface OpenService<Context> {
   readonly background: readonly BackgroundWork[];
 }
 
-function openTableService({ engine, clock, accountIds, onError }: Foundation, insight: Insight) {
+function openTableService(
+  { engine, clock, accountIds, onError }: Foundation,
+  { gate, insight = NO_INSIGHT }: Pick<ServicesOptions, "gate" | "insight">,
+) {
   const space = KEY_SPACES.tableCatalog;
   const catalog = new Catalog<TableValue>(engine, space, accountIds);
   const reaper = new Reaper({
@@ -150,7 +156,8 @@ function openTableService({ engine, clock, accountIds, onError }: Foundation, in
   const rules = TABLE_DOCUMENTS;
   const properties = new ServicePropertiesStore({ engine, clock, space, accountIds, rules });
   const entities = new EntityStore(engine, catalog);
-  const service = tableService({ engine, clock, catalog, entities, properties, reaper, insight });
+  const stores = { catalog, entities, properties, reaper };
+  const service = tableService({ engine, clock, ...stores, insight, gate });
   return { service, background: [reaper] };
 }
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { AzureTargets } from "@rowhouse/server/insight/azure-targets";
 import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
+import { batchedQuery, readBatch, sendBatch, sendChangeset } from "../wire/table-batch.ts";
 import { fillTable, withServer } from "./watched-server.ts";
 
 describe("Faults over HTTP", () => {
@@ -16,6 +17,36 @@ describe("Faults over HTTP", () => {
     });
   });
 });
+
+describe("Faults inside a batch", () => {
+  it("refuse the whole batch in the name of the operation that is struck", async () => {
+    const gate = new FaultGate(parseFaultRules("503 on DeleteEntity of people"));
+    await withServer({ gate }, async ({ wire }) => {
+      await fillTable(wire, "People", [{ PartitionKey: "p", RowKey: "r" }]);
+      const answer = await sendChangeset(wire, [
+        { method: "POST", path: "/People", body: { PartitionKey: "p", RowKey: "new" } },
+        { method: "DELETE", path: entity("r"), headers: { "If-Match": "*" } },
+      ]);
+      const [refusal] = readBatch(answer);
+      assert.deepEqual([refusal?.status, refusal?.code], [503, "ServerBusy"]);
+      assert.match(refusal?.message ?? "", /^1:/);
+      assert.equal((await wire.send("GET", entity("new"))).status, 404);
+    });
+  });
+
+  it("refuse the query of a batch", async () => {
+    const gate = new FaultGate(parseFaultRules("500 on QueryEntity"));
+    await withServer({ gate }, async ({ wire }) => {
+      await fillTable(wire, "People", [{ PartitionKey: "p", RowKey: "r" }]);
+      const [refusal] = readBatch(await sendBatch(wire, batchedQuery(entity("r"))));
+      assert.deepEqual([refusal?.status, refusal?.code], [500, "OperationTimedOut"]);
+    });
+  });
+});
+
+function entity(rowKey: string): string {
+  return `/People(PartitionKey='p',RowKey='${rowKey}')`;
+}
 
 describe("Enforced targets over HTTP", () => {
   it("answer 503 while a partition is in debt, and serve the others", async () => {

@@ -27,6 +27,7 @@ export interface RequestRecord {
   readonly errorCode: string | undefined;
   /** What went wrong below us, for answers of 5xx. */
   readonly cause: unknown;
+  /** With fractions where there is a stopwatch. */
   readonly durationMs: number;
   readonly remoteAddress: string;
 }

@@ -23,6 +23,9 @@ export class Request implements WireRequest {
   readonly requestId: string;
   readonly arrivedAt: number;
 
+  /** By the stopwatch, if there is one. */
+  beganAt = 0;
+
   // Addressing.
   account = NOBODY;
   secondary = false;

@@ -87,8 +87,8 @@ const REAL: FaultSurroundings = {
 
 /**
  * Strikes requests before anything is done: a refused write has not happened. Every rule that fits is
- * tried in turn; delays add up, the first refusal decides. In a batch it strikes the envelope, which
- * names no table.
+ * tried in turn; delays add up, the first refusal decides. A batch passes as a request of its own, which
+ * names no table, and then with each operation in it: one that is struck refuses the whole batch.
  */
 export class FaultGate implements Gate {
   readonly #rules: readonly FaultRule[];

@@ -3,8 +3,11 @@ import { PLAN_CLASSES, type PlanClass } from "../query/plan.ts";
 import type { QueryCost, QueryFacts, Watcher, WriteFacts } from "./insight.ts";
 import { Histogram, type Metric } from "./prometheus.ts";
 
-/** Seconds. The clock of requests counts milliseconds, so nothing is told apart below one. */
-const REQUEST_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+/** Seconds. */
+const REQUEST_BOUNDS = [
+  0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
+  5, 10, 30,
+];
 const ENGINE_BOUNDS = [0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5];
 
 /**

@@ -114,6 +114,17 @@ async function runChangeset(
   const misplaced = checkTogether(changes);
   if (misplaced) return refused(misplaced.error, misplaced.index);
 
+  const { gate } = context;
+  if (gate !== undefined) {
+    for (const [index, { operation, write }] of changes.entries()) {
+      try {
+        await gate.enter({ operation: operation.name, resource: write.table });
+      } catch (error) {
+        return refused(toServiceError(error), index);
+      }
+    }
+  }
+
   const { table, mutation } = changes[0]!.write;
   const { partitionKey } = mutation;
   const account = outer.account.name;
@@ -195,6 +206,7 @@ async function runQuery(
     const operation = find(reads, request);
     if (!operation) throw new ServiceError("InvalidInput");
     permit(request, operation);
+    await context.gate?.enter({ operation: operation.name, resource: request.location.name });
     const output = await operation.run(context, operation.decode(request), request);
     const response = operation.encode(output, request);
     return {

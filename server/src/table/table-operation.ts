@@ -3,6 +3,7 @@ import type { Reaper } from "../catalog/reaper.ts";
 import type { ServicePropertiesStore } from "../catalog/service-properties-store.ts";
 import type { Clock } from "../clock.ts";
 import type { Engine } from "../engine/engine.ts";
+import type { Gate } from "../http/gate.ts";
 import type { Insight } from "../insight/insight.ts";
 import type { Operation } from "../operation.ts";
 import type { EntityStore, TableValue } from "./entity-store.ts";
@@ -16,6 +17,8 @@ export interface TableContext {
   readonly properties: ServicePropertiesStore;
   readonly reaper: Reaper<TableValue>;
   readonly insight: Insight;
+  /** What each operation inside a batch passes; all others passed it on their way here. */
+  readonly gate: Gate | undefined;
 }
 
 export type TableOperation<Input, Output> = Operation<TableContext, Input, Output>;

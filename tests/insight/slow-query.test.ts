@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { joinInsights } from "@rowhouse/server/insight/insight";
+import { printMetrics } from "@rowhouse/server/insight/prometheus";
+import { RequestMetrics } from "@rowhouse/server/insight/request-metrics";
+import { pino } from "pino";
+import { slowInsight, slowObserver } from "rowhouse/watch-slow";
+import { fillTable, withServer } from "./watched-server.ts";
+
+describe("The slow-query log", () => {
+  it("says of a query that took too long what it read, and why", async () => {
+    const lines = await linesAbove(0);
+    const scan = lines.find(({ msg, table }) => msg === "slow query" && table === "People");
+    assert.equal(scan?.plan, "table scan where Age eq 2");
+    assert.deepEqual([scan?.entitiesRead, scan?.entitiesReturned], [3, 1]);
+  });
+
+  it("names every other slow request once, and no query twice", async () => {
+    const lines = await linesAbove(0);
+    const others = lines.filter(({ msg }) => msg === "slow request");
+    assert.deepEqual(
+      others.map(({ operation }) => operation),
+      ["CreateTable", "InsertEntity", "InsertEntity", "InsertEntity"],
+    );
+    assert.equal(lines.length, others.length + 1);
+  });
+
+  it("is silent below its threshold", async () => {
+    assert.deepEqual(await linesAbove(3_600_000), []);
+  });
+});
+
+describe("The duration of requests", () => {
+  it("is told apart below a millisecond with a stopwatch", async () => {
+    let ms = 0;
+    const stopwatch = () => {
+      ms += 0.08;
+      return ms;
+    };
+    const metrics = new RequestMetrics();
+    await withServer({ observer: metrics, stopwatch }, async ({ wire }) => {
+      await wire.send("GET", "/Tables");
+    });
+    const bucket =
+      'rowhouse_request_duration_seconds_bucket{service="table",operation="QueryTables"';
+    const text = printMetrics(metrics.metrics());
+    assert.ok(text.includes(`${bucket},le="0.00005"} 0\n`), text);
+    assert.ok(text.includes(`${bucket},le="0.0001"} 1\n`), text);
+  });
+});
+
+interface Line {
+  readonly msg: string;
+  readonly table?: string;
+  readonly operation?: string;
+  readonly plan?: string;
+  readonly entitiesRead?: number;
+  readonly entitiesReturned?: number;
+}
+
+/** What is logged of three inserts and a scan. */
+async function linesAbove(thresholdMs: number): Promise<Line[]> {
+  const lines: Line[] = [];
+  const log = pino({ base: null }, { write: (line) => lines.push(JSON.parse(line)) });
+  const insight = joinInsights([slowInsight(thresholdMs, log)]);
+  await withServer({ insight, observer: slowObserver(thresholdMs, log) }, async ({ wire }) => {
+    const people = [1, 2, 3].map((age) => ({ PartitionKey: "p", RowKey: `${age}`, Age: age }));
+    await fillTable(wire, "People", people);
+    await wire.send("GET", "/People()?$filter=Age%20eq%202");
+  });
+  return lines;
+}
