@@ -5,7 +5,7 @@ import { LmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import type { Gate } from "@rowhouse/server/http/gate";
 import { joinObservers, type Observer } from "@rowhouse/server/http/observer";
 import type { Pages } from "@rowhouse/server/http/pages";
-import { AzureTargets } from "@rowhouse/server/insight/azure-targets";
+import { AzureTargets, type Throttled } from "@rowhouse/server/insight/azure-targets";
 import { DeferredWatchers } from "@rowhouse/server/insight/deferred-watchers";
 import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
 import { type Insight, joinInsights, type Watcher } from "@rowhouse/server/insight/insight";
@@ -39,7 +39,7 @@ const DRAIN_MS = 1000;
 
 /** Opens what `options` ask for. @throws Error for rules that are none */
 export function openWatch(
-  options: WatchOptions,
+  options: WatchOptions & { readonly workers: number },
   engine: Engine,
   log: Logger,
   logging: Observer,
@@ -55,9 +55,9 @@ export function openWatch(
 
   if (options.targets !== undefined || options.enforceTargets) {
     const mode = options.enforceTargets ? "enforce" : "what-if";
-    const targets = new AzureTargets(mode, (place) =>
-      log.warn({ place, mode }, "over the cloud's scalability targets"),
-    );
+    const onPlace = (place: Throttled) =>
+      log.warn({ place, mode }, "over the cloud's scalability targets");
+    const targets = new AzureTargets(mode, onPlace, options.workers);
     (mode === "enforce" ? first : looking).push(targets);
     pages.set(
       "/rowhouse/targets",

@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { describe, it } from "node:test";
 import { joinInsights } from "@rowhouse/server/insight/insight";
 import { ScanBudget } from "@rowhouse/server/insight/scan-budget";
 import { parseScanRules } from "@rowhouse/server/insight/scan-budget-rules";
-import { startRowhouse, withFolder } from "../support/rowhouse-process.ts";
 import { fillTable, withServer } from "./watched-server.ts";
 
 const people = [1, 2, 3].map((age) => ({ PartitionKey: "p", RowKey: String(age), Age: age }));
@@ -32,17 +29,4 @@ describe("A strict scan budget over HTTP", () => {
       assert.match(String(scan), /read 3 entities to return 1/);
     });
   });
-});
-
-describe("rowhouse serve --scan-budget", () => {
-  it("writes a summary when it ends", () =>
-    withFolder(async (folder) => {
-      const report = join(folder, "report.json");
-      const flags = ["--scan-budget", "no table scan", "--scan-report", report, "--silent"];
-      const server = await startRowhouse(join(folder, "data"), flags);
-      await fetch(`${server.tableUrl}/devstoreaccount1/People()`);
-      assert.equal(await server.stop(), 0);
-      const summary = JSON.parse(readFileSync(report, "utf8")) as { overBudget: number };
-      assert.equal(summary.overBudget, 0);
-    }));
 });

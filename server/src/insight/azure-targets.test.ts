@@ -24,6 +24,14 @@ describe("The cloud's targets", () => {
     assert.equal(write("other", 1), "ServerBusy");
   });
 
+  it("are shared among processes, which see a part of the traffic each", () => {
+    const targets = new AzureTargets("what-if", () => {}, 2);
+    const mutation = { kind: "insert", rowKey: "r", ifMatch: undefined } as const;
+    const base = { at: 0, account: "a", table: "T", partitionKey: "p", client: "::1" };
+    for (let i = 0; i < 1_005; i++) targets.admitWrite({ ...base, mutations: [mutation] });
+    assert.equal(targets.report().throttled, 5);
+  });
+
   it("count what a query scanned, and time out behind a long backlog", () => {
     const { query, targets } = against("enforce");
     assert.equal(query("PartitionKey eq 'p' and Age eq 1", 1_000), "ok");

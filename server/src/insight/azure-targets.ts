@@ -60,6 +60,8 @@ interface Allowance {
 export class AzureTargets implements Watcher {
   readonly #mode: TargetsMode;
   readonly #onPlace: (place: Throttled) => void;
+  readonly #accountRate: number;
+  readonly #partitionRate: number;
   readonly #accounts = new Map<string, Allowance>();
   readonly #partitions = new Map<string, Allowance>();
   readonly #places = {
@@ -78,10 +80,15 @@ export class AzureTargets implements Watcher {
   #entities = 0;
   #throttled = 0;
 
-  /** @param onPlace told of each place where throttling begins, once */
-  constructor(mode: TargetsMode, onPlace: (place: Throttled) => void = () => {}) {
+  /**
+   * @param onPlace told of each place where throttling begins, once
+   * @param processes among which the traffic is dealt out: each allows its part
+   */
+  constructor(mode: TargetsMode, onPlace: (place: Throttled) => void = () => {}, processes = 1) {
     this.#mode = mode;
     this.#onPlace = onPlace;
+    this.#accountRate = AZURE_TARGETS.account / processes;
+    this.#partitionRate = AZURE_TARGETS.partition / processes;
   }
 
   admitQuery(query: QueryFacts): void {
@@ -123,15 +130,15 @@ export class AzureTargets implements Watcher {
   #refuses(now: number, account: string, partition: string | undefined): boolean {
     this.#requests++;
     const ofAccount = this.#ofAccount(account);
-    if (fill(ofAccount, AZURE_TARGETS.account, now) <= 0) {
+    if (fill(ofAccount, this.#accountRate, now) <= 0) {
       return this.#refuse(account, "ServerBusy", now, ACCOUNT_BUSY);
     }
     if (partition === undefined) return false;
     const ofPartition = this.#partitions.get(partition);
     if (!ofPartition) return false;
-    const left = fill(ofPartition, AZURE_TARGETS.partition, now);
+    const left = fill(ofPartition, this.#partitionRate, now);
     if (left > 0) return false;
-    const isHopeless = -left > BACKLOG_SECONDS_MAX * AZURE_TARGETS.partition;
+    const isHopeless = -left > BACKLOG_SECONDS_MAX * this.#partitionRate;
     return this.#refuse(partition, isHopeless ? "OperationTimedOut" : "ServerBusy", now);
   }
 
@@ -155,31 +162,31 @@ export class AzureTargets implements Watcher {
   #charge(now: number, account: string, partition: string | undefined, entities: number): void {
     this.#entities += entities;
     const ofAccount = this.#ofAccount(account);
-    fill(ofAccount, AZURE_TARGETS.account, now);
+    fill(ofAccount, this.#accountRate, now);
     ofAccount.entities -= entities;
     if (partition === undefined) return;
     const known = this.#partitions.get(partition);
     if (known) {
-      fill(known, AZURE_TARGETS.partition, now);
+      fill(known, this.#partitionRate, now);
       known.entities -= entities;
       return;
     }
     if (this.#partitions.size >= PARTITIONS_MAX) {
       for (const [name, allowance] of this.#partitions) {
-        const isFull = fill(allowance, AZURE_TARGETS.partition, now) >= AZURE_TARGETS.partition;
+        const isFull = fill(allowance, this.#partitionRate, now) >= this.#partitionRate;
         if (isFull) this.#partitions.delete(name);
       }
       // This many partitions below their full allowance: the account is at its target first.
       if (this.#partitions.size >= PARTITIONS_MAX) return;
     }
-    this.#partitions.set(partition, { entities: AZURE_TARGETS.partition - entities, at: now });
+    this.#partitions.set(partition, { entities: this.#partitionRate - entities, at: now });
   }
 
   #ofAccount(account: string): Allowance {
     if (account === this.#lastAccount && this.#lastOfAccount) return this.#lastOfAccount;
     let allowance = this.#accounts.get(account);
     if (!allowance) {
-      allowance = { entities: AZURE_TARGETS.account, at: Number.NEGATIVE_INFINITY };
+      allowance = { entities: this.#accountRate, at: Number.NEGATIVE_INFINITY };
       this.#accounts.set(account, allowance);
     }
     this.#lastAccount = account;
