@@ -292,9 +292,11 @@ class FastConnection {
     }
     head += closes ? CLOSE : KEEP_ALIVE;
 
-    if (isHead || body === undefined) this.#put(joined(head, NOTHING), closes);
-    else if (bodyBytes <= JOINED_BYTES_MAX) this.#put(joined(head, body), closes);
-    else {
+    if (isHead || body === undefined || bodyBytes <= JOINED_BYTES_MAX) {
+      this.#put(joined(head, isHead ? undefined : body), closes);
+      // What the system did not take at once is still to be read from there.
+      if (this.#socket.writableLength > 0) answerBytes = NOTHING;
+    } else {
       this.#socket.cork();
       this.#socket.write(head, "latin1");
       this.#put(typeof body === "string" ? Buffer.from(body) : body, closes);
@@ -306,8 +308,6 @@ class FastConnection {
   #put(bytes: Uint8Array, closes: boolean): void {
     if (closes) this.#end(bytes);
     else this.#socket.write(bytes);
-    // What the system did not take at once is still to be read from there.
-    if (this.#socket.writableLength > 0) answerBytes = NOTHING;
   }
 
   /** Not `end` alone: a client that never closes its own side would keep the server waiting. */
@@ -373,7 +373,7 @@ class FastConnection {
  * One buffer, one write: a second write costs more than copying a kilobyte. The bytes are borrowed:
  * a socket mostly passes them on before `write` returns, and the next answer then takes their place.
  */
-function joined(head: string, body: string | Uint8Array): Uint8Array {
+function joined(head: string, body: string | Uint8Array = NOTHING): Uint8Array {
   const bytesMax = head.length + JOINED_BYTES_MAX;
   if (answerBytes.length < bytesMax) answerBytes = Buffer.allocUnsafeSlow(2 * bytesMax);
   answerBytes.write(head, 0, "latin1");
