@@ -49,6 +49,19 @@ describe("advice on an index", () => {
     assert.equal(covering.verdict, "keep");
   });
 
+  it("drops one that would not pay even without its commonest value", async () => {
+    const genders = many(10_000, (i) => (i % 10 < 6 ? "m" : "f"));
+    const coarse = await advise(genders, { valueIn, workload: busy });
+    assert.equal(coarse.verdict, "drop");
+    const coarser = many(10_000, (i) => (i % 2 === 0 ? "common" : `group${i % 10}`));
+    const advice = await advise(coarser, { valueIn, workload: busy });
+    assert.equal(advice.verdict, "drop");
+    assert.match(advice.reasons[0]!, /without "common" its writes cost 5 requests .* 1001 each/);
+    assert.equal(advice.writesPerRead, 0.01);
+    const flags = many(10_000, (i) => (i % 2000 === 0 ? "open" : "closed"));
+    assert.equal((await advise(flags, { valueIn, workload: busy })).verdict, "sparse");
+  });
+
   it("reads no more than the sample, and counts each value of a list once", async () => {
     let read = 0;
     async function* rows() {

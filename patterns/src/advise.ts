@@ -29,6 +29,8 @@ export interface Advice {
   readonly distinct: number;
   readonly commonest: { readonly value: string; readonly share: number } | undefined;
   readonly entriesPerValue: number;
+  /** How volatile the field is, beside its use; Infinity if nobody looks it up. */
+  readonly writesPerRead: number;
   /** Requests of a lookup by an average value, and of the scan it saves. */
   readonly lookupRequests: number;
   readonly scanRequests: number;
@@ -39,6 +41,8 @@ const PAGE_ROWS = 1000;
 /** A field of so few values hardly tells rows apart. */
 const FEW_VALUES_MAX = 4;
 const SKEWED_SHARE_MIN = 0.5;
+/** Of few values, one that nearly all rows share may still leave rows worth finding. */
+const FLAG_SHARE_MIN = 0.9;
 
 /**
  * Tells from a sample of rows and a workload whether an index pays, with the numbers behind it. It stops
@@ -72,13 +76,24 @@ function judge<Row>(
   { workload, isCovering = false, rowsTotal = sampled }: AdviceOptions<Row>,
 ): Advice {
   const { reads, writes } = workload;
-  const entries = [...counts.values()].reduce((sum, count) => sum + count, 0);
   const scale = sampled === 0 ? 1 : rowsTotal / sampled;
   const scanRequests = Math.max(1, Math.ceil(rowsTotal / PAGE_ROWS));
   const requestsFor = (matches: number) =>
     Math.max(1, Math.ceil(matches / PAGE_ROWS)) + (isCovering ? 0 : Math.round(matches));
-  const entriesPerValue = counts.size === 0 ? 0 : (entries / counts.size) * scale;
-  const lookupRequests = requestsFor(entriesPerValue);
+  /** What an index pays that has these entries for these values. */
+  const weigh = (entries: number, values: number) => {
+    const entriesPerValue = values === 0 ? 0 : (entries / values) * scale;
+    const lookupRequests = requestsFor(entriesPerValue);
+    const saved = Math.max(0, reads * (scanRequests - lookupRequests));
+    const spent = writes * (sampled === 0 ? 1 : entries / sampled);
+    const reason =
+      `its writes cost ${round(spent)} requests and its lookups save ${round(saved)}: ` +
+      `${lookupRequests} each instead of ${scanRequests}`;
+    return { entriesPerValue, lookupRequests, pays: spent <= saved, reason };
+  };
+  const entries = [...counts.values()].reduce((sum, count) => sum + count, 0);
+  const all = weigh(entries, counts.size);
+  const { entriesPerValue, lookupRequests } = all;
   let commonest: { value: string; share: number } | undefined;
   for (const [value, count] of counts) {
     const share = count / sampled;
@@ -89,37 +104,35 @@ function judge<Row>(
     distinct: counts.size,
     commonest,
     entriesPerValue,
+    writesPerRead: writes === 0 ? 0 : writes / reads,
     lookupRequests,
     scanRequests,
   };
+  const commonCost = requestsFor((commonest?.share ?? 0) * rowsTotal);
+  const isSkewed = commonest && commonest.share >= SKEWED_SHARE_MIN;
+  const commonEntries = (commonest?.share ?? 0) * sampled;
+  const rest =
+    isSkewed && commonCost > scanRequests
+      ? weigh(entries - commonEntries, counts.size - 1)
+      : undefined;
+
   const drop: string[] = [];
   if (reads === 0) drop.push("no query uses it");
-  if (counts.size <= FEW_VALUES_MAX && sampled > FEW_VALUES_MAX && !isSkewed(commonest)) {
+  const isFlag = commonest && commonest.share >= FLAG_SHARE_MIN;
+  if (counts.size <= FEW_VALUES_MAX && sampled > FEW_VALUES_MAX && !isFlag) {
     drop.push(`it has ${counts.size} values in ${sampled} rows, which hardly tell rows apart`);
   }
-  const saved = reads * (scanRequests - lookupRequests);
-  const spent = writes * (sampled === 0 ? 1 : entries / sampled);
-  if (reads > 0 && spent > Math.max(0, saved) && !isSkewed(commonest)) {
-    drop.push(
-      `its writes cost ${round(spent)} requests and its lookups save ${round(Math.max(0, saved))}: ` +
-        `${lookupRequests} each instead of ${scanRequests}`,
-    );
+  if (reads > 0 && !(rest || all).pays) {
+    drop.push(rest ? `without "${commonest?.value}" ${rest.reason}` : all.reason);
   }
   if (drop.length > 0) return { verdict: "drop", reasons: drop, ...facts };
-  if (commonest && isSkewed(commonest)) {
-    const matches = commonest.share * rowsTotal;
-    const cost = `${requestsFor(matches)} requests to look up, ${scanRequests} to scan`;
-    if (requestsFor(matches) > scanRequests) {
-      const share = `"${commonest.value}" is in ${round(commonest.share * 100)} % of the rows`;
-      return { verdict: "sparse", reasons: [`${share}: ${cost}`], ...facts };
-    }
+  if (rest) {
+    const share = `"${commonest?.value}" is in ${round((commonest?.share ?? 0) * 100)} % of the rows`;
+    const reason = `${share}: ${commonCost} requests to look up, ${scanRequests} to scan`;
+    return { verdict: "sparse", reasons: [reason], ...facts };
   }
   const reason = `a lookup takes ${lookupRequests} requests, a scan ${scanRequests}`;
   return { verdict: "keep", reasons: [reason], ...facts };
-}
-
-function isSkewed(commonest: { readonly share: number } | undefined): boolean {
-  return commonest !== undefined && commonest.share >= SKEWED_SHARE_MIN;
 }
 
 function round(number: number): number {
