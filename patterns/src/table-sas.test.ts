@@ -81,8 +81,7 @@ describe("a token for a range of rows", () => {
     await fc.assert(
       fc.asyncProperty(value, value, value, value, async (user, folder, other, elsewhere) => {
         const { range } = await issuer.sasFor(Note, { partition: { user }, rows: { folder } });
-        const prefixed = await issuer.sasFor(Employee, {
-          index: "email",
+        const prefixed = await issuer.sasForIndex(Employee, "email", {
           partition: { dept: user },
           rows: { email: { startsWith: folder } },
         });

@@ -17,7 +17,7 @@ export interface SasIssuerOptions {
 
 export type TablePermission = "read" | "add" | "update" | "delete";
 
-export interface SasGrant<P, R, IndexName> {
+export interface SasGrant<P, R> {
   /** One partition, whole. */
   readonly partition: P;
   /** Which rows of it: equality on leading segments, then `startsWith` at most. All of them otherwise. */
@@ -28,8 +28,6 @@ export interface SasGrant<P, R, IndexName> {
   readonly ttlMs?: number;
   /** A stored access policy of the table, which says what is allowed and until when, and may be revoked. */
   readonly policy?: string;
-  /** Entries of this index rather than the entity; `partition` and `rows` are then the index's. */
-  readonly index?: IndexName;
   /** One IPv4 address, or two with a hyphen between them. */
   readonly addresses?: string;
 }
@@ -91,17 +89,31 @@ export class SasIssuer {
    */
   sasFor<F extends Fields, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
     definition: EntityDefinition<string, F, P, R, I>,
-    grant:
-      | (SasGrant<KeyEquality<P>, RowQuery<R>, never> & { readonly index?: never })
-      | (SasGrant<KeyValues, KeyValues, keyof I & string> & { readonly index: keyof I & string }),
+    grant: SasGrant<KeyEquality<P>, RowQuery<R>>,
+  ): Promise<TableSas> {
+    return this.#sasFor(definition, undefined, { ...grant, rows: { ...(grant.rows ?? {}) } });
+  }
+
+  /** To read the entries of an index; `partition` and `rows` are the index's. */
+  sasForIndex<I extends Indexes>(
+    definition: AnyEntity & { readonly indexes: I },
+    index: keyof I & string,
+    grant: Omit<SasGrant<KeyValues, KeyValues>, "permissions">,
+  ): Promise<TableSas> {
+    return this.#sasFor(definition, index, grant);
+  }
+
+  #sasFor(
+    definition: AnyEntity,
+    index: string | undefined,
+    grant: SasGrant<KeyValues, KeyValues>,
   ): Promise<TableSas> {
     const { ttlMs = HOUR_MS, policy, permissions = ["read"] } = grant;
-    const rows: KeyValues = { ...(grant.rows ?? {}) };
-    const { table, range } = rangeOf(definition, grant.partition, rows, grant.index);
+    const { table, range } = rangeOf(definition, index, grant);
     const isWrite = permissions.some((permission) => permission !== "read");
     const isFollowed =
       Object.keys(definition.indexes).length + Object.keys(definition.followers).length > 0;
-    if (isWrite && (isFollowed || grant.index !== undefined)) {
+    if (isWrite && isFollowed) {
       throw refuse("permissions", "writing past the library would break the entity's indexes");
     }
     if (policy === undefined && !(ttlMs >= 1000 && ttlMs <= TTL_MAX_MS)) {
@@ -132,8 +144,8 @@ export class SasIssuer {
   async #issue(
     table: string,
     range: SasRange,
-    grant: Required<Pick<SasGrant<unknown, unknown, never>, "permissions" | "ttlMs">> &
-      Pick<SasGrant<unknown, unknown, never>, "policy" | "addresses">,
+    grant: Required<Pick<SasGrant<unknown, unknown>, "permissions" | "ttlMs">> &
+      Pick<SasGrant<unknown, unknown>, "policy" | "addresses">,
     now: number,
   ): Promise<TableSas> {
     const { account, allowHttp = false } = this.#options;
@@ -173,9 +185,8 @@ export class SasIssuer {
 
 function rangeOf(
   definition: AnyEntity,
-  partition: KeyValues,
-  rows: KeyValues,
   index: string | undefined,
+  { partition, rows = {} }: SasGrant<KeyValues, KeyValues>,
 ): { table: string; range: SasRange } {
   const place =
     index === undefined

@@ -15,7 +15,7 @@ export async function accepted() {
   const { expiresAt } = await issuer.sasFor(Employee, { partition, rows: { team: "north" } });
   void (expiresAt satisfies Date | undefined);
   await issuer.sasFor(Employee, { partition, permissions: ["read", "update"], ttlMs: 1000 });
-  await issuer.sasFor(Employee, { partition, index: "email", rows: { email: "a@b" } });
+  await issuer.sasForIndex(Employee, "email", { partition, rows: { email: "a@b" } });
 }
 
 export function refused() {
@@ -24,7 +24,7 @@ export function refused() {
   // error: '"write"' is not assignable
   issuer.sasFor(Employee, { partition, permissions: ["write"] });
   // error: '"mail"' is not assignable
-  issuer.sasFor(Employee, { partition, index: "mail" });
-  // error: not assignable to parameter
+  issuer.sasForIndex(Employee, "mail", { partition });
+  // error: Property 'team' is missing
   issuer.sasFor(Employee, { partition, rows: { id: 3 } });
 }

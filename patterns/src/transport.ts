@@ -1,0 +1,54 @@
+import { Agent as HttpAgent } from "node:http";
+import { Agent as HttpsAgent } from "node:https";
+import { tableError } from "./errors.ts";
+
+export interface TransportOptions {
+  /** Sockets at once for each endpoint; 64 otherwise, as many requests as `connect` lets through. */
+  readonly connections?: number;
+  /** How long a socket that nobody uses stays open; a minute otherwise. */
+  readonly idleMs?: number;
+}
+
+/** To be spread into the options of an official client: `{ ...transport(url), ...singleTry }`. */
+export interface Transport {
+  /** Shared by all clients that are given it. `destroy()` closes its sockets. */
+  readonly agent: HttpAgent;
+  /** The queue and blob clients declare this part alone, and use both. */
+  readonly keepAliveOptions: { readonly enable: true };
+}
+
+const CONNECTIONS = 64;
+const IDLE_MS = 60_000;
+
+/**
+ * Connections that stay open, send small requests at once (no Nagle) and are limited in number. For
+ * Node.js; browsers decide such things themselves.
+ * @throws invalid-definition for limits that are none.
+ */
+export function transport(
+  endpoint: string,
+  { connections = CONNECTIONS, idleMs = IDLE_MS }: TransportOptions = {},
+): Transport {
+  const issues = Object.entries({ connections, idleMs })
+    .filter(([, value]) => !(Number.isInteger(value) && value >= 1))
+    .map(([path, value]) => ({ path, message: `${value} is not 1, 2, 3, …` }));
+  const { protocol } = new URL(endpoint);
+  if (protocol !== "http:" && protocol !== "https:") {
+    issues.push({ path: "endpoint", message: `${protocol} is not http: or https:` });
+  }
+  if (issues.length > 0) {
+    const list = issues.map(({ path, message }) => `${path}: ${message}`).join("; ");
+    throw tableError("invalid-definition", `The transport is refused: ${list}.`, { issues });
+  }
+  const options = {
+    keepAlive: true,
+    noDelay: true,
+    maxSockets: connections,
+    maxFreeSockets: connections,
+    // The socket used last is the one least likely to have been closed by the other side.
+    scheduling: "lifo",
+    timeout: idleMs,
+  } as const;
+  const agent = protocol === "https:" ? new HttpsAgent(options) : new HttpAgent(options);
+  return { agent, keepAliveOptions: { enable: true } };
+}
