@@ -47,6 +47,23 @@ describe("Appends to one blob", () => {
     await lab.assertTidy();
   });
 
+  it("of 100 writers who go on and on leave every record whole, where it was told to be", async () => {
+    const records = new Map<number, string>();
+    await Promise.all(
+      Array.from({ length: 100 }, async (_, writer) => {
+        for (let i = 0; i < 30; i++) {
+          const record = `${writer}:${i}|`.repeat(1 + ((writer * i) % 40));
+          const { headers } = await lab.must("PUT", APPEND, { body: record });
+          records.set(Number(headers.get("x-ms-blob-append-offset")), record);
+        }
+      }),
+    );
+    const { body } = await lab.must("GET", "/docs/log");
+    const inOrder = [...records].sort(([a], [b]) => a - b).map(([, record]) => record);
+    assert.equal(inOrder.length, 3000);
+    assert.equal(body.toString(), inOrder.join(""));
+  });
+
   it("are each judged on what the ones before them left", async () => {
     const at = (position: number) =>
       lab.send("PUT", APPEND, {

@@ -6,6 +6,7 @@ import {
   ENCRYPTED,
   leaseIdOf,
   READ_ACCESS,
+  refuseOwnKeys,
   refuseUnserved,
   WRITE_ACCESS,
 } from "./blob-operation.ts";
@@ -35,6 +36,7 @@ export const getBlobMetadata: BlobOperation<BlobInput, CommittedBlob> = {
 
   decode(request) {
     refuseOtherVersions(request);
+    refuseOwnKeys(request);
     return {
       name: blobNameOf(request),
       leaseId: leaseIdOf(request),

@@ -140,6 +140,15 @@ export function refuseUnserved({ rawHeaders }: RequestHead): void {
   }
 }
 
+const OWN_KEYS = ["x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-encryption-scope"];
+
+/** The same for reads, of what could only have been kept with a key of the caller's own. */
+export function refuseOwnKeys(head: RequestHead): void {
+  if (OWN_KEYS.some((name) => head.header(name) !== undefined)) {
+    throw new ServiceError("NotImplemented");
+  }
+}
+
 /** Of a letter in a SAS; keys may do everything. */
 export function grants({ identity }: WireRequest, letter: string): boolean {
   switch (identity.kind) {

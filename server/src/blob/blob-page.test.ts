@@ -47,6 +47,24 @@ describe("A page of blobs", () => {
     );
   });
 
+  it("of 100,000 blobs in folders is the same list, page by page of any size", async () => {
+    const digits = (n: number) => String(n).padStart(3, "0");
+    const names = Array.from(
+      { length: 100_000 },
+      (_, i) => `log/${digits(i % 100)}/${digits(Math.floor(i / 100))}.log`,
+    );
+    const engine = await engineWith(names);
+    assert.deepEqual(await listAll(engine, {}), names.toSorted());
+    const folders = Array.from({ length: 100 }, (_, i) => `log/${digits(i)}/`);
+    for (const max of [1, 2, 5000]) {
+      const asked = { delimiter: "/", max };
+      assert.deepEqual(await listAll(engine, asked), ["log/"]);
+      assert.deepEqual(await listAll(engine, { ...asked, prefix: "log/" }), folders);
+      const inFolder = await listAll(engine, { ...asked, prefix: "log/042/" });
+      assert.equal(inFolder.length, 1000, `${max} at a time`);
+    }
+  });
+
   it("does not read what stands behind a common prefix", async () => {
     const names = ["a/", "b/", "c/"].flatMap((folder) =>
       Array.from({ length: 3000 }, (_, i) => `${folder}${i}`),

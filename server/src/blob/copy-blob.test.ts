@@ -90,6 +90,10 @@ describe("Copy Blob", () => {
     await lab.refused("409 NoPendingCopyOperation", "PUT", "/docs/to?comp=copy&copyid=1", {
       headers: { "x-ms-copy-action": "abort" },
     });
+    await lab.refused("400 MissingRequiredHeader", "PUT", "/docs/to?comp=copy&copyid=1");
+    await lab.refused("400 InvalidHeaderValue", "PUT", "/docs/to?comp=copy&copyid=1", {
+      headers: { "x-ms-copy-action": "forget" },
+    });
     await lab.assertTidy();
   });
 

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { md5Mismatch } from "../http/content-md5.ts";
+import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
 import {
@@ -150,7 +151,13 @@ export const abortCopyBlob: BlobOperation<BlobName, never> = {
   name: "AbortCopyBlob",
   route: { method: "PUT", resource: "blob", comp: "copy" },
   access: { resourceType: "o", accountSas: ["w"], serviceSas: ["w"], bearer: "write" },
-  decode: blobNameOf,
+
+  decode(request) {
+    const name = "x-ms-copy-action";
+    const action = requiredHeader(request, name);
+    if (action.toLowerCase() !== "abort") throw invalidHeader(name, action);
+    return blobNameOf(request);
+  },
 
   async run({ blobs }, name) {
     const { record } = await blobs.read(name);

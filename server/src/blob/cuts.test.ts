@@ -51,7 +51,15 @@ describe("What is left out", () => {
     ] as const) {
       await lab.refused("501 NotImplemented", "PUT", path, { headers: { [header]: "x" } });
     }
-    await lab.refused("501 NotImplemented", "GET", "/docs/a", { headers: { "x-ms-if-tags": "x" } });
+    for (const [method, path, header] of [
+      ["GET", "/docs/a", "x-ms-if-tags"],
+      ["GET", "/docs/a", "x-ms-encryption-key"],
+      ["HEAD", "/docs/a", "x-ms-encryption-key"],
+      ["GET", "/docs/a?comp=metadata", "x-ms-encryption-key"],
+      ["PUT", "/docs/a?comp=seal", "x-ms-encryption-scope"],
+    ] as const) {
+      await lab.refused("501 NotImplemented", method, path, { headers: { [header]: "x" } });
+    }
   });
 
   it("cannot be switched on", async () => {

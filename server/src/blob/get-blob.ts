@@ -14,6 +14,7 @@ import {
   leaseIdOf,
   READ_ACCESS,
   readForAnyone,
+  refuseOwnKeys,
 } from "./blob-operation.ts";
 import { blobHeaders, checkOverrides } from "./blob-properties.ts";
 import type { CommittedBlob } from "./blob-record.ts";
@@ -52,6 +53,7 @@ export const getBlob: BlobOperation<GetBlobInput, GetBlobOutput> = {
 
   decode(request) {
     refuseOtherVersions(request);
+    refuseOwnKeys(request);
     checkOverrides(request);
     const range = rangeOf(request);
     return {
@@ -117,6 +119,7 @@ export const getBlobProperties: BlobOperation<GetBlobInput, CommittedBlob> = {
 
   decode(request) {
     refuseOtherVersions(request);
+    refuseOwnKeys(request);
     checkOverrides(request);
     return {
       name: blobNameOf(request),

@@ -1,6 +1,12 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { integerHeader } from "../http/header-values.ts";
-import { type BlobOperation, blobNameOf, leaseIdOf, WRITE_ACCESS } from "./blob-operation.ts";
+import {
+  type BlobOperation,
+  blobNameOf,
+  leaseIdOf,
+  refuseUnserved,
+  WRITE_ACCESS,
+} from "./blob-operation.ts";
 import type { BlobName } from "./blob-store.ts";
 import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
 import { assertLeaseForWrite } from "./lease.ts";
@@ -19,12 +25,15 @@ export const sealBlob: BlobOperation<SealInput, number> = {
   route: { method: "PUT", resource: "blob", comp: "seal" },
   access: WRITE_ACCESS,
 
-  decode: (request) => ({
-    name: blobNameOf(request),
-    leaseId: leaseIdOf(request),
-    conditions: writeConditions(request),
-    position: integerHeader(request, "x-ms-blob-condition-appendpos"),
-  }),
+  decode(request) {
+    refuseUnserved(request);
+    return {
+      name: blobNameOf(request),
+      leaseId: leaseIdOf(request),
+      conditions: writeConditions(request),
+      position: integerHeader(request, "x-ms-blob-condition-appendpos"),
+    };
+  },
 
   run({ blobs }, { name, leaseId, conditions, position }, { arrivedAt }) {
     return blobs.change(name, ({ record }) => {
