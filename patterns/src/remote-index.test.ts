@@ -96,6 +96,18 @@ describe("a remote index", () => {
     });
   });
 
+  it("finishes what a write began, also where no message watches over it", async () => {
+    const inline = employee("inline");
+    const { backend, employees } = await open(inline);
+    await employees.insert(jones);
+    backend.clock.advance(MINUTE);
+    await employees.update(key, () => ({ town: "Oslo" }));
+    const town = (partitionKey: string) =>
+      backend.tables.get("Employee", { partitionKey, rowKey: "Sales!000223" });
+    assert.equal(await town("town_Bonn"), undefined);
+    assert.deepEqual((await town("town_Oslo"))?.properties.age, { type: "Int32", value: 40 });
+  });
+
   it("finds by a value across partitions, checked or from copies, at the documented cost", async () => {
     const { db, employees } = await open();
     await employees.insert(jones);

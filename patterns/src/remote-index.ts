@@ -267,7 +267,12 @@ class OpenRemote implements EntryKeeper {
     return {
       // A message that is seen before the commit finds nothing to do, and is gone.
       ...((tripwire || added.length > 0) && { commitByMs }),
-      committed: () => this.#quietly(base, async () => tripwire?.done(await finish())),
+      committed: () =>
+        this.#quietly(base, async () => {
+          // Not behind the `?.`: without a tripwire there is just as much to finish.
+          const isClean = await finish();
+          await tripwire?.done(isClean);
+        }),
     };
   }
 

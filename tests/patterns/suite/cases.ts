@@ -1,0 +1,391 @@
+import assert from "node:assert/strict";
+import { connect, type Database, entity, f, isTableError, k } from "@rowhouse/patterns";
+import { batch } from "@rowhouse/patterns/batch";
+import { indexLifeCycle } from "@rowhouse/patterns/index-life-cycle";
+import { createWorker } from "@rowhouse/patterns/queue-worker";
+import { remoteIndex } from "@rowhouse/patterns/remote-index";
+import { siblingIndex } from "@rowhouse/patterns/sibling-index";
+import { intercept, withFaults } from "@rowhouse/patterns/testing";
+import { Archive, archiveEmployee, Employee as Leaver } from "../../../patterns/samples/archive.ts";
+import { seededRandom } from "../../support/seeded-random.ts";
+import type { Endpoints } from "./target.ts";
+
+/** One thing that must hold against every endpoint. */
+export interface Case {
+  readonly name: string;
+  run(endpoints: Endpoints): Promise<void>;
+}
+
+const Employee = entity("Employee", {
+  version: 1,
+  fields: {
+    dept: f.string(),
+    id: f.int32(),
+    email: f.string(),
+    lastName: f.string(),
+    town: f.string().optional(),
+    salary: f.double().optional(),
+    total: f.int64().optional(),
+  },
+  key: { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] },
+  indexes: {
+    email: siblingIndex({ row: [k.lit("email"), k.str("email")], unique: true }),
+    lastName: siblingIndex({
+      row: [k.lit("last"), k.str("lastName"), k.uint("id", 6)],
+      copy: ["email"],
+    }),
+    byTown: remoteIndex({
+      table: "EmployeeByTown",
+      partition: [k.str("town")],
+      row: [k.str("dept"), k.uint("id", 6)],
+      mode: "inline",
+    }),
+    login: remoteIndex({
+      table: "EmployeeByLogin",
+      partition: [k.hash("email", 4)],
+      row: [k.str("email")],
+      unique: true,
+      mode: "inline",
+      copy: "keys",
+    }),
+  },
+});
+
+const Note = entity("Note", {
+  version: 1,
+  fields: { book: f.string(), title: f.string(), part: f.string() },
+  key: { partition: [k.str("book")], row: k.ordered(k.lit("n"), k.str("title"), k.str("part")) },
+});
+
+async function opened(endpoints: Endpoints): Promise<Database> {
+  const database = connect(endpoints);
+  await database.createTables(Employee, Note);
+  return database;
+}
+
+const someone = (id: number, more: object = {}) => ({
+  dept: "Sales",
+  id,
+  email: `e${id}@contoso.com`,
+  lastName: "Jones",
+  ...more,
+});
+
+export const CASES: readonly Case[] = [
+  {
+    name: "a random history leaves what a plain map holds, by every index",
+    async run(endpoints) {
+      const database = await opened(endpoints);
+      const employees = database.open(Employee);
+      const seed = Math.floor(Math.random() * 2 ** 31);
+      const random = seededRandom(seed);
+      const below = (count: number) => Math.floor(random() * count);
+      const model = new Map<number, ReturnType<typeof someone> & { town?: string | undefined }>();
+      const pick = <Value>(values: readonly Value[]) => values[below(values.length)]!;
+      for (let step = 0; step < 60; step++) {
+        const id = below(5);
+        const email = `${pick(["a", "b/c?", "d_e", "Zoë"])}@contoso.com`;
+        const lastName = pick(["Jones", "Red Deer", "O'Neil"]);
+        const town = pick(["Redmond", "Bellevue", undefined]);
+        const next = { ...someone(id), email, lastName, ...(town && { town }) };
+        const owner = [...model.values()].find((each) => each.email === email);
+        const isFree = owner === undefined || owner.id === id;
+        const verb = pick(["insert", "upsert", "update", "delete"] as const);
+        const isThere = model.has(id);
+        // Values given up a moment ago may be taken again only when they have settled.
+        endpoints.clock.advance(61_000);
+        try {
+          if (verb === "delete") await employees.delete({ dept: "Sales", id });
+          else if (verb === "update")
+            await employees.update(next, () => ({ email, lastName, town }));
+          else await employees[verb](next);
+          assert.ok(verb === "delete" || (verb === "insert" ? !isThere : true), `seed ${seed}`);
+          if (verb === "delete") model.delete(id);
+          else model.set(id, next);
+        } catch (error) {
+          const expected =
+            (isTableError(error, "unique-violation") &&
+              (!isFree || (verb === "insert" && isThere))) ||
+            (isTableError(error, "not-found") && verb === "update" && !isThere);
+          if (!expected)
+            throw new Error(`seed ${seed}, step ${step}, ${verb} ${id}`, { cause: error });
+        }
+      }
+      const sorted = [...model.values()].sort((a, b) => a.id - b.id);
+      const plain = (rows: readonly object[]) =>
+        rows.map(({ etag: _etag, ...row }: { etag?: string }) => row);
+      assert.deepEqual(
+        plain(await employees.range({ dept: "Sales" }).all()),
+        plain(sorted),
+        `seed ${seed}`,
+      );
+      for (const each of sorted) {
+        const { dept, email } = each;
+        const found = [
+          await employees.by.email.get({ dept, email }),
+          await employees.by.login.get({ email }),
+        ];
+        assert.deepEqual(
+          found.map((row) => row?.id),
+          [each.id, each.id],
+          `seed ${seed}`,
+        );
+      }
+      for (const town of ["Redmond", "Bellevue"]) {
+        const there = sorted.filter((each) => each.town === town);
+        const found = await employees.by.byTown.range({ town }).all();
+        assert.deepEqual(plain(found), plain(there), `seed ${seed}`);
+      }
+      const jones = await employees.by.lastName
+        .range({ dept: "Sales", lastName: { startsWith: "Red" } })
+        .all();
+      assert.equal(jones.length, sorted.filter((each) => each.lastName === "Red Deer").length);
+    },
+  },
+  {
+    name: "types come back as they were declared",
+    async run(endpoints) {
+      const employees = (await opened(endpoints)).open(Employee);
+      const whole = someone(1, { salary: 4, total: 2n ** 60n });
+      await employees.insert(whole);
+      const { etag, ...row } = await employees.mustGet(whole);
+      assert.deepEqual(row, whole);
+      await employees.replaceIfUnchanged({ ...someone(1), etag });
+      assert.equal((await employees.get(whole))?.salary, undefined);
+      await assert.rejects(employees.replaceIfUnchanged({ ...someone(1), etag }), (error) =>
+        isTableError(error, "conflict"),
+      );
+    },
+  },
+  {
+    name: "keys of any text sort and bound as their values do",
+    async run(endpoints) {
+      const database = await opened(endpoints);
+      const notes = database.open(Note);
+      const texts = [
+        "a",
+        "a b",
+        "a/b",
+        "a?",
+        "a#",
+        "ab",
+        "A",
+        "_",
+        "a_",
+        "%",
+        "\\",
+        "é",
+        "a.b",
+        "~",
+        "!",
+        "'",
+      ];
+      await batch(database, (plan) => {
+        for (const title of texts) plan.insert(Note, { book: "b/1", title, part: "x" });
+      });
+      const titles = async (query: object) =>
+        (await notes.range({ book: "b/1", ...query }).all()).map(({ title }) => title);
+      const sorted = [...texts].sort((a, b) => (a < b ? -1 : 1));
+      assert.deepEqual(await titles({}), sorted);
+      const within = sorted.filter((title) => title.startsWith("a"));
+      assert.deepEqual(await titles({ title: { startsWith: "a" } }), within);
+      const above = sorted.filter((title) => title > "a" && title <= "ab");
+      assert.deepEqual(await titles({ title: { gt: "a", lte: "ab" } }), above);
+    },
+  },
+  {
+    name: "pages go on from a cursor, in another process too",
+    async run(endpoints) {
+      const database = await opened(endpoints);
+      await batch(database, (plan) => {
+        for (let id = 0; id < 60; id++) plan.insert(Employee, someone(id));
+      }).catch(() => undefined);
+      const notes = database.open(Note);
+      for (let i = 0; i < 25; i++) {
+        await notes.insert({ book: "p", title: `t${String(i).padStart(2, "0")}`, part: "x" });
+      }
+      const seen: string[] = [];
+      let cursor: string | undefined;
+      do {
+        const again = connect(endpoints).open(Note).range({ book: "p" }).limit(7);
+        const page = await again.page(cursor);
+        assert.ok(page.items.length <= 7);
+        seen.push(...page.items.map(({ title }) => title));
+        cursor = page.cursor;
+      } while (cursor);
+      assert.deepEqual(
+        seen,
+        Array.from({ length: 25 }, (_, i) => `t${String(i).padStart(2, "0")}`),
+      );
+    },
+  },
+  {
+    name: "conditions on properties of every type find what they should",
+    async run(endpoints) {
+      const employees = (await opened(endpoints)).open(Employee);
+      for (let id = 0; id < 6; id++) {
+        await employees.insert(someone(id, { salary: id / 2, total: BigInt(id) << 40n }));
+      }
+      const ids = async (rows: Promise<{ id: number }[]>) => (await rows).map(({ id }) => id);
+      const permit = { allow: "partition-scan", because: "this is a test" } as const;
+      const all = employees.range({ dept: "Sales" });
+      assert.deepEqual(await ids(all.where((e) => e.salary.gt(1)).all(permit)), [3, 4, 5]);
+      const big = all.where((e) => e.total.gte(4n << 40n).or(e.email.eq("e0@contoso.com")));
+      assert.deepEqual(await ids(big.all(permit)), [0, 4, 5]);
+      const half = all.where((e) => e.salary.eq(0.5).and(e.lastName.ne("Smith").not().not()));
+      assert.deepEqual(await ids(half.all(permit)), [1]);
+    },
+  },
+  {
+    name: "a batch of 250 over partitions keeps its results in order and isolates the culprit",
+    async run(endpoints) {
+      const database = await opened(endpoints);
+      const notes = database.open(Note);
+      await notes.insert({ book: "b1", title: "t007", part: "x" });
+      const results = await batch(database, (plan) => {
+        for (let i = 0; i < 250; i++) {
+          const title = `t${String(i).padStart(3, "0")}`;
+          plan.insert(Note, { book: `b${i % 2}`, title, part: "x" });
+        }
+      });
+      const failed = results.flatMap((result, i) => (result.ok ? [] : [i]));
+      assert.deepEqual(failed, [7]);
+      assert.equal((await notes.range({ book: "b1" }).all()).length, 125);
+    },
+  },
+  {
+    name: "a transaction over kinds is whole or not there",
+    async run(endpoints) {
+      const database = await opened(endpoints);
+      const Department = entity("Department", {
+        version: 1,
+        table: "Employee",
+        fields: { dept: f.string(), count: f.int32() },
+        key: { partition: [k.str("dept")], row: [k.lit("department")] },
+      });
+      const departments = database.open(Department);
+      await departments.insert({ dept: "Sales", count: 0 });
+      const hire = (id: number, email: string) =>
+        database.tx({ dept: "Sales" }, (t) => {
+          t.insert(Plain, { dept: "Sales", id, email });
+          t.update(Department, { dept: "Sales" }, ({ count }) => ({ count: count + 1 }));
+        });
+      await hire(1, "a@contoso.com");
+      await assert.rejects(hire(2, "a@contoso.com"), (error) =>
+        isTableError(error, "unique-violation"),
+      );
+      assert.equal((await departments.get({ dept: "Sales" }))?.count, 1);
+      assert.equal(await database.open(Plain).get({ dept: "Sales", id: 2 }), undefined);
+    },
+  },
+  {
+    name: "updates side by side lose nothing",
+    async run(endpoints) {
+      const database = await opened(endpoints);
+      const employees = database.open(Employee);
+      const key = { dept: "Sales", id: 1 };
+      await employees.insert(someone(1, { salary: 0 }));
+      const increment = () =>
+        employees.update(key, ({ salary = 0 }) => ({ salary: salary + 1 }), { attempts: 50 });
+      await Promise.all(Array.from({ length: 8 }, increment));
+      assert.equal((await employees.get(key))?.salary, 8);
+      assert.equal(
+        (await employees.by.email.get({ dept: "Sales", email: "e1@contoso.com" }))?.salary,
+        8,
+      );
+    },
+  },
+  {
+    name: "a write finds itself when the answer to any of its requests is lost",
+    async run(endpoints) {
+      const database = await opened(endpoints);
+      const key = { dept: "Sales", id: 1 };
+      await database.open(Employee).insert(someone(1, { salary: 0 }));
+      let requests = 0;
+      let expected = 0;
+      for (let lost = 0; lost <= requests; lost++) {
+        const faults = withFaults((_call, count) => {
+          if (lost === 0) requests = count;
+          return count === lost ? { kind: "lose answer" } : undefined;
+        });
+        const unlucky = connect({ ...endpoints, ...intercept(endpoints, faults) });
+        await unlucky.open(Employee).update(key, ({ salary = 0 }) => ({ salary: salary + 1 }));
+        assert.equal(
+          (await database.open(Employee).get(key))?.salary,
+          ++expected,
+          `request ${lost}`,
+        );
+      }
+      assert.ok(requests >= 2);
+    },
+  },
+  {
+    name: "the archive sample moves an employee once, however often it is asked for",
+    async run(endpoints) {
+      const database = connect(endpoints);
+      await database.createTables(Leaver, Archive, archiveEmployee);
+      const worker = createWorker(database, { queue: "work", handlers: [archiveEmployee] });
+      await worker.createQueues();
+      const input = { dept: "Sales", id: 456 };
+      await database.open(Leaver).insert({ ...input, name: "Jones" });
+      await archiveEmployee.start(database, { id: "archive-456", input });
+      await archiveEmployee.start(database, { id: "archive-456", input });
+      await worker.drain();
+      assert.equal(await database.open(Leaver).get(input), undefined);
+      assert.equal((await database.open(Archive).get(input))?.name, "Jones");
+    },
+  },
+  {
+    name: "a message that fails comes back, and goes to the poison queue in the end",
+    async run(endpoints) {
+      const database = connect(endpoints);
+      let tries = 0;
+      const handle = async () => {
+        tries++;
+        throw new Error("no");
+      };
+      const handlers = [{ kind: "greet", handle }];
+      const worker = createWorker(database, { queue: "work", handlers, maxDequeue: 2 });
+      await worker.createQueues();
+      const message = {
+        v: 1,
+        id: "m",
+        kind: "greet",
+        key: "k",
+        at: new Date(0).toISOString(),
+        body: 1,
+      };
+      await database.queues!.send("work", JSON.stringify(message));
+      for (let round = 0; round < 4; round++) {
+        await worker.drain();
+        endpoints.clock.advance(61_000);
+      }
+      const [poison] = await worker.peekPoison();
+      assert.deepEqual([tries, poison?.failure?.error], [2, "Error: no"]);
+    },
+  },
+  {
+    name: "a scrub finds and mends exactly what was broken",
+    async run(endpoints) {
+      const database = await opened(endpoints);
+      const employees = database.open(Employee);
+      for (let id = 0; id < 6; id++) await employees.insert(someone(id, { town: "Redmond" }));
+      const gone = { partitionKey: "Redmond", rowKey: "Sales_000003", ifMatch: "*" };
+      await database.tables.commit("EmployeeByTown", [{ kind: "delete", ...gone }]);
+      endpoints.clock.advance(61_000);
+      const byTown = indexLifeCycle(database, Employee, "byTown");
+      const { missing, wrong, dangling, young } = await byTown.verify();
+      assert.deepEqual([missing, wrong, dangling, young], [1, 0, 0, 0]);
+      await byTown.repair();
+      assert.equal((await employees.by.byTown.range({ town: "Redmond" }).all()).length, 6);
+    },
+  },
+];
+
+const Plain = entity("Plain", {
+  version: 1,
+  table: "Employee",
+  fields: { dept: f.string(), id: f.int32(), email: f.string() },
+  key: { partition: [k.str("dept")], row: [k.lit("plain"), k.uint("id", 6)] },
+  indexes: { email: siblingIndex({ row: [k.lit("mail"), k.str("email")], unique: true }) },
+});
