@@ -140,7 +140,7 @@ function collectHeaders(rawHeaders: readonly string[]): SignedHeaders {
     const name = rawHeaders[index]!.toLowerCase();
     const value = rawHeaders[index + 1]!;
     if (name.startsWith("x-ms-")) {
-      if (extensions.some((other) => other.name === name)) throw repeated(name, value);
+      if (includesName(extensions, name)) throw repeated(name, value);
       extensions.push({ name, line: `${name}:${foldWhiteSpace(value)}\n` });
     } else if (isStandard(name)) {
       if (standard[name] !== undefined) throw repeated(name, value);
@@ -149,8 +149,13 @@ function collectHeaders(rawHeaders: readonly string[]): SignedHeaders {
   }
   // "0" counts as absent since version 2015-02-21, the oldest that Queue and Blob serve here.
   if (standard["content-length"] === "0") standard["content-length"] = "";
-  if (extensions.some(({ name }) => name === "x-ms-date")) standard.date = "";
+  if (includesName(extensions, "x-ms-date")) standard.date = "";
   return { standard, extensions };
+}
+
+function includesName(headers: readonly ExtensionHeader[], name: string): boolean {
+  for (const header of headers) if (header.name === name) return true;
+  return false;
 }
 
 function isStandard(name: string): name is StandardHeader {
@@ -174,19 +179,12 @@ function foldWhiteSpace(value: string): string {
 function contentOrders(verb: string, { standard }: SignedHeaders): string[] {
   const encoding = standard["content-encoding"] ?? "";
   const language = standard["content-language"] ?? "";
-  // `join` writes an absent header as an empty line.
-  const rest = [
-    standard["content-length"],
-    standard["content-md5"],
-    standard["content-type"],
-    standard.date,
-    standard["if-modified-since"],
-    standard["if-match"],
-    standard["if-none-match"],
-    standard["if-unmodified-since"],
-    standard.range,
-    "",
-  ].join("\n");
+  const rest =
+    `${standard["content-length"] ?? ""}\n${standard["content-md5"] ?? ""}\n` +
+    `${standard["content-type"] ?? ""}\n${standard.date ?? ""}\n` +
+    `${standard["if-modified-since"] ?? ""}\n${standard["if-match"] ?? ""}\n` +
+    `${standard["if-none-match"] ?? ""}\n${standard["if-unmodified-since"] ?? ""}\n` +
+    `${standard.range ?? ""}\n`;
   const orders = [`${verb}\n${encoding}\n${language}\n${rest}`];
   if (encoding !== language) orders.push(`${verb}\n${language}\n${encoding}\n${rest}`);
   return orders;
@@ -219,19 +217,38 @@ function weigh(name: string, weights: string): string {
 
 /** The canonicalized headers in each order that differs from those before it. */
 function* headerOrders(headers: readonly ExtensionHeader[]): Generator<string, void, undefined> {
-  const tried: string[] = [];
-  for (const [order, sortKey] of SORT_KEYS.entries()) {
-    const text = headers
-      .map(({ name, line }) => ({ name, line, key: sortKey(name) }))
-      .sort(
-        (a, b) => compare(a.key, b.key) || (order === SYMBOL_BLIND ? 0 : compare(a.name, b.name)),
-      )
-      .map(({ line }) => line)
-      .join("");
+  const first = documentedOrder(headers);
+  yield first;
+  const tried = [first];
+  for (let order = 1; order < SORT_KEYS.length; order++) {
+    const text = sortedBy(SORT_KEYS[order]!, headers, order === SYMBOL_BLIND);
     if (tried.includes(text)) continue;
     tried.push(text);
     yield text;
   }
+}
+
+/** Most requests are good in this order, and come in it: then there is nothing to sort. */
+function documentedOrder(headers: readonly ExtensionHeader[]): string {
+  let text = "";
+  for (let i = 0; i < headers.length; i++) {
+    const { name, line } = headers[i]!;
+    if (i > 0 && name < headers[i - 1]!.name) return sortedBy(SORT_KEYS[0]!, headers, false);
+    text += line;
+  }
+  return text;
+}
+
+function sortedBy(
+  sortKey: (name: string) => string,
+  headers: readonly ExtensionHeader[],
+  keepsTies: boolean,
+): string {
+  return headers
+    .map(({ name, line }) => ({ name, line, key: sortKey(name) }))
+    .sort((a, b) => compare(a.key, b.key) || (keepsTies ? 0 : compare(a.name, b.name)))
+    .map(({ line }) => line)
+    .join("");
 }
 
 /** The signed parameters in each reading that differs from those before it. */
@@ -253,21 +270,22 @@ function* parameterReadings(raw: string): Generator<string, void, undefined> {
  */
 function canonicalParameters(raw: string, reading: { plus: string; empties: boolean }): string {
   if (raw === "") return "";
-  const values = new Map<string, string[]>();
+  const parameters: { name: string; value: string }[] = [];
   for (const pair of raw.split("&")) {
     if (pair === "") continue;
     const equals = pair.indexOf("=");
     const name = decode(equals < 0 ? pair : pair.slice(0, equals), reading.plus).toLowerCase();
     const value = equals < 0 ? "" : decode(pair.slice(equals + 1), reading.plus);
-    if (value === "" && !reading.empties) continue;
-    const others = values.get(name);
-    if (others) others.push(value);
-    else values.set(name, [value]);
+    if (value !== "" || reading.empties) parameters.push({ name, value });
   }
-  return [...values]
-    .sort(([a], [b]) => compare(a, b))
-    .map(([name, list]) => `\n${name}:${list.sort(compare).join(",")}`)
-    .join("");
+  parameters.sort((a, b) => compare(a.name, b.name) || compare(a.value, b.value));
+  let text = "";
+  let previous: string | undefined;
+  for (const { name, value } of parameters) {
+    text += name === previous ? `,${value}` : `\n${name}:${value}`;
+    previous = name;
+  }
+  return text;
 }
 
 function decode(text: string, plus: string): string {
