@@ -8,35 +8,33 @@ import { lend } from "./lent.ts";
 const pages = fileURLToPath(new URL("../../../docs/manual/patterns", import.meta.url));
 const lent = new URL("lent.ts", import.meta.url).href;
 /** Relative imports count from the folder that the package runs its examples in. */
-const folderOfPages = new URL("../../../patterns/examples/", import.meta.url).href;
+const folderOfPages = new URL("../../../patterns/examples/pages/", import.meta.url).href;
 
-/** Those that are about the kit itself, or open nothing. */
-const NOT_ABOUT_ENDPOINTS = ["README", "testing", "command-line"];
+const IMPORTING = 'import { memory } from "@rowhouse/patterns/testing";';
 
 /**
  * The examples of the manual, each a case: where a page says `memory()` it is given the endpoint under
- * test. Modules are written into `folder`.
+ * test. Pages that open nothing, or use more of the testing kit, are none. Modules go into `folder`.
  */
 export function exampleCases(folder: string): Case[] {
   const names = readdirSync(pages).map((name) => name.replace(/\.md$/, ""));
-  return names
-    .filter((name) => !NOT_ABOUT_ENDPOINTS.includes(name))
-    .map((name) => ({
+  const read = names.map((name) => ({
+    name,
+    page: readFileSync(join(pages, `${name}.md`), "utf8"),
+  }));
+  return read
+    .filter(({ page }) => page.includes(IMPORTING))
+    .map(({ name, page }) => ({
       name: `the manual's example of ${name}`,
       run: async (endpoints) => {
-        const page = readFileSync(join(pages, `${name}.md`), "utf8");
         const blocks = Array.from(page.matchAll(/^```ts\n(.*?)^```$/gms), ([, code]) => code);
-        const code = blocks.join("\n");
-        const importing = 'import { memory } from "@rowhouse/patterns/testing";';
-        assert.ok(code.includes(importing), `${name}.md opens memory() some other way`);
+        const code = blocks
+          .join("\n")
+          .replace(IMPORTING, `import { memory } from "${lent}";`)
+          .replaceAll('from "../', `from "${folderOfPages}../`);
         mkdirSync(folder, { recursive: true });
         const file = join(folder, `${name}.ts`);
-        writeFileSync(
-          file,
-          code
-            .replace(importing, `import { memory } from "${lent}";`)
-            .replaceAll('from "../', `from "${folderOfPages}`),
-        );
+        writeFileSync(file, code);
         lend(endpoints);
         const printed = await outputOf(file);
         rmSync(file);
