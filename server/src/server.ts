@@ -16,12 +16,14 @@ import type { Gate } from "./http/gate.ts";
 import { type Health, withHealth } from "./http/health.ts";
 import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
 import type { Handle } from "./http/node-listener.ts";
-import type { Observer } from "./http/observer.ts";
+import type { Observer, RequestRecord } from "./http/observer.ts";
 import { type Pages, withPages } from "./http/pages.ts";
 import type { Service } from "./http/service.ts";
+import { Analytics } from "./insight/analytics.ts";
 import { type Insight, NO_INSIGHT } from "./insight/insight.ts";
 import { openQueueService } from "./queue/open-queue-service.ts";
 import { EntityStore, type TableValue } from "./table/entity-store.ts";
+import { MetricsTables } from "./table/metrics-tables.ts";
 import { tablePrefix } from "./table/table-keys.ts";
 import { tableService } from "./table/table-service.ts";
 import { TABLE_DOCUMENTS } from "./xml/document-rules.ts";
@@ -77,7 +79,7 @@ export interface OpenServices {
 }
 
 export async function openServices(options: ServicesOptions): Promise<OpenServices> {
-  const { engine, accounts } = options;
+  const { engine, accounts, observer } = options;
   const foundation = {
     engine,
     clock: options.clock ?? systemClock,
@@ -87,7 +89,12 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
   const frontOptions = {
     accounts,
     clock: foundation.clock,
-    observer: options.observer ?? { finished() {} },
+    observer: {
+      finished(record: RequestRecord) {
+        analytics.finished(record);
+        observer?.finished(record);
+      },
+    },
     hostStyle: options.hostStyle ?? true,
     gate: options.gate,
     stopwatch: options.stopwatch,
@@ -96,7 +103,13 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
   const health = options.health ?? (() => ({ ready: true, detail: { engine: engine.name } }));
   const handles = new Map<ServiceName, Handle>();
   const background: BackgroundWork[] = [];
-  const open = <Context>(opened: OpenService<Context>) => {
+  const settings = new Map<ServiceName, ServicePropertiesStore>();
+  const analytics = new Analytics(foundation.clock, (service, account) =>
+    settings.get(service)?.chosen(account),
+  );
+  const metricsTables = openMetricsTables(foundation, analytics, settings);
+  const open = <Context extends WithProperties>(opened: OpenService<Context>) => {
+    settings.set(opened.service.name, opened.service.context.properties);
     const front = new Front(opened.service, frontOptions);
     const { name } = opened.service;
     const handle = withHealth((request) => front.handle(request), health);
@@ -116,6 +129,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     open(openTableService(foundation, options));
   }
 
+  background.push(metricsTables);
   for (const work of background) work.start();
   return {
     handles,
@@ -159,6 +173,30 @@ function openTableService(
   const stores = { catalog, entities, properties, reaper };
   const service = tableService({ engine, clock, ...stores, insight, gate });
   return { service, background: [reaper] };
+}
+
+interface WithProperties {
+  readonly properties: ServicePropertiesStore;
+}
+
+/** On stores of its own: other services are counted where no tables are served. */
+function openMetricsTables(
+  { engine, clock, accountIds, onError }: Foundation,
+  analytics: Analytics,
+  settings: ReadonlyMap<ServiceName, ServicePropertiesStore>,
+): MetricsTables {
+  const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds);
+  const entities = new EntityStore(engine, catalog);
+  return new MetricsTables({
+    ...{ engine, clock, catalog, entities, analytics, onError },
+    retentionDays(account, table) {
+      const service = SERVICE_NAMES.find((name) => table.toLowerCase().endsWith(name));
+      const properties = service && settings.get(service)?.chosen(account);
+      const { retentionDays } =
+        (table.includes("Hour") ? properties?.hourMetrics : properties?.minuteMetrics) ?? {};
+      return retentionDays ?? undefined;
+    },
+  });
 }
 
 export interface ServerOptions extends Omit<ServicesOptions, "services"> {

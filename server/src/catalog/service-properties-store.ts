@@ -24,6 +24,8 @@ const TRUSTED_MS = 1_000;
 interface Cached {
   readonly properties: ServiceProperties;
   readonly readAt: number;
+  /** Whether somebody set them. */
+  readonly chosen: boolean;
 }
 
 /** The properties of one service, account by account; the defaults until somebody set them. */
@@ -57,9 +59,16 @@ export class ServicePropertiesStore {
       const properties = entry
         ? decodeServiceProperties(entry.value)
         : defaultServiceProperties(this.rules);
-      this.#cache.set(account, { properties, readAt: this.#clock.now() });
+      const readAt = this.#clock.now();
+      this.#cache.set(account, { properties, readAt, chosen: entry !== undefined });
       return properties;
     });
+  }
+
+  /** What somebody set, as it was last read; undefined where nobody did or nothing was read yet. */
+  chosen(account: string): ServiceProperties | undefined {
+    const cached = this.#cache.get(account);
+    return cached?.chosen ? cached.properties : undefined;
   }
 
   /** Replaces the groups named in `change`; two changes at once both count. */
@@ -70,14 +79,15 @@ export class ServicePropertiesStore {
       const current = entry
         ? decodeServiceProperties(entry.value)
         : defaultServiceProperties(this.rules);
+      const properties = changeServiceProperties(current, change);
       const result = await this.#engine.commit({
         version: this.#engine.nextVersion(),
         checks: [{ key, expected: entry?.version ?? "absent" }],
-        puts: [{ key, value: encodeServiceProperties(changeServiceProperties(current, change)) }],
+        puts: [{ key, value: encodeServiceProperties(properties) }],
         deletes: [],
       });
       if (!result.committed) continue;
-      this.#cache.delete(account);
+      this.#cache.set(account, { properties, readAt: this.#clock.now(), chosen: true });
       return;
     }
   }

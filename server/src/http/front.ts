@@ -192,7 +192,7 @@ export class Front<Context> {
   }
 
   #finish(request: Request, response: WireResponse): Awaitable<WireResponse> {
-    this.#observe(request, response.status, undefined);
+    this.#observe(request, response, undefined);
     return this.#complete(request, response);
   }
 
@@ -206,7 +206,7 @@ export class Front<Context> {
       accept: request.header("accept"),
       method: request.method,
     });
-    this.#observe(request, response.status, refusal);
+    this.#observe(request, response, refusal);
     return this.#complete(request, response);
   }
 
@@ -249,7 +249,8 @@ export class Front<Context> {
     return versionForStrangers && versionForStranger(request, versionForStrangers);
   }
 
-  #observe(request: Request, status: number, refusal: ServiceError | undefined): void {
+  #observe(request: Request, response: WireResponse, refusal: ServiceError | undefined): void {
+    const { status } = response;
     const { clock, observer, stopwatch } = this.#options;
     observer.finished({
       service: this.#service.name,
@@ -265,8 +266,21 @@ export class Front<Context> {
       durationMs:
         stopwatch === undefined ? clock.now() - request.arrivedAt : stopwatch() - request.beganAt,
       remoteAddress: request.remoteAddress,
+      caller: request.identity.kind,
+      requestBytes:
+        request.bodySource === undefined
+          ? request.body.length
+          : Number(request.header("content-length") ?? 0),
+      responseBytes: bodyBytesOf(response),
     });
   }
+}
+
+function bodyBytesOf({ body, headers }: WireResponse): number {
+  if (body === undefined) return 0;
+  if (body instanceof Uint8Array) return body.length;
+  if (typeof body === "string") return Buffer.byteLength(body);
+  return Number(headers[headers.indexOf("Content-Length") + 1] ?? 0);
 }
 
 /** Whether every parameter can be decoded. */

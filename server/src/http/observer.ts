@@ -1,3 +1,5 @@
+import type { Identity } from "../auth/identity.ts";
+
 /** What logs and metrics are told of every request, once its answer is decided. */
 export interface Observer {
   finished(record: RequestRecord): void;
@@ -30,4 +32,9 @@ export interface RequestRecord {
   /** With fractions where there is a stopwatch. */
   readonly durationMs: number;
   readonly remoteAddress: string;
+  /** How who asks proved who they are. */
+  readonly caller: Identity["kind"];
+  /** Of the bodies. */
+  readonly requestBytes: number;
+  readonly responseBytes: number;
 }

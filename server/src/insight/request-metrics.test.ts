@@ -17,6 +17,9 @@ const record = {
   cause: undefined,
   durationMs: 3,
   remoteAddress: "::1",
+  caller: "shared-key",
+  requestBytes: 20,
+  responseBytes: 300,
 } as const;
 
 describe("The metrics of requests", () => {

@@ -1,5 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { refuseConditions } from "./conditions.ts";
+import { isMetricsTable } from "./metrics-tables.ts";
 import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
 
 /**
@@ -17,6 +18,7 @@ export const deleteTable: TableOperation<string, void> = {
   },
 
   async run({ catalog, reaper }, name, { account }) {
+    if (isMetricsTable(name)) throw new ServiceError("AuthorizationFailure");
     const removed = await catalog.remove(account.name, name);
     if (!removed) throw new ServiceError("ResourceNotFound");
     reaper.wake();

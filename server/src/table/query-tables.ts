@@ -2,6 +2,7 @@ import { encodeContinuation } from "@rowhouse/protocol/continuation";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { parseTableQueryOptions, type TableQueryOptions } from "@rowhouse/protocol/query-options";
 import { compileTablePredicate } from "../query/table-predicate.ts";
+import { isMetricsTable } from "./metrics-tables.ts";
 import { contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.ts";
 import { tableListJson } from "./table-json.ts";
 import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
@@ -31,7 +32,7 @@ export const queryTables: TableOperation<QueryTablesInput, QueryTablesOutput> = 
     let next: string | undefined;
     let count = 0;
     const tables = await catalog.list(account.name, { prefix: "", from }, (named) => {
-      if (!matches(named.name)) return "pass";
+      if (isMetricsTable(named.name) || !matches(named.name)) return "pass";
       if (count === top) {
         next = named.name.toLowerCase();
         return "end";

@@ -1,0 +1,115 @@
+import type { Clock } from "../clock.ts";
+import type { RequestRecord } from "../http/observer.ts";
+import { TransactionCounts } from "./transaction-counts.ts";
+
+/** What an account wants counted of a service: its service properties fit. */
+export interface AnalyticsSettings {
+  readonly hourMetrics: MetricsSettings;
+  readonly minuteMetrics: MetricsSettings;
+}
+
+export type MetricsSettings =
+  | { readonly enabled: false; readonly retentionDays: number | null }
+  | {
+      readonly enabled: true;
+      readonly includeApis: boolean;
+      readonly retentionDays: number | null;
+    };
+
+/** The settings an account has chosen for a service; undefined where it never did. Asked at each request. */
+export type SettingsOf = (
+  service: RequestRecord["service"],
+  account: string,
+) => AnalyticsSettings | undefined;
+
+/** What is to be added to a row. */
+export interface RowCounts {
+  readonly account: string;
+  /** `$MetricsHourPrimaryTransactionsTable` and the like. */
+  readonly table: string;
+  /** The hour or minute, as `20261120T1400`. */
+  readonly partitionKey: string;
+  readonly rowKey: string;
+  readonly counts: TransactionCounts;
+}
+
+const HOUR_MS = 3_600_000;
+const MINUTE_MS = 60_000;
+/** Rows that wait at most. More cannot come of the operations there are, but for many accounts. */
+const ROWS_MAX = 20_000;
+
+/**
+ * Counts requests for the analytics tables, of accounts whose service properties say so. Counting is
+ * all that a request waits for; whoever writes takes what was counted.
+ */
+export class Analytics {
+  readonly #clock: Clock;
+  readonly #settingsOf: SettingsOf;
+  #rows = new Map<string, RowCounts>();
+
+  constructor(clock: Clock, settingsOf: SettingsOf) {
+    this.#clock = clock;
+    this.#settingsOf = settingsOf;
+  }
+
+  finished(record: RequestRecord): void {
+    const settings = this.#settingsOf(record.service, record.account);
+    if (settings === undefined) return;
+    const now = this.#clock.now();
+    const service = `${record.service.charAt(0).toUpperCase()}${record.service.slice(1)}`;
+    const { hourMetrics, minuteMetrics } = settings;
+    this.#add(hourMetrics, `$MetricsHourPrimaryTransactions${service}`, hourOf(now), record);
+    this.#add(minuteMetrics, `$MetricsMinutePrimaryTransactions${service}`, minuteOf(now), record);
+  }
+
+  /** What was counted since it was taken last. */
+  take(): RowCounts[] {
+    const rows = [...this.#rows.values()];
+    this.#rows = new Map();
+    return rows;
+  }
+
+  /** Counts on with what could not be written. */
+  giveBack(row: RowCounts): void {
+    this.#countsOf(row)?.merge(row.counts);
+  }
+
+  #add(
+    settings: MetricsSettings,
+    table: string,
+    partitionKey: string,
+    record: RequestRecord,
+  ): void {
+    if (!settings.enabled) return;
+    const { account, operation } = record;
+    const row = { account, table, partitionKey };
+    this.#countsOf({ ...row, rowKey: "user;All" })?.add(record);
+    if (!settings.includeApis) return;
+    this.#countsOf({ ...row, rowKey: `user;${operation || "Unknown"}` })?.add(record);
+  }
+
+  #countsOf(row: Omit<RowCounts, "counts">): TransactionCounts | undefined {
+    const key = `${row.account}/${row.table}/${row.partitionKey}/${row.rowKey}`;
+    const known = this.#rows.get(key);
+    if (known) return known.counts;
+    if (this.#rows.size >= ROWS_MAX) return undefined;
+    const counts = new TransactionCounts();
+    const { account, table, partitionKey, rowKey } = row;
+    this.#rows.set(key, { account, table, partitionKey, rowKey, counts });
+    return counts;
+  }
+}
+
+/** The partition key of the hour that holds `now`. */
+export function hourOf(now: number): string {
+  return timeKey(now - (now % HOUR_MS));
+}
+
+function minuteOf(now: number): string {
+  return timeKey(now - (now % MINUTE_MS));
+}
+
+/** `20261120T1405`, which sorts as time does. */
+function timeKey(at: number): string {
+  return new Date(at).toISOString().slice(0, 16).replace(/[-:]/g, "");
+}

@@ -1,0 +1,162 @@
+import { decodeEntity } from "@rowhouse/protocol/entity-json";
+import { parseIfMatch } from "@rowhouse/protocol/etag";
+import { parseFilter } from "@rowhouse/protocol/filter-parser";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import { encodeName } from "@rowhouse/protocol/property-name";
+import { BackgroundLoop } from "../catalog/background-loop.ts";
+import type { Catalog } from "../catalog/catalog.ts";
+import type { Clock } from "../clock.ts";
+import type { Engine } from "../engine/engine.ts";
+import { type Analytics, hourOf, type RowCounts } from "../insight/analytics.ts";
+import { TransactionCounts } from "../insight/transaction-counts.ts";
+import { planQuery } from "../query/planner.ts";
+import { recordEtag } from "./entity-record.ts";
+import type { EntityStore, TableValue } from "./entity-store.ts";
+import type { Mutation } from "./mutation.ts";
+import { PageReader } from "./page-reader.ts";
+import { RecordView } from "./record-view.ts";
+
+export interface MetricsTablesOptions {
+  readonly engine: Engine;
+  readonly clock: Clock;
+  readonly catalog: Catalog<TableValue>;
+  readonly entities: EntityStore;
+  readonly analytics: Analytics;
+  /** Days that rows of a metrics table are kept; undefined: for ever. */
+  readonly retentionDays: (account: string, table: string) => number | undefined;
+  readonly onError: (error: unknown) => void;
+}
+
+const PERIOD_MS = 60_000;
+const DAY_MS = 86_400_000;
+
+/** Whether a table is one of the service's own, which users read and do not list. */
+export function isMetricsTable(name: string): boolean {
+  return name.startsWith("$Metrics");
+}
+
+/**
+ * Writes what was counted to the `$Metrics…` tables, once a minute and when the server ends. Counts are
+ * added to the row that is there, so several processes may share it. A crash loses the last minute.
+ */
+export class MetricsTables {
+  readonly #options: MetricsTablesOptions;
+  readonly #loop: BackgroundLoop;
+  readonly #view = new RecordView();
+  /** The hour in which old rows were last looked for, by account and table. */
+  readonly #cleared = new Map<string, string>();
+
+  constructor(options: MetricsTablesOptions) {
+    this.#options = options;
+    const { onError } = options;
+    this.#loop = new BackgroundLoop({ run: () => this.write(), periodMs: PERIOD_MS, onError });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  async close(): Promise<void> {
+    await this.#loop.close();
+    await this.write().catch(this.#options.onError);
+  }
+
+  /** Writes what was counted so far. Rows that fail are counted on. */
+  async write(): Promise<void> {
+    const { analytics } = this.#options;
+    const rows = analytics.take();
+    const failures: unknown[] = [];
+    for (const row of rows) {
+      try {
+        await this.#add(row);
+        await this.#clearOld(row);
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    if (failures.length > 0) throw failures[0];
+  }
+
+  async #add(row: RowCounts): Promise<void> {
+    const { analytics, catalog, entities } = this.#options;
+    const { account, counts, partitionKey, rowKey, table } = row;
+    try {
+      for (;;) {
+        if (!(await catalog.find(account, table))) {
+          await catalog.create(account, table, { policies: [] });
+        }
+        const record = await entities.get(account, table, partitionKey, rowKey);
+        const sum = new TransactionCounts();
+        sum.merge(counts);
+        if (record) sum.mergeRow(this.#numbersOf(record));
+        const mutation: Mutation = {
+          ...{ kind: record ? "replace" : "insert", partitionKey, rowKey },
+          entity: decodeEntity(Buffer.from(sum.toJson(partitionKey, rowKey), "utf8")),
+          ifMatch: record && parseIfMatch(recordEtag(record)),
+        };
+        const outcome = await entities.commit(account, table, [mutation]);
+        // Refused is who comes second: the row is another one now.
+        if (outcome.committed) return;
+      }
+    } catch (error) {
+      analytics.giveBack(row);
+      throw error;
+    }
+  }
+
+  #numbersOf(record: Uint8Array): (column: string) => number | undefined {
+    const view = this.#view;
+    view.reset(record);
+    return (column) => {
+      const index = view.find(encodeName(column));
+      if (index < 0) return undefined;
+      return view.typeOf(index) === "Edm.Int64" ? Number(view.bigint(index)) : view.number(index);
+    };
+  }
+
+  /** Deletes rows older than the retention, once an hour. */
+  async #clearOld({ account, table }: RowCounts): Promise<void> {
+    const { clock, retentionDays } = this.#options;
+    const days = retentionDays(account, table);
+    const place = `${account}/${table}`;
+    const hour = hourOf(clock.now());
+    if (days === undefined || this.#cleared.get(place) === hour) return;
+    this.#cleared.set(place, hour);
+    const before = hourOf(clock.now() - days * DAY_MS);
+    for (;;) {
+      const partitions = await this.#rowsBefore(account, table, before);
+      if (partitions.size === 0) return;
+      for (const mutations of partitions.values()) {
+        await this.#options.entities.commit(account, table, mutations);
+      }
+    }
+  }
+
+  /** Deletions of a page of rows, by partition. */
+  async #rowsBefore(
+    account: string,
+    table: string,
+    before: string,
+  ): Promise<Map<string, Mutation[]>> {
+    const { clock, engine, entities } = this.#options;
+    const { prefix } = await entities.openTable(account, table);
+    const partitions = new Map<string, Mutation[]>();
+    const reader = new PageReader(engine, clock, {
+      prefix,
+      plan: planQuery(parseFilter(`PartitionKey lt '${before}'`)),
+      predicate: undefined,
+      entitiesMax: LIMITS.pageEntitiesMax,
+      bytesMax: LIMITS.pageBytesMax,
+      deadline: clock.now() + LIMITS.pageTimeMs,
+      take({ partitionKey, rowKey }) {
+        const mutations = partitions.get(partitionKey) ?? [];
+        partitions.set(partitionKey, mutations);
+        mutations.push({
+          ...{ kind: "delete", partitionKey, rowKey, entity: undefined, ifMatch: "*" },
+        });
+      },
+    });
+    await reader.read();
+    return partitions;
+  }
+}
