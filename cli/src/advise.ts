@@ -32,8 +32,8 @@ export function addAdviseCommand(program: Command): void {
       if (statSync(recording).size > 2 * RECORDING_BYTES_MAX) {
         throw new Error(`${recording} is longer than recordings become.`);
       }
-      const events = readRecording(readFileSync(recording, "utf8"));
-      const advice = advise({ events, data: await dataOf(location) });
+      const recorded = readRecording(readFileSync(recording, "utf8"));
+      const advice = advise({ ...recorded, data: await dataOf(location) });
       process.stdout.write(
         format === "text"
           ? printAdvice(advice)

@@ -98,6 +98,7 @@ export function openWatch(
   if (options.record !== undefined) {
     const { recorder, close } = recordTo(options.record, log);
     looking.push(recorder);
+    observers.push(recorder);
     closers.push(close);
   }
   if (options.slowQuery !== undefined) {

@@ -47,7 +47,13 @@ async function adviceFor(shop: Shop): Promise<Advice> {
   const engine = new MemoryEngine();
   let advice: Advice | undefined;
   await withServer(
-    { engine, insight: joinInsights([recorder]), clock: { now: () => now }, checkDate: false },
+    {
+      engine,
+      insight: joinInsights([recorder]),
+      observer: recorder,
+      clock: { now: () => now },
+      checkDate: false,
+    },
     async ({ accountUrl }) => {
       const { name, keys } = DEVELOPMENT_ACCOUNT;
       const key = Buffer.from(keys[0]!).toString("base64");
@@ -57,7 +63,7 @@ async function adviceFor(shop: Shop): Promise<Advice> {
       });
       await shop.run(tables);
       recorder.end();
-      advice = advise({ events: readRecording(recording), data: await sampleTables(engine) });
+      advice = advise({ ...readRecording(recording), data: await sampleTables(engine) });
     },
   );
   assert.ok(advice);

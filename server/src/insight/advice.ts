@@ -1,5 +1,5 @@
 import type { Cure } from "./cure.ts";
-import type { QueryEvent, TrafficEvent, WriteEvent } from "./recording.ts";
+import type { QueryEvent, Refusal, TrafficEvent, WriteEvent } from "./recording.ts";
 
 /** A design mistake that the traffic or the data shows. */
 export interface Finding {
@@ -23,6 +23,7 @@ export const RULE_TITLES = {
   "n-plus-one": "A list is followed by a point query for each of its entities",
   "single-writes": "Entities of one partition are written one by one",
   "read-before-write": "Entities are read only to decide how to write them",
+  retries: "Requests are repeated at once, or without hope",
   "series-as-entities": "A series is read whole, an entity a value",
   "bulk-reads": "A table is read whole again and again",
   "large-values": "Entities hold values that blobs hold cheaper",
@@ -33,6 +34,7 @@ export type RuleName = keyof typeof RULE_TITLES;
 /** What rules look at. */
 export interface Observed {
   readonly events: readonly TrafficEvent[];
+  readonly refusals: readonly Refusal[];
   /** By `account/table`; empty when no data was given. */
   readonly data: ReadonlyMap<string, TableData>;
 }

@@ -45,14 +45,14 @@ describe("A recording", () => {
     const traffic = record();
     traffic.write("p", [["insert", "r", undefined]]);
     const text = traffic.text();
-    assert.equal(readRecording(text.slice(0, -5)).length, 1);
+    assert.equal(readRecording(text.slice(0, -5)).events.length, 1);
     assert.throws(() => readRecording("something else"), /no recording/);
   });
 });
 
 describe("Advice", () => {
   it("is silent about an empty recording, and says that it cannot judge", () => {
-    const { findings, lines } = advise({ events: [], data: new Map() });
+    const { findings, lines } = advise({ events: [], refusals: [], data: new Map() });
     assert.deepEqual(findings, []);
     assert.ok(lines.every(({ verdict }) => verdict === "cannot judge"));
   });
@@ -65,6 +65,24 @@ describe("Advice", () => {
     const batch = Array.from({ length: 60 }, (_, i) => ["insert", `r${i}`, undefined] as const);
     batched.write("p", batch);
     assert.deepEqual(batched.rules(), []);
+  });
+
+  it("sees requests that are repeated at once, or without hope, and no others", () => {
+    const repeat = (status: number, errorCode: string, everyMs: number) => {
+      const traffic = record();
+      for (let i = 0; i < 5; i++) {
+        traffic.refuse("/a/T(PartitionKey='p',RowKey='r')", status, errorCode);
+        traffic.tick(everyMs);
+      }
+      return traffic.rules();
+    };
+    assert.deepEqual(repeat(503, "ServerBusy", 50), ["retries"]);
+    assert.deepEqual(repeat(503, "ServerBusy", 800), []);
+    assert.deepEqual(repeat(403, "AuthorizationFailure", 800), ["retries"]);
+    assert.deepEqual(repeat(403, "AuthorizationFailure", 60_000), []);
+    // Found soon, or in a loop that reads again.
+    assert.deepEqual(repeat(404, "ResourceNotFound", 50), []);
+    assert.deepEqual(repeat(412, "UpdateConditionNotSatisfied", 50), []);
   });
 
   it("sees a filter that only the cloud finds dear", () => {
@@ -163,10 +181,18 @@ function record(bytesMax?: number) {
       const mutations = parts.map(([kind, rowKey, ifMatch]) => ({ kind, rowKey, ifMatch }));
       recorder.admitWrite({ ...base, at: now, partitionKey, mutations });
     },
+    refuse(path: string, status: number, errorCode: string) {
+      recorder.finished({
+        ...{ service: "table", operation: "UpdateEntity", account: "a", verb: "PUT", path },
+        ...{ requestId: "id", clientRequestId: undefined, remoteAddress: "::1" },
+        ...{ status, errorCode, cause: undefined, durationMs: 1 },
+        ...{ caller: "shared-key", requestBytes: 0, responseBytes: 0 },
+      });
+    },
     text: done,
-    events: () => readRecording(done()),
+    events: () => readRecording(done()).events,
     rules(data: ReadonlyMap<string, TableData> = new Map()) {
-      const { findings } = advise({ events: readRecording(done()), data });
+      const { findings } = advise({ ...readRecording(done()), data });
       return findings.map(({ rule }) => rule);
     },
   };

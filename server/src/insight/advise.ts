@@ -7,6 +7,7 @@ import {
   findSeries,
   findWideAnswers,
 } from "./advise-queries.ts";
+import { findRetries } from "./advise-retries.ts";
 import {
   findAppendOnlyKeys,
   findHotPartitions,
@@ -26,6 +27,7 @@ const RULES: Readonly<Record<RuleName, Rule>> = {
   "n-plus-one": findLookupsAfterLists,
   "single-writes": findSingleWrites,
   "read-before-write": findReadBeforeWrite,
+  retries: findRetries,
   "series-as-entities": findSeries,
   "bulk-reads": findBulkReads,
   "large-values": findLargeValues,
@@ -35,7 +37,7 @@ const RULES: Readonly<Record<RuleName, Rule>> = {
 interface ChecklistLine {
   readonly question: string;
   readonly rules: readonly RuleName[];
-  readonly needs?: "data";
+  readonly needs?: "data" | "refusals";
   readonly cannot?: string;
 }
 
@@ -96,8 +98,8 @@ const CHECKLIST: readonly ChecklistLine[] = [
   },
   {
     question: "Do retries back off, and leave alone what cannot succeed?",
-    rules: [],
-    cannot: "recordings hold no refusals; try it with serve --faults and --enforce-targets",
+    rules: ["retries"],
+    needs: "refusals",
   },
 ];
 
@@ -127,7 +129,7 @@ export function advise(observed: Observed): Advice {
 
 function judgeLine(
   { question, rules, needs, cannot }: ChecklistLine,
-  { events, data }: Observed,
+  { events, data, refusals }: Observed,
   found: ReadonlySet<RuleName>,
 ): LineVerdict {
   const hits = rules.filter((rule) => found.has(rule));
@@ -135,6 +137,9 @@ function judgeLine(
   const reason =
     cannot ??
     (needs === "data" && data.size === 0 ? "no data folder was given" : undefined) ??
+    (needs === "refusals" && refusals.length === 0
+      ? "nothing was refused; try it with serve --faults and --enforce-targets"
+      : undefined) ??
     (events.length === 0 ? "the recording is empty" : undefined);
   if (reason !== undefined) return { question, verdict: "cannot judge", note: reason };
   return { question, verdict: "nothing found", note: "" };

@@ -1,0 +1,48 @@
+import { type Finding, groupBy, type Observed } from "./advice.ts";
+import type { Refusal } from "./recording.ts";
+
+/** Whoever asks again this soon has not backed off. */
+const SOON_MS = 100;
+/** Later it is another attempt, not a retry. */
+const SAME_ATTEMPT_MS = 10_000;
+const REPEATS_MIN = 3;
+/** Not 404, which is polled for, nor 409 and 412, after which a client reads and tries anew. */
+const HOPELESS = new Set([400, 401, 403, 405, 411, 413, 415, 501]);
+
+/** Requests sent again as they were: at once after a 500 or 503, or although nothing can change. */
+export function findRetries({ refusals }: Observed): Finding[] {
+  const requests = groupBy(refusals, ({ client, code, path, verb }) =>
+    [client, verb, path, code].join(" "),
+  );
+  const repeated = [...requests.values()].flatMap((answers) => {
+    const within = HOPELESS.has(answers[0]!.status) ? SAME_ATTEMPT_MS : SOON_MS;
+    if (within === SOON_MS && answers[0]!.status < 500) return [];
+    const repeats = answers.filter((each, i) => i > 0 && each.at - answers[i - 1]!.at <= within);
+    return repeats.length >= REPEATS_MIN ? [{ refusal: answers[0]!, times: repeats.length }] : [];
+  });
+  const tables = groupBy(repeated, ({ refusal }) => tableOfPath(refusal));
+  return [...tables].map(([table, all]) => ({
+    ...{ rule: "retries", table },
+    title: `${all.length} requests were repeated at once, or although they cannot succeed`,
+    evidence: all
+      .slice(0, 3)
+      .map(
+        ({ refusal: { code, path, status, verb }, times }) =>
+          `${verb} ${path.slice(0, 200)}: ${status} ${code}, sent again ${times} times`,
+      ),
+    cost: "Each repetition is a request that is refused again, and keeps a busy partition busy.",
+    cure: {
+      pattern: "exponential retry",
+      advice:
+        "Retry 500 and 503 alone, after waits that double and vary (the policy of the client library); tell the user of all else.",
+      layout: [],
+      portable: true,
+    },
+  }));
+}
+
+/** `account/table` of a path such as `/account/Table(...)`. */
+function tableOfPath({ account, path }: Refusal): string {
+  const own = path.startsWith(`/${account}/`) ? path.slice(account.length + 1) : path;
+  return `${account}/${/^\/([^(/?]*)/.exec(own)?.[1] ?? ""}`;
+}
