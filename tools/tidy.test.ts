@@ -74,8 +74,8 @@ function services(name: string): string[] {
 
 /** Packages that only one place may know. */
 const ONLY_IN: Record<string, readonly string[]> = {
-  "node:http": ["server/src/http"],
-  "node:https": ["server/src/http"],
+  "node:http": ["server/src/http", "patterns/src/transport.ts"],
+  "node:https": ["server/src/http", "patterns/src/transport.ts"],
   "node:net": ["server/src/http", "server/src/engine/postgres"],
   lmdb: ["server/src/engine/lmdb"],
   pg: ["server/src/engine/postgres"],

@@ -5,7 +5,7 @@ import {
   type TransactionAction,
 } from "@azure/data-tables";
 import type { EdmType, EdmValue, Properties } from "./ports/edm.ts";
-import { PortError } from "./ports/port-error.ts";
+import { isAboutRequest, isRefusal, PortError } from "./ports/port-error.ts";
 import { PROFILES, type Profile, type ProfileName } from "./ports/profile.ts";
 import type {
   CommitOptions,
@@ -76,7 +76,7 @@ class AzureTables implements TablesPort {
       return toStored(entity, servedAtMs, { partitionKey, rowKey });
     } catch (error) {
       const failure = portError(error);
-      if (failure.status === 404 && failure.code !== "TableNotFound") return undefined;
+      if (isRefusal(failure, 404) && failure.code !== "TableNotFound") return undefined;
       throw failure;
     }
   }
@@ -411,8 +411,8 @@ interface RestFailure {
   readonly response?: Answer;
 }
 
-function portError(error: unknown): PortError {
-  if (error instanceof PortError) return error;
+function portError(error: unknown): unknown {
+  if (error instanceof PortError || !isAboutRequest(error)) return error;
   const failure: RestFailure = typeof error === "object" && error !== null ? error : {};
   const odata = failure.details?.odataError;
   const message = odata?.message?.value ?? failure.message ?? "The request failed.";

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { type BatchOptions, type BatchPlan, batch } from "./batch.ts";
 import { connect, entity, f, isTableError, k } from "./index.ts";
 import { siblingIndex } from "./sibling-index.ts";
+import { intercept, withFaults } from "./testing/intercept.ts";
 import { memory } from "./testing/memory.ts";
 
 const Reading = entity("Reading", {
@@ -123,5 +124,45 @@ describe("a batch", () => {
     );
     assert.deepEqual([usage.requests, usage.entities], [2, 120]);
     assert.equal((await db.open(Tagged).by.tag.range({ meter: "a", tag: "t" }).all()).length, 60);
+  });
+
+  it("refuses to write blindly what indexes follow", async () => {
+    const { db } = await open();
+    const blind = Tagged as unknown as typeof Reading;
+    for (const plan of [
+      (b: BatchPlan) => b.delete(blind, { meter: "a", id: 1 }),
+      (b: BatchPlan) => b.upsert(blind, { meter: "a", id: 1 }),
+    ]) {
+      await assert.rejects(batch(db, plan), (error) => isTableError(error, "validation-failed"));
+    }
+  });
+
+  it("does not take rows that were never there for rows it deleted", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    await db.createTables(Reading);
+    for (const id of [1, 2]) await db.open(Reading).insert({ meter: "a", id });
+    // The first try does not arrive; the second finds row 0 missing.
+    const faults = withFaults((_call, count) => (count === 1 ? { kind: "fail" } : undefined));
+    const results = await batch(connect({ ...backend, ...intercept(backend, faults) }), (b) => {
+      for (const id of [0, 1, 2]) b.delete(Reading, { meter: "a", id });
+    });
+    assert.deepEqual(
+      results.map(({ ok }) => ok),
+      [false, true, true],
+    );
+    assert.deepEqual((await backend.tables.query("Reading", {})).entities, []);
+  });
+
+  it("knows that it deleted when the answer was lost", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    await db.createTables(Reading);
+    for (const id of [0, 1]) await db.open(Reading).insert({ meter: "a", id });
+    const faults = withFaults((_call, n) => (n === 1 ? { kind: "lose answer" } : undefined));
+    const results = await batch(connect({ ...backend, ...intercept(backend, faults) }), (b) => {
+      for (const id of [0, 1]) b.delete(Reading, { meter: "a", id });
+    });
+    assert.ok(results.every(({ ok }) => ok));
   });
 });

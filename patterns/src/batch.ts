@@ -30,6 +30,11 @@ export type BatchResult =
   | { readonly ok: true; readonly etag: string | undefined }
   | { readonly ok: false; readonly error: unknown };
 
+/** Says so to the compiler. */
+interface Unindexed {
+  readonly indexes: Readonly<Record<string, never>>;
+}
+
 /** Collects operations on any number of partitions and tables. Those on one row keep their order. */
 export interface BatchPlan {
   /** With its sibling index entries, in one transaction. */
@@ -39,12 +44,12 @@ export interface BatchPlan {
   ): void;
   /** The whole value, whether the entity exists or not; only where there are no indexes to follow. */
   upsert<T, P extends KeyDeclaration, R extends KeyDeclaration>(
-    definition: EntityOf<T, P, R, Readonly<Record<never, never>>>,
+    definition: EntityOf<T, P, R, Readonly<Record<never, never>>> & Unindexed,
     entity: NoInfer<T>,
   ): void;
   /** Whatever is there; only where there are no indexes to follow. */
   delete<T, P extends KeyDeclaration, R extends KeyDeclaration>(
-    definition: EntityOf<T, P, R, Readonly<Record<never, never>>>,
+    definition: EntityOf<T, P, R, Readonly<Record<never, never>>> & Unindexed,
     key: KeyOf<P, R>,
   ): void;
   /** Any mutation of any table, for code that builds its own rows. */
@@ -238,6 +243,7 @@ class Plan {
 
   upsert(definition: AnyEntity, entity: Row): void {
     const { rows, table } = definition;
+    assertAlone(definition);
     this.#planned.push(async () => {
       await rows.validate(entity);
       const properties = rows.encode(entity, this.#database.writeToken());
@@ -246,7 +252,9 @@ class Plan {
     });
   }
 
-  delete({ rows, table }: AnyEntity, key: Row): void {
+  delete(definition: AnyEntity, key: Row): void {
+    const { rows, table } = definition;
+    assertAlone(definition);
     const entityKey = rows.key(key, this.#database.profile);
     this.mutate(table, { kind: "delete", ...entityKey, ifMatch: "*" });
   }
@@ -259,4 +267,11 @@ class Plan {
     const units = await Promise.all(this.#planned.map((plan) => plan()));
     return units.map((unit, position) => ({ ...unit, position }));
   }
+}
+
+/** @throws validation-failed where a blind write would leave entries behind. */
+function assertAlone({ name, indexes, followers }: AnyEntity): void {
+  if (Object.keys(indexes).length + Object.keys(followers).length === 0) return;
+  const message = "what follows from it cannot be told without reading it; use its repository";
+  throw validationFailed(name, "indexes", message);
 }

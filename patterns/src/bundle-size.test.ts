@@ -17,7 +17,7 @@ const LARGER_MAX: Readonly<Record<string, number>> = {
   "remote-list.ts": 3.6 * KIB,
 };
 /** On the way to 35 KiB, as the core is to 12. */
-const ALL_MAX = 50 * KIB;
+const ALL_MAX = 51 * KIB;
 
 /** What runs at the user's desk only. */
 const NOT_SHIPPED = ["testing.ts"];

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { inbox } from "./inbox.ts";
-import { connect } from "./index.ts";
+import { inbox, inboxIn } from "./inbox.ts";
+import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import type { Layer } from "./store/layer.ts";
 import { crashEverywhere, interleave, memory } from "./testing.ts";
 
 const Seen = inbox("Seen", { keepDays: 2 });
@@ -64,5 +66,107 @@ describe("an inbox", () => {
     assert.equal(await db.open(Seen).forget(), 1);
     const { names } = await backend.tables.listTables({});
     assert.deepEqual(names, ["Seen20251230", "Seen20251231", "Seen20260101", "Seen2Other"]);
+  });
+});
+
+const Account = entity("Account", {
+  version: 1,
+  fields: { bank: f.string(), id: f.int32(), balance: f.int32() },
+  key: { partition: [k.str("bank")], row: [k.lit("account"), k.uint("id", 4)] },
+});
+const Handled = inboxIn(Account);
+const bank = { bank: "b" };
+const ann = { ...bank, id: 1 };
+
+const pay = (db: Database) =>
+  db
+    .open(Handled)
+    .once(bank, message, (tx) =>
+      tx.update(Account, ann, ({ balance }) => ({ balance: balance + 10 })),
+    );
+const before = async (db: Database) => {
+  await db.createTables(Account);
+  await db.open(Account).insert({ ...ann, balance: 0 });
+};
+const balanceIn = async (db: Database) => (await db.open(Account).mustGet(ann)).balance;
+
+describe("an inbox beside what messages change", () => {
+  it("has an effect once, in the effect's own transaction", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    await before(db);
+    const first = await db.metered(pay);
+    // What is known, the account, the transaction.
+    assert.deepEqual([first.result, first.requests], [true, 3]);
+    const again = await db.metered(pay);
+    assert.deepEqual([again.result, again.requests], [false, 1]);
+    assert.equal(await balanceIn(db), 10);
+    const rows = (await backend.tables.query("Account", {})).entities;
+    assert.deepEqual(
+      rows.map(({ partitionKey, rowKey }) => [partitionKey, rowKey]),
+      [
+        ["b", "account_0001"],
+        ["b", "inbox_01H"],
+      ],
+    );
+    assert.deepEqual(rows[1]?.properties.rh_t, { type: "String", value: "Handled:1" });
+    assert.equal((await db.open(Account).range(bank).all()).length, 1);
+  });
+
+  it("has it once whenever the process dies, and for deliveries side by side", async () => {
+    const check = async (db: Database) => assert.equal(await balanceIn(db), 10);
+    await crashEverywhere(pay, { before, recover: pay, check });
+    const clients = { one: pay, two: pay, three: pay };
+    await interleave({ clients, before, recover: pay, check, crashShare: 0.1, runs: 300 });
+  });
+
+  it("notices a message that is not remembered: it has its effect twice", async () => {
+    const forgetful: Layer = ({ method, args }, send) => {
+      const mutations = args[1];
+      if (method === "commit" && Array.isArray(mutations) && mutations.length > 1) {
+        mutations.splice(0, 1);
+      }
+      return send();
+    };
+    const check = async (db: Database) => assert.equal(await balanceIn(db), 10);
+    const clients = { one: pay, two: pay };
+    const layer = () => forgetful;
+    await assert.rejects(interleave({ clients, before, check, layer, seed: 1 }), /Fails with/);
+  });
+
+  it("does nothing when the effect is refused, and passes other violations on", async () => {
+    const db = connect(memory());
+    await before(db);
+    const inboxOf = db.open(Handled);
+    const twice = inboxOf.once(bank, message, (tx) => tx.insert(Account, { ...ann, balance: 5 }));
+    await assert.rejects(twice, (error) => isTableError(error, "unique-violation"));
+    assert.equal(await pay(db), true);
+  });
+
+  it("forgets what is old", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    await before(db);
+    await pay(db);
+    backend.clock.advance(9 * 24 * 3_600_000);
+    const later = { id: "02" };
+    await db.open(Handled).once(bank, later, () => undefined);
+    assert.equal(await db.open(Handled).forget(bank), 1);
+    assert.equal(await db.open(Handled).once(bank, later, () => undefined), false);
+    assert.equal(await pay(db), true);
+  });
+
+  it("is refused beside keys it could collide with", () => {
+    const declare = (row: KeyDeclaration) =>
+      inboxIn(
+        entity("Account", {
+          version: 1,
+          fields: { bank: f.string(), id: f.string() },
+          key: { partition: [k.str("bank")], row },
+        }),
+      );
+    const isRefused = (error: unknown) => isTableError(error, "invalid-definition");
+    assert.throws(() => declare([k.str("id")]), isRefused);
+    assert.throws(() => declare([k.lit("inbox"), k.str("id")]), isRefused);
   });
 });

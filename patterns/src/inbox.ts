@@ -1,14 +1,23 @@
+import { batchMutations } from "./batch.ts";
+import { pagesOf } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
+import { isTableError, tableError } from "./errors.ts";
 import { bucketOf } from "./keys/hash.ts";
-import { k } from "./keys/key.ts";
-import { KeyShape } from "./keys/key-shape.ts";
+import { type KeyDeclaration, k } from "./keys/key.ts";
+import { KeyShape, within } from "./keys/key-shape.ts";
 import { encodeIsoDate } from "./keys/time.ts";
-import type { Openable } from "./model/entity.ts";
+import { type AnyEntity, EntityDefinition, type Openable } from "./model/entity.ts";
+import type { Indexes } from "./model/entity-index.ts";
+import { EntityRows, type Fields, type Row, TYPE_PROPERTY } from "./model/entity-rows.ts";
+import { type Field, f } from "./model/field.ts";
+import type { KeyEquality } from "./model/key-query.ts";
+import { openable } from "./model/openable.ts";
 import { text } from "./ports/edm.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
 import type { Json } from "./saga.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
+import type { EntityOf, Transaction } from "./transaction.ts";
 
 export interface InboxOptions {
   /** How long a repeated message is recognised; 8 days otherwise: a day more than a message lives. */
@@ -37,6 +46,107 @@ export function inbox(name: string, options: InboxOptions = {}): Openable<Inbox>
   return { tables: [], open: (database) => new TableInbox(database, name, options) };
 }
 
+/** Remembers messages beside what they change. */
+export interface TransactionInbox<Partition> {
+  /**
+   * Commits what `work` plans, and that this message had its effect, in one transaction: once, however
+   * often the message comes, so the effect need not be idempotent. False when it came before.
+   * 1 R when it did, else 1 R beside the transaction.
+   */
+  once(
+    partition: Partition,
+    message: { readonly id: string },
+    work: (transaction: Transaction) => unknown,
+  ): Promise<boolean>;
+  /** Forgets the messages of a partition that came so long ago; 8 days otherwise. @returns how many. */
+  forget(partition: Partition, olderThanMs?: number): Promise<number>;
+}
+
+/**
+ * Declares an inbox in the partitions of an entity: `[PartitionKey | inbox_<message id>]`.
+ * @throws invalid-definition for an entity whose keys it could collide with.
+ */
+export function inboxIn<
+  F extends Fields,
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  I extends Indexes,
+>(definition: EntityDefinition<string, F, P, R, I>): Openable<TransactionInbox<KeyEquality<P>>> {
+  const { prefix } = definition.rows.row;
+  if (prefix.startsWith(PREFIX) || PREFIX.startsWith(prefix)) {
+    const message = "needs a row key that begins with a literal other than inbox";
+    const issues = [{ path: "row key", message }];
+    throw tableError("invalid-definition", `${definition.name} ${message}.`, { issues });
+  }
+  return openable([], (database) => new PartitionInbox(database, definition));
+}
+
+class PartitionInbox {
+  readonly #database: Database;
+  readonly #handled: EntityOf<Row, KeyDeclaration, KeyDeclaration, Readonly<Record<never, never>>>;
+
+  constructor(database: Database, { rows, table }: AnyEntity) {
+    this.#database = database;
+    const fields: Record<string, Field> = { [MESSAGE]: f.string(), handledAt: f.date() };
+    for (const { field } of rows.partition.segments) fields[field] = rows.fields[field]!;
+    this.#handled = new EntityDefinition(
+      "Handled",
+      table,
+      new EntityRows({
+        name: "Handled",
+        version: 1,
+        fields,
+        partition: rows.partition,
+        row: new KeyShape([k.lit("inbox"), k.str(MESSAGE)]),
+        upgrades: {},
+        typeProperty: TYPE_PROPERTY,
+      }),
+      {},
+      {},
+    );
+  }
+
+  async once(
+    partition: Row,
+    { id }: { readonly id: string },
+    work: (transaction: Transaction) => unknown,
+  ): Promise<boolean> {
+    const { clock } = this.#database;
+    const key = { ...partition, [MESSAGE]: id };
+    if (await this.#database.open(this.#handled).get(key)) return false;
+    try {
+      await this.#database.tx(partition, async (transaction) => {
+        // The first one: its refusal is told before that of others.
+        transaction.insert(this.#handled, { ...key, handledAt: new Date(clock.now()) });
+        await work(transaction);
+      });
+      return true;
+    } catch (error) {
+      const { rowKey } = this.#handled.rows.key(key, this.#database.profile);
+      if (isTableError(error, "unique-violation") && error.key === rowKey) return false;
+      throw error;
+    }
+  }
+
+  async forget(partition: Row, olderThanMs = KEEP_DAYS * DAY_MS): Promise<number> {
+    const { rows, table } = this.#handled;
+    const before = this.#database.clock.now() - olderThanMs;
+    const partitionKey = rows.partitionKey(partition);
+    let count = 0;
+    const range = { partitionKey, rows: within(PREFIX) };
+    for await (const page of pagesOf(this.#database, table, range)) {
+      const old = page.filter((row) => Number(rows.decode(row)?.handledAt) < before);
+      const mutations = old.map(
+        ({ rowKey }) => ({ kind: "delete", partitionKey, rowKey, ifMatch: "*" }) as const,
+      );
+      for (const { ok } of await batchMutations(this.#database, table, mutations)) if (ok) count++;
+    }
+    return count;
+  }
+}
+
+const MESSAGE = "messageId";
+const PREFIX = "inbox_";
 const KEEP_DAYS = 8;
 const BUCKETS = 16;
 const DAY_MS = 24 * 3600 * 1000;

@@ -29,3 +29,22 @@ export class PortError extends Error {
 export function isRefusal(error: unknown, ...statuses: number[]): error is PortError {
   return error instanceof PortError && statuses.includes(error.status);
 }
+
+/** `ECONNRESET`, `ENOTFOUND`, …: what the sockets of a transport of the user's own fail with. */
+const NETWORK = /^E(?!RR_)[A-Z_]+$|^ERR_(STREAM|SOCKET)_/;
+/** Failures of a connection that another try does not change: certificates, the wrong protocol. */
+const HOPELESS = /CERT|ERR_TLS|ERR_SSL|EPROTO|UNABLE_TO_/;
+
+/**
+ * Whether a client threw this because a request was answered or got no answer. Anything else, such as
+ * an option that it refuses, is not about the request: it passes through, and is not repeated.
+ */
+export function isAboutRequest(error: unknown): boolean {
+  if (typeof error !== "object" || error === null) return false;
+  const { name, code, statusCode } = error as Partial<
+    Record<"name" | "code" | "statusCode", unknown>
+  >;
+  if (typeof statusCode === "number") return true;
+  const isNetwork = name === "RestError" || NETWORK.test(String(code));
+  return isNetwork && !HOPELESS.test(String(code));
+}

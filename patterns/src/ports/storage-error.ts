@@ -1,4 +1,4 @@
-import { PortError } from "./port-error.ts";
+import { isAboutRequest, PortError } from "./port-error.ts";
 
 interface RestFailure {
   readonly statusCode?: number;
@@ -9,7 +9,8 @@ interface RestFailure {
 }
 
 /** What the official queue and blob clients throw, as the ports promise it. */
-export function storageError(error: unknown): PortError {
+export function storageError(error: unknown): unknown {
+  if (!isAboutRequest(error)) return error;
   const failure: RestFailure = typeof error === "object" && error !== null ? error : {};
   const headers = failure.response?.headers;
   const retryAfterS = Number(headers?.get("retry-after"));

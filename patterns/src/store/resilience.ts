@@ -34,12 +34,9 @@ export function resilience(retry: Retry, tables: TablesPort): Layer {
       (mutation) => "properties" in mutation && WRITE_TOKENS in mutation.properties,
     );
     const row = witness ?? mutations[0]!;
-    const stored = await read(table, row);
-    const isDelete = mutations.every(({ kind }) => kind === "delete");
-    const outcome = isDelete
-      ? stored
-        ? "not ours"
-        : "ours"
+    const stored = witness && (await read(table, row));
+    const outcome = mutations.every(({ kind }) => kind === "delete")
+      ? await outcomeOfDeletes(table, mutations)
       : witness
         ? verdict(witness, stored?.properties)
         : "not ours";
@@ -56,6 +53,12 @@ export function resilience(retry: Retry, tables: TablesPort): Layer {
       },
       { cause: refusal },
     );
+  }
+
+  /** One row that is there shows that none was deleted; one that is absent may never have been there. */
+  async function outcomeOfDeletes(table: string, mutations: readonly Mutation[]) {
+    for (const mutation of mutations) if (await read(table, mutation)) return "not ours";
+    return "ours";
   }
 
   function read(table: string, { partitionKey, rowKey }: EntityKey) {
