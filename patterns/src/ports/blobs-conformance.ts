@@ -1,18 +1,20 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it as test } from "node:test";
 import type { BlobsPort } from "./blobs.ts";
 import { isRefusal } from "./port-error.ts";
 
 export interface BlobsUnderTest {
   readonly name: string;
   open(): Promise<BlobsPort> | BlobsPort;
+  /** Declares a promise as a test; `it` of the runner otherwise. */
+  readonly it?: (name: string, work: () => Promise<void>) => void;
 }
 
 let containers = 0;
 const bytes = (text: string) => new TextEncoder().encode(text);
 
 /** What every blobs port promises, whatever endpoint is behind it. */
-export function testBlobsPort({ name, open }: BlobsUnderTest): void {
+export function testBlobsPort({ name, open, it = test }: BlobsUnderTest): void {
   const opened = async () => {
     const port = await open();
     const container = `conformance-${++containers}`;

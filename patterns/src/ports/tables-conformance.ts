@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { describe, it as test } from "node:test";
 import { compare } from "../query/filter.ts";
 import { type Properties, text } from "./edm.ts";
 import { PortError } from "./port-error.ts";
@@ -9,10 +9,12 @@ export interface PortUnderTest {
   readonly name: string;
   /** A port of an endpoint where the tables that `table` names may be created. */
   open(): Promise<TablesPort> | TablesPort;
+  /** Declares a promise as a test; `it` of the runner otherwise. */
+  readonly it?: (name: string, work: () => Promise<void>) => void;
 }
 
 /** What every tables port promises, whatever endpoint is behind it. */
-export function testTablesPort({ name, open }: PortUnderTest): void {
+export function testTablesPort({ name, open, it = test }: PortUnderTest): void {
   describe(`${name} keeps the tables port's contract`, () => {
     it("gives back every property with its type and value", async () => {
       const { port, table } = await opened();

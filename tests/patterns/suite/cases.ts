@@ -40,14 +40,6 @@ const Employee = entity("Employee", {
       row: [k.str("dept"), k.uint("id", 6)],
       mode: "inline",
     }),
-    login: remoteIndex({
-      table: "EmployeeByLogin",
-      partition: [k.hash("email", 4)],
-      row: [k.str("email")],
-      unique: true,
-      mode: "inline",
-      copy: "keys",
-    }),
   },
 });
 
@@ -92,8 +84,6 @@ export const CASES: readonly Case[] = [
         const isFree = owner === undefined || owner.id === id;
         const verb = pick(["insert", "upsert", "update", "delete"] as const);
         const isThere = model.has(id);
-        // Values given up a moment ago may be taken again only when they have settled.
-        endpoints.clock.advance(61_000);
         try {
           if (verb === "delete") await employees.delete({ dept: "Sales", id });
           else if (verb === "update")
@@ -121,15 +111,8 @@ export const CASES: readonly Case[] = [
       );
       for (const each of sorted) {
         const { dept, email } = each;
-        const found = [
-          await employees.by.email.get({ dept, email }),
-          await employees.by.login.get({ email }),
-        ];
-        assert.deepEqual(
-          found.map((row) => row?.id),
-          [each.id, each.id],
-          `seed ${seed}`,
-        );
+        const found = await employees.by.email.get({ dept, email });
+        assert.equal(found?.id, each.id, `seed ${seed}`);
       }
       for (const town of ["Redmond", "Bellevue"]) {
         const there = sorted.filter((each) => each.town === town);
@@ -358,10 +341,28 @@ export const CASES: readonly Case[] = [
       await database.queues!.send("work", JSON.stringify(message));
       for (let round = 0; round < 4; round++) {
         await worker.drain();
-        endpoints.clock.advance(61_000);
+        endpoints.clock.advance(65_000);
       }
       const [poison] = await worker.peekPoison();
       assert.deepEqual([tries, poison?.failure?.error], [2, "Error: no"]);
+    },
+  },
+  {
+    name: "a value across partitions belongs to one entity, and to the next one when it has settled",
+    async run(endpoints) {
+      const database = await opened(endpoints);
+      await database.createTables(Person);
+      const people = database.open(Person);
+      await people.insert({ id: 1, login: "ann" });
+      await assert.rejects(people.insert({ id: 2, login: "ann" }), (error) =>
+        isTableError(error, "unique-violation"),
+      );
+      assert.equal((await people.by.login.get({ login: "ann" }))?.id, 1);
+      endpoints.clock.advance(65_000);
+      await people.update({ id: 1 }, () => ({ login: "anna" }));
+      await people.insert({ id: 2, login: "ann" });
+      assert.equal((await people.by.login.get({ login: "ann" }))?.id, 2);
+      assert.equal((await database.tables.query("PersonByLogin", {})).entities.length, 2);
     },
   },
   {
@@ -372,7 +373,7 @@ export const CASES: readonly Case[] = [
       for (let id = 0; id < 6; id++) await employees.insert(someone(id, { town: "Redmond" }));
       const gone = { partitionKey: "Redmond", rowKey: "Sales_000003", ifMatch: "*" };
       await database.tables.commit("EmployeeByTown", [{ kind: "delete", ...gone }]);
-      endpoints.clock.advance(61_000);
+      endpoints.clock.advance(65_000);
       const byTown = indexLifeCycle(database, Employee, "byTown");
       const { missing, wrong, dangling, young } = await byTown.verify();
       assert.deepEqual([missing, wrong, dangling, young], [1, 0, 0, 0]);
@@ -381,6 +382,22 @@ export const CASES: readonly Case[] = [
     },
   },
 ];
+
+const Person = entity("Person", {
+  version: 1,
+  fields: { id: f.int32(), login: f.string() },
+  key: { partition: [k.hash("id", 4)], row: [k.uint("id", 6)] },
+  indexes: {
+    login: remoteIndex({
+      table: "PersonByLogin",
+      partition: [k.hash("login", 4)],
+      row: [k.str("login")],
+      unique: true,
+      mode: "inline",
+      copy: "keys",
+    }),
+  },
+});
 
 const Plain = entity("Plain", {
   version: 1,
