@@ -2,11 +2,13 @@ import type { Engine, KeyRange } from "@rowhouse/server/engine/engine";
 import { scanToEnd } from "@rowhouse/server/engine/scan-to-end";
 import { type Command, InvalidArgumentError } from "commander";
 import { accountNumbers, describeEntry, listStoredTables, openDataFolder } from "./inspect-data.ts";
+import { sizesOfTables } from "./inspect-sizes.ts";
 
 interface InspectOptions {
   readonly location: string;
   readonly table?: string;
   readonly limit: number;
+  readonly sizes?: true;
 }
 
 export function addInspectCommand(program: Command): void {
@@ -16,9 +18,15 @@ export function addInspectCommand(program: Command): void {
     .option("-l, --location <folder>", "the data folder", "rowhouse-data")
     .option("-t, --table <name>", "only the entities of tables with this name")
     .option("--limit <count>", "print at most this many entries", parseLimit, 100)
+    .option("--sizes", "print how large the partitions of each table are, as JSON")
     .action(async (options: InspectOptions) => {
       const engine = await openDataFolder(options.location);
       try {
+        if (options.sizes) {
+          const sizes = await sizesOfTables(engine, options.table);
+          process.stdout.write(`${JSON.stringify(sizes, null, 2)}\n`);
+          return;
+        }
         await inspect(engine, options, (line) => process.stdout.write(`${line}\n`));
       } finally {
         await engine.close();

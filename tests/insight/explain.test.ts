@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { explainFilter } from "rowhouse/explain";
 import { inspect } from "rowhouse/inspect";
+import { sizesOfTables } from "rowhouse/inspect-sizes";
 import { fillTable, withServer } from "./watched-server.ts";
 
 describe("rowhouse explain", () => {
@@ -53,6 +54,29 @@ describe("rowhouse inspect", () => {
       assert.equal(lines.length, 3);
       assert.match(lines[0]!, /^entity {2}account 0 table 0 {2}"p" \/ "1" {2}\d+ bytes/);
       assert.match(lines[2]!, /more than 2 entries/);
+    });
+  });
+
+  it("tells the sizes of partitions, and how unlike they are", async () => {
+    const engine = new MemoryEngine();
+    await withServer({ engine }, async ({ wire }) => {
+      const many = Array.from({ length: 12 }, (_, i) => ({ PartitionKey: `q${i}`, RowKey: "1" }));
+      await fillTable(wire, "People", [...people, ...many]);
+      await fillTable(wire, "Empty", []);
+      const [empty, sizes] = await sizesOfTables(engine);
+      assert.deepEqual([empty?.partitions, empty?.skew.first], [0, 0]);
+      assert.deepEqual(
+        [sizes?.table, sizes?.partitions, sizes?.entities],
+        ["devstoreaccount1/People", 13, 15],
+      );
+      const { largest, skew, bytes } = sizes!;
+      assert.deepEqual(
+        [largest.length, largest[0]?.partitionKey, largest[0]?.entities],
+        [10, "p", 3],
+      );
+      assert.equal(skew.first, Math.round((largest[0]!.bytes / bytes) * 1000) / 1000);
+      assert.ok(skew.first < skew.firstTen && skew.firstTen < 1);
+      await assert.rejects(sizesOfTables(engine, "Nobody"), /no table "Nobody"/);
     });
   });
 
