@@ -126,6 +126,22 @@ describe("Two front ends over one PostgreSQL", () => {
     assert.deepEqual(found, [...new Set(found)].sort());
   });
 
+  it("take two keys of 512 characters each, unless most of them are of three bytes", async () => {
+    await table(0, "Keys").createTable();
+    const keys = (unit: string) => ({ partitionKey: unit.repeat(512), rowKey: unit.repeat(512) });
+    for (const unit of ["k", "é"]) {
+      const { partitionKey, rowKey } = keys(unit);
+      await table(0, "Keys").createEntity({ partitionKey, rowKey });
+      assert.equal((await table(1, "Keys").getEntity(partitionKey, rowKey)).rowKey, rowKey);
+    }
+    await assert.rejects(table(0, "Keys").createEntity(keys("日")), (error) => {
+      assert.ok(error instanceof RestError);
+      assert.equal(error.statusCode, 400);
+      assert.equal(error.response?.headers.get("x-ms-error-code"), "PropertyValueTooLarge");
+      return true;
+    });
+  });
+
   it("give each queue message to one consumer", async () => {
     const queues = [0, 1].map((index) =>
       QueueServiceClient.fromConnectionString(connection(index)).getQueueClient("work"),

@@ -143,6 +143,8 @@ export class Session {
     const bytes = this.#writer.take();
     if (this.#lostBy === undefined && this.#socket.writable) {
       this.#socket.write(bytes);
+      // Mostly the kernel has taken them already, and the next message can take their place.
+      if (this.#socket.writableLength === 0) this.#writer.reuse();
       return;
     }
     // A request given to a dead connection must fail at once, or its promise would never settle.

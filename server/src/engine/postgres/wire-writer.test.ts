@@ -61,6 +61,35 @@ describe("WireWriter", () => {
     }
   });
 
+  it("writes at the same place again when what was taken is read", () => {
+    const writer = new WireWriter();
+    const write = (fill: number) => {
+      writer.beginBind("name", 1);
+      writer.bytes(Buffer.alloc(100_000, fill));
+      writer.endBind(1);
+      return writer.take();
+    };
+    const first = write(1);
+    writer.reuse();
+    const second = write(2);
+    assert.equal(second.byteOffset, first.byteOffset);
+    assert.equal(second.buffer, first.buffer);
+    assert.deepEqual(second.subarray(-100_010, -10), write(2).subarray(-100_010, -10));
+  });
+
+  it("keeps nothing that one large value made it grow to", () => {
+    const writer = new WireWriter();
+    const write = (bytes: number) => {
+      writer.beginBind("name", 1);
+      writer.bytes(Buffer.alloc(bytes));
+      writer.endBind(1);
+      return writer.take();
+    };
+    const large = write(1_000_000);
+    writer.reuse();
+    assert.notEqual(write(10).buffer, large.buffer);
+  });
+
   it("leaves bytes alone that were taken, whatever is written later", () => {
     const writer = new WireWriter();
     const taken: { bytes: Buffer; copy: Buffer }[] = [];

@@ -11,7 +11,10 @@ const KEPT_BYTES_MAX = 256 * 1024;
  * Source: "Frontend/Backend Protocol", "Message Formats".
  */
 export class WireWriter {
+  /** From the first byte that no message under way belongs to. */
   #buffer: Buffer = EMPTY;
+  /** All of it. */
+  #whole: Buffer = EMPTY;
   #at = 0;
   #messageAt = 0;
 
@@ -24,9 +27,17 @@ export class WireWriter {
     const taken = this.#buffer.subarray(0, this.#at);
     // The rest of the buffer serves the next messages: nobody else writes there.
     const rest = this.#buffer.subarray(this.#at);
-    this.#buffer = rest.length >= 1024 && rest.length <= KEPT_BYTES_MAX ? rest : EMPTY;
+    this.#buffer = rest.length >= 1024 && this.#whole.length <= KEPT_BYTES_MAX ? rest : EMPTY;
     this.#at = 0;
     return taken;
+  }
+
+  /**
+   * Nobody reads any more what was taken so far. To allocate anew for each transaction of 100 KB, as
+   * was done, took a tenth of the server's processor time, most of it in garbage collection.
+   */
+  reuse(): void {
+    if (this.#at === 0 && this.#whole.length <= KEPT_BYTES_MAX) this.#buffer = this.#whole;
   }
 
   query(text: string): void {
@@ -167,5 +178,6 @@ export class WireWriter {
     // The message under way moves to the front of a buffer of its own.
     larger.set(this.#buffer.subarray(0, this.#at));
     this.#buffer = larger;
+    this.#whole = larger;
   }
 }
