@@ -1,4 +1,3 @@
-import { isTableError } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { KeyShape } from "./keys/key-shape.ts";
 import {
@@ -16,7 +15,7 @@ import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
 import { entryProblems, type Place } from "./model/entry.ts";
 import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
-import type { BlobsPort } from "./ports/blobs.ts";
+import type { BlobInfo, BlobsPort } from "./ports/blobs.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
 
@@ -65,7 +64,8 @@ export class BlobList<N extends KeyDeclaration> extends Index<BlobListKind<N>> {
 
   follow(context: FollowerContext): OpenIndex {
     const { blobs = missingPort(context.database, "blobs") } = context.database;
-    return new QueuedList(context, this.#place, this.options, () => new Blobs(blobs)).follower();
+    const store = () => new Blobs(blobs, this.#place);
+    return new QueuedList(context, this.#place, this.options, store).follower();
   }
 }
 
@@ -73,9 +73,14 @@ export class BlobList<N extends KeyDeclaration> extends Index<BlobListKind<N>> {
 class Blobs implements ListStore {
   readonly suffixLength = 0;
   readonly #blobs: BlobsPort;
+  readonly #container: string;
+  /** Other lists may share the container. */
+  readonly #prefix: string;
 
-  constructor(blobs: BlobsPort) {
+  constructor(blobs: BlobsPort, { partition, row }: Place) {
     this.#blobs = blobs;
+    this.#container = partition.prefix;
+    this.#prefix = row.prefix;
   }
 
   async members({ partitionKey, rowKey }: EntityKey): Promise<string[]> {
@@ -101,12 +106,34 @@ class Blobs implements ListStore {
           } else if (stored) await this.#blobs.delete(container, name, { ifMatch: stored.etag });
           return true;
         } catch (error) {
-          const isLost = isRefusal(error, 404, 409, 412) && error.code !== "ContainerNotFound";
-          if (isLost || isTableError(error, "ambiguous-outcome")) return false;
+          if (isRefusal(error, 404, 409, 412) && error.code !== "ContainerNotFound") return false;
           throw error;
         }
       },
     };
+  }
+
+  async *all() {
+    for await (const { name } of this.#each()) {
+      const list = { partitionKey: this.#container, rowKey: name };
+      yield { list, members: await this.members(list) };
+    }
+  }
+
+  async drop(): Promise<void> {
+    for await (const { name } of this.#each()) await this.#blobs.delete(this.#container, name);
+  }
+
+  async *#each(): AsyncGenerator<BlobInfo> {
+    let continuation: string | undefined;
+    do {
+      const page = await this.#blobs.list(this.#container, {
+        prefix: this.#prefix,
+        ...(continuation && { continuation }),
+      });
+      yield* page.blobs;
+      continuation = page.continuation;
+    } while (continuation);
   }
 }
 

@@ -12,12 +12,12 @@ const CORE_MAX = 14.8 * KIB;
 const PATTERN_MAX = 3 * KIB;
 /** The protocols that keep entries in other partitions, and all that operators do; on the way to 3 KiB as well. */
 const LARGER_MAX: Readonly<Record<string, number>> = {
-  "index-life-cycle.ts": 3.4 * KIB,
-  "remote-index.ts": 4.1 * KIB,
-  "remote-list.ts": 3.6 * KIB,
+  "index-life-cycle.ts": 3.5 * KIB,
+  "remote-index.ts": 4.15 * KIB,
+  "remote-list.ts": 3.8 * KIB,
 };
 /** On the way to 35 KiB, as the core is to 12. */
-const ALL_MAX = 51 * KIB;
+const ALL_MAX = 51.5 * KIB;
 
 /** What runs at the user's desk only. */
 const NOT_SHIPPED = ["testing.ts"];

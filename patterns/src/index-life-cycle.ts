@@ -6,17 +6,17 @@ import type { AnyEntity } from "./model/entity.ts";
 import {
   type EntryKeeper,
   type IndexStates,
-  type Keeper,
   keepsRows,
+  type ListKeeper,
   type Reconciled,
 } from "./model/entity-index.ts";
 import { validationFailed } from "./model/entity-rows.ts";
-import { hasKey } from "./model/entry.ts";
+import { ageOf, entriesOf, hasKey } from "./model/entry.ts";
 import type { Snapshot } from "./model/follower.ts";
 import { text } from "./ports/edm.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import type { Continuation, EntityKey, StoredEntity } from "./ports/tables.ts";
-import { and, compare, type Filter } from "./query/filter.ts";
+import type { Filter } from "./query/filter.ts";
 import { mapBounded } from "./store/limit.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 
@@ -137,6 +137,13 @@ export interface Finding {
   readonly entry: EntityKey;
 }
 
+/** What an entry says: that it stands for this entity. */
+interface Claim {
+  readonly entry: EntityKey;
+  readonly base: EntityKey;
+  readonly age: number;
+}
+
 /** Opens the operator's view of an index. @throws validation-failed when it has no entries of its own. */
 export function indexLifeCycle(
   database: Database,
@@ -152,9 +159,14 @@ export class IndexLifeCycle {
   readonly #database: Database;
   readonly #entity: AnyEntity;
   readonly #name: string;
-  readonly #keeper: Keeper;
+  readonly #keeper: EntryKeeper | ListKeeper;
 
-  constructor(database: Database, entity: AnyEntity, name: string, keeper: Keeper) {
+  constructor(
+    database: Database,
+    entity: AnyEntity,
+    name: string,
+    keeper: EntryKeeper | ListKeeper,
+  ) {
     this.#database = database;
     this.#entity = entity;
     this.#name = name;
@@ -219,9 +231,9 @@ export class IndexLifeCycle {
   ): Promise<string[]> {
     const duplicates: string[] = [];
     for (let left = bases; left.length > 0; ) {
-      // Entities side by side would get into each other's way in a list.
-      const width = keepsRows(this.#keeper) ? AT_ONCE : 1;
-      const outcomes = await mapBounded(left, width, (base) => this.#keeper.reconcile(base, []));
+      const outcomes = await mapBounded(left, this.#width, (base) =>
+        this.#keeper.reconcile(base, []),
+      );
       duplicates.push(...left.filter((_base, i) => outcomes[i] === "duplicate").map(nameOf));
       left = left.filter((_base, i) => outcomes[i] === "unsettled");
       // The value was claimed by a writer that gave up, or is about to commit. Time will tell.
@@ -259,15 +271,17 @@ export class IndexLifeCycle {
       await this.#write({ state }, etag);
     }
     await clock.sleep(EVERYBODY_MS, signal);
-    const { table } = this.#rows();
-    if (this.#ownsTable()) {
+    const keeper = this.#keeper;
+    if (!keepsRows(keeper)) return keeper.drop();
+    const { table } = keeper;
+    if (this.#ownsTable(keeper.table)) {
       await tables.deleteTable(table);
       return;
     }
     // From the start each time: what was on the page is gone.
     for (;;) {
       signal?.throwIfAborted();
-      const page = await this.#page(table, undefined, this.#entries());
+      const page = await this.#page(table, undefined, this.#entries(keeper));
       await batchMutations(
         this.#database,
         table,
@@ -293,14 +307,14 @@ export class IndexLifeCycle {
       young: 0,
     };
     const examples: Finding[] = [];
-    const judge = async (
+    const judge = async <Item>(
       kind: "entities" | "entries",
-      rows: readonly StoredEntity[],
-      look: (row: StoredEntity) => Promise<readonly (Finding & { readonly age: number })[]>,
+      rows: readonly Item[],
+      look: (row: Item) => Promise<readonly (Finding & { readonly age: number })[]>,
     ) => {
       const chosen = rows.filter(() => sample >= 1 || this.#database.random() < sample);
       counts[kind] += chosen.length;
-      await mapBounded(chosen, AT_ONCE, async (row) => {
+      await mapBounded(chosen, mend ? this.#width : AT_ONCE, async (row) => {
         for (const { age, ...finding } of await look(row)) {
           const outcome = age < SETTLE_MS ? "unsettled" : await mend?.(finding);
           counts[outcome === "unsettled" ? "young" : finding.kind]++;
@@ -312,10 +326,15 @@ export class IndexLifeCycle {
       const bases = rows.filter((row) => this.#entity.rows.decode(row));
       await judge("entities", bases, (base) => this.#lookForEntries(base));
     }
-    for await (const rows of this.#pages(this.#rows().table, this.#entries())) {
-      await judge("entries", rows, (entry) => this.#lookForBase(entry));
+    for await (const claims of this.#claims()) {
+      await judge("entries", claims, (claim) => this.#lookForBase(claim));
     }
     return { ...counts, examples };
+  }
+
+  /** Entities side by side would get into each other's way in a list. */
+  get #width(): number {
+    return keepsRows(this.#keeper) ? AT_ONCE : 1;
   }
 
   async #lookForEntries(base: StoredEntity) {
@@ -327,15 +346,18 @@ export class IndexLifeCycle {
   }
 
   async #lookForEntry({ row, stored: base }: Snapshot, key: EntityKey) {
-    const entry = await this.#database.tables.get(this.#rows().table, key);
+    const keeper = this.#keeper;
     const finding = { base: keyOf(base), entry: key };
-    if (!entry) return { kind: "missing" as const, ...finding, age: ageOf(base) };
+    const missing = { kind: "missing" as const, ...finding, age: ageOf(base) };
+    if (!keepsRows(keeper)) return (await keeper.has(key, base)) ? undefined : missing;
+    const entry = await this.#database.tables.get(keeper.table, key);
+    if (!entry) return missing;
     const age = Math.min(ageOf(base), ageOf(entry));
-    const owner = this.#rows().baseOf(entry);
+    const owner = keeper.baseOf(entry);
     if (owner?.partitionKey !== base.partitionKey || owner.rowKey !== base.rowKey) {
       return { kind: "duplicate" as const, ...finding, age };
     }
-    const { [WRITE_TOKENS]: _expected, ...expected } = this.#rows().contentOf({
+    const { [WRITE_TOKENS]: _expected, ...expected } = keeper.contentOf({
       row,
       stored: base,
     });
@@ -346,14 +368,32 @@ export class IndexLifeCycle {
     return isSame ? undefined : { kind: "wrong" as const, ...finding, age };
   }
 
-  async #lookForBase(entry: StoredEntity) {
-    const base = this.#rows().baseOf(entry);
-    if (!base) return [];
+  async #lookForBase({ entry, base, age }: Claim) {
     const stored = await this.#database.tables.get(this.#entity.table, base);
     const row = stored && this.#entity.rows.decode(stored);
     const isJustified = row && hasKey(this.#keeper.keysOf(row), entry);
-    const found = { kind: "dangling" as const, base, entry: keyOf(entry), age: ageOf(entry) };
-    return isJustified ? [] : [found];
+    if (isJustified) return [];
+    // What changed just now may still be followed up.
+    const sinceMs = Math.min(age, stored ? ageOf(stored) : age);
+    return [{ kind: "dangling" as const, base, entry, age: sinceMs }];
+  }
+
+  async *#claims(): AsyncGenerator<readonly Claim[]> {
+    const keeper = this.#keeper;
+    if (!keepsRows(keeper)) {
+      // Others may write to a list at any time, so its age tells nothing of a member.
+      const age = Number.POSITIVE_INFINITY;
+      for await (const { list: entry, members } of keeper.lists()) {
+        yield members.map((base) => ({ entry, base, age }));
+      }
+      return;
+    }
+    for await (const rows of this.#pages(keeper.table, this.#entries(keeper))) {
+      yield rows.flatMap((row) => {
+        const base = keeper.baseOf(row);
+        return base ? [{ entry: keyOf(row), base, age: ageOf(row) }] : [];
+      });
+    }
   }
 
   /** Waits in steps, so that the ownership does not run out. */
@@ -379,29 +419,15 @@ export class IndexLifeCycle {
     });
   }
 
-  /** The entries, told by what their type property begins with; `;` follows `:`. */
-  #entries(): Filter {
-    const { typeProperty } = this.#entity.rows;
-    const { tag } = this.#rows();
-    return and(
-      compare(typeProperty, "ge", text(tag)),
-      compare(typeProperty, "lt", text(`${tag.slice(0, -1)};`)),
-    )!;
+  #entries({ tag }: EntryKeeper): Filter {
+    return entriesOf(this.#entity.rows.typeProperty, tag);
   }
 
-  /** @throws validation-failed for lists: their readers see to what is wrong, and a build adds what is missing. */
-  #rows(): EntryKeeper {
-    if (keepsRows(this.#keeper)) return this.#keeper;
-    throw validationFailed(this.#index(), "index", "is a list, whose entries are no rows");
-  }
-
-  #ownsTable(): boolean {
+  #ownsTable(ours: string): boolean {
     const { table, name, indexes } = { ...this.#entity, name: this.#name };
     const others = Object.entries(indexes).filter(([other]) => other !== name);
-    const isShared = others.some(
-      ([, index]) => index.place(this.#entity)?.table === this.#rows().table,
-    );
-    return this.#rows().table !== table && !isShared;
+    const isShared = others.some(([, index]) => index.place(this.#entity)?.table === ours);
+    return ours !== table && !isShared;
   }
 
   async #claim(owner: string) {
@@ -475,10 +501,6 @@ async function readControl(
     throw validationFailed(`${entity.name}.${name}`, "definition", message);
   }
   return { control, etag: stored.etag };
-}
-
-function ageOf({ timestamp, servedAtMs }: StoredEntity): number {
-  return (servedAtMs ?? 0) - Date.parse(timestamp ?? "");
 }
 
 function keyOf({ partitionKey, rowKey }: EntityKey): EntityKey {

@@ -1,7 +1,7 @@
 import { isTableError, tableError } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
-import { REPAIR_QUEUE, repairTripwire } from "./messages/repair-order.ts";
+import { leftBehind, REPAIR_QUEUE, repairTripwire } from "./messages/repair-order.ts";
 import type { Tripwire } from "./messages/tripwire.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import {
@@ -20,6 +20,7 @@ import {
   validationFailed,
 } from "./model/entity-rows.ts";
 import {
+  ageOf,
   type EntryOptions,
   EntryRows,
   entryProblems,
@@ -284,7 +285,7 @@ class OpenRemote implements EntryKeeper {
       return await repairTripwire(this.#context, change, { queue, delayMs });
     } catch (error) {
       if (withoutQueue !== "inline") throw error;
-      this.#report(change.key, error);
+      leftBehind(this.#context, change.key, error);
       return undefined;
     }
   }
@@ -480,9 +481,8 @@ class OpenRemote implements EntryKeeper {
     return JSON.stringify(this.#entries.copyOf(a)) === JSON.stringify(this.#entries.copyOf(b));
   }
 
-  /** By the service's clock alone. An entry whose age is unknown is young. */
-  #isSettled({ timestamp, servedAtMs }: StoredEntity): boolean {
-    return (servedAtMs ?? 0) - Date.parse(timestamp ?? "") >= this.#index.timing.settleMs;
+  #isSettled(entry: StoredEntity): boolean {
+    return ageOf(entry) >= this.#index.timing.settleMs;
   }
 
   #get(key: EntityKey): Promise<StoredEntity | undefined> {
@@ -520,14 +520,8 @@ class OpenRemote implements EntryKeeper {
     try {
       await work();
     } catch (error) {
-      this.#report(base, error);
+      leftBehind(this.#context, base, error);
     }
-  }
-
-  #report({ partitionKey, rowKey }: EntityKey, error: unknown): void {
-    const { database, entity, name } = this.#context;
-    const index = `${entity.name}.${name}`;
-    database.report({ kind: "left behind", index, key: `${partitionKey} | ${rowKey}`, error });
   }
 }
 

@@ -13,13 +13,19 @@ import {
 } from "./lists/queued-list.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
-import { type EntryRows, entryProblems, type Place } from "./model/entry.ts";
+import { type EntryRows, entriesOf, entryProblems, type Place } from "./model/entry.ts";
 import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
 import { isRefusal } from "./ports/port-error.ts";
-import type { Continuation, EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
-import { and, compare } from "./query/filter.ts";
+import type {
+  Continuation,
+  EntityKey,
+  Mutation,
+  StoredEntity,
+  TableQuery,
+} from "./ports/tables.ts";
+import { and, compare, type Filter } from "./query/filter.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
 
 export interface RemoteListOptions<P extends KeyDeclaration, R extends KeyDeclaration>
@@ -85,8 +91,16 @@ export class RemoteList<P extends KeyDeclaration, R extends KeyDeclaration> exte
   follow(context: FollowerContext): OpenIndex {
     const place = this.place(context.entity);
     const { property, lengthMax = LENGTH_MAX } = this.options;
-    const rows = (entries: EntryRows) =>
-      new ListRows(context.database, entries, { table: place.table, property, lengthMax });
+    const { typeProperty } = context.entity.rows;
+    const rows = (entries: EntryRows) => {
+      const filter = entriesOf(typeProperty, entries.tag);
+      return new ListRows(context.database, entries, {
+        table: place.table,
+        property,
+        lengthMax,
+        filter,
+      });
+    };
     return new QueuedList(context, place, this.options, rows).follower();
   }
 }
@@ -110,6 +124,8 @@ interface ListRowsOptions {
   readonly table: string;
   readonly property: string;
   readonly lengthMax: number;
+  /** Selects the rows of lists among others. */
+  readonly filter: Filter;
 }
 
 /**
@@ -224,20 +240,37 @@ class ListRows implements ListStore {
       compare("RowKey", "lt", text(rowKey + AFTER_FURTHER)),
     )!;
     const parts: Part[] = [];
+    for await (const part of this.#query({ filter, ...(select && { select }) })) parts.push(part);
+    return parts;
+  }
+
+  async *all() {
+    for await (const { key, stored } of this.#query({ filter: this.#options.filter })) {
+      const { partitionKey, rowKey } = key;
+      const list = { partitionKey, rowKey: rowKey.split(FURTHER)[0] ?? "" };
+      yield { list, members: this.#membersOf(stored) };
+    }
+  }
+
+  async drop(): Promise<void> {
+    for await (const { key } of this.#query({ filter: this.#options.filter })) {
+      await this.#commit([{ kind: "delete", ...key, ifMatch: "*" }]);
+    }
+  }
+
+  async *#query(query: TableQuery): AsyncGenerator<Part & { readonly stored: StoredEntity }> {
     let continuation: Continuation | undefined;
     do {
       const page = await this.#database.tables.query(this.#options.table, {
-        filter,
-        ...(select && { select }),
+        ...query,
         ...(continuation && { continuation }),
       });
       for (const stored of page.entities) {
         const { partitionKey, rowKey } = stored;
-        parts.push(partOf({ partitionKey, rowKey }, stored));
+        yield { ...partOf({ partitionKey, rowKey }, stored), stored };
       }
       continuation = page.continuation;
     } while (continuation);
-    return parts;
   }
 
   #membersOf(stored: StoredEntity | undefined): string[] {

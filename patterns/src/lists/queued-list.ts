@@ -1,6 +1,6 @@
 import type { KeyValues } from "../keys/key-shape.ts";
-import { REPAIR_QUEUE, repairTripwire } from "../messages/repair-order.ts";
-import type { Keeper, OpenIndex, Reconciled } from "../model/entity-index.ts";
+import { leftBehind, REPAIR_QUEUE, repairTripwire } from "../messages/repair-order.ts";
+import type { Listed, ListKeeper, OpenIndex, Reconciled } from "../model/entity-index.ts";
 import { assertKeyFits, partitionKeyOf, type Row } from "../model/entity-rows.ts";
 import { type Each, EntryRows, hasKey, type Place } from "../model/entry.ts";
 import type { Change, Contribution, FollowerContext, Snapshot } from "../model/follower.ts";
@@ -34,6 +34,10 @@ export interface ListStore {
   members(list: EntityKey): Promise<string[]>;
   /** Reads what is written again to add or remove `member`. */
   open(list: EntityKey, member: string): Promise<ListSlot>;
+  /** All members of all lists; a list may come in pieces. */
+  all(): AsyncIterable<Omit<Listed, "members"> & { readonly members: readonly string[] }>;
+  /** Deletes all lists. */
+  drop(): Promise<void>;
 }
 
 export interface ListSlot {
@@ -58,7 +62,7 @@ const ROUNDS_MAX = 8;
  * commits, and lets the message be seen; if it dies in between, the message is seen a while later. The worker
  * reads list, then entity, then writes the list on condition that nobody else did.
  */
-export class QueuedList implements Keeper {
+export class QueuedList implements ListKeeper {
   readonly #context: FollowerContext;
   readonly #place: Place;
   readonly #options: QueuedListOptions;
@@ -74,9 +78,7 @@ export class QueuedList implements Keeper {
     this.#context = context;
     this.#place = place;
     this.#options = options;
-    const { when, each } = options;
-    const entryOptions = { copy: "keys" as const, ...(when && { when }), ...(each && { each }) };
-    this.#entries = new EntryRows(context, place, entryOptions);
+    this.#entries = new EntryRows(context, place, { ...options, copy: "keys" });
     this.#store = storeFor(this.#entries);
   }
 
@@ -100,22 +102,19 @@ export class QueuedList implements Keeper {
 
   async prepare(change: Change): Promise<Contribution> {
     const { before, after } = change;
-    const [old, next] = [before?.row, after].map((row) => (row ? this.keysOf(row) : []));
+    const [old = [], next = []] = [before?.row, after].map((row) => row && this.keysOf(row));
     // A row of other software has no token, and nobody listed it.
     const isListed = !before || tokensOf(before.stored.properties) !== undefined;
-    const isSame = old!.length === next!.length && next!.every((key) => hasKey(old!, key));
-    if (isSame && (isListed || next!.length === 0)) return {};
-    const { database, entity, name } = this.#context;
+    const isSame = [...old, ...next].every((key) => hasKey(old, key) && hasKey(next, key));
+    if (isSame && (isListed || next.length === 0)) return {};
+    const { database } = this.#context;
     // A message that is seen before the commit finds nothing to do, and is gone.
     const commitByMs = database.clock.now() + DEADLINE_MS;
     const tripwire = await this.#ask(change, TRIPWIRE_MS);
     return {
       commitByMs,
       committed: async () => {
-        await tripwire.fire().catch((error) => {
-          const index = `${entity.name}.${name}`;
-          database.report({ kind: "left behind", index, key: nameOf(change.key), error });
-        });
+        await tripwire.fire().catch((error) => leftBehind(this.#context, change.key, error));
       },
     };
   }
@@ -161,6 +160,20 @@ export class QueuedList implements Keeper {
       await clock.sleep(BACKOFF_MS * random());
     }
     return "unsettled";
+  }
+
+  async has(list: EntityKey, base: EntityKey): Promise<boolean> {
+    return (await this.#store.open(list, nameOf(base))).isMember;
+  }
+
+  async *lists(): AsyncGenerator<Listed> {
+    for await (const piece of this.#store.all()) {
+      yield { ...piece, members: piece.members.map(keyOf) };
+    }
+  }
+
+  drop(): Promise<void> {
+    return this.#store.drop();
   }
 
   #ask(change: Change, delayMs: number, stale: readonly EntityKey[] = []) {

@@ -14,6 +14,16 @@ export interface RepairOrder {
   readonly hints: Readonly<Record<string, readonly EntityKey[]>>;
 }
 
+/** The base is committed; what follows from it is left to the worker or the scrub. */
+export function leftBehind(
+  { database, entity, name }: FollowerContext,
+  base: EntityKey,
+  error: unknown,
+): void {
+  const key = `${base.partitionKey} | ${base.rowKey}`;
+  database.report({ kind: "left behind", index: `${entity.name}.${name}`, key, error });
+}
+
 /**
  * One message for all indexes of the entity that reach out and use this queue. `stale` are entries of this
  * index that a reader found wrong.

@@ -42,7 +42,7 @@ export abstract class Index<Kind extends IndexKind = IndexKind> implements Follo
 
 export interface OpenIndex extends OpenFollower {
   readonly api: unknown;
-  readonly keeper?: Keeper;
+  readonly keeper?: EntryKeeper | ListKeeper;
 }
 
 /** What it takes to build and mend an index from outside. */
@@ -65,7 +65,21 @@ export interface EntryKeeper extends Keeper {
   contentOf(base: Snapshot): Properties;
 }
 
-export function keepsRows(keeper: Keeper | undefined): keeper is EntryKeeper {
+/** And to check one whose entries are lists. */
+export interface ListKeeper extends Keeper {
+  has(list: EntityKey, base: EntityKey): Promise<boolean>;
+  /** Everything that is listed; a list may come in pieces. */
+  lists(): AsyncIterable<Listed>;
+  /** Deletes all lists. */
+  drop(): Promise<void>;
+}
+
+export interface Listed {
+  readonly list: EntityKey;
+  readonly members: readonly EntityKey[];
+}
+
+export function keepsRows(keeper: EntryKeeper | ListKeeper | undefined): keeper is EntryKeeper {
   return keeper !== undefined && "table" in keeper;
 }
 

@@ -2,6 +2,7 @@ import type { Segment } from "../keys/key.ts";
 import type { KeyShape } from "../keys/key-shape.ts";
 import { type EdmValue, text } from "../ports/edm.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
+import { and, compare, type Filter } from "../query/filter.ts";
 import { WRITE_TOKENS } from "../store/write-token.ts";
 import type { AnyEntity } from "./entity.ts";
 import { type EntityRows, project, type Row } from "./entity-rows.ts";
@@ -92,6 +93,17 @@ export function isSameKey(a: EntityKey | undefined, b: EntityKey | undefined): b
 
 export function hasKey(keys: readonly EntityKey[], key: EntityKey): boolean {
   return keys.some((one) => isSameKey(one, key));
+}
+
+/** Rows whose type property begins with `tag`; `;` follows the `:` it ends with. */
+export function entriesOf(typeProperty: string, tag: string): Filter {
+  const from = compare(typeProperty, "ge", text(tag));
+  return and(from, compare(typeProperty, "lt", text(`${tag.slice(0, -1)};`)))!;
+}
+
+/** For how long nobody wrote the row, by the service's clock alone; one of unknown age is young. */
+export function ageOf({ timestamp, servedAtMs }: StoredEntity): number {
+  return (servedAtMs ?? 0) - Date.parse(timestamp ?? "");
 }
 
 /** How the entries of one index look in storage, whatever table and partition they are in. */
