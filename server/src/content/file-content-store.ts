@@ -42,12 +42,14 @@ export class FileContentStore implements ContentStore {
   async write(id: ContentId, bytes: AsyncIterable<Uint8Array>): Promise<void> {
     const folder = this.#folderOf(id);
     const file = await attempt(open(folder.pathOf(id), "wx", 0o600), `create ${id}`);
+    // The name is flushed beside the content, not after it.
+    const named = noticed(folder.flush());
     try {
       await pour(bytes, file);
     } finally {
       await file.close();
     }
-    await folder.flush();
+    await named;
   }
 
   async *read(id: ContentId, start: number, end: number): AsyncGenerator<Uint8Array> {
