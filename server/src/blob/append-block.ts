@@ -57,7 +57,7 @@ export const appendBlock: BlobOperation<AppendBlockInput, AppendBlockOutput> = {
 
   async run({ appends, contents }, input, request) {
     const { name, content, leaseId, conditions, position, sizeMax } = input;
-    const received = await contents.receive(request.bodySource, content, { md5: false });
+    const received = await contents.receiveForList(request.bodySource, content);
     try {
       const { arrivedAt } = request;
       const append = { content: received, leaseId, conditions, position, sizeMax, arrivedAt };

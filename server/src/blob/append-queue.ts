@@ -11,6 +11,7 @@ import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { nextModified } from "./validators.ts";
 
 export interface Append {
+  /** From `Contents.receiveForList`. */
   readonly content: NewContent;
   readonly conditions: Conditions;
   readonly leaseId: string | undefined;
@@ -101,8 +102,7 @@ export class AppendQueue {
         puts: made.puts(),
         result: undefined,
       };
-      const done =
-        contents.length === 0 || (await this.#blobs.commit(state, change, withoutPuts(contents)));
+      const done = contents.length === 0 || (await this.#blobs.commit(state, change, contents));
       if (!done) continue;
       for (const [i, { resolve, reject }] of group.entries()) {
         const outcome = outcomes[i]!;
@@ -146,7 +146,7 @@ class GroupAppend {
 
   #apply({ content, conditions, leaseId, position, sizeMax, arrivedAt }: Append): Appended {
     const { blob } = this;
-    const length = content.piece!.length;
+    const length = content.bytes?.length ?? content.piece!.length;
     if (blob === undefined) throw new ServiceError("BlobNotFound");
     if (blob.type !== "AppendBlob") throw new ServiceError("InvalidBlobType");
     assertWriteConditions(conditions, blob.modified);
@@ -193,11 +193,6 @@ class GroupAppend {
     this.#gathered = [];
     this.#gatheredBytes = 0;
   }
-}
-
-/** Small blocks stand in the list itself, not in rows of their own. */
-function withoutPuts(contents: readonly NewContent[]): NewContent[] {
-  return contents.map((content) => ({ ...content, puts: [] }));
 }
 
 function groupLength(waiting: readonly Waiting[]): number {

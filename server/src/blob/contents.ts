@@ -77,6 +77,16 @@ export class Contents {
     return { ...stored, digests };
   }
 
+  /** The same for a list of extents, in which small content stands itself. */
+  async receiveForList(
+    source: BodySource | undefined,
+    expected: IncomingContent,
+  ): Promise<ReceivedContent> {
+    const wanted = { md5: false };
+    if (!this.isSmall(expected.bytes)) return this.receive(source, expected, wanted);
+    return { ...NO_CONTENT, ...(await receiveWhole(source, expected, wanted)) };
+  }
+
   /** Where a content is that is one row. */
   rowKey(id: ContentId): Key {
     return this.#options.rows.keyOf(id);
