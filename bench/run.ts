@@ -14,6 +14,7 @@ import { machine, saveResult, versions, writeTable } from "./harness/report.ts";
 import type { QuestionResult } from "./harness/results.ts";
 import { insight } from "./insight.ts";
 import { pointQuery } from "./point-query.ts";
+import { postgres } from "./postgres.ts";
 import { queueMessage } from "./queue-message.ts";
 import { rangeQuery } from "./range-query.ts";
 import { scan } from "./scan.ts";
@@ -34,6 +35,7 @@ const QUESTIONS: readonly Question[] = [
   growth,
   workers,
   insight,
+  postgres,
   coldStart,
   soak,
 ];
