@@ -91,15 +91,14 @@ export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
     const judge = (state: BlobState) => judgeCopy(state, input, original, request);
     // Onto itself a blob keeps its content.
     const isSelf = name.container === source.name.container && name.blob === source.name.blob;
-    const copied = isSelf
-      ? undefined
-      : await readers.hold(heldBy(original), async () => {
-          if (!contents.isSmall(original.size)) judge(await blobs.read(name));
-          return copyContent(context, original);
-        });
-    const digests = input.isSynchronous
-      ? await digestsOf(contents.read(original, 0, original.size))
-      : undefined;
+    const { copied, digests } = await readers.hold(heldBy(original), async () => {
+      if (!isSelf && !contents.isSmall(original.size)) judge(await blobs.read(name));
+      // First what may fail: a copy that is made and not used must be given up.
+      const digests = input.isSynchronous
+        ? await digestsOf(contents.read(original, 0, original.size))
+        : undefined;
+      return { digests, copied: isSelf ? undefined : await copyContent(context, original) };
+    });
     const copyId = randomUUID();
     const modified = await blobs.change(
       name,
