@@ -8,9 +8,11 @@ export interface Observer {
 /** Several as one. */
 export function joinObservers(observers: readonly Observer[]): Observer {
   if (observers.length === 1) return observers[0]!;
+  // Bound once: a property looked up on many kinds of objects is a search each time.
+  const finished = observers.map((observer) => observer.finished.bind(observer));
   return {
     finished(record) {
-      for (const observer of observers) observer.finished(record);
+      for (let i = 0; i < finished.length; i++) finished[i]!(record);
     },
   };
 }

@@ -19,6 +19,17 @@ describe("Deferred watchers", () => {
     assert.equal(told.length, 4);
   });
 
+  it("are told of a query that ends before the next begins as of any other", () => {
+    const { deferred, told } = watch();
+    for (let i = 0; i < 40; i++) {
+      deferred.admitQuery(query(i));
+      deferred.queried(lastQuery, COST);
+    }
+    deferred.drain();
+    const expected = Array.from({ length: 40 }, (_, i) => [`admit ${i}`, `queried ${i}`]).flat();
+    assert.deepEqual(told, expected);
+  });
+
   it("hear of a write at once, behind the queries before it", () => {
     const { deferred, told } = watch();
     deferred.queried(query(1), COST);
@@ -44,8 +55,11 @@ const COST = { entitiesRead: 1, entitiesReturned: 1, bytesRead: 1, engineMicros:
 function query(at: number, filter = "Age eq 1"): QueryFacts {
   const plan = planQuery(parseFilter(filter));
   const base = { account: "a", table: "T", client: "::1", planText: "", projected: false };
-  return { ...base, at, plan, filter };
+  lastQuery = { ...base, at, plan, filter };
+  return lastQuery;
 }
+
+let lastQuery: QueryFacts;
 
 function watch() {
   const told: string[] = [];

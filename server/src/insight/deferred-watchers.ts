@@ -1,4 +1,11 @@
-import type { QueryCost, QueryFacts, Watcher, WriteFacts } from "./insight.ts";
+import {
+  type Insight,
+  joinInsights,
+  type QueryCost,
+  type QueryFacts,
+  type Watcher,
+  type WriteFacts,
+} from "./insight.ts";
 
 /** So many events wait at most. Few enough to be still in the processor's cache. */
 const WAITING_MAX = 16;
@@ -14,15 +21,17 @@ const FILTER_LENGTH_MAX = 1024;
  * a thousand times as much.
  */
 export class DeferredWatchers implements Watcher {
-  readonly #watchers: readonly Watcher[];
+  readonly #together: Insight;
   readonly #admits: boolean;
   readonly #queries = new Array<QueryFacts | undefined>(WAITING_MAX).fill(undefined);
   /** Undefined where a query is only about to be run. */
   readonly #costs = new Array<QueryCost | undefined>(WAITING_MAX).fill(undefined);
+  /** 1 where a query's beginning and end came one after the other, and wait together. */
+  readonly #whole = new Uint8Array(WAITING_MAX);
   #waiting = 0;
 
   constructor(watchers: readonly Watcher[]) {
-    this.#watchers = watchers;
+    this.#together = joinInsights(watchers);
     this.#admits = watchers.some(({ admitQuery }) => admitQuery !== undefined);
   }
 
@@ -31,13 +40,18 @@ export class DeferredWatchers implements Watcher {
   }
 
   queried(query: QueryFacts, cost: QueryCost): void {
-    this.#wait(query, cost);
+    const last = this.#waiting - 1;
+    // Mostly a query ends before the next begins.
+    if (this.#admits && last >= 0 && this.#queries[last] === query && !this.#costs[last]) {
+      this.#costs[last] = cost;
+      this.#whole[last] = 1;
+    } else this.#wait(query, cost);
     if (query.filter !== undefined && query.filter.length > FILTER_LENGTH_MAX) this.drain();
   }
 
   admitWrite(write: WriteFacts): void {
     this.drain();
-    for (const watcher of this.#watchers) watcher.admitWrite?.(write);
+    this.#together.admitWrite(write);
   }
 
   /** Tells what waits. Whoever asks a watcher for what it knows calls this before. */
@@ -49,17 +63,16 @@ export class DeferredWatchers implements Watcher {
       const cost = this.#costs[i];
       this.#queries[i] = undefined;
       this.#costs[i] = undefined;
-      for (const watcher of this.#watchers) {
-        if (cost === undefined) watcher.admitQuery?.(query);
-        else watcher.queried?.(query, cost);
-      }
+      if (cost === undefined || this.#whole[i] === 1) this.#together.admitQuery(query);
+      if (cost !== undefined) this.#together.queried(query, cost);
+      this.#whole[i] = 0;
     }
   }
 
   #wait(query: QueryFacts, cost: QueryCost | undefined): void {
+    if (this.#waiting === WAITING_MAX) this.drain();
     this.#queries[this.#waiting] = query;
     this.#costs[this.#waiting] = cost;
     this.#waiting++;
-    if (this.#waiting === WAITING_MAX) this.drain();
   }
 }
