@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { outbox, outboxReplay } from "./outbox.ts";
 import { createWorker } from "./queue-worker.ts";
-import { crashEverywhere, interleave, memory } from "./testing.ts";
+import { crashEverywhere, type InterleaveOptions, interleave, memory } from "./testing.ts";
 
 const Order = entity("Order", {
   version: 1,
@@ -74,7 +74,8 @@ describe("an outbox", () => {
     });
   });
 
-  it("sends the message however slow writers are before they die", async () => {
+  /** A writer that may stand still for longer than its tripwire, and die, beside a worker. */
+  async function slowWriters(options: Pick<InterleaveOptions, "runs" | "seed" | "layer">) {
     const seen = new Set<number>();
     const worker = (db: Database) => {
       const handle = async ({ body }: { body: unknown }) =>
@@ -82,13 +83,13 @@ describe("an outbox", () => {
       const handlers = [outboxReplay(), { kind: "order-changed", handle }];
       return createWorker(db, { queue: "events", handlers, concurrency: 1 });
     };
-    const write = (total: number) => async (db: Database) => {
+    const write = async (db: Database) => {
       // One that is too slow gives up rather than commit after its tripwire.
-      const written = db.open(Order).upsert({ ...order, total });
+      const written = db.open(Order).upsert({ ...order, total: 11 });
       await written.catch((error) => assert.ok(isTableError(error, "throttled"), error));
     };
     await interleave({
-      clients: { one: write(11), worker: (db) => worker(db).drain() },
+      clients: { writer: write, worker: (db) => worker(db).drain() },
       before: async (db) => {
         seen.clear();
         await prepare(db);
@@ -107,8 +108,24 @@ describe("an outbox", () => {
       },
       crashShare: 0.1,
       pausesMs: [91_000],
-      runs: 3000,
+      ...options,
     });
+  }
+
+  it("sends the message however slow writers are before they die", async () => {
+    await slowWriters({ runs: 500 });
+  });
+
+  it("notices a commit that may come however late: nobody hears of it", async () => {
+    const layer: InterleaveOptions["layer"] = (_client, { tables }) => {
+      return ({ method, args }, send) => {
+        if (method !== "commit") return send();
+        const [table, mutations] = args as Parameters<typeof tables.commit>;
+        return tables.commit(table, mutations);
+      };
+    };
+    // Near the first that fails from 1 on, to save time: later ones fail as well.
+    await assert.rejects(slowWriters({ runs: 20_000, seed: 4450, layer }), /Fails with/);
   });
 
   it("is refused beside keys it could collide with, and with a tripwire that fires at once", () => {
