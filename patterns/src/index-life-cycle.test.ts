@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
-import { type BuildProgress, controlledIndexes, indexLifeCycle } from "./index-life-cycle.ts";
+import { indexLifeCycle } from "./index-life-cycle.ts";
 import { indexRepairs } from "./index-repairs.ts";
+import { type BuildProgress, controlledIndexes } from "./index-states.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";

@@ -1,11 +1,19 @@
 import { batchMutations } from "./batch.ts";
 import type { Database } from "./database.ts";
 import { tableError } from "./errors.ts";
+import {
+  type BuildProgress,
+  CONTROL_TABLE,
+  type Control,
+  controlKey,
+  EVERYBODY_MS,
+  type IndexState,
+  readControl,
+} from "./index-states.ts";
 import { definitionHash } from "./model/definition-hash.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import {
   type EntryKeeper,
-  type IndexStates,
   keepsRows,
   type ListKeeper,
   type Reconciled,
@@ -20,20 +28,6 @@ import type { Filter } from "./query/filter.ts";
 import { mapBounded } from "./store/limit.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 
-/**
- * `disabled` (nobody maintains it) → `writeonly` (writers do, readers may not) → built → `readable`, or
- * `readable-dups` when values that should be unique are not → `retiring` (readers may not) → `disabled`.
- */
-export type IndexState = "disabled" | "writeonly" | "readable" | "readable-dups" | "retiring";
-
-export const CONTROL_TABLE = "rhcontrol";
-const PARTITION = "index";
-/** Writers use a state for this long before they read it again. */
-const LEASE_MS = 30_000;
-/** And commit within this time of preparing. */
-const COMMIT_MS = 20_000;
-/** What all writers have seen after a move. */
-const EVERYBODY_MS = LEASE_MS + COMMIT_MS;
 const OWNER_MS = 60_000;
 const SETTLE_MS = 60_000;
 /** When to come back to a value whose owner is not certain yet. */
@@ -43,67 +37,6 @@ const PAGE = 200;
 const RATE = 200;
 const EXAMPLES_MAX = 100;
 const DUPLICATES_MAX = 1000;
-
-interface Control {
-  readonly state: IndexState;
-  /** The hash of the definition that was registered. */
-  readonly definition?: string;
-  readonly owner?: string;
-  readonly ownedUntilMs?: number;
-  readonly build?: BuildProgress;
-}
-
-export interface BuildProgress {
-  readonly cursor?: Continuation;
-  readonly done: number;
-  /** Bases whose value belongs to another. */
-  readonly duplicates: readonly string[];
-}
-
-/** For `connect({ indexStates: controlledIndexes() })`, in every process that writes or reads. */
-export function controlledIndexes(): (database: Database) => IndexStates {
-  return (database) => new ControlledIndexes(database);
-}
-
-class ControlledIndexes implements IndexStates {
-  readonly #database: Database;
-  readonly #known = new Map<string, { readonly state: IndexState; readonly readAtMs: number }>();
-
-  constructor(database: Database) {
-    this.#database = database;
-  }
-
-  async assertReadable(entity: AnyEntity, name: string): Promise<void> {
-    const { state } = await this.#stateOf(entity, name);
-    if (state.startsWith("readable")) return;
-    const index = `${entity.name}.${name}`;
-    throw tableError("index-not-readable", `${index} is ${state}.`, { index, state });
-  }
-
-  guard(...[entity, name, follower]: Parameters<IndexStates["guard"]>) {
-    return {
-      ...follower,
-      prepare: async (change: Parameters<typeof follower.prepare>[0]) => {
-        const { state, readAtMs } = await this.#stateOf(entity, name);
-        if (state === "disabled") return { commitByMs: readAtMs + EVERYBODY_MS };
-        const contribution = await follower.prepare(change);
-        const { commitByMs = Number.POSITIVE_INFINITY } = contribution;
-        return { ...contribution, commitByMs: Math.min(commitByMs, readAtMs + EVERYBODY_MS) };
-      },
-    };
-  }
-
-  async #stateOf(entity: AnyEntity, name: string) {
-    const id = controlKey(entity, name).rowKey;
-    const known = this.#known.get(id);
-    const now = this.#database.clock.now();
-    if (known && now - known.readAtMs < LEASE_MS) return known;
-    const { state } = (await readControl(this.#database, entity, name)).control;
-    const fresh = { state, readAtMs: now };
-    this.#known.set(id, fresh);
-    return fresh;
-  }
-}
 
 export interface BuildOptions {
   /** Entities a second; 200 otherwise. */
@@ -478,29 +411,6 @@ export class IndexLifeCycle {
   #index(): string {
     return `${this.#entity.name}.${this.#name}`;
   }
-}
-
-function controlKey(entity: AnyEntity, name: string): EntityKey {
-  return { partitionKey: PARTITION, rowKey: `${entity.table}.${entity.name}.${name}` };
-}
-
-/** An index nobody registered is one that was there from the start: readable. */
-async function readControl(
-  { tables }: Database,
-  entity: AnyEntity,
-  name: string,
-): Promise<{ readonly control: Control; readonly etag: string | undefined }> {
-  const stored = await tables.get(CONTROL_TABLE, controlKey(entity, name)).catch((error) => {
-    if (isRefusal(error, 404)) return undefined;
-    throw error;
-  });
-  if (!stored) return { control: { state: "readable" }, etag: undefined };
-  const control: Control = JSON.parse(String(stored.properties.control?.value));
-  if ((control.definition ?? definitionHash(entity, name)) !== definitionHash(entity, name)) {
-    const message = "is not the one that was registered; declare it under a new name";
-    throw validationFailed(`${entity.name}.${name}`, "definition", message);
-  }
-  return { control, etag: stored.etag };
 }
 
 function keyOf({ partitionKey, rowKey }: EntityKey): EntityKey {

@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { CONTROL_TABLE } from "./index-life-cycle.ts";
+import { CONTROL_TABLE } from "./index-states.ts";
 import { within } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { validationFailed } from "./model/entity-rows.ts";

@@ -45,7 +45,7 @@ export async function openDatabase(
   const { connect } = await library.load("@rowhouse/patterns");
   const { TableServiceClient } = await library.load("@azure/data-tables");
   const { azureTables } = await library.load("@rowhouse/patterns/azure-tables");
-  const { controlledIndexes } = await library.load("@rowhouse/patterns/index-life-cycle");
+  const { controlledIndexes } = await library.load("@rowhouse/patterns/index-states");
   const allowInsecureConnection = /http:|UseDevelopmentStorage/i.test(connection);
   const client = TableServiceClient.fromConnectionString(connection, { allowInsecureConnection });
   return connect({

@@ -1,6 +1,6 @@
 import type { Database } from "../database.ts";
 import { tableError } from "../errors.ts";
-import { CONTROL_TABLE } from "../index-life-cycle.ts";
+import { CONTROL_TABLE } from "../index-states.ts";
 import { text } from "../ports/edm.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import type { Continuation } from "../ports/tables.ts";
