@@ -13,6 +13,7 @@ import type { Question } from "./harness/question.ts";
 import { machine, saveResult, versions, writeTable } from "./harness/report.ts";
 import type { QuestionResult } from "./harness/results.ts";
 import { insight } from "./insight.ts";
+import { patterns } from "./patterns.ts";
 import { pointQuery } from "./point-query.ts";
 import { postgres } from "./postgres.ts";
 import { queueMessage } from "./queue-message.ts";
@@ -37,6 +38,7 @@ const QUESTIONS: readonly Question[] = [
   insight,
   postgres,
   coldStart,
+  patterns,
   soak,
 ];
 

@@ -1,0 +1,373 @@
+import {
+  AzureNamedKeyCredential,
+  odata,
+  TableClient,
+  TableServiceClient,
+  type TransactionAction,
+} from "@azure/data-tables";
+import { type ConnectOptions, connect, type Database, entity, f, k } from "@rowhouse/patterns";
+import { azureTables } from "@rowhouse/patterns/azure-tables";
+import { batch } from "@rowhouse/patterns/batch";
+import { remoteIndex } from "@rowhouse/patterns/remote-index";
+import { siblingIndex } from "@rowhouse/patterns/sibling-index";
+
+/** An operation done by the library and by hand, by code that sends the same requests. */
+export interface PatternWork {
+  readonly name: string;
+  library(i: number): Promise<unknown>;
+  byHand(i: number): Promise<unknown>;
+}
+
+export const PARTITIONS = 10;
+export const PARTITION_EMPLOYEES = 200;
+const BATCH = 100;
+
+export const Employee = entity("Employee", {
+  version: 1,
+  fields: {
+    dept: f.string(),
+    id: f.int32(),
+    email: f.string(),
+    lastName: f.string(),
+    town: f.string(),
+    age: f.int32(),
+    hiredAt: f.date(),
+  },
+  key: { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 8)] },
+  indexes: {
+    email: siblingIndex({ row: [k.lit("email"), k.str("email")], unique: true }),
+    lastName: siblingIndex({
+      row: [k.lit("last"), k.str("lastName"), k.uint("id", 8)],
+      copy: ["email"],
+    }),
+  },
+});
+
+/** The same with an index in another table, which is built over them. */
+export const Indexed = entity("Person", {
+  version: 1,
+  fields: { dept: f.string(), id: f.int32(), town: f.string(), age: f.int32() },
+  key: { partition: [k.str("dept")], row: [k.lit("p"), k.uint("id", 8)] },
+  indexes: {
+    byTown: remoteIndex({
+      table: "PersonByTown",
+      partition: [k.str("town")],
+      row: [k.str("dept"), k.uint("id", 8)],
+      mode: "inline",
+    }),
+  },
+});
+
+const Note = entity("Note", {
+  version: 1,
+  fields: { book: f.string(), id: f.int32(), text: f.string() },
+  key: { partition: [k.str("book")], row: [k.uint("id", 8)] },
+});
+
+export interface Account {
+  readonly url: string;
+  readonly name: string;
+  readonly keyBase64: string;
+}
+
+export class PatternBench {
+  readonly database: Database;
+  readonly works: readonly PatternWork[];
+  readonly #client: (table: string) => TableClient;
+  #next = PARTITION_EMPLOYEES;
+
+  constructor({ url, name, keyBase64 }: Account, options: Pick<ConnectOptions, "clock" | "meter">) {
+    const credential = new AzureNamedKeyCredential(name, keyBase64);
+    const insecure = { allowInsecureConnection: true };
+    const service = new TableServiceClient(url, credential, insecure);
+    this.database = connect({
+      tables: azureTables(service, { profile: "rowhouse" }),
+      ...options,
+    });
+    const clients = new Map<string, TableClient>();
+    this.#client = (table) => {
+      const known = clients.get(table) ?? new TableClient(url, table, credential, insecure);
+      clients.set(table, known);
+      return known;
+    };
+    this.works = [
+      this.#pointRead(),
+      this.#indexRead(),
+      this.#rangeOf100(),
+      this.#tailOf10(),
+      this.#insert(),
+      this.#update(),
+      this.#batchOf100(),
+    ];
+  }
+
+  async fill(): Promise<void> {
+    await this.database.createTables(Employee, Note);
+    const results = await batch(this.database, (plan) => {
+      for (let i = 0; i < PARTITIONS * PARTITION_EMPLOYEES; i++) {
+        plan.insert(Employee, employeeOf(i % PARTITIONS, Math.floor(i / PARTITIONS)));
+      }
+    });
+    for (const result of results) if (!result.ok) throw result.error;
+  }
+
+  #pointRead(): PatternWork {
+    const employees = this.database.open(Employee);
+    const client = this.#client("Employee");
+    return {
+      name: "point query",
+      library: (i) => employees.get(keyOf(i)),
+      byHand: async (i) => {
+        const { dept, id } = keyOf(i);
+        const found = await client.getEntity(dept, rowKeyOf(id));
+        return fromRow(found);
+      },
+    };
+  }
+
+  #indexRead(): PatternWork {
+    const employees = this.database.open(Employee);
+    const client = this.#client("Employee");
+    return {
+      name: "lookup by a sibling index",
+      library: (i) => {
+        const { dept, id } = keyOf(i);
+        return employees.by.email.get({ dept, email: emailOf(id) });
+      },
+      byHand: async (i) => {
+        const { dept, id } = keyOf(i);
+        return fromRow(await client.getEntity(dept, `email_${emailOf(id)}`));
+      },
+    };
+  }
+
+  #rangeOf100(): PatternWork {
+    const employees = this.database.open(Employee);
+    const client = this.#client("Employee");
+    return {
+      name: "range query of 100",
+      library: (i) => employees.range({ dept: deptOf(i), id: { gte: 50, lt: 150 } }).all(),
+      byHand: (i) =>
+        listed(
+          client,
+          odata`PartitionKey eq ${deptOf(i)} and RowKey ge ${rowKeyOf(50)} and RowKey lt ${rowKeyOf(150)}`,
+        ),
+    };
+  }
+
+  #tailOf10(): PatternWork {
+    const employees = this.database.open(Employee);
+    const client = this.#client("Employee");
+    return {
+      name: "the first 10 of a partition",
+      library: (i) =>
+        employees
+          .range({ dept: deptOf(i) })
+          .limit(10)
+          .all(),
+      byHand: async (i) => {
+        const filter = odata`PartitionKey eq ${deptOf(i)} and RowKey ge ${"empid_"} and RowKey lt ${"empid`"}`;
+        const pages = client.listEntities({ queryOptions: { filter } }).byPage({ maxPageSize: 10 });
+        for await (const page of pages) return page.map(fromRow);
+        return [];
+      },
+    };
+  }
+
+  #insert(): PatternWork {
+    const employees = this.database.open(Employee);
+    const client = this.#client("Employee");
+    return {
+      name: "insert with two sibling entries",
+      library: (i) => employees.insert(employeeOf(i % PARTITIONS, this.#next++)),
+      byHand: (i) => {
+        const employee = employeeOf(i % PARTITIONS, this.#next++);
+        return client.submitTransaction(rowsOf(employee).map((row) => ["create", row]));
+      },
+    };
+  }
+
+  #update(): PatternWork {
+    const employees = this.database.open(Employee);
+    const client = this.#client("Employee");
+    return {
+      name: "update with two sibling entries",
+      // Each has employees of its own, so that none waits for another.
+      library: (i) => employees.update(keyOf(i % 500), ({ age }) => ({ age: age + 1 })),
+      byHand: async (i) => {
+        const { dept, id } = keyOf(i % 500);
+        const found = await client.getEntity(dept, rowKeyOf(id));
+        const [base, ...entries] = rowsOf({ ...fromRow(found), age: Number(found.age) + 1 });
+        const actions: TransactionAction[] = [
+          ["update", base!, "Merge", { etag: found.etag }],
+          ...entries.map((row): TransactionAction => ["upsert", row, "Replace"]),
+        ];
+        return client.submitTransaction(actions);
+      },
+    };
+  }
+
+  #batchOf100(): PatternWork {
+    const client = this.#client("Note");
+    const notes = () => {
+      const from = this.#next;
+      this.#next += BATCH;
+      return Array.from({ length: BATCH }, (_, i) => ({ id: from + i, text: `text ${i}` }));
+    };
+    return {
+      name: "batch of 100 inserts",
+      library: (i) =>
+        batch(this.database, (plan) => {
+          for (const note of notes()) plan.insert(Note, { book: deptOf(i), ...note });
+        }),
+      byHand: (i) =>
+        client.submitTransaction(
+          notes().map(({ id, text }) => [
+            "create",
+            { partitionKey: deptOf(i), rowKey: String(id).padStart(8, "0"), text: typed(text) },
+          ]),
+        ),
+    };
+  }
+
+  /** For index builds: entities that nothing is known of yet. */
+  async fillPersons(count: number): Promise<void> {
+    await this.database.createTables(Indexed);
+    const { rows } = Indexed;
+    const token = this.database.writeToken();
+    const client = this.#client("Person");
+    for (let from = 0; from < count; from += BATCH) {
+      const actions = Array.from({ length: BATCH }, (_, i): TransactionAction => {
+        const row = { dept: deptOf(from / BATCH), id: from + i, town: `town${i % 37}`, age: i };
+        return ["create", { ...rows.key(row, this.database.profile), ...rows.encode(row, token) }];
+      });
+      await client.submitTransaction(actions);
+    }
+  }
+
+  /**
+   * What a careful hand would write: page by page, 16 entities at once; look at the base, at its entry and at
+   * the base again, write, and look at both once more, because others write meanwhile.
+   */
+  async buildByHand(): Promise<number> {
+    const [bases, entries] = [this.#client("Person"), this.#client("PersonByTown")];
+    let done = 0;
+    for await (const page of bases.listEntities().byPage({ maxPageSize: 200 })) {
+      let next = 0;
+      const worker = async () => {
+        for (let at = next++; at < page.length; at = next++) {
+          await indexByHand(bases, entries, page[at]!);
+        }
+      };
+      await Promise.all(Array.from({ length: 16 }, worker));
+      done += page.length;
+    }
+    return done;
+  }
+}
+
+interface Found {
+  readonly partitionKey?: string;
+  readonly rowKey?: string;
+}
+
+async function indexByHand(bases: TableClient, entries: TableClient, found: Found): Promise<void> {
+  const { partitionKey: dept = "", rowKey = "" } = found;
+  await bases.getEntity(dept, rowKey);
+  const base = await bases.getEntity(dept, rowKey);
+  const town = String(base.town);
+  const entryKey = `${dept}_${rowKey.slice(2)}`;
+  await entries.getEntity(town, entryKey).catch(() => undefined);
+  await entries.createEntity({
+    partitionKey: town,
+    rowKey: entryKey,
+    age: { type: "Int32", value: String(base.age) },
+    town: typed(town),
+    basePK: typed(dept),
+    baseRK: typed(rowKey),
+    rh_t: typed("Person.byTown:1"),
+    rh_w: typed(String(base.rh_w)),
+  });
+  await entries.getEntity(town, entryKey);
+  await bases.getEntity(dept, rowKey);
+}
+
+type Row = typeof Employee.infer;
+
+function deptOf(i: number): string {
+  return `dept${i % PARTITIONS}`;
+}
+
+function keyOf(i: number): { dept: string; id: number } {
+  return { dept: deptOf(i), id: Math.floor(i / PARTITIONS) % PARTITION_EMPLOYEES };
+}
+
+function emailOf(id: number): string {
+  return `employee${id}@contoso.com`;
+}
+
+function employeeOf(partition: number, id: number): Row {
+  return {
+    dept: deptOf(partition),
+    id,
+    email: emailOf(id),
+    lastName: `Jones${id % 50}`,
+    town: "Redmond",
+    age: 30 + (id % 30),
+    hiredAt: new Date(1_700_000_000_000),
+  };
+}
+
+function rowKeyOf(id: number): string {
+  return `empid_${String(id).padStart(8, "0")}`;
+}
+
+function typed(value: string) {
+  return { type: "String", value } as const;
+}
+
+/** The base and its two entries, as the library stores them. */
+function rowsOf({ dept, id, email, lastName, town, age, hiredAt }: Row) {
+  const own = {
+    email: typed(email),
+    lastName: typed(lastName),
+    town: typed(town),
+    age: { type: "Int32", value: String(age) },
+    hiredAt: { type: "DateTime", value: hiredAt.toISOString() },
+  };
+  const token = typed("01KDVDNA00M0GZY8KQDZEF4C74");
+  const rowKey = rowKeyOf(id);
+  const entry = { partitionKey: dept, baseRK: typed(rowKey), rh_w: token };
+  const { email: _email, ...rest } = own;
+  return [
+    { partitionKey: dept, rowKey, ...own, rh_t: typed("Employee:1"), rh_w: token },
+    { ...entry, rowKey: `email_${email}`, ...rest, rh_t: typed("Employee.email:1") },
+    {
+      ...entry,
+      rowKey: `last_${lastName}_${String(id).padStart(8, "0")}`,
+      email: own.email,
+      rh_t: typed("Employee.lastName:1"),
+    },
+  ];
+}
+
+/** Into the application's form, as any program would. */
+function fromRow(found: Record<string, unknown>): Row {
+  return {
+    dept: String(found.partitionKey),
+    id: Number(String(found.rowKey).slice(-8)),
+    email: String(found.email),
+    lastName: String(found.lastName),
+    town: String(found.town),
+    age: Number(found.age),
+    hiredAt: new Date(String(found.hiredAt)),
+  };
+}
+
+async function listed(client: TableClient, filter: string): Promise<Row[]> {
+  const rows: Row[] = [];
+  for await (const found of client.listEntities({ queryOptions: { filter } })) {
+    rows.push(fromRow(found));
+  }
+  return rows;
+}
