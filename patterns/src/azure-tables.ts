@@ -343,15 +343,19 @@ function withKeys(select: readonly string[]): string[] {
   return ["PartitionKey", "RowKey", "Timestamp", ...select];
 }
 
+const OWN_NAMES = new Set(["partitionKey", "rowKey", "etag", "timestamp", "odata.metadata"]);
+
 function toStored(
   entity: Record<string, unknown>,
   servedAtMs: number | undefined,
   key?: EntityKey,
 ): StoredEntity {
-  const { partitionKey, rowKey, etag, timestamp, "odata.metadata": _metadata, ...rest } = entity;
+  const { partitionKey, rowKey, etag, timestamp } = entity;
   const properties: Record<string, EdmValue> = {};
-  for (const [name, value] of Object.entries(rest)) {
-    const typed = toEdm(value);
+  // A loop over the names: taking the entity apart into pairs cost a third of a page's conversion.
+  for (const name in entity) {
+    if (OWN_NAMES.has(name)) continue;
+    const typed = toEdm(entity[name]);
     if (typed) properties[name] = typed;
   }
   return {

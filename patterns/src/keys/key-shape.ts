@@ -81,17 +81,19 @@ export class KeyShape {
 
   /** The values of the segments, or undefined for a key of another shape. */
   decode(key: string): Record<string, unknown> | undefined {
-    const texts = key.split(this.#separator);
-    const count = this.parts.length;
-    if (texts.length < count) return undefined;
-    // Only the last segment may hold the separator.
-    const last = texts.slice(count - 1).join(this.#separator);
     const values: Record<string, unknown> = {};
-    for (const [i, part] of this.parts.entries()) {
-      const text = i === count - 1 ? last : texts[i]!;
+    const last = this.parts.length - 1;
+    let from = 0;
+    for (let i = 0; i <= last; i++) {
+      const part = this.parts[i]!;
+      // Only the last segment may hold the separator.
+      const end = i === last ? key.length : key.indexOf(this.#separator, from);
+      if (end < 0) return undefined;
+      const text = key.slice(from, end);
       if (part instanceof Segment) {
         if (part.lossless) values[part.field] = part.decode(text);
       } else if (part.literal !== text) return undefined;
+      from = end + 1;
     }
     return values;
   }

@@ -30,6 +30,12 @@ export interface EntityRowsOptions {
   readonly typeProperty: string;
 }
 
+interface StoredField {
+  readonly name: string;
+  readonly property: string;
+  readonly field: Field;
+}
+
 /** How the entities of one definition look in storage. */
 export class EntityRows {
   readonly name: string;
@@ -43,6 +49,8 @@ export class EntityRows {
   /** Fields the keys are made of: they cannot change. */
   readonly keyFields: ReadonlySet<string>;
   readonly #upgrades: Readonly<Record<number, Upgrade>>;
+  /** Those that do not stand in the keys. */
+  readonly #stored: readonly StoredField[];
 
   constructor(options: EntityRowsOptions) {
     this.name = options.name;
@@ -55,6 +63,9 @@ export class EntityRows {
     const segments = [...options.partition.segments, ...options.row.segments];
     this.keyFields = new Set(segments.map(({ field }) => field));
     this.inKeys = new Set(segments.filter(({ lossless }) => lossless).map(({ field }) => field));
+    this.#stored = Object.entries(options.fields)
+      .filter(([name]) => !this.inKeys.has(name))
+      .map(([name, field]) => ({ name, property: field.property ?? name, field }));
   }
 
   /** @throws validation-failed or key-too-long. */
@@ -143,15 +154,24 @@ export class EntityRows {
     const fromPartition = version && this.partition.decode(stored.partitionKey);
     const fromRow = fromPartition && this.row.decode(stored.rowKey);
     if (!version || !fromRow) return undefined;
-    const fields = { ...fromPartition, ...fromRow, ...this.decodeProperties(stored.properties) };
-    return { ...this.#upgrade(fields, version, stored.properties), etag: stored.etag };
+    // One object, filled step by step: every row of every page comes through here.
+    const fields = Object.assign(fromPartition, fromRow);
+    this.#decodeInto(fields, stored.properties);
+    const row = this.#upgrade(fields, version, stored.properties);
+    row.etag = stored.etag;
+    return row;
   }
 
   decodeProperties(properties: Properties): Record<string, unknown> {
     const values: Record<string, unknown> = {};
-    for (const [name, field] of Object.entries(this.fields)) {
-      const stored = properties[field.property ?? name];
-      if (stored === undefined || this.inKeys.has(name)) continue;
+    this.#decodeInto(values, properties);
+    return values;
+  }
+
+  #decodeInto(values: Record<string, unknown>, properties: Properties): void {
+    for (const { name, property, field } of this.#stored) {
+      const stored = properties[property];
+      if (stored === undefined) continue;
       try {
         values[name] = field.decode(stored);
       } catch (error) {
@@ -159,10 +179,13 @@ export class EntityRows {
         throw validationFailed(this.name, name, message);
       }
     }
-    return values;
   }
 
-  #upgrade(fields: Row, version: number, properties: Properties): Row {
+  #upgrade(
+    fields: Record<string, unknown>,
+    version: number,
+    properties: Properties,
+  ): Record<string, unknown> {
     if (version >= this.version || !this.needsWholeRows) return fields;
     const known = new Set(Object.keys(this.fields).map((name) => this.propertyOf(name)));
     let row: Row = fields;

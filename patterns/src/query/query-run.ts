@@ -5,7 +5,7 @@ import type { KeyRange } from "../keys/key-shape.ts";
 import { type Row, validationFailed } from "../model/entity-rows.ts";
 import type { Field } from "../model/field.ts";
 import { text } from "../ports/edm.ts";
-import type { Continuation, StoredEntity } from "../ports/tables.ts";
+import type { Continuation, Page, StoredEntity } from "../ports/tables.ts";
 import { type CursorScope, decodeCursor, encodeCursor } from "./cursor.ts";
 import { and, type Comparison, compare, type Filter, printFilter } from "./filter.ts";
 import type { Column, Condition, Explanation, Permit, Plan, QueryPage } from "./query.ts";
@@ -187,16 +187,19 @@ export class QueryRun {
     await this.#source.readable?.();
     const filter = this.#filter();
     const select = this.#source.projection(fields);
+    const isPoint = this.#plan() === "point";
     let missing = limit ?? Number.POSITIVE_INFINITY;
     let continuation = from;
     do {
       const top = this.#top(missing);
-      const page = await database.tables.query(table, {
-        ...(filter && { filter }),
-        ...(select && { select }),
-        ...(top && { top }),
-        ...(continuation && { continuation }),
-      });
+      const page = isPoint
+        ? await this.#point(select)
+        : await database.tables.query(table, {
+            ...(filter && { filter }),
+            ...(select && { select }),
+            ...(top && { top }),
+            ...(continuation && { continuation }),
+          });
       const decoded = await this.#source.decode(page.entities, fields);
       const rows = page.entities.flatMap((stored, i) =>
         decoded[i] ? [{ stored, row: decoded[i] }] : [],
@@ -205,6 +208,14 @@ export class QueryRun {
       continuation = page.continuation;
       yield { rows, next: continuation };
     } while (continuation && missing > 0);
+  }
+
+  /** As a page. Asked for by its keys an entity takes half the client's time that a query of one takes. */
+  async #point(select: readonly string[] | undefined): Promise<Page> {
+    const { database, table, partitionKey = "", range } = this.#source;
+    const key = { partitionKey, rowKey: range.from ?? "" };
+    const stored = await database.tables.get(table, key, select && { select });
+    return { entities: stored ? [stored] : [] };
   }
 
   /** Never more than are missing: rows beyond the limit would be paid for and lost to the cursor. */
