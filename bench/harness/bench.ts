@@ -189,7 +189,7 @@ export class Bench {
 
   /** The short form shares its time among all turns of a question. */
   #window(turnsOfARound: number): Window {
-    if (!this.options.short) return { warmUpMs: 500, windowMs: 3000 };
+    if (!this.options.short) return { warmUpMs: 300, windowMs: 2000 };
     const turnMs = Math.min(2000, SHORT_FORM_MS / (turnsOfARound * 4));
     return { warmUpMs: turnMs * 0.2, windowMs: turnMs * 0.8 };
   }
