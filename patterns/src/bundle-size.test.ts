@@ -12,9 +12,9 @@ const CORE_MAX = 14.8 * KIB;
 const PATTERN_MAX = 3 * KIB;
 /** The protocols that keep entries in other partitions, and all that operators do; on the way to 3 KiB as well. */
 const LARGER_MAX: Readonly<Record<string, number>> = {
-  "index-life-cycle.ts": 3.5 * KIB,
+  "index-life-cycle.ts": 3.25 * KIB,
   "remote-index.ts": 4.15 * KIB,
-  "remote-list.ts": 3.8 * KIB,
+  "remote-list.ts": 3.75 * KIB,
 };
 /** On the way to 35 KiB, as the core is to 12. */
 const ALL_MAX = 51.5 * KIB;
