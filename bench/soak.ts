@@ -2,12 +2,20 @@ import { folderBytes } from "./harness/folder-bytes.ts";
 import { type Measurement, median, medianOf } from "./harness/measurement.ts";
 import type { Question } from "./harness/question.ts";
 import { finding, rounded } from "./harness/results.ts";
+import type { Dataset } from "./load/dataset.ts";
+import { RequestWriter, type Target } from "./load/request-writer.ts";
+import { Requests } from "./load/requests.ts";
+import { SlowReader } from "./load/slow-reader.ts";
 
 interface Sample extends Measurement {
   readonly folderMb: number;
 }
 
-/** All operations mixed, for as long as one likes; the beginning is compared with the end. */
+/**
+ * All operations mixed, for as long as one likes; the beginning is compared with the end. Meanwhile
+ * slow readers have pages under way: a server that kept its snapshot for one of them could use no
+ * page of its file again, which the size of the folder would tell.
+ */
 export const soak: Question = {
   name: "soak",
   asks: "Do memory, latency and the file stay as they are under hours of everything at once?",
@@ -20,6 +28,7 @@ export const soak: Question = {
     } as const;
     const rowhouse = await bench.rowhouse();
     await rowhouse.prepare(work);
+    const slowReaders = startSlowReaders(rowhouse.server.target, work.dataset);
     const samples: Sample[] = [];
     const windowMs = Math.min(30_000, (minutes * 60_000) / 30);
     const endsAt = performance.now() + minutes * 60_000;
@@ -32,6 +41,9 @@ export const soak: Question = {
           `${rounded(measurement.privateMemoryMb)} MiB private, ${rounded(folderMb)} MiB on disk`,
       );
     }
+    const cut = slowReaders.filter(({ isCut }) => isCut).length;
+    const bytesRead = slowReaders.map((reader) => reader.bytesRead);
+    for (const reader of slowReaders) reader.close();
     const third = Math.ceil(samples.length / 3);
     const change = (field: keyof Sample) =>
       median(samples.slice(-third).map((sample) => sample[field])) /
@@ -46,6 +58,8 @@ export const soak: Question = {
         finding("p50, last third over first", change("p50Ms"), { atMost: 1.3 }),
         finding("p99, last third over first", change("p99Ms"), { atMost: 1.5 }),
         finding("data folder, last third over first", change("folderMb"), { atMost: 1.2 }),
+        finding("slow readers cut off", cut, { atMost: 0 }),
+        finding("bytes a slow reader took", median(bytesRead), { atLeast: 1 }),
         finding(
           "failed operations",
           samples.reduce((sum, { failures }) => sum + failures, 0),
@@ -57,3 +71,19 @@ export const soak: Question = {
     });
   },
 };
+
+function startSlowReaders(target: Target, dataset: Dataset): SlowReader[] {
+  const requests = new Requests(new RequestWriter(target), dataset);
+  return Array.from(
+    { length: SLOW_READERS },
+    () =>
+      new SlowReader(
+        target,
+        Array.from({ length: PAGES_EACH }, () => requests.table()),
+      ),
+  );
+}
+
+const SLOW_READERS = 4;
+/** Of 1 MB. The buffers of a connection may hold a few, not all of them. */
+const PAGES_EACH = 64;

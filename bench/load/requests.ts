@@ -50,6 +50,11 @@ export class Requests {
     return this.query(filter, `&$top=${rows}`);
   }
 
+  /** The first page of all entities. */
+  table(): string {
+    return this.#writer.write("GET", `/${this.#table}()`);
+  }
+
   query(filter: string, rest = ""): string {
     const query = `&$filter=${encodeURIComponent(filter)}${rest}`;
     return this.#writer.write("GET", `/${this.#table}()`, { query });

@@ -1,0 +1,36 @@
+import { connect, type Socket } from "node:net";
+import type { Target } from "./request-writer.ts";
+
+/**
+ * A client that asks for far more than the system keeps for it and takes the answers byte by byte, so
+ * that its server always has an answer to write and nobody who takes it.
+ */
+export class SlowReader {
+  bytesRead = 0;
+  /** Whether the server hung up. */
+  isCut = false;
+  readonly #socket: Socket;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor({ host, port }: Target, requests: readonly string[]) {
+    this.#socket = connect({ host, port });
+    this.#socket.on("error", () => {});
+    this.#socket.on("close", () => {
+      this.isCut = true;
+    });
+    // Who listens for this reads by `read` alone.
+    this.#socket.on("readable", () => {});
+    this.#socket.write(requests.join(""), "latin1");
+    this.#timer = setInterval(() => {
+      if (this.#socket.read(1) !== null) this.bytesRead++;
+    }, BYTE_MS);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#socket.removeAllListeners("close");
+    this.#socket.destroy();
+  }
+}
+
+const BYTE_MS = 20;
