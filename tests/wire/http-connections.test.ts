@@ -121,6 +121,25 @@ for (const lane of ["node", "fast"] as const) {
       assert.match((await connection.rest()).toString(), /^HTTP\/1\.1 200 OK\r\n.*\/a hello$/s);
     });
 
+    it("is answered all it sent before it said so, plain requests and others", async () => {
+      let release = () => {};
+      echo.gate = new Promise((resolve) => {
+        release = resolve;
+      });
+      const connection = await open();
+      const plain = GET.replace("/a", "/1");
+      connection.write(
+        `${plain}${plain.replace("Host", "TE: trailers\r\nHost").replace("/1", "/2")}`,
+      );
+      connection.end();
+      await until(() => echo.seen.length > 0);
+      await turns(10);
+      echo.gate = undefined;
+      release();
+      const answers = (await connection.rest()).toString();
+      assert.match(answers, /^HTTP\/1\.1 200 OK\r\n.*\r\n\/1 HTTP\/1\.1 200 OK\r\n.*\r\n\/2 $/s);
+    });
+
     it("that ends within a request is told so", async () => {
       for (const part of ["G", GET.slice(0, -3), POST, `${POST}hell`]) {
         const connection = await open();

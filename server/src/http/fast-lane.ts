@@ -23,13 +23,11 @@ import { BodyAborted, type BodySource } from "./raw-request.ts";
  *
  * A connection is in one of these states:
  *   reading     waiting for bytes, or for the rest of a request
- *   answering   one request is with the handler; bytes that arrive meanwhile wait, to a limit
+ *   answering   one request is with the handler; what came behind it waits in the socket
  *   given away  node:http has it
  *   closed
  */
 
-/** Bytes that may wait behind the request being answered before the socket is paused. */
-const WAITING_BYTES_MAX = 256 * 1024;
 const IDLE_MS_MAX = KEEP_ALIVE_SECONDS * 1000;
 const SWEEP_MS = 5_000;
 
@@ -140,6 +138,7 @@ class FastConnection {
 
   #onData = (chunk: Buffer): void => {
     if (this.#socket.writableEnded) return;
+    if (this.#answering) return this.#putBack(chunk);
     if (this.#wanted > 0) {
       this.#more.push(chunk);
       this.#moreBytes += chunk.length;
@@ -152,10 +151,6 @@ class FastConnection {
     }
     const isNext = this.#unread.length === 0;
     this.#unread = isNext ? chunk : Buffer.concat([this.#unread, chunk]);
-    if (this.#answering) {
-      if (this.#unread.length > WAITING_BYTES_MAX) this.#socket.pause();
-      return;
-    }
     if (isNext) this.#since = this.#now();
     this.#read();
   };
@@ -190,6 +185,10 @@ class FastConnection {
         at = request.end;
         if (this.#answer(request, body) && !this.#mustDrain()) continue;
         this.#keep(at);
+        if (this.#answering && this.#unread.length > 0) {
+          this.#putBack(this.#unread);
+          this.#unread = NOTHING;
+        }
         return;
       }
       this.#keep(at);
@@ -201,6 +200,15 @@ class FastConnection {
     }
     this.#keep(at);
     if (this.#ended) this.#leave();
+  }
+
+  /**
+   * Leaves bytes in the socket until there is time for them. It does not tell of its end before they
+   * are taken, and takes no more from the client than it has room for.
+   */
+  #putBack(bytes: Buffer): void {
+    this.#socket.pause();
+    this.#socket.unshift(bytes);
   }
 
   /** Drops what was answered; the next request, if it has begun, begins now. */
@@ -251,8 +259,7 @@ class FastConnection {
     this.#answering = false;
     this.#since = this.#now();
     if (this.#socket.isPaused()) this.#socket.resume();
-    if (this.#unread.length > 0) this.#read();
-    else if (this.#ended) this.#leave();
+    if (this.#ended) this.#leave();
   }
 
   /** The client learns no more than that nothing comes. */
@@ -342,8 +349,7 @@ class FastConnection {
     socket.off("error", this.#onError);
     socket.off("close", this.#forget);
     this.#forget();
-    socket.pause();
-    if (this.#unread.length > 0) socket.unshift(this.#unread);
+    this.#putBack(this.#unread);
     this.#options.giveAway(socket);
   }
 
@@ -361,7 +367,8 @@ class FastConnection {
 
   endIfIdle(): void {
     // Not `end`: a client that never closes its own side would keep the server waiting.
-    if (!this.#answering && this.#unread.length === 0) this.#socket.destroySoon();
+    const isIdle = this.#unread.length === 0 && this.#socket.readableLength === 0;
+    if (isIdle && !this.#answering) this.#socket.destroySoon();
   }
 
   destroy(): void {
