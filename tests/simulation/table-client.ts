@@ -2,6 +2,7 @@ import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-set
 import type { Engine } from "@rowhouse/server/engine/engine";
 import type { Handle } from "@rowhouse/server/http/node-listener";
 import { HeaderList } from "@rowhouse/server/http/raw-request";
+import type { WireResponse } from "@rowhouse/server/operation";
 import { type OpenServices, openServices } from "@rowhouse/server/server";
 
 export interface Keys {
@@ -67,12 +68,7 @@ export class TableClient {
         },
       },
     });
-    const text =
-      answer.body === undefined
-        ? ""
-        : typeof answer.body === "string"
-          ? answer.body
-          : Buffer.from(answer.body as Uint8Array).toString("utf8");
+    const text = await textOf(answer.body);
     const header = (name: string) => {
       const at = answer.headers.findIndex((each, i) => i % 2 === 0 && each.toLowerCase() === name);
       return at < 0 ? undefined : answer.headers[at + 1];
@@ -116,4 +112,13 @@ export function requestOf(table: string, write: Write) {
   }
   const method = kind === "replace" ? "PUT" : "MERGE";
   return { method, path: entityPath(table, write), headers, body: properties };
+}
+
+/** A long list comes in parts. */
+async function textOf(body: WireResponse["body"]): Promise<string> {
+  if (body === undefined || typeof body === "string") return body ?? "";
+  if (body instanceof Uint8Array) return Buffer.from(body).toString("utf8");
+  const parts: Uint8Array[] = [];
+  for await (const part of body) parts.push(Buffer.from(part));
+  return Buffer.concat(parts).toString("utf8");
 }

@@ -23,6 +23,7 @@ import { getEntity } from "./get-entity.ts";
 import { describeInserted, insertEntity } from "./insert-entity.ts";
 import { insertOrMergeEntity } from "./insert-or-merge-entity.ts";
 import { insertOrReplaceEntity } from "./insert-or-replace-entity.ts";
+import { ListBody } from "./list-body.ts";
 import { mergeEntity } from "./merge-entity.ts";
 import type { StoredEntity } from "./mutation.ts";
 import { contentTypeOf, levelForErrors } from "./negotiate.ts";
@@ -274,8 +275,9 @@ function continuationOf({ headers }: WireResponse): string[] {
   return found;
 }
 
-/** Entities are buffered; only blob content streams. */
+/** A list stands in the batch as a whole. */
 function bodyOf({ body }: WireResponse): Uint8Array | string {
+  if (body instanceof ListBody) return body.copy();
   if (typeof body === "string" || body instanceof Uint8Array) return body;
   throw new Error("An entity operation answered no body, or one that streams.");
 }

@@ -235,7 +235,7 @@ function list(
     view.reset(record);
     writer.add(view);
   }
-  return writer.finish();
+  return writer.finish().copy();
 }
 
 function check(body: Uint8Array, expected: string): void {

@@ -13,6 +13,7 @@ import { explain } from "../query/explain.ts";
 import { planQuery, resumePlan } from "../query/planner.ts";
 import { compilePredicate } from "../query/predicate.ts";
 import { EntityListWriter } from "./entity-writer.ts";
+import type { ListBody } from "./list-body.ts";
 import { contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.ts";
 import { PageReader } from "./page-reader.ts";
 import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
@@ -23,7 +24,7 @@ interface QueryEntitiesInput extends EntityQueryOptions {
 }
 
 interface QueryEntitiesOutput {
-  readonly body: Uint8Array;
+  readonly body: ListBody;
   readonly next: EntityContinuation | undefined;
   readonly level: MetadataLevel;
   readonly planText: string;
@@ -93,6 +94,8 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
         headers.push("x-ms-continuation-NextRowKey", encodeContinuation(next.rowKey));
       }
     }
+    if (!body.isLong) return { status: 200, headers, body: body.copy() };
+    headers.push("Content-Length", String(body.length));
     return { status: 200, headers, body };
   },
 };
