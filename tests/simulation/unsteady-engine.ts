@@ -3,12 +3,12 @@ import { type Engine, EngineError } from "@rowhouse/server/engine/engine";
 /**
  * An engine whose answers come late, some later than others, and whose commits are refused now and
  * then: as over a network, so that whatever can come between two steps does. Random, by the numbers
- * it is given.
+ * it is given. `mood.refusals` is the share of commits refused from then on.
  */
 export function unsteady(
   engine: Engine,
   random: () => number,
-  { refusals }: { readonly refusals: number },
+  mood: { readonly refusals: number },
 ): Engine {
   const late = async () => {
     for (let turns = Math.floor(random() * 4); turns > 0; turns--) {
@@ -33,7 +33,7 @@ export function unsteady(
     },
     async commit(write) {
       await late();
-      if (random() < refusals) throw new EngineError("Unavailable", "Refused at random.");
+      if (random() < mood.refusals) throw new EngineError("Unavailable", "Refused at random.");
       const result = await engine.commit(write);
       await late();
       return result;
