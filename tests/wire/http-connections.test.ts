@@ -210,6 +210,17 @@ for (const lane of ["node", "fast"] as const) {
       }
     });
 
+    it("goes on behind a body that is only somewhat too large", async () => {
+      const connection = await open();
+      const length = 5 * 1024 * 1024;
+      connection.write(POST.replace("/a", "/big").replace("5", String(length)));
+      for (let sent = 0; sent < length; sent += 65_536) connection.write("x".repeat(65_536));
+      connection.write(GET);
+      assert.equal((await connection.answer()).text, "/big too large");
+      assert.equal((await connection.answer()).text, "/a ");
+      connection.destroy();
+    });
+
     it("may announce a body that is not wanted, and goes on behind it", async () => {
       const handle = echo.handle;
       const ignoring = await HttpServer.listen(

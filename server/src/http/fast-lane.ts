@@ -138,7 +138,10 @@ class FastConnection {
 
   #onData = (chunk: Buffer): void => {
     if (this.#socket.writableEnded) return;
-    if (this.#answering) return this.#putBack(chunk);
+    if (this.#answering) {
+      this.#putBack(chunk);
+      return;
+    }
     if (this.#wanted > 0) {
       this.#more.push(chunk);
       this.#moreBytes += chunk.length;

@@ -108,12 +108,15 @@ function send(
   }
 }
 
-/** An answer that comes before the end of a long request ends the connection: the rest is not worth reading. */
+/** So much of a body is read though nobody wants it: a client told in mid-sending may not hear the answer. */
+const UNWANTED_BYTES_MAX = 4 * LIMITS.bodyBytesMax;
+
+/** An answer that comes before the end of a longer request ends the connection: the rest is not worth reading. */
 function closeUnlessRead(message: IncomingMessage, headers: string[]): void {
   if (message.readableEnded || message.complete) return;
   const isLong =
     message.headers["transfer-encoding"] !== undefined ||
-    Number(message.headers["content-length"] ?? 0) > LIMITS.bodyBytesMax;
+    Number(message.headers["content-length"] ?? 0) > UNWANTED_BYTES_MAX;
   if (isLong) headers.push("Connection", "close");
 }
 
