@@ -30,6 +30,17 @@ describe("Hour metrics of the Table service", () => {
         assert.doesNotMatch((await wire.send("GET", "/Tables")).text, /Metrics/);
         const removed = "/Tables('$MetricsHourPrimaryTransactionsTable')";
         assert.equal((await wire.send("DELETE", removed)).status, 403);
+        const own = { body: { PartitionKey: "p", RowKey: "r" } };
+        const entity = `${HOURS.slice(0, -1)}PartitionKey='p',RowKey='r')`;
+        for (const [verb, path] of [
+          ["POST", HOURS],
+          ["POST", HOURS.toLowerCase()],
+          ["PUT", entity],
+        ] as const) {
+          assert.equal((await wire.send(verb, path, own)).status, 403, `${verb} ${path}`);
+        }
+        const deleted = await wire.send("DELETE", entity, { headers: { "If-Match": "*" } });
+        assert.equal(deleted.status, 403);
       });
     }));
 });

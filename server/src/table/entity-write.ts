@@ -5,6 +5,7 @@ import { permitsKey } from "../auth/authorize.ts";
 import type { WireRequest, WireResponse } from "../operation.ts";
 import { ifMatchOf } from "./conditions.ts";
 import { recordEtag } from "./entity-record.ts";
+import { isMetricsTable } from "./metrics-tables.ts";
 import type { Mutation, StoredEntity } from "./mutation.ts";
 import { checkJsonBody } from "./negotiate.ts";
 import { ODATA_HEADERS, type TableContext, type TableOperation } from "./table-operation.ts";
@@ -42,10 +43,7 @@ export function decodeAddressedWrite(request: WireRequest, kind: "replace" | "me
   const { partitionKey, rowKey } = addressOf(request);
   const ifMatch = ifMatchOf(request, "PUT");
   const entity = decodeEntity(request.body, { partitionKey, rowKey });
-  return {
-    table: request.location.name,
-    mutation: { kind, partitionKey, rowKey, entity, ifMatch },
-  };
+  return { table: tableOf(request), mutation: { kind, partitionKey, rowKey, entity, ifMatch } };
 }
 
 /** Reads a delete. Without a condition nothing is deleted: a client that forgot it meant something else. */
@@ -54,7 +52,7 @@ export function decodeDelete(request: WireRequest): EntityWrite {
   const ifMatch = ifMatchOf(request, "DELETE");
   if (ifMatch === undefined) throw new ServiceError("MissingRequiredHeader");
   const mutation: Mutation = { kind: "delete", partitionKey, rowKey, entity: undefined, ifMatch };
-  return { table: request.location.name, mutation };
+  return { table: tableOf(request), mutation };
 }
 
 /** Reads an insert, whose keys stand in the body. */
@@ -64,7 +62,7 @@ export function decodeInsert(request: WireRequest): EntityWrite {
   const { partitionKey, rowKey } = entity;
   checkPermitted(request, partitionKey, rowKey);
   const mutation: Mutation = { kind: "insert", partitionKey, rowKey, entity, ifMatch: undefined };
-  return { table: request.location.name, mutation };
+  return { table: tableOf(request), mutation };
 }
 
 /** The answer to every write that is no insert: the new ETag, and nothing else. */
@@ -83,6 +81,12 @@ export function entityUrl(
   rowKey: string,
 ): string {
   return `${request.baseUrl}/${entityPath(table, partitionKey, rowKey)}`;
+}
+
+/** @throws ServiceError AuthorizationFailure for a table that only the service writes. */
+function tableOf({ location }: WireRequest): string {
+  if (isMetricsTable(location.name)) throw new ServiceError("AuthorizationFailure");
+  return location.name;
 }
 
 function addressOf(request: WireRequest): { partitionKey: string; rowKey: string } {

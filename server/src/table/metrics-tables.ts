@@ -30,9 +30,10 @@ export interface MetricsTablesOptions {
 const PERIOD_MS = 60_000;
 const DAY_MS = 86_400_000;
 
-/** Whether a table is one of the service's own, which users read and do not list. */
+/** Whether a table is one of the service's own, which users read, but neither list nor write. */
 export function isMetricsTable(name: string): boolean {
-  return name.startsWith("$Metrics");
+  // No other table begins so; found are tables in any case.
+  return name.startsWith("$") && name.toLowerCase().startsWith("$metrics");
 }
 
 /**
