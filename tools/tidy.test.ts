@@ -51,7 +51,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   ],
   "server/src/table": [...services("table"), "server/src/insight"],
   "server/src/queue": services("queue"),
-  "server/src/blob": services("blob"),
+  "server/src/blob": [...services("blob"), "server/src/insight"],
   "server/src": ["protocol/src", "server/src"],
   "cli/src": ["protocol/src", "server/src", "patterns/src"],
 };

@@ -1,5 +1,6 @@
 import type { Accounts } from "./auth/account-settings.ts";
 import type { BearerVerifier } from "./auth/bearer.ts";
+import { LogBlobs } from "./blob/log-blobs.ts";
 import { openBlobService } from "./blob/open-blob-service.ts";
 import { openAccountIds } from "./catalog/account-ids.ts";
 import type { BackgroundWork } from "./catalog/background-loop.ts";
@@ -20,7 +21,9 @@ import type { Observer, RequestRecord } from "./http/observer.ts";
 import { type Pages, withPages } from "./http/pages.ts";
 import type { Service } from "./http/service.ts";
 import { Analytics } from "./insight/analytics.ts";
+import { AnalyticsLog } from "./insight/analytics-log.ts";
 import { type Insight, NO_INSIGHT } from "./insight/insight.ts";
+import type { WireRequest, WireResponse } from "./operation.ts";
 import { openQueueService } from "./queue/open-queue-service.ts";
 import { EntityStore, type TableValue } from "./table/entity-store.ts";
 import { MetricsTables } from "./table/metrics-tables.ts";
@@ -90,8 +93,12 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     accounts,
     clock: foundation.clock,
     observer: {
-      finished(record: RequestRecord) {
-        analytics.finished(record);
+      finished(record: RequestRecord, request: WireRequest, response: WireResponse) {
+        const chosen = settings.get(record.service)?.chosen(record.account);
+        if (chosen !== undefined) {
+          analytics.finished(record, chosen);
+          log.finished(record, chosen, request, response);
+        }
         observer?.finished(record);
       },
     },
@@ -104,10 +111,15 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
   const handles = new Map<ServiceName, Handle>();
   const background: BackgroundWork[] = [];
   const settings = new Map<ServiceName, ServicePropertiesStore>();
-  const analytics = new Analytics(foundation.clock, (service, account) =>
-    settings.get(service)?.chosen(account),
-  );
+  const analytics = new Analytics(foundation.clock);
   const metricsTables = openMetricsTables(foundation, analytics, settings);
+  const log = new AnalyticsLog(() => logBlobs.wake());
+  const logBlobs = new LogBlobs({
+    ...foundation,
+    log,
+    retentionDays: (account, service) =>
+      settings.get(service)?.chosen(account)?.logging.retentionDays ?? undefined,
+  });
   const open = <Context extends WithProperties>(opened: OpenService<Context>) => {
     settings.set(opened.service.name, opened.service.context.properties);
     const front = new Front(opened.service, frontOptions);
@@ -129,7 +141,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     open(openTableService(foundation, options));
   }
 
-  background.push(metricsTables);
+  background.push(metricsTables, logBlobs);
   for (const work of background) work.start();
   return {
     handles,

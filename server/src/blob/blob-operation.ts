@@ -10,7 +10,7 @@ import type { ContentIds } from "../content/content-ids.ts";
 import type { Engine } from "../engine/engine.ts";
 import { invalidHeader } from "../http/header-values.ts";
 import { checkResourceName } from "../http/resource-name.ts";
-import type { Location, Operation, RequestHead, WireRequest } from "../operation.ts";
+import type { Operation, RequestHead, WireRequest } from "../operation.ts";
 import type { AppendQueue } from "./append-queue.ts";
 import type { BlobName, BlobState, BlobStore } from "./blob-store.ts";
 import type { BlockCounts } from "./block-counts.ts";
@@ -44,17 +44,31 @@ export type BlobOperation<Input, Output> = Operation<BlobContext, Input, Output>
 /** Containers with a meaning of their own, which may be created like any other. */
 const SPECIAL_CONTAINERS = new Set(["$root", "$web"]);
 
+/** The container of the analytics log: written by the service alone, from which users may delete. */
+export const LOG_CONTAINER = "$logs";
+const VERBS_FOR_LOGS = new Set(["GET", "HEAD", "DELETE"]);
+
 /**
- * The container a request names. Every operation asks, so no name that cannot exist is looked up.
- * @throws ServiceError OutOfRangeInput or InvalidResourceName.
+ * The container a request names. Every operation asks, so no name that cannot exist is looked up, and
+ * nobody writes where only the service does.
+ * @throws ServiceError OutOfRangeInput, InvalidResourceName or AuthorizationFailure.
  */
-export function containerNameOf({ location }: { readonly location: Location }): string {
-  if (!SPECIAL_CONTAINERS.has(location.name)) checkResourceName(location.name);
-  return location.name;
+export function containerNameOf({
+  location,
+  verb,
+}: Pick<RequestHead, "location" | "verb">): string {
+  const { name, resource } = location;
+  if (name === LOG_CONTAINER) {
+    const isRemoval = verb === "DELETE" && resource === "container";
+    if (!VERBS_FOR_LOGS.has(verb) || isRemoval) throw new ServiceError("AuthorizationFailure");
+  } else if (!SPECIAL_CONTAINERS.has(name)) {
+    checkResourceName(name);
+  }
+  return name;
 }
 
-/** @throws ServiceError OutOfRangeInput, InvalidResourceName or InvalidUri. */
-export function blobNameOf(request: Pick<WireRequest, "account" | "location">): BlobName {
+/** @throws ServiceError OutOfRangeInput, InvalidResourceName, AuthorizationFailure or InvalidUri. */
+export function blobNameOf(request: Pick<RequestHead, "account" | "location" | "verb">): BlobName {
   const { account, location } = request;
   const container = containerNameOf(request);
   const blob = location.item ?? "";

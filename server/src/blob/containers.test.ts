@@ -39,13 +39,13 @@ describe("A container", () => {
       await lab.must("PUT", `/${name}?restype=container`);
     }
     for (const [name, code] of [
-      ["$logs", "InvalidResourceName"],
       ["ab", "OutOfRangeInput"],
       ["a--b", "InvalidResourceName"],
       ["Abc", "InvalidResourceName"],
     ]) {
       await lab.refused(`400 ${code}`, "PUT", `/${name}?restype=container`);
     }
+    await lab.refused("403 AuthorizationFailure", "PUT", "/$logs?restype=container");
     await lab.must("PUT", "/page.html", { headers: BLOCK, body: "x" });
     assert.equal((await lab.must("GET", "/$root/page.html")).body.toString(), "x");
     await lab.refused("400 InvalidUri", "PUT", "/$root/a/b", { headers: BLOCK });

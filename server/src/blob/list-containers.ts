@@ -2,7 +2,7 @@ import type { Named } from "../catalog/catalog.ts";
 import { xmlResponse } from "../catalog/service-operations.ts";
 import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "../http/listing.ts";
 import { printElement, printLeaf } from "../xml/print-xml.ts";
-import type { BlobOperation } from "./blob-operation.ts";
+import { type BlobOperation, LOG_CONTAINER } from "./blob-operation.ts";
 import type { ContainerValue } from "./container-value.ts";
 import { printLease } from "./print-lease.ts";
 import { etagOf, lastModifiedOf } from "./validators.ts";
@@ -18,11 +18,15 @@ export const listContainers: BlobOperation<Listing, ListContainersOutput> = {
   name: "ListContainers",
   route: { method: "GET", resource: "account", comp: "list" },
   access: { resourceType: "s", accountSas: ["l"], serviceSas: [], bearer: "read" },
-  // There are neither deleted nor system containers, so including them adds nothing.
+  // There are no deleted containers, so including them adds nothing.
   decode: ({ query }) => listingOf(query, ["metadata", "deleted", "system"]),
 
   async run({ catalog }, { prefix, marker, max, includes }, { account }) {
-    const { names, next } = await catalog.page(account.name, { prefix, from: marker, max });
+    const withSystem = includes.has("system");
+    const { names, next } = await catalog.page(account.name, {
+      ...{ prefix, from: marker, max },
+      shows: (name) => withSystem || name !== LOG_CONTAINER,
+    });
     return { containers: names, next, withMetadata: includes.has("metadata") };
   },
 

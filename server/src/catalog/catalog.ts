@@ -17,6 +17,14 @@ export interface Named<Value> {
   readonly version: number;
 }
 
+export interface CatalogPage {
+  readonly prefix: string;
+  readonly from: string;
+  readonly max: number;
+  /** Names that are passed over are as if they were not there. Default: none. */
+  readonly shows?: (name: string) => boolean;
+}
+
 const COUNTER_SORT = Uint8Array.of(0x01);
 const NAME_PREFIX = Uint8Array.of(0x02);
 const REMOVED_PREFIX = Uint8Array.of(0x03);
@@ -216,11 +224,12 @@ export class Catalog<Value> {
   /** At most `max` names of such a list, and the name that comes next. */
   async page(
     account: string,
-    { prefix, from, max }: { readonly prefix: string; readonly from: string; readonly max: number },
+    { prefix, from, max, shows = () => true }: CatalogPage,
   ): Promise<{ names: readonly Named<Value>[]; next: string | undefined }> {
     let count = 0;
     let next: string | undefined;
     const names = await this.list(account, { prefix, from }, ({ name }) => {
+      if (!shows(name)) return "pass";
       if (count++ < max) return "take";
       next = name;
       return "end";

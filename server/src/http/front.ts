@@ -14,7 +14,7 @@ import { corsHeaders, preflightResponse } from "./cors.ts";
 import { toServiceError } from "./error-response.ts";
 import type { Gate } from "./gate.ts";
 import { HttpDate } from "./http-date.ts";
-import type { Observer } from "./observer.ts";
+import type { ExchangeObserver } from "./observer.ts";
 import type { Query } from "./query.ts";
 import { invalidParameter } from "./query-parameters.ts";
 import { BodyAborted, type RawRequest } from "./raw-request.ts";
@@ -27,7 +27,7 @@ import { versionForStranger } from "./version.ts";
 export interface FrontOptions {
   readonly accounts: Accounts;
   readonly clock: Clock;
-  readonly observer: Observer;
+  readonly observer: ExchangeObserver;
   readonly gate?: Gate | undefined;
   /** Milliseconds that only grow, where whole ones of the clock are too coarse. Costs a call more. */
   readonly stopwatch?: (() => number) | undefined;
@@ -252,7 +252,7 @@ export class Front<Context> {
   #observe(request: Request, response: WireResponse, refusal: ServiceError | undefined): void {
     const { status } = response;
     const { clock, observer, stopwatch } = this.#options;
-    observer.finished({
+    const record = {
       service: this.#service.name,
       operation: request.operationName,
       requestId: request.requestId,
@@ -272,7 +272,8 @@ export class Front<Context> {
           ? request.body.length
           : Number(request.header("content-length") ?? 0),
       responseBytes: bodyBytesOf(response),
-    });
+    };
+    observer.finished(record, request, response);
   }
 }
 

@@ -1,8 +1,14 @@
 import type { Identity } from "../auth/identity.ts";
+import type { WireRequest, WireResponse } from "../operation.ts";
 
 /** What logs and metrics are told of every request, once its answer is decided. */
 export interface Observer {
   finished(record: RequestRecord): void;
+}
+
+/** What is told of the exchange itself as well, which holds bodies: to be read, not to be kept. */
+export interface ExchangeObserver {
+  finished(record: RequestRecord, request: WireRequest, response: WireResponse): void;
 }
 
 /** Several as one. */

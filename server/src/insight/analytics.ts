@@ -4,8 +4,16 @@ import { TransactionCounts } from "./transaction-counts.ts";
 
 /** What an account wants counted of a service: its service properties fit. */
 export interface AnalyticsSettings {
+  readonly logging: LogSettings;
   readonly hourMetrics: MetricsSettings;
   readonly minuteMetrics: MetricsSettings;
+}
+
+/** Which requests are logged. */
+export interface LogSettings {
+  readonly read: boolean;
+  readonly write: boolean;
+  readonly delete: boolean;
 }
 
 export type MetricsSettings =
@@ -15,12 +23,6 @@ export type MetricsSettings =
       readonly includeApis: boolean;
       readonly retentionDays: number | null;
     };
-
-/** The settings an account has chosen for a service; undefined where it never did. Asked at each request. */
-export type SettingsOf = (
-  service: RequestRecord["service"],
-  account: string,
-) => AnalyticsSettings | undefined;
 
 /** What is to be added to a row. */
 export interface RowCounts {
@@ -44,20 +46,15 @@ const ROWS_MAX = 20_000;
  */
 export class Analytics {
   readonly #clock: Clock;
-  readonly #settingsOf: SettingsOf;
   #rows = new Map<string, RowCounts>();
 
-  constructor(clock: Clock, settingsOf: SettingsOf) {
+  constructor(clock: Clock) {
     this.#clock = clock;
-    this.#settingsOf = settingsOf;
   }
 
-  finished(record: RequestRecord): void {
-    const settings = this.#settingsOf(record.service, record.account);
-    if (settings === undefined) return;
+  finished(record: RequestRecord, { hourMetrics, minuteMetrics }: AnalyticsSettings): void {
     const now = this.#clock.now();
     const service = `${record.service.charAt(0).toUpperCase()}${record.service.slice(1)}`;
-    const { hourMetrics, minuteMetrics } = settings;
     this.#add(hourMetrics, `$MetricsHourPrimaryTransactions${service}`, hourOf(now), record);
     this.#add(minuteMetrics, `$MetricsMinutePrimaryTransactions${service}`, minuteOf(now), record);
   }

@@ -108,7 +108,7 @@ export class TransactionCounts {
 
 type Outcome = (typeof OUTCOMES)[number];
 
-function outcomeOf({ status, errorCode }: RequestRecord): Outcome {
+export function outcomeOf({ status, errorCode }: RequestRecord): Outcome {
   if (status < 400) return "Success";
   if (status === 401 || status === 403) return "AuthorizationError";
   if (status < 500) return "ClientOtherError";
@@ -116,7 +116,7 @@ function outcomeOf({ status, errorCode }: RequestRecord): Outcome {
   return errorCode === "OperationTimedOut" ? "ServerTimeoutError" : "ServerOtherError";
 }
 
-function callerOf({ caller }: RequestRecord): (typeof CALLERS)[number] {
+export function callerOf({ caller }: RequestRecord): (typeof CALLERS)[number] {
   if (caller === "anonymous") return "Anonymous";
   return caller === "account-sas" || caller === "service-sas" ? "SAS" : "";
 }

@@ -138,7 +138,8 @@ async function open({ hours, minutes }: Chosen, retentionDays?: number) {
     chosen
       ? { enabled: true, includeApis: chosen.includeApis, retentionDays: null }
       : { enabled: false, retentionDays: null };
-  const all = { hourMetrics: settings(hours), minuteMetrics: settings(minutes) };
+  const logging = { read: false, write: false, delete: false };
+  const all = { logging, hourMetrics: settings(hours), minuteMetrics: settings(minutes) };
   const tables: MetricsTables[] = [];
   const stores = () => {
     const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds);
@@ -160,7 +161,7 @@ async function open({ hours, minutes }: Chosen, retentionDays?: number) {
     find,
     /** One more process over the same data. */
     process() {
-      const analytics = new Analytics(clock, () => all);
+      const analytics = new Analytics(clock);
       tables.push(
         new MetricsTables({
           ...{ engine, clock, analytics, ...stores(), onError: assert.ifError },
@@ -169,7 +170,7 @@ async function open({ hours, minutes }: Chosen, retentionDays?: number) {
       );
       return {
         count(requests: readonly Partial<RequestRecord>[]) {
-          for (const request of requests) analytics.finished({ ...RECORD, ...request });
+          for (const request of requests) analytics.finished({ ...RECORD, ...request }, all);
         },
       };
     },

@@ -3,8 +3,8 @@ import type { CorsRule } from "./cors-rules.ts";
 import type { DocumentRules } from "./document-rules.ts";
 
 /**
- * The settings of one service of an account. Logging is kept and answered, and has no
- * effect. The last three exist for blobs alone; soft delete and static websites cannot be enabled.
+ * The settings of one service of an account. The last three exist for blobs alone; soft delete and
+ * static websites cannot be enabled.
  */
 export interface ServiceProperties {
   readonly logging: Logging;

@@ -1,0 +1,227 @@
+import { createHash } from "node:crypto";
+import { BackgroundLoop, type BackgroundWork } from "../catalog/background-loop.ts";
+import { Catalog } from "../catalog/catalog.ts";
+import { KEY_SPACES } from "../catalog/key-spaces.ts";
+import type { Clock } from "../clock.ts";
+import { ContentIds } from "../content/content-ids.ts";
+import { RowContentStore } from "../content/row-content-store.ts";
+import type { Engine } from "../engine/engine.ts";
+import { scanToEnd } from "../engine/scan-to-end.ts";
+import type { AnalyticsLog, LogBatch, LogEntry } from "../insight/analytics-log.ts";
+import { namesRange } from "./blob-keys.ts";
+import { LOG_CONTAINER } from "./blob-operation.ts";
+import type { CommittedBlob } from "./blob-record.ts";
+import { BlobStore } from "./blob-store.ts";
+import type { ContainerValue } from "./container-value.ts";
+import { hourPrefix, logBlobName, logBlobNumber, logMetadata } from "./log-blob.ts";
+
+export interface LogBlobsOptions {
+  readonly engine: Engine;
+  readonly clock: Clock;
+  readonly accountIds: ReadonlyMap<string, number>;
+  readonly log: AnalyticsLog;
+  /** Days that the log of a service is kept; undefined: for ever. */
+  readonly retentionDays: (account: string, service: LogBatch["service"]) => number | undefined;
+  readonly onError: (error: unknown) => void;
+}
+
+const PERIOD_MS = 60_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+const SERVICES = ["blob", "queue", "table"] as const;
+/** Old blobs that are looked up together. */
+const OLD_BLOBS_TOGETHER = 256;
+
+/**
+ * Writes the analytics log to `$logs`, once a minute, sooner when much waits, and when the server ends.
+ * What is written at once becomes new blobs, each of one row and one commit, which nobody changes
+ * afterwards: several processes need only find a number that is free. A crash loses the last minute.
+ */
+export class LogBlobs implements BackgroundWork {
+  readonly #options: LogBlobsOptions;
+  readonly #loop: BackgroundLoop;
+  readonly #catalog: Catalog<ContainerValue>;
+  readonly #blobs: BlobStore;
+  readonly #rows: RowContentStore;
+  readonly #ids: ContentIds;
+  /** The number that is probably free, by account and hour. Of hours that are over, forgotten. */
+  readonly #numbers = new Map<string, number>();
+  #numbersHour = 0;
+  /** The hour in which old blobs were last looked for, by account and service. */
+  readonly #cleared = new Map<string, number>();
+
+  constructor(options: LogBlobsOptions) {
+    this.#options = options;
+    const { accountIds, engine, onError } = options;
+    this.#loop = new BackgroundLoop({ run: () => this.write(), periodMs: PERIOD_MS, onError });
+    this.#catalog = new Catalog(engine, KEY_SPACES.blobCatalog, accountIds);
+    // One row holds the whole content, so nothing is ever left over.
+    this.#blobs = new BlobStore({ engine, catalog: this.#catalog, onLeftOver() {} });
+    this.#rows = new RowContentStore(engine, KEY_SPACES.blobContents);
+    this.#ids = new ContentIds(engine);
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  /** Writes soon. */
+  wake(): void {
+    this.#loop.wake();
+  }
+
+  async close(): Promise<void> {
+    await this.#loop.close();
+    await this.write().catch(this.#options.onError);
+  }
+
+  /** Writes what waits, and removes what is too old. Lines that fail wait on. */
+  async write(): Promise<void> {
+    const { log, onError } = this.#options;
+    const failures: unknown[] = [];
+    do {
+      for (const batch of log.take()) await this.#writeBatch(batch).catch((e) => failures.push(e));
+    } while (log.isFilled && failures.length === 0);
+    const dropped = log.takeDropped();
+    if (dropped > 0) onError(new Error(`${dropped} lines of the analytics log had no room.`));
+    if (failures.length > 0) throw failures[0];
+    await this.#clearOld();
+  }
+
+  async #writeBatch(batch: LogBatch): Promise<void> {
+    const { log } = this.#options;
+    const blobs = this.#cut(batch);
+    try {
+      for (let entries = blobs[0]; entries !== undefined; entries = blobs[0]) {
+        await this.#put(batch, entries);
+        log.written(entries);
+        blobs.shift();
+      }
+    } finally {
+      for (const entries of blobs) log.giveBack({ ...batch, entries });
+    }
+  }
+
+  /** Entries of a batch, so many together as a row holds. */
+  #cut({ entries }: LogBatch): LogEntry[][] {
+    const blobs: LogEntry[][] = [];
+    let bytes = Number.POSITIVE_INFINITY;
+    for (const entry of entries) {
+      const length = Buffer.byteLength(entry.line) + 1;
+      if (bytes + length > this.#rows.rowBytesMax) {
+        blobs.push([]);
+        bytes = 0;
+      }
+      blobs.at(-1)!.push(entry);
+      bytes += length;
+    }
+    return blobs;
+  }
+
+  async #put(batch: LogBatch, entries: readonly LogEntry[]): Promise<void> {
+    const bytes = Buffer.from(entries.map(({ line }) => `${line}\n`).join(""), "utf8");
+    const { account } = batch;
+    await this.#openContainer(account);
+    for (let number = await this.#nextNumber(batch); ; number++) {
+      const blob = logBlobName(batch, number);
+      const state = await this.#blobs.read({ account, container: LOG_CONTAINER, blob });
+      if (state.version !== undefined) continue;
+
+      const id = this.#ids.next();
+      const modified = this.#blobs.now();
+      const made: CommittedBlob = {
+        type: "BlockBlob",
+        size: bytes.length,
+        content: { in: "row", id },
+        modified,
+        created: modified,
+        properties: {
+          contentType: "application/octet-stream",
+          contentMd5: createHash("md5").update(bytes).digest("base64"),
+        },
+        metadata: logMetadata(entries),
+      };
+      const puts = [this.#rows.rowOf(id, bytes)];
+      const change = { record: { blob: made }, puts, result: undefined };
+      if (!(await this.#blobs.commit(state, change, []))) continue;
+      this.#numbers.set(numbersKey(batch), number + 1);
+      return;
+    }
+  }
+
+  /** Created with the first lines of an account. */
+  async #openContainer(account: string): Promise<void> {
+    if (await this.#catalog.find(account, LOG_CONTAINER)) return;
+    const modified = this.#blobs.now();
+    await this.#catalog.create(account, LOG_CONTAINER, { modified, metadata: [], policies: [] });
+  }
+
+  /** Behind the last that is there: what users deleted in between stays a gap. */
+  async #nextNumber(batch: LogBatch): Promise<number> {
+    const now = this.#options.clock.now();
+    const hour = now - (now % HOUR_MS);
+    if (hour !== this.#numbersHour) {
+      this.#numbers.clear();
+      this.#numbersHour = hour;
+    }
+    const known = this.#numbers.get(numbersKey(batch));
+    if (known !== undefined) return known;
+    let next = 0;
+    const names = await this.#names(batch.account, hourPrefix(batch), Number.POSITIVE_INFINITY);
+    for (const name of names) next = logBlobNumber(name) + 1;
+    return next;
+  }
+
+  /** Deletes blobs of hours older than the retention, once an hour. */
+  async #clearOld(): Promise<void> {
+    const { clock, retentionDays } = this.#options;
+    const now = clock.now();
+    const hour = now - (now % HOUR_MS);
+    for (const account of this.#catalog.accountNames) {
+      for (const service of SERVICES) {
+        const days = retentionDays(account, service);
+        const place = `${account}/${service}`;
+        if (days === undefined || this.#cleared.get(place) === hour) continue;
+        await this.#clearBefore(account, service, hour - days * DAY_MS);
+        this.#cleared.set(place, hour);
+      }
+    }
+  }
+
+  async #clearBefore(account: string, service: LogBatch["service"], hour: number): Promise<void> {
+    if (!(await this.#catalog.find(account, LOG_CONTAINER))) return;
+    const before = hourPrefix({ service, hour });
+    for (;;) {
+      const names = await this.#names(account, `${service}/`, OLD_BLOBS_TOGETHER);
+      const old = names.filter((name) => name < before);
+      for (const name of old) await this.#delete(account, name);
+      if (old.length < OLD_BLOBS_TOGETHER) return;
+    }
+  }
+
+  #delete(account: string, blob: string): Promise<void> {
+    return this.#blobs.change({ account, container: LOG_CONTAINER, blob }, ({ record }) => {
+      const content = record.blob?.content;
+      const deletes = content?.in === "row" ? [this.#rows.keyOf(content.id)] : [];
+      return { record: undefined, deletes, result: undefined };
+    });
+  }
+
+  /** The first names that begin so, in ascending order. */
+  async #names(account: string, prefix: string, max: number): Promise<string[]> {
+    const container = await this.#blobs.findContainer(account, LOG_CONTAINER);
+    const partition = this.#blobs.partition(account, container);
+    const names: string[] = [];
+    const range = namesRange(partition, prefix, new Uint8Array(0));
+    await scanToEnd(
+      this.#options.engine,
+      range,
+      ({ key }) => names.push(Buffer.from(key.sort).toString("utf8")) < max,
+    );
+    return names;
+  }
+}
+
+function numbersKey({ account, service, hour }: LogBatch): string {
+  return `${account}/${service}/${hour}`;
+}
