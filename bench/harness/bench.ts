@@ -64,7 +64,7 @@ export class Bench {
     // Beside the sources, so on a real disk: a temporary folder is often memory.
     const folder = fileURLToPath(new URL(`../.data/${process.pid}`, import.meta.url));
     mkdirSync(folder, { recursive: true });
-    process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
+    folders.add(folder);
     const module = new URL("../load/load-process.ts", import.meta.url);
     const load = await BenchProcess.start<LoadCommand, LoadResult>(module, "client");
     return new Bench(options, progress, service, folder, load);
@@ -194,6 +194,12 @@ export class Bench {
     return { warmUpMs: turnMs * 0.2, windowMs: turnMs * 0.8 };
   }
 }
+
+/** What is left of a bench that was stopped in the middle. */
+const folders = new Set<string>();
+process.once("exit", () => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
 
 /** Leaves some of the minute for starting and filling. */
 const SHORT_FORM_MS = 36_000;
