@@ -46,7 +46,7 @@ export class Requests {
     const start = Math.min(first % PARTITION_ENTITIES, PARTITION_ENTITIES - rows);
     const filter =
       `PartitionKey eq '${partitionKey(first)}' and ` +
-      `RowKey ge '${rowKey(start)}' and RowKey lt '${rowKey(start + rows)}'`;
+      `RowKey ge '${rowKey(start)}' and RowKey le '${rowKey(start + rows - 1)}'`;
     return this.query(filter, `&$top=${rows}`);
   }
 
