@@ -281,7 +281,8 @@ function bodyBytesOf({ body, headers }: WireResponse): number {
   if (body === undefined) return 0;
   if (body instanceof Uint8Array) return body.length;
   if (typeof body === "string") return Buffer.byteLength(body);
-  return Number(headers[headers.indexOf("Content-Length") + 1] ?? 0);
+  const at = headers.indexOf("Content-Length");
+  return at < 0 ? 0 : Number(headers[at + 1]);
 }
 
 /** Whether every parameter can be decoded. */
