@@ -55,12 +55,22 @@ async function open() {
   return { backend, db, employees: db.open(Employee) };
 }
 
-async function settle(db: Database, rounds = 3): Promise<void> {
+async function work(db: Database, rounds: number) {
   const worker = createWorker(db, {
     queue: "index-repairs",
     handlers: [indexRepairs([Employee])],
   });
   for (let round = 0; round < rounds; round++) {
+    await db.clock.sleep(95_000);
+    await worker.drain();
+  }
+  return worker;
+}
+
+/** Works, and sends back once what was set aside: a message is not to blame for tries that were cut off. */
+async function settle(db: Database, rounds = 3): Promise<void> {
+  const worker = await work(db, rounds);
+  if ((await worker.redrive()) > 0) {
     await db.clock.sleep(95_000);
     await worker.drain();
   }
@@ -319,8 +329,8 @@ describe("lists kept by a worker", () => {
       await rename(2, "Adams")(db);
       await rename(2, "Jones")(db);
     }),
-    one: (db: Database) => settle(db, 2),
-    two: (db: Database) => settle(db, 2),
+    one: (db: Database) => work(db, 2),
+    two: (db: Database) => work(db, 2),
   };
   const schedules = { before, clients, recover: settle, check: audit };
 
