@@ -1,4 +1,4 @@
-import { tableError } from "./errors.ts";
+import { validationFailed } from "./errors.ts";
 
 /** How a field is written and asked for, per day or any other time, as a meter tells. */
 export interface Workload {
@@ -54,8 +54,8 @@ export async function advise<Row>(
 ): Promise<Advice> {
   const { valueIn, workload, sampleMax = SAMPLE_MAX } = options;
   if (!(sampleMax >= 1) || !(workload.reads >= 0) || !(workload.writes >= 0)) {
-    const issues = [{ path: "workload", message: "counts are 0 or more, a sample 1 or more" }];
-    throw tableError("validation-failed", "The advice cannot be given.", { issues });
+    const message = "counts are 0 or more, a sample 1 or more";
+    throw validationFailed("The advice", "workload", message);
   }
   const counts = new Map<string, number>();
   let sampled = 0;

@@ -1,9 +1,9 @@
 import type { Database } from "./database.ts";
-import { isTableError, tableError } from "./errors.ts";
+import { isTableError, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
-import { type Row, validationFailed } from "./model/entity-rows.ts";
+import type { Row } from "./model/entity-rows.ts";
 import { PortError } from "./ports/port-error.ts";
 import type { Mutation } from "./ports/tables.ts";
 import type { KeyOf } from "./repository.ts";

@@ -1,13 +1,13 @@
 import { bulkDelete, pagesOf } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
-import { tableError } from "./errors.ts";
+import { refused, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { Segment } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { endOf } from "./keys/text.ts";
 import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
-import { type Fields, type Row, validationFailed } from "./model/entity-rows.ts";
+import type { Fields, Row } from "./model/entity-rows.ts";
 import { openable } from "./model/openable.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import type { Saved } from "./query/query.ts";
@@ -60,8 +60,7 @@ export function family<
   const problems = problemsOf(parent, child);
   if (problems.length > 0) {
     const issues = problems.map((message) => ({ path: child.name, message }));
-    const message = `${child.name} cannot be a child of ${parent.name}: ${problems.join("; ")}.`;
-    throw tableError("invalid-definition", message, { issues });
+    throw refused("invalid-definition", `A child of ${parent.name}`, issues);
   }
   return openable([parent.table], (database) => new OpenFamily(database, parent, child));
 }

@@ -1,9 +1,9 @@
 import type { Database } from "./database.ts";
-import { isTableError, tableError } from "./errors.ts";
+import { isTableError, refused, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
-import { type Fields, type Row, validationFailed } from "./model/entity-rows.ts";
+import type { Fields, Row } from "./model/entity-rows.ts";
 import type { Snapshot } from "./model/follower.ts";
 import { openable } from "./model/openable.ts";
 import type { Mutation } from "./ports/tables.ts";
@@ -68,10 +68,7 @@ export function copies<
     if (there?.isOptional && there.edm === here?.edm) return [];
     return [{ path: to, message: `is not an optional field of the type of ${String(from)}` }];
   });
-  if (issues.length > 0) {
-    const list = issues.map(({ path, message }) => `${path} ${message}`).join("; ");
-    throw tableError("invalid-definition", `The copies are refused: ${list}.`, { issues });
-  }
+  if (issues.length > 0) throw refused("invalid-definition", "The set of copies", issues);
   // Rows are decoded by the definitions the option types were inferred from.
   const untyped = options as unknown as UntypedOptions;
   return openable(

@@ -84,6 +84,31 @@ export function tableError<Code extends TableErrorCode>(
   return Object.assign(new TypedError(code, message, options), payload);
 }
 
+/** A value that is refused for one reason. */
+export function validationFailed(subject: string, path: string, message: string): Error {
+  return refused("validation-failed", subject, [{ path, message }]);
+}
+
+/** A definition that is refused for one reason. */
+export function definitionRefused(subject: string, path: string, message: string): Error {
+  return refused("invalid-definition", subject, [{ path, message }]);
+}
+
+/** For all the reasons there are. */
+export function refused(
+  code: "validation-failed" | "invalid-definition",
+  subject: string,
+  issues: readonly Issue[],
+): Error {
+  const list = issues.map(({ path, message }) => `${path}: ${message}`).join("; ");
+  return tableError(code, `${subject} is refused: ${list}.`, { issues });
+}
+
+/** Why something was thrown, as one sentence. */
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 export function isTableError(error: unknown): error is TableError;
 export function isTableError<Code extends TableErrorCode>(
   error: unknown,

@@ -1,7 +1,7 @@
 import { batchMutations } from "./batch.ts";
 import { pagesOf } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
-import { isTableError, tableError } from "./errors.ts";
+import { definitionRefused, isTableError } from "./errors.ts";
 import { bucketOf } from "./keys/hash.ts";
 import { type KeyDeclaration, k } from "./keys/key.ts";
 import { KeyShape, within } from "./keys/key-shape.ts";
@@ -74,9 +74,8 @@ export function inboxIn<
 >(definition: EntityDefinition<string, F, P, R, I>): Openable<TransactionInbox<KeyEquality<P>>> {
   const { prefix } = definition.rows.row;
   if (prefix.startsWith(PREFIX) || PREFIX.startsWith(prefix)) {
-    const message = "needs a row key that begins with a literal other than inbox";
-    const issues = [{ path: "row key", message }];
-    throw tableError("invalid-definition", `${definition.name} ${message}.`, { issues });
+    const message = "needs to begin with a literal other than inbox";
+    throw definitionRefused(definition.name, "row key", message);
   }
   return openable([], (database) => new PartitionInbox(database, definition));
 }

@@ -1,6 +1,6 @@
 import { batchMutations } from "./batch.ts";
 import type { Database } from "./database.ts";
-import { tableError } from "./errors.ts";
+import { tableError, validationFailed } from "./errors.ts";
 import {
   type BuildProgress,
   CONTROL_TABLE,
@@ -18,7 +18,7 @@ import {
   type ListKeeper,
   type Reconciled,
 } from "./model/entity-index.ts";
-import { validationFailed } from "./model/entity-rows.ts";
+
 import { ageOf, entriesOf, hasKey } from "./model/entry.ts";
 import type { Snapshot } from "./model/follower.ts";
 import { text } from "./ports/edm.ts";

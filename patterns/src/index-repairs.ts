@@ -1,6 +1,7 @@
+import { validationFailed } from "./errors.ts";
 import { RECONCILE, type RepairOrder } from "./messages/repair-order.ts";
 import type { AnyEntity } from "./model/entity.ts";
-import { validationFailed } from "./model/entity-rows.ts";
+
 import { type Handler, later } from "./queue-worker.ts";
 
 export interface IndexRepairsOptions {

@@ -1,9 +1,9 @@
 import type { Database } from "./database.ts";
-import { tableError } from "./errors.ts";
+import { tableError, validationFailed } from "./errors.ts";
 import { definitionHash } from "./model/definition-hash.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { IndexStates } from "./model/entity-index.ts";
-import { validationFailed } from "./model/entity-rows.ts";
+
 import { isRefusal } from "./ports/port-error.ts";
 import type { Continuation, EntityKey } from "./ports/tables.ts";
 

@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { isTableError, tableError } from "./errors.ts";
+import { isTableError, refused, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { blobsOf } from "./messages/large-message.ts";
@@ -74,9 +74,9 @@ export function largeValues<
     (field) => !definition.rows.fields[field]?.isOptional,
   );
   if (missing.length > 0) {
-    const issues = missing.map((path) => ({ path, message: "is not declared as optional" }));
-    const message = `${definition.name} lacks ${missing.join(", ")}; spread largeValueFields("${name}").`;
-    throw tableError("invalid-definition", message, { issues });
+    const message = `is not declared as optional; spread largeValueFields("${name}")`;
+    const issues = missing.map((path) => ({ path, message }));
+    throw refused("invalid-definition", definition.name, issues);
   }
   return openable(definition.tables, (database) => new OpenValues(database, definition, options));
 }
@@ -140,8 +140,7 @@ class OpenValues {
         if ((await sha256(found.body)) === expected) {
           return { body: found.body, contentType: found.contentType };
         }
-        const issues = [{ path: this.#name, message: "its hash differs" }];
-        throw tableError("validation-failed", `The blob ${blob} is not what was put.`, { issues });
+        throw validationFailed(`The blob ${blob}`, this.#name, "it is not what was put");
       }
       // Replaced since the entity was read: the entity tells by what.
       missed = blob;

@@ -1,4 +1,4 @@
-import { tableError } from "./errors.ts";
+import { definitionRefused } from "./errors.ts";
 import type { LogFormat, Timed } from "./logs/log-format.ts";
 import { type LogQuery, LogReader } from "./logs/log-reader.ts";
 import { LogWriter, type LogWriterOptions } from "./logs/log-writer.ts";
@@ -35,10 +35,8 @@ export function logFiles<Entry extends Timed>(
 ): Openable<LogFiles<Entry>> {
   const { container, service, format } = options;
   if (!/^[A-Za-z0-9][\w.-]*$/.test(service)) {
-    const issues = [
-      { path: "service", message: "is not letters, digits, and . _ - after the first" },
-    ];
-    throw tableError("invalid-definition", `The log ${service} is refused.`, { issues });
+    const message = "is not letters, digits, and . _ - after the first";
+    throw definitionRefused(`The log ${service}`, "service", message);
   }
   return {
     tables: [],

@@ -1,4 +1,4 @@
-import { tableError } from "./errors.ts";
+import { tableError, validationFailed } from "./errors.ts";
 import { type Field, f } from "./model/field.ts";
 
 type Digit = "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9";
@@ -64,8 +64,7 @@ export function longText<const Name extends string>(name: Name): LongText<Name> 
       const parts = names.slice(0, Number(entity[count])).map((part) => entity[part]);
       const missing = parts.indexOf(undefined);
       if (missing < 0) return parts.join("");
-      const issues = [{ path: names[missing]!, message: "the part is missing" }];
-      throw tableError("validation-failed", `The text "${name}" is not whole.`, { issues });
+      throw validationFailed(`The text "${name}"`, names[missing]!, "the part is missing");
     },
   };
   return codec as unknown as LongText<Name>;

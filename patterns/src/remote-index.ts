@@ -1,4 +1,4 @@
-import { isTableError, tableError } from "./errors.ts";
+import { isTableError, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
 import { leftBehind, REPAIR_QUEUE, repairTripwire } from "./messages/repair-order.ts";
@@ -17,7 +17,6 @@ import {
   partitionKeyOf,
   project,
   type Row,
-  validationFailed,
 } from "./model/entity-rows.ts";
 import {
   ageOf,

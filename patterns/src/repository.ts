@@ -1,10 +1,10 @@
 import type { Database } from "./database.ts";
-import { isTableError, tableError } from "./errors.ts";
+import { isTableError, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { type KeyValues, within } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { IndexApi, Indexes } from "./model/entity-index.ts";
-import { project, type Row, validationFailed } from "./model/entity-rows.ts";
+import { project, type Row } from "./model/entity-rows.ts";
 import type { Snapshot } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { isRefusal } from "./ports/port-error.ts";

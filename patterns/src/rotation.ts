@@ -1,11 +1,11 @@
 import type { Database } from "./database.ts";
-import { tableError } from "./errors.ts";
+import { definitionRefused, validationFailed } from "./errors.ts";
 import { type KeyDeclaration, Segment } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { decodeIsoDate, encodeIsoDate, type TimeUnit } from "./keys/time.ts";
 import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
-import { type Fields, type Row, validationFailed } from "./model/entity-rows.ts";
+import type { Fields, Row } from "./model/entity-rows.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { openable } from "./model/openable.ts";
 import { isRefusal } from "./ports/port-error.ts";
@@ -75,11 +75,7 @@ export function rotating<
   options: RotationOptions<keyof Infer<F> & string>,
 ): Openable<Rotating<Infer<F>, P, R>> {
   const problem = problemOf(definition, options);
-  if (problem) {
-    const issues = [{ path: definition.name, message: problem }];
-    const message = `${definition.name} cannot rotate: it ${problem}.`;
-    throw tableError("invalid-definition", message, { issues });
-  }
+  if (problem) throw definitionRefused("The rotation", definition.name, problem);
   return openable([], (database) => new OpenRotation(database, definition, options));
 }
 

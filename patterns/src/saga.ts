@@ -1,10 +1,10 @@
 import type { Database } from "./database.ts";
-import { isTableError } from "./errors.ts";
+import { isTableError, validationFailed } from "./errors.ts";
 import { k } from "./keys/key.ts";
 import { KeyShape } from "./keys/key-shape.ts";
 import { sendMessage } from "./messages/large-message.ts";
 import type { Message } from "./messages/message.ts";
-import { validationFailed } from "./model/entity-rows.ts";
+
 import { text } from "./ports/edm.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import { Fatal, type Handler, type HandlerContext, later } from "./queue-worker.ts";

@@ -1,9 +1,9 @@
 import type { Database } from "./database.ts";
-import { isTableError, tableError } from "./errors.ts";
+import { definitionRefused, isTableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { type AnyEntity, entity, type Openable } from "./model/entity.ts";
-import { type Fields, type Row, validationFailed } from "./model/entity-rows.ts";
+import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
 import { openable } from "./model/openable.ts";
 import { EntityRepository, type KeyOf } from "./repository.ts";
@@ -75,8 +75,7 @@ export function series<
   const { slots, key, fields, writers = 1 } = options;
   if (!(slots.count >= 1 && slots.count <= SLOTS_MAX)) {
     const message = `${slots.count} slots; 1 to ${SLOTS_MAX} fit in a row`;
-    const issues = [{ path: "slots", message }];
-    throw tableError("invalid-definition", `The series ${name} has ${message}.`, { issues });
+    throw definitionRefused(name, "slots", message);
   }
   const points = Array.from({ length: slots.count }, (_, slot) => pointName(slots, slot));
   const all: Fields = {

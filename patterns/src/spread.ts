@@ -1,11 +1,11 @@
 import { pagesOf } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
-import { tableError } from "./errors.ts";
+import { definitionRefused, tableError, validationFailed } from "./errors.ts";
 import { bucketOf } from "./keys/hash.ts";
 import { type KeyDeclaration, k } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { type AnyEntity, entity, type Infer, type Openable } from "./model/entity.ts";
-import { assertKeyFits, type Fields, type Row, validationFailed } from "./model/entity-rows.ts";
+import { assertKeyFits, type Fields, type Row } from "./model/entity-rows.ts";
 import { f } from "./model/field.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { openable } from "./model/openable.ts";
@@ -67,10 +67,7 @@ export function spread<
 >(name: string, options: SpreadOptions<F, S, At>): Openable<Spread<Infer<F>, S, At>> {
   const { buckets } = options;
   if (!Number.isInteger(buckets) || buckets < 1 || buckets > 256) {
-    const issues = [{ path: "buckets", message: `${buckets} is not 1 to 256` }];
-    throw tableError("invalid-definition", `The spread ${name} is refused: ${buckets} buckets.`, {
-      issues,
-    });
+    throw definitionRefused(name, "buckets", `${buckets} is not 1 to 256`);
   }
   const stream: KeyDeclaration = options.stream;
   const definition: AnyEntity = entity(name, {

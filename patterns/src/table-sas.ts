@@ -1,8 +1,9 @@
+import { validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyShape, KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity, EntityDefinition } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
-import { type Fields, partitionKeyOf, validationFailed } from "./model/entity-rows.ts";
+import { type Fields, partitionKeyOf } from "./model/entity-rows.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { base64Of, bytesOf } from "./ports/edm.ts";
 

@@ -1,6 +1,6 @@
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
-import { tableError } from "./errors.ts";
+import { refused } from "./errors.ts";
 
 export interface TransportOptions {
   /** Sockets at once for each endpoint; 64 otherwise, as many requests as `connect` lets through. */
@@ -36,10 +36,7 @@ export function transport(
   if (protocol !== "http:" && protocol !== "https:") {
     issues.push({ path: "endpoint", message: `${protocol} is not http: or https:` });
   }
-  if (issues.length > 0) {
-    const list = issues.map(({ path, message }) => `${path}: ${message}`).join("; ");
-    throw tableError("invalid-definition", `The transport is refused: ${list}.`, { issues });
-  }
+  if (issues.length > 0) throw refused("invalid-definition", "The transport", issues);
   const options = {
     keepAlive: true,
     noDelay: true,

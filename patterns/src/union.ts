@@ -1,10 +1,10 @@
 import type { Database } from "./database.ts";
-import { tableError } from "./errors.ts";
+import { definitionRefused, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
-import { type Fields, type Row, validationFailed } from "./model/entity-rows.ts";
+import type { Fields, Row } from "./model/entity-rows.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { openable } from "./model/openable.ts";
 import type { Properties } from "./ports/edm.ts";
@@ -56,8 +56,7 @@ export function union<const D extends readonly AnyDefinition[]>(
   const [first] = definitions;
   const message = first ? problemOf(definitions) : "is empty";
   if (!first || message) {
-    const issues = [{ path: "union", message: message ?? "" }];
-    throw tableError("invalid-definition", `The union ${message}.`, { issues });
+    throw definitionRefused("The union", "definitions", message ?? "");
   }
   return openable([first.table], (database) => new OpenUnion(database, definitions));
 }

@@ -1,8 +1,9 @@
 import type { Database } from "./database.ts";
+import { validationFailed } from "./errors.ts";
 import { CONTROL_TABLE } from "./index-states.ts";
 import { within } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
-import { validationFailed } from "./model/entity-rows.ts";
+
 import type { Follower } from "./model/follower.ts";
 import { text } from "./ports/edm.ts";
 import { and, compare } from "./query/filter.ts";

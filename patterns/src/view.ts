@@ -1,11 +1,11 @@
 import type { Database } from "./database.ts";
-import { tableError } from "./errors.ts";
+import { definitionRefused, validationFailed } from "./errors.ts";
 import { CONTROL_TABLE } from "./index-states.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { parseMessage } from "./messages/large-message.ts";
 import { queuesOf } from "./messages/message.ts";
 import { type AnyEntity, entity, type Infer, type Openable } from "./model/entity.ts";
-import { type EntityRows, type Fields, type Row, validationFailed } from "./model/entity-rows.ts";
+import type { EntityRows, Fields, Row } from "./model/entity-rows.ts";
 import type { Change, Follower, FollowerContext, OpenFollower } from "./model/follower.ts";
 import type { CheckedKey } from "./model/key-query.ts";
 import { outbox } from "./outbox.ts";
@@ -85,8 +85,8 @@ export function view<
 >(name: string, options: ViewOptions<Source, F, P, R>): View<ViewRows<Infer<F>, P, R>> {
   const { fields, key, queue } = options;
   if (/\d$/.test(name)) {
-    const issues = [{ path: "name", message: "ends in a digit, as the tables of generations do" }];
-    throw tableError("invalid-definition", `The view ${name} is refused.`, { issues });
+    const message = "ends in a digit, as the tables of generations do";
+    throw definitionRefused(`The view ${name}`, "name", message);
   }
   const definition: AnyEntity = entity(name, {
     version: 1,

@@ -1,6 +1,12 @@
 import { pagesOf } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
-import { isTableError, tableError } from "./errors.ts";
+import {
+  definitionRefused,
+  isTableError,
+  reasonOf,
+  tableError,
+  validationFailed,
+} from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { KeyShape, type KeyValues, within } from "./keys/key-shape.ts";
 import { type AnyEntity, entity, type Infer, type Openable } from "./model/entity.ts";
@@ -11,7 +17,6 @@ import {
   type Fields,
   type Row,
   TYPE_PROPERTY,
-  validationFailed,
 } from "./model/entity-rows.ts";
 import { openable } from "./model/openable.ts";
 import { type EdmValue, text } from "./ports/edm.ts";
@@ -75,10 +80,7 @@ export function wide<
   const count = Math.max(1, Math.ceil(stored.length / perPart));
   if (!(perPart >= 1 && perPart <= PER_PART_MAX && count <= PARTS_MAX)) {
     const message = `${stored.length} fields at ${perPart} in a part; ${PARTS_MAX} parts of at most ${PER_PART_MAX} are allowed`;
-    const issues = [{ path: "fields", message }];
-    throw tableError("invalid-definition", `The definition of ${name} is refused: ${message}.`, {
-      issues,
-    });
+    throw definitionRefused(name, "fields", message);
   }
   const parts = Array.from({ length: count }, (_, part) =>
     stored.slice(part * perPart, (part + 1) * perPart),
@@ -180,8 +182,7 @@ class OpenWide {
     try {
       return this.#definition.rows.properties(fields, names);
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error);
-      throw validationFailed(this.#definition.name, names.join(), message);
+      throw validationFailed(this.#definition.name, names.join(), reasonOf(error));
     }
   }
 

@@ -1,8 +1,8 @@
 import type { Database } from "./database.ts";
-import { tableError } from "./errors.ts";
+import { tableError, validationFailed } from "./errors.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
-import { assertEntityFits, type Row, validationFailed } from "./model/entity-rows.ts";
+import { assertEntityFits, type Row } from "./model/entity-rows.ts";
 import type { Change, Contribution, OpenFollower, Snapshot } from "./model/follower.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import type { CommitOptions, EntityKey, Mutation } from "./ports/tables.ts";

@@ -1,4 +1,4 @@
-import { tableError } from "../errors.ts";
+import { reasonOf, tableError } from "../errors.ts";
 import { bucketOf, fnv1a128 } from "./hash.ts";
 import {
   decodeDouble,
@@ -260,7 +260,7 @@ function lowerCaseOf(pattern: RegExp): (value: string) => string {
 
 /** Wraps what a codec threw, naming the segment. */
 export function segmentError(segment: Segment, cause: unknown): Error {
-  const message = cause instanceof Error ? cause.message : String(cause);
+  const message = reasonOf(cause);
   return tableError(
     "validation-failed",
     `Key segment "${segment.name}": ${message}`,

@@ -1,5 +1,6 @@
 import type { Database } from "../database.ts";
-import { validationFailed } from "../model/entity-rows.ts";
+import { validationFailed } from "../errors.ts";
+
 import type { BlobInfo, BlobsPort } from "../ports/blobs.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import { fileName, folderOf, hourOf, metadataOf, type Span, sequenceOf } from "./log-file.ts";

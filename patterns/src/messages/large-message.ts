@@ -1,5 +1,6 @@
 import type { Database } from "../database.ts";
-import { validationFailed } from "../model/entity-rows.ts";
+import { validationFailed } from "../errors.ts";
+
 import type { BlobsPort } from "../ports/blobs.ts";
 import type { MessageReceipt } from "../ports/queues.ts";
 import { type Message, messageOf, missingPort, type NewMessage, queuesOf } from "./message.ts";

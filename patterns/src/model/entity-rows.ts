@@ -1,4 +1,4 @@
-import { type Issue, tableError } from "../errors.ts";
+import { type Issue, reasonOf, refused, tableError, validationFailed } from "../errors.ts";
 import type { KeyShape, KeyValues } from "../keys/key-shape.ts";
 import { type EdmValue, naturalValue, type Properties, text } from "../ports/edm.ts";
 import type { Profile } from "../ports/profile.ts";
@@ -106,13 +106,10 @@ export class EntityRows {
         field.encode(value);
         if (field.schema) issues.push(...(await field.issues(name, value)));
       } catch (error) {
-        issues.push({
-          path: name,
-          message: error instanceof Error ? error.message : String(error),
-        });
+        issues.push({ path: name, message: reasonOf(error) });
       }
     }
-    if (issues.length > 0) throw invalid(this.name, issues);
+    if (issues.length > 0) throw refused("validation-failed", this.name, issues);
   }
 
   /** The stored form of the fields named, or of all that do not stand in the keys. */
@@ -175,8 +172,7 @@ export class EntityRows {
       try {
         values[name] = field.decode(stored);
       } catch (error) {
-        const message = error instanceof Error ? error.message : String(error);
-        throw validationFailed(this.name, name, message);
+        throw validationFailed(this.name, name, reasonOf(error));
       }
     }
   }
@@ -247,13 +243,4 @@ function assertLength(key: string, limit: number): void {
       { key, length: key.length, limit },
     );
   }
-}
-
-export function validationFailed(subject: string, path: string, message: string): Error {
-  return invalid(subject, [{ path, message }]);
-}
-
-function invalid(subject: string, issues: readonly Issue[]): Error {
-  const list = issues.map(({ path, message }) => `${path}: ${message}`).join("; ");
-  return tableError("validation-failed", `${subject} is refused: ${list}.`, { issues });
 }

@@ -1,5 +1,5 @@
 import type { Database } from "../database.ts";
-import { type Issue, tableError } from "../errors.ts";
+import { type Issue, refused } from "../errors.ts";
 import type { KeyDeclaration } from "../keys/key.ts";
 import { KeyShape } from "../keys/key-shape.ts";
 import { openRepository, type Repository } from "../repository.ts";
@@ -135,12 +135,7 @@ export function entity<
     declaration.followers ?? {},
   );
   const issues = problemsOf(definition);
-  if (issues.length > 0) {
-    const list = issues.map(({ path, message }) => `\n  ${path} ${message}`).join("");
-    throw tableError("invalid-definition", `The definition of ${name} is refused:${list}`, {
-      issues,
-    });
-  }
+  if (issues.length > 0) throw refused("invalid-definition", name, issues);
   return definition;
 }
 

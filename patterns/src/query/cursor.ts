@@ -1,4 +1,5 @@
-import { validationFailed } from "../model/entity-rows.ts";
+import { validationFailed } from "../errors.ts";
+
 import { base64Of, bytesOf } from "../ports/edm.ts";
 import type { Continuation } from "../ports/tables.ts";
 

@@ -1,8 +1,8 @@
 import type { Database } from "../database.ts";
-import { tableError } from "../errors.ts";
+import { tableError, validationFailed } from "../errors.ts";
 import { fnv1a128 } from "../keys/hash.ts";
 import type { KeyRange } from "../keys/key-shape.ts";
-import { type Row, validationFailed } from "../model/entity-rows.ts";
+import type { Row } from "../model/entity-rows.ts";
 import type { Field } from "../model/field.ts";
 import { text } from "../ports/edm.ts";
 import type { Continuation, Page, StoredEntity } from "../ports/tables.ts";

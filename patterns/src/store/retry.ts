@@ -1,4 +1,4 @@
-import { tableError } from "../errors.ts";
+import { reasonOf, tableError } from "../errors.ts";
 import { PortError } from "../ports/port-error.ts";
 import type { Clock, Random } from "./clock.ts";
 
@@ -91,7 +91,7 @@ export class Retry {
 function throttled(attempts: number, cause: unknown): Error {
   return tableError(
     "throttled",
-    `Gave up after ${attempts} attempts: ${cause instanceof Error ? cause.message : String(cause)}`,
+    `Gave up after ${attempts} attempts: ${reasonOf(cause)}`,
     { attempts },
     { cause },
   );

@@ -1,11 +1,7 @@
 import type { Database } from "../database.ts";
+import { validationFailed } from "../errors.ts";
 import type { AnyEntity } from "../model/entity.ts";
-import {
-  type EntityRows,
-  type Row,
-  TYPE_PROPERTY,
-  validationFailed,
-} from "../model/entity-rows.ts";
+import { type EntityRows, type Row, TYPE_PROPERTY } from "../model/entity-rows.ts";
 import { text } from "../ports/edm.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
