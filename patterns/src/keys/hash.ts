@@ -1,3 +1,5 @@
+import { padded } from "./number.ts";
+
 /** FNV-1a over UTF-8. The function and the bucket count are part of the stored layout. */
 export function fnv1a(text: string): number {
   let hash = 2_166_136_261;
@@ -7,7 +9,7 @@ export function fnv1a(text: string): number {
 
 /** The bucket of `text`, padded to the width of the last one: `08` of 16. */
 export function bucketOf(text: string, buckets: number): string {
-  return String(fnv1a(text) % buckets).padStart(String(buckets - 1).length, "0");
+  return padded(fnv1a(text) % buckets, String(buckets - 1).length);
 }
 
 /** 128 bits of FNV-1a as 32 hex digits, for values too long to stand in a key. */
@@ -16,5 +18,5 @@ export function fnv1a128(text: string): string {
   for (const byte of new TextEncoder().encode(text)) {
     hash = BigInt.asUintN(128, (hash ^ BigInt(byte)) * 0x1000000000000000000013bn);
   }
-  return hash.toString(16).padStart(32, "0");
+  return padded(hash.toString(16), 32);
 }

@@ -60,9 +60,7 @@ export class Segment<
   }
 
   /** For the compiler only: the type of the values. */
-  get type(): Value {
-    throw new TypeError("A segment's type exists for the compiler only.");
-  }
+  declare readonly type: Value;
 
   encode(value: Value, place: TextPlace): string {
     return this.#options.encode(value, place);

@@ -5,12 +5,12 @@ const ALL_BITS = (1n << 64n) - 1n;
 
 export function encodeUint(value: number, width: number): string {
   assertInteger(value, 0, 10 ** width - 1);
-  return String(value).padStart(width, "0");
+  return padded(value, width);
 }
 
 export function encodeUintDescending(value: number, width: number): string {
   assertInteger(value, 0, 10 ** width - 1);
-  return String(10 ** width - 1 - value).padStart(width, "0");
+  return padded(10 ** width - 1 - value, width);
 }
 
 export function decodeUintDescending(text: string, width: number): number {
@@ -21,9 +21,7 @@ export function decodeUintDescending(text: string, width: number): number {
 export function encodeInt(value: number, width: number): string {
   const max = 10 ** width - 1;
   assertInteger(value, -max, max);
-  return value < 0
-    ? "-" + String(max + value).padStart(width, "0")
-    : String(value).padStart(width, "0");
+  return value < 0 ? "-" + padded(max + value, width) : padded(value, width);
 }
 
 export function decodeInt(text: string, width: number): number {
@@ -64,5 +62,10 @@ function assertInteger(value: number, min: number, max: number): void {
 }
 
 function hex64(value: bigint): string {
-  return value.toString(16).padStart(16, "0");
+  return padded(value.toString(16), 16);
+}
+
+/** Digits of a fixed width. */
+export function padded(value: number | bigint | string, width: number): string {
+  return String(value).padStart(width, "0");
 }

@@ -6,6 +6,8 @@
  * `~~`, which sorts above anything that can follow that character unescaped; so order survives.
  */
 
+import { padded } from "./number.ts";
+
 const ESCAPE_OF: Record<string, string> = { "%": "$~~", "/": ".~~", "?": ">~~", "\\": "[~~" };
 const ESCAPED_BY: Record<string, string> = { $: "%", ".": "/", ">": "?", "[": "\\", "^": "_" };
 /** `_` needs an escape only where the readable layout would take it for its separator. */
@@ -58,5 +60,5 @@ export function endOf(key: string): string {
 }
 
 function hex(unit: number, width: number): string {
-  return unit.toString(16).padStart(width, "0");
+  return padded(unit.toString(16), width);
 }

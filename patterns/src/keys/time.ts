@@ -3,6 +3,8 @@
  * last tick of year 9999, so that the newest sorts first. They exceed 2^53, hence BigInt.
  */
 
+import { padded } from "./number.ts";
+
 const TICKS_AT_EPOCH = 621_355_968_000_000_000n;
 const TICKS_MAX = 3_155_378_975_999_999_999n;
 const TICKS_PER_MS = 10_000n;
@@ -56,5 +58,5 @@ function ticksOf(value: Date): bigint {
 }
 
 function digits(ticks: bigint): string {
-  return ticks.toString().padStart(19, "0");
+  return padded(ticks, 19);
 }

@@ -22,9 +22,7 @@ export interface IndexKind {
 /** A follower that can be queried under its name. */
 export abstract class Index<Kind extends IndexKind = IndexKind> implements Follower {
   /** For the compiler only. */
-  get kind(): Kind {
-    throw new TypeError("An index's kind exists for the compiler only.");
-  }
+  declare readonly kind: Kind;
 
   readonly tables: readonly string[] = [];
 

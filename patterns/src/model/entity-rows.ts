@@ -159,12 +159,6 @@ export class EntityRows {
     return row;
   }
 
-  decodeProperties(properties: Properties): Record<string, unknown> {
-    const values: Record<string, unknown> = {};
-    this.#decodeInto(values, properties);
-    return values;
-  }
-
   #decodeInto(values: Record<string, unknown>, properties: Properties): void {
     for (const { name, property, field } of this.#stored) {
       const stored = properties[property];

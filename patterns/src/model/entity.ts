@@ -87,9 +87,7 @@ export class EntityDefinition<
   }
 
   /** For the compiler only: `type Employee = typeof Employee.infer`. */
-  get infer(): Infer<F> {
-    throw new TypeError("infer exists for the compiler only: write typeof Employee.infer.");
-  }
+  declare readonly infer: Infer<F>;
 
   /** The same definition on another table. */
   in(table: string): EntityDefinition<Name, F, P, R, I> {

@@ -4,8 +4,10 @@ import type { StandardSchema } from "./standard-schema.ts";
 
 interface FieldOptions<Value> {
   readonly edm: EdmType;
-  /** The stored form. @throws RangeError for a value of another type or beyond the limits. */
-  encode(value: Value): EdmValue["value"];
+  /** What its values are, as in "a GUID". */
+  readonly expected: string;
+  /** The stored form; undefined for a value that is not what is expected. */
+  encode(value: Value): EdmValue["value"] | undefined;
   decode(value: EdmValue["value"]): Value;
   readonly schema?: StandardSchema<Value> | undefined;
   readonly property?: string;
@@ -29,9 +31,7 @@ export class Field<Value = unknown, Optional extends boolean = boolean> {
   }
 
   /** For the compiler only: the type of the values. */
-  get type(): Value {
-    throw new TypeError("A field's type exists for the compiler only.");
-  }
+  declare readonly type: Value;
 
   /** The field may be absent. `null` and `undefined` both mean absent. */
   optional(): Field<Value, true> {
@@ -43,8 +43,11 @@ export class Field<Value = unknown, Optional extends boolean = boolean> {
     return new Field(this.isOptional, { ...this.#options, property });
   }
 
+  /** The stored form. @throws RangeError for a value of another type or beyond the limits. */
   encode(value: Value): EdmValue {
-    return { type: this.edm, value: this.#options.encode(value) };
+    const stored = this.#options.encode(value);
+    if (stored === undefined) throw new RangeError(`${this.#options.expected} is expected`);
+    return { type: this.edm, value: stored };
   }
 
   /** By the schema and not by the stored type: a whole Double comes back looking like an Int32. */
@@ -64,13 +67,15 @@ const BINARY_BYTES_MAX = 65_536;
 const INT64_LIMIT = 2n ** 63n;
 const FIRST_DATE_MS = Date.UTC(1601, 0, 1);
 const LAST_DATE_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
+const TEXT = "text of at most 32,768 characters";
 
 // Overloads: a field without a schema is not generic, which the compiler has to instantiate each time.
 function string(): Field<string, false>;
 function string<Value extends string>(schema: StandardSchema<Value>): Field<Value, false>;
 function string(schema?: StandardSchema<string>): Field<string, false> {
-  return new Field<string, false>(false, {
+  return required<string>({
     edm: "String",
+    expected: TEXT,
     schema,
     encode: storableText,
     decode: String,
@@ -81,118 +86,103 @@ function string(schema?: StandardSchema<string>): Field<string, false> {
 export const f = {
   string,
   oneOf: <const Value extends string>(...members: readonly Value[]) =>
-    new Field<Value, false>(false, {
+    required<Value>({
       edm: "String",
-      encode: (value) => {
-        check(members.includes(value), `one of ${members.join(", ")} is expected`);
-        return value;
-      },
+      expected: `one of ${members.join(", ")}`,
+      encode: (value) => members.find((name) => name === value),
       decode: (value) => {
         const member = members.find((name) => name === value);
-        check(member !== undefined, `"${value}" is none of ${members.join(", ")}`);
+        if (member === undefined) throw new RangeError(`"${value}" is none of ${members.join()}`);
         return member;
       },
     }),
   int32: (schema?: StandardSchema<number>) =>
-    new Field<number, false>(false, {
+    required({
       edm: "Int32",
+      expected: "a whole number of 32 bits",
       schema,
-      encode: (value) => {
-        check(
-          Number.isInteger(value) && (value | 0) === value,
-          "a whole number of 32 bits is expected",
-        );
-        return value;
-      },
+      encode: (value) => ((value | 0) === value ? value : undefined),
       decode: toNumber,
     }),
   int64: (schema?: StandardSchema<bigint>) =>
-    new Field<bigint, false>(false, {
+    required({
       edm: "Int64",
+      expected: "a bigint of 64 bits",
       schema,
-      encode: (value) => {
-        const fits = typeof value === "bigint" && value >= -INT64_LIMIT && value < INT64_LIMIT;
-        check(fits, "a bigint of 64 bits is expected");
-        return String(value);
-      },
-      decode: (value) => BigInt(value),
+      encode: (value) =>
+        typeof value === "bigint" && value >= -INT64_LIMIT && value < INT64_LIMIT
+          ? String(value)
+          : undefined,
+      decode: BigInt,
     }),
   double: (schema?: StandardSchema<number>) =>
-    new Field<number, false>(false, {
+    required({
       edm: "Double",
+      expected: "a number",
       schema,
       encode: (value) => {
-        check(typeof value === "number", "a number is expected");
+        if (typeof value !== "number") return undefined;
         return Number.isFinite(value) ? value : String(value);
       },
       decode: toNumber,
     }),
   bool: () =>
-    new Field<boolean, false>(false, {
+    required<boolean>({
       edm: "Boolean",
-      encode: (value) => {
-        check(typeof value === "boolean", "true or false is expected");
-        return value;
-      },
+      expected: "true or false",
+      encode: (value) => (typeof value === "boolean" ? value : undefined),
       decode: (value) => value === true || value === "true",
     }),
   date: (schema?: StandardSchema<Date>) =>
-    new Field<Date, false>(false, {
+    required({
       edm: "DateTime",
+      expected: "a Date of the years 1601 to 9999",
       schema,
-      encode: (value) => {
-        const ms = value instanceof Date ? value.getTime() : Number.NaN;
-        check(
-          ms >= FIRST_DATE_MS && ms <= LAST_DATE_MS,
-          "a Date of the years 1601 to 9999 is expected",
-        );
-        return value.toISOString();
-      },
+      encode: (value) =>
+        value instanceof Date && +value >= FIRST_DATE_MS && +value <= LAST_DATE_MS
+          ? value.toISOString()
+          : undefined,
       decode: (value) => new Date(String(value)),
     }),
   guid: () =>
-    new Field<string, false>(false, {
+    required<string>({
       edm: "Guid",
-      encode: (value) => {
-        check(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(value), "a GUID is expected");
-        return value.toLowerCase();
-      },
+      expected: "a GUID",
+      encode: (value) =>
+        /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(value) ? value.toLowerCase() : undefined,
       decode: String,
     }),
   bytes: () =>
-    new Field<Uint8Array, false>(false, {
+    required<Uint8Array>({
       edm: "Binary",
-      encode: (value) => {
-        const fits = value instanceof Uint8Array && value.length <= BINARY_BYTES_MAX;
-        check(fits, "a Uint8Array of at most 64 KiB is expected");
-        return base64Of(value);
-      },
+      expected: "a Uint8Array of at most 64 KiB",
+      encode: (value) =>
+        value instanceof Uint8Array && value.length <= BINARY_BYTES_MAX
+          ? base64Of(value)
+          : undefined,
       decode: (value) => bytesOf(String(value)),
     }),
   /** Any JSON value, kept as text: the service and its clients never mistake it for a typed value. */
   json: <Value>(schema?: StandardSchema<Value>) =>
-    new Field<Value, false>(false, {
+    required<Value>({
       edm: "String",
+      expected: `JSON, ${TEXT}`,
       schema,
       encode: (value) => storableText(JSON.stringify(value)),
       decode: (value) => JSON.parse(String(value)),
     }),
 };
 
-function storableText(value: string): string {
-  check(
-    typeof value === "string" && value.length <= STRING_LENGTH_MAX,
-    "text of at most 32,768 characters is expected",
-  );
-  return value;
+function required<Value>(options: FieldOptions<Value>): Field<Value, false> {
+  return new Field<Value, false>(false, options);
+}
+
+function storableText(value: unknown): string | undefined {
+  return typeof value === "string" && value.length <= STRING_LENGTH_MAX ? value : undefined;
 }
 
 function toNumber(value: EdmValue["value"]): number {
   const number = Number(value);
-  check(!Number.isNaN(number) || value === "NaN", `"${value}" is not a number`);
+  if (Number.isNaN(number) && value !== "NaN") throw new RangeError(`"${value}" is not a number`);
   return number;
-}
-
-function check(condition: boolean, message: string): asserts condition {
-  if (!condition) throw new RangeError(message);
 }

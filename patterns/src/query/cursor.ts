@@ -16,19 +16,8 @@ export interface CursorScope {
 const VERSION = 1;
 
 export async function encodeCursor(scope: CursorScope, next: Continuation): Promise<string> {
-  const { plan, table, filterHash } = scope;
-  const payload = toBase64Url(
-    utf8(
-      JSON.stringify({
-        v: VERSION,
-        plan,
-        table,
-        filterHash,
-        npk: next.partitionKey,
-        nrk: next.rowKey,
-      }),
-    ),
-  );
+  const content = { ...contentOf(scope), npk: next.partitionKey, nrk: next.rowKey };
+  const payload = toBase64Url(utf8(JSON.stringify(content)));
   return scope.secret === undefined ? payload : `${payload}.${await sign(payload, scope.secret)}`;
 }
 
@@ -37,13 +26,16 @@ export async function decodeCursor(scope: CursorScope, cursor: string): Promise<
   const [payload = "", signature] = cursor.split(".");
   if (scope.secret !== undefined && signature !== (await sign(payload, scope.secret)))
     throw refused("its signature is wrong");
-  const content = parse(payload);
-  const { v, plan, table, filterHash, npk, nrk } = content;
-  if (v !== VERSION || typeof npk !== "string") throw refused("it is not a cursor of this version");
-  if (plan !== scope.plan || table !== scope.table || filterHash !== scope.filterHash) {
-    throw refused("it belongs to another query");
+  const { npk, nrk, ...content } = parse(payload);
+  if (JSON.stringify(content) !== JSON.stringify(contentOf(scope)) || typeof npk !== "string") {
+    throw refused("it belongs to another query, or is of another version");
   }
   return typeof nrk === "string" ? { partitionKey: npk, rowKey: nrk } : { partitionKey: npk };
+}
+
+/** What it says beside where to continue, in the order it is written. */
+function contentOf({ plan, table, filterHash }: CursorScope) {
+  return { v: VERSION, plan, table, filterHash };
 }
 
 function parse(payload: string): Record<string, unknown> {
