@@ -1,6 +1,4 @@
-import type { Check, Key } from "../engine.ts";
-import { CommitExchange, type CommitExchangeOptions } from "./commit-exchange.ts";
-import type { RowReader } from "./row-reader.ts";
+import type { Check, CommitResult, Key } from "../engine.ts";
 import type { Session } from "./session.ts";
 import { DELETE_ONE, INSERT_ONE, type Statement, UPDATE_ONE, UPSERT_ONE } from "./statements.ts";
 
@@ -14,51 +12,38 @@ export interface OneKeyWrite {
 }
 
 /**
- * A commit of one key: one statement, atomic by itself on every server. Under READ COMMITTED an
- * UPDATE that waited for a rival tests its condition again on the rival's row, so exactly one of
- * many rivals wins; at stricter isolation the others get 40001.
+ * Sends a commit of one key, one statement. It answers the version of the row, or no row when none
+ * fits the check: `judgeOne`. Under READ COMMITTED an UPDATE that waited for a rival tests its
+ * condition again on the rival's row, so exactly one of many rivals wins; at stricter isolation the
+ * others get 40001.
  */
-export class CommitOne extends CommitExchange {
-  /** The version that the row has now, or had; undefined when no row fits the check. */
-  rowVersion: number | undefined;
-  readonly #write: OneKeyWrite;
-  /**
-   * Whether an error of a statement that commits by itself proves that nothing happened. PostgreSQL
-   * commits it at Sync, after it has succeeded; Citus may have committed on a worker and then fail.
-   */
-  readonly #isAutocommitCertain: boolean;
-
-  constructor(write: OneKeyWrite, options: CommitExchangeOptions) {
-    super(options);
-    this.#write = write;
-    this.#isAutocommitCertain = options.dialect === "postgres";
+export function executeOne(session: Session, write: OneKeyWrite): void {
+  const { key, expected, value, version } = write;
+  const isChecked = expected !== undefined && expected !== "absent";
+  const writer = session.bind(statementOf(write));
+  writer.bytes(key.partition);
+  writer.bytes(key.sort);
+  if (value !== undefined) {
+    writer.int8(version);
+    writer.bytes(value);
   }
-
-  override start(session: Session): void {
-    const { key, expected, value, version } = this.#write;
-    const isChecked = expected !== undefined && expected !== "absent";
-    session.begin(this);
-    const writer = session.bind(statementOf(this.#write));
-    writer.bytes(key.partition);
-    writer.bytes(key.sort);
-    if (value !== undefined) {
-      writer.int8(version);
-      writer.bytes(value);
-    }
-    if (value === undefined || isChecked) {
-      writer.int8(typeof expected === "number" ? expected : -1);
-    }
-    session.execute();
-    session.sync();
+  if (value === undefined || isChecked) {
+    writer.int8(typeof expected === "number" ? expected : -1);
   }
+  session.execute();
+}
 
-  override row(row: RowReader): void {
-    this.rowVersion = row.int8();
+/** What a committed statement says by the row it answered, or did not. */
+export function judgeOne(
+  { value, expected }: OneKeyWrite,
+  rowVersion: number | undefined,
+): CommitResult {
+  if (rowVersion !== undefined) {
+    return { committed: true, versions: value === undefined ? [] : [rowVersion] };
   }
-
-  protected override get isAtCommit(): boolean {
-    return this.completed > 0 || !this.#isAutocommitCertain;
-  }
+  // To delete what is not there is allowed.
+  const isDone = value === undefined && expected === undefined;
+  return isDone ? { committed: true, versions: [] } : { committed: false, failedCheck: 0 };
 }
 
 function statementOf({ value, expected }: OneKeyWrite): Statement {

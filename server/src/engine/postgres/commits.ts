@@ -8,9 +8,10 @@ import {
 } from "../engine.ts";
 import { equalBytes } from "../key-codec.ts";
 import type { VersionClock } from "../version-clock.ts";
+import { CommitBatch } from "./commit-batch.ts";
 import type { CommitExchange, CommitExchangeOptions } from "./commit-exchange.ts";
 import { CommitGroup } from "./commit-group.ts";
-import { CommitOne, type OneKeyWrite } from "./commit-one.ts";
+import { judgeOne, type OneKeyWrite } from "./commit-one.ts";
 import {
   assertStorable,
   type CommitPlan,
@@ -18,10 +19,10 @@ import {
   planCommit,
   type Sight,
 } from "./commit-plan.ts";
+import { GatheredCommits } from "./gathered-commits.ts";
 import { identify } from "./get.ts";
 import { type Outcome, toEngineError } from "./outcome.ts";
 import type { Dialect } from "./server-facts.ts";
-import type { Session } from "./session.ts";
 import type { SessionPool } from "./session-pool.ts";
 import { verifyWritten } from "./verify-written.ts";
 
@@ -46,9 +47,11 @@ type Verdict = CommitResult | "again";
  */
 export class Commits {
   readonly #options: CommitsOptions;
+  readonly #gathered: GatheredCommits;
 
   constructor(options: CommitsOptions) {
     this.#options = options;
+    this.#gathered = new GatheredCommits(options.pool);
   }
 
   commit(write: AtomicWrite): Promise<CommitResult> {
@@ -56,7 +59,12 @@ export class Commits {
     const one = asOneKeyWrite(write);
     if (one) {
       assertStorable(one.key);
-      return this.#repeat(write, deadline, (session) => this.#attemptOne(session, one, deadline));
+      // Together with others first. What that did not settle is repeated alone.
+      return this.#repeat(write, deadline, (attempts) =>
+        attempts === 1 && this.#options.dialect === "postgres"
+          ? this.#attemptGathered(one, deadline)
+          : this.#attemptOne(one, deadline),
+      );
     }
     const plan = planCommit(write);
     const isReading = write.puts.length + write.deletes.length === 0 || plan.isContradictory;
@@ -80,8 +88,8 @@ export class Commits {
       if (failedCheck >= 0) return { committed: false, failedCheck };
       plan = replan(sight);
     }
-    return this.#repeat(write, deadline, async (session) => {
-      const result = await this.#attemptGroup(session, plan, deadline);
+    return this.#repeat(write, deadline, async () => {
+      const result = await this.#attemptGroup(plan, deadline);
       if (!("kind" in result) || result.kind !== "failed" || result.error.fault !== "check") {
         return result;
       }
@@ -96,19 +104,11 @@ export class Commits {
   async #repeat(
     write: AtomicWrite,
     deadline: number,
-    attempt: (session: Session) => Promise<Verdict | Outcome>,
+    attempt: (attempts: number) => Promise<Verdict | Outcome>,
   ): Promise<CommitResult> {
-    const { pool } = this.#options;
     for (let attempts = 1; ; attempts++) {
-      const session = await pool.acquire(deadline);
-      let result: Verdict | Outcome;
-      try {
-        result = await attempt(session);
-      } finally {
-        pool.release(session);
-      }
-      if (result !== "again" && "kind" in result)
-        result = await this.#resolve(write, result, session);
+      let result = await attempt(attempts);
+      if (result !== "again" && "kind" in result) result = await this.#resolve(write, result);
       if (result !== "again") return result;
       if (attempts >= ATTEMPTS_MAX || performance.now() > deadline) {
         throw new EngineError(
@@ -121,57 +121,54 @@ export class Commits {
     }
   }
 
-  async #attemptOne(
-    session: Session,
-    one: OneKeyWrite,
-    deadline: number,
-  ): Promise<CommitResult | Outcome> {
-    let attempt: CommitOne | undefined;
-    const outcome = await this.#run(session, deadline, (options) => {
-      attempt = new CommitOne(one, options);
-      return attempt;
-    });
-    if (outcome.kind !== "done") return outcome;
-    const rowVersion = attempt?.rowVersion;
-    if (one.value === undefined) {
-      const isMissed = rowVersion === undefined && one.expected !== undefined;
-      return isMissed ? { committed: false, failedCheck: 0 } : { committed: true, versions: [] };
-    }
-    if (rowVersion === undefined) return { committed: false, failedCheck: 0 };
-    this.#options.versions.raiseAbove(rowVersion);
-    return { committed: true, versions: [rowVersion] };
+  async #attemptGathered(one: OneKeyWrite, deadline: number): Promise<Verdict | Outcome> {
+    const gathered = await this.#gathered.run(one, deadline);
+    if (gathered === "spoiled") return "again";
+    const { outcome, rowVersion } = gathered;
+    return outcome.kind === "done" ? this.#judgeOne(one, rowVersion) : outcome;
   }
 
-  async #attemptGroup(
-    session: Session,
-    plan: CommitPlan,
-    deadline: number,
-  ): Promise<CommitResult | Outcome> {
-    const { write } = plan;
-    let group: CommitGroup | undefined;
-    const outcome = await this.#run(session, deadline, (options) => {
-      group = new CommitGroup(plan, options);
-      return group;
-    });
-    if (outcome.kind !== "done") return outcome;
-    const { raised } = group!;
-    for (const version of raised.values()) this.#options.versions.raiseAbove(version);
-    return { committed: true, versions: versionsOf(write, raised) };
+  async #attemptOne(one: OneKeyWrite, deadline: number): Promise<CommitResult | Outcome> {
+    const { exchange, outcome } = await this.#run(
+      deadline,
+      (options) => new CommitBatch([one], options),
+    );
+    return outcome.kind === "done" ? this.#judgeOne(one, exchange.rowVersions[0]) : outcome;
   }
 
-  #run(
-    session: Session,
+  #judgeOne(one: OneKeyWrite, rowVersion: number | undefined): CommitResult {
+    if (rowVersion !== undefined) this.#options.versions.raiseAbove(rowVersion);
+    return judgeOne(one, rowVersion);
+  }
+
+  async #attemptGroup(plan: CommitPlan, deadline: number): Promise<CommitResult | Outcome> {
+    const { exchange, outcome } = await this.#run(
+      deadline,
+      (options) => new CommitGroup(plan, options),
+    );
+    if (outcome.kind !== "done") return outcome;
+    for (const version of exchange.raised.values()) this.#options.versions.raiseAbove(version);
+    return { committed: true, versions: versionsOf(plan.write, exchange.raised) };
+  }
+
+  async #run<Exchange extends CommitExchange>(
     deadline: number,
-    begin: (options: CommitExchangeOptions) => CommitExchange,
-  ): Promise<Outcome> {
-    const { dialect } = this.#options;
-    return new Promise((settle) => {
-      begin({ deadline, dialect, settle }).start(session);
+    begin: (options: CommitExchangeOptions) => Exchange,
+  ): Promise<{ exchange: Exchange; outcome: Outcome }> {
+    const { dialect, pool } = this.#options;
+    const session = await pool.acquire(deadline);
+    return new Promise((resolve) => {
+      const settle = (outcome: Outcome) => {
+        pool.releaseAfter(session, outcome);
+        resolve({ exchange, outcome });
+      };
+      const exchange = begin({ deadline, dialect, settle });
+      exchange.start(session);
     });
   }
 
   /** What to do about an attempt that did not succeed. */
-  async #resolve(write: AtomicWrite, outcome: Outcome, session: Session): Promise<Verdict> {
+  async #resolve(write: AtomicWrite, outcome: Outcome): Promise<Verdict> {
     if (outcome.kind === "done") throw new Error("An attempt that succeeded needs no resolution.");
     if (outcome.kind === "lost") {
       return outcome.isSent ? this.#findOut(write, outcome.error) : "again";
@@ -181,11 +178,7 @@ export class Commits {
       case "retry":
       case "check":
       case "forget":
-        return "again";
       case "standby":
-        // A failover: this and its idle neighbours lead to the server that was the primary.
-        session.close();
-        this.#options.pool.retireAll();
         return "again";
       case "unknown":
         return mayHaveHappened ? this.#findOut(write, error) : "again";

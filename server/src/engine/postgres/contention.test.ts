@@ -6,6 +6,7 @@ import { openPostgresEngine } from "./postgres-engine.ts";
 import { runAt, type TestServer, testServer } from "./test-server.ts";
 import {
   bankTogether,
+  countApart,
   countTogether,
   overlapTogether,
   type Store,
@@ -50,6 +51,9 @@ for (const isolation of ["read committed", "repeatable read", "serializable"]) {
 
     it("lose no addition", () => countTogether(engines, { writers: 6, additions: 6 }));
 
+    it("lose no addition to one of many keys at once", () =>
+      countApart(engines, { counters: 3, writers: 24, additions: 8 }));
+
     it("have exactly one winner among rivals", () => winAlone(engines, { rounds: 4, rivals: 12 }));
 
     it("show every reader the same sum", () =>
@@ -85,6 +89,11 @@ describe("The workloads notice", () => {
   it("versions that are compared before the rows are locked", () =>
     assertNoticed(/success was lost/, () =>
       countTogether([withMistake("no lock")], { writers: 8, additions: 8 }),
+    ));
+
+  it("the same in commits of one key", () =>
+    assertNoticed(/success was lost/, () =>
+      countApart([withMistake("no lock")], { counters: 2, writers: 8, additions: 20 }),
     ));
 
   it("a lost race for a new key that is taken for a success", () =>

@@ -11,6 +11,7 @@ import { Ledger } from "./test-ledger.ts";
 import { LocalServer, testServer } from "./test-server.ts";
 import {
   bankTogether,
+  countApart,
   countTogether,
   overlapTogether,
   skewTogether,
@@ -37,6 +38,9 @@ async function runWorkloads(): Promise<void> {
   for (let round = 1; performance.now() < until; round++) {
     await timed(`round ${round}: counter`, () =>
       countTogether(engines, { writers: 16, additions: 50 }),
+    );
+    await timed("counters apart", () =>
+      countApart(engines, { counters: 4, writers: 64, additions: 50 }),
     );
     await timed("one winner", () => winAlone(engines, { rounds: 150, rivals: 12 }));
     await timed("bank", () => bankTogether(engines, { accounts: 20, tellers: 16, transfers: 200 }));

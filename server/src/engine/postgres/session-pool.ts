@@ -1,5 +1,5 @@
 import { EngineError } from "../engine.ts";
-import { isPassing, toEngineError } from "./outcome.ts";
+import { isPassing, type Outcome, toEngineError } from "./outcome.ts";
 import type { Session } from "./session.ts";
 
 const BACKOFF_MS_MIN = 50;
@@ -61,9 +61,13 @@ export class SessionPool {
     else this.#idle.push(session);
   }
 
-  /** Closes what is idle; what is lent follows when it comes back. */
-  retireAll(): void {
-    for (const session of this.#idle.splice(0)) session.close();
+  /** As `release`, unless this and its idle neighbours lead to a server that was the primary. */
+  releaseAfter(session: Session, outcome: Outcome): void {
+    if (outcome.kind === "failed" && outcome.error.fault === "standby") {
+      session.close();
+      for (const idle of this.#idle.splice(0)) idle.close();
+    }
+    this.release(session);
   }
 
   /** To be called a few times a second. `now` as of `performance.now()`. */

@@ -57,6 +57,42 @@ export async function countTogether(
   assert.deepEqual(counts, [`${successes}`, `${successes}`], "A success was lost.");
 }
 
+/**
+ * The same with commits of one key each, many at once from each store, on a few keys: added up, taken
+ * away at a limit and put again, so that every form with one key meets every other.
+ */
+export async function countApart(
+  stores: readonly Store[],
+  size: { readonly counters: number; readonly writers: number; readonly additions: number },
+): Promise<void> {
+  const keys = Array.from({ length: size.counters }, (_, counter) => keyOf("apart", `${counter}`));
+  const added = keys.map(() => 0);
+  const takenAway = keys.map(() => 0);
+  await together(size.writers, async (writer) => {
+    const store = stores[writer % stores.length]!;
+    for (let done = 0; done < size.additions; ) {
+      const counter = (writer + done) % keys.length;
+      const key = keys[counter]!;
+      const [entry] = await store.get([key]);
+      const count = Number(textOf(entry) ?? 0);
+      const isFull = count === COUNT_MAX;
+      const won = await commit(store, {
+        checks: [{ key, expected: entry?.version ?? "absent" }],
+        ...(isFull ? { deletes: [key] } : { puts: [[key, `${count + 1}`] as const] }),
+      });
+      if (!won) continue;
+      if (isFull) takenAway[counter]! += COUNT_MAX;
+      else added[counter]!++;
+      done++;
+    }
+  });
+  const counts = (await stores[0]!.get(keys)).map((entry) => Number(textOf(entry) ?? 0));
+  const expected = added.map((sum, counter) => sum - takenAway[counter]!);
+  assert.deepEqual(counts, expected, "A success was lost.");
+}
+
+const COUNT_MAX = 5;
+
 /** Many insert the same three keys, change the same version, delete it: one wins, and wins all. */
 export async function winAlone(
   stores: readonly Store[],

@@ -1,0 +1,177 @@
+import assert from "node:assert/strict";
+import { after, before, beforeEach, describe, it } from "node:test";
+import { type Check, type CommitResult, EngineError } from "../engine.ts";
+import { openPostgresEngine, type PostgresEngine } from "./postgres-engine.ts";
+import { Relay } from "./test-relay.ts";
+import { runAt, type TestServer, testServer } from "./test-server.ts";
+import { keyOf, scanPartition } from "./test-workloads.ts";
+
+describe("Commits of one key that come at once", () => {
+  let server: TestServer;
+  let url: string;
+  let relay: Relay;
+  let engine: PostgresEngine;
+
+  before(async () => {
+    server = await testServer();
+    url = await server.createDatabase();
+    relay = await Relay.open(url);
+    engine = await openPostgresEngine({ allowUnsafe: true, url: relay.url });
+    await runAt(url, ["ALTER TABLE rh_kv ADD CHECK (val <> 'poison')"]);
+  });
+  after(async () => {
+    await engine.close();
+    await relay.close();
+    await server.dropDatabase(url);
+    await server.stop();
+  });
+  beforeEach(async () => {
+    relay.onAnswer = () => "pass";
+    await runAt(url, ["DELETE FROM rh_kv WHERE pk <> ''"]);
+  });
+
+  interface Step {
+    readonly sort: string;
+    /** Undefined: it is deleted. */
+    readonly value?: string;
+    readonly expected?: Check["expected"];
+  }
+
+  function commit({ sort, value, expected }: Step): Promise<CommitResult> {
+    const key = keyOf("p", sort);
+    return engine.commit({
+      version: engine.nextVersion(),
+      checks: expected === undefined ? [] : [{ key, expected }],
+      puts: value === undefined ? [] : [{ key, value: Buffer.from(value) }],
+      deletes: value === undefined ? [key] : [],
+    });
+  }
+
+  /** The first leaves alone at once; the others, of the same turn, share a transaction behind it. */
+  async function commitTogether(
+    steps: readonly Step[],
+  ): Promise<PromiseSettledResult<CommitResult>[]> {
+    const [, ...results] = await Promise.allSettled([
+      commit({ sort: "first", value: "first" }),
+      ...steps.map(commit),
+    ]);
+    return results;
+  }
+
+  /** The row versions of the server's own bookkeeping: one for each transaction that wrote. */
+  async function transactionCount(): Promise<unknown> {
+    const sql =
+      "SELECT count(DISTINCT xmin::text)::int FROM rh_kv WHERE pk = 'p' AND sk <> 'first'";
+    return (await runAt(url, [sql]))[0]?.[0];
+  }
+
+  const told = (results: readonly PromiseSettledResult<CommitResult>[]) =>
+    results.map((result) => {
+      if (result.status === "fulfilled") return result.value.committed ? "committed" : "refused";
+      return result.reason instanceof EngineError ? result.reason.code : String(result.reason);
+    });
+
+  it("share one transaction", async () => {
+    const steps = Array.from({ length: 20 }, (_, index) => ({ sort: `k${index}`, value: "x" }));
+    const results = await commitTogether(steps);
+    assert.deepEqual(
+      told(results),
+      steps.map(() => "committed"),
+    );
+    assert.equal(await transactionCount(), 1);
+  });
+
+  it("are judged each by its own check, whatever becomes of the others", async () => {
+    await commit({ sort: "old", value: "before" });
+    const results = await commitTogether([
+      { sort: "old", value: "again", expected: "absent" },
+      { sort: "new", value: "first", expected: "absent" },
+      { sort: "gone", value: "x", expected: "present" },
+      { sort: "gone", expected: "present" },
+      { sort: "gone" },
+      { sort: "old2", value: "x", expected: 17 },
+      { sort: "put", value: "x" },
+    ]);
+    assert.deepEqual(told(results), [
+      "refused",
+      "committed",
+      "refused",
+      "refused",
+      "committed",
+      "refused",
+      "committed",
+    ]);
+    assert.deepEqual(await scanPartition(engine, "p"), [
+      "first=first",
+      "new=first",
+      "old=before",
+      "put=x",
+    ]);
+  });
+
+  it("follow each other where they are of one key", async () => {
+    const rivals = Array.from({ length: 12 }, (_, rival) => `${rival}`);
+    const inserted = await commitTogether(
+      rivals.map((value) => ({ sort: "k", value, expected: "absent" as const })),
+    );
+    assert.equal(told(inserted).filter((each) => each === "committed").length, 1);
+    const [entry] = await engine.get([keyOf("p", "k")]);
+    const updated = await commitTogether(
+      rivals.map((value) => ({ sort: "k", value, expected: entry!.version })),
+    );
+    assert.equal(told(updated).filter((each) => each === "committed").length, 1);
+    const versions = (await commitTogether(rivals.map((value) => ({ sort: "k", value })))).map(
+      (result) =>
+        result.status === "fulfilled" && result.value.committed ? result.value.versions[0] : 0,
+    );
+    assert.equal(new Set(versions).size, rivals.length, "a version came twice");
+    const [last] = await engine.get([keyOf("p", "k")]);
+    assert.equal(last!.version, Math.max(...versions.map(Number)));
+  });
+
+  it("are spared the error of a neighbour, which alone is told", async () => {
+    const results = await commitTogether([
+      { sort: "a", value: "x" },
+      { sort: "b", value: "poison" },
+      { sort: "c", value: "x", expected: "absent" },
+      { sort: "d", value: "poison" },
+    ]);
+    assert.deepEqual(told(results), ["committed", "Unavailable", "committed", "Unavailable"]);
+    assert.deepEqual(await scanPartition(engine, "p"), ["a=x", "c=x", "first=first"]);
+  });
+
+  it("are looked up each for itself when the answer is lost, and none is repeated", async () => {
+    await commit({ sort: "deleted", value: "x" });
+    let completed = 0;
+    relay.onAnswer = (code, body) => {
+      // Of the transaction: BEGIN, three writes, COMMIT.
+      if (code !== "C" || completed < 0) return "pass";
+      if (body.toString("latin1").startsWith("BEGIN")) completed = 1;
+      else if (completed > 0) completed++;
+      if (completed < 5) return "pass";
+      completed = -1;
+      return "cut";
+    };
+    const results = await commitTogether([
+      { sort: "a", value: "x" },
+      { sort: "b", value: "y", expected: "absent" },
+      { sort: "deleted" },
+    ]);
+    // Nothing is left that could show the deletion.
+    assert.deepEqual(told(results), ["committed", "committed", "Unknown"]);
+    assert.equal(await transactionCount(), 1);
+    assert.deepEqual(await scanPartition(engine, "p"), ["a=x", "b=y", "first=first"]);
+  });
+
+  it("leave a large value to a transaction of its own", async () => {
+    const large = "x".repeat(300 * 1024);
+    const results = await commitTogether([
+      { sort: "a", value: "x" },
+      { sort: "b", value: large },
+      { sort: "c", value: "x" },
+      { sort: "d", value: "x" },
+    ]);
+    assert.deepEqual(told(results), ["committed", "committed", "committed", "committed"]);
+    assert.equal(await transactionCount(), 3);
+  });
+});
