@@ -32,6 +32,7 @@ export function pointRead(keys: readonly Key[], isAcross: boolean, reader: Reade
 
 abstract class Get implements PointRead {
   readonly deadline: number;
+  hasFailed = false;
   protected readonly keys: readonly Key[];
   readonly #reader: Reader;
 

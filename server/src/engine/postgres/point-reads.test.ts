@@ -20,13 +20,19 @@ function openReads(deadline = performance.now() + 3_600_000) {
   });
   const reads = new PointReads(pool, { lanesMax: 1 });
   const log: string[] = [];
-  const submit = (name: string) => reads.submit(new NamedRead(name, deadline, log));
-  return { submit, log, servers, pool, server: () => servers.at(-1)! };
+  const submitAgain = (read: NamedRead) => reads.submit(read);
+  const submit = (name: string) => {
+    const read = new NamedRead(name, deadline, log);
+    submitAgain(read);
+    return read;
+  };
+  return { submit, submitAgain, log, servers, pool, server: () => servers.at(-1)! };
 }
 
 /** A read that notes in a log what becomes of it. */
 class NamedRead implements PointRead {
   readonly deadline: number;
+  hasFailed = false;
   readonly #statement: Statement;
   readonly #name: string;
   readonly #log: string[];
@@ -99,6 +105,26 @@ describe("PointReads", () => {
     assert.deepEqual(test.log, ["send b", "reject poison: a bug", "send d"]);
     test.server().answer(bound, complete, ready, bound, complete, ready);
     assert.deepEqual(test.log.slice(3), ["resolve b", "resolve d"]);
+    test.pool.close();
+  });
+
+  it("sends a read that failed by itself alone from then on", async () => {
+    const test = openReads();
+    await warmUp(test);
+    const lost = test.submit("lost");
+    test.server().answer(failure("08006"), ready);
+    assert.equal(lost.hasFailed, true);
+    test.log.length = 0;
+    // It comes back in its own time.
+    while (test.log.length === 0) await nextTurn();
+    assert.equal(test.server().socket.takeSent(), "P: B: E S P: B: E S");
+    test.submit("b");
+    test.submitAgain(lost);
+    test.submit("c");
+    assert.equal(test.server().socket.takeSent(), "P: B: E S P: B: E S");
+    await nextTurn();
+    assert.equal(test.server().socket.takeSent(), "P: B: E S");
+    assert.deepEqual(test.log, ["send lost", "send b", "send lost", "send c"]);
     test.pool.close();
   });
 

@@ -12,6 +12,8 @@ const RETRY_MS = 20;
 /** One statement that reads, and what collects its rows. */
 export interface PointRead {
   readonly deadline: number;
+  /** Set once it met an error of its own: it is then sent alone, or it would fail its neighbours again. */
+  hasFailed: boolean;
   /** Writes the statement with its parameters, `execute` included. */
   send(session: Session): void;
   row(row: RowReader): void;
@@ -28,7 +30,8 @@ export interface PointRead {
  * snapshot, taken after the read was asked for.
  *
  * A read repeats itself up to its deadline: when its connection breaks, when the server is not ready,
- * when a neighbour in its batch failed.
+ * when a neighbour in its batch failed. One that failed by itself is repeated in a batch of its own:
+ * the shard it asks for may be away for long, and the others' are there.
  */
 export class PointReads {
   readonly #pool: SessionPool;
@@ -60,8 +63,12 @@ export class PointReads {
       return;
     }
     read.restart();
-    if (isOwnFault) setTimeout(() => this.submit(read), Math.random() * RETRY_MS);
-    else this.submit(read);
+    if (isOwnFault) {
+      read.hasFailed = true;
+      setTimeout(() => this.submit(read), Math.random() * RETRY_MS);
+    } else {
+      this.submit(read);
+    }
   }
 
   #quietestLane(): Lane | undefined {
@@ -112,13 +119,15 @@ class Lane {
   }
 
   add(read: PointRead): void {
+    if (this.#batch && read.hasFailed) this.#endBatch(this.#batch);
     if (this.#batch === undefined) this.#beginBatch(read.deadline);
     const batch = this.#batch!;
     batch.reads.push(read);
     this.readCount++;
     read.send(this.#session);
     // Alone, a read leaves at once; behind others it waits for the rest of its turn.
-    if (this.batchCount === 1 || batch.reads.length === BATCH_READS_MAX) this.#endBatch(batch);
+    const isFull = batch.reads.length === BATCH_READS_MAX;
+    if (this.batchCount === 1 || isFull || read.hasFailed) this.#endBatch(batch);
   }
 
   #beginBatch(deadline: number): void {

@@ -56,6 +56,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   "42501": "config", // Not permitted.
   "28000": "config",
   "28P01": "config", // Wrong password.
+  "55000": "config", // object_not_in_prerequisite_state: Citus without max_prepared_transactions.
   "23514": "config", // Somebody added constraints to the table.
   "23502": "config",
   "23503": "config",

@@ -4,13 +4,19 @@ import { WireReader } from "./wire-reader.ts";
 /** What a relay does with one message of the server: "pass", "swallow" it, or "cut" the connection. */
 export type Treatment = "pass" | "swallow" | "cut";
 
-/** Stands between client and server and treats the server's messages as a test says. */
+/** Stands between client and server and treats what each says as a test wants it. */
 export class Relay {
+  /**
+   * Called for each message of a client but its first; answers what is sent instead. A message begins
+   * with its code and length. Connections are numbered.
+   */
+  onRequest: (message: Buffer, connection: number) => Buffer = (message) => message;
   /** Called for each message of the server; may change the bytes of its body. */
-  onAnswer: (code: string, body: Buffer) => Treatment = () => "pass";
+  onAnswer: (code: string, body: Buffer, connection: number) => Treatment = () => "pass";
   readonly #target: URL;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
+  #connections = 0;
 
   private constructor(target: string) {
     this.#target = new URL(target);
@@ -37,22 +43,34 @@ export class Relay {
   }
 
   #relay(client: Socket): void {
+    const connection = this.#connections++;
     const server = netConnect(Number(this.#target.port), this.#target.hostname);
     for (const [from, to] of [
       [client, server],
       [server, client],
     ] as const) {
       this.#sockets.add(from);
+      // Messages are written one by one: each would wait for the one before to be acknowledged.
+      from.setNoDelay(true);
       from.on("error", () => {});
       from.on("close", () => {
         this.#sockets.delete(from);
         to.destroy();
       });
     }
-    client.on("data", (chunk) => server.write(chunk));
+    // The first message has no code: what the client wants to be let in.
+    let isGreeted = false;
+    const requests = new WireReader((_code, bytes, start, end) => {
+      server.write(this.onRequest(Buffer.from(bytes.subarray(start - 5, end)), connection));
+    });
+    client.on("data", (chunk) => {
+      if (isGreeted) requests.push(chunk);
+      else server.write(chunk);
+      isGreeted = true;
+    });
     const reader = new WireReader((code, bytes, start, end) => {
       const message = Buffer.from(bytes.subarray(start - 5, end));
-      const treatment = this.onAnswer(String.fromCharCode(code), message.subarray(5));
+      const treatment = this.onAnswer(String.fromCharCode(code), message.subarray(5), connection);
       if (treatment === "pass") client.write(message);
       else if (treatment === "cut") client.destroy();
     });
