@@ -316,9 +316,8 @@ describe("The fast lane's patience", () => {
     now: () => now,
   });
   const sockets = new Set<Socket>();
-  const server: Server = createServer({ allowHalfOpen: true }, (socket) => {
-    sockets.add(socket);
-    lane.take(socket);
+  const server: Server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
+    sockets.add(lane.take(socket));
   });
   const url = async () => {
     if (!server.listening)

@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Awaitable } from "../engine/engine.ts";
 import type { WireResponse } from "../operation.ts";
+import { LentReads } from "./lent-reads.ts";
 import {
   drained,
   type Handle,
@@ -71,9 +72,13 @@ export class FastLane {
     for (const connection of this.#connections) connection.endIfLate(now);
   }
 
-  take(socket: Socket): void {
+  /**
+   * @param accepted paused since it was accepted; the lane's from now on
+   * @returns what the connection is read and written through instead
+   */
+  take(accepted: Socket): Socket {
     const connection = new FastConnection(
-      socket,
+      accepted,
       this.#options,
       this.#now,
       () => this.#closing,
@@ -82,6 +87,7 @@ export class FastLane {
       },
     );
     this.#connections.add(connection);
+    return connection.socket;
   }
 
   /** Ends idle connections now and the others with the answer they wait for. */
@@ -98,16 +104,15 @@ export class FastLane {
 }
 
 class FastConnection {
+  readonly #reads: LentReads;
   readonly #socket: Socket;
   readonly #options: FastLaneOptions;
   readonly #now: () => number;
   readonly #isClosing: () => boolean;
   readonly #forget: () => void;
   readonly #remoteAddress: string;
-  #unread: Buffer = NOTHING;
-  /** What came behind `#unread` of a request whose length is known: joined once, when all is here. */
-  #more: Buffer[] = [];
-  #moreBytes = 0;
+  /** What has come of a request that is not whole, or of what is behind one that is with the handler. */
+  #unread = new GrowingBytes();
   /** Length at which the request at hand is whole; 0 while its head is not. */
   #wanted = 0;
   #answering = false;
@@ -116,46 +121,43 @@ class FastConnection {
   #since: number;
 
   constructor(
-    socket: Socket,
+    accepted: Socket,
     options: FastLaneOptions,
     now: () => number,
     isClosing: () => boolean,
     forget: () => void,
   ) {
-    this.#socket = socket;
     this.#options = options;
     this.#now = now;
     this.#since = now();
     this.#isClosing = isClosing;
     this.#forget = forget;
+    this.#reads = new LentReads(accepted, this.#onBytes);
+    const { socket } = this.#reads;
+    this.#socket = socket;
     this.#remoteAddress = plainAddress(socket.remoteAddress ?? "");
-    socket.setNoDelay(true);
-    socket.on("data", this.#onData);
     socket.on("end", this.#onEnd);
     socket.on("error", this.#onError);
     socket.on("close", this.#forget);
   }
 
-  #onData = (chunk: Buffer): void => {
+  get socket(): Socket {
+    return this.#socket;
+  }
+
+  #onBytes = (lent: Buffer): void => {
     if (this.#socket.writableEnded) return;
     if (this.#answering) {
-      this.#putBack(chunk);
-      return;
+      // No more is taken from the client than there is time for; nor does its end come before this is read.
+      this.#socket.pause();
+      this.#unread.append(lent, 0);
+    } else if (this.#unread.length === 0) {
+      this.#since = this.#now();
+      this.#read(lent, true);
+    } else {
+      this.#unread.append(lent, this.#wanted);
+      if (this.#unread.length >= this.#wanted) this.#readOn();
     }
-    if (this.#wanted > 0) {
-      this.#more.push(chunk);
-      this.#moreBytes += chunk.length;
-      if (this.#unread.length + this.#moreBytes < this.#wanted) return;
-      this.#unread = Buffer.concat([this.#unread, ...this.#more]);
-      this.#more = [];
-      this.#moreBytes = 0;
-      this.#read();
-      return;
-    }
-    const isNext = this.#unread.length === 0;
-    this.#unread = isNext ? chunk : Buffer.concat([this.#unread, chunk]);
-    if (isNext) this.#since = this.#now();
-    this.#read();
   };
 
   /** The client sends no more. What it sent whole is answered. */
@@ -167,7 +169,7 @@ class FastConnection {
   /** Ends the connection to a client that sends no more, with a word if it stopped in mid-request. */
   #leave(): void {
     // Line breaks between requests are allowed, and so are some behind the last.
-    const isBetween = this.#unread.every((byte) => byte === 13 || byte === 10);
+    const isBetween = this.#unread.bytes.every((byte) => byte === 13 || byte === 10);
     if (isBetween) this.#socket.end();
     else this.#socket.end(BAD_REQUEST);
   }
@@ -176,50 +178,49 @@ class FastConnection {
     this.#socket.destroy();
   };
 
-  /** Answers request after request until one is not whole, must be waited for, or is unknown. */
-  #read(): void {
-    let at = 0;
-    while (at < this.#unread.length) {
-      const { bodyBytesMax = LIMITS.bodyBytesMax } = this.#options;
-      const read = readPlainRequest(this.#unread, at, bodyBytesMax);
-      if (read.kind === "request") {
-        const { request } = read;
-        const body = this.#unread.subarray(request.bodyStart, request.end);
-        at = request.end;
-        if (this.#answer(request, body) && !this.#mustDrain()) continue;
-        this.#keep(at);
-        if (this.#answering && this.#unread.length > 0) {
-          this.#putBack(this.#unread);
-          this.#unread = NOTHING;
-        }
-        return;
-      }
-      this.#keep(at);
-      const bytesMax = PLAIN_HEAD_BYTES_MAX + bodyBytesMax;
-      if (read.kind === "unknown" || read.bytes > bytesMax) this.#giveAway();
-      else if (this.#ended) this.#leave();
-      else this.#wanted = read.bytes;
-      return;
-    }
-    this.#keep(at);
-    if (this.#ended) this.#leave();
+  /** Reads what was kept. */
+  #readOn(): void {
+    const kept = this.#unread.bytes;
+    this.#unread = new GrowingBytes();
+    this.#read(kept, false);
   }
 
   /**
-   * Leaves bytes in the socket until there is time for them. It does not tell of its end before they
-   * are taken, and takes no more from the client than it has room for.
+   * Answers request after request until one is not whole, must be waited for, or is unknown.
+   * @param lent whether the bytes are gone once this returns
    */
-  #putBack(bytes: Buffer): void {
-    this.#socket.pause();
-    this.#socket.unshift(bytes);
-  }
-
-  /** Drops what was answered; the next request, if it has begun, begins now. */
-  #keep(from: number): void {
+  #read(bytes: Buffer, lent: boolean): void {
+    const { bodyBytesMax = LIMITS.bodyBytesMax } = this.#options;
+    let at = 0;
     this.#wanted = 0;
-    if (from === 0) return;
-    this.#unread = from === this.#unread.length ? NOTHING : this.#unread.subarray(from);
+    while (at < bytes.length) {
+      const read = readPlainRequest(bytes, at, bodyBytesMax);
+      if (read.kind === "request") {
+        const { request } = read;
+        at = request.end;
+        const body = bytes.subarray(request.bodyStart, request.end);
+        const owned = body.length === 0 ? NOTHING : lent ? Buffer.from(body) : body;
+        if (this.#answer(request, owned) && !this.#mustDrain()) continue;
+        if (at < bytes.length) {
+          this.#socket.pause();
+          this.#unread.append(bytes.subarray(at), 0);
+        }
+        return;
+      }
+      // The next request, if it has begun, begins now.
+      if (at > 0) this.#since = this.#now();
+      const bytesMax = PLAIN_HEAD_BYTES_MAX + bodyBytesMax;
+      if (read.kind === "unknown" || read.bytes > bytesMax) {
+        this.#giveAway(bytes.subarray(at));
+        return;
+      }
+      this.#wanted = read.bytes;
+      this.#unread.append(bytes.subarray(at), read.bytes);
+      if (this.#ended) this.#leave();
+      return;
+    }
     this.#since = this.#now();
+    if (this.#ended) this.#leave();
   }
 
   /** A client that does not read its answers gets no more of them until it does; behind the last come none. */
@@ -262,7 +263,8 @@ class FastConnection {
     this.#answering = false;
     this.#since = this.#now();
     if (this.#socket.isPaused()) this.#socket.resume();
-    if (this.#ended) this.#leave();
+    if (this.#unread.length > 0) this.#readOn();
+    else if (this.#ended) this.#leave();
   }
 
   /** The client learns no more than that nothing comes. */
@@ -351,15 +353,13 @@ class FastConnection {
     else if (!this.#mustDrain()) this.#goOn();
   }
 
-  #giveAway(): void {
+  #giveAway(bytes: Buffer): void {
     const socket = this.#socket;
-    socket.off("data", this.#onData);
     socket.off("end", this.#onEnd);
     socket.off("error", this.#onError);
     socket.off("close", this.#forget);
     this.#forget();
-    this.#putBack(this.#unread);
-    this.#options.giveAway(socket);
+    this.#options.giveAway(this.#reads.giveBack(bytes));
   }
 
   endIfLate(now: number): void {
@@ -376,8 +376,7 @@ class FastConnection {
 
   endIfIdle(): void {
     // Not `end`: a client that never closes its own side would keep the server waiting.
-    const isIdle = this.#unread.length === 0 && this.#socket.readableLength === 0;
-    if (isIdle && !this.#answering) this.#socket.destroySoon();
+    if (this.#unread.length === 0 && !this.#answering) this.#socket.destroySoon();
   }
 
   destroy(): void {
@@ -403,6 +402,28 @@ function joined(head: string, body: string | Uint8Array = NOTHING): Uint8Array {
 /** Longer bodies are written from where they are. */
 const JOINED_BYTES_MAX = 16 * 1024;
 let answerBytes: Buffer = NOTHING;
+
+/** Bytes that come in parts. */
+class GrowingBytes {
+  #room: Buffer = NOTHING;
+  length = 0;
+
+  get bytes(): Buffer {
+    return this.#room.subarray(0, this.length);
+  }
+
+  /** @param expected how many there will be in all, as far as known; room that no byte reaches costs nothing */
+  append(bytes: Uint8Array, expected: number): void {
+    const length = this.length + bytes.length;
+    if (length > this.#room.length) {
+      const room = Buffer.allocUnsafeSlow(Math.max(length, expected));
+      room.set(this.bytes);
+      this.#room = room;
+    }
+    this.#room.set(bytes, this.length);
+    this.length = length;
+  }
+}
 
 /** A body that is all here. */
 class WholeBody implements BodySource {

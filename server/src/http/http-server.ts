@@ -81,9 +81,8 @@ export class HttpServer {
       },
     });
     this.#fastLane = lane;
-    this.#listening = createSocketServer({ allowHalfOpen: true, noDelay: true }, (socket) =>
-      lane.take(socket),
-    );
+    const settingsOfSockets = { allowHalfOpen: true, noDelay: true, pauseOnConnect: true };
+    this.#listening = createSocketServer(settingsOfSockets, (socket) => lane.take(socket));
   }
 
   /** Listens. @throws the operating system's error: port taken, host unknown, not permitted. */

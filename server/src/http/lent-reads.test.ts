@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { after, describe, it } from "node:test";
+import { LentReads } from "./lent-reads.ts";
+
+const LATIN = "latin1";
+
+for (const lends of [true, false]) {
+  describe(lends ? "Reads of a connection" : "Reads where the runtime lends no buffer", () => {
+    const servers: Server[] = [];
+    after(() => {
+      for (const server of servers) server.close();
+    });
+
+    /** One connection: the client's end, and the accepted one with what it took. */
+    async function connection() {
+      const taken: string[] = [];
+      const buffers = new Set<ArrayBufferLike>();
+      const acceptedOnes: LentReads[] = [];
+      const server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
+        if (!lends) Object.assign(Reflect.get(socket, "_handle"), { useUserBuffer: undefined });
+        const reads: LentReads = new LentReads(socket, (bytes) => {
+          buffers.add(bytes.buffer);
+          taken.push(bytes.toString(LATIN));
+          reads.socket.emit("taken");
+        });
+        acceptedOnes.push(reads);
+      });
+      servers.push(server);
+      await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+      const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+      await once(server, "connection");
+      const reads = acceptedOnes[0]!;
+      return { server, client, reads, taken, buffers };
+    }
+
+    async function send(client: Socket, reads: LentReads, text: string): Promise<void> {
+      client.write(text);
+      await once(reads.socket, "taken");
+    }
+
+    it("brings what the client sends, in order", async () => {
+      const { client, reads, taken, buffers } = await connection();
+      await send(client, reads, "one");
+      await send(client, reads, "two");
+      assert.deepEqual(taken, ["one", "two"]);
+      if (lends) assert.equal(buffers.size, 1);
+      client.destroy();
+      reads.socket.destroy();
+    });
+
+    it("rests while the socket is paused, the client's end behind what it sent", async () => {
+      const { client, reads, taken } = await connection();
+      let ended = false;
+      reads.socket.once("end", () => {
+        ended = true;
+      });
+      await send(client, reads, "one");
+      reads.socket.pause();
+      client.end("two");
+      await once(client, "finish");
+      await new Promise((resolve) => setImmediate(resolve));
+      assert.deepEqual([taken, ended], [["one"], false]);
+      reads.socket.resume();
+      await once(reads.socket, "end");
+      assert.deepEqual(taken, ["one", "two"]);
+      reads.socket.end();
+      await once(reads.socket, "close");
+    });
+
+    it("end when they are given back: the socket is a stream with nothing lost", async () => {
+      const { client, reads, taken } = await connection();
+      await send(client, reads, "one");
+      const socket = reads.giveBack(Buffer.from("one"));
+      client.write("two");
+      client.end("three");
+      let read = "";
+      socket.setEncoding(LATIN).on("data", (text: string) => {
+        read += text;
+      });
+      socket.resume();
+      await once(socket, "end");
+      assert.equal(read, "onetwothree");
+      assert.deepEqual(taken, ["one"]);
+      socket.destroy();
+    });
+
+    it("leave the count of the server's connections right", async () => {
+      const { server, client, reads } = await connection();
+      const count = () =>
+        new Promise((resolve) => server.getConnections((_, connections) => resolve(connections)));
+      await send(client, reads, "one");
+      assert.equal(await count(), 1);
+      reads.socket.destroy();
+      await once(reads.socket, "close");
+      await new Promise((resolve) => setImmediate(resolve));
+      assert.equal(await count(), 0);
+      client.destroy();
+    });
+  });
+}

@@ -1,0 +1,72 @@
+import { Socket } from "node:net";
+
+/*
+ * Reads of a connection without a stream in between. A readable stream makes 64 KB of memory for each
+ * read, hands a part of it around and leaves the rest to the collector; here all connections read into
+ * one buffer, which the reader borrows for as long as one call takes. It saves 3 of the 31 µs of a
+ * point query (`npm run bench -- point-query`).
+ *
+ * Node.js offers that (`onread`) for sockets that a program connects, but not for those that a server
+ * accepts. An accepted socket's handle therefore moves to a socket made with `onread`. Where a
+ * runtime keeps no such handle, the reader gets the same bytes from the stream.
+ */
+
+/** As much as the system gives at once, and as streams would ask for. */
+const LENT_BYTES = 64 * 1024;
+const lent = Buffer.allocUnsafeSlow(LENT_BYTES);
+
+/** Bytes that are the reader's until it returns. */
+export type Take = (bytes: Buffer) => void;
+
+/** The reads of one accepted connection. */
+export class LentReads {
+  /** What to write to, and to listen to for its end, its errors and its close. Reads begin at once. */
+  readonly socket: Socket;
+  #take: Take | undefined;
+
+  /** @param accepted paused since it was accepted; not to be used any more */
+  constructor(accepted: Socket, take: Take) {
+    this.#take = take;
+    this.socket = onHandleOf(accepted, this.#onRead) ?? accepted;
+    if (this.socket === accepted) {
+      accepted.on("data", take);
+      accepted.resume();
+    }
+  }
+
+  #onRead = (bytes: number): boolean => {
+    const part = lent.subarray(0, bytes);
+    if (this.#take === undefined) return this.socket.push(Buffer.from(part));
+    this.#take(part);
+    return true;
+  };
+
+  /** The socket as an ordinary paused stream, these bytes in front of all that is to come. */
+  giveBack(bytes: Buffer): Socket {
+    const { socket } = this;
+    if (this.#take) socket.off("data", this.#take);
+    this.#take = undefined;
+    socket.pause();
+    socket.unshift(Buffer.from(bytes));
+    return socket;
+  }
+}
+
+function onHandleOf(accepted: Socket, callback: (bytes: number) => boolean): Socket | undefined {
+  const handle: unknown = Reflect.get(accepted, "_handle");
+  if (!lends(handle) || !Reflect.set(accepted, "_handle", null)) return undefined;
+  const options = { handle, allowHalfOpen: true, onread: { buffer: lent, callback } };
+  const socket = new Socket(options);
+  // The server counts the socket that it accepted.
+  socket.once("close", () => accepted.destroy());
+  return socket;
+}
+
+function lends(handle: unknown): boolean {
+  return (
+    typeof handle === "object" &&
+    handle !== null &&
+    "useUserBuffer" in handle &&
+    typeof handle.useUserBuffer === "function"
+  );
+}
