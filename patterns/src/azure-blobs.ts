@@ -9,11 +9,10 @@ import type {
   Metadata,
   PutOptions,
 } from "./ports/blobs.ts";
-import { isRefusal } from "./ports/port-error.ts";
-import { storageError } from "./ports/storage-error.ts";
+import { isRefusalInside } from "./ports/port-error.ts";
+import { asked } from "./ports/storage-error.ts";
 
-/** For the client: the layers above repeat, because they must know that they did. */
-export const singleTry = { retryOptions: { maxTries: 1 } } as const;
+export { singleTry } from "./ports/storage-error.ts";
 
 /** The official client as a blobs port. Give the client the options `singleTry`. */
 export function azureBlobs(service: BlobServiceClient): BlobsPort {
@@ -50,7 +49,7 @@ class AzureBlobs implements BlobsPort {
         ...(answer.contentType && { contentType: answer.contentType }),
       };
     } catch (error) {
-      if (isRefusal(error, 404) && error.code !== "ContainerNotFound") return undefined;
+      if (isRefusalInside(error, 404)) return undefined;
       throw error;
     }
   }
@@ -112,7 +111,7 @@ class AzureBlobs implements BlobsPort {
       await asked(this.#container(container).getBlobClient(blob).delete({ conditions }));
       return true;
     } catch (error) {
-      if (isRefusal(error, 404) && error.code !== "ContainerNotFound") return false;
+      if (isRefusalInside(error, 404)) return false;
       throw error;
     }
   }
@@ -162,10 +161,4 @@ async function bytesOf(answer: {
     at += chunk.length;
   }
   return bytes;
-}
-
-function asked<Answer>(request: Promise<Answer>): Promise<Answer> {
-  return request.catch((error) => {
-    throw storageError(error);
-  });
 }

@@ -8,10 +8,9 @@ import type {
   ReceiveOptions,
   SendOptions,
 } from "./ports/queues.ts";
-import { storageError } from "./ports/storage-error.ts";
+import { asked } from "./ports/storage-error.ts";
 
-/** For the client: the layers above repeat, because they must know that they did. */
-export const singleTry = { retryOptions: { maxTries: 1 } } as const;
+export { singleTry } from "./ports/storage-error.ts";
 
 /** The official client as a queues port. Give the client the options `singleTry`. */
 export function azureQueues(service: QueueServiceClient): QueuesPort {
@@ -100,10 +99,4 @@ function messageOf({ messageId, messageText, dequeueCount, insertedOn }: Item): 
 /** The service counts in whole seconds; less than asked for would give a message away too early. */
 function seconds(ms: number): number {
   return Math.ceil(ms / 1000);
-}
-
-function asked<Answer>(request: Promise<Answer>): Promise<Answer> {
-  return request.catch((error) => {
-    throw storageError(error);
-  });
 }

@@ -5,7 +5,7 @@ import {
   type TransactionAction,
 } from "@azure/data-tables";
 import type { EdmType, EdmValue, Properties } from "./ports/edm.ts";
-import { isAboutRequest, isRefusal, PortError } from "./ports/port-error.ts";
+import { isAboutRequest, isRefusalInside, PortError } from "./ports/port-error.ts";
 import { PROFILES, type Profile, type ProfileName } from "./ports/profile.ts";
 import type {
   CommitOptions,
@@ -76,7 +76,7 @@ class AzureTables implements TablesPort {
       return toStored(entity, servedAtMs, { partitionKey, rowKey });
     } catch (error) {
       const failure = portError(error);
-      if (isRefusal(failure, 404) && failure.code !== "TableNotFound") return undefined;
+      if (isRefusalInside(failure, 404)) return undefined;
       throw failure;
     }
   }

@@ -16,8 +16,9 @@ import { entryProblems, type Place } from "./model/entry.ts";
 import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import type { BlobInfo, BlobsPort } from "./ports/blobs.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { isRefusalInside } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
+import { type From, pages } from "./query/pages.ts";
 
 export interface BlobListOptions<N extends KeyDeclaration> extends QueuedListOptions {
   readonly container: string;
@@ -106,7 +107,7 @@ class Blobs implements ListStore {
           } else if (stored) await this.#blobs.delete(container, name, { ifMatch: stored.etag });
           return true;
         } catch (error) {
-          if (isRefusal(error, 404, 409, 412) && error.code !== "ContainerNotFound") return false;
+          if (isRefusalInside(error, 404, 409, 412)) return false;
           throw error;
         }
       },
@@ -125,15 +126,11 @@ class Blobs implements ListStore {
   }
 
   async *#each(): AsyncGenerator<BlobInfo> {
-    let continuation: string | undefined;
-    do {
-      const page = await this.#blobs.list(this.#container, {
-        prefix: this.#prefix,
-        ...(continuation && { continuation }),
-      });
-      yield* page.blobs;
-      continuation = page.continuation;
-    } while (continuation);
+    const prefix = this.#prefix;
+    const listed = pages((from: From<string>) =>
+      this.#blobs.list(this.#container, { prefix, ...from }),
+    );
+    for await (const { blobs } of listed) yield* blobs;
   }
 }
 

@@ -1,4 +1,4 @@
-import { bulkDelete, pagesOf } from "./bulk-delete.ts";
+import { bulkDelete } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
 import { refused, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
@@ -9,10 +9,11 @@ import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entit
 import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import { openable } from "./model/openable.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { pagesOf } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import { EntityRepository, type KeyOf, type Repository } from "./repository.ts";
 import {
+  beside,
   commitSteps,
   deleteStep,
   insertStep,
@@ -124,32 +125,18 @@ class OpenFamily {
 
   async addChild(child: Row): Promise<Row> {
     const { rowKey, start } = this.#place(child);
-    const { lead } = await insertStep(openEntity(this.#database, this.#child), child);
-    const { partitionKey } = lead;
-    if (!lead.rowKey.startsWith(start)) {
-      throw validationFailed(lead.rowKey, "key", `it does not begin with ${start}`);
+    const step = await insertStep(openEntity(this.#database, this.#child), child);
+    const { partitionKey } = step.lead;
+    if (!step.lead.rowKey.startsWith(start)) {
+      throw validationFailed(step.lead.rowKey, "key", `it does not begin with ${start}`);
     }
     // Merging nothing proves that the parent is there and gives it a new ETag, which a cascade minds.
     const touch = { kind: "merge", partitionKey, rowKey, ifMatch: "*", properties: {} } as const;
-    try {
-      const [, etag] = await this.#database.tables.commit(this.#child.table, [touch, lead]);
-      return { ...child, etag: etag ?? "" };
-    } catch (cause) {
-      if (isRefusal(cause, 404) && cause.code !== "TableNotFound") {
-        const { name, table } = this.#parent;
-        const message = `There is no ${name} ${partitionKey} | ${rowKey} for the child.`;
-        throw tableError("not-found", message, { table, key: rowKey }, { cause });
-      }
-      if (!isRefusal(cause, 409)) throw cause;
-      const owner = { partitionKey, rowKey: lead.rowKey };
-      const message = `${this.#child.name} ${lead.rowKey} exists already.`;
-      throw tableError(
-        "unique-violation",
-        message,
-        { index: "key", key: lead.rowKey, owner },
-        { cause },
-      );
-    }
+    const { name, table } = this.#parent;
+    const message = `There is no ${name} ${partitionKey} | ${rowKey} for the child.`;
+    const explain = async () => tableError("not-found", message, { table, key: rowKey });
+    const [etag = ""] = await commitSteps([beside(step, { mutations: [touch], explain })]);
+    return { ...child, etag };
   }
 
   deleteCascade(key: KeyValues): Promise<boolean> {
@@ -166,7 +153,7 @@ class OpenFamily {
 
   #place(key: KeyValues) {
     const { partitionKey, rowKey } = this.#parent.rows.key(key, this.#database.profile);
-    const start = rowKey + (this.#parent.rows.row.layout === "ordered" ? "!" : "_");
+    const start = rowKey + this.#parent.rows.row.separator;
     return { partitionKey, rowKey, start, end: endOf(start) };
   }
 }

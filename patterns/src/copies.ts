@@ -6,9 +6,10 @@ import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import type { Snapshot } from "./model/follower.ts";
 import { openable } from "./model/openable.ts";
-import type { Mutation } from "./ports/tables.ts";
+import { keyOf } from "./ports/mutation.ts";
 import type { Changes, KeyOf } from "./repository.ts";
 import {
+  beside,
   changeStep,
   commitSteps,
   deleteStep,
@@ -241,13 +242,6 @@ async function put(open: OpenEntity, before: Snapshot | undefined, row: Row): Pr
 
 /** The target's transaction fails when its source is not what was read. */
 function withTouch(step: Step, { stored }: Snapshot): Step {
-  const { partitionKey, rowKey, etag } = stored;
-  return withMutations(step, [
-    { kind: "merge", partitionKey, rowKey, ifMatch: etag, properties: {} },
-  ]);
-}
-
-function withMutations(step: Step, mutations: readonly Mutation[]): Step {
-  const follower = { prepare: () => ({ mutations, explain: async () => "retry" as const }) };
-  return { ...step, open: { ...step.open, followers: [...step.open.followers, follower] } };
+  const touch = { kind: "merge", ...keyOf(stored), ifMatch: stored.etag, properties: {} } as const;
+  return beside(step, { mutations: [touch], explain: async () => "retry" });
 }

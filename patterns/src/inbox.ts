@@ -1,5 +1,4 @@
 import { batchMutations } from "./batch.ts";
-import { pagesOf } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
 import { definitionRefused, isTableError } from "./errors.ts";
 import { bucketOf } from "./keys/hash.ts";
@@ -13,8 +12,10 @@ import { type Field, f } from "./model/field.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { openable } from "./model/openable.ts";
 import { text } from "./ports/edm.ts";
+import { deleteOf } from "./ports/mutation.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
+import { type From, pages, pagesOf } from "./query/pages.ts";
 import type { Json } from "./saga.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 import type { EntityOf, Transaction } from "./transaction.ts";
@@ -135,10 +136,8 @@ class PartitionInbox {
     const range = { partitionKey, rows: within(PREFIX) };
     for await (const page of pagesOf(this.#database, table, range)) {
       const old = page.filter((row) => Number(rows.decode(row)?.handledAt) < before);
-      const mutations = old.map(
-        ({ rowKey }) => ({ kind: "delete", partitionKey, rowKey, ifMatch: "*" }) as const,
-      );
-      for (const { ok } of await batchMutations(this.#database, table, mutations)) if (ok) count++;
+      const results = await batchMutations(this.#database, table, old.map(deleteOf));
+      for (const { ok } of results) if (ok) count++;
     }
     return count;
   }
@@ -198,13 +197,14 @@ class TableInbox implements Inbox {
     const { tables, clock } = this.#database;
     const oldest = new Date(clock.now() - (this.#options.keepDays ?? KEEP_DAYS) * DAY_MS);
     const range = { from: `${this.#name}0`, to: this.#name + encodeIsoDate(oldest, "day") };
-    for (let count = 0, continuation: string | undefined; ; ) {
-      const page = await tables.listTables({ ...range, ...(continuation && { continuation }) });
-      const old = page.names.filter((name) => /^\d{8}$/.test(name.slice(this.#name.length)));
+    let count = 0;
+    for await (const { names } of pages((from: From<string>) =>
+      tables.listTables({ ...range, ...from }),
+    )) {
+      const old = names.filter((name) => /^\d{8}$/.test(name.slice(this.#name.length)));
       for (const name of old) if (await tables.deleteTable(name)) count++;
-      continuation = page.continuation;
-      if (!continuation) return count;
     }
+    return count;
   }
 
   async #read<Outcome>(

@@ -22,9 +22,11 @@ import {
 import { ageOf, entriesOf, hasKey } from "./model/entry.ts";
 import type { Snapshot } from "./model/follower.ts";
 import { text } from "./ports/edm.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { deleteOf, keyOf, writeOver } from "./ports/mutation.ts";
+import { isRefusalInside } from "./ports/port-error.ts";
 import type { Continuation, EntityKey, StoredEntity } from "./ports/tables.ts";
 import type { Filter } from "./query/filter.ts";
+import { pagesWhere } from "./query/pages.ts";
 import { mapBounded } from "./store/limit.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 
@@ -215,13 +217,7 @@ export class IndexLifeCycle {
     for (;;) {
       signal?.throwIfAborted();
       const page = await this.#page(table, undefined, this.#entries(keeper));
-      await batchMutations(
-        this.#database,
-        table,
-        page.entities.map(({ partitionKey, rowKey }) => {
-          return { kind: "delete", partitionKey, rowKey, ifMatch: "*" };
-        }),
-      );
+      await batchMutations(this.#database, table, page.entities.map(deleteOf));
       if (!page.continuation && page.entities.length === 0) return;
     }
   }
@@ -336,12 +332,7 @@ export class IndexLifeCycle {
   }
 
   async *#pages(table: string, filter?: Filter): AsyncGenerator<readonly StoredEntity[]> {
-    let continuation: Continuation | undefined;
-    do {
-      const page = await this.#page(table, continuation, filter);
-      yield page.entities;
-      continuation = page.continuation;
-    } while (continuation);
+    yield* pagesWhere(this.#database, table, filter, { top: PAGE });
   }
 
   #page(table: string, continuation: Continuation | undefined, filter?: Filter) {
@@ -382,8 +373,9 @@ export class IndexLifeCycle {
   }
 
   /** @throws conflict when somebody else moved the index. */
-  async #write(control: Control, ifMatch: string | undefined): Promise<string> {
+  async #write(control: Control, etag: string | undefined): Promise<string> {
     const key = controlKey(this.#entity, this.#name);
+    const before = etag === undefined ? undefined : { etag };
     const properties = {
       state: text(control.state),
       control: text(
@@ -391,14 +383,13 @@ export class IndexLifeCycle {
       ),
       [WRITE_TOKENS]: text(this.#database.writeToken()),
     };
-    const mutation = ifMatch
-      ? ({ kind: "replace", ...key, ifMatch, properties } as const)
-      : ({ kind: "insert", ...key, properties } as const);
     try {
-      const [etag = ""] = await this.#database.tables.commit(CONTROL_TABLE, [mutation]);
+      const [etag = ""] = await this.#database.tables.commit(CONTROL_TABLE, [
+        writeOver(before, key, properties),
+      ]);
       return etag;
     } catch (error) {
-      if (!isRefusal(error, 404, 409, 412) || error.code === "TableNotFound") throw error;
+      if (!isRefusalInside(error, 404, 409, 412)) throw error;
       const message = `${this.#index()} was moved by somebody else.`;
       throw tableError("conflict", message, { key: key.rowKey }, { cause: error });
     }
@@ -411,10 +402,6 @@ export class IndexLifeCycle {
   #index(): string {
     return `${this.#entity.name}.${this.#name}`;
   }
-}
-
-function keyOf({ partitionKey, rowKey }: EntityKey): EntityKey {
-  return { partitionKey, rowKey };
 }
 
 function nameOf({ partitionKey, rowKey }: EntityKey): string {

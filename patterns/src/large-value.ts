@@ -9,6 +9,7 @@ import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
 import { openable } from "./model/openable.ts";
 import { isRefusal } from "./ports/port-error.ts";
+import { type From, pages } from "./query/pages.ts";
 import { EntityRepository, type KeyOf } from "./repository.ts";
 
 /** The properties of an entity that point to a large value: its blob's name, length, hash and type. */
@@ -182,19 +183,14 @@ class OpenValues {
     const prefix = `${encodeURIComponent(this.#definition.name)}/`;
     const before = this.#database.clock.now() - olderThanMs;
     let collected = 0;
-    let continuation: string | undefined;
-    do {
-      const page = await blobs.list(this.#container, {
-        prefix,
-        ...(continuation !== undefined && { continuation }),
-      });
+    const listed = pages((from: From<string>) => blobs.list(this.#container, { prefix, ...from }));
+    for await (const page of listed) {
       for (const { name, lastModified } of page.blobs) {
         if (lastModified.getTime() > before || (await this.#isInUse(name))) continue;
         const deleted = blobs.delete(this.#container, name, { ifUnmodifiedSince: lastModified });
         if (await deleted.catch(falseIfChanged)) collected++;
       }
-      continuation = page.continuation;
-    } while (continuation !== undefined);
+    }
     return collected;
   }
 

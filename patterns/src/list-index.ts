@@ -8,10 +8,12 @@ import { type Each, EntryRows, entryProblems, type Place } from "./model/entry.t
 import type { Change, Contribution, FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
+import { writeOver } from "./ports/mutation.ts";
 import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
 import type { Saved } from "./query/query.ts";
 import { mapBounded } from "./store/limit.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
+import { readAt } from "./write.ts";
 
 export interface ListOptions<R extends KeyDeclaration> {
   /** The list's row key: a literal of its own, then the value its members share. */
@@ -130,13 +132,12 @@ class OpenList {
   }
 
   async get(value: KeyValues): Promise<Row[]> {
-    const { database, entity } = this.#context;
+    const { entity } = this.#context;
     const partitionKey = entity.rows.partitionKey(value);
     const listKey = this.#row.pointOf(value);
     const members = await mapBounded(await this.ids(value), LOOKUPS_AT_ONCE, async (id) => {
       const rowKey = entity.rows.row.prefix + id;
-      const stored = await database.tables.get(entity.table, { partitionKey, rowKey });
-      const row = stored && entity.rows.decode(stored);
+      const { row } = (await readAt(this.#context, { partitionKey, rowKey })) ?? {};
       return row && listKey !== undefined && this.#listKeys(row).includes(listKey)
         ? row
         : undefined;
@@ -161,9 +162,7 @@ class OpenList {
       ...this.#entries.marks(tokensAfter(token, tokensOf(stored?.properties))),
       [ENCODING]: text("csv"),
     };
-    return stored
-      ? { kind: "replace", ...key, ifMatch: stored.etag, properties }
-      : { kind: "insert", ...key, properties };
+    return writeOver(stored, key, properties);
   }
 
   #print(rowKey: string, ids: readonly string[]): Properties {

@@ -1,4 +1,5 @@
 import type { Database } from "./database.ts";
+import { within } from "./keys/key-shape.ts";
 import { sendMessage } from "./messages/large-message.ts";
 import { messageOf, type NewMessage } from "./messages/message.ts";
 import { Tripwire } from "./messages/tripwire.ts";
@@ -12,9 +13,10 @@ import type {
   OpenFollower,
 } from "./model/follower.ts";
 import { text } from "./ports/edm.ts";
+import { deleteOf } from "./ports/mutation.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import type { EntityKey, StoredEntity } from "./ports/tables.ts";
-import { and, compare } from "./query/filter.ts";
+import { pagesOf } from "./query/pages.ts";
 import type { Handler } from "./queue-worker.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 
@@ -35,8 +37,6 @@ export function outbox(options: OutboxOptions): Follower {
 
 const KIND = "outbox";
 const PREFIX = "outbox_";
-/** The character after `_`. */
-const PREFIX_END = "outbox`";
 const MESSAGE = "message";
 const TRIPWIRE_MS = 90_000;
 const TRIPWIRE_MIN_MS = 5000;
@@ -122,15 +122,9 @@ export function outboxReplay(): Handler {
     async handle({ body }, { database }) {
       // What we sent ourselves; the handler's kind says so.
       const { table, partitionKey } = body as Replay;
-      const filter = and(
-        compare("PartitionKey", "eq", text(partitionKey)),
-        compare("RowKey", "ge", text(PREFIX)),
-        compare("RowKey", "lt", text(PREFIX_END)),
-      )!;
-      for (let page = await database.tables.query(table, { filter }); ; ) {
-        for (const row of page.entities) await send(database, table, row);
-        if (!page.continuation) return;
-        page = await database.tables.query(table, { filter, continuation: page.continuation });
+      const range = { partitionKey, rows: within(PREFIX) };
+      for await (const page of pagesOf(database, table, range)) {
+        for (const row of page) await send(database, table, row);
       }
     },
   };
@@ -144,9 +138,8 @@ async function send(
 ): Promise<void> {
   const { queue, message } = JSON.parse(String(properties[MESSAGE]?.value));
   await sendMessage(database, queue, message);
-  const row = { partitionKey, rowKey };
   try {
-    await database.tables.commit(table, [{ kind: "delete", ...row, ifMatch: "*" }]);
+    await database.tables.commit(table, [deleteOf({ partitionKey, rowKey })]);
   } catch (error) {
     if (!isRefusal(error, 404)) throw error;
   }

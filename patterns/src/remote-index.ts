@@ -30,13 +30,14 @@ import {
 import type { Change, Contribution, FollowerContext, Snapshot } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { keyOf } from "./ports/mutation.ts";
+import { isRefusalInside } from "./ports/port-error.ts";
 import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
 import { QueryRun } from "./query/query-run.ts";
 import { mapBounded } from "./store/limit.ts";
 import { lastToken } from "./store/write-token.ts";
-import { Stale, timeLeft } from "./write.ts";
+import { readAt, Stale, timeLeft } from "./write.ts";
 
 /**
  * How entries follow their base: `guarded` (the writer does it, and a worker if the writer dies), `inline`
@@ -341,8 +342,7 @@ class OpenRemote implements EntryKeeper {
   /** False when it must stay for now. */
   async #deleteSettled(entry: StoredEntity): Promise<boolean> {
     if (!this.#isSettled(entry)) return false;
-    const { partitionKey, rowKey, etag: ifMatch } = entry;
-    const deleted = await this.#try({ kind: "delete", partitionKey, rowKey, ifMatch });
+    const deleted = await this.#try({ kind: "delete", ...keyOf(entry), ifMatch: entry.etag });
     return deleted !== undefined || (await this.#get(entry)) === undefined;
   }
 
@@ -451,9 +451,8 @@ class OpenRemote implements EntryKeeper {
       const { queue = REPAIR_QUEUE } = this.#index.options;
       const change = { key: base, token: "", shared: new Map() };
       // The message is a favour: the reader has what it wanted.
-      const { partitionKey, rowKey } = entry;
-      const stale = [{ partitionKey, rowKey }];
-      await repairTripwire(this.#context, change, { queue, delayMs: 0 }, stale).catch(() => {});
+      const wire = { queue, delayMs: 0 };
+      await repairTripwire(this.#context, change, wire, [keyOf(entry)]).catch(() => {});
     }
     return undefined;
   }
@@ -485,16 +484,11 @@ class OpenRemote implements EntryKeeper {
   }
 
   #get(key: EntityKey): Promise<StoredEntity | undefined> {
-    const { partitionKey, rowKey } = key;
-    return this.#context.database.tables.get(this.table, { partitionKey, rowKey });
+    return this.#context.database.tables.get(this.table, keyOf(key));
   }
 
   async #base(key: EntityKey): Promise<Partial<Snapshot>> {
-    const { database, entity } = this.#context;
-    const { partitionKey, rowKey } = key;
-    const stored = await database.tables.get(entity.table, { partitionKey, rowKey });
-    const row = stored && entity.rows.decode(stored);
-    return row ? { row, stored } : {};
+    return (await readAt(this.#context, key)) ?? {};
   }
 
   /** Undefined when the row is not what it was. @throws Stale when it is too late. */
@@ -508,8 +502,8 @@ class OpenRemote implements EntryKeeper {
       const [etag] = await database.tables.commit(this.table, [mutation], timeout);
       return { etag };
     } catch (error) {
-      const isLost = isRefusal(error, 404, 409, 412) && error.code !== "TableNotFound";
-      if (isLost || isTableError(error, "ambiguous-outcome")) return undefined;
+      if (isRefusalInside(error, 404, 409, 412) || isTableError(error, "ambiguous-outcome"))
+        return undefined;
       throw error;
     }
   }

@@ -1,7 +1,7 @@
 import type { Database } from "./database.ts";
 import { isTableError } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
-import { KeyShape } from "./keys/key-shape.ts";
+import { KeyShape, within } from "./keys/key-shape.ts";
 import {
   type ListSlot,
   type ListStore,
@@ -17,15 +17,11 @@ import { type EntryRows, entriesOf, entryProblems, type Place } from "./model/en
 import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
-import { isRefusal } from "./ports/port-error.ts";
-import type {
-  Continuation,
-  EntityKey,
-  Mutation,
-  StoredEntity,
-  TableQuery,
-} from "./ports/tables.ts";
-import { and, compare, type Filter } from "./query/filter.ts";
+import { deleteOf, keyOf, writeOver } from "./ports/mutation.ts";
+import { isRefusalInside } from "./ports/port-error.ts";
+import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
+import { type Filter, inRange } from "./query/filter.ts";
+import { pagesWhere } from "./query/pages.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
 
 export interface RemoteListOptions<P extends KeyDeclaration, R extends KeyDeclaration>
@@ -109,7 +105,6 @@ export class RemoteList<P extends KeyDeclaration, R extends KeyDeclaration> exte
 const RANGE = "rh_x";
 /** What no codec emits: keys of a list's further rows begin with its own and this. */
 const FURTHER = '"p';
-const AFTER_FURTHER = '"q';
 const TOKEN_LENGTH = 26;
 
 /** A row of a list. It holds the members from `from` on and below `to`; an empty `to` has no end. */
@@ -216,9 +211,7 @@ class ListRows implements ListStore {
       [this.#options.property]: text(content),
       [RANGE]: rangeOf(from, to),
     };
-    return stored
-      ? { kind: "replace", ...key, ifMatch: stored.etag, properties }
-      : { kind: "insert", ...key, properties };
+    return writeOver(stored, key, properties);
   }
 
   #marks({ stored }: Part): Properties {
@@ -227,25 +220,21 @@ class ListRows implements ListStore {
     );
   }
 
-  async #get({ partitionKey, rowKey }: EntityKey): Promise<Part> {
-    const key = { partitionKey, rowKey };
+  async #get(list: EntityKey): Promise<Part> {
+    const key = keyOf(list);
     return partOf(key, await this.#database.tables.get(this.#options.table, key));
   }
 
   /** The rows that follow the first, in key order. */
   async #further({ partitionKey, rowKey }: EntityKey, select?: readonly string[]): Promise<Part[]> {
-    const filter = and(
-      compare("PartitionKey", "eq", text(partitionKey)),
-      compare("RowKey", "ge", text(rowKey + FURTHER)),
-      compare("RowKey", "lt", text(rowKey + AFTER_FURTHER)),
-    )!;
+    const filter = inRange(partitionKey, within(rowKey + FURTHER));
     const parts: Part[] = [];
-    for await (const part of this.#query({ filter, ...(select && { select }) })) parts.push(part);
+    for await (const part of this.#query(filter, select)) parts.push(part);
     return parts;
   }
 
   async *all() {
-    for await (const { key, stored } of this.#query({ filter: this.#options.filter })) {
+    for await (const { key, stored } of this.#query(this.#options.filter)) {
       const { partitionKey, rowKey } = key;
       const list = { partitionKey, rowKey: rowKey.split(FURTHER)[0] ?? "" };
       yield { list, members: this.#membersOf(stored) };
@@ -253,24 +242,14 @@ class ListRows implements ListStore {
   }
 
   async drop(): Promise<void> {
-    for await (const { key } of this.#query({ filter: this.#options.filter })) {
-      await this.#commit([{ kind: "delete", ...key, ifMatch: "*" }]);
+    for await (const { key } of this.#query(this.#options.filter)) {
+      await this.#commit([deleteOf(key)]);
     }
   }
 
-  async *#query(query: TableQuery): AsyncGenerator<Part & { readonly stored: StoredEntity }> {
-    let continuation: Continuation | undefined;
-    do {
-      const page = await this.#database.tables.query(this.#options.table, {
-        ...query,
-        ...(continuation && { continuation }),
-      });
-      for (const stored of page.entities) {
-        const { partitionKey, rowKey } = stored;
-        yield { ...partOf({ partitionKey, rowKey }, stored), stored };
-      }
-      continuation = page.continuation;
-    } while (continuation);
+  async *#query(filter: Filter | undefined, select?: readonly string[]): AsyncGenerator<Part> {
+    const found = pagesWhere(this.#database, this.#options.table, filter, select && { select });
+    for await (const page of found) for (const stored of page) yield partOf(stored, stored);
   }
 
   #membersOf(stored: StoredEntity | undefined): string[] {
@@ -282,8 +261,8 @@ class ListRows implements ListStore {
       await this.#database.tables.commit(this.#options.table, mutations);
       return true;
     } catch (error) {
-      const isLost = isRefusal(error, 404, 409, 412) && error.code !== "TableNotFound";
-      if (isLost || isTableError(error, "ambiguous-outcome")) return false;
+      if (isRefusalInside(error, 404, 409, 412) || isTableError(error, "ambiguous-outcome"))
+        return false;
       throw error;
     }
   }
@@ -299,5 +278,5 @@ function rangeOf(from: string, to: string) {
 
 function partOf(key: EntityKey, stored: StoredEntity | undefined): Part {
   const [, from = "", to = ""] = String(stored?.properties[RANGE]?.value ?? "").split("\n");
-  return { key, stored, from, to };
+  return { key: keyOf(key), stored, from, to };
 }

@@ -7,7 +7,8 @@ import type { IndexApi, Indexes } from "./model/entity-index.ts";
 import { project, type Row } from "./model/entity-rows.ts";
 import type { Snapshot } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { deleteOf } from "./ports/mutation.ts";
+import { isRefusalInside } from "./ports/port-error.ts";
 import type { Query, Saved } from "./query/query.ts";
 import { QueryRun, type QuerySource } from "./query/query-run.ts";
 import { mapBounded } from "./store/limit.ts";
@@ -194,9 +195,7 @@ export class EntityRepository {
   async delete(key: KeyValues, options: DeleteOptions = {}): Promise<boolean> {
     if (options.force && !this.#isFollowed) {
       const { database, entity } = this.#open;
-      const request = database.tables.commit(entity.table, [
-        { kind: "delete", ...keyIn(this.#open, key), ifMatch: "*" },
-      ]);
+      const request = database.tables.commit(entity.table, [deleteOf(keyIn(this.#open, key))]);
       return request.then(() => true, falseIfAbsent);
     }
     return this.#uncontended(options, async () => {
@@ -254,17 +253,8 @@ export class EntityRepository {
       database,
       table,
       fields: rows.fields,
-      notComparable: (field) =>
-        rows.inKeys.has(field) ? "stands in the key; bound it in range(…)" : undefined,
-      projection: (fields) =>
-        fields && !rows.needsWholeRows
-          ? [
-              ...fields
-                .filter((name) => !rows.inKeys.has(name))
-                .map((name) => rows.propertyOf(name)),
-              rows.typeProperty,
-            ]
-          : undefined,
+      notComparable: (field) => rows.notComparable(field),
+      projection: (fields) => rows.selectFor(fields),
       decode: async (stored, fields) =>
         stored.map((entity) => project(rows.decode(entity), fields)),
       surcharge: () => ({ perRow: 0, notes: [] }),
@@ -299,6 +289,6 @@ function conflict({ message, rowKey, cause }: Stale): Error {
 
 function falseIfAbsent(error: unknown): false {
   const refusal = error instanceof Stale ? error.cause : error;
-  if (isRefusal(refusal, 404) && refusal.code !== "TableNotFound") return false;
+  if (isRefusalInside(refusal, 404)) return false;
   throw error;
 }

@@ -9,6 +9,7 @@ import type { Fields, Row } from "./model/entity-rows.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { openable } from "./model/openable.ts";
 import { isRefusal } from "./ports/port-error.ts";
+import { type From, pages } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import { EntityRepository, type KeyOf } from "./repository.ts";
 
@@ -164,20 +165,17 @@ class OpenRotation {
   async periods(): Promise<Period[]> {
     const prefix = this.#definition.table;
     const periods: Period[] = [];
-    let continuation: string | undefined;
-    do {
-      // ":" follows the digits.
-      const page = await this.#database.tables.listTables({
-        from: prefix,
-        to: `${prefix}:`,
-        ...(continuation !== undefined && { continuation }),
-      });
-      for (const table of page.names) {
+    const { tables } = this.#database;
+    // ":" follows the digits.
+    const range = { from: prefix, to: `${prefix}:` };
+    for await (const { names } of pages((next: From<string>) =>
+      tables.listTables({ ...range, ...next }),
+    )) {
+      for (const table of names) {
         const from = this.#periodOf(table.slice(prefix.length));
         if (from) periods.push({ table, from });
       }
-      continuation = page.continuation;
-    } while (continuation !== undefined);
+    }
     return periods.sort((a, b) => a.from.getTime() - b.from.getTime());
   }
 

@@ -6,6 +6,7 @@ import { sendMessage } from "./messages/large-message.ts";
 import type { Message } from "./messages/message.ts";
 
 import { text } from "./ports/edm.ts";
+import { writeOver } from "./ports/mutation.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import { Fatal, type Handler, type HandlerContext, later } from "./queue-worker.ts";
 import { tokensAfter, tokensOf, WRITE_TOKENS } from "./store/write-token.ts";
@@ -270,12 +271,9 @@ export class Saga<Input extends Json> implements Handler {
       state: text(JSON.stringify(state)),
       [WRITE_TOKENS]: text(tokens),
     };
-    const key = this.#key(id);
     try {
       const [etag = ""] = await database.tables.commit(this.#table, [
-        before
-          ? { kind: "replace", ...key, ifMatch: before.etag, properties }
-          : { kind: "insert", ...key, properties },
+        writeOver(before, this.#key(id), properties),
       ]);
       // As it will be read after a crash: nothing works only as long as it is not interrupted.
       return { state: JSON.parse(JSON.stringify(state)), etag, tokens };

@@ -14,12 +14,14 @@ import { type EntryOptions, EntryRows, entryProblems, type Place } from "./model
 import type { Change, Contribution, FollowerContext, Snapshot } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
+import { writeOver } from "./ports/mutation.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
 import { QueryRun, type QuerySource } from "./query/query-run.ts";
 import { mapBounded } from "./store/limit.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
+import { readAt } from "./write.ts";
 
 export interface SiblingOptions<R extends KeyDeclaration, Unique extends boolean>
   extends EntryOptions {
@@ -148,11 +150,7 @@ class OpenSibling implements EntryKeeper {
         if (desired.includes(key) && row && stored) {
           if (entry && owner !== rowKey) return "duplicate";
           const properties = this.contentOf({ row, stored });
-          mutations.push(
-            entry
-              ? { kind: "replace", ...target, ifMatch: entry.etag, properties }
-              : { kind: "insert", ...target, properties },
-          );
+          mutations.push(writeOver(entry, target, properties));
         } else if (entry && owner === rowKey) {
           mutations.push({ kind: "delete", ...target, ifMatch: entry.etag });
         }
@@ -235,11 +233,8 @@ class OpenSibling implements EntryKeeper {
     entry: StoredEntity,
     fields: readonly string[] | undefined,
   ): Promise<Row | undefined> {
-    const { database, entity } = this.#context;
-    const baseKey = this.#baseKey(entry);
-    const stored = baseKey && (await database.tables.get(entity.table, baseKey));
-    const row = stored && entity.rows.decode(stored);
-    return project(row, fields);
+    const base = this.#baseKey(entry);
+    return project(base && (await readAt(this.#context, base))?.row, fields);
   }
 
   #baseKey(entry: StoredEntity): EntityKey | undefined {

@@ -1,4 +1,3 @@
-import { pagesOf } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
 import { definitionRefused, tableError, validationFailed } from "./errors.ts";
 import { bucketOf } from "./keys/hash.ts";
@@ -10,11 +9,14 @@ import { f } from "./model/field.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { openable } from "./model/openable.ts";
 import { text } from "./ports/edm.ts";
+import { writeOver } from "./ports/mutation.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import type { EntityKey, StoredEntity } from "./ports/tables.ts";
+import { pagesOf } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import type { Interval } from "./rotation.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
+import { commitSteps, openEntity } from "./write.ts";
 
 export interface SpreadOptions<F extends Fields, S extends KeyDeclaration, At> {
   readonly fields: F;
@@ -108,17 +110,13 @@ class OpenSpread {
       throw validationFailed(table, this.#at, message);
     }
     const key = await this.#key(row);
-    const properties = rows.encode(row, this.#database.writeToken());
-    try {
-      const [etag] = await this.#database.tables.commit(table, [
-        { kind: "insert", ...key, properties },
-      ]);
-      return { ...row, etag: etag ?? "" };
-    } catch (cause) {
-      if (!isRefusal(cause, 409)) throw cause;
-      const payload = { index: "key", key: key.rowKey, owner: key };
-      throw tableError("unique-violation", `${key.rowKey} exists already.`, payload, { cause });
-    }
+    const token = this.#database.writeToken();
+    const properties = rows.encode(row, token);
+    const open = openEntity(this.#database, this.#definition);
+    const lead = { kind: "insert", ...key, properties } as const;
+    const change = { key, token, after: row, shared: new Map() };
+    const [etag = ""] = await commitSteps([{ open, lead, change }]);
+    return { ...row, etag };
   }
 
   async get(key: KeyValues): Promise<Row | undefined> {
@@ -207,11 +205,7 @@ class OpenSpread {
       [WRITE_TOKENS]: text(this.#database.writeToken()),
     };
     try {
-      await this.#database.tables.commit(table, [
-        stored
-          ? { kind: "replace", ...key, ifMatch: stored.etag, properties }
-          : { kind: "insert", ...key, properties },
-      ]);
+      await this.#database.tables.commit(table, [writeOver(stored, key, properties)]);
     } catch (cause) {
       if (!isRefusal(cause, 409, 412)) throw cause;
       const message = "Somebody else changes the number of buckets.";
@@ -293,7 +287,7 @@ class OpenSpread {
   }
 
   #partition(bucket: string, stream: string): string {
-    return `${bucket}${this.#definition.rows.partition.layout === "ordered" ? "!" : "_"}${stream}`;
+    return bucket + this.#definition.rows.partition.separator + stream;
   }
 }
 

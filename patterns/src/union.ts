@@ -132,21 +132,11 @@ class OpenUnion {
       table: this.#first.table,
       range: {},
       fields: Object.assign({}, ...all.map(({ rows }) => rows.fields)),
-      notComparable: (field) =>
-        all.some(({ rows }) => rows.inKeys.has(field)) ? "stands in the key" : undefined,
-      projection: (fields) =>
-        fields && !all.some(({ rows }) => rows.needsWholeRows)
-          ? [
-              ...new Set(
-                all.flatMap(({ rows }) => [
-                  ...fields
-                    .filter((name) => !rows.inKeys.has(name))
-                    .map((name) => rows.propertyOf(name)),
-                  rows.typeProperty,
-                ]),
-              ),
-            ]
-          : undefined,
+      notComparable: (field) => all.map(({ rows }) => rows.notComparable(field)).find(Boolean),
+      projection: (fields) => {
+        const selects = all.map(({ rows }) => rows.selectFor(fields));
+        return selects.includes(undefined) ? undefined : ([...new Set(selects.flat())] as string[]);
+      },
       decode: async (stored) => stored.map((row) => decodeKind(all, row)),
       surcharge: () => ({ perRow: 0, notes: [] }),
     };

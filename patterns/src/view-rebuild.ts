@@ -5,8 +5,7 @@ import { within } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 
 import type { Follower } from "./model/follower.ts";
-import { text } from "./ports/edm.ts";
-import { and, compare } from "./query/filter.ts";
+import { inRange } from "./query/filter.ts";
 import { mapBounded } from "./store/limit.ts";
 import { type AnyView, ViewProjector } from "./views/view-projector.ts";
 import { readState, tableOf, type ViewState, writeState } from "./views/view-state.ts";
@@ -60,11 +59,7 @@ export async function rebuildView(
   if (known.state.building === undefined) await save({ readable, building });
 
   const projector = new ViewProjector(database, view, source);
-  const { from = "", to } = within(source.rows.row.prefix);
-  const filter = and(
-    compare("RowKey", "ge", text(from)),
-    to === undefined ? undefined : compare("RowKey", "lt", text(to)),
-  );
+  const filter = inRange(undefined, within(source.rows.row.prefix));
   let { done = 0, cursor } = known.state;
   for (let isLast = false; !isLast; ) {
     signal?.throwIfAborted();

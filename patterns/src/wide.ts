@@ -1,4 +1,3 @@
-import { pagesOf } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
 import {
   definitionRefused,
@@ -9,6 +8,7 @@ import {
 } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { KeyShape, type KeyValues, within } from "./keys/key-shape.ts";
+import { padded } from "./keys/number.ts";
 import { type AnyEntity, entity, type Infer, type Openable } from "./model/entity.ts";
 import {
   assertEntityFits,
@@ -20,12 +20,21 @@ import {
 } from "./model/entity-rows.ts";
 import { openable } from "./model/openable.ts";
 import { type EdmValue, text } from "./ports/edm.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { deleteOf } from "./ports/mutation.ts";
+import { isRefusalInside } from "./ports/port-error.ts";
 import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
+import { pagesOf } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import type { Changes, KeyOf } from "./repository.ts";
 import { tokensOf, WRITE_TOKENS } from "./store/write-token.ts";
-import { commitSteps, Stale, untilUncontended, type WriteOptions } from "./write.ts";
+import {
+  beside,
+  commitSteps,
+  openEntity,
+  Stale,
+  untilUncontended,
+  type WriteOptions,
+} from "./write.ts";
 
 export interface WideOptions<F extends Fields, P extends KeyDeclaration, R extends KeyDeclaration> {
   readonly version: number;
@@ -148,7 +157,7 @@ class OpenWide {
       if (!before) return false;
       const others: Mutation[] = [];
       for (let part = 1; part < countOf(before); part++) {
-        others.push({ kind: "delete", ...this.#keyOf(key, part), ifMatch: "*" });
+        others.push(deleteOf(this.#keyOf(key, part)));
       }
       const first = this.#keyOf(key, 0);
       await this.#commit({ kind: "delete", ...first, ifMatch: before.etag }, others);
@@ -173,7 +182,7 @@ class OpenWide {
       await this.#database.tables.commit(table, part === 0 ? [change] : [merge(0, {}), change]);
       return true;
     } catch (error) {
-      if (isRefusal(error, 404) && error.code !== "TableNotFound") return false;
+      if (isRefusalInside(error, 404)) return false;
       throw error;
     }
   }
@@ -203,7 +212,7 @@ class OpenWide {
     });
     const surplus: Mutation[] = [];
     for (let part = this.#parts.length; part < countOf(before); part++) {
-      surplus.push({ kind: "delete", ...this.#keyOf(entity, part), ifMatch: "*" });
+      surplus.push(deleteOf(this.#keyOf(entity, part)));
     }
     const lead = before
       ? ({ ...first!, kind: "replace", ifMatch: before.etag } as const)
@@ -212,11 +221,9 @@ class OpenWide {
   }
 
   async #commit(lead: Mutation, others: readonly Mutation[]): Promise<void> {
-    const database = this.#database;
-    const followers = [{ prepare: () => ({ mutations: others }) }];
-    const open = { database, entity: this.#definition, followers, by: {} };
+    const open = openEntity(this.#database, this.#definition);
     const change = { key: lead, token: "", shared: new Map() };
-    await commitSteps([{ open, lead, change }]).catch((error) => {
+    await commitSteps([beside({ open, lead, change }, { mutations: others })]).catch((error) => {
       // Somebody else wrote it first since we looked.
       throw isTableError(error, "unique-violation") ? new Stale(lead.rowKey, error) : error;
     });
@@ -260,11 +267,7 @@ class OpenWide {
   #keyOf(values: KeyValues, part: number): EntityKey {
     const { rows } = this.#definition;
     const { partitionKey, rowKey } = rows.key(values, this.#database.profile);
-    const separator = rows.row.layout === "ordered" ? "!" : "_";
-    const key = {
-      partitionKey,
-      rowKey: `${rowKey}${separator}${String(part + 1).padStart(2, "0")}`,
-    };
+    const key = { partitionKey, rowKey: rowKey + rows.row.separator + padded(part + 1, 2) };
     assertKeyFits(key, this.#database.profile);
     return key;
   }

@@ -4,7 +4,8 @@ import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { assertEntityFits, type Row } from "./model/entity-rows.ts";
 import type { Change, Contribution, OpenFollower, Snapshot } from "./model/follower.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { keyOf } from "./ports/mutation.ts";
+import { isRefusalInside } from "./ports/port-error.ts";
 import type { CommitOptions, EntityKey, Mutation } from "./ports/tables.ts";
 import { tokensOf } from "./store/write-token.ts";
 
@@ -54,12 +55,16 @@ export function keyIn({ entity, database }: OpenEntity, values: KeyValues): Enti
   return entity.rows.key(values, database.profile);
 }
 
-export async function readEntity(
-  open: OpenEntity,
-  values: KeyValues,
+export function readEntity(open: OpenEntity, values: KeyValues): Promise<Snapshot | undefined> {
+  return readAt(open, keyIn(open, values));
+}
+
+/** Undefined when there is nothing, or a row of another definition. */
+export async function readAt(
+  { database, entity }: Pick<OpenEntity, "database" | "entity">,
+  key: EntityKey,
 ): Promise<Snapshot | undefined> {
-  const { database, entity } = open;
-  const stored = await database.tables.get(entity.table, keyIn(open, values));
+  const stored = await database.tables.get(entity.table, keyOf(key));
   const row = stored && entity.rows.decode(stored);
   return row && { row, stored };
 }
@@ -198,8 +203,7 @@ export async function commitSteps(steps: readonly Step[]): Promise<(string | und
       await Promise.all(prepared.map(({ step, committed }) => committed?.(etags[step])));
       return etags.slice(0, steps.length);
     } catch (error) {
-      const failed =
-        isRefusal(error, 404, 409, 412) && error.code !== "TableNotFound" && mutations[error.index];
+      const failed = isRefusalInside(error, 404, 409, 412) && mutations[error.index];
       if (!failed) throw error;
       const isLead = error.index < steps.length;
       if (isLead || failed.kind !== "delete" || error.status !== 404) {
@@ -227,6 +231,12 @@ export function timeLeft(
   const leftMs = byMs - clock.now();
   if (leftMs < 0) throw new Stale(rowKey, undefined);
   return { timeoutS: Math.ceil(leftMs / 1000) || 1 };
+}
+
+/** The same step with something beside it, in the same transaction. */
+export function beside(step: Step, contribution: Contribution): Step {
+  const follower = { prepare: () => contribution };
+  return { ...step, open: { ...step.open, followers: [...step.open.followers, follower] } };
 }
 
 function leadRefused({ open, lead }: Step, cause: unknown): Error {

@@ -32,7 +32,8 @@ export class KeyShape {
   readonly parts: readonly KeyPart[];
   readonly layout: Layout;
   readonly segments: readonly Segment[];
-  readonly #separator: string;
+  /** Below what ordered keys hold, above what readable ones do. */
+  readonly separator: string;
 
   constructor(declaration: KeyDeclaration) {
     const laidOut = "parts" in declaration ? declaration : undefined;
@@ -40,7 +41,7 @@ export class KeyShape {
     this.segments = this.parts.filter((part) => part instanceof Segment);
     const texts = this.segments.filter((segment) => segment.form === "text").length;
     this.layout = laidOut?.layout ?? (texts >= 2 ? "ordered" : "readable");
-    this.#separator = this.layout === "ordered" ? "!" : "_";
+    this.separator = this.layout === "ordered" ? "!" : "_";
   }
 
   /** What no declaration may hold, as one sentence each. */
@@ -49,7 +50,7 @@ export class KeyShape {
     if (this.parts.length === 0) problems.push("has no parts");
     for (const part of this.parts) {
       if (part instanceof Segment) continue;
-      if (!/^[$&-.0->@-[\]-}]+$/.test(part.literal) || part.literal.includes(this.#separator)) {
+      if (!/^[$&-.0->@-[\]-}]+$/.test(part.literal) || part.literal.includes(this.separator)) {
         problems.push(
           `has the literal "${part.literal}", which is empty or holds a character that keys reserve`,
         );
@@ -69,14 +70,14 @@ export class KeyShape {
     let prefix = "";
     for (const [i, part] of this.parts.entries()) {
       if (part instanceof Segment) break;
-      prefix += part.literal + (i < this.parts.length - 1 ? this.#separator : "");
+      prefix += part.literal + (i < this.parts.length - 1 ? this.separator : "");
     }
     return prefix;
   }
 
   /** @throws validation-failed when a segment has no value or cannot hold it. */
   encode(values: KeyValues): string {
-    return this.parts.map((part, i) => this.#encodePart(part, i, values)).join(this.#separator);
+    return this.parts.map((part, i) => this.#encodePart(part, i, values)).join(this.separator);
   }
 
   /** The values of the segments, or undefined for a key of another shape. */
@@ -87,7 +88,7 @@ export class KeyShape {
     for (let i = 0; i <= last; i++) {
       const part = this.parts[i]!;
       // Only the last segment may hold the separator.
-      const end = i === last ? key.length : key.indexOf(this.#separator, from);
+      const end = i === last ? key.length : key.indexOf(this.separator, from);
       if (end < 0) return undefined;
       const text = key.slice(from, end);
       if (part instanceof Segment) {
@@ -123,7 +124,7 @@ export class KeyShape {
       }
       const text = part instanceof Segment ? this.#encodeValue(part, value, i) : part.literal;
       if (isLast) return { from: prefix + text, to: prefix + text, throughTo: true };
-      prefix += text + this.#separator;
+      prefix += text + this.separator;
     }
     return {};
   }
@@ -157,7 +158,7 @@ export class KeyShape {
     const [above, aboveOrAt, below, belowOrAt] = segment.descending
       ? [bounds.lt, bounds.lte, bounds.gt, bounds.gte]
       : [bounds.gt, bounds.gte, bounds.lt, bounds.lte];
-    const afterAll = (value: unknown) => endOf(encode(value) + this.#separator);
+    const afterAll = (value: unknown) => endOf(encode(value) + this.separator);
     let range: KeyRange = within(prefix);
     if (aboveOrAt !== undefined) range = { ...range, from: encode(aboveOrAt) };
     if (above !== undefined) {

@@ -3,11 +3,12 @@ import { leftBehind, REPAIR_QUEUE, repairTripwire } from "../messages/repair-ord
 import type { Listed, ListKeeper, OpenIndex, Reconciled } from "../model/entity-index.ts";
 import { assertKeyFits, partitionKeyOf, type Row } from "../model/entity-rows.ts";
 import { type Each, EntryRows, hasKey, type Place } from "../model/entry.ts";
-import type { Change, Contribution, FollowerContext, Snapshot } from "../model/follower.ts";
+import type { Change, Contribution, FollowerContext } from "../model/follower.ts";
 import type { EntityKey } from "../ports/tables.ts";
 import type { Saved } from "../query/query.ts";
 import { mapBounded } from "../store/limit.ts";
 import { tokensOf } from "../store/write-token.ts";
+import { readAt } from "../write.ts";
 
 /** What lists have in common that are not in their members' partition. */
 export interface QueuedListOptions {
@@ -127,7 +128,7 @@ export class QueuedList implements ListKeeper {
   async get(value: KeyValues): Promise<Row[]> {
     const list = this.#listOf(value);
     const found = await mapBounded(await this.keys(value), LOOKUPS_AT_ONCE, async (key) => {
-      const base = await this.#base(key);
+      const base = await readAt(this.#context, key);
       if (base && hasKey(this.keysOf(base.row), list)) return base.row;
       const change = { key, token: "", shared: new Map() };
       // The message is a favour: the reader has what it wanted.
@@ -144,7 +145,7 @@ export class QueuedList implements ListKeeper {
       const slots = await mapBounded(lists, LOOKUPS_AT_ONCE, (list) =>
         this.#store.open(list, member),
       );
-      const found = await this.#base(base);
+      const found = await readAt(this.#context, base);
       const desired = found ? this.keysOf(found.row) : [];
       const unread = desired.filter((list) => !hasKey(lists, list));
       lists.push(...unread);
@@ -154,7 +155,7 @@ export class QueuedList implements ListKeeper {
         return !isMember && !slot.isMember ? true : slot.set(isMember);
       });
       // What changed the entity meanwhile may have looked at a list before it was written.
-      const now = await this.#base(base);
+      const now = await readAt(this.#context, base);
       if (results.every(Boolean) && now?.stored.etag === found?.stored.etag) return "done";
       const { clock, random } = this.#context.database;
       await clock.sleep(BACKOFF_MS * random());
@@ -187,13 +188,6 @@ export class QueuedList implements ListKeeper {
       partitionKey: partitionKeyOf(partition, value),
       rowKey: partitionKeyOf(row, value),
     };
-  }
-
-  async #base({ partitionKey, rowKey }: EntityKey): Promise<Snapshot | undefined> {
-    const { database, entity } = this.#context;
-    const stored = await database.tables.get(entity.table, { partitionKey, rowKey });
-    const row = stored && entity.rows.decode(stored);
-    return row && { row, stored };
   }
 }
 

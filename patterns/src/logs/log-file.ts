@@ -1,4 +1,5 @@
-import type { Metadata } from "../ports/blobs.ts";
+import type { BlobInfo, BlobsPort, Metadata } from "../ports/blobs.ts";
+import { type From, pages } from "../query/pages.ts";
 
 const HOUR_MS = 3_600_000;
 
@@ -16,6 +17,17 @@ export function folderOf(service: string, hour: number): string {
 /** `…/1800/000001.log`. */
 export function fileName(folder: string, sequence: number): string {
   return `${folder}${String(sequence).padStart(6, "0")}.log`;
+}
+
+export async function filesOf(
+  blobs: BlobsPort,
+  container: string,
+  prefix: string,
+): Promise<BlobInfo[]> {
+  const files: BlobInfo[] = [];
+  const listed = pages((from: From<string>) => blobs.list(container, { prefix, ...from }));
+  for await (const page of listed) files.push(...page.blobs);
+  return files;
 }
 
 /** 0 for what is no name of ours. */

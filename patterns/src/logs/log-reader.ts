@@ -1,6 +1,6 @@
 import type { BlobInfo, BlobsPort } from "../ports/blobs.ts";
 import { isRefusal } from "../ports/port-error.ts";
-import { folderOf, hourOf, sealedSpan } from "./log-file.ts";
+import { filesOf, folderOf, hourOf, sealedSpan } from "./log-file.ts";
 import type { LogFormat, Timed } from "./log-format.ts";
 
 export interface LogQuery<Entry> {
@@ -95,20 +95,11 @@ export class LogReader<Entry extends Timed> {
     }
   }
 
-  async #list(prefix: string): Promise<BlobInfo[]> {
-    const files: BlobInfo[] = [];
-    let continuation: string | undefined;
-    do {
-      const page = await this.#blobs
-        .list(this.#container, { prefix, ...(continuation !== undefined && { continuation }) })
-        .catch((error) => {
-          if (isRefusal(error, 404)) return { blobs: [], continuation: undefined };
-          throw error;
-        });
-      files.push(...page.blobs);
-      continuation = page.continuation;
-    } while (continuation !== undefined);
-    return files;
+  #list(prefix: string): Promise<BlobInfo[]> {
+    return filesOf(this.#blobs, this.#container, prefix).catch((error) => {
+      if (isRefusal(error, 404)) return [];
+      throw error;
+    });
   }
 
   async *#entriesOf({ name, length }: BlobInfo, query: LogQuery<Entry>): AsyncGenerator<Entry> {

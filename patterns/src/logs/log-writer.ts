@@ -3,7 +3,15 @@ import { validationFailed } from "../errors.ts";
 
 import type { BlobInfo, BlobsPort } from "../ports/blobs.ts";
 import { isRefusal } from "../ports/port-error.ts";
-import { fileName, folderOf, hourOf, metadataOf, type Span, sequenceOf } from "./log-file.ts";
+import {
+  fileName,
+  filesOf,
+  folderOf,
+  hourOf,
+  metadataOf,
+  type Span,
+  sequenceOf,
+} from "./log-file.ts";
 import type { LogFormat, Timed } from "./log-format.ts";
 
 export interface LogWriterOptions {
@@ -297,16 +305,8 @@ export class LogWriter<Entry extends Timed> {
     }
   }
 
-  async #list(prefix: string): Promise<BlobInfo[]> {
-    const files: BlobInfo[] = [];
-    for (let continuation: string | undefined, isFirst = true; isFirst || continuation; ) {
-      const options = { prefix, ...(continuation !== undefined && { continuation }) };
-      const page = await this.#blobs.list(this.#container, options);
-      files.push(...page.blobs);
-      ({ continuation } = page);
-      isFirst = false;
-    }
-    return files;
+  #list(prefix: string): Promise<BlobInfo[]> {
+    return filesOf(this.#blobs, this.#container, prefix);
   }
 
   /** Ends a file that is full, and those of hours gone by that nothing is pending for. */

@@ -83,6 +83,18 @@ export class EntityRows {
     return this.fields[field]?.property ?? field;
   }
 
+  /** What `$select` must name to give these fields; undefined for everything. */
+  selectFor(fields: readonly string[] | undefined): string[] | undefined {
+    if (!fields || this.needsWholeRows) return undefined;
+    const stored = fields.filter((name) => !this.inKeys.has(name));
+    return [...stored.map((name) => this.propertyOf(name)), this.typeProperty];
+  }
+
+  /** Why the service cannot compare this field, if so. */
+  notComparable(field: string): string | undefined {
+    return this.inKeys.has(field) ? "stands in the key; bound it in range(…)" : undefined;
+  }
+
   /** True when a projection cannot be pushed down, because an upgrade may need any field. */
   get needsWholeRows(): boolean {
     return Object.keys(this.#upgrades).length > 0;

@@ -169,9 +169,9 @@ export class EntryRows {
   }
 
   notComparable(field: string): string | undefined {
-    if (this.#rows.inKeys.has(field)) return "stands in the key; bound it in range(…)";
-    return this.#copy === "full" || this.#copy.includes(field)
-      ? undefined
+    const isRepeated = this.#copy === "full" || this.#copy.includes(field);
+    return isRepeated || this.#rows.inKeys.has(field)
+      ? this.#rows.notComparable(field)
       : `is not repeated on the entries of ${this.#name}`;
   }
 
@@ -180,11 +180,9 @@ export class EntryRows {
     fields: readonly string[] | undefined,
     own: readonly string[],
   ): readonly string[] | undefined {
-    const always = [...own, this.#rows.typeProperty];
-    if (!this.isCovered(fields)) return always;
-    if (!fields || this.#rows.needsWholeRows) return undefined;
-    const stored = fields.filter((name) => !this.#rows.inKeys.has(name));
-    return [...stored.map((name) => this.#rows.propertyOf(name)), ...always];
+    if (!this.isCovered(fields)) return [...own, this.#rows.typeProperty];
+    const stored = this.#rows.selectFor(fields);
+    return stored && [...own, ...stored];
   }
 
   /** The fields of the base that an entry repeats, as they are stored. */

@@ -30,6 +30,11 @@ export function isRefusal(error: unknown, ...statuses: number[]): error is PortE
   return error instanceof PortError && statuses.includes(error.status);
 }
 
+/** The same of what is in a table or container that is there. */
+export function isRefusalInside(error: unknown, ...statuses: number[]): error is PortError {
+  return isRefusal(error, ...statuses) && !/^(Table|Container)NotFound$/.test(error.code);
+}
+
 /** `ECONNRESET`, `ENOTFOUND`, …: what the sockets of a transport of the user's own fail with. */
 const NETWORK = /^E(?!RR_)[A-Z_]+$|^ERR_(STREAM|SOCKET)_/;
 /** Failures of a connection that another try does not change: certificates, the wrong protocol. */

@@ -8,8 +8,17 @@ interface RestFailure {
   readonly response?: { readonly headers: { get(name: string): string | undefined } };
 }
 
-/** What the official queue and blob clients throw, as the ports promise it. */
-export function storageError(error: unknown): unknown {
+/** For the queue and blob clients: the layers above repeat, because they must know that they did. */
+export const singleTry = { retryOptions: { maxTries: 1 } } as const;
+
+/** What these clients answer or throw, as the ports promise it. */
+export function asked<Answer>(request: Promise<Answer>): Promise<Answer> {
+  return request.catch((error) => {
+    throw storageError(error);
+  });
+}
+
+function storageError(error: unknown): unknown {
   if (!isAboutRequest(error)) return error;
   const failure: RestFailure = typeof error === "object" && error !== null ? error : {};
   const headers = failure.response?.headers;

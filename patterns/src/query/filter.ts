@@ -1,4 +1,5 @@
-import type { EdmValue } from "../ports/edm.ts";
+import type { KeyRange } from "../keys/key-shape.ts";
+import { type EdmValue, text } from "../ports/edm.ts";
 
 export type Comparison = "eq" | "ne" | "gt" | "ge" | "lt" | "le";
 
@@ -24,6 +25,26 @@ export function and(...filters: readonly (Filter | undefined)[]): Filter | undef
       (left, right) => (left ? { kind: "and", left, right } : right),
       undefined,
     );
+}
+
+/** The rows of a range, in one partition or in all. */
+export function inRange(partitionKey: string | undefined, range: KeyRange): Filter | undefined {
+  const { from, to } = range;
+  const bound = (name: string, comparison: Comparison, key: string | undefined) =>
+    key === undefined ? undefined : compare(name, comparison, text(key));
+  return and(
+    bound("PartitionKey", "eq", partitionKey),
+    ...(isOneRow(range)
+      ? [bound("RowKey", "eq", from)]
+      : [
+          bound("RowKey", range.afterFrom ? "gt" : "ge", from),
+          bound("RowKey", range.throughTo ? "le" : "lt", to),
+        ]),
+  );
+}
+
+export function isOneRow({ from, to }: KeyRange): boolean {
+  return from !== undefined && from === to;
 }
 
 /** The `$filter` text. Parentheses stand only where an `and` holds an `or`, and after `not`. */

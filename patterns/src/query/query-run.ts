@@ -4,10 +4,17 @@ import { fnv1a128 } from "../keys/hash.ts";
 import type { KeyRange } from "../keys/key-shape.ts";
 import type { Row } from "../model/entity-rows.ts";
 import type { Field } from "../model/field.ts";
-import { text } from "../ports/edm.ts";
 import type { Continuation, Page, StoredEntity } from "../ports/tables.ts";
 import { type CursorScope, decodeCursor, encodeCursor } from "./cursor.ts";
-import { and, type Comparison, compare, type Filter, printFilter } from "./filter.ts";
+import {
+  and,
+  type Comparison,
+  compare,
+  type Filter,
+  inRange,
+  isOneRow,
+  printFilter,
+} from "./filter.ts";
 import type { Column, Condition, Explanation, Permit, Plan, QueryPage } from "./query.ts";
 
 /** The rows a query runs over and how they become entities. */
@@ -160,24 +167,12 @@ export class QueryRun {
     const { partitionKey, range } = this.#source;
     if (partitionKey === undefined) return "table-scan";
     if (this.#state.condition) return "partition-scan";
-    return range.from !== undefined && range.from === range.to ? "point" : "range";
+    return isOneRow(range) ? "point" : "range";
   }
 
   #filter(): Filter | undefined {
     const { partitionKey, range } = this.#source;
-    const rowKey = (comparison: Comparison, key: string | undefined) =>
-      key === undefined ? undefined : compare("RowKey", comparison, text(key));
-    const isPoint = range.from !== undefined && range.from === range.to;
-    return and(
-      partitionKey === undefined ? undefined : compare("PartitionKey", "eq", text(partitionKey)),
-      ...(isPoint
-        ? [rowKey("eq", range.from)]
-        : [
-            rowKey(range.afterFrom ? "gt" : "ge", range.from),
-            rowKey(range.throughTo ? "le" : "lt", range.to),
-          ]),
-      this.#state.condition,
-    );
+    return and(inRange(partitionKey, range), this.#state.condition);
   }
 
   async *#pages(permit: Permit<Plan> | undefined, from?: Continuation) {

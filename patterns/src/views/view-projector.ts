@@ -3,6 +3,7 @@ import { validationFailed } from "../errors.ts";
 import type { AnyEntity } from "../model/entity.ts";
 import { type EntityRows, type Row, TYPE_PROPERTY } from "../model/entity-rows.ts";
 import { text } from "../ports/edm.ts";
+import { writeOver } from "../ports/mutation.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
 import { lastToken, tokensAfter, tokensOf, WRITE_TOKENS } from "../store/write-token.ts";
@@ -58,10 +59,7 @@ export class ViewProjector {
       const source = await tables.get(this.#source.table, base);
       const row = await this.#rowAt(key, source && this.#source.rows.decode(source));
       const properties = this.#properties(row, source, before);
-      const mutation = before
-        ? ({ kind: "replace", ...key, ifMatch: before.etag, properties } as const)
-        : ({ kind: "insert", ...key, properties } as const);
-      await tables.commit(table, [mutation]).catch((error) => {
+      await tables.commit(table, [writeOver(before, key, properties)]).catch((error) => {
         throw isRefusal(error, 409, 412) ? new Stale(key.rowKey, error) : error;
       });
     });

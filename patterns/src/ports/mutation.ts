@@ -1,0 +1,23 @@
+import type { Properties } from "./edm.ts";
+import type { EntityKey, Mutation, StoredEntity } from "./tables.ts";
+
+/** The key alone. */
+export function keyOf({ partitionKey, rowKey }: EntityKey): EntityKey {
+  return { partitionKey, rowKey };
+}
+
+/** Succeeds only while the row is as it was read: `before`, or absent. */
+export function writeOver(
+  before: Pick<StoredEntity, "etag"> | undefined,
+  key: EntityKey,
+  properties: Properties,
+): Mutation {
+  return before
+    ? { kind: "replace", ...keyOf(key), ifMatch: before.etag, properties }
+    : { kind: "insert", ...keyOf(key), properties };
+}
+
+/** Whatever the row is by now. */
+export function deleteOf(key: EntityKey): Mutation {
+  return { kind: "delete", ...keyOf(key), ifMatch: "*" };
+}
