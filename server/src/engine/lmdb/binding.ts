@@ -32,6 +32,8 @@ export interface ReadOptions {
 
 export interface ReadTransaction {
   readonly address: number;
+  /** Begins it where it was reset. */
+  renew(): void;
 }
 
 export interface RangeOptions extends ReadOptions {
@@ -168,6 +170,11 @@ export class Snapshot implements ReadOptions {
     this.reset();
   }
 
+  /** Begins a snapshot for whoever reads without the binding. */
+  begin(): void {
+    this.transaction.renew();
+  }
+
   /** Lets go of what it shows; the next read begins a new one. No range may be read meanwhile. */
   reset(): void {
     this.#native.resetTxn(this.#address);
@@ -176,9 +183,16 @@ export class Snapshot implements ReadOptions {
 
 const READ_ONLY = 0x20000;
 
+/** Memory of this process as bytes, copied from nowhere. It must stay where it is. */
+export function viewMemory(address: number, length: number): Uint8Array {
+  const buffer = nativeLayer().createBufferForAddress(address, length);
+  return new Uint8Array(buffer.buffer, buffer.byteOffset, length);
+}
+
 interface NativeLayer {
   readonly Txn: new (env: object, flags: number) => ReadTransaction;
   resetTxn(address: number): void;
+  createBufferForAddress(address: number, length: number): Buffer;
 }
 
 function nativeLayer(): NativeLayer {
@@ -196,6 +210,8 @@ function isNativeLayer(native: unknown): native is NativeLayer {
     "Txn" in native &&
     typeof native.Txn === "function" &&
     "resetTxn" in native &&
-    typeof native.resetTxn === "function"
+    typeof native.resetTxn === "function" &&
+    "createBufferForAddress" in native &&
+    typeof native.createBufferForAddress === "function"
   );
 }

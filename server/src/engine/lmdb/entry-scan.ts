@@ -1,18 +1,11 @@
-import type { Entry, Key, KeyRange, ScanEnd, Visit } from "../engine.ts";
-import { after, copyKey, equalBytes, joinKey, KeySplitter } from "../key-codec.ts";
+import type { KeyRange, ScanEnd, Visit } from "../engine.ts";
+import { after, copyKey } from "../key-codec.ts";
 import { ScanBudget } from "../scan-budget.ts";
-import {
-  FLAT_KEY_BYTES_MAX,
-  lastVersion,
-  type RangeItem,
-  type RangeOptions,
-  type ReadTransaction,
-  type Snapshot,
-  type Snapshots,
-  type Store,
-  viewOf,
-} from "./binding.ts";
+import type { Snapshot, Snapshots, Store } from "./binding.ts";
+import { CursorEntries } from "./cursor-entries.ts";
 import { toEngineError } from "./lmdb-errors.ts";
+import type { MemoryMap } from "./memory-map.ts";
+import { TreeWalk } from "./tree-walk.ts";
 
 /** What scans read. */
 export interface ScanSource {
@@ -20,18 +13,21 @@ export interface ScanSource {
   readonly snapshots: Snapshots;
   /** After this time a scan ends with `resumeAt`. */
   readonly snapshotMsMax: number;
+  /** Where there is one, scans walk in it. */
+  readonly map: MemoryMap | undefined;
+  /** Walks that nobody uses just now. */
+  readonly walks: TreeWalk[];
 }
 
 /**
- * One scan: a read transaction, a cursor and the entry it lends out. It works in turns of a few
- * milliseconds. Whatever happens, `release` lets the transaction go: LMDB cannot use pages again
- * that a snapshot still shows.
+ * One scan: a read transaction, a way through its entries, and the one it lends out. It works in turns
+ * of a few milliseconds. Whatever happens, `release` lets the transaction go: LMDB cannot use pages
+ * again that a snapshot still shows.
  */
 export class EntryScan {
-  readonly entry = new LentEntry();
-  readonly #snapshots: Snapshots;
+  readonly #source: ScanSource;
   readonly #snapshot: Snapshot;
-  readonly #items: Iterator<RangeItem>;
+  readonly #entries: TreeWalk | CursorEntries;
   readonly #visit: Visit;
   readonly #budget = new ScanBudget();
   readonly #endsAt: number;
@@ -39,24 +35,21 @@ export class EntryScan {
   constructor(source: ScanSource, range: KeyRange, visit: Visit) {
     this.#visit = visit;
     this.#endsAt = performance.now() + source.snapshotMsMax;
-    this.#snapshots = source.snapshots;
+    this.#source = source;
     this.#snapshot = source.snapshots.take();
     try {
-      const options = rangeOptions(range, this.#snapshot.transaction);
-      this.#items = source.store.getRange(options)[Symbol.iterator]();
+      this.#entries = this.#walk(range) ?? new CursorEntries(source.store, this.#snapshot, range);
     } catch (error) {
       source.snapshots.giveBack(this.#snapshot);
-      throw error;
+      throw toEngineError(error, "Unavailable", "scan");
     }
   }
 
   /** Visits until the end, which it answers, or until the event loop must have its turn. */
   runTurn(): ScanEnd | undefined {
-    const { entry } = this;
+    const { entry } = this.#entries;
     for (;;) {
-      const item = this.#next();
-      if (item.done) return "complete";
-      entry.lend(item.value);
+      if (!this.#next()) return "complete";
       if (!this.#visit(entry)) return "stopped";
       if (!this.#budget.isSpent()) continue;
       if (performance.now() < this.#endsAt) return undefined;
@@ -64,88 +57,38 @@ export class EntryScan {
     }
   }
 
-  #next(): IteratorResult<RangeItem> {
-    try {
-      return this.#items.next();
-    } catch (error) {
-      throw toEngineError(error, "Unavailable", "scan");
-    }
-  }
-
   nextTurn(): Promise<void> {
     return this.#budget.nextTurn();
   }
 
+  /** Reads something else while `visit` runs, and leaves it what it was lent. */
+  lendAgainAfter<T>(read: () => T): T {
+    const entries = this.#entries;
+    return entries instanceof TreeWalk ? read() : entries.entry.restoreAfter(read);
+  }
+
   release(): void {
-    this.#items.return?.();
-    this.#snapshots.giveBack(this.#snapshot);
-  }
-}
-
-/**
- * The entry that `visit` is lent, one object for the whole scan. Its bytes stand in buffers that
- * lmdb-js shares among all reads; what a visitor does not ask for is never cut out of them.
- */
-class LentEntry implements Entry {
-  version = 0;
-  #keyBuffer: Uint8Array = NOTHING;
-  #keyStart = 0;
-  #keyEnd = 0;
-  #valueBuffer: Buffer = NOTHING;
-  readonly #splitter = new KeySplitter();
-  #key: Key | undefined;
-  #value: Uint8Array | undefined;
-
-  get key(): Key {
-    this.#key ??= this.#splitter.split(this.#keyBuffer, this.#keyStart, this.#keyEnd);
-    return this.#key;
+    const entries = this.#entries;
+    if (entries instanceof TreeWalk) this.#source.walks.push(entries);
+    else entries.release();
+    this.#source.snapshots.giveBack(this.#snapshot);
   }
 
-  get value(): Uint8Array {
-    this.#value ??= viewOf(this.#valueBuffer);
-    return this.#value;
+  #walk(range: KeyRange): TreeWalk | undefined {
+    const { map, walks } = this.#source;
+    if (map === undefined) return undefined;
+    this.#snapshot.begin();
+    const walk = walks.pop() ?? new TreeWalk(map);
+    if (walk.begin(range)) return walk;
+    walks.push(walk);
+    return undefined;
   }
 
-  lend({ key, value }: RangeItem): void {
-    this.version = lastVersion();
-    this.#keyBuffer = key.bytes;
-    this.#keyStart = key.start;
-    this.#keyEnd = key.end;
-    this.#valueBuffer = value;
-    this.#key = undefined;
-    this.#value = undefined;
-  }
-
-  /** A visitor may read the engine: what that puts into the shared buffers is taken out again. */
-  restoreAfter<T>(read: () => T): T {
-    const lentKey = this.#keyBuffer.subarray(this.#keyStart, this.#keyEnd);
-    const lentValue = this.value;
-    const keyCopy = Uint8Array.from(lentKey);
-    const valueCopy = Uint8Array.from(lentValue);
+  #next(): boolean {
     try {
-      return read();
-    } finally {
-      lentKey.set(keyCopy);
-      // A very large value stands in the memory map, which changes for nobody and takes no writes.
-      if (!equalBytes(lentValue, valueCopy)) lentValue.set(valueCopy);
+      return this.#entries.next();
+    } catch (error) {
+      throw toEngineError(error, "Unavailable", "scan");
     }
   }
-}
-
-const NOTHING = Buffer.alloc(0);
-
-/**
- * A bound may be longer than any key that can be stored. Cut to the longest, `cut`, it lies just
- * behind `cut` and in front of all other keys behind that: nothing longer begins with `cut`.
- */
-function rangeOptions({ start, end }: KeyRange, transaction: ReadTransaction): RangeOptions {
-  const first = joinKey(start);
-  const last = end && joinKey(end);
-  return {
-    transaction,
-    start: first.subarray(0, FLAT_KEY_BYTES_MAX),
-    exclusiveStart: first.length > FLAT_KEY_BYTES_MAX,
-    end: last?.subarray(0, FLAT_KEY_BYTES_MAX),
-    inclusiveEnd: last !== undefined && last.length > FLAT_KEY_BYTES_MAX,
-  };
 }

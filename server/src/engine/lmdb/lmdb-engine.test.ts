@@ -28,12 +28,14 @@ import { after, compareKeys } from "../key-codec.ts";
 import { LmdbEngine, type LmdbEngineOptions, openLmdbEngine } from "./lmdb-engine.ts";
 import { FORMAT } from "./meta-record.ts";
 
-testEngineConformance({
-  name: "LmdbEngine",
-  open: ({ clock }) => openLmdbEngine({ path: newFolder(), clock }),
-  reopen: (closed, { clock }) => openLmdbEngine({ path: pathOf(closed), clock }),
-  discard: async (closed) => rmSync(pathOf(closed), { recursive: true }),
-});
+for (const walksMap of [true, false]) {
+  testEngineConformance({
+    name: walksMap ? "LmdbEngine" : "LmdbEngine, scanning through the binding",
+    open: ({ clock }) => openLmdbEngine({ path: newFolder(), clock, walksMap }),
+    reopen: (closed, { clock }) => openLmdbEngine({ path: pathOf(closed), clock, walksMap }),
+    discard: async (closed) => rmSync(pathOf(closed), { recursive: true }),
+  });
+}
 
 const a = key("p", "a");
 

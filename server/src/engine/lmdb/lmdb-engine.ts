@@ -27,6 +27,7 @@ import {
 import { EntryScan, type ScanSource } from "./entry-scan.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { toEngineError } from "./lmdb-errors.ts";
+import { MemoryMap } from "./memory-map.ts";
 import { type MetaRecord, openMeta, readMeta } from "./meta-record.ts";
 
 export interface LmdbEngineOptions {
@@ -39,6 +40,8 @@ export interface LmdbEngineOptions {
   readonly readersMax?: number;
   /** After this time a scan ends with `resumeAt`: LMDB reuses no page that a snapshot shows. */
   readonly snapshotMsMax?: number;
+  /** False: scans go through the binding even where they could walk in the memory map. */
+  readonly walksMap?: boolean;
 }
 
 /** For metrics and for inspection. */
@@ -49,6 +52,8 @@ export interface LmdbStatistics {
   /** The most commits that shared a flush. */
   readonly groupCommitsMax: number;
   readonly scansOpen: number;
+  /** Whether scans walk in the memory map. */
+  readonly walksMap: boolean;
   readonly fileBytes: number;
 }
 
@@ -105,7 +110,8 @@ export class LmdbEngine implements Engine {
     const snapshots = new Snapshots(this.#store);
     this.#reader = snapshots.take();
     const snapshotMsMax = options.snapshotMsMax ?? 2000;
-    this.#scanSource = { store: this.#store, snapshots, snapshotMsMax };
+    const map = options.walksMap === false ? undefined : MemoryMap.of(options.path);
+    this.#scanSource = { store: this.#store, snapshots, snapshotMsMax, map, walks: [] };
   }
 
   nextVersion(): number {
@@ -115,14 +121,14 @@ export class LmdbEngine implements Engine {
   get(keys: readonly Key[]): (Entry | undefined)[] {
     this.#assertOpen();
     for (const key of keys) assertKeyFits(key);
-    if (this.#visiting) return this.#visiting.entry.restoreAfter(() => this.#getEntries(keys));
+    if (this.#visiting) return this.#visiting.lendAgainAfter(() => this.#getEntries(keys));
     return this.#getEntries(keys);
   }
 
   scan(range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
     this.#assertOpen();
     if (this.#visiting) {
-      return this.#visiting.entry.restoreAfter(() => this.#beginScan(range, visit));
+      return this.#visiting.lendAgainAfter(() => this.#beginScan(range, visit));
     }
     return this.#beginScan(range, visit);
   }
@@ -152,6 +158,7 @@ export class LmdbEngine implements Engine {
       commits,
       groupCommitsMax,
       scansOpen: this.#suspended.size,
+      walksMap: this.#scanSource.map !== undefined,
       fileBytes: statSync(join(this.path, DATA_FILE)).size,
     };
   }
