@@ -16,11 +16,13 @@ export function createLogger(options: { silent: boolean; debug: string | boolean
 
 /** Logs each request: quietly when it went well, loudly when the fault is ours. */
 export function loggingObserver(log: Logger): Observer {
+  const isDebugging = log.isLevelEnabled("debug");
   return {
+    refusalsOnly: !isDebugging,
     finished(record) {
       if (record.status >= 500)
         log.error({ ...record, cause: undefined, err: record.cause }, "request failed");
-      else if (log.isLevelEnabled("debug")) log.debug(record, "request");
+      else if (isDebugging) log.debug(record, "request");
     },
   };
 }

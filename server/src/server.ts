@@ -17,7 +17,7 @@ import type { Gate } from "./http/gate.ts";
 import { type Health, withHealth } from "./http/health.ts";
 import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
 import type { Handle } from "./http/node-listener.ts";
-import type { Observer, RequestRecord } from "./http/observer.ts";
+import type { Observer, RequestRecord, Sender } from "./http/observer.ts";
 import { type Pages, withPages } from "./http/pages.ts";
 import type { Service } from "./http/service.ts";
 import { Analytics } from "./insight/analytics.ts";
@@ -93,13 +93,13 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     accounts,
     clock: foundation.clock,
     observer: {
-      finished(record: RequestRecord, request: WireRequest, response: WireResponse) {
+      finished(record: RequestRecord, request: WireRequest & Sender, response: WireResponse) {
         const chosen = settings.get(record.service)?.chosen(record.account);
         if (chosen !== undefined) {
           analytics.finished(record, chosen);
           log.finished(record, chosen, request, response);
         }
-        observer?.finished(record);
+        observer?.finished(record, request);
       },
     },
     hostStyle: options.hostStyle ?? true,
@@ -141,6 +141,8 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     open(openTableService(foundation, options));
   }
 
+  // Whether an account's first request is to be logged and counted must be known when it comes.
+  await Promise.all([...settings.values()].map((each) => each.remember(accounts.names)));
   background.push(metricsTables, logBlobs);
   for (const work of background) work.start();
   return {

@@ -45,6 +45,26 @@ describe("The analytics log, as the official client sees it", () => {
       });
     }));
 
+  it("holds the first request after a start", () =>
+    withFolder(async (folder) => {
+      const send = (verb: string, path: string, body: object | string) =>
+        serve(folder, ["table"], async ({ tableUrl }) => {
+          const wire = new TableWire({ url: tableUrl, account: ACCOUNT, key: KEY });
+          await wire.send(verb, path, { body });
+          wire.close();
+        });
+      const body = logging("<Delete>false</Delete><Read>false</Read><Write>true</Write>");
+      await send("PUT", "/?restype=service&comp=properties", body);
+      await send("POST", "/Tables", { TableName: "People" });
+      await serve(folder, ["blob"], async ({ client }) => {
+        const logs = client.getContainerClient("$logs");
+        const names = await namesOf(logs);
+        const texts = await Promise.all(names.map((name) => textOf(logs.getBlobClient(name))));
+        const operations = texts.flatMap((text) => linesOf(text).map(([, , name]) => name));
+        assert.deepEqual(operations, ["SetTableServiceProperties", "CreateTable"]);
+      });
+    }));
+
   it("tells of blobs, shows no signature, and goes when it is deleted", () =>
     withFolder(async (folder) => {
       await serve(folder, ["blob"], async ({ client }) => {

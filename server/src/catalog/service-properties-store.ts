@@ -1,6 +1,6 @@
 import { whenReady } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
-import type { Awaitable, Engine, Key } from "../engine/engine.ts";
+import type { Awaitable, Engine, Entry, Key } from "../engine/engine.ts";
 import { encodeId } from "../engine/key-codec.ts";
 import type { DocumentRules } from "../xml/document-rules.ts";
 import {
@@ -55,14 +55,24 @@ export class ServicePropertiesStore {
     const cached = this.#cache.get(account);
     if (cached && Math.abs(this.#clock.now() - cached.readAt) < TRUSTED_MS)
       return cached.properties;
-    return whenReady(this.#engine.get([this.#key(account)]), ([entry]) => {
-      const properties = entry
-        ? decodeServiceProperties(entry.value)
-        : defaultServiceProperties(this.rules);
-      const readAt = this.#clock.now();
-      this.#cache.set(account, { properties, readAt, chosen: entry !== undefined });
-      return properties;
-    });
+    return whenReady(this.#engine.get([this.#key(account)]), ([entry]) =>
+      this.#keep(account, entry),
+    );
+  }
+
+  /** Reads those of some accounts, so that `chosen` knows them. */
+  async remember(accounts: readonly string[]): Promise<void> {
+    const entries = await this.#engine.get(accounts.map((account) => this.#key(account)));
+    for (const [i, account] of accounts.entries()) this.#keep(account, entries[i]);
+  }
+
+  #keep(account: string, entry: Entry | undefined): ServiceProperties {
+    const properties = entry
+      ? decodeServiceProperties(entry.value)
+      : defaultServiceProperties(this.rules);
+    const readAt = this.#clock.now();
+    this.#cache.set(account, { properties, readAt, chosen: entry !== undefined });
+    return properties;
   }
 
   /** What somebody set, as it was last read; undefined where nobody did or nothing was read yet. */

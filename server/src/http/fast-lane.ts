@@ -10,6 +10,7 @@ import {
   KEEP_ALIVE_SECONDS,
   NODE_HTTP_OPTIONS,
   type OnFault,
+  opens,
   plainAddress,
   STILL_MS_MAX,
 } from "./node-listener.ts";
@@ -116,6 +117,8 @@ class FastConnection {
   /** Length at which the request at hand is whole; 0 while its head is not. */
   #wanted = 0;
   #answering = false;
+  /** Whether a request came before the one at hand. */
+  #used = false;
   #ended = false;
   /** When the request at hand began to arrive, or the connection fell idle. */
   #since: number;
@@ -242,6 +245,7 @@ class FastConnection {
         headers: request.headers,
         secure: false,
         remoteAddress: this.#remoteAddress,
+        opensConnection: this.#takeFirst(),
         body: new WholeBody(body),
       });
     } catch (error) {
@@ -252,6 +256,12 @@ class FastConnection {
     this.#answering = true;
     answer.then((known) => this.#resume(request, known)).catch((error) => this.#cut(error));
     return false;
+  }
+
+  #takeFirst(): boolean {
+    if (this.#used) return false;
+    this.#used = opens(this.#socket);
+    return true;
   }
 
   #resume(request: PlainRequest, answer: WireResponse): void {

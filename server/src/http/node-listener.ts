@@ -1,4 +1,5 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import type { Writable } from "node:stream";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Awaitable } from "../engine/engine.ts";
@@ -45,6 +46,7 @@ export function nodeListener(handle: Handle, onFault: OnFault): RequestListener 
       headers: new HeaderList(message.rawHeaders),
       secure: "encrypted" in message.socket,
       remoteAddress: plainAddress(message.socket.remoteAddress ?? ""),
+      opensConnection: opens(message.socket),
       body: new NodeBody(message),
     };
     const serve = () => {
@@ -62,6 +64,16 @@ export function nodeListener(handle: Handle, onFault: OnFault): RequestListener 
     if (response.socket === null) response.once("socket", serve);
     else serve();
   };
+}
+
+/** Connections that have carried a request. */
+const used = new WeakSet<Socket>();
+
+/** Whether nothing came by this connection yet; from now on something has. */
+export function opens(socket: Socket): boolean {
+  if (used.has(socket)) return false;
+  used.add(socket);
+  return true;
 }
 
 /** Proxies send the absolute form; only its path and query mean anything here. */

@@ -1,24 +1,35 @@
 import type { Identity } from "../auth/identity.ts";
-import type { WireRequest, WireResponse } from "../operation.ts";
+import type { RequestHead, WireRequest, WireResponse } from "../operation.ts";
+
+/** What a request says of who sent it: to be read, not to be kept. */
+export interface Sender extends Pick<RequestHead, "header"> {
+  /** Whether it is the first of its connection. */
+  readonly opensConnection: boolean;
+}
 
 /** What logs and metrics are told of every request, once its answer is decided. */
 export interface Observer {
-  finished(record: RequestRecord): void;
+  /** Whether it is told of answers from 400 on alone. */
+  readonly refusalsOnly?: boolean;
+  finished(record: RequestRecord, sender: Sender): void;
 }
 
 /** What is told of the exchange itself as well, which holds bodies: to be read, not to be kept. */
 export interface ExchangeObserver {
-  finished(record: RequestRecord, request: WireRequest, response: WireResponse): void;
+  finished(record: RequestRecord, request: WireRequest & Sender, response: WireResponse): void;
 }
 
 /** Several as one. */
 export function joinObservers(observers: readonly Observer[]): Observer {
-  if (observers.length === 1) return observers[0]!;
   // Bound once: a property looked up on many kinds of objects is a search each time.
-  const finished = observers.map((observer) => observer.finished.bind(observer));
+  const bound = (some: readonly Observer[]) => some.map((each) => each.finished.bind(each));
+  const ofAll = bound(observers.filter(({ refusalsOnly }) => !refusalsOnly));
+  const ofRefusals = bound(observers.filter(({ refusalsOnly }) => refusalsOnly));
   return {
-    finished(record) {
-      for (let i = 0; i < finished.length; i++) finished[i]!(record);
+    finished(record, sender) {
+      for (let i = 0; i < ofAll.length; i++) ofAll[i]!(record, sender);
+      if (record.status < 400) return;
+      for (let i = 0; i < ofRefusals.length; i++) ofRefusals[i]!(record, sender);
     },
   };
 }

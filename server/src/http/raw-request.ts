@@ -6,6 +6,8 @@ export interface RawRequest {
   readonly headers: Headers;
   readonly secure: boolean;
   readonly remoteAddress: string;
+  /** Whether it is the first of its connection, where there are connections. */
+  readonly opensConnection?: boolean;
   readonly body: BodySource;
 }
 

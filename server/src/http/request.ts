@@ -19,6 +19,7 @@ export class Request implements WireRequest {
   readonly headers: Headers;
   readonly secure: boolean;
   readonly remoteAddress: string;
+  readonly opensConnection: boolean;
   readonly source: BodySource;
   readonly requestId: string;
   readonly arrivedAt: number;
@@ -54,6 +55,7 @@ export class Request implements WireRequest {
     this.headers = raw.headers;
     this.secure = raw.secure;
     this.remoteAddress = raw.remoteAddress;
+    this.opensConnection = raw.opensConnection === true;
     this.source = raw.body;
     this.requestId = requestId;
     this.arrivedAt = arrivedAt;

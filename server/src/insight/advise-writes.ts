@@ -54,7 +54,7 @@ function queryFacts(event: TrafficEvent & { readonly kind: "query" }): QueryFact
       ? []
       : [{ kind: "point", class: "point query", partitionKey, rowKey: "" } as const];
   const plan = { class: event.class, reads, residual: undefined };
-  return { ...event, plan, planText: "", projected: event.projected };
+  return { ...event, plan, planText: "", partitionName: "" };
 }
 
 /** Half of what a partition may do in the cloud, in some second. */

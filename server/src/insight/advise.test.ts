@@ -170,7 +170,7 @@ function record(bytesMax?: number) {
       const plan = planQuery(filter === "" ? undefined : parseFilter(filter));
       const cost = { entitiesRead: read, entitiesReturned: returned, bytesRead: bytes };
       recorder.queried(
-        { ...base, at: now, plan, planText: "", filter, projected },
+        { ...base, at: now, plan, planText: "", filter, projected, partitionName: "" },
         { ...cost, engineMicros: 1 },
       );
     },

@@ -149,7 +149,7 @@ function against(mode: TargetsMode) {
         const plan = planQuery(parseFilter(filter));
         const facts: QueryFacts = {
           ...{ at: now, account: "a", table: "T", plan, planText: "", filter },
-          ...{ projected: false, client: "::1" },
+          ...{ projected: false, client: "::1", partitionName: "" },
         };
         targets.admitQuery(facts);
         targets.queried(facts, {

@@ -26,12 +26,13 @@ export interface PagesOptions {
  * was forwarded by nobody: neither a proxy's callers nor a web page that renamed its host count.
  */
 export function insightPages({ pages, token, prepare }: PagesOptions): Pages {
-  // Nearly every request is for no page: two characters tell, where cutting and looking up a target
+  // Nearly every request is for no page: a character tells, where cutting and looking up a target
   // takes 0.2 µs.
-  const beginnings = new Set([...pages.keys()].map(beginningOf));
+  const beginnings = new Uint8Array(2 ** 16);
+  for (const path of pages.keys()) beginnings[path.charCodeAt(1)] = 1;
   return (request) => {
     const { target, verb } = request;
-    if (!beginnings.has(beginningOf(target))) return undefined;
+    if (beginnings[target.charCodeAt(1)] !== 1) return undefined;
     const mark = target.indexOf("?");
     const page = pages.get(mark < 0 ? target : target.slice(0, mark));
     if (page === undefined) return undefined;
@@ -56,10 +57,6 @@ export function jsonPage(data: (query: URLSearchParams) => unknown): Page {
     open: false,
     print: (query) => `${JSON.stringify(data(query), null, 2)}\n`,
   };
-}
-
-function beginningOf(target: string): number {
-  return (target.charCodeAt(1) << 16) | target.charCodeAt(2);
 }
 
 const LOOPBACK_HOST = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/i;

@@ -19,6 +19,8 @@ export interface QueryFacts {
   readonly projected: boolean;
   /** Address of who asks. */
   readonly client: string;
+  /** See `partitionNameOf`; "" until somebody asks for it. */
+  partitionName: string | undefined;
 }
 
 /** What a page was made from. */
@@ -75,7 +77,9 @@ export type Watcher = Partial<Insight>;
  * it do not hear of that request: what counts stands before what refuses afterwards.
  */
 export function joinInsights(watchers: readonly Watcher[]): Insight {
-  if (watchers.length === 0) return NO_INSIGHT;
+  const [first] = watchers;
+  if (first === undefined) return NO_INSIGHT;
+  if (watchers.length === 1 && isWhole(first)) return first;
   // Bound once: a property looked up on five kinds of objects is a search each time. Those who do not
   // listen to something are not called for it.
   const admitQuery = watchers.flatMap((each) => each.admitQuery?.bind(each) ?? []);
@@ -94,22 +98,22 @@ export function joinInsights(watchers: readonly Watcher[]): Insight {
   };
 }
 
-/**
- * `account/table/partition key` of the one partition a query reads; undefined when it reads none or
- * several. The last answer is kept: everybody who watches asks for it.
- */
-export function partitionNameOf(query: QueryFacts): string | undefined {
-  if (query !== lastQuery) {
-    const partition = partitionOf(query.plan);
-    lastName =
-      partition === undefined ? undefined : partitionName(query.account, query.table, partition);
-    lastQuery = query;
-  }
-  return lastName;
+function isWhole(watcher: Watcher): watcher is Insight {
+  return Boolean(watcher.admitQuery && watcher.queried && watcher.admitWrite);
 }
 
-let lastQuery: QueryFacts | undefined;
-let lastName: string | undefined;
+/**
+ * `account/table/partition key` of the one partition a query reads; undefined when it reads none or
+ * several. The answer is kept with the query: several who watch ask for it.
+ */
+export function partitionNameOf(query: QueryFacts): string | undefined {
+  if (query.partitionName !== "") return query.partitionName;
+  const partition = partitionOf(query.plan);
+  const name =
+    partition === undefined ? undefined : partitionName(query.account, query.table, partition);
+  query.partitionName = name;
+  return name;
+}
 
 /** The entities the cloud's scalability targets count for a query: those scanned, and at least one. */
 export function countedEntities(cost: QueryCost): number {

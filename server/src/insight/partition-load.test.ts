@@ -109,6 +109,7 @@ function watch() {
         planText: explain(plan),
         filter,
         client,
+        partitionName: "",
       };
       const cost = { entitiesRead, entitiesReturned, bytesRead: 0, engineMicros: 0 };
       load.queried({ ...facts, projected: false }, cost);

@@ -104,7 +104,8 @@ describe("The cure of a query", () => {
 function facts(filter: string, table = "People"): QueryFacts {
   const plan = planQuery(filter === "" ? undefined : parseFilter(filter));
   const planText = explain(plan);
-  return { at: 0, account: "a", table, plan, planText, filter, projected: false, client: "::1" };
+  const base = { at: 0, account: "a", client: "::1", projected: false, partitionName: "" };
+  return { ...base, table, plan, planText, filter };
 }
 
 function run(

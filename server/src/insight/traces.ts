@@ -1,4 +1,4 @@
-import type { Observer } from "../http/observer.ts";
+import type { RequestRecord } from "../http/observer.ts";
 
 /**
  * The little of the standard tracing API that is used, so that nothing must be installed to compile
@@ -43,7 +43,10 @@ function property(value: unknown, name: string): unknown {
  * A span for each request, begun and ended when its answer is known: spans cost nothing on the way.
  * Each is a root; the ids of client and server requests are attributes, as in the log.
  */
-export function tracingObserver(api: TraceApi, now: () => number): Observer {
+export function tracingObserver(
+  api: TraceApi,
+  now: () => number,
+): { finished(record: RequestRecord): void } {
   const tracer = api.trace.getTracer("rowhouse");
   return {
     finished(record) {

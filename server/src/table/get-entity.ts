@@ -57,6 +57,7 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
       filter: undefined,
       projected: select !== undefined,
       client: remoteAddress,
+      partitionName: "",
     };
     insight.admitQuery(facts);
     const began = performance.now();

@@ -61,6 +61,7 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
       filter: request.query.get("$filter"),
       projected: select !== undefined,
       client: request.remoteAddress,
+      partitionName: "",
     };
     insight.admitQuery(facts);
     const began = performance.now();
