@@ -110,5 +110,6 @@ export interface WireResponse {
   readonly status: number;
   /** Names and values in turn. `Date`, request id, version and CORS headers are added by `http`. */
   readonly headers: readonly string[];
+  /** Of a body that comes in parts, each is lent until the next is asked for. */
   readonly body?: Uint8Array | string | AsyncIterable<Uint8Array> | undefined;
 }

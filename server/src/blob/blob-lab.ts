@@ -153,9 +153,12 @@ export class BlobLab {
 
   /** Frees all there is to free, and demands that nothing is left over or missing. */
   async assertTidy(): Promise<void> {
-    await this.service.collector.collect();
-    await this.service.collector.collect();
-    const audit = await auditBlobs(this.engine, this.contents);
+    let audit = await auditBlobs(this.engine, this.contents);
+    // Lists that succeeded each other are freed one after the other, one by each run at least.
+    for (let runs = 0; audit.notes > 0 && runs < 10; runs++) {
+      await this.service.collector.collect();
+      audit = await auditBlobs(this.engine, this.contents);
+    }
     assert.deepEqual(audit, { leftOver: [], missing: [], notes: 0 });
   }
 
@@ -209,6 +212,6 @@ async function bytesOf(
   if (body === undefined) return Buffer.alloc(0);
   if (typeof body === "string" || body instanceof Uint8Array) return Buffer.from(body);
   const parts: Uint8Array[] = [];
-  for await (const part of body) parts.push(part);
+  for await (const part of body) parts.push(Uint8Array.from(part));
   return Buffer.concat(parts);
 }

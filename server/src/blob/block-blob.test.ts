@@ -313,7 +313,7 @@ describe("Get Blob", () => {
     const { blob } = (await blobs.read(name)).record;
     const parts: Uint8Array[] = [];
     for await (const part of contents.read(blob!, 0, large.length)) {
-      parts.push(part);
+      parts.push(Uint8Array.from(part));
       await put("/docs/replaced", { body: Buffer.alloc(3 * 1_048_576, parts.length + 1) });
     }
     assert.ok(Buffer.concat(parts).equals(large));

@@ -1,10 +1,25 @@
 import { createHash, type Hash } from "node:crypto";
 import { availableParallelism } from "node:os";
 import { Crc64 } from "@rowhouse/protocol/crc64";
+import type { Awaitable } from "../engine/engine.ts";
 import { beginMd5 } from "./md5-thread.ts";
 
-/** The checksums of content as it flows by: CRC64 always, MD5 where somebody asks for it. */
-export class ContentDigest {
+/** The checksums of content as it flows by. */
+export interface RunningDigest {
+  /** Sums what must be summed here. */
+  update(part: Uint8Array): void;
+  /**
+   * Takes a part that `update` saw, when nobody else needs it any more; in the same order. Its memory
+   * is lost to the caller, who gets it back by the answer, in a view of all of it.
+   */
+  take(part: Uint8Array<ArrayBuffer>): Awaitable<Uint8Array<ArrayBuffer>>;
+  /** To be asked once, at the end, or else `forget`. */
+  digest(): Awaitable<Digests>;
+  forget(): void;
+}
+
+/** CRC64 always, MD5 where somebody asks for it. */
+export class ContentDigest implements RunningDigest {
   readonly #crc64 = new Crc64();
   readonly #md5: Hash | undefined;
   #bytes = 0;
@@ -19,7 +34,10 @@ export class ContentDigest {
     this.#md5?.update(part);
   }
 
-  /** To be asked once, at the end. */
+  take({ buffer }: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+    return new Uint8Array(buffer);
+  }
+
   digest(): Digests {
     return {
       bytes: this.#bytes,
@@ -27,6 +45,8 @@ export class ContentDigest {
       md5: this.#md5?.digest("base64"),
     };
   }
+
+  forget(): void {}
 }
 
 /** In base64. */
@@ -47,24 +67,25 @@ const BESIDE_BYTES_MIN = 1 << 20;
 /** Where there is but one processor, a second thread only adds work. */
 const hasRoomBeside = availableParallelism() > 1;
 
-/** Whether MD5 is better left to a thread, for content of this length. */
-export function isSummedBeside(bytes: number, { md5 }: { readonly md5: boolean }): boolean {
-  return md5 && hasRoomBeside && bytes >= BESIDE_BYTES_MIN;
+/** Checksums of content of this length, with MD5 where it is best made. */
+export function beginDigest(bytes: number, wanted: { readonly md5: boolean }): RunningDigest {
+  const isBeside = wanted.md5 && hasRoomBeside && bytes >= BESIDE_BYTES_MIN;
+  return isBeside ? new DigestBeside() : new ContentDigest(wanted);
 }
 
-/** Both checksums of content as it flows by, with MD5 in a thread beside. */
-export class DigestBeside {
+/** Both checksums, with MD5 in a thread beside. */
+class DigestBeside implements RunningDigest {
   readonly #here = new ContentDigest({ md5: false });
   readonly #beside = beginMd5();
 
-  /** @returns what to wait for before the next part, if anything */
-  update(part: Uint8Array): Promise<unknown> | undefined {
-    const ready = this.#beside.update(part);
+  update(part: Uint8Array): void {
     this.#here.update(part);
-    return ready;
   }
 
-  /** To be asked once, or else `forget`. */
+  take(part: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
+    return this.#beside.take(part);
+  }
+
   async digest(): Promise<Digests> {
     return { ...this.#here.digest(), md5: await this.#beside.digest() };
   }

@@ -10,6 +10,7 @@ import { type ContentPiece, type PlacedExtent, readExtents } from "./extents.ts"
 import { checkedContent, type IncomingContent, receiveWhole } from "./incoming-content.ts";
 import type { Making, Notes } from "./notes.ts";
 import type { Readers } from "./readers.ts";
+import { UploadParts } from "./upload-parts.ts";
 
 /** Content that is stored, and becomes a blob's by the commit that carries what is said here. */
 export interface NewContent {
@@ -69,12 +70,17 @@ export class Contents {
     }
     const body = source?.stream() ?? nothing();
     let digests: Digests | undefined;
-    const content = checkedContent(body, expected, wanted, (whole) => {
+    const parts = new UploadParts();
+    const content = checkedContent(body, expected, wanted, parts, (whole) => {
       digests = whole;
     });
-    const stored = await this.store(content, expected.bytes);
-    if (digests === undefined) throw new Error("Content ended without its checksums.");
-    return { ...stored, digests };
+    try {
+      const stored = await this.store(content, expected.bytes);
+      if (digests === undefined) throw new Error("Content ended without its checksums.");
+      return { ...stored, digests };
+    } finally {
+      parts.giveBack();
+    }
   }
 
   /** The same for a list of extents, in which small content stands itself. */
@@ -155,7 +161,7 @@ export class Contents {
     };
   }
 
-  /** Bytes `start` to `end` (not included) of a blob, in parts. */
+  /** Bytes `start` to `end` (not included) of a blob, in parts that are each lent until the next is asked for. */
   read(blob: CommittedBlob, start: number, end: number): AsyncIterable<Uint8Array> {
     const { content } = blob;
     const { readers } = this.#options;
@@ -232,10 +238,17 @@ export const NO_CONTENT: NewContent = {
 };
 
 /** One buffer of all parts, which do not have to live on. */
-export async function gather(parts: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
-  const gathered: Uint8Array[] = [];
-  for await (const part of parts) gathered.push(part);
-  return gathered.length === 1 ? gathered[0]! : Buffer.concat(gathered);
+export async function gather(
+  parts: AsyncIterable<Uint8Array>,
+  length: number,
+): Promise<Uint8Array> {
+  const gathered = Buffer.allocUnsafeSlow(length);
+  let filled = 0;
+  for await (const part of parts) {
+    gathered.set(part, filled);
+    filled += part.length;
+  }
+  return gathered.subarray(0, filled);
 }
 
 async function* nothing(): AsyncGenerator<Uint8Array> {}

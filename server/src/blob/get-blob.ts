@@ -80,7 +80,7 @@ export const getBlob: BlobOperation<GetBlobInput, GetBlobOutput> = {
       if (checksum === undefined) {
         return { blob, input, start, end, content, digests: undefined };
       }
-      const bytes = content instanceof Uint8Array ? content : await gather(content);
+      const bytes = content instanceof Uint8Array ? content : await gather(content, end - start);
       const digests = digestOf(bytes, { md5: checksum === "md5" });
       return { blob, input, start, end, content: bytes, digests };
     }

@@ -4,13 +4,8 @@ import { contentMd5Of, md5Mismatch } from "../http/content-md5.ts";
 import { integerHeader, invalidHeader, missingHeader } from "../http/header-values.ts";
 import type { BodySource } from "../http/raw-request.ts";
 import type { RequestHead } from "../operation.ts";
-import {
-  ContentDigest,
-  DigestBeside,
-  type Digests,
-  digestOf,
-  isSummedBeside,
-} from "./content-digest.ts";
+import { beginDigest, type Digests, digestOf } from "./content-digest.ts";
+import type { UploadParts } from "./upload-parts.ts";
 
 /** What a request says about the content in its body, before the body is read. */
 export interface IncomingContent {
@@ -88,21 +83,27 @@ export async function receiveWhole(
 }
 
 /**
- * The content of a body as it arrives: out of its frame, counted, summed. The end is reached only
- * when all of it was as announced.
+ * The content of a body as it arrives: out of its frame, counted, summed, in long parts that are lent
+ * as `UploadParts.gather` says. The end is reached only when all of it was as announced.
  * @throws ServiceError Md5Mismatch, Crc64Mismatch, InvalidInput; BodyAborted from below.
  */
 export async function* checkedContent(
   body: AsyncIterable<Uint8Array>,
   expected: IncomingContent,
   wanted: Wanted,
+  parts: UploadParts,
   whenWhole: (digests: Digests) => void,
 ): AsyncGenerator<Uint8Array> {
-  const sums = wantedOf(expected, wanted);
   const content = expected.isStructured ? unframed(body, expected.bodyBytes) : body;
-  const digests = isSummedBeside(expected.bytes, sums)
-    ? yield* summedBeside(content)
-    : yield* summed(content, sums);
+  const digest = beginDigest(expected.bytes, wantedOf(expected, wanted));
+  let isWhole = false;
+  try {
+    yield* parts.gather(content, digest);
+    isWhole = true;
+  } finally {
+    if (!isWhole) digest.forget();
+  }
+  const digests = await digest.digest();
   checkDigests(digests, expected);
   whenWhole(digests);
 }
@@ -114,36 +115,6 @@ async function* unframed(
   const reader = new StructuredMessageReader(bodyBytes);
   for await (const part of body) yield* reader.read(part);
   reader.end();
-}
-
-async function* summed(
-  content: AsyncIterable<Uint8Array>,
-  wanted: Wanted,
-): AsyncGenerator<Uint8Array, Digests> {
-  const digest = new ContentDigest(wanted);
-  for await (const part of content) {
-    digest.update(part);
-    yield part;
-  }
-  return digest.digest();
-}
-
-async function* summedBeside(
-  content: AsyncIterable<Uint8Array>,
-): AsyncGenerator<Uint8Array, Digests> {
-  const digest = new DigestBeside();
-  let isWhole = false;
-  try {
-    for await (const part of content) {
-      const ready = digest.update(part);
-      if (ready) await ready;
-      yield part;
-    }
-    isWhole = true;
-    return await digest.digest();
-  } finally {
-    if (!isWhole) digest.forget();
-  }
 }
 
 interface Wanted {

@@ -9,7 +9,7 @@ parentPort.on("message", ({ sum, part }) => {
   const hash = sums.get(sum) ?? createHash("md5");
   if (part) {
     sums.set(sum, hash.update(part));
-    parentPort.postMessage({ sum });
+    parentPort.postMessage({ sum, memory: part.buffer }, [part.buffer]);
   } else {
     sums.delete(sum);
     parentPort.postMessage({ sum, md5: hash.digest("base64") });
@@ -25,18 +25,16 @@ interface Step {
 
 interface Answer {
   readonly sum: number;
-  /** Absent when a part has been summed. */
+  /** Of a part that has been summed. */
+  readonly memory?: ArrayBuffer;
+  /** In base64, of the end. */
   readonly md5?: string;
 }
 
 interface Waiting {
-  readonly resolve: (md5: string | undefined) => void;
+  readonly resolve: (answer: Answer) => void;
   readonly reject: (error: Error) => void;
 }
-
-const PART_BYTES = 128 << 10;
-/** So many parts wait for the thread, of all uploads together; then each waits for its last one. */
-const PARTS_WAITING_MAX = 16;
 
 /**
  * MD5 in a thread of its own. It takes almost half of what an upload costs, and each step of it needs
@@ -48,11 +46,8 @@ class Md5Thread {
   readonly #worker: Worker;
   #failure: Error | undefined;
   #sums = 0;
-  #partsWaiting = 0;
   /** By sum, in the order in which answers come. */
   readonly #waiting = new Map<number, Waiting[]>();
-  /** Shared with the thread and used again, for V8 does not notice how much of such memory is free. */
-  readonly #parts: Uint8Array[] = [];
 
   constructor() {
     this.#worker = new Worker(PROGRAM, {
@@ -75,51 +70,34 @@ class Md5Thread {
     return new Md5Sum(this, ++this.#sums);
   }
 
-  /** Memory for a part, to be given back. */
-  takePart(): Uint8Array {
-    return this.#parts.pop() ?? new Uint8Array(new SharedArrayBuffer(PART_BYTES));
-  }
-
-  giveBack(part: Uint8Array): void {
-    this.#parts.push(part);
-  }
-
-  /**
-   * @param bytes how many of `part`, which is then given back
-   * @returns a promise when more is waiting than is good for the memory
-   */
-  add(sum: number, part: Uint8Array, bytes: number): Promise<unknown> | undefined {
-    this.#partsWaiting++;
-    const summed = this.#ask({ sum, part: part.subarray(0, bytes) }).finally(() => {
-      this.#partsWaiting--;
-      this.giveBack(part);
-    });
-    // Whoever waits for the sum hears of it.
-    summed.catch(() => {});
-    return this.#partsWaiting > PARTS_WAITING_MAX ? summed : undefined;
+  async add(sum: number, part: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
+    const { memory } = await this.#ask({ sum, part }, [part.buffer]);
+    return new Uint8Array(memory!);
   }
 
   async end(sum: number): Promise<string> {
-    return (await this.#ask({ sum })) ?? "";
+    const { md5 } = await this.#ask({ sum }, []);
+    return md5!;
   }
 
-  #ask(step: Step): Promise<string | undefined> {
+  #ask(step: Step, memory: ArrayBuffer[]): Promise<Answer> {
     if (this.#failure) return Promise.reject(this.#failure);
     if (this.#waiting.size === 0) this.#worker.ref();
     return new Promise((resolve, reject) => {
       const waiting = this.#waiting.get(step.sum);
       if (waiting) waiting.push({ resolve, reject });
       else this.#waiting.set(step.sum, [{ resolve, reject }]);
-      this.#worker.postMessage(step);
+      this.#worker.postMessage(step, memory);
     });
   }
 
-  #settle({ sum, md5 }: Answer): void {
+  #settle(answer: Answer): void {
+    const { sum } = answer;
     const waiting = this.#waiting.get(sum)!;
     const { resolve } = waiting.shift()!;
     if (waiting.length === 0) this.#waiting.delete(sum);
     if (this.#waiting.size === 0) this.#worker.unref();
-    resolve(md5);
+    resolve(answer);
   }
 
   #fail(error: Error): void {
@@ -142,48 +120,27 @@ export function beginMd5(): Md5Sum {
 export class Md5Sum {
   readonly #thread: Md5Thread;
   readonly #sum: number;
-  #part: Uint8Array | undefined;
-  #filled = 0;
 
   constructor(thread: Md5Thread, sum: number) {
     this.#thread = thread;
     this.#sum = sum;
   }
 
-  /**
-   * The bytes may change afterwards.
-   * @returns what to wait for before the next ones, if anything
-   */
-  update(bytes: Uint8Array): Promise<unknown> | undefined {
-    let ready: Promise<unknown> | undefined;
-    for (let at = 0; at < bytes.length; ) {
-      this.#part ??= this.#thread.takePart();
-      const taken = bytes.subarray(at, at + PART_BYTES - this.#filled);
-      this.#part.set(taken, this.#filled);
-      this.#filled += taken.length;
-      at += taken.length;
-      if (this.#filled === PART_BYTES) ready = this.#send() ?? ready;
-    }
-    return ready;
+  /** Adds a part, whose memory goes to the thread. It comes back by the answer, in a view of all of it. */
+  take(part: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
+    const summed = this.#thread.add(this.#sum, part);
+    // Whoever waits for the sum hears of it.
+    summed.catch(() => {});
+    return summed;
   }
 
   /** In base64. To be asked once, or else `forget`. */
   digest(): Promise<string> {
-    this.#send();
     return this.#thread.end(this.#sum);
   }
 
   forget(): void {
     // The thread forgets a sum when it has told it.
     this.digest().catch(() => {});
-  }
-
-  #send(): Promise<unknown> | undefined {
-    const part = this.#part;
-    if (part === undefined) return undefined;
-    this.#part = undefined;
-    const bytes = this.#filled;
-    this.#filled = 0;
-    return this.#thread.add(this.#sum, part, bytes);
   }
 }

@@ -54,12 +54,22 @@ export function testContentStoreConformance(target: ContentStoreUnderTest): void
       }
     });
 
-    test("keeps the parts it gave while it reads on", async (store) => {
+    test("lends a part until the next is asked for, whoever else reads", async (store) => {
       const bytes = patterned(LARGE);
       await store.write(A, inParts(bytes, 100_000));
-      const parts: Uint8Array[] = [];
-      for await (const part of store.read(A, 0, LARGE)) parts.push(part);
-      assert.ok(Buffer.concat(parts).equals(bytes));
+      let at = 0;
+      for await (const part of store.read(A, 0, LARGE)) {
+        await readAll(store, A, 0, 600_000);
+        assert.ok(bytes.subarray(at, at + part.length).equals(part), `from byte ${at}`);
+        at += part.length;
+      }
+      assert.equal(at, LARGE);
+    });
+
+    test("is done with a part when it asks for the one after the next", async (store) => {
+      const bytes = patterned(LARGE);
+      await store.write(A, inLentParts(bytes, 100_000));
+      assert.ok((await readAll(store, A, 0, LARGE)).equals(bytes));
     });
 
     test("refuses to read what is not there", async (store) => {
@@ -147,6 +157,16 @@ async function* inParts(bytes: Uint8Array, partBytes: number): AsyncGenerator<Ui
   for (let at = 0; at < bytes.length; at += partBytes) yield bytes.subarray(at, at + partBytes);
 }
 
+/** Two buffers by turns. */
+async function* inLentParts(bytes: Uint8Array, partBytes: number): AsyncGenerator<Uint8Array> {
+  let [buffer, other] = [Buffer.alloc(partBytes), Buffer.alloc(partBytes)];
+  for await (const part of inParts(bytes, partBytes)) {
+    buffer.set(part);
+    yield buffer.subarray(0, part.length);
+    [buffer, other] = [other, buffer];
+  }
+}
+
 async function* breaking(bytes: Uint8Array, after: number): AsyncGenerator<Uint8Array> {
   yield* inParts(bytes.subarray(0, after), 100_000);
   throw new Error("The source broke off.");
@@ -159,7 +179,7 @@ async function readAll(
   end: number,
 ): Promise<Buffer> {
   const parts: Uint8Array[] = [];
-  for await (const part of store.read(id, start, end)) parts.push(part);
+  for await (const part of store.read(id, start, end)) parts.push(Uint8Array.from(part));
   return Buffer.concat(parts);
 }
 

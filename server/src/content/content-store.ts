@@ -11,15 +11,15 @@ export interface ContentStore {
 
   /**
    * Keeps bytes under an id nobody used before. Durable, with its name, when the promise resolves.
-   * Takes no more memory than a few parts. When it rejects, some of the bytes may be there: `delete`
-   * removes them.
+   * Takes no more memory than a few parts, and is done with each when it asks for the one after the
+   * next. When it rejects, some of the bytes may be there: `delete` removes them.
    * @throws EngineError `Unavailable` when there is no room; whatever `bytes` throws.
    */
   write(id: ContentId, bytes: AsyncIterable<Uint8Array>): Promise<void>;
 
   /**
-   * The bytes from `start` to `end`, which is not included, in parts. They stay as they are; those
-   * who break off give back what is held by ending the iteration.
+   * The bytes from `start` to `end`, which is not included, in parts. Each is lent until the next is
+   * asked for; those who break off give back what is held by ending the iteration.
    * @throws EngineError `Corrupt` when there are no such bytes.
    */
   read(id: ContentId, start: number, end: number): AsyncIterable<Uint8Array>;

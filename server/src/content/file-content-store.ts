@@ -4,8 +4,6 @@ import { join } from "node:path";
 import { EngineError } from "../engine/engine.ts";
 import type { ContentId, ContentStore } from "./content-store.ts";
 
-/** Parts gather to this many bytes before they are written: fewer trips to the threads that write. */
-const WRITE_BYTES = 512 << 10;
 /** So many bytes are flushed while the next ones arrive, rather than all of them at the end. */
 const FLUSH_BYTES = 8 << 20;
 const READ_BYTES = 256 << 10;
@@ -57,16 +55,18 @@ export class FileContentStore implements ContentStore {
     const file = await open(this.#folderOf(id).pathOf(id), "r").catch((cause) => {
       throw isMissing(cause) ? missing(id, cause) : unavailable(`open ${id}`, cause);
     });
+    // Two buffers take turns: the next part is read while the consumer has this one. Memory that is new
+    // for each part costs as much as reading it.
+    const bytes = Math.min(READ_BYTES, end - start);
+    let buffer = Buffer.allocUnsafeSlow(bytes);
+    let other = bytes < end - start ? Buffer.allocUnsafeSlow(bytes) : buffer;
     try {
-      // The next part is read while the consumer works on this one.
-      let ahead = readPart(file, id, start, end);
+      let ahead = readPart(file, id, buffer, start, end);
       for (let at = start; at < end; ) {
         const part = await ahead;
         at += part.length;
-        if (at < end) {
-          ahead = readPart(file, id, at, end);
-          ahead.catch(() => {});
-        }
+        [buffer, other] = [other, buffer];
+        if (at < end) ahead = noticed(readPart(file, id, buffer, at, end));
         yield part;
       }
     } finally {
@@ -156,35 +156,25 @@ async function flushFolder(path: string): Promise<void> {
 }
 
 /**
- * Writes while more arrives, and flushes while more is written: what is left to flush at the end is
- * little. Holds two gathered writes at most.
+ * Writes while the next part arrives, and flushes while more is written: what is left to flush at the
+ * end is little.
  */
 async function pour(bytes: AsyncIterable<Uint8Array>, file: FileHandle): Promise<void> {
-  let gathered: Uint8Array[] = [];
-  let gatheredBytes = 0;
   let written = 0;
   let flushed = 0;
   let writing: Promise<unknown> = Promise.resolve();
   let flushing: Promise<unknown> = Promise.resolve();
-  const write = async () => {
-    await writing;
-    if (written - flushed >= FLUSH_BYTES) {
-      await flushing;
-      flushed = written;
-      flushing = noticed(attempt(file.datasync(), "flush"));
-    }
-    writing = noticed(attempt(writeWhole(file, gathered, written), "write"));
-    written += gatheredBytes;
-    gathered = [];
-    gatheredBytes = 0;
-  };
   try {
     for await (const part of bytes) {
-      gathered.push(part);
-      gatheredBytes += part.length;
-      if (gatheredBytes >= WRITE_BYTES) await write();
+      await writing;
+      if (written - flushed >= FLUSH_BYTES) {
+        await flushing;
+        flushed = written;
+        flushing = noticed(attempt(file.datasync(), "flush"));
+      }
+      writing = noticed(attempt(writeWhole(file, part, written), "write"));
+      written += part.length;
     }
-    if (gatheredBytes > 0) await write();
   } finally {
     await Promise.allSettled([writing, flushing]);
   }
@@ -199,33 +189,22 @@ function noticed<T>(work: Promise<T>): Promise<T> {
   return work;
 }
 
-async function writeWhole(file: FileHandle, parts: Uint8Array[], position: number): Promise<void> {
-  let left = parts;
-  let at = position;
-  while (left.length > 0) {
-    const { bytesWritten } = await file.writev(left, at);
+async function writeWhole(file: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
+  for (let at = 0; at < bytes.length; ) {
+    const { bytesWritten } = await file.write(bytes, at, bytes.length - at, position + at);
     at += bytesWritten;
-    left = skip(left, bytesWritten);
   }
-}
-
-/** What is left of `parts` behind their first bytes. */
-function skip(parts: Uint8Array[], bytes: number): Uint8Array[] {
-  let index = 0;
-  let rest = bytes;
-  while (index < parts.length && parts[index]!.length <= rest) rest -= parts[index++]!.length;
-  if (index === parts.length) return [];
-  return [parts[index]!.subarray(rest), ...parts.slice(index + 1)];
 }
 
 async function readPart(
   file: FileHandle,
   id: ContentId,
+  buffer: Uint8Array,
   start: number,
   end: number,
 ): Promise<Uint8Array> {
-  const buffer = Buffer.allocUnsafeSlow(Math.min(READ_BYTES, end - start));
-  const { bytesRead } = await attempt(file.read(buffer, 0, buffer.length, start), `read ${id}`);
+  const wanted = Math.min(buffer.length, end - start);
+  const { bytesRead } = await attempt(file.read(buffer, 0, wanted, start), `read ${id}`);
   if (bytesRead === 0) {
     throw new EngineError("Corrupt", `Content ${id} ends at byte ${start}, before ${end}.`);
   }

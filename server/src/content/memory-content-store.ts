@@ -8,7 +8,7 @@ export class MemoryContentStore implements ContentStore {
 
   async write(id: ContentId, bytes: AsyncIterable<Uint8Array>): Promise<void> {
     const parts: Uint8Array[] = [];
-    for await (const part of bytes) parts.push(part);
+    for await (const part of bytes) parts.push(Uint8Array.from(part));
     this.#contents.set(id, Buffer.concat(parts));
   }
 

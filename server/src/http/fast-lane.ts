@@ -5,7 +5,6 @@ import type { Awaitable } from "../engine/engine.ts";
 import type { WireResponse } from "../operation.ts";
 import { LentReads } from "./lent-reads.ts";
 import {
-  drained,
   type Handle,
   KEEP_ALIVE_SECONDS,
   NODE_HTTP_OPTIONS,
@@ -13,6 +12,7 @@ import {
   opens,
   plainAddress,
   STILL_MS_MAX,
+  written,
 } from "./node-listener.ts";
 import { PLAIN_HEAD_BYTES_MAX, type PlainRequest, readPlainRequest } from "./plain-request.ts";
 import { BodyAborted, type BodySource } from "./raw-request.ts";
@@ -348,9 +348,9 @@ class FastConnection {
     try {
       for await (const part of body) {
         if (socket.destroyed) return;
-        const hasRoom = socket.write(part);
+        const gone = written(socket, part);
         socket.uncork();
-        if (!hasRoom) await drained(socket);
+        await gone;
       }
       socket.uncork();
     } catch (error) {

@@ -145,7 +145,7 @@ async function pour(
   try {
     for await (const chunk of body) {
       if (response.destroyed) return;
-      if (!response.write(chunk)) await drained(response);
+      await written(response, chunk);
     }
     response.end();
   } catch (error) {
@@ -155,16 +155,15 @@ async function pour(
   }
 }
 
-/** Resolves when there is room to write on, or nobody left to write to. */
-export function drained(stream: Writable): Promise<void> {
+/** Resolves when the system has taken the bytes, or nobody is left to write to: they may change then. */
+export function written(stream: Writable, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve) => {
     const go = () => {
-      stream.off("drain", go);
       stream.off("close", go);
       resolve();
     };
-    stream.on("drain", go);
     stream.on("close", go);
+    stream.write(bytes, go);
   });
 }
 

@@ -4,8 +4,7 @@
  * 1,000 entities of 1 KB took a server 336 and 2,770 µs of CPU that way, and take 236 and 1,310 so.
  *
  * It is taken once: by `copy`, or, when it is long, part by part. A page goes back when its sender asks
- * for what follows it, which senders do when it has left them: a socket waits until it is drained
- * behind anything longer than its `highWaterMark`. A page whose sending was broken off is dropped.
+ * for what follows it, which senders do when it has left them. One whose sending was broken off is dropped.
  */
 export class ListBody implements AsyncIterable<Uint8Array> {
   readonly length: number;

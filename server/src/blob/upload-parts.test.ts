@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { describe, it } from "node:test";
+import { beginDigest } from "./content-digest.ts";
+import { UploadParts } from "./upload-parts.ts";
+
+describe("The parts of an upload", () => {
+  it("are the content, summed, each as it was until the one after the next is asked for", async () => {
+    for (const length of [1, 262_144, 262_145, 5_000_000]) {
+      const content = patterned(length);
+      const digest = beginDigest(2_000_000, { md5: true });
+      const parts = new UploadParts();
+      const gathered: Uint8Array[] = [];
+      let previous: Uint8Array = new Uint8Array(0);
+      for await (const part of parts.gather(inPieces(content, 70_001), digest)) {
+        gathered.push(Uint8Array.from(previous));
+        previous = part;
+      }
+      gathered.push(Uint8Array.from(previous));
+      parts.giveBack();
+      assert.ok(Buffer.concat(gathered).equals(content), `${length} bytes`);
+      const { bytes, md5 } = await digest.digest();
+      assert.deepEqual(
+        { bytes, md5 },
+        { bytes: length, md5: createHash("md5").update(content).digest("base64") },
+      );
+    }
+  });
+
+  it("stay with their upload until it gives them back, and then serve the next", async () => {
+    const first = await memoryOf(new UploadParts());
+    const second = await memoryOf(new UploadParts());
+    assert.ok([...second.memory].every((part) => !first.memory.has(part)));
+    first.parts.giveBack();
+    await new Promise(setImmediate);
+    const third = await memoryOf(new UploadParts());
+    assert.deepEqual(third.memory, first.memory);
+  });
+});
+
+/** What a long upload passes through. */
+async function memoryOf(parts: UploadParts) {
+  const memory = new Set<ArrayBufferLike>();
+  const digest = beginDigest(0, { md5: false });
+  for await (const part of parts.gather(inPieces(patterned(3_000_000), 65_536), digest)) {
+    memory.add(part.buffer);
+  }
+  return { parts, memory };
+}
+
+async function* inPieces(bytes: Uint8Array, pieceBytes: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < bytes.length; at += pieceBytes) yield bytes.subarray(at, at + pieceBytes);
+}
+
+function patterned(length: number): Buffer {
+  const bytes = Buffer.alloc(length);
+  for (let i = 0; i < length; i++) bytes[i] = i * 7 + (i >> 8);
+  return bytes;
+}
