@@ -1,10 +1,10 @@
 import type { Cure } from "./cure.ts";
-import type { QueryEvent, Refusal, TrafficEvent, WriteEvent } from "./recording.ts";
+import type { QueryEvent, Recorded, TrafficEvent, WriteEvent } from "./recording.ts";
 
 /** A design mistake that the traffic or the data shows. */
 export interface Finding {
   readonly rule: RuleName;
-  /** `account/table`. */
+  /** `account/table`, or the account alone. */
   readonly table: string;
   readonly title: string;
   /** What was seen: shapes of queries, counts, example keys. */
@@ -26,15 +26,16 @@ export const RULE_TITLES = {
   retries: "Requests are repeated at once, or without hope",
   "series-as-entities": "A series is read whole, an entity a value",
   "bulk-reads": "A table is read whole again and again",
+  connections: "Connections are not kept",
+  "page-access": "Web pages reach tables unsafely, in vain, or by detours",
+  "old-clients": "Clients use retired or older libraries",
   "large-values": "Entities hold values that blobs hold cheaper",
 } as const;
 
 export type RuleName = keyof typeof RULE_TITLES;
 
 /** What rules look at. */
-export interface Observed {
-  readonly events: readonly TrafficEvent[];
-  readonly refusals: readonly Refusal[];
+export interface Observed extends Recorded {
   /** By `account/table`; empty when no data was given. */
   readonly data: ReadonlyMap<string, TableData>;
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
+import type { RequestRecord, Sender } from "../http/observer.ts";
 import { planQuery } from "../query/planner.ts";
 import type { EntitySample, TableData } from "./advice.ts";
 import { advise } from "./advise.ts";
@@ -50,9 +51,85 @@ describe("A recording", () => {
   });
 });
 
+describe("Advice on clients", () => {
+  it("sees connections that are opened for each request, and not those that are kept", () => {
+    const kept = record();
+    kept.ask(60, { perConnection: 3 });
+    assert.deepEqual(kept.rules(), []);
+    const opened = record();
+    opened.ask(60, { perConnection: 2 });
+    assert.deepEqual(opened.rules(), ["connections"]);
+  });
+
+  it("sees web pages that sign with the account's key, and not those with a SAS", () => {
+    const headers = { origin: "https://shop.example", "user-agent": "Mozilla/5.0" };
+    for (const [caller, rules] of [
+      ["shared-key", ["page-access"]],
+      ["service-sas", []],
+    ] as const) {
+      const traffic = record();
+      traffic.ask(3, { caller, headers });
+      assert.deepEqual(traffic.rules(), rules);
+    }
+  });
+
+  it("sees preflights that are refused, and those that are asked again and again", () => {
+    const refused = record();
+    const code = { status: 403, errorCode: "CorsPreflightFailure" };
+    const page = { caller: "anonymous", verb: "OPTIONS", headers: { origin: "null" } } as const;
+    refused.ask(3, { ...page, ...code });
+    assert.deepEqual(refused.rules(), ["page-access"]);
+    const repeated = record();
+    repeated.ask(20, page);
+    repeated.ask(40, { caller: "service-sas", headers: page.headers });
+    assert.deepEqual(repeated.rules(), ["page-access"]);
+    const cached = record();
+    cached.ask(20, page);
+    cached.ask(41, { caller: "service-sas", headers: page.headers });
+    assert.deepEqual(cached.rules(), []);
+  });
+
+  it("sees retired libraries, and versions beside newer ones of the same", () => {
+    const agents = (...all: string[]) => {
+      const traffic = record();
+      for (const agent of all) traffic.ask(1, { headers: { "user-agent": agent } });
+      return traffic.rules();
+    };
+    assert.deepEqual(agents("azsdk-js-data-tables/13.3.2 core-rest-pipeline/1.1.0"), []);
+    assert.deepEqual(agents("azsdk-js-data-tables/13.9.0", "azsdk-js-data-tables/13.10.0"), [
+      "old-clients",
+    ]);
+    assert.deepEqual(agents("Azure-Storage/2.10.3 (NODE-VERSION v12)"), ["old-clients"]);
+  });
+
+  it("says of what it cannot judge what it saw", () => {
+    const traffic = record();
+    traffic.query("PartitionKey eq 'p'", { read: 1, returned: 1 });
+    traffic.ask(2, {});
+    traffic.ask(1, { caller: "anonymous" });
+    const direct = traffic.lines().find(({ question }) => /SAS and CORS/.test(question));
+    assert.equal(direct?.verdict, "cannot judge");
+    assert.match(direct.note, /^requests came 2 with the account's key, 1 with nothing;/);
+  });
+
+  it("tells apart no more addresses and agents than it may", () => {
+    const traffic = record();
+    for (let i = 0; i < 1000; i++) {
+      const headers = { "user-agent": `agent ${i}` };
+      traffic.ask(1, { remoteAddress: `10.0.${i >> 8}.${i & 255}`, headers });
+    }
+    const { clients, agents } = readRecording(traffic.text());
+    assert.deepEqual([clients.length, agents.length], [257, 65]);
+    assert.equal(clients.find(({ client }) => client === "others")?.requests, 744);
+  });
+});
+
 describe("Advice", () => {
   it("is silent about an empty recording, and says that it cannot judge", () => {
-    const { findings, lines } = advise({ events: [], refusals: [], data: new Map() });
+    const { findings, lines } = advise({
+      ...{ events: [], refusals: [], clients: [], agents: [] },
+      data: new Map(),
+    });
     assert.deepEqual(findings, []);
     assert.ok(lines.every(({ verdict }) => verdict === "cannot judge"));
   });
@@ -150,6 +227,22 @@ interface Spent {
   readonly projected?: boolean;
 }
 
+interface Asked extends Partial<RequestRecord> {
+  readonly perConnection?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+const REQUEST: RequestRecord = {
+  ...{ service: "table", operation: "QueryEntity", account: "a", verb: "GET", path: "/a/T" },
+  ...{ requestId: "id", clientRequestId: undefined, remoteAddress: "::1" },
+  ...{ status: 200, errorCode: undefined, cause: undefined, durationMs: 1 },
+  ...{ caller: "shared-key", requestBytes: 0, responseBytes: 0 },
+};
+
+function sender(headers: Readonly<Record<string, string>>): Sender {
+  return { opensConnection: false, header: (name) => headers[name] };
+}
+
 function record(bytesMax?: number) {
   let now = 1_000_000_000;
   let text = "";
@@ -182,13 +275,16 @@ function record(bytesMax?: number) {
       recorder.admitWrite({ ...base, at: now, partitionKey, mutations });
     },
     refuse(path: string, status: number, errorCode: string) {
-      recorder.finished({
-        ...{ service: "table", operation: "UpdateEntity", account: "a", verb: "PUT", path },
-        ...{ requestId: "id", clientRequestId: undefined, remoteAddress: "::1" },
-        ...{ status, errorCode, cause: undefined, durationMs: 1 },
-        ...{ caller: "shared-key", requestBytes: 0, responseBytes: 0 },
-      });
+      recorder.finished({ ...REQUEST, verb: "PUT", path, status, errorCode }, sender({}));
     },
+    /** So many requests, the first of each `perConnection` opening a connection. */
+    ask(count: number, { perConnection = count, headers = {}, ...rest }: Asked) {
+      for (let i = 0; i < count; i++) {
+        const opensConnection = i % perConnection === 0;
+        recorder.finished({ ...REQUEST, ...rest }, { ...sender(headers), opensConnection });
+      }
+    },
+    lines: () => advise({ ...readRecording(done()), data: new Map() }).lines,
     text: done,
     events: () => readRecording(done()).events,
     rules(data: ReadonlyMap<string, TableData> = new Map()) {

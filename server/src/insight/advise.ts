@@ -1,4 +1,11 @@
-import type { Finding, Observed, Rule, RuleName } from "./advice.ts";
+import { type Finding, type Observed, type Rule, type RuleName, sumOf } from "./advice.ts";
+import {
+  callersOf,
+  findConnections,
+  findOldClients,
+  findPageAccess,
+  hasDirectClients,
+} from "./advise-clients.ts";
 import {
   findBulkReads,
   findLookupsAfterLists,
@@ -31,14 +38,22 @@ const RULES: Readonly<Record<RuleName, Rule>> = {
   "series-as-entities": findSeries,
   "bulk-reads": findBulkReads,
   "large-values": findLargeValues,
+  connections: findConnections,
+  "page-access": findPageAccess,
+  "old-clients": findOldClients,
 };
 
 /** A line of the published checklist: rules that work through it, or why none can. */
 interface ChecklistLine {
   readonly question: string;
   readonly rules: readonly RuleName[];
-  readonly needs?: "data" | "refusals";
+  readonly needs?: "data" | "refusals" | "clients";
+  /** Why nobody could tell from a server. */
   readonly cannot?: string;
+  /** Why nobody could tell from this recording. */
+  readonly cannotHere?: (observed: Observed) => string | undefined;
+  /** What stands beside "nothing found": what was looked at, and what of the line was not. */
+  readonly note?: (observed: Observed) => string;
 }
 
 /** Source: "Performance and scalability checklist for Table storage", "Design for querying". */
@@ -73,8 +88,13 @@ const CHECKLIST: readonly ChecklistLine[] = [
   },
   {
     question: "Do clients reach tables directly, by SAS and CORS, not through a proxy?",
-    rules: [],
-    cannot: "recordings hold no credentials, and a proxy looks like a client",
+    rules: ["page-access"],
+    needs: "clients",
+    cannotHere: (observed) =>
+      hasDirectClients(observed)
+        ? undefined
+        : `requests came ${callersOf(observed)}; whether whoever sent them stands for others, a server does not see`,
+    note: (observed) => `requests came ${callersOf(observed)}`,
   },
   {
     question: "Is the account in the clients' region, on a fast network?",
@@ -82,7 +102,14 @@ const CHECKLIST: readonly ChecklistLine[] = [
     cannot: "the server does not see the way to it",
   },
   {
-    question: "Are connection limits high enough, and parallelism bounded?",
+    question: "Are connections kept and used again?",
+    rules: ["connections"],
+    needs: "clients",
+    note: ({ clients }) =>
+      `${sumOf(clients, (each) => each.requests)} requests over ${sumOf(clients, (each) => each.connections)} connections`,
+  },
+  {
+    question: "Are the clients' connection limits high enough, and parallelism bounded?",
     rules: [],
     cannot: "a server sees what was sent, not what waited in the client",
   },
@@ -93,8 +120,10 @@ const CHECKLIST: readonly ChecklistLine[] = [
   },
   {
     question: "Are client libraries the newest?",
-    rules: [],
-    cannot: "recordings hold no user agents",
+    rules: ["old-clients"],
+    needs: "clients",
+    note: () =>
+      "retired libraries and older versions beside newer ones are known; what is newest today, a server does not know",
   },
   {
     question: "Do retries back off, and leave alone what cannot succeed?",
@@ -112,7 +141,7 @@ export interface Advice {
 export interface LineVerdict {
   readonly question: string;
   readonly verdict: "nothing found" | "findings" | "cannot judge";
-  /** Rules that found something, or the reason. */
+  /** Rules that found something, the reason, or what was looked at. */
   readonly note: string;
 }
 
@@ -128,10 +157,11 @@ export function advise(observed: Observed): Advice {
 }
 
 function judgeLine(
-  { question, rules, needs, cannot }: ChecklistLine,
-  { events, data, refusals }: Observed,
+  { question, rules, needs, cannot, cannotHere, note }: ChecklistLine,
+  observed: Observed,
   found: ReadonlySet<RuleName>,
 ): LineVerdict {
+  const { events, data, refusals, clients } = observed;
   const hits = rules.filter((rule) => found.has(rule));
   if (hits.length > 0) return { question, verdict: "findings", note: hits.join(", ") };
   const reason =
@@ -140,7 +170,11 @@ function judgeLine(
     (needs === "refusals" && refusals.length === 0
       ? "nothing was refused; try it with serve --faults and --enforce-targets"
       : undefined) ??
-    (events.length === 0 ? "the recording is empty" : undefined);
+    (events.length === 0 ? "the recording is empty" : undefined) ??
+    (needs === "clients" && clients.length === 0
+      ? "the server was killed before it wrote down who asked"
+      : undefined) ??
+    cannotHere?.(observed);
   if (reason !== undefined) return { question, verdict: "cannot judge", note: reason };
-  return { question, verdict: "nothing found", note: "" };
+  return { question, verdict: "nothing found", note: note?.(observed) ?? "" };
 }

@@ -43,7 +43,13 @@ export function adviceSarif({ findings, lines }: Advice, version: string): objec
               "\n",
             ),
           },
-          locations: [{ logicalLocations: [{ fullyQualifiedName: table, kind: "table" }] }],
+          locations: [
+            {
+              logicalLocations: [
+                { fullyQualifiedName: table, kind: table.includes("/") ? "table" : "account" },
+              ],
+            },
+          ],
           partialFingerprints: { "rowhouse/v1": `${rule}:${table}` },
         })),
         properties: { checklist: lines },

@@ -1,6 +1,7 @@
 import type { Clock } from "../clock.ts";
-import type { Observer, RequestRecord } from "../http/observer.ts";
+import type { Observer, RequestRecord, Sender } from "../http/observer.ts";
 import { PLAN_CLASSES, type PlanClass } from "../query/plan.ts";
+import { type AgentCounts, type ClientCounts, ClientTally } from "./client-tally.ts";
 import {
   partitionOf,
   type QueryCost,
@@ -64,6 +65,7 @@ export const RECORDING_BYTES_MAX = 64 * 1024 * 1024;
 const CHUNK_BYTES = 64 * 1024;
 const KINDS = ["insert", "replace", "merge", "delete"] as const;
 const CONDITIONS = ["none", "any", "exact"] as const;
+const CALLERS = ["anonymous", "shared-key", "account-sas", "service-sas", "bearer"] as const;
 
 /**
  * Writes traffic down until the recording is as long as it may be. Each line is a JSON array:
@@ -73,6 +75,8 @@ const CONDITIONS = ["none", "any", "exact"] as const;
  *     ["q", ms, class, partition key, row key, filter, projected, read, returned, bytes]
  *     ["w", ms, partition key, [[kind, row key, condition], …]]
  *     ["r", ms, client, account, verb, path, status, error code]
+ *     ["c", client, account, caller, requests, connections, preflights, scripted]   at the end
+ *     ["a", user agent, connections]                                                at the end
  *     ["end", ms, whether it was full]
  *
  * `ms` is counted from the line before, the first from 1970. Lines are put together byte by byte, which
@@ -83,6 +87,7 @@ export class TrafficRecorder implements Observer, Watcher {
   readonly #write: (bytes: Uint8Array) => void;
   readonly #bytesMax: number;
   readonly #lines = new LineWriter();
+  readonly #tally = new ClientTally();
   #bytes = 0;
   #at = 0;
   #isFull = false;
@@ -142,8 +147,10 @@ export class TrafficRecorder implements Observer, Watcher {
   }
 
   /** Refusals are recorded as they come, ahead of queries whose telling waits. */
-  finished(record: RequestRecord): void {
-    if (record.status < 400 || record.service !== "table" || this.#isFull) return;
+  finished(record: RequestRecord, sender: Sender): void {
+    if (record.service !== "table") return;
+    this.#tally.finished(record, sender);
+    if (record.status < 400 || this.#isFull) return;
     const texts = [record.remoteAddress, record.account, record.verb, record.path];
     const code = record.errorCode ?? "";
     this.#makeRoom(texts.reduce((bytes, text) => bytes + textBytes(text), textBytes(code)));
@@ -156,8 +163,9 @@ export class TrafficRecorder implements Observer, Watcher {
     lines.raw("]\n");
   }
 
-  /** Hands over what is left. Nothing is recorded afterwards. */
+  /** Hands over what is left, and who asked. Nothing is recorded afterwards. */
   end(): void {
+    this.#tellClients();
     this.#makeRoom(0);
     this.#lines.raw('["end"');
     this.#time(this.#clock.now());
@@ -165,6 +173,28 @@ export class TrafficRecorder implements Observer, Watcher {
     this.#lines.raw("]\n");
     this.#write(this.#lines.take(0));
     this.#isFull = true;
+  }
+
+  #tellClients(): void {
+    const lines = this.#lines;
+    for (const counts of this.#tally.clients) {
+      const { account, caller, client } = counts;
+      this.#makeRoom(textBytes(client) + textBytes(account) + textBytes(caller));
+      lines.raw('["c"');
+      for (const text of [client, account, caller]) lines.text(text);
+      lines.number(counts.requests);
+      lines.number(counts.connections);
+      lines.number(counts.preflights);
+      lines.number(counts.scripted);
+      lines.raw("]\n");
+    }
+    for (const { agent, connections } of this.#tally.agents) {
+      this.#makeRoom(textBytes(agent));
+      lines.raw('["a"');
+      lines.text(agent);
+      lines.number(connections);
+      lines.raw("]\n");
+    }
   }
 
   /** Makes room for a line with texts of so many bytes, and says whose it is unless the line before does. */
@@ -286,6 +316,8 @@ export function readRecording(recording: string): Recorded {
   if (!lines[0]?.startsWith(`["${FORMAT}",2]`)) throw new Error("This is no recording of traffic.");
   const events: TrafficEvent[] = [];
   const refusals: Refusal[] = [];
+  const clients: ClientCounts[] = [];
+  const agents: AgentCounts[] = [];
   let at = 0;
   let origin = { client: "", account: "", table: "" };
   for (const [index, line] of lines.entries()) {
@@ -308,14 +340,31 @@ export function readRecording(recording: string): Recorded {
     } else if (kind === "r") {
       at += Number(rest.shift());
       refusals.push(readRefusal(at, rest));
+    } else if (kind === "c") {
+      clients.push(readClient(rest));
+    } else if (kind === "a") {
+      agents.push({ agent: String(rest[0]), connections: Number(rest[1]) });
     }
   }
-  return { events, refusals };
+  return { events, refusals, clients, agents };
 }
 
 export interface Recorded {
   readonly events: readonly TrafficEvent[];
   readonly refusals: readonly Refusal[];
+  /** Empty where the server was killed: they are told at the end. */
+  readonly clients: readonly ClientCounts[];
+  readonly agents: readonly AgentCounts[];
+}
+
+function readClient(fields: readonly unknown[]): ClientCounts {
+  const [client, account, caller, requests, connections, preflights, scripted] = fields;
+  return {
+    ...{ client: String(client), account: String(account) },
+    caller: CALLERS.find((each) => each === caller) ?? "anonymous",
+    ...{ requests: Number(requests), connections: Number(connections) },
+    ...{ preflights: Number(preflights), scripted: Number(scripted) },
+  };
 }
 
 function readRefusal(at: number, fields: readonly unknown[]): Refusal {

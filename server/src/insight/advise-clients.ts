@@ -1,0 +1,165 @@
+import { type Finding, groupBy, type Observed, sumOf } from "./advice.ts";
+import type { ClientCounts } from "./client-tally.ts";
+
+const REQUESTS_MIN = 50;
+/** A client that keeps its connections sends more than this over each. */
+const REQUESTS_PER_CONNECTION_MIN = 3;
+const REFUSED_PREFLIGHTS_MIN = 3;
+const PREFLIGHTS_MIN = 20;
+
+/** Clients that open a connection for each request, or nearly. */
+export function findConnections({ clients }: Observed): Finding[] {
+  const byAddress = groupBy(clients, ({ account, client }) => `${account} ${client}`);
+  const wasteful = [...byAddress.values()].flatMap((counts) => {
+    const requests = sumOf(counts, (each) => each.requests);
+    const connections = sumOf(counts, (each) => each.connections);
+    const isWasteful =
+      requests >= REQUESTS_MIN && requests < REQUESTS_PER_CONNECTION_MIN * connections;
+    return isWasteful ? [{ ...counts[0]!, requests, connections }] : [];
+  });
+  return [...groupBy(wasteful, ({ account }) => account)].map(([account, all]) => ({
+    ...{ rule: "connections", table: account },
+    title: `${all.length} clients open a connection for nearly every request`,
+    evidence: all
+      .slice(0, 3)
+      .map(
+        ({ client, connections, requests }) =>
+          `${client}: ${requests} requests over ${connections} connections`,
+      ),
+    cost: "Each connection is a round trip before the request, two or three more with TLS, and a port that stays taken for minutes.",
+    cure: {
+      pattern: "connection reuse",
+      advice:
+        "Make one client object for the life of the process, and let it keep connections alive (in Node an agent with keepAlive; in .NET one TableServiceClient).",
+      layout: [],
+      portable: true,
+    },
+  }));
+}
+
+/** Web pages that hold the account's key, are kept out by the CORS rules, or ask for each request whether they may. */
+export function findPageAccess({ clients, refusals }: Observed): Finding[] {
+  const refused = refusals.filter(({ verb }) => verb === "OPTIONS");
+  const accounts = new Set([...clients, ...refused].map(({ account }) => account));
+  return [...accounts].flatMap((account) => {
+    const own = clients.filter((each) => each.account === account);
+    const finding = (title: string, evidence: string[], cost: string, advice: string): Finding => ({
+      ...{ rule: "page-access", table: account, title, evidence, cost },
+      cure: { pattern: "direct access by SAS and CORS", advice, layout: [], portable: true },
+    });
+    const findings: Finding[] = [];
+    const withKey = own.filter(({ caller, scripted }) => caller === "shared-key" && scripted > 0);
+    if (withKey.length > 0) {
+      findings.push(
+        finding(
+          "Web pages sign with the account's key",
+          withKey
+            .slice(0, 3)
+            .map(({ client, scripted }) => `${client}: ${scripted} requests with an Origin`),
+          "Whoever opens the page can read the key, which may do everything and cannot be taken back alone.",
+          "Give each page a SAS of its own: one table, only the letters it uses, a range of keys, an hour.",
+        ),
+      );
+    }
+    const refusedHere = refused.filter((each) => each.account === account);
+    if (refusedHere.length >= REFUSED_PREFLIGHTS_MIN) {
+      findings.push(
+        finding(
+          "Web pages are kept out by the CORS rules",
+          [`${refusedHere.length} preflights refused, the first for ${refusedHere[0]!.path}`],
+          "Such pages only work through a proxy, which carries and signs every byte a second time.",
+          "Add a CORS rule for the pages' origin, methods and headers to the service properties.",
+        ),
+      );
+    }
+    const preflights = sumOf(own, (each) => each.preflights) - refusedHere.length;
+    const scripted = sumOf(own, (each) => each.scripted);
+    if (preflights >= PREFLIGHTS_MIN && 2 * preflights >= scripted) {
+      findings.push(
+        finding(
+          "Web pages ask for nearly every request whether they may send it",
+          [`${preflights} preflights for ${scripted} requests`],
+          "Each preflight is a round trip before the request, and counts as a request.",
+          "Raise MaxAgeInSeconds of the CORS rule: browsers keep the answer so long, for each URL.",
+        ),
+      );
+    }
+    return findings;
+  });
+}
+
+/** What retired libraries call themselves; the current ones begin with "azsdk-". */
+const RETIRED = /^(?:Azure-(?:Storage|Cosmos-Table|CosmosDB)|WA-Storage|WindowsAzure-Storage)\//i;
+const CURRENT = /^(?:\S+ )?azsdk-([\w.-]+)\/(\d+(?:\.\d+)*)/;
+
+/** Libraries that get no corrections any more, and versions beside newer ones of the same library. */
+export function findOldClients({ agents, clients }: Observed): Finding[] {
+  const known = [...agents].flatMap(({ agent, connections }) => {
+    const found = CURRENT.exec(agent);
+    return found ? [{ library: found[1]!, version: found[2]!, connections }] : [];
+  });
+  const behind = [...groupBy(known, ({ library }) => library).values()].flatMap((versions) => {
+    const newest = versions
+      .map(({ version }) => version)
+      .sort(byVersion)
+      .at(-1)!;
+    return versions
+      .filter(({ version }) => byVersion(version, newest) < 0)
+      .map(
+        ({ connections, library, version }) =>
+          `${library} ${version} beside ${newest}, over ${connections} connections`,
+      );
+  });
+  const retired = [...agents]
+    .filter(({ agent }) => RETIRED.test(agent))
+    .map(({ agent, connections }) => `${agent}: retired, over ${connections} connections`);
+  const evidence = [...retired, ...new Set(behind)].slice(0, 5);
+  if (evidence.length === 0) return [];
+  return [
+    {
+      ...{ rule: "old-clients", table: clients[0]?.account ?? "", evidence },
+      title: "Clients use retired or older libraries",
+      cost: "Old libraries lack corrections of retries, timeouts and connection handling, and newer forms of credentials.",
+      cure: {
+        pattern: "newest client library",
+        advice: "Update the clients to the newest library of their language (azsdk-…-data-tables).",
+        layout: [],
+        portable: true,
+      },
+    },
+  ];
+}
+
+function byVersion(a: string, b: string): number {
+  const [left, right] = [a.split(".").map(Number), b.split(".").map(Number)];
+  for (let i = 0; i < Math.max(left.length, right.length); i++) {
+    const difference = (left[i] ?? 0) - (right[i] ?? 0);
+    if (difference !== 0) return difference;
+  }
+  return 0;
+}
+
+const CALLERS: Readonly<Record<ClientCounts["caller"], string>> = {
+  "shared-key": "the account's key",
+  "account-sas": "an account SAS",
+  "service-sas": "a table SAS",
+  bearer: "a bearer token",
+  anonymous: "nothing",
+};
+
+/** How requests proved who sent them: `120 with a table SAS, 3 with nothing`. */
+export function callersOf({ clients }: Observed): string {
+  const kinds = groupBy(clients, ({ caller }) => caller);
+  return [...kinds.values()]
+    .map((counts) => ({ caller: counts[0]!.caller, requests: sumOf(counts, (c) => c.requests) }))
+    .sort((a, b) => b.requests - a.requests)
+    .map(({ caller, requests }) => `${requests} with ${CALLERS[caller]}`)
+    .join(", ");
+}
+
+/** Whether anybody came with a credential of their own, or from a web page. */
+export function hasDirectClients({ clients }: Observed): boolean {
+  return clients.some(
+    ({ caller, scripted }) => scripted > 0 || (caller !== "shared-key" && caller !== "anonymous"),
+  );
+}

@@ -1,0 +1,98 @@
+import type { RequestRecord, Sender } from "../http/observer.ts";
+import { ownText } from "./own-text.ts";
+
+/** What came from one address in one way of proving who it is. */
+export interface ClientCounts {
+  readonly client: string;
+  readonly account: string;
+  readonly caller: RequestRecord["caller"];
+  requests: number;
+  /** Connections whose first request was one of these. */
+  connections: number;
+  preflights: number;
+  /** Requests of scripts in web pages: those with an `Origin`, preflights left out. */
+  scripted: number;
+}
+
+/** Connections by what their first request named as its sender. */
+export interface AgentCounts {
+  readonly agent: string;
+  connections: number;
+}
+
+const CLIENTS_MAX = 256;
+const AGENTS_MAX = 64;
+const AGENT_LENGTH_MAX = 128;
+
+/**
+ * Counts who asks: addresses, credentials, connections, user agents. Only a connection's first request
+ * is read closely, and those of addresses that web pages are known to ask from. Those beyond the first
+ * 256 addresses and 64 agents are not told apart: memory stays below 100 KiB.
+ */
+export class ClientTally {
+  readonly #clients = new Map<string, ClientCounts>();
+  readonly #agents = new Map<string, AgentCounts>();
+  /** Addresses that sent an `Origin`. */
+  readonly #scripted = new Set<string>();
+  /** Of the request before, which mostly is of the same client. */
+  #last: ClientCounts | undefined;
+
+  get clients(): Iterable<ClientCounts> {
+    return this.#clients.values();
+  }
+
+  get agents(): Iterable<AgentCounts> {
+    return this.#agents.values();
+  }
+
+  finished(record: RequestRecord, sender: Sender): void {
+    const { account, caller, remoteAddress, verb } = record;
+    let counts = this.#last;
+    if (
+      counts?.client !== remoteAddress ||
+      counts.caller !== caller ||
+      counts.account !== account
+    ) {
+      counts = this.#countsOf(record);
+      this.#last = counts;
+    }
+    counts.requests++;
+    if (sender.opensConnection) {
+      counts.connections++;
+      this.#countAgent(sender.header("user-agent") ?? "");
+      if (sender.header("origin") !== undefined && this.#scripted.size < CLIENTS_MAX) {
+        this.#scripted.add(counts.client);
+      }
+    }
+    if (verb === "OPTIONS") counts.preflights++;
+    else if (this.#scripted.size > 0 && this.#isScripted(counts.client, sender)) counts.scripted++;
+  }
+
+  #isScripted(client: string, sender: Sender): boolean {
+    return this.#scripted.has(client) && sender.header("origin") !== undefined;
+  }
+
+  #countsOf({ account, caller, remoteAddress }: RequestRecord): ClientCounts {
+    const isKnown = this.#clients.has(`${remoteAddress} ${account} ${caller}`);
+    const client = isKnown || this.#clients.size < CLIENTS_MAX ? ownText(remoteAddress) : "others";
+    const key = `${client} ${account} ${caller}`;
+    let counts = this.#clients.get(key);
+    if (!counts) {
+      const none = { requests: 0, connections: 0, preflights: 0, scripted: 0 };
+      counts = { client, account, caller, ...none };
+      this.#clients.set(key, counts);
+    }
+    return counts;
+  }
+
+  #countAgent(agent: string): void {
+    const shown = agent.slice(0, AGENT_LENGTH_MAX);
+    const name = this.#agents.has(shown) || this.#agents.size < AGENTS_MAX ? shown : "others";
+    const counts = this.#agents.get(name);
+    if (counts) counts.connections++;
+    else {
+      const own = ownText(name);
+      this.#agents.set(own, { agent: own, connections: 1 });
+    }
+  }
+}
