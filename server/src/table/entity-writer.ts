@@ -1,7 +1,7 @@
 import { isAnnotated } from "@rowhouse/protocol/edm";
 import { encodeJsonString } from "@rowhouse/protocol/json-string";
 import { copyBytes } from "@rowhouse/protocol/json-value";
-import { EntityHead, type EntityPlace, OPENING_BRACE } from "./entity-head.ts";
+import { append, EntityHead, type EntityPlace, OPENING_BRACE } from "./entity-head.ts";
 import { HeadSequence } from "./head-sequence.ts";
 import { ListBody, takePage } from "./list-body.ts";
 import type { MetadataLevel } from "./negotiate.ts";
@@ -48,7 +48,7 @@ function loneHead(
 export class EntityListWriter {
   readonly #level: MetadataLevel;
   readonly #head: EntityHead;
-  readonly #sequence: EntityHead | HeadSequence;
+  readonly #sequence: HeadSequence | undefined;
   readonly #projection: Projection | undefined;
   readonly #page = takePage();
   #at = 0;
@@ -57,7 +57,7 @@ export class EntityListWriter {
   constructor(place: EntityPlace, level: MetadataLevel, select: readonly string[] | undefined) {
     this.#level = level;
     this.#head = new EntityHead(place, level, "");
-    this.#sequence = level === "fullmetadata" ? this.#head : new HeadSequence(this.#head, level);
+    this.#sequence = level === "fullmetadata" ? undefined : new HeadSequence(this.#head, level);
     this.#projection = select && new Projection(select, level);
     const opening = encoder.encode(`{${contextMember(place, level, "", select)}"value":[`);
     this.#page.reserve(0, opening.length);
@@ -73,7 +73,26 @@ export class EntityListWriter {
     else body[at++] = COMMA;
     this.#at = this.#projection
       ? writeProjected(body, at, view, this.#level, this.#head, this.#projection)
-      : writeProperties(body, this.#sequence.write(body, at, view), view, this.#level);
+      : this.#writeWhole(body, at, view);
+  }
+
+  #writeWhole(out: Uint8Array, at: number, view: RecordView): number {
+    const { record, propertiesAt } = view;
+    const head = this.#sequence?.repeat(view);
+    if (head === undefined) {
+      const end = (this.#sequence ?? this.#head).write(out, at, view);
+      return writeProperties(out, end, view, this.#level);
+    }
+    if (isBareOf(view, this.#level) || propertiesAt > head.length) {
+      return writeProperties(out, append(out, at, head), view, this.#level);
+    }
+    // The whole record, so that its properties are behind the head, and the head over what is in front
+    // of them: a view of the properties alone would take longer than both.
+    out.set(record, at + head.length - propertiesAt);
+    out.set(head, at);
+    const end = at + head.length + record.length - propertiesAt;
+    out[end] = CLOSING_BRACE;
+    return end + 1;
   }
 
   /** The whole body. No entity may be added any more. */
@@ -128,12 +147,16 @@ function writeProperties(
   level: MetadataLevel,
 ): number {
   const { record } = view;
-  const end =
-    level === "nometadata" && view.annotated
-      ? writeBare(out, at, view)
-      : copyBytes(out, at, record, view.propertiesAt, record.length);
+  const end = isBareOf(view, level)
+    ? writeBare(out, at, view)
+    : copyBytes(out, at, record, view.propertiesAt, record.length);
   out[end] = CLOSING_BRACE;
   return end + 1;
+}
+
+/** Whether annotations must be left out. */
+function isBareOf(view: RecordView, level: MetadataLevel): boolean {
+  return level === "nometadata" && view.annotated;
 }
 
 /** Writes the properties without their annotations, in runs between those that are annotated. */
