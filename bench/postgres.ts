@@ -1,14 +1,27 @@
+import { availableParallelism } from "node:os";
 import { LocalServer } from "@rowhouse/server/engine/postgres/test-server";
+import { FrontEnds } from "./contenders/front-ends.ts";
 import { RawPostgres } from "./contenders/raw-postgres.ts";
+import type { Bench } from "./harness/bench.ts";
+import { median } from "./harness/measurement.ts";
 import type { Question, Reach } from "./harness/question.ts";
 
 const RAW = "raw driver";
+
+const DATASET = { table: "entities", entities: 10_000 };
 
 const works = [
   { name: "point query, 32 clients", workload: { kind: "point-query" }, connections: 32 },
   { name: "durable insert, 64 clients", workload: { kind: "insert" }, connections: 64 },
   { name: "100 inserts, 8 clients", workload: { kind: "transaction" }, connections: 8, rows: 100 },
 ] as const;
+
+/** Two front ends, the database and the load generators need a core each. */
+const hasCoreForEach = availableParallelism() >= 4;
+/** Of a core: two front ends, their database and their clients then fit into less than one together. */
+const HELD_SHARE = 0.1;
+const ONE = "1 front end";
+const TWO = "2 front ends";
 
 export const postgres: Question = {
   name: "postgres",
@@ -20,13 +33,16 @@ export const postgres: Question = {
       database.configure({ max_wal_size: "4GB" });
       await database.start();
       const url = await database.createDatabase();
-      const front = await bench.startRowhouse("rowhouse", { flags: ["--engine", url] });
+      const flags = ["--engine", url];
+      const front = await bench.startRowhouse("rowhouse", { flags });
       raw = await RawPostgres.start(url);
       for (const work of works) {
-        const dataset = { table: "entities", entities: 10_000 };
-        await bench.compare({ ...work, dataset, reaches: [THROUGHPUT] }, [front, raw]);
+        await bench.compare({ ...work, dataset: DATASET, reaches: [THROUGHPUT] }, [front, raw]);
       }
+      raw.pause();
+      await compareFrontEnds(bench, flags, database.pid!);
     } finally {
+      raw?.resume();
       await raw?.stop();
       await database.remove();
     }
@@ -38,3 +54,54 @@ const THROUGHPUT: Reach = {
   value: (comparison) => comparison.ratio("operationsPerSecond", "rowhouse", RAW),
   atLeast: 0.6,
 };
+
+/**
+ * What a second front end adds to reads. Where there are cores for all, as they are; and everywhere with
+ * each front end held to a share of a core, so that it is the front ends that are too small, and the
+ * database and the load generators have room: the throughput then shows whether twice the front ends
+ * do twice the work, and the processor time of each part what that costs.
+ */
+async function compareFrontEnds(bench: Bench, flags: string[], databasePid: number): Promise<void> {
+  const servers = [
+    await bench.startServer("front end 1", { cores: "all", flags }),
+    await bench.startServer("front end 2", { cores: "all", flags }),
+  ];
+  try {
+    for (const share of [undefined, HELD_SHARE]) {
+      const contenders = [
+        await FrontEnds.start({ name: ONE, servers: servers.slice(0, 1), databasePid, share }),
+        await FrontEnds.start({ name: TWO, servers, databasePid, share }),
+      ];
+      const isHeld = share !== undefined;
+      const crowd = hasCoreForEach ? "" : " (fewer than 4 cores for front ends, database and load)";
+      await bench.compare(
+        {
+          name: isHeld ? `reads, each held to ${share} of a core` : `reads${crowd}`,
+          workload: { kind: "point-query" },
+          dataset: DATASET,
+          connections: 32,
+          reaches: [
+            {
+              what: "throughput over one front end",
+              value: (comparison) => comparison.ratio("operationsPerSecond", TWO, ONE),
+              ...(isHeld || hasCoreForEach ? { atLeast: 1.6 } : {}),
+            },
+            {
+              what: "front ends' CPU per request over one's",
+              value: (comparison) => comparison.ratio("cpuMicrosPerOperation", TWO, ONE),
+              ...(isHeld ? { atMost: 1.15 } : {}),
+            },
+            ...contenders.map((contender) => ({
+              what: `database's CPU µs per request, ${contender.name}`,
+              value: () => median(contender.databaseMicros.slice(1)),
+            })),
+          ],
+        },
+        contenders,
+      );
+      for (const contender of contenders) await contender.stop();
+    }
+  } finally {
+    for (const server of servers) await server.stop();
+  }
+}

@@ -108,6 +108,11 @@ export class LocalServer {
     return this.#log;
   }
 
+  /** Of the process whose children serve the connections; undefined while it does not run. */
+  get pid(): number | undefined {
+    return this.#process?.pid;
+  }
+
   url(database = "postgres"): string {
     return `postgres://postgres@127.0.0.1:${this.port}/${database}`;
   }
