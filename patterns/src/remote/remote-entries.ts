@@ -1,0 +1,324 @@
+import { isTableError, tableError } from "../errors.ts";
+import type { KeyDeclaration } from "../keys/key.ts";
+import { leftBehind, REPAIR_QUEUE, repairTripwire } from "../messages/repair-order.ts";
+import type { Tripwire } from "../messages/tripwire.ts";
+import type { EntryKeeper, Reconciled } from "../model/entity-index.ts";
+import { assertEntityFits, assertKeyFits, type Row } from "../model/entity-rows.ts";
+import { ageOf, EntryRows, hasKey, isSameKey } from "../model/entry.ts";
+import type { Change, Contribution, FollowerContext, Snapshot } from "../model/follower.ts";
+import { type Properties, text } from "../ports/edm.ts";
+import { keyOf } from "../ports/mutation.ts";
+import { isRefusalInside } from "../ports/port-error.ts";
+import type { EntityKey, Mutation, StoredEntity } from "../ports/tables.ts";
+import type { RemoteIndex, WriteMode } from "../remote-index.ts";
+import { mapBounded } from "../store/limit.ts";
+import { lastToken } from "../store/write-token.ts";
+import { readAt, Stale, timeLeft } from "../write.ts";
+
+/** The keys of the base, on every entry. */
+export const BASE_PARTITION_KEY = "basePK";
+export const BASE_ROW_KEY = "baseRK";
+/** The state of an entry: pending, or absent for a live one. */
+export const STATE = "rh_s";
+const PENDING = text("p");
+
+const LOOKUPS_AT_ONCE = 16;
+const ROUNDS_MAX = 5;
+
+/**
+ * Entries that cannot be committed with their base. The order of a write makes them safe: claim the new
+ * entry (pending), commit the base, make the entry live, delete the old one. So an entry is never
+ * missing; there may be some too many, which readers see through and repairs remove.
+ *
+ * The settle rule: deleting an entry, or taking a unique one over, is the only dangerous act. It is
+ * done only when the entry was untouched for `settleMs` as the service's clock tells, and only if it is
+ * still the one that was read. A younger entry may carry the claim of a writer that has yet to commit.
+ */
+export class RemoteEntries implements EntryKeeper {
+  readonly table: string;
+  readonly tag: string;
+  readonly #index: RemoteIndex<KeyDeclaration, KeyDeclaration, boolean>;
+  readonly #context: FollowerContext;
+  /** What they look like. */
+  readonly rows: EntryRows;
+  readonly #mode: WriteMode;
+
+  constructor(
+    index: RemoteIndex<KeyDeclaration, KeyDeclaration, boolean>,
+    context: FollowerContext,
+  ) {
+    this.#index = index;
+    this.#context = context;
+    this.rows = new EntryRows(context, index.place(context.entity), index.options);
+    this.#mode = index.options.mode ?? (context.database.queues ? "guarded" : "inline");
+    this.table = index.place(context.entity).table;
+    this.tag = this.rows.tag;
+  }
+
+  keysOf(row: Row): EntityKey[] {
+    const keys = this.rows.keysOf(row);
+    for (const key of keys) assertKeyFits(key, this.#context.database.profile);
+    return keys;
+  }
+
+  baseOf(entry: StoredEntity): EntityKey | undefined {
+    const partitionKey = entry.properties[BASE_PARTITION_KEY]?.value;
+    const rowKey = entry.properties[BASE_ROW_KEY]?.value;
+    if (partitionKey === undefined || rowKey === undefined || !this.rows.isEntry(entry)) {
+      return undefined;
+    }
+    return { partitionKey: String(partitionKey), rowKey: String(rowKey) };
+  }
+
+  contentOf({ row, stored }: Snapshot): Properties {
+    return this.#live(row, stored, lastToken(stored.properties) ?? "");
+  }
+
+  async prepare(change: Change): Promise<Contribution> {
+    const { key: base, before, after, token } = change;
+    const oldKeys = before ? this.keysOf(before.row) : [];
+    const newKeys = after ? this.keysOf(after) : [];
+    const added = newKeys.filter((key) => !hasKey(oldKeys, key));
+    // Entries that stay are written only if what they repeat changes; the others are to be deleted.
+    const areCopiesAlike = !before || !after || this.#copiesAlike(before.row, after);
+    const touched = oldKeys.filter((key) => !areCopiesAlike || !hasKey(newKeys, key));
+    if (added.length + touched.length === 0) return {};
+    const live = after && this.#live(after, base, token);
+    for (const key of newKeys) assertEntityFits(key, live ?? {});
+    const { clock } = this.#context.database;
+    const commitByMs = clock.now() + this.#index.timing.deadlineMs;
+    const tripwire = await this.#tripwire(change);
+    if (this.#mode === "queued") {
+      return { commitByMs, committed: () => this.#quietly(base, () => tripwire?.fire()) };
+    }
+
+    const found: StoredEntity[] = [];
+    const claimed: (EntityKey & { readonly etag: string | undefined })[] = [];
+    await settled([
+      ...touched.map(async (key) => {
+        const entry = await this.#get(key);
+        if (entry && isSameKey(this.baseOf(entry), base)) found.push(entry);
+      }),
+      ...added.map(async (key) => {
+        claimed.push({ ...key, ...(await this.#claim(key, base, token, commitByMs)) });
+      }),
+    ]);
+    const finish = async (): Promise<boolean> => {
+      const isInTime = clock.now() <= commitByMs;
+      const hasContent = this.#index.options.copy !== "keys";
+      const toFinish =
+        hasContent && live ? newKeys.filter((key) => !areCopiesAlike || hasKey(added, key)) : [];
+      const unfinished: EntityKey[] = [];
+      const finished = mapBounded(toFinish, LOOKUPS_AT_ONCE, async (key) => {
+        const ifMatch = [...claimed, ...found].find((one) => isSameKey(one, key))?.etag;
+        const mutation = { kind: "replace", ...key, properties: live ?? {} } as const;
+        if (isInTime && ifMatch && (await this.#try({ ...mutation, ifMatch }))) return;
+        unfinished.push(key);
+      });
+      const obsolete = found.filter((entry) => !hasKey(newKeys, entry));
+      const deleted = mapBounded(obsolete, LOOKUPS_AT_ONCE, (entry) => this.#deleteSettled(entry));
+      await settled([finished, deleted]);
+      const areLive =
+        unfinished.length === 0 || (await this.reconcile(base, unfinished)) === "done";
+      return areLive && !(await deleted).includes(false);
+    };
+    return {
+      // A message that is seen before the commit finds nothing to do, and is gone.
+      ...((tripwire || added.length > 0) && { commitByMs }),
+      committed: () =>
+        this.#quietly(base, async () => {
+          // Not behind the `?.`: without a tripwire there is just as much to finish.
+          const isClean = await finish();
+          await tripwire?.done(isClean);
+        }),
+    };
+  }
+
+  async #tripwire(change: Change): Promise<Tripwire | undefined> {
+    if (this.#mode === "inline") return undefined;
+    const { queue = REPAIR_QUEUE, withoutQueue } = this.#index.options;
+    const delayMs = this.#index.timing.tripwireMs;
+    try {
+      return await repairTripwire(this.#context, change, { queue, delayMs });
+    } catch (error) {
+      if (withoutQueue !== "inline") throw error;
+      leftBehind(this.#context, change.key, error);
+      return undefined;
+    }
+  }
+
+  /** Writes the pending entry. @throws unique-violation, or Stale when somebody else is about to. */
+  async #claim(
+    key: EntityKey,
+    base: EntityKey,
+    token: string,
+    byMs: number,
+  ): Promise<{ readonly etag: string | undefined }> {
+    const properties = this.#pending(base, token);
+    const kind = this.#index.options.unique ? "insert" : "insertOrReplace";
+    const claimed = await this.#try({ kind, ...key, properties }, byMs);
+    if (claimed) return claimed;
+    const entry = await this.#get(key);
+    const owner = entry && this.baseOf(entry);
+    if (!entry || !(await this.#mayTake(key, base, entry))) {
+      throw new Stale(key.rowKey, undefined);
+    }
+    const { etag: ifMatch } = entry;
+    const taken = await this.#try({ kind: "replace", ...key, ifMatch, properties }, byMs);
+    if (!taken) throw new Stale(owner?.rowKey ?? key.rowKey, undefined);
+    return taken;
+  }
+
+  /** @throws unique-violation when another entity holds the value. */
+  async #mayTake(key: EntityKey, base: EntityKey, entry: StoredEntity): Promise<boolean> {
+    const owner = this.baseOf(entry);
+    if (isSameKey(owner, base)) return true;
+    const { entity, name } = this.#context;
+    if (owner && (await this.#holds(owner, key))) {
+      throw tableError(
+        "unique-violation",
+        `${entity.name}.${name} "${key.rowKey}" belongs to ${owner.partitionKey} | ${owner.rowKey}.`,
+        {
+          index: name,
+          key: key.rowKey,
+          owner: {
+            ...entity.rows.partition.decode(owner.partitionKey),
+            ...entity.rows.row.decode(owner.rowKey),
+          },
+        },
+      );
+    }
+    return owner !== undefined && this.#isSettled(entry);
+  }
+
+  async #holds(base: EntityKey, key: EntityKey): Promise<boolean> {
+    const { row } = await this.baseAt(base);
+    return row !== undefined && hasKey(this.keysOf(row), key);
+  }
+
+  /** False when it must stay for now. */
+  async #deleteSettled(entry: StoredEntity): Promise<boolean> {
+    if (!this.#isSettled(entry)) return false;
+    const deleted = await this.#try({ kind: "delete", ...keyOf(entry), ifMatch: entry.etag });
+    return deleted !== undefined || (await this.#get(entry)) === undefined;
+  }
+
+  async reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled> {
+    const keys = [...hints];
+    for (let round = 0; round < ROUNDS_MAX; round++) {
+      // The entries first: what is claimed later is younger than what we have seen of them.
+      const entries = await mapBounded(keys, LOOKUPS_AT_ONCE, (key) => this.#get(key));
+      const { row, stored } = await this.baseAt(base);
+      const desired = row ? this.keysOf(row) : [];
+      const unread = desired.filter((key) => !hasKey(keys, key));
+      keys.push(...unread);
+      if (unread.length > 0) continue;
+      const outcomes = await mapBounded(keys, LOOKUPS_AT_ONCE, async (key, i) => {
+        const entry = entries[i];
+        if (row && stored && hasKey(desired, key)) return this.#mend(key, row, stored, entry);
+        const isOurs = entry && isSameKey(this.baseOf(entry), base);
+        return !isOurs || (await this.#deleteSettled(entry)) ? "done" : "unsettled";
+      });
+      if (outcomes.includes("again")) continue;
+      return outcomes.includes("unsettled")
+        ? "unsettled"
+        : outcomes.includes("duplicate")
+          ? "duplicate"
+          : "done";
+    }
+    return "unsettled";
+  }
+
+  /** Makes the entry of `stored` exist and tell what it says; `again` when somebody else was faster. */
+  async #mend(
+    key: EntityKey,
+    row: Row,
+    stored: StoredEntity,
+    entry: StoredEntity | undefined,
+  ): Promise<Reconciled | "again"> {
+    const token = lastToken(stored.properties) ?? "";
+    const properties = this.#live(row, stored, token);
+    if (!entry) {
+      await this.#try({ kind: "insert", ...key, properties });
+      // The base may have moved on meanwhile, and its writer did not see our entry.
+      return "again";
+    }
+    try {
+      if (!(await this.#mayTake(key, stored, entry))) return "unsettled";
+    } catch (error) {
+      if (isTableError(error, "unique-violation")) return "duplicate";
+      throw error;
+    }
+    const isOurs = isSameKey(this.baseOf(entry), stored);
+    const isCurrent = lastToken(entry.properties) === token && !(STATE in entry.properties);
+    if (isOurs && isCurrent) return "done";
+    const { etag: ifMatch } = entry;
+    return (await this.#try({ kind: "replace", ...key, ifMatch, properties })) ? "done" : "again";
+  }
+
+  #live(row: Row, base: EntityKey, token: string): Properties {
+    return { ...this.rows.copyOf(row), ...this.#ties(base, token) };
+  }
+
+  /** Nothing that is not committed yet. An entry that repeats nothing is complete at once. */
+  #pending(base: EntityKey, token: string): Properties {
+    const ties = this.#ties(base, token);
+    return this.#index.options.copy === "keys" ? ties : { ...ties, [STATE]: PENDING };
+  }
+
+  #ties({ partitionKey, rowKey }: EntityKey, token: string): Properties {
+    return {
+      [BASE_PARTITION_KEY]: text(partitionKey),
+      [BASE_ROW_KEY]: text(rowKey),
+      ...this.rows.marks(token),
+    };
+  }
+
+  #copiesAlike(a: Row, b: Row): boolean {
+    return JSON.stringify(this.rows.copyOf(a)) === JSON.stringify(this.rows.copyOf(b));
+  }
+
+  #isSettled(entry: StoredEntity): boolean {
+    return ageOf(entry) >= this.#index.timing.settleMs;
+  }
+
+  #get(key: EntityKey): Promise<StoredEntity | undefined> {
+    return this.#context.database.tables.get(this.table, keyOf(key));
+  }
+
+  async baseAt(key: EntityKey): Promise<Partial<Snapshot>> {
+    return (await readAt(this.#context, key)) ?? {};
+  }
+
+  /** Undefined when the row is not what it was. @throws Stale when it is too late. */
+  async #try(
+    mutation: Mutation,
+    byMs = Number.POSITIVE_INFINITY,
+  ): Promise<{ readonly etag: string | undefined } | undefined> {
+    const { database } = this.#context;
+    const timeout = timeLeft(database, byMs, mutation.rowKey);
+    try {
+      const [etag] = await database.tables.commit(this.table, [mutation], timeout);
+      return { etag };
+    } catch (error) {
+      if (isRefusalInside(error, 404, 409, 412) || isTableError(error, "ambiguous-outcome"))
+        return undefined;
+      throw error;
+    }
+  }
+
+  /** The base is committed: what fails from here on is left to the worker or the scrub. */
+  async #quietly(base: EntityKey, work: () => Promise<unknown> | undefined): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      leftBehind(this.#context, base, error);
+    }
+  }
+}
+
+/** Waits for all, so that nothing is still on its way when one of them fails. @throws the first failure. */
+async function settled(work: readonly Promise<unknown>[]): Promise<void> {
+  await Promise.allSettled(work);
+  await Promise.all(work);
+}
