@@ -15,8 +15,8 @@ for (const lane of ["fast", "node"] as const) {
         for (let client = 0; client < 2; client++) {
           const agent = new Agent({ keepAlive: true, maxSockets: 1 });
           await ask(agent, `${accountUrl}/Tables`, {});
-          // What the fast lane does not know.
-          await ask(agent, `${accountUrl}/Tables`, { "Transfer-Encoding": "chunked" });
+          // A request of a kind that the fast lane does not know.
+          await ask(agent, `${accountUrl}/Tables`, { "X-Latin": "\u00e9" });
           await ask(agent, `${accountUrl}/Tables`, {});
           agent.destroy();
         }
@@ -28,7 +28,7 @@ for (const lane of ["fast", "node"] as const) {
 
 function ask(agent: Agent, url: string, headers: Record<string, string>): Promise<void> {
   return new Promise((resolve, reject) => {
-    const asked = request(url, { agent, method: "POST", headers }, (answer) => {
+    const asked = request(url, { agent, method: "GET", headers }, (answer) => {
       answer.resume();
       answer.once("end", resolve);
     });
