@@ -58,10 +58,12 @@ export function leafText(element: XmlElement): string {
   return element.text.trim();
 }
 
+/** In any case: Python's clients wrote True and False until 2019. */
 export function booleanOf(element: XmlElement): boolean {
   const text = leafText(element);
-  if (text !== "true" && text !== "false") {
+  const lower = text.toLowerCase();
+  if (lower !== "true" && lower !== "false") {
     throw invalidNodeValue(element.name, text, "true or false is expected.");
   }
-  return text === "true";
+  return lower === "true";
 }

@@ -81,6 +81,15 @@ describe("Setting service properties", () => {
     });
   });
 
+  it("reads true and false in any case, as Python's older clients write them", () => {
+    const members =
+      "<Version>1.0</Version><Delete>False</Delete><Read>True</Read><Write>FALSE</Write>" +
+      "<RetentionPolicy><Enabled>False</Enabled></RetentionPolicy>";
+    assert.deepEqual(parse(`<Logging>${members}</Logging>`), {
+      logging: { read: true, write: false, delete: false, retentionDays: null },
+    });
+  });
+
   it("ignores what a disabled setting has members for", () => {
     const retention = "<RetentionPolicy><Enabled>false</Enabled><Days>0</Days></RetentionPolicy>";
     const members = `<Version>1.0</Version><Enabled>false</Enabled><IncludeAPIs>true</IncludeAPIs>`;
@@ -259,7 +268,7 @@ describe("Service properties are refused", () => {
 
   it("with values that are none", () => {
     for (const body of [
-      metrics(NO_METRICS.replace("false", "False")),
+      metrics(NO_METRICS.replace("false", "no")),
       metrics(NO_METRICS.replace("false", "")),
       metrics(NO_METRICS.replace("1.0", "2.0")),
     ]) {
