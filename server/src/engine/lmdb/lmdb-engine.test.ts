@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { fork, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, statSync } from "node:fs";
+import { mkdtempSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -286,6 +286,43 @@ describe("the data folder", () => {
 
   it("is refused when it cannot be one", async () => {
     await assert.rejects(openLmdbEngine({ path: "/dev/null/data" }), isEngineError("Unavailable"));
+  });
+
+  it("is refused, not met as a signal, when its file is no LMDB file", async () => {
+    for (const content of [Buffer.alloc(100_000), Buffer.from("PGDMP"), Buffer.alloc(8192, 0xde)]) {
+      const path = newFolder();
+      writeFileSync(join(path, "data.mdb"), content);
+      await assert.rejects(openLmdbEngine({ path }), { code: "Corrupt", message: /is no LMDB/ });
+      rmSync(path, { recursive: true });
+    }
+  });
+
+  it("is refused, not met as a signal, wherever its file is cut before a page it begins at", async () => {
+    const path = newFolder();
+    const engine = await openLmdbEngine({ path });
+    for (let index = 0; index < 50; index++) {
+      await put(engine, key("p", `${index}`), "x".repeat(20_000));
+    }
+    await engine.close();
+    const file = join(path, "data.mdb");
+    // From the page with the root of the tree on, cut ever further ahead.
+    for (const [length, complaint] of [
+      [3 * 8192, /ends after 24576 bytes/],
+      [2 * 8192, /ends after 16384 bytes/],
+      [8192 + 100, /lacks its second page/],
+      [100, /is no LMDB/],
+    ] as const) {
+      truncateSync(file, length);
+      await assert.rejects(openLmdbEngine({ path }), { code: "Corrupt", message: complaint });
+    }
+    truncateSync(file, 0);
+    await (await openLmdbEngine({ path })).close();
+    rmSync(path, { recursive: true });
+  });
+
+  it("is refused, not met as a signal, when its disk has no room to begin", async () => {
+    const noRoom = { code: "Unavailable", message: /^open \/proc: its disk has 0 bytes free/ };
+    await assert.rejects(openLmdbEngine({ path: "/proc" }), noRoom);
   });
 
   it("refuses commits that no longer fit on the disk, whole, and takes those that do", () => {

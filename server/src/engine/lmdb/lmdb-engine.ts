@@ -24,6 +24,7 @@ import {
   type Store,
   viewOf,
 } from "./binding.ts";
+import { assertCanBeOpened, DATA_FILE } from "./data-file.ts";
 import { EntryScan, type ScanSource } from "./entry-scan.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { toEngineError } from "./lmdb-errors.ts";
@@ -57,7 +58,6 @@ export interface LmdbStatistics {
   readonly fileBytes: number;
 }
 
-const DATA_FILE = "data.mdb";
 const KEY_BYTES_MAX = pairBytesMax(FLAT_KEY_BYTES_MAX);
 
 export async function openLmdbEngine(options: LmdbEngineOptions): Promise<LmdbEngine> {
@@ -95,6 +95,7 @@ export class LmdbEngine implements Engine {
     this.path = options.path;
     const isNew = !existsSync(join(options.path, DATA_FILE));
     mkdirSync(options.path, { recursive: true });
+    assertCanBeOpened(options.path);
     this.#store = openStore({
       path: options.path,
       mapSizeBytes: options.mapSizeBytes ?? 2 ** 40,

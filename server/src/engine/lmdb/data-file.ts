@@ -1,0 +1,94 @@
+import { closeSync, existsSync, fstatSync, openSync, readSync, statfsSync } from "node:fs";
+import { endianness } from "node:os";
+import { join } from "node:path";
+import { EngineError } from "../engine.ts";
+
+export const DATA_FILE = "data.mdb";
+const LOCK_FILE = "lock.mdb";
+
+/** What LMDB needs at once for a new data file and its table of readers, with room to spare. */
+const FIRST_BYTES = 2 ** 20;
+
+// Where lmdb-js's LMDB keeps what, from the beginning of each of the two meta pages, in the machine's
+// own order of bytes.
+const LITTLE = endianness() === "LE";
+const META_BYTES = 168;
+const MAGIC_AT = 24;
+const MAGIC = 0xbeefc0de;
+const PAGE_SIZE_AT = 48;
+const ROOTS_AT = [88, 136];
+const TRANSACTION_AT = 152;
+const NO_ROOT = 2n ** 64n - 1n;
+
+/**
+ * Refuses a folder that would take the process down: lmdb-js maps the file and the table of readers,
+ * and a file that is none, is cut off, or cannot grow is met as a signal, not as an error.
+ * @throws EngineError Corrupt, Unavailable.
+ */
+export function assertCanBeOpened(folder: string): void {
+  assertRoomToBegin(folder);
+  const file = join(folder, DATA_FILE);
+  if (!existsSync(file)) return;
+  const descriptor = openSync(file, "r");
+  try {
+    assertWhole(file, descriptor);
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function assertRoomToBegin(folder: string): void {
+  if (existsSync(join(folder, LOCK_FILE))) return;
+  const { bavail, bsize } = statfsSync(folder);
+  const free = bavail * bsize;
+  if (free >= FIRST_BYTES) return;
+  throw new EngineError(
+    "Unavailable",
+    `open ${folder}: its disk has ${free} bytes free, and ${FIRST_BYTES} are needed to begin.`,
+  );
+}
+
+function assertWhole(file: string, descriptor: number): void {
+  const first = readMeta(descriptor, 0);
+  // Somebody else may have just created it.
+  if (first.length === 0) return;
+  const pageSize = first.length === META_BYTES ? first.getUint32(PAGE_SIZE_AT) : 0;
+  const isPageSize = pageSize >= 256 && (pageSize & (pageSize - 1)) === 0;
+  if (!isPageSize || first.getUint32(MAGIC_AT) !== MAGIC) {
+    throw corrupt(file, "is no LMDB file");
+  }
+  const second = readMeta(descriptor, pageSize);
+  if (second.length < META_BYTES || second.getUint32(MAGIC_AT) !== MAGIC) {
+    throw corrupt(file, "lacks its second page");
+  }
+  const newest =
+    second.getUint64(TRANSACTION_AT) > first.getUint64(TRANSACTION_AT) ? second : first;
+  // Read behind the pages: others may be writing, and write a page before they name it.
+  const { size } = fstatSync(descriptor);
+  for (const at of ROOTS_AT) {
+    const root = newest.getUint64(at);
+    if (root !== NO_ROOT && (root + 1n) * BigInt(pageSize) > BigInt(size)) {
+      throw corrupt(file, `ends after ${size} bytes, before page ${root} where its data begins`);
+    }
+  }
+}
+
+interface Meta {
+  readonly length: number;
+  getUint32(at: number): number;
+  getUint64(at: number): bigint;
+}
+
+function readMeta(descriptor: number, position: number): Meta {
+  const bytes = new DataView(new ArrayBuffer(META_BYTES));
+  const length = readSync(descriptor, bytes, 0, META_BYTES, position);
+  return {
+    length,
+    getUint32: (at) => bytes.getUint32(at, LITTLE),
+    getUint64: (at) => bytes.getBigUint64(at, LITTLE),
+  };
+}
+
+function corrupt(file: string, what: string): EngineError {
+  return new EngineError("Corrupt", `${file} ${what}. Restore it from a backup.`);
+}
