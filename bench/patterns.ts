@@ -27,7 +27,7 @@ export const patterns: Question = {
   async run(bench) {
     const server = await bench.startServer("patterns");
     const module = new URL("./patterns/client-process.ts", import.meta.url);
-    const client: Client = await BenchProcess.start(module, "client");
+    const client: Client = await BenchProcess.start(module, "client", "compiled");
     try {
       const { host, port, account: name, keyBase64 } = server.target;
       const account = { url: `http://${host}:${port}/${name}`, name, keyBase64 };

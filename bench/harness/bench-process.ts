@@ -13,18 +13,17 @@ export class BenchProcess<Command, Result> {
     this.pid = pid;
   }
 
+  /** `packages`: whether it imports ours as they are shipped, compiled, or from their sources. */
   static async start<Command, Result>(
     module: URL,
     cores: Cores,
+    packages: "compiled" | "sources" = "sources",
   ): Promise<BenchProcess<Command, Result>> {
-    const child = spawnNode(
-      cores,
-      ["--conditions=source", "--import", "tsx", fileURLToPath(module)],
-      {
-        stdio: ["ignore", "inherit", "inherit", "ipc"],
-        serialization: "advanced",
-      },
-    );
+    const conditions = packages === "sources" ? ["--conditions=source"] : [];
+    const child = spawnNode(cores, [...conditions, "--import", "tsx", fileURLToPath(module)], {
+      stdio: ["ignore", "inherit", "inherit", "ipc"],
+      serialization: "advanced",
+    });
     await once(child, "message");
     if (child.pid === undefined) throw new Error(`${module.pathname} did not start.`);
     return new BenchProcess(child, child.pid);

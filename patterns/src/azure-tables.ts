@@ -374,11 +374,16 @@ function timestampOf(timestamp: unknown): string {
     : String(timestamp);
 }
 
+/** Types whose values the client gives as text and we do not. */
+const FORMS: ReadonlySet<EdmType> = new Set(["Boolean", "Double", "Int32"]);
+
 /** Undefined for null and for what is no property, such as metadata. */
 function toEdm(value: unknown): EdmValue | undefined {
   if (typeof value !== "object" || value === null || !("type" in value) || !("value" in value))
     return undefined;
   const type = value.type as EdmType;
+  // What is text in both forms is taken as it is.
+  if (typeof value.value === "string" && !FORMS.has(type)) return value as EdmValue;
   const text = String(value.value);
   if (type === "Boolean") return { type, value: text === "true" };
   const isNumber = type === "Int32" || (type === "Double" && Number.isFinite(Number(text)));

@@ -108,11 +108,13 @@ export class EntityRepository {
   readonly by: Readonly<Record<string, unknown>>;
   readonly #open: OpenEntity;
   readonly #isFollowed: boolean;
+  readonly #source: Omit<QuerySource, "range">;
 
   constructor(database: Database, entity: AnyEntity) {
     this.#open = openEntity(database, entity);
     this.by = this.#open.by;
     this.#isFollowed = this.#open.followers.length > 0;
+    this.#source = this.#entities();
   }
 
   async get(key: KeyValues): Promise<Row | undefined> {
@@ -130,14 +132,14 @@ export class EntityRepository {
   range(query: KeyValues): QueryRun {
     const { rows } = this.#open.entity;
     return new QueryRun({
-      ...this.#source(),
+      ...this.#source,
       partitionKey: rows.partitionKey(query),
       range: rows.row.rangeOf(query),
     });
   }
 
   scan(): QueryRun {
-    return new QueryRun({ ...this.#source(), range: within(this.#open.entity.rows.row.prefix) });
+    return new QueryRun({ ...this.#source, range: within(this.#open.entity.rows.row.prefix) });
   }
 
   insert(entity: Row): Promise<Row> {
@@ -246,7 +248,7 @@ export class EntityRepository {
     return etag;
   }
 
-  #source(): Omit<QuerySource, "range"> {
+  #entities(): Omit<QuerySource, "range"> {
     const { database, entity } = this.#open;
     const { rows, table } = entity;
     return {

@@ -113,6 +113,7 @@ class OpenSibling implements EntryKeeper {
   readonly #index: SiblingIndex<KeyDeclaration, boolean>;
   readonly #context: FollowerContext;
   readonly #entries: EntryRows;
+  readonly #source: Omit<QuerySource, "range">;
 
   constructor(index: SiblingIndex<KeyDeclaration, boolean>, context: FollowerContext) {
     this.#index = index;
@@ -120,6 +121,7 @@ class OpenSibling implements EntryKeeper {
     this.#entries = new EntryRows(context, index.place(context.entity), index.options);
     this.table = context.entity.table;
     this.tag = this.#entries.tag;
+    this.#source = this.#entriesAsSource();
   }
 
   keysOf(row: Row): EntityKey[] {
@@ -195,14 +197,22 @@ class OpenSibling implements EntryKeeper {
   range(query: KeyValues): QueryRun {
     const { rows } = this.#context.entity;
     const partitionKey = rows.partitionKey(query);
-    return new QueryRun({ ...this.#source(), partitionKey, range: this.#index.row.rangeOf(query) });
+    return new QueryRun({ ...this.#source, partitionKey, range: this.#index.row.rangeOf(query) });
   }
 
   async get(query: KeyValues): Promise<Row | undefined> {
-    return this.range(query).first();
+    const { from: rowKey, to } = this.#index.row.rangeOf(query);
+    if (rowKey === undefined || rowKey !== to) return this.range(query).first();
+    const { database, entity, readable } = this.#context;
+    if (readable) await readable();
+    const key = { partitionKey: entity.rows.partitionKey(query), rowKey };
+    const { decode, projection } = this.#source;
+    const select = projection(undefined);
+    const stored = await database.tables.get(this.table, key, select && { select });
+    return stored && (await decode([stored], undefined))[0];
   }
 
-  #source(): Omit<QuerySource, "range"> {
+  #entriesAsSource(): Omit<QuerySource, "range"> {
     const { database, entity, readable } = this.#context;
     const { rows, table } = entity;
     const entries = this.#entries;

@@ -164,10 +164,18 @@ export class EntityRows {
     const fromRow = fromPartition && this.row.decode(stored.rowKey);
     if (!version || !fromRow) return undefined;
     // One object, filled step by step: every row of every page comes through here.
-    const fields = Object.assign(fromPartition, fromRow);
-    this.#decodeInto(fields, stored.properties);
-    const row = this.#upgrade(fields, version, stored.properties);
-    row.etag = stored.etag;
+    return this.decodeAs(version, Object.assign(fromPartition, fromRow), stored);
+  }
+
+  /** What a row of that version tells, into `fields`, which hold what its keys tell. */
+  decodeAs(
+    version: number,
+    fields: Record<string, unknown>,
+    { properties, etag }: StoredEntity,
+  ): Record<string, unknown> {
+    this.#decodeInto(fields, properties);
+    const row = this.#upgrade(fields, version, properties);
+    row.etag = etag;
     return row;
   }
 

@@ -214,14 +214,20 @@ export class EntryRows {
     base: EntityKey,
     fields: readonly string[] | undefined,
   ): Row | undefined {
-    const { typeProperty } = this.#rows;
+    const rows = this.#rows;
     const { partition, row: rowShape } = this.#place;
     const inKey = { ...partition.decode(entry.partitionKey), ...rowShape.decode(entry.rowKey) };
     for (const name of Object.keys(this.#each)) delete inKey[name];
-    const tag = String(entry.properties[typeProperty]?.value).replace(this.tag, "");
-    const properties = { ...entry.properties, [typeProperty]: text(`${this.#rows.name}:${tag}`) };
-    const row = this.#rows.decode({ ...entry, ...base, properties });
-    return project(row && { ...inKey, ...row }, fields);
+    const version = Number(
+      String(entry.properties[rows.typeProperty]?.value).slice(this.tag.length),
+    );
+    const fromPartition = rows.partition.decode(base.partitionKey);
+    const fromRow = fromPartition && rows.row.decode(base.rowKey);
+    if (!fromRow) return undefined;
+    return project(
+      rows.decodeAs(version, Object.assign(inKey, fromPartition, fromRow), entry),
+      fields,
+    );
   }
 }
 

@@ -49,6 +49,16 @@ interface QueryState {
   readonly limit?: number;
 }
 
+interface Found {
+  readonly stored: StoredEntity;
+  readonly row: Row;
+}
+
+interface FoundPage {
+  readonly found: readonly Found[];
+  readonly continuation?: Continuation;
+}
+
 const PAGE_ENTITIES_MAX = 1000;
 
 /** A query without its types; see `Query`. Each step returns a new one. */
@@ -85,14 +95,14 @@ export class QueryRun {
   }
 
   async all(permit?: Permit<Plan>): Promise<Row[]> {
-    const collected: { stored: StoredEntity; row: Row }[] = [];
-    for await (const page of this.#pages(permit)) collected.push(...page.rows);
+    const found: Found[] = [];
+    const next = this.#pages(permit);
+    for (let page = await next(); page; page = await next()) found.push(...page.found);
     if (!this.#source.database.profile.ordered) {
       // The endpoint promises no order, so a limit must not cut before sorting; see `#top`.
-      collected.sort((a, b) => order(a.stored, b.stored));
-      return collected.slice(0, this.#state.limit).map(({ row }) => row);
+      found.sort((a, b) => order(a.stored, b.stored)).splice(this.#state.limit ?? found.length);
     }
-    return collected.map(({ row }) => row);
+    return found.map(({ row }) => row);
   }
 
   async first(permit?: Permit<Plan>): Promise<Row | undefined> {
@@ -100,7 +110,10 @@ export class QueryRun {
   }
 
   async *stream(permit?: Permit<Plan>): AsyncGenerator<Row> {
-    for await (const page of this.#pages(permit)) for (const { row } of page.rows) yield row;
+    const next = this.#pages(permit);
+    for (let page = await next(); page; page = await next()) {
+      for (const { row } of page.found) yield row;
+    }
   }
 
   async page(cursor: string | undefined, permit?: Permit<Plan>): Promise<QueryPage<Row>> {
@@ -116,13 +129,14 @@ export class QueryRun {
     const scope = this.#scope();
     const from = cursor === undefined ? undefined : await decodeCursor(scope, cursor);
     const items: Row[] = [];
-    let next: Continuation | undefined;
+    let at: Continuation | undefined;
     const bounded = this.#state.limit === undefined ? this.limit(PAGE_ENTITIES_MAX) : this;
-    for await (const page of bounded.#pages(permit, from)) {
-      items.push(...page.rows.map(({ row }) => row));
-      next = page.next;
+    const next = bounded.#pages(permit, from);
+    for (let page = await next(); page; page = await next()) {
+      items.push(...page.found.map(({ row }) => row));
+      at = page.continuation;
     }
-    return next ? { items, cursor: await encodeCursor(scope, next) } : { items };
+    return at ? { items, cursor: await encodeCursor(scope, at) } : { items };
   }
 
   explain(): Explanation {
@@ -175,17 +189,20 @@ export class QueryRun {
     return and(inRange(partitionKey, range), this.#state.condition);
   }
 
-  async *#pages(permit: Permit<Plan> | undefined, from?: Continuation) {
-    const { database, table } = this.#source;
+  /** Each call answers the next page; undefined at the end. A generator takes more turns for a page. */
+  #pages(permit: Permit<Plan> | undefined, from?: Continuation) {
+    const { database, table, readable } = this.#source;
     const { fields, limit } = this.#state;
     this.#assertPermitted(permit);
-    await this.#source.readable?.();
-    const filter = this.#filter();
     const select = this.#source.projection(fields);
     const isPoint = this.#plan() === "point";
+    const filter = isPoint ? undefined : this.#filter();
     let missing = limit ?? Number.POSITIVE_INFINITY;
     let continuation = from;
-    do {
+    let isLast = false;
+    return async (): Promise<FoundPage | undefined> => {
+      if (isLast) return undefined;
+      if (readable && continuation === from) await readable();
       const top = this.#top(missing);
       const page = isPoint
         ? await this.#point(select)
@@ -196,13 +213,15 @@ export class QueryRun {
             ...(continuation && { continuation }),
           });
       const decoded = await this.#source.decode(page.entities, fields);
-      const rows = page.entities.flatMap((stored, i) =>
-        decoded[i] ? [{ stored, row: decoded[i] }] : [],
-      );
-      if (database.profile.ordered) missing -= rows.length;
+      const found: Found[] = [];
+      for (const [i, row] of decoded.entries()) {
+        if (row) found.push({ stored: page.entities[i]!, row });
+      }
+      if (database.profile.ordered) missing -= found.length;
       continuation = page.continuation;
-      yield { rows, next: continuation };
-    } while (continuation && missing > 0);
+      isLast = !continuation || missing <= 0;
+      return { found, ...(continuation && { continuation }) };
+    };
   }
 
   /** As a page. Asked for by its keys an entity takes half the client's time that a query of one takes. */

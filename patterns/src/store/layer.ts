@@ -22,7 +22,7 @@ export function layered<Port extends object>(
       return (...args: unknown[]) => {
         const call: PortCall = { port: name, method, args };
         // Wrapped in a promise, so that a port that throws at once is one that rejects.
-        const send = async (): Promise<unknown> => member.apply(target, args);
+        const send = async (): Promise<unknown> => await member.apply(target, args);
         const through = (next: () => Promise<unknown>, layer: Layer) => () => layer(call, next);
         return layers.reduceRight(through, send)();
       };
