@@ -149,6 +149,19 @@ describe("snapshots", () => {
       );
     }));
 
+  it("lets pages be used again behind a read, though none follows it", () =>
+    withEngine(async (engine) => {
+      const value = patternBytes(50_000);
+      for (let index = 0; index < 20; index++) await put(engine, key("p", [index]), value);
+      engine.get([key("p", [0]), key("p", [1])]);
+      engine.meta();
+      for (let round = 0; round < 60; round++) await put(engine, key("p", [round % 20]), value);
+      assert.ok(
+        engine.statistics().fileBytes < 2_000_000,
+        `${engine.statistics().fileBytes} bytes`,
+      );
+    }));
+
   it("begins and ends exactly behind the longest keys, whose successors are too long to store", () =>
     withEngine(async (engine) => {
       // Among them the one whose flat key is as long as LMDB takes.

@@ -167,21 +167,27 @@ export class LmdbEngine implements Engine {
   /** The record in front of all entries, which no scan shows. */
   meta(): MetaRecord {
     this.#assertOpen();
-    this.#reader.reset();
-    const meta = readMeta(this.#store, this.#reader);
+    const meta = this.#readOnce(() => readMeta(this.#store, this.#reader));
     if (meta === undefined) throw new EngineError("Corrupt", "The store lost its meta record.");
     return meta;
   }
 
   #getEntries(keys: readonly Key[]): (Entry | undefined)[] {
-    try {
-      // One snapshot for all keys, begun by the first read.
-      this.#reader.reset();
+    return this.#readOnce(() => {
       const entries: (Entry | undefined)[] = [];
       for (const key of keys) entries.push(this.#getEntry(key));
       return entries;
+    });
+  }
+
+  /** Reads in one snapshot, which the first read begins, and lets go of it: LMDB uses no page again that it shows. */
+  #readOnce<T>(read: () => T): T {
+    try {
+      return read();
     } catch (error) {
       throw toEngineError(error, "Unavailable", "get");
+    } finally {
+      this.#reader.reset();
     }
   }
 
