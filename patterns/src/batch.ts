@@ -80,7 +80,11 @@ export async function batch(
   // The one place where the types of the definitions meet the untyped rows; see `openRepository`.
   plan(planned as unknown as BatchPlan);
   const units = await planned.units();
-  return commitUnits(database, units, options);
+  if (options.mode !== "atomic" || units.length === 0) return commitUnits(database, units, options);
+  assertAtomic(database, units);
+  const results: BatchResult[] = [];
+  await commitTogether(database, units, results);
+  return results;
 }
 
 /** `batch` for rows that are ready: the building block of index builds and bulk deletes. */
@@ -88,10 +92,9 @@ export function batchMutations(
   database: Database,
   table: string,
   mutations: readonly Mutation[],
-  options: BatchOptions = {},
 ): Promise<BatchResult[]> {
   const units = mutations.map((mutation, position) => ({ position, table, mutations: [mutation] }));
-  return commitUnits(database, units, options);
+  return commitUnits(database, units, {});
 }
 
 async function commitUnits(
@@ -99,8 +102,19 @@ async function commitUnits(
   units: readonly Unit[],
   options: BatchOptions,
 ): Promise<BatchResult[]> {
-  if (units.length === 0) return [];
+  const { parallel = PARTITIONS_AT_ONCE, onError = "isolate" } = options;
   const results: BatchResult[] = new Array(units.length);
+  await mapBounded(byPartition(units), parallel, async (group) => {
+    let stopped: unknown;
+    for (const chunk of chunks(group, database)) {
+      if (stopped === undefined) stopped = await commitChunk(database, chunk, onError, results);
+      else for (const { position } of chunk) results[position] = { ok: false, error: stopped };
+    }
+  });
+  return results;
+}
+
+function byPartition(units: readonly Unit[]): Unit[][] {
   const partitions = new Map<string, Unit[]>();
   for (const unit of units) {
     const id = `${unit.table}/${unit.mutations[0]!.partitionKey}`;
@@ -108,35 +122,25 @@ async function commitUnits(
     if (group) group.push(unit);
     else partitions.set(id, [unit]);
   }
-  if (options.mode === "atomic") {
-    assertAtomic(database, units, partitions.size);
-    const etags = await database.tables.commit(
-      units[0]!.table,
-      units.flatMap(({ mutations }) => mutations),
-    );
-    let at = 0;
-    for (const { position, mutations } of units) {
-      results[position] = { ok: true, etag: etags[at] };
-      at += mutations.length;
-    }
-    return results;
-  }
-  await mapBounded(
-    [...partitions.values()],
-    options.parallel ?? PARTITIONS_AT_ONCE,
-    async (group) => {
-      let stopped: unknown;
-      for (const chunk of chunks(group, database)) {
-        if (stopped === undefined)
-          stopped = await commitChunk(database, chunk, options.onError ?? "isolate", results);
-        else for (const { position } of chunk) results[position] = { ok: false, error: stopped };
-      }
-    },
-  );
-  return results;
+  return [...partitions.values()];
 }
 
-function assertAtomic(database: Database, units: readonly Unit[], partitions: number): void {
+async function commitTogether(
+  database: Database,
+  units: readonly Unit[],
+  results: BatchResult[],
+): Promise<void> {
+  const mutations = units.flatMap((unit) => unit.mutations);
+  const etags = await database.tables.commit(units[0]!.table, mutations);
+  let at = 0;
+  for (const { position, mutations } of units) {
+    results[position] = { ok: true, etag: etags[at] };
+    at += mutations.length;
+  }
+}
+
+function assertAtomic(database: Database, units: readonly Unit[]): void {
+  const partitions = byPartition(units).length;
   const mutations = units.flatMap((unit) => unit.mutations);
   if (partitions > 1) {
     const bytes = bytesOnWire(mutations);
@@ -179,15 +183,7 @@ async function commitChunk(
   let units = [...chunk];
   while (units.length > 0) {
     try {
-      const etags = await database.tables.commit(
-        units[0]!.table,
-        units.flatMap(({ mutations }) => mutations),
-      );
-      let at = 0;
-      for (const { position, mutations } of units) {
-        results[position] = { ok: true, etag: etags[at] };
-        at += mutations.length;
-      }
+      await commitTogether(database, units, results);
       return undefined;
     } catch (error) {
       const culprit = onError === "isolate" ? unitAt(units, error) : undefined;

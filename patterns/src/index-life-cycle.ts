@@ -6,8 +6,10 @@ import {
   CONTROL_TABLE,
   type Control,
   controlKey,
+  controlRow,
   EVERYBODY_MS,
   type IndexState,
+  type KnownControl,
   readControl,
 } from "./index-states.ts";
 import { definitionHash } from "./model/definition-hash.ts";
@@ -22,8 +24,7 @@ import {
 import { ageOf, entriesOf, hasKey } from "./model/entry.ts";
 import type { Snapshot } from "./model/follower.ts";
 import { text } from "./ports/edm.ts";
-import { deleteOf, keyOf, writeOver } from "./ports/mutation.ts";
-import { isRefusalInside } from "./ports/port-error.ts";
+import { deleteOf, keyOf } from "./ports/mutation.ts";
 import type { Continuation, EntityKey, StoredEntity } from "./ports/tables.ts";
 import type { Filter } from "./query/filter.ts";
 import { pagesWhere } from "./query/pages.ts";
@@ -125,10 +126,10 @@ export class IndexLifeCycle {
   async build({ rate = RATE, signal, onProgress }: BuildOptions = {}): Promise<BuildProgress> {
     const { clock } = this.#database;
     const owner = this.#database.writeToken();
-    let { control, etag } = await this.#claim(owner);
+    let { control, row } = await this.#claim(owner);
     const save = async (change: Partial<Control>) => {
       control = { ...control, ...change, owner, ownedUntilMs: clock.now() + OWNER_MS };
-      etag = await this.#write(control, etag);
+      row = await this.#write(control, row);
     };
     if (control.state === "disabled") await save({ state: "writeonly" });
     if (control.state !== "writeonly") throw this.#refuse(control.state, "build");
@@ -154,7 +155,7 @@ export class IndexLifeCycle {
       if (aheadMs > 0) await clock.sleep(aheadMs, signal);
     }
     const state = progress.duplicates.length > 0 ? "readable-dups" : "readable";
-    await this.#write({ state, build: progress }, etag);
+    await this.#write({ state, build: progress }, row);
     return progress;
   }
 
@@ -187,10 +188,9 @@ export class IndexLifeCycle {
     const report = await this.#scrub(options, ({ base, entry }) =>
       this.#keeper.reconcile(base, [entry]),
     );
-    const { control, etag } = await this.#read();
+    const { control, row } = await this.#read();
     const isWhole = options.sample === undefined && report.duplicate + report.young === 0;
-    if (control.state === "readable-dups" && isWhole)
-      await this.#write({ state: "readable" }, etag);
+    if (control.state === "readable-dups" && isWhole) await this.#write({ state: "readable" }, row);
     return report;
   }
 
@@ -198,12 +198,12 @@ export class IndexLifeCycle {
   async retire({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
     const { clock, tables } = this.#database;
     for (;;) {
-      const { control, etag } = await this.#read();
+      const { control, row } = await this.#read();
       if (control.state === "disabled") break;
       if (control.state === "writeonly") throw this.#refuse(control.state, "retire");
       const state = control.state === "retiring" ? "disabled" : "retiring";
       if (state === "disabled") await clock.sleep(EVERYBODY_MS, signal);
-      await this.#write({ state }, etag);
+      await this.#write({ state }, row);
     }
     await clock.sleep(EVERYBODY_MS, signal);
     const keeper = this.#keeper;
@@ -365,7 +365,7 @@ export class IndexLifeCycle {
       owner,
       ownedUntilMs: this.#database.clock.now() + OWNER_MS,
     };
-    return { control, etag: await this.#write(control, found.etag) };
+    return { control, row: await this.#write(control, found.row) };
   }
 
   #read() {
@@ -373,26 +373,14 @@ export class IndexLifeCycle {
   }
 
   /** @throws conflict when somebody else moved the index. */
-  async #write(control: Control, etag: string | undefined): Promise<string> {
-    const key = controlKey(this.#entity, this.#name);
-    const before = etag === undefined ? undefined : { etag };
-    const properties = {
-      state: text(control.state),
-      control: text(
-        JSON.stringify({ ...control, definition: definitionHash(this.#entity, this.#name) }),
-      ),
-      [WRITE_TOKENS]: text(this.#database.writeToken()),
-    };
-    try {
-      const [etag = ""] = await this.#database.tables.commit(CONTROL_TABLE, [
-        writeOver(before, key, properties),
-      ]);
-      return etag;
-    } catch (error) {
-      if (!isRefusalInside(error, 404, 409, 412)) throw error;
-      const message = `${this.#index()} was moved by somebody else.`;
-      throw tableError("conflict", message, { key: key.rowKey }, { cause: error });
-    }
+  async #write(control: Control, before: KnownControl["row"]): Promise<KnownControl["row"]> {
+    const definition = definitionHash(this.#entity, this.#name);
+    const row = controlRow(this.#database, this.#entity, this.#name);
+    const beside = { state: text(control.state) };
+    const written = await row.write({ ...control, definition }, before, beside);
+    if (written) return written;
+    const key = controlKey(this.#entity, this.#name).rowKey;
+    throw tableError("conflict", `${this.#index()} was moved by somebody else.`, { key });
   }
 
   #refuse(state: IndexState, verb: string): Error {

@@ -3,9 +3,8 @@ import { tableError, validationFailed } from "./errors.ts";
 import { definitionHash } from "./model/definition-hash.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { IndexStates } from "./model/entity-index.ts";
-
-import { isRefusal } from "./ports/port-error.ts";
 import type { Continuation, EntityKey } from "./ports/tables.ts";
+import { type JsonRow, jsonRow, type Known } from "./store/json-row.ts";
 
 /**
  * `disabled` (nobody maintains it) → `writeonly` (writers do, readers may not) → built → `readable`, or
@@ -87,21 +86,26 @@ export function controlKey(entity: AnyEntity, name: string): EntityKey {
   return { partitionKey: PARTITION, rowKey: `${entity.table}.${entity.name}.${name}` };
 }
 
-/** An index nobody registered is one that was there from the start: readable. */
+export function controlRow(database: Database, entity: AnyEntity, name: string): JsonRow<Control> {
+  return jsonRow(database, CONTROL_TABLE, controlKey(entity, name), "control");
+}
+
+export interface KnownControl {
+  readonly control: Control;
+  /** Undefined for an index nobody registered, which is one that was there from the start: readable. */
+  readonly row: Known<Control> | undefined;
+}
+
 export async function readControl(
-  { tables }: Database,
+  database: Database,
   entity: AnyEntity,
   name: string,
-): Promise<{ readonly control: Control; readonly etag: string | undefined }> {
-  const stored = await tables.get(CONTROL_TABLE, controlKey(entity, name)).catch((error) => {
-    if (isRefusal(error, 404)) return undefined;
-    throw error;
-  });
-  if (!stored) return { control: { state: "readable" }, etag: undefined };
-  const control: Control = JSON.parse(String(stored.properties.control?.value));
-  if ((control.definition ?? definitionHash(entity, name)) !== definitionHash(entity, name)) {
+): Promise<KnownControl> {
+  const row = await controlRow(database, entity, name).read();
+  const hash = definitionHash(entity, name);
+  if (row && (row.value.definition ?? hash) !== hash) {
     const message = "is not the one that was registered; declare it under a new name";
     throw validationFailed(`${entity.name}.${name}`, "definition", message);
   }
-  return { control, etag: stored.etag };
+  return { control: row?.value ?? { state: "readable" }, row };
 }

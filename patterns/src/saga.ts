@@ -5,11 +5,9 @@ import { KeyShape } from "./keys/key-shape.ts";
 import { sendMessage } from "./messages/large-message.ts";
 import type { Message } from "./messages/message.ts";
 
-import { text } from "./ports/edm.ts";
-import { writeOver } from "./ports/mutation.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { type Properties, text } from "./ports/edm.ts";
 import { Fatal, type Handler, type HandlerContext, later } from "./queue-worker.ts";
-import { tokensAfter, tokensOf, WRITE_TOKENS } from "./store/write-token.ts";
+import { type JsonRow, jsonRow } from "./store/json-row.ts";
 
 /** What steps may pass on: it is stored between them. */
 export type Json =
@@ -124,12 +122,6 @@ interface StoredState extends SagaState {
   readonly input: Json;
 }
 
-interface Found {
-  readonly state: StoredState;
-  readonly etag: string;
-  readonly tokens: string | undefined;
-}
-
 const PARTITION = new KeyShape([k.lit("saga"), k.str("id")]);
 const ROW_KEY = "state";
 const BUSY_MS = 5000;
@@ -172,7 +164,7 @@ export class Saga<Input extends Json> implements Handler {
 
   /** Undefined before a worker has begun it. */
   async state(database: Database, id: string): Promise<SagaState | undefined> {
-    return (await this.#read(database, id))?.state;
+    return (await this.#row(database, id).read())?.value;
   }
 
   /** @throws Fatal when another version of the code began it; what a step threw, to be tried again. */
@@ -186,12 +178,13 @@ export class Saga<Input extends Json> implements Handler {
       results: {},
       input,
     };
-    let found = await this.#read(database, id);
-    found ??= await this.#write(database, id, begun, undefined);
+    const row = this.#row(database, id);
+    let found = await row.read();
+    found ??= await row.write(begun, undefined, this.#labels(begun));
     for (let isBegun = false; ; isBegun = true) {
       // Another worker has it, or just had.
       if (!found) return later(BUSY_MS);
-      const { state } = found;
+      const { value: state } = found;
       if (state.status === "done" || state.status === "undone") return undefined;
       if (state.version !== this.#version) {
         throw new Fatal(
@@ -205,7 +198,7 @@ export class Saga<Input extends Json> implements Handler {
         throw error;
       });
       if (!next) return later(RETRY_MS);
-      found = await this.#write(database, id, next, found);
+      found = await row.write(next, found, this.#labels(next));
     }
   }
 
@@ -246,44 +239,13 @@ export class Saga<Input extends Json> implements Handler {
     }
   }
 
-  async #read(database: Database, id: string): Promise<Found | undefined> {
-    const stored = await database.tables.get(this.#table, this.#key(id));
-    if (!stored) return undefined;
-    const { properties, etag } = stored;
-    return {
-      state: JSON.parse(String(properties.state?.value)),
-      etag,
-      tokens: tokensOf(properties),
-    };
+  #row(database: Database, id: string): JsonRow<StoredState> {
+    const partitionKey = PARTITION.encode({ id: `${this.#name}/${id}` });
+    return jsonRow(database, this.#table, { partitionKey, rowKey: ROW_KEY }, "state");
   }
 
-  /** Undefined when somebody else was faster. */
-  async #write(
-    database: Database,
-    id: string,
-    state: StoredState,
-    before: Found | undefined,
-  ): Promise<Found | undefined> {
-    const tokens = tokensAfter(database.writeToken(), before?.tokens);
-    const properties = {
-      name: text(this.#name),
-      status: text(state.status),
-      state: text(JSON.stringify(state)),
-      [WRITE_TOKENS]: text(tokens),
-    };
-    try {
-      const [etag = ""] = await database.tables.commit(this.#table, [
-        writeOver(before, this.#key(id), properties),
-      ]);
-      // As it will be read after a crash: nothing works only as long as it is not interrupted.
-      return { state: JSON.parse(JSON.stringify(state)), etag, tokens };
-    } catch (error) {
-      if (isRefusal(error, 409, 412)) return undefined;
-      throw error;
-    }
-  }
-
-  #key(id: string) {
-    return { partitionKey: PARTITION.encode({ id: `${this.#name}/${id}` }), rowKey: ROW_KEY };
+  /** What people look for, beside the state. */
+  #labels({ status }: StoredState): Properties {
+    return { name: text(this.#name), status: text(status) };
   }
 }

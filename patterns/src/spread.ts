@@ -8,14 +8,11 @@ import { assertKeyFits, type Fields, type Row } from "./model/entity-rows.ts";
 import { f } from "./model/field.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { openable } from "./model/openable.ts";
-import { text } from "./ports/edm.ts";
-import { writeOver } from "./ports/mutation.ts";
-import { isRefusal } from "./ports/port-error.ts";
 import type { EntityKey, StoredEntity } from "./ports/tables.ts";
 import { pagesOf } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import type { Interval } from "./rotation.ts";
-import { WRITE_TOKENS } from "./store/write-token.ts";
+import { type JsonRow, jsonRow } from "./store/json-row.ts";
 import { commitSteps, openEntity } from "./write.ts";
 
 export interface SpreadOptions<F extends Fields, S extends KeyDeclaration, At> {
@@ -55,6 +52,7 @@ export interface Spread<T, S extends KeyDeclaration, At extends string> {
 type Setting = readonly [fromMs: number, buckets: number];
 
 const SETTING = "rh_x";
+const SETTING_ROW = "buckets";
 const SETTING_KEPT_MS = 60_000;
 /** How far times may run ahead of the clock: a writer with an old setting must not be wrong. */
 const AHEAD_MAX_MS = 60_000;
@@ -87,17 +85,18 @@ class OpenSpread {
   readonly #database: Database;
   readonly #definition: AnyEntity;
   readonly #at: string;
-  readonly #buckets: number;
+  /** For streams that never grew. */
+  readonly #first: readonly Setting[];
   readonly #settings = new Map<
     string,
-    { readonly readAtMs: number; settings: Promise<Setting[]> }
+    { readonly readAtMs: number; settings: Promise<readonly Setting[]> }
   >();
 
   constructor(database: Database, definition: AnyEntity, at: string, buckets: number) {
     this.#database = database;
     this.#definition = definition;
     this.#at = at;
-    this.#buckets = buckets;
+    this.#first = [[Number.MIN_SAFE_INTEGER, buckets]];
   }
 
   async append(entry: Row): Promise<Row> {
@@ -191,25 +190,18 @@ class OpenSpread {
   async grow(query: KeyValues): Promise<number> {
     const { table, rows } = this.#definition;
     const stream = rows.partitionKey(query);
-    const key = this.#settingKey(stream);
-    const stored = await this.#database.tables.get(table, key);
-    const settings = this.#parse(stored);
+    const row = this.#settingRow(stream);
+    const known = await row.read();
+    const settings = known?.value ?? this.#first;
     const [fromMs, buckets] = settings.at(-1)!;
     const now = this.#database.clock.now();
     if (fromMs > now) {
       throw validationFailed(table, "buckets", `${buckets} buckets are to come already`);
     }
-    const next = [...settings, [now + GROWTH_DELAY_MS, buckets * 2]];
-    const properties = {
-      [SETTING]: text(JSON.stringify(next)),
-      [WRITE_TOKENS]: text(this.#database.writeToken()),
-    };
-    try {
-      await this.#database.tables.commit(table, [writeOver(stored, key, properties)]);
-    } catch (cause) {
-      if (!isRefusal(cause, 409, 412)) throw cause;
+    const next: Setting[] = [...settings, [now + GROWTH_DELAY_MS, buckets * 2]];
+    if (!(await row.write(next, known))) {
       const message = "Somebody else changes the number of buckets.";
-      throw tableError("conflict", message, { key: key.rowKey }, { cause });
+      throw tableError("conflict", message, { key: SETTING_ROW });
     }
     this.#settings.delete(stream);
     return buckets * 2;
@@ -263,27 +255,21 @@ class OpenSpread {
     return Array.from(names, (bucket) => this.#partition(bucket, stream));
   }
 
-  #settingsOf(stream: string): Promise<Setting[]> {
+  #settingsOf(stream: string): Promise<readonly Setting[]> {
     const now = this.#database.clock.now();
     const known = this.#settings.get(stream);
     if (known && now - known.readAtMs < SETTING_KEPT_MS) return known.settings;
     if (this.#settings.size >= STREAMS_REMEMBERED_MAX) this.#settings.clear();
-    const read = this.#database.tables.get(this.#definition.table, this.#settingKey(stream));
-    const settings = read.then((stored) => this.#parse(stored));
+    const read = this.#settingRow(stream).read();
+    const settings = read.then((row) => row?.value ?? this.#first);
     this.#settings.set(stream, { readAtMs: now, settings });
     settings.catch(() => this.#settings.delete(stream));
     return settings;
   }
 
-  #parse(stored: StoredEntity | undefined): Setting[] {
-    const value = stored?.properties[SETTING]?.value;
-    return value === undefined
-      ? [[Number.MIN_SAFE_INTEGER, this.#buckets]]
-      : JSON.parse(String(value));
-  }
-
-  #settingKey(stream: string): EntityKey {
-    return { partitionKey: this.#partition("buckets", stream), rowKey: "buckets" };
+  #settingRow(stream: string): JsonRow<readonly Setting[]> {
+    const key = { partitionKey: this.#partition(SETTING_ROW, stream), rowKey: SETTING_ROW };
+    return jsonRow(this.#database, this.#definition.table, key, SETTING);
   }
 
   #partition(bucket: string, stream: string): string {

@@ -152,9 +152,9 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
       current: async () => {
         const now = database.clock.now();
         if (!known || now - known.readAtMs >= GENERATION_KEPT_MS) {
-          const { state, etag } = await readState(database, this.name);
+          const { state, row } = await readState(database, this.name);
           const table = tableOf(this.name, state.readable);
-          if (etag === undefined) await database.tables.createTable(table);
+          if (!row) await database.tables.createTable(table);
           const definition = { ...this.definition, rows: this.rows, table };
           known = { rows: new EntityRepository(database, definition), readAtMs: now };
         }

@@ -1,10 +1,8 @@
 import type { Database } from "../database.ts";
 import { tableError } from "../errors.ts";
 import { CONTROL_TABLE } from "../index-states.ts";
-import { text } from "../ports/edm.ts";
-import { isRefusal } from "../ports/port-error.ts";
 import type { Continuation } from "../ports/tables.ts";
-import { WRITE_TOKENS } from "../store/write-token.ts";
+import { type JsonRow, jsonRow, type Known } from "../store/json-row.ts";
 
 /**
  * The generations of a view: the one that is read; one that is being built, written by the projector
@@ -22,7 +20,7 @@ export interface ViewState {
 export interface KnownState {
   readonly state: ViewState;
   /** Undefined for a view that was never rebuilt: nothing is stored about it. */
-  readonly etag: string | undefined;
+  readonly row: Known<ViewState> | undefined;
 }
 
 export function tableOf(view: string, generation: number): string {
@@ -34,38 +32,24 @@ export function partitionOf(view: string): string {
   return `view_${view}`;
 }
 
-export async function readState({ tables }: Database, view: string): Promise<KnownState> {
-  const stored = await tables.get(CONTROL_TABLE, keyOf(view)).catch((error) => {
-    if (isRefusal(error, 404)) return undefined;
-    throw error;
-  });
-  if (!stored) return { state: { readable: 1 }, etag: undefined };
-  return { state: JSON.parse(String(stored.properties.state?.value)), etag: stored.etag };
+export async function readState(database: Database, view: string): Promise<KnownState> {
+  const row = await rowOf(database, view).read();
+  return { state: row?.value ?? { readable: 1 }, row };
 }
 
 /** @throws conflict when somebody else wrote it since it was read. */
 export async function writeState(
   database: Database,
   view: string,
-  { state, etag }: KnownState,
+  { state, row }: KnownState,
 ): Promise<KnownState> {
-  const properties = {
-    state: text(JSON.stringify(state)),
-    [WRITE_TOKENS]: text(database.writeToken()),
-  };
-  const row = { ...keyOf(view), properties };
-  try {
-    const [written] = await database.tables.commit(CONTROL_TABLE, [
-      etag === undefined ? { kind: "insert", ...row } : { kind: "replace", ...row, ifMatch: etag },
-    ]);
-    return { state, etag: written ?? "" };
-  } catch (cause) {
-    if (!isRefusal(cause, 409, 412)) throw cause;
-    const message = `Somebody else is rebuilding ${view}.`;
-    throw tableError("conflict", message, { key: partitionOf(view) }, { cause });
-  }
+  const written = await rowOf(database, view).write(state, row);
+  if (written) return { state, row: written };
+  const key = partitionOf(view);
+  throw tableError("conflict", `Somebody else is rebuilding ${view}.`, { key });
 }
 
-function keyOf(view: string) {
-  return { partitionKey: partitionOf(view), rowKey: "state" };
+function rowOf(database: Database, view: string): JsonRow<ViewState> {
+  const key = { partitionKey: partitionOf(view), rowKey: "state" };
+  return jsonRow(database, CONTROL_TABLE, key, "state");
 }

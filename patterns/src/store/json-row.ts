@@ -1,0 +1,59 @@
+import type { Database } from "../database.ts";
+import { type Properties, text } from "../ports/edm.ts";
+import { writeOver } from "../ports/mutation.ts";
+import { isRefusal, isRefusalInside } from "../ports/port-error.ts";
+import type { EntityKey } from "../ports/tables.ts";
+import { tokensAfter, tokensOf, WRITE_TOKENS } from "./write-token.ts";
+
+/** A value as it was read, and what it takes to write it over. */
+export interface Known<Value> {
+  readonly value: Value;
+  readonly etag: string;
+  readonly tokens: string | undefined;
+}
+
+/** A value that is kept as JSON in a row, and changed by one client at a time. */
+export interface JsonRow<Value> {
+  /** Undefined when there is no row, or no table yet. */
+  read(): Promise<Known<Value> | undefined>;
+  /** Undefined when somebody else wrote it since `before`; it was absent then, if undefined. */
+  write(
+    value: Value,
+    before: Known<unknown> | undefined,
+    beside?: Properties,
+  ): Promise<Known<Value> | undefined>;
+}
+
+export function jsonRow<Value>(
+  database: Database,
+  table: string,
+  key: EntityKey,
+  property: string,
+): JsonRow<Value> {
+  const { tables } = database;
+  return {
+    async read() {
+      const stored = await tables.get(table, key).catch((error) => {
+        if (isRefusal(error, 404)) return undefined;
+        throw error;
+      });
+      if (!stored) return undefined;
+      const { properties, etag } = stored;
+      const value: Value = JSON.parse(String(properties[property]?.value));
+      return { value, etag, tokens: tokensOf(properties) };
+    },
+    async write(value, before, beside) {
+      const json = JSON.stringify(value);
+      const tokens = tokensAfter(database.writeToken(), before?.tokens);
+      const properties = { ...beside, [property]: text(json), [WRITE_TOKENS]: text(tokens) };
+      try {
+        const [etag = ""] = await tables.commit(table, [writeOver(before, key, properties)]);
+        // As it will be read after a crash: nothing works only as long as it is not interrupted.
+        return { value: JSON.parse(json), etag, tokens };
+      } catch (error) {
+        if (isRefusalInside(error, 404, 409, 412)) return undefined;
+        throw error;
+      }
+    },
+  };
+}
