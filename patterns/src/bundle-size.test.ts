@@ -5,22 +5,46 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
 
+/*
+ * What a program pays for the library. Measured: what esbuild makes of the entry points, minified, as
+ * ES2022 modules, compressed by gzip -9; the official clients and Node's own modules are left out.
+ *
+ * - The core is `@rowhouse/patterns` with all it exports.
+ * - A pattern is what its entry point adds to the core. What several share (how entries look, messages)
+ *   counts for each of them.
+ * - Everything is all entry points in one bundle: those of operators, the adapters and the transport too.
+ *
+ * The testing kit is left out, for it runs at the developer's desk only; the command line is a package of
+ * its own.
+ */
+
 const sources = fileURLToPath(new URL(".", import.meta.url));
 const KIB = 1024;
-/** On the way to 12 KiB. */
-const CORE_MAX = 14.8 * KIB;
-const PATTERN_MAX = 3 * KIB;
-/** The protocols that keep entries in other partitions, and all that operators do; on the way to 3 KiB as well. */
-const LARGER_MAX: Readonly<Record<string, number>> = {
-  "index-life-cycle.ts": 3.25 * KIB,
-  "remote-index.ts": 4.15 * KIB,
-  "remote-list.ts": 3.75 * KIB,
-};
-/** On the way to 35 KiB, as the core is to 12. */
-const ALL_MAX = 51.5 * KIB;
 
-/** What runs at the user's desk only. */
-const NOT_SHIPPED = ["testing.ts"];
+/** What is aimed at. */
+const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
+/**
+ * What is reached, where that is more: nothing may grow beyond it by more than `SLACK`. Beyond the budget
+ * are the core, the protocols that keep entries in other partitions, and all that operators do.
+ */
+const REACHED: Readonly<Record<string, number>> = {
+  core: 15_012,
+  everything: 50_577,
+  "index-life-cycle.ts": 3308,
+  "remote-index.ts": 4109,
+  "remote-list.ts": 3738,
+};
+const SLACK = 1.02;
+
+/** Not shipped, and parts of the core, which are no entry points of their own. */
+const NO_ENTRIES = [
+  "testing.ts",
+  "database.ts",
+  "errors.ts",
+  "repository.ts",
+  "transaction.ts",
+  "write.ts",
+];
 /** The queue and blob adapters are given a client and need its types only. */
 const IMPORTS: Readonly<Record<string, readonly string[]>> = {
   "azure-tables.ts": ["@azure/data-tables"],
@@ -28,21 +52,24 @@ const IMPORTS: Readonly<Record<string, readonly string[]>> = {
 };
 const entries = readdirSync(sources)
   .filter(
-    (name) => name.endsWith(".ts") && !name.endsWith(".test.ts") && !NOT_SHIPPED.includes(name),
+    (name) => name.endsWith(".ts") && !name.endsWith(".test.ts") && !NO_ENTRIES.includes(name),
   )
   .sort();
 
 describe("the bundles", () => {
-  it("stay within their budgets, minified and compressed", async () => {
+  it("stay within their budgets, minified and compressed", async (test) => {
+    const check = (name: string, bytes: number, budget: number) => {
+      const limit = Math.max(budget, (REACHED[name] ?? 0) * SLACK);
+      test.diagnostic(`${name}: ${bytes} bytes, budget ${budget}`);
+      assert.ok(bytes <= limit, `${name} takes ${bytes} bytes; ${Math.floor(limit)} are allowed`);
+    };
     const core = await size(["index.ts"]);
-    assert.ok(core <= CORE_MAX, `the core takes ${core} bytes`);
+    check("core", core, BUDGET.core);
     for (const entry of entries) {
       const added = (await size(["index.ts", entry])) - core;
-      const limit = LARGER_MAX[entry] ?? PATTERN_MAX;
-      assert.ok(added <= limit, `${entry} adds ${added} bytes to the core`);
+      check(entry, added, BUDGET.pattern);
     }
-    const all = await size(entries);
-    assert.ok(all <= ALL_MAX, `everything takes ${all} bytes`);
+    check("everything", await size(entries), BUDGET.everything);
   });
 
   it("load no client but the one an adapter is for", async () => {
@@ -55,7 +82,7 @@ describe("the bundles", () => {
 async function bundle(names: readonly string[]) {
   return build({
     stdin: {
-      contents: names.map((name, i) => `export * as e${i} from "./${name}";`).join("\n"),
+      contents: names.map((name) => `export * from "./${name}";`).join("\n"),
       resolveDir: sources,
       loader: "ts",
     },
