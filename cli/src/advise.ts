@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { scanToEnd } from "@rowhouse/server/engine/scan-to-end";
 import type { EntitySample, TableData } from "@rowhouse/server/insight/advice";
@@ -29,6 +29,9 @@ export function addAdviseCommand(program: Command): void {
         .default("text"),
     )
     .action(async (recording: string, { location, format }: AdviseOptions) => {
+      if (!existsSync(recording)) {
+        throw new Error(`${recording} does not exist; serve --record writes it.`);
+      }
       if (statSync(recording).size > 2 * RECORDING_BYTES_MAX) {
         throw new Error(`${recording} is longer than recordings become.`);
       }

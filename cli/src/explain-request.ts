@@ -46,6 +46,9 @@ export async function fetchSigned(
     const hash = createHmac("sha256", account.keys[0]!).update(text, "utf8").digest("base64");
     headers.Authorization = `SharedKeyLite ${name}:${hash}`;
   }
-  const response = await fetch(url, { headers });
+  const response = await fetch(url, { headers }).catch(({ cause, message }: Error) => {
+    const reason = cause instanceof Error ? cause.message : message;
+    throw new Error(`${url.origin} does not answer: ${reason}`, { cause });
+  });
   return { status: response.status, headers: response.headers, body: await response.text() };
 }

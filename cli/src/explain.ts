@@ -1,5 +1,5 @@
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
-import { CLASS_READINGS, cureOfQuery } from "@rowhouse/server/insight/cure";
+import { cureOfQuery, readingOf } from "@rowhouse/server/insight/cure";
 import { explain } from "@rowhouse/server/query/explain";
 import { planQuery } from "@rowhouse/server/query/planner";
 import type { Command } from "commander";
@@ -39,10 +39,10 @@ export async function explainFilter(
   const cure = cureOfQuery(table, plan);
   const answer = against === undefined ? undefined : await ask(against, table, filter, environment);
   if (options.json) {
-    const facts = { plan: explain(plan), class: plan.class, reading: CLASS_READINGS[plan.class] };
+    const facts = { plan: explain(plan), class: plan.class, reading: readingOf(plan) };
     return `${JSON.stringify({ table, filter, ...facts, cure: cure ?? null, answer }, null, 2)}\n`;
   }
-  const lines = [`plan      ${explain(plan)}`, `meaning   ${CLASS_READINGS[plan.class]}`];
+  const lines = [`plan      ${explain(plan)}`, `meaning   ${readingOf(plan)}`];
   if (plan.residual) lines.push('          What follows "where" is tested on each entity read.');
   if (cure) {
     lines.push(`better    ${cure.advice}`, `pattern   ${cure.pattern}`);

@@ -25,5 +25,6 @@ addPatternsCommand(program);
 try {
   await program.parseAsync();
 } catch (error) {
-  program.error(`rowhouse: ${error instanceof Error ? error.message : error}`);
+  // 1 is what commands answer that found something.
+  program.error(`rowhouse: ${error instanceof Error ? error.message : error}`, { exitCode: 2 });
 }

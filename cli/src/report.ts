@@ -11,27 +11,44 @@ export function addReportCommand(program: Command): void {
     .argument("[file]", "what serve --scan-budget wrote", SCAN_REPORT_FILE)
     .option("--json", "print JSON")
     .action((file: string, { json }: { json?: true }) => {
-      if (!existsSync(file)) {
-        program.error(
-          `rowhouse report: ${file} does not exist; the server writes it when it ends.`,
-          {
-            exitCode: 2,
-          },
-        );
-      }
-      const summary = readSummary(file);
-      process.stdout.write(
-        json ? `${JSON.stringify(summary, null, 2)}\n` : printScanReport(summary),
-      );
-      process.exitCode = summary.overBudget > 0 ? 1 : 0;
+      const { text, exitCode } = reportOf(file, json ? "json" : "text");
+      process.stdout.write(text);
+      process.exitCode = exitCode;
     });
 }
 
-function readSummary(file: string): ScanSummary {
-  // Written by this program; a file of another kind has no list of overruns.
-  const summary = JSON.parse(readFileSync(file, "utf8")) as ScanSummary;
-  if (!Array.isArray(summary.overruns)) throw new Error(`${file} is no report of a scan budget.`);
-  return summary;
+/** What the command prints and ends with. @throws Error when the file is no report */
+export function reportOf(
+  file: string,
+  format: "text" | "json",
+): { readonly text: string; readonly exitCode: 0 | 1 } {
+  if (!existsSync(file)) {
+    throw new Error(`${file} does not exist; the server writes it when it ends.`);
+  }
+  const summary = parsed(readFileSync(file, "utf8"));
+  if (!isSummary(summary)) throw new Error(`${file} is no report of a scan budget.`);
+  return {
+    text: format === "json" ? `${JSON.stringify(summary, null, 2)}\n` : printScanReport(summary),
+    exitCode: summary.overBudget > 0 ? 1 : 0,
+  };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Written by this program: a file of another kind has no list of overruns. */
+function isSummary(value: unknown): value is ScanSummary {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    "overruns" in value &&
+    Array.isArray(value.overruns)
+  );
 }
 
 export function printScanReport(summary: ScanSummary): string {
@@ -45,7 +62,7 @@ export function printScanReport(summary: ScanSummary): string {
     lines.push(
       "",
       `${each.table}: ${each.class}${each.shape ? ` where ${each.shape}` : ""}`,
-      `  ${each.count} times over "${each.reason}"${density}`,
+      `  ${times(each.count)} over "${each.reason}"${density}`,
       `  for example ${each.plan}`,
       `  ${each.cure}`,
     );
@@ -53,12 +70,16 @@ export function printScanReport(summary: ScanSummary): string {
   return `${lines.join("\n")}\n`;
 }
 
+function times(count: number): string {
+  return count === 1 ? "once" : `${count} times`;
+}
+
 export function printTargets(report: TargetsReport): string {
   const { mode, requests, entities, throttled, places } = report;
   const verb = mode === "enforce" ? "were refused" : "the cloud would have refused";
   const lines = [`targets: ${requests} requests, ${entities} entities; ${throttled} ${verb}`];
   for (const { where, code, firstAt, count } of places) {
-    lines.push(`  ${code} ${count} times at ${where}, first ${new Date(firstAt).toISOString()}`);
+    lines.push(`  ${code} ${times(count)} at ${where}, first ${new Date(firstAt).toISOString()}`);
   }
   return `${lines.join("\n")}\n`;
 }

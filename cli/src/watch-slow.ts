@@ -17,7 +17,8 @@ export function slowObserver(thresholdMs: number, log: Logger): Observer {
   return {
     finished({ operation, requestId, account, path, status, durationMs }) {
       if (durationMs < thresholdMs || operation.startsWith("QueryEntit")) return;
-      log.warn({ operation, requestId, account, path, status, durationMs }, "slow request");
+      const ms = Math.round(durationMs * 1000) / 1000;
+      log.warn({ operation, requestId, account, path, status, durationMs: ms }, "slow request");
     },
   };
 }

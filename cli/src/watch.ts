@@ -11,7 +11,7 @@ import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules
 import { type Insight, joinInsights, type Watcher } from "@rowhouse/server/insight/insight";
 import { insightPages, jsonPage, type Page } from "@rowhouse/server/insight/insight-pages";
 import { PartitionLoad } from "@rowhouse/server/insight/partition-load";
-import { PROMETHEUS_TYPE, printMetrics } from "@rowhouse/server/insight/prometheus";
+import { type Metric, PROMETHEUS_TYPE, printMetrics } from "@rowhouse/server/insight/prometheus";
 import { TrafficRecorder } from "@rowhouse/server/insight/recording";
 import { engineMetrics, RequestMetrics } from "@rowhouse/server/insight/request-metrics";
 import { ScanBudget } from "@rowhouse/server/insight/scan-budget";
@@ -51,6 +51,7 @@ export function openWatch(
   const last: Watcher[] = [];
   const observers: Observer[] = [logging];
   const pages = new Map<string, Page>();
+  const counted: { metrics(): readonly Metric[] }[] = [];
   const closers: (() => void | Promise<void>)[] = [];
 
   if (options.targets !== undefined || options.enforceTargets) {
@@ -59,6 +60,7 @@ export function openWatch(
       log.warn({ place, mode }, "over the cloud's scalability targets");
     const targets = new AzureTargets(mode, onPlace, options.workers);
     (mode === "enforce" ? first : looking).push(targets);
+    counted.push(targets);
     pages.set(
       "/rowhouse/targets",
       jsonPage(() => targets.report()),
@@ -71,12 +73,13 @@ export function openWatch(
     const metrics = new RequestMetrics();
     looking.push(metrics);
     observers.push(metrics);
+    counted.push(metrics);
     pages.set("/metrics", {
       contentType: PROMETHEUS_TYPE,
       open: true,
       print: () =>
         printMetrics([
-          ...metrics.metrics(),
+          ...counted.flatMap((each) => each.metrics()),
           ...(engine instanceof LmdbEngine ? engineMetrics(engine.statistics()) : []),
         ]),
     });
@@ -112,6 +115,7 @@ export function openWatch(
       log.warn({ overrun }, "a query is over the scan budget"),
     );
     (rules.strict ? last : looking).push(budget);
+    counted.push(budget);
     pages.set(
       "/rowhouse/scan-budget",
       jsonPage(() => budget.summary()),

@@ -31,6 +31,23 @@ describe("rowhouse explain", () => {
     );
   });
 
+  it("says what several reads cost together", async () => {
+    const filter = "PartitionKey eq 'a' or PartitionKey eq 'b'";
+    const text = await explainFilter(filter, { table: "People" }, {});
+    assert.match(text, /^meaning {3}2 reads, the dearest of this kind: One whole partition/m);
+  });
+
+  it("says why an endpoint does not answer", async () => {
+    let url = "";
+    await withServer({}, async ({ accountUrl }) => {
+      url = accountUrl;
+    });
+    await assert.rejects(
+      explainFilter("", { table: "People", against: url }, {}),
+      /^Error: http:\/\/127\.0\.0\.1:\d+ does not answer: .*ECONNREFUSED/,
+    );
+  });
+
   it("asks a server and prints what the query cost", () =>
     withServer({}, async ({ wire, accountUrl }) => {
       await fillTable(wire, "People", people);

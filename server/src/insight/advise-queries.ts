@@ -191,6 +191,12 @@ export function findLookupsAfterLists(observed: Observed): Finding[] {
 
 const SERIES_MIN = 12;
 
+/** What names a period where each of its values had a row key such as this. */
+function periodOf(rowKey: string): string {
+  const period = /^(.*[^\W_])[\W_]+\d+$/.exec(rowKey)?.[1];
+  return period === undefined ? '"values": the partition is the period' : `<the period: ${period}>`;
+}
+
 /** Many small numeric entities of one partition whose keys only count on, always read together. */
 export function findSeries(observed: Observed): Finding[] {
   return shapes(observed).flatMap(({ table, shape, queries }): Finding[] => {
@@ -221,7 +227,7 @@ export function findSeries(observed: Observed): Finding[] {
           advice:
             "Keep the values of one period as properties of one entity, and merge each new one into it.",
           layout: [
-            `${nameOf(table)}: PartitionKey as it is, RowKey = <the period: ${example.rowKey} without its last part>`,
+            `${nameOf(table)}: PartitionKey as it is, RowKey = ${periodOf(example.rowKey)}`,
             `properties: V00, V01 … V${String(points - 1).padStart(2, "0")}; a new value is a merge of one property`,
           ],
           portable: true,

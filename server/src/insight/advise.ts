@@ -106,7 +106,7 @@ const CHECKLIST: readonly ChecklistLine[] = [
     rules: ["connections"],
     needs: "clients",
     note: ({ clients }) =>
-      `${sumOf(clients, (each) => each.requests)} requests over ${sumOf(clients, (each) => each.connections)} connections`,
+      `connections opened for ${sumOf(clients, (each) => each.requests)} requests: ${sumOf(clients, (each) => each.connections)}`,
   },
   {
     question: "Are the clients' connection limits high enough, and parallelism bounded?",

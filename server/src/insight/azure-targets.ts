@@ -8,6 +8,7 @@ import {
   type WriteFacts,
 } from "./insight.ts";
 import { partitionName } from "./partition-names.ts";
+import type { Metric } from "./prometheus.ts";
 
 /** The cloud's published scalability targets, in entities (of 1 KiB) a second. */
 export const AZURE_TARGETS = { account: 20_000, partition: 2_000 } as const;
@@ -124,6 +125,16 @@ export class AzureTargets implements Watcher {
       throttled: this.#throttled,
       places: [...this.#throttledPlaces],
     };
+  }
+
+  metrics(): Metric[] {
+    return [
+      {
+        ...{ name: "rowhouse_targets_throttled_total", type: "counter" },
+        help: "Requests that the cloud would have throttled, or that were.",
+        samples: [{ value: this.#throttled }],
+      },
+    ];
   }
 
   /** Whether the request would be refused. @throws ServiceError where that is enforced */

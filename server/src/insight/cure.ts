@@ -37,7 +37,7 @@ export function cureOfQuery(table: string, plan: Plan): QueryCure {
 }
 
 /** Cost of each class in words; the plan's own text says which keys. */
-export const CLASS_READINGS: Readonly<Record<Plan["class"], string>> = {
+const CLASS_READINGS: Readonly<Record<Plan["class"], string>> = {
   nothing: "No entity can pass this filter: nothing is read.",
   "point query": "One entity by both its keys: the cheapest query there is.",
   "range query": "A range of row keys inside one partition: only that range is read.",
@@ -45,6 +45,12 @@ export const CLASS_READINGS: Readonly<Record<Plan["class"], string>> = {
   "partition range": "Several partitions are read whole, entity by entity.",
   "table scan": "The whole table is read, entity by entity; it costs more with every entity added.",
 };
+
+/** What a plan means for whoever pays for it. */
+export function readingOf({ class: dearest, reads }: Plan): string {
+  const reading = CLASS_READINGS[dearest];
+  return reads.length < 2 ? reading : `${reads.length} reads, the dearest of this kind: ${reading}`;
+}
 
 /** The filter with its constants taken out: what queries of one kind have in common. */
 export function shapeOf(filter: FilterNode): string {
@@ -124,7 +130,7 @@ function orderByRowKey(table: string, plan: Plan): Cure {
 
 function separateReads(plan: Plan): Cure {
   return {
-    pattern: "point query",
+    pattern: plan.class === "point query" ? "point query" : "one partition a query",
     advice: `These are ${plan.reads.length} cheap reads here; the cloud scans for an "or" over keys. Send one query for each, several at a time.`,
     layout: [],
     portable: true,

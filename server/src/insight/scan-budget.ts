@@ -3,6 +3,7 @@ import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { PLAN_CLASSES, type PlanClass } from "../query/plan.ts";
 import { cureOfQuery, shapeOf } from "./cure.ts";
 import type { QueryCost, QueryFacts, Watcher } from "./insight.ts";
+import type { Metric } from "./prometheus.ts";
 import type { ScanRule, ScanRules } from "./scan-budget-rules.ts";
 
 /** Queries of one kind that were over budget. */
@@ -104,6 +105,17 @@ export class ScanBudget implements Watcher {
       strict: this.#strict,
       overruns: [...this.#overruns.values()].sort((a, b) => b.count - a.count),
     };
+  }
+
+  /** Queries over budget, which a refusal's error code tells of in strict mode alone. */
+  metrics(): Metric[] {
+    return [
+      {
+        ...{ name: "rowhouse_scan_budget_overruns_total", type: "counter" },
+        help: "Queries over the scan budget.",
+        samples: [{ value: this.#overBudget }],
+      },
+    ];
   }
 
   #rulesFor(table: string): CompiledRules {
