@@ -111,5 +111,17 @@ export interface WireResponse {
   /** Names and values in turn. `Date`, request id, version and CORS headers are added by `http`. */
   readonly headers: readonly string[];
   /** Of a body that comes in parts, each is lent until the next is asked for. */
-  readonly body?: Uint8Array | string | AsyncIterable<Uint8Array> | undefined;
+  readonly body?: Uint8Array | string | LentBody | AsyncIterable<Uint8Array> | undefined;
+}
+
+/**
+ * A body in memory that its maker uses again. Who sends it says when it has left; who reads it as any
+ * other stream says so by asking for what follows it.
+ */
+export interface LentBody extends AsyncIterable<Uint8Array> {
+  /** The body stands in it from `start` to `end`; what is in front is for the sender's own use. */
+  readonly memory: Buffer;
+  readonly start: number;
+  readonly end: number;
+  giveBack(): void;
 }

@@ -2,7 +2,7 @@ import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Awaitable } from "../engine/engine.ts";
-import type { WireResponse } from "../operation.ts";
+import type { LentBody, WireResponse } from "../operation.ts";
 import { LentReads } from "./lent-reads.ts";
 import {
   type Handle,
@@ -231,7 +231,12 @@ class FastConnection {
     if (this.#socket.destroyed || this.#socket.writableEnded) return true;
     if (!this.#socket.writableNeedDrain) return false;
     this.#answering = true;
-    this.#socket.once("drain", () => this.#goOn());
+    const cut = () => this.#socket.destroy();
+    this.#socket.setTimeout(STILL_MS_MAX, cut);
+    this.#socket.once("drain", () => {
+      this.#socket.setTimeout(0, cut);
+      this.#goOn();
+    });
     return true;
   }
 
@@ -299,6 +304,11 @@ class FastConnection {
       if (headers[i] === "Content-Length") hasLength = true;
     }
     const isHead = request.verb === "HEAD";
+    if (typeof body === "object" && "giveBack" in body) {
+      if (!hasLength) head += `Content-Length: ${body.end - body.start}\r\n`;
+      this.#sendLent(head + (closes ? CLOSE : KEEP_ALIVE), body, closes);
+      return true;
+    }
     if (typeof body === "object" && !(body instanceof Uint8Array)) {
       if (!hasLength) throw new Error("Content that streams says how long it is.");
       head += closes ? CLOSE : KEEP_ALIVE;
@@ -327,6 +337,20 @@ class FastConnection {
       this.#socket.uncork();
     }
     return true;
+  }
+
+  /** In one piece with its head, written in front of it: as two, 100 KB cost a tenth more to send. */
+  #sendLent(head: string, body: LentBody, closes: boolean): void {
+    const socket = this.#socket;
+    const { memory, start, end } = body;
+    const from = start - head.length;
+    if (from < 0) socket.write(head, "latin1");
+    else memory.write(head, from, "latin1");
+    socket.write(memory.subarray(Math.max(from, 0), end), (error) => {
+      // What was broken off may still be read from there.
+      if (!error) body.giveBack();
+    });
+    if (closes) this.#end(NOTHING);
   }
 
   #put(bytes: Uint8Array, closes: boolean): void {

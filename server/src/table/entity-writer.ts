@@ -3,7 +3,7 @@ import { encodeJsonString } from "@rowhouse/protocol/json-string";
 import { copyBytes } from "@rowhouse/protocol/json-value";
 import { append, EntityHead, type EntityPlace, OPENING_BRACE } from "./entity-head.ts";
 import { HeadSequence } from "./head-sequence.ts";
-import { ListBody, takePage } from "./list-body.ts";
+import { HEAD_ROOM_BYTES, ListBody, takePage } from "./list-body.ts";
 import type { MetadataLevel } from "./negotiate.ts";
 import { Projection } from "./projection.ts";
 import { RecordView } from "./record-view.ts";
@@ -60,9 +60,8 @@ export class EntityListWriter {
     this.#sequence = level === "fullmetadata" ? undefined : new HeadSequence(this.#head, level);
     this.#projection = select && new Projection(select, level);
     const opening = encoder.encode(`{${contextMember(place, level, "", select)}"value":[`);
-    this.#page.reserve(0, opening.length);
-    this.#page.bytes.set(opening);
-    this.#at = opening.length;
+    this.#page.reserve(HEAD_ROOM_BYTES, opening.length);
+    this.#at = append(this.#page.bytes, HEAD_ROOM_BYTES, opening);
   }
 
   add(view: RecordView): void {
