@@ -21,7 +21,8 @@
  */
 export class Crc64Words {
   readonly #fold: (at: number, end: number) => void;
-  readonly #sum: Int32Array;
+  /** The low and the high word of the sum. */
+  readonly sum: Int32Array;
   readonly #input: Uint8Array;
 
   /** @param tables table n, of 256 pairs of a low and a high word, at 512 n */
@@ -31,7 +32,7 @@ export class Crc64Words {
     const { fold, memory } = new Instance(new Module(moduleBytes())).exports;
     this.#fold = fold;
     new Int32Array(memory.buffer).set(tables);
-    this.#sum = new Int32Array(memory.buffer, SUM, 2);
+    this.sum = new Int32Array(memory.buffer, SUM, 2);
     this.#input = new Uint8Array(memory.buffer, INPUT, INPUT_BYTES);
   }
 
@@ -39,19 +40,13 @@ export class Crc64Words {
     return typeof WebAssembly !== "undefined";
   }
 
-  /**
-   * Adds whole words to the sum.
-   * @param sum its low and its high word; changed
-   * @param bytes a multiple of eight
-   */
-  add(sum: Int32Array, bytes: Uint8Array): void {
-    this.#sum.set(sum);
+  /** Adds whole words to the sum: a multiple of eight bytes. */
+  add(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; at += INPUT_BYTES) {
       const part = bytes.subarray(at, at + INPUT_BYTES);
       this.#input.set(part);
       this.#fold(INPUT, INPUT + part.length);
     }
-    sum.set(this.#sum);
   }
 }
 

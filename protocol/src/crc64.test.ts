@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { addBytes, Crc64 } from "./crc64.ts";
+import { Crc64 } from "./crc64.ts";
 
 describe("The CRC64 of contents", () => {
   for (const [text, expected] of [
@@ -33,15 +33,19 @@ describe("The CRC64 of contents", () => {
     const part = fc.record({ length, seed: fc.nat(), shift: fc.nat(7) }).map(noise);
     fc.assert(
       fc.property(fc.array(part, { maxLength: 4 }), (parts) => {
-        const sum = Int32Array.of(-1, -1);
-        for (const bytes of parts) addBytes(sum, bytes, 0);
-        const expected = Buffer.from(sum.map((word) => ~word).buffer).toString("base64");
-        assert.equal(sumOf(parts), expected);
+        assert.equal(sumOf(parts), sumOf(parts.flatMap(inShortPieces)));
       }),
       { numRuns: 300 },
     );
   });
 });
+
+/** Too short to be worth handing over. */
+function inShortPieces(bytes: Uint8Array): Uint8Array[] {
+  const pieces: Uint8Array[] = [];
+  for (let at = 0; at < bytes.length; at += 100) pieces.push(bytes.subarray(at, at + 100));
+  return pieces;
+}
 
 function noise(of: { length: number; seed: number; shift: number }): Uint8Array {
   let word = of.seed | 1;

@@ -6,27 +6,45 @@ import { Crc64Words, WORD_TABLES } from "./crc64-wasm.ts";
  * and everything where there is no WebAssembly, byte by byte.
  */
 export class Crc64 {
-  /** The low and the high word. */
-  readonly #sum = Int32Array.of(-1, -1);
+  #low = -1;
+  #high = -1;
 
   update(bytes: Uint8Array): this {
     let at = 0;
     if (bytes.length >= WORDS_BYTES_MIN && Crc64Words.isPossible) {
       at = bytes.length & ~7;
-      words ??= new Crc64Words(TABLES);
-      words.add(this.#sum, bytes.subarray(0, at));
+      this.#addWords(at === bytes.length ? bytes : bytes.subarray(0, at));
     }
-    addBytes(this.#sum, bytes, at);
+    this.#addBytes(bytes, at);
     return this;
   }
 
   /** Eight bytes, least significant first, as they travel in headers and frames. */
   digest(): Uint8Array {
-    const bytes = new Uint8Array(8);
-    const view = new DataView(bytes.buffer);
-    view.setInt32(0, ~this.#sum[0]!, true);
-    view.setInt32(4, ~this.#sum[1]!, true);
-    return bytes;
+    // Words are in memory as they travel wherever JavaScript runs.
+    return new Uint8Array(Int32Array.of(~this.#low, ~this.#high).buffer);
+  }
+
+  #addWords(bytes: Uint8Array): void {
+    words ??= new Crc64Words(TABLES);
+    const { sum } = words;
+    sum[0] = this.#low;
+    sum[1] = this.#high;
+    words.add(bytes);
+    this.#low = sum[0]!;
+    this.#high = sum[1]!;
+  }
+
+  #addBytes(bytes: Uint8Array, start: number): void {
+    let low = this.#low;
+    let high = this.#high;
+    for (let at = start; at < bytes.length; at++) {
+      const index = ((low ^ bytes[at]!) & 0xff) * 2;
+      low = ((low >>> 8) | (high << 24)) ^ TABLES[index]!;
+      high = (high >>> 8) ^ TABLES[index + 1]!;
+    }
+    this.#low = low;
+    this.#high = high;
   }
 }
 
@@ -36,19 +54,6 @@ let words: Crc64Words | undefined;
 
 const TABLE_WORDS = 512;
 const TABLES = makeTables(WORD_TABLES);
-
-/** Adds `bytes` from `start` on to a sum. */
-export function addBytes(sum: Int32Array, bytes: Uint8Array, start: number): void {
-  let low = sum[0]!;
-  let high = sum[1]!;
-  for (let at = start; at < bytes.length; at++) {
-    const index = ((low ^ bytes[at]!) & 0xff) * 2;
-    low = ((low >>> 8) | (high << 24)) ^ TABLES[index]!;
-    high = (high >>> 8) ^ TABLES[index + 1]!;
-  }
-  sum[0] = low;
-  sum[1] = high;
-}
 
 /** Table n: what a byte does to the sum once n more bytes have followed it. Low and high words in turn. */
 function makeTables(count: number): Int32Array {

@@ -52,7 +52,7 @@ export function putExtent(list: string, end: number, extent: Extent): Put {
 export function putInlineExtent(list: string, end: number, parts: readonly Uint8Array[]): Put {
   let length = 1;
   for (const part of parts) length += part.length;
-  const value = Buffer.allocUnsafe(length);
+  const value = takeBytes(length);
   value[0] = INLINE;
   let at = 1;
   for (const part of parts) {
@@ -61,6 +61,24 @@ export function putInlineExtent(list: string, end: number, parts: readonly Uint8
   }
   return { key: extentKey(list, end), value };
 }
+
+/**
+ * Memory for a value, from a slab that many share. The usual block of a log, with its first byte, is
+ * just too long for Node's own pool, and memory of its own for each costs more than filling it.
+ */
+function takeBytes(length: number): Uint8Array {
+  if (length > SLAB_BYTES / 8) return Buffer.allocUnsafeSlow(length);
+  if (slabUsed + length > slab.length) {
+    slab = Buffer.allocUnsafeSlow(SLAB_BYTES);
+    slabUsed = 0;
+  }
+  slabUsed += length;
+  return slab.subarray(slabUsed - length, slabUsed);
+}
+
+const SLAB_BYTES = 128 << 10;
+let slab: Buffer = Buffer.alloc(0);
+let slabUsed = 0;
 
 function extentKey(list: string, end: number): Key {
   return { partition: extentPartition(list), sort: extentSort(end) };
