@@ -14,13 +14,16 @@ export function createLogger(options: { silent: boolean; debug: string | boolean
   );
 }
 
-/** Logs each request: quietly when it went well, loudly when the fault is ours. */
+/**
+ * Logs each request: quietly when it went well, loudly when the fault is ours. An operation that is
+ * not implemented (501) is an answer like any other.
+ */
 export function loggingObserver(log: Logger): Observer {
   const isDebugging = log.isLevelEnabled("debug");
   return {
     refusalsOnly: !isDebugging,
     finished(record) {
-      if (record.status >= 500)
+      if (record.status >= 500 && record.status !== 501)
         log.error({ ...record, cause: undefined, err: record.cause }, "request failed");
       else if (isDebugging) log.debug(record, "request");
     },
