@@ -159,7 +159,7 @@ export class KeyShape {
       ? [bounds.lt, bounds.lte, bounds.gt, bounds.gte]
       : [bounds.gt, bounds.gte, bounds.lt, bounds.lte];
     const afterAll = (value: unknown) => endOf(encode(value) + this.separator);
-    let range: KeyRange = within(prefix);
+    let range = segment.options.among?.(prefix) ?? within(prefix);
     if (aboveOrAt !== undefined) range = { ...range, from: encode(aboveOrAt) };
     if (above !== undefined) {
       range = isLast
@@ -189,6 +189,8 @@ export class KeyShape {
 
   #encodeValue(segment: Segment, value: unknown, i: number): string {
     if (value === undefined || value === null) {
+      const { absent } = segment.options;
+      if (absent) return absent;
       throw segmentError(segment, new RangeError("the value is missing."));
     }
     return this.#encoded(segment, value, this.#placeOf(i === this.parts.length - 1));

@@ -1,5 +1,6 @@
 import { reasonOf, tableError } from "../errors.ts";
 import { bucketOf, fnv1a128 } from "./hash.ts";
+import type { KeyRange } from "./key-shape.ts";
 import {
   decodeDouble,
   decodeInt,
@@ -28,10 +29,14 @@ import {
  */
 export type SegmentForm = "fixed" | "text" | "hashed";
 
-interface SegmentOptions<Value> {
+export interface SegmentOptions<Value> {
   readonly descending?: boolean;
   /** The field can be read back from the key, so it is not stored again as a property. */
   readonly lossless?: boolean;
+  /** What stands in the key for no value; see `missing`. */
+  readonly absent?: string;
+  /** The keys behind `prefix` that hold a value; all otherwise. */
+  among?(prefix: string): KeyRange;
   encode(value: Value, place: TextPlace): string;
   decode(text: string): Value;
 }
@@ -48,7 +53,7 @@ export class Segment<
   readonly field: Source;
   readonly descending: boolean;
   readonly lossless: boolean;
-  readonly #options: SegmentOptions<Value>;
+  readonly options: SegmentOptions<Value>;
 
   constructor(name: Name, field: Source, form: Form, options: SegmentOptions<Value>) {
     this.name = name;
@@ -56,18 +61,18 @@ export class Segment<
     this.field = field;
     this.descending = options.descending ?? false;
     this.lossless = options.lossless ?? true;
-    this.#options = options;
+    this.options = options;
   }
 
   /** For the compiler only: the type of the values. */
   declare readonly type: Value;
 
   encode(value: Value, place: TextPlace): string {
-    return this.#options.encode(value, place);
+    return this.options.encode(value, place);
   }
 
   decode(text: string): Value {
-    return this.#options.decode(text);
+    return this.options.decode(text);
   }
 }
 

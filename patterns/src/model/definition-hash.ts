@@ -29,12 +29,14 @@ export function definitionHash(entity: AnyEntity, name: string): string {
 }
 
 function describe(segment: Segment): unknown[] {
-  const { name, field, form, descending, lossless } = segment;
+  const { name, field, form, descending, lossless, options } = segment;
   const written = PROBES.map((value) =>
     attempt(() => segment.encode(value, { escapeUnderscore: true })),
   );
   const read = Array.from({ length: 10 }, (_, i) => attempt(() => segment.decode(String(i))));
-  return [name, field, form, descending, lossless, ...written, ...read];
+  return [name, field, form, descending, lossless, ...written, ...read].concat(
+    options.absent ?? [],
+  );
 }
 
 function attempt(work: () => unknown): string {

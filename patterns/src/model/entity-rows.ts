@@ -157,25 +157,21 @@ export class EntityRows {
     return name === this.name ? Number(version) : undefined;
   }
 
-  /** Undefined for a row that is not of this definition: another type, an index entry. */
-  decode(stored: StoredEntity): Record<string, unknown> | undefined {
-    const version = this.versionOf(stored.properties);
+  /**
+   * Undefined for a row that is not of this definition: another type, an index entry. All goes into one object,
+   * `fields`, because every row of every page comes through here.
+   */
+  decode(
+    stored: StoredEntity,
+    version = this.versionOf(stored.properties),
+    fields: Record<string, unknown> = {},
+  ): Record<string, unknown> | undefined {
     const fromPartition = version && this.partition.decode(stored.partitionKey);
     const fromRow = fromPartition && this.row.decode(stored.rowKey);
     if (!version || !fromRow) return undefined;
-    // One object, filled step by step: every row of every page comes through here.
-    return this.decodeAs(version, Object.assign(fromPartition, fromRow), stored);
-  }
-
-  /** What a row of that version tells, into `fields`, which hold what its keys tell. */
-  decodeAs(
-    version: number,
-    fields: Record<string, unknown>,
-    { properties, etag }: StoredEntity,
-  ): Record<string, unknown> {
-    this.#decodeInto(fields, properties);
-    const row = this.#upgrade(fields, version, properties);
-    row.etag = etag;
+    this.#decodeInto(Object.assign(fields, fromPartition, fromRow), stored.properties);
+    const row = this.#upgrade(fields, version, stored.properties);
+    row.etag = stored.etag;
     return row;
   }
 

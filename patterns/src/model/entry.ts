@@ -155,9 +155,9 @@ export class EntryRows {
     }
     const keys: EntityKey[] = [];
     for (const values of all) {
-      if (segmentsOf(this.#place).some(({ field }) => (values[field] ?? undefined) === undefined)) {
-        continue;
-      }
+      const isOpen = ({ field, options }: Segment) =>
+        !options.absent && (values[field] ?? undefined) === undefined;
+      if (segmentsOf(this.#place).some(isOpen)) continue;
       const key = { partitionKey: partition.encode(values), rowKey: rowShape.encode(values) };
       if (!hasKey(keys, key)) keys.push(key);
     }
@@ -221,13 +221,7 @@ export class EntryRows {
     const version = Number(
       String(entry.properties[rows.typeProperty]?.value).slice(this.tag.length),
     );
-    const fromPartition = rows.partition.decode(base.partitionKey);
-    const fromRow = fromPartition && rows.row.decode(base.rowKey);
-    if (!fromRow) return undefined;
-    return project(
-      rows.decodeAs(version, Object.assign(inKey, fromPartition, fromRow), entry),
-      fields,
-    );
+    return project(rows.decode({ ...entry, ...base }, version, inKey), fields);
   }
 }
 

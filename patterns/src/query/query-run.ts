@@ -56,7 +56,7 @@ interface Found {
 
 interface FoundPage {
   readonly found: readonly Found[];
-  readonly continuation?: Continuation;
+  readonly continuation: Continuation | undefined;
 }
 
 const PAGE_ENTITIES_MAX = 1000;
@@ -214,13 +214,13 @@ export class QueryRun {
           });
       const decoded = await this.#source.decode(page.entities, fields);
       const found: Found[] = [];
-      for (const [i, row] of decoded.entries()) {
+      decoded.forEach((row, i) => {
         if (row) found.push({ stored: page.entities[i]!, row });
-      }
+      });
       if (database.profile.ordered) missing -= found.length;
       continuation = page.continuation;
       isLast = !continuation || missing <= 0;
-      return { found, ...(continuation && { continuation }) };
+      return { found, continuation };
     };
   }
 
