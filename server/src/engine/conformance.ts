@@ -236,6 +236,18 @@ function testChecks(withEngine: WithEngine): void {
       assert.deepEqual(await scanText(engine), ["p/a=1"]);
     }));
 
+  it("inserts nothing when one of the keys is taken, and lets the free ones be inserted later", () =>
+    withEngine(async (engine) => {
+      await put(engine, b, "1");
+      const insert = (at: Key[]) =>
+        commit(engine, { checks: at.map(absent), puts: at.map((each) => [each, "new"]) });
+      const [taken, alone, free] = await Promise.all([insert([a, b, c]), insert([b]), insert([c])]);
+      assert.deepEqual(taken, { committed: false, failedCheck: 1 });
+      assert.deepEqual(alone, { committed: false, failedCheck: 0 });
+      assert.equal(free.committed, true);
+      assert.deepEqual(await scanText(engine), ["p/b=1", "p/c=new"]);
+    }));
+
   it("judges checks by what was there before the commit", () =>
     withEngine(async (engine) => {
       await mustCommit(engine, { checks: [absent(a), absent(b)], puts: [[a, "1"]], deletes: [b] });

@@ -12,14 +12,27 @@ export interface Store {
   /** A value in a buffer that all reads share, good until the next one: take it with `viewOf`. */
   getBinaryFast(key: StoreKey, options?: ReadOptions): Buffer | undefined;
   getRange(options: RangeOptions): Iterable<RangeItem>;
-  put(key: StoreKey, value: Uint8Array, version: number): unknown;
+  /** What it answers inside a write transaction, the only place it is called. */
+  put(key: StoreKey, value: Uint8Array, version: number | PutOptions): PutOutcome;
   remove(key: StoreKey): unknown;
   /** Runs `action` inside a write transaction; a throw undoes it. Resolves once it is flushed. */
   childTransaction(action: () => void): Promise<unknown>;
   /** The same at once, with the flush in the way of everything else. */
   transactionSync<T>(action: () => T): T;
+  /** Of the write transaction that is open: one more than that of the last one that wrote. */
+  getWriteTxnId(): number;
   readerCheck(): number;
   close(): Promise<void>;
+}
+
+export interface PutOptions {
+  readonly version: number;
+  /** Leaves what is there as it is. */
+  readonly noOverwrite: boolean;
+}
+
+export interface PutOutcome {
+  readonly result: boolean;
 }
 
 /** A pair, or a flat key: a position in a range, or a record of our own. */
@@ -54,6 +67,14 @@ export interface FlatKeyPlace {
   bytes: Uint8Array;
   start: number;
   end: number;
+}
+
+/**
+ * Puts an entry unless its key is taken, which it answers: one descent of the tree and one call of
+ * the native layer, where a look and a put take two.
+ */
+export function putNew(store: Store, key: StoreKey, value: Uint8Array, version: number): boolean {
+  return store.put(key, value, { version, noOverwrite: true }).result;
 }
 
 /** LMDB's own limit with pages of 8 KB. */
