@@ -101,7 +101,7 @@ export class EntityStore {
         if (complete || needsCurrent(mutations[i]!)) wanted.push(keys[i]!);
       }
       const read = this.#engine.get(wanted);
-      // Each needless wait is a turn of the microtask queue, and there were five on this path: 3 µs.
+      // An engine in this process has answered already: no turn of the microtask queue for nothing.
       const found = read instanceof Promise ? await read : read;
       if (!this.#catalog.isCurrent(named, found[0])) {
         named = undefined;
@@ -238,15 +238,18 @@ class TransactionWrite implements AtomicWrite {
   }
 }
 
+/** Made once: an error takes its stack along, which was a fifth of what a refused write costs. */
+const TAKEN = new ServiceError("EntityAlreadyExists");
+const MISSING = new ServiceError("ResourceNotFound");
+const CHANGED = new ServiceError("UpdateConditionNotSatisfied");
+
 /** Order of checks: the entity is there (404, 409), then its ETag (412). */
 function judge(mutation: Mutation, entry: Entry | undefined): ServiceError | undefined {
-  if (mutation.kind === "insert") return entry && new ServiceError("EntityAlreadyExists");
+  if (mutation.kind === "insert") return entry && TAKEN;
   if (mutation.ifMatch === undefined) return undefined;
-  if (!entry) return new ServiceError("ResourceNotFound");
+  if (!entry) return MISSING;
   if (mutation.ifMatch === "*") return undefined;
-  return mutation.ifMatch.matches(recordTimestamp(entry.value))
-    ? undefined
-    : new ServiceError("UpdateConditionNotSatisfied");
+  return mutation.ifMatch.matches(recordTimestamp(entry.value)) ? undefined : CHANGED;
 }
 
 /** Whether what becomes of the entity depends on more than its being there. */
