@@ -1,6 +1,7 @@
 import type { Case, Question, Reach } from "./harness/question.ts";
 import {
   medianLatencyOver,
+  roundOfAllOver,
   tailLatencyOver,
   throughputOf,
   timesFasterThan,
@@ -32,6 +33,9 @@ function reachesOf(kind: (typeof KINDS)[number], clients: number): Reach[] {
     throughputOf("bare node:http", 0.4),
     throughputOf("raw LMDB", 0.7),
     ...tailLatencyOver("disk flush", 10),
+    roundOfAllOver("disk flush", clients),
+    // Its flushes carry the same bytes, of as many clients, and no server.
+    ...tailLatencyOver("raw LMDB"),
     timesFasterThan("azurite", kind === "insert" ? 7 : 15),
   ];
 }

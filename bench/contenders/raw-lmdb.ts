@@ -48,7 +48,8 @@ export class RawLmdb extends ProcessContender<RawCommand> {
       directory: join(this.#folder, work.dataset.table),
       entities: work.dataset.entities,
       copies: this.name === "raw LMDB",
-      clients: work.connections,
+      // Those who contend for one entity can only commit one after the other.
+      clients: work.workload.kind === "contended-update" ? 1 : work.connections,
       run: this.#run++,
       work: toRawWork(work.workload, work.dataset.entities),
     };
@@ -76,6 +77,7 @@ function toRawWork(workload: WorkloadKind, entities: number): RawWork {
     case "upsert":
     case "merge":
     case "conditional-update":
+    case "contended-update":
       return { kind: "commit", puts: 1, keys: "existing" };
     default:
       throw new Error(`Raw LMDB has nothing like ${workload.kind}.`);

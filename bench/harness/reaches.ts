@@ -39,16 +39,30 @@ export function medianLatencyOver(limit: Opponent, atMost: number): Reach {
 }
 
 /** The tail of Rowhouse over the median of the limit and, where the limit has a tail too, over that. */
-export function tailLatencyOver(limit: Opponent, atMost: number): Reach[] {
+export function tailLatencyOver(limit: Opponent, atMost?: number): Reach[] {
   return [
     {
       what: `p99.9 over the median of ${limit}`,
       value: (comparison) => comparison.median("rowhouse").p999Ms / comparison.median(limit).p50Ms,
-      atMost,
+      ...(atMost === undefined ? {} : { atMost }),
     },
     {
       what: `p99.9 over that of ${limit}`,
       value: (comparison) => comparison.ratio("p999Ms", "rowhouse", limit),
     },
   ];
+}
+
+/**
+ * The least that tail can be. In a closed loop everybody waits while everybody else is served: on one
+ * core the mean latency is at least the CPU of a round of all clients, and no p99.9 is below the mean.
+ */
+export function roundOfAllOver(limit: Opponent, clients: number): Reach {
+  return {
+    what: `CPU of one operation of each of the ${clients} clients over the median of ${limit}`,
+    value(comparison) {
+      const roundMs = (clients * comparison.median("rowhouse").cpuMicrosPerOperation) / 1000;
+      return roundMs / comparison.median(limit).p50Ms;
+    },
+  };
 }
