@@ -6,6 +6,7 @@ import { FastLane } from "@rowhouse/server/http/fast-lane";
 import { HttpServer } from "@rowhouse/server/http/http-server";
 import { type Handle, NODE_HTTP_OPTIONS, nodeListener } from "@rowhouse/server/http/node-listener";
 import type { RawRequest } from "@rowhouse/server/http/raw-request";
+import { HEAD_ROOM_BYTES, ListBody, takePage } from "@rowhouse/server/table/list-body";
 import { HttpConnection } from "./http-connection.ts";
 
 /*
@@ -195,6 +196,44 @@ for (const lane of ["node", "fast"] as const) {
         assert.equal((await connection.answer()).body.length, echo.content.length);
       }
       connection.destroy();
+    });
+
+    it("keeps a page that was lent to it until its client has taken it", async () => {
+      const bytes = 1_500_000;
+      const letters = "abcdefghijklmnopqrstuvwxyz";
+      const lending = await HttpServer.listen(
+        {
+          host: "127.0.0.1",
+          port: 0,
+          tls: undefined,
+          lane,
+          onFault: (fault) => faults.push(fault),
+        },
+        ({ target }) => {
+          const page = takePage();
+          page.reserve(HEAD_ROOM_BYTES, bytes);
+          page.bytes.fill(target.slice(1), HEAD_ROOM_BYTES, HEAD_ROOM_BYTES + bytes);
+          const body = new ListBody(page, HEAD_ROOM_BYTES + bytes);
+          return { status: 200, headers: ["Content-Length", String(bytes)], body };
+        },
+      );
+      const get = (letter: string) => GET.replace("/a", `/${letter}`);
+      const slow = await HttpConnection.open(new URL(lending.url));
+      slow.socket.pause();
+      slow.write([...letters].map(get).join(""));
+      const quick = await HttpConnection.open(new URL(lending.url));
+      for (const letter of letters) {
+        quick.write(get(letter));
+        assert.equal((await quick.answer()).text, letter.repeat(bytes));
+      }
+      slow.socket.resume();
+      for (const letter of letters) {
+        assert.equal((await slow.answer()).text, letter.repeat(bytes));
+      }
+      slow.destroy();
+      quick.destroy();
+      await lending.close();
+      assert.deepEqual(faults, []);
     });
 
     it("is refused a body beyond the handler's measure while it streams, and closed", async () => {

