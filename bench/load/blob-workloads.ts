@@ -10,6 +10,41 @@ export function createUpload(writer: SharedKeyWriter, container: string, bytes: 
   };
 }
 
+/** The same in blocks and a list of them, one after the other, as the clients' streams go up. */
+export function createBlockUpload(
+  writer: SharedKeyWriter,
+  container: string,
+  blocks: number,
+  blockBytes: number,
+): Workload {
+  const body = bytesOf(blockBytes);
+  const ids = Array.from({ length: blocks }, (_, index) =>
+    Buffer.from(String(index).padStart(3, "0")).toString("base64"),
+  );
+  const list = `<BlockList>${ids.map((id) => `<Latest>${id}</Latest>`).join("")}</BlockList>`;
+  return {
+    request({ index, pending }) {
+      const path = `/${container}/blocks-${index}`;
+      const id = ids[Number(pending)];
+      if (id === undefined) {
+        const query = [["comp", "blocklist"]] as const;
+        return writer.write("PUT", path, { query, bodyBytes: list.length }) + list;
+      }
+      const query = [
+        ["blockid", id],
+        ["comp", "block"],
+      ] as const;
+      return { head: writer.write("PUT", path, { query, bodyBytes: body.length }), body };
+    },
+    answered(client, { status }) {
+      const sent = Number(client.pending) + 1;
+      const isGood = status === 201;
+      client.pending = isGood && sent <= blocks ? String(sent) : "";
+      return isGood ? (sent <= blocks ? "again" : "done") : "failed";
+    },
+  };
+}
+
 /** All read one blob. It is put first where it is not there. */
 export function createDownload(
   writer: SharedKeyWriter,

@@ -14,7 +14,8 @@ export type WorkloadKind =
   | { readonly kind: "transaction" }
   | { readonly kind: "put-message" }
   | { readonly kind: "receive-message" }
-  | { readonly kind: "upload" | "download"; readonly bytes: number }
+  | { readonly kind: "upload"; readonly bytes: number; readonly blockBytes?: number }
+  | { readonly kind: "download"; readonly bytes: number }
   | { readonly kind: "append"; readonly blobs: number }
   | { readonly kind: "mix" }
   /** Inserts the entities themselves, from one transaction of the whole fill on; see `fill.ts`. */

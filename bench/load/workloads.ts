@@ -1,4 +1,4 @@
-import { createAppend, createDownload, createUpload } from "./blob-workloads.ts";
+import { createAppend, createBlockUpload, createDownload, createUpload } from "./blob-workloads.ts";
 import { type Dataset, entityJson, PARTITION_ENTITIES, rowKey } from "./dataset.ts";
 import { createFill } from "./fill.ts";
 import { createPutMessage, createReceiveMessage } from "./message-workloads.ts";
@@ -57,7 +57,9 @@ function createOther(kind: WorkloadKind, { table }: Dataset, writer: SharedKeyWr
     case "receive-message":
       return createReceiveMessage(writer, table);
     case "upload":
-      return createUpload(writer, table, kind.bytes);
+      return kind.blockBytes === undefined
+        ? createUpload(writer, table, kind.bytes)
+        : createBlockUpload(writer, table, kind.bytes / kind.blockBytes, kind.blockBytes);
     case "download":
       return createDownload(writer, table, kind.bytes);
     case "append":
