@@ -46,7 +46,68 @@ const isTidy = async (db: Database) => {
   assert.equal((await blobNames(db)).length, value ? 1 : 0);
 };
 
+const streamed = async (db: Database) => {
+  const pieces: Uint8Array[] = [];
+  for await (const piece of db.open(Photos).stream(ann)) pieces.push(piece);
+  return pieces;
+};
+
 describe("large values", () => {
+  it("are streamed in pieces of 4 MiB, one request each after the entity's", async () => {
+    const { db, photos } = await open();
+    const mib = 1024 * 1024;
+    for (const [length, pieces] of [
+      [0, []],
+      [1, [1]],
+      [4 * mib, [4 * mib]],
+      [4 * mib + 1, [4 * mib, 1]],
+      [9 * mib, [4 * mib, 4 * mib, mib]],
+    ] as const) {
+      const body = new Uint8Array(length).map((_, i) => i % 251);
+      await photos.put(ann, body);
+      const { result, requests } = await db.metered((metered) => streamed(metered));
+      assert.deepEqual(
+        result.map((piece) => piece.length),
+        pieces,
+      );
+      assert.ok(Buffer.concat(result).equals(body));
+      assert.equal(requests, 1 + Math.max(1, pieces.length));
+    }
+    await photos.remove(ann);
+    assert.deepEqual(await streamed(db), []);
+  });
+
+  it("are streamed from what the entity points to now, and told when they go in the middle", async () => {
+    const { backend, db, photos } = await open();
+    await photos.put(ann, new Uint8Array(5_000_000).fill(2));
+    const stream = db.open(Photos).stream(ann)[Symbol.asyncIterator]();
+    assert.equal((await stream.next()).value?.length, 4_194_304);
+    await photos.put(ann, bytes(3));
+    await assert.rejects(stream.next(), { code: "not-found" });
+    assert.deepEqual(await streamed(db), [bytes(3)]);
+    let replaced = false;
+    const late = connect({
+      ...backend,
+      ...intercept(backend, async ({ method, port }, send) => {
+        if (port !== "blobs" || method !== "get" || replaced) return send();
+        replaced = true;
+        await photos.put(ann, bytes(4));
+        return send();
+      }),
+    });
+    assert.deepEqual(await streamed(late), [bytes(4)]);
+  });
+
+  it("are no longer streamed when they are not as long as what was put", async () => {
+    const { db, photos } = await open();
+    for (const length of [4_000_000, 4_194_304, 6_000_000]) {
+      await photos.put(ann, new Uint8Array(5_000_000));
+      const [name] = await blobNames(db);
+      await db.blobs!.put("photos", name!, new Uint8Array(length));
+      await assert.rejects(streamed(db), { code: "validation-failed" }, `${length}`);
+    }
+  });
+
   it("are blobs of names that are never used twice, with length, hash and type on the entity", async () => {
     const { backend, db, photos } = await open();
     const stored = await backend.tables.get("Employee", {

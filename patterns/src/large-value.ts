@@ -8,6 +8,7 @@ import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
 import { openable } from "./model/openable.ts";
+import type { BlobContent, ByteRange } from "./ports/blobs.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import { type From, pages } from "./query/pages.ts";
 import { EntityRepository, type KeyOf } from "./repository.ts";
@@ -42,6 +43,12 @@ export interface LargeValues<Key> {
   put(key: Key, body: Uint8Array, contentType?: string): Promise<void>;
   /** 2 R. @throws not-found when the blob is gone, validation-failed when it is not what was put. */
   get(key: Key): Promise<LargeValue | undefined>;
+  /**
+   * The value piece by piece, never held whole; nothing where there is none. Only its length can be compared
+   * with what was put. 1 R, and 1 for each piece of 4 MiB.
+   * @throws not-found when the value was replaced or deleted meanwhile: begin again.
+   */
+  stream(key: Key): AsyncIterable<Uint8Array>;
   /** 3 R. False when there is no entity or no value. */
   remove(key: Key): Promise<boolean>;
   /** The entity, then its value. False when there is no entity. 4 R. */
@@ -59,6 +66,7 @@ export interface LargeValue {
 }
 
 const DAY_MS = 24 * 3_600_000;
+const PIECE_BYTES = 4 * 1024 * 1024;
 
 /** Values too large for an entity, in blobs that are never changed: a new value is a new blob. */
 export function largeValues<
@@ -126,26 +134,60 @@ class OpenValues {
   }
 
   async get(key: KeyValues): Promise<LargeValue | undefined> {
+    const value = await this.#read(key, () => undefined);
+    if (!value) return undefined;
+    const { body, contentType } = value.found;
+    if ((await sha256(body)) !== value.row[`${this.#name}_sha256`]) throw this.#spoiled(value.blob);
+    return { body, contentType };
+  }
+
+  async *stream(key: KeyValues): AsyncGenerator<Uint8Array> {
+    const lengthOf = (row: Row) => Number(row[`${this.#name}_len`]);
+    // Nothing of an empty blob can be asked for by range.
+    const value = await this.#read(key, (row) => (lengthOf(row) > 0 ? rangeAt(0) : undefined));
+    if (!value) return;
+    const { blob, row } = value;
+    let piece: BlobContent | undefined = value.found;
+    for (let offset = 0; ; piece = await this.#blob(blob, rangeAt(offset))) {
+      if (!piece) throw this.#gone(blob);
+      const left = lengthOf(row) - offset;
+      if (piece.length !== Math.min(left, PIECE_BYTES)) throw this.#spoiled(blob);
+      if (left > 0) yield piece.body;
+      offset += PIECE_BYTES;
+      if (left <= PIECE_BYTES) return;
+    }
+  }
+
+  /** The entity and its blob, or the range of it that the entity suggests. */
+  async #read(key: KeyValues, rangeOf: (row: Row) => ByteRange | undefined) {
     let missed: string | undefined;
     for (;;) {
       const row = await this.#rows.get(key);
       const blob = row && this.#blobOf(row);
-      if (blob === undefined) return undefined;
-      if (blob === missed) {
-        const message = `The blob ${blob} is gone.`;
-        throw tableError("not-found", message, { table: this.#container, key: blob });
-      }
-      const found = await blobsOf(this.#database).get(this.#container, blob);
-      if (found) {
-        const expected = row?.[`${this.#name}_sha256`];
-        if ((await sha256(found.body)) === expected) {
-          return { body: found.body, contentType: found.contentType };
-        }
-        throw validationFailed(`The blob ${blob}`, this.#name, "it is not what was put");
-      }
+      if (!row || blob === undefined) return undefined;
+      if (blob === missed) throw this.#gone(blob);
+      const found = await this.#blob(blob, rangeOf(row));
+      if (found) return { row, blob, found };
       // Replaced since the entity was read: the entity tells by what.
       missed = blob;
     }
+  }
+
+  /** @throws validation-failed for a range that the blob does not reach. */
+  #blob(blob: string, range: ByteRange | undefined): Promise<BlobContent | undefined> {
+    const request = blobsOf(this.#database).get(this.#container, blob, range);
+    return request.catch((error) => {
+      throw isRefusal(error, 416) ? this.#spoiled(blob) : error;
+    });
+  }
+
+  #gone(blob: string): Error {
+    const message = `The blob ${blob} is gone.`;
+    return tableError("not-found", message, { table: this.#container, key: blob });
+  }
+
+  #spoiled(blob: string): Error {
+    return validationFailed(`The blob ${blob}`, this.#name, "it is not what was put");
   }
 
   async remove(key: KeyValues): Promise<boolean> {
@@ -213,6 +255,10 @@ class OpenValues {
     const blob = row[this.#name];
     return typeof blob === "string" ? blob : undefined;
   }
+}
+
+function rangeAt(offset: number): ByteRange {
+  return { offset, count: PIECE_BYTES };
 }
 
 async function sha256(body: Uint8Array): Promise<string> {
