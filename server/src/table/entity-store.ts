@@ -5,6 +5,7 @@ import type { Catalog, Named } from "../catalog/catalog.ts";
 import type { AtomicWrite, Awaitable, Check, Engine, Entry, Key, Put } from "../engine/engine.ts";
 import { encodeText } from "../engine/key-codec.ts";
 import { encodeRecord, recordTimestamp, restampRecord } from "./entity-record.ts";
+import { ENTITY_CHANGED, ENTITY_MISSING, ENTITY_TAKEN } from "./entity-refusals.ts";
 import { mergeRecord } from "./merge-record.ts";
 import type { CommitOutcome, Mutation, StoredEntity } from "./mutation.ts";
 import { entityKey, tablePrefix } from "./table-keys.ts";
@@ -238,18 +239,13 @@ class TransactionWrite implements AtomicWrite {
   }
 }
 
-/** Made once: an error takes its stack along, which was a fifth of what a refused write costs. */
-const TAKEN = new ServiceError("EntityAlreadyExists");
-const MISSING = new ServiceError("ResourceNotFound");
-const CHANGED = new ServiceError("UpdateConditionNotSatisfied");
-
 /** Order of checks: the entity is there (404, 409), then its ETag (412). */
 function judge(mutation: Mutation, entry: Entry | undefined): ServiceError | undefined {
-  if (mutation.kind === "insert") return entry && TAKEN;
+  if (mutation.kind === "insert") return entry && ENTITY_TAKEN;
   if (mutation.ifMatch === undefined) return undefined;
-  if (!entry) return MISSING;
+  if (!entry) return ENTITY_MISSING;
   if (mutation.ifMatch === "*") return undefined;
-  return mutation.ifMatch.matches(recordTimestamp(entry.value)) ? undefined : CHANGED;
+  return mutation.ifMatch.matches(recordTimestamp(entry.value)) ? undefined : ENTITY_CHANGED;
 }
 
 /** Whether what becomes of the entity depends on more than its being there. */
