@@ -35,6 +35,28 @@ describe("A recording", () => {
     assert.deepEqual([point.class, point.rowKey], ["point query", "r"]);
   });
 
+  it("tells the partition of each query, also when it is the one before, between tables and clients", () => {
+    const traffic = record();
+    const keys = ["p", "p", "q", "q", "p"];
+    for (const [i, key] of keys.entries()) {
+      traffic.query(`PartitionKey eq '${key}'`, { read: 1, returned: 1 });
+      if (i === 2) traffic.write("w", [["insert", "r", undefined]], "V");
+    }
+    traffic.query("", { read: 1, returned: 1 });
+    traffic.query("PartitionKey eq 'p'", { read: 1, returned: 1, table: "U" });
+    traffic.query("PartitionKey eq 'p'", { read: 1, returned: 1, table: "U", client: "::2" });
+    traffic.query("PartitionKey eq 'p'", { read: 1, returned: 1 });
+    const told = traffic.events().map((each) => [each.client, each.table, each.partitionKey]);
+    assert.deepEqual(told, [
+      ...["p", "p", "q"].map((key) => ["::1", "T", key]),
+      ["::1", "V", "w"],
+      ...["q", "p", undefined].map((key) => ["::1", "T", key]),
+      ["::1", "U", "p"],
+      ["::2", "U", "p"],
+      ["::1", "T", "p"],
+    ]);
+  });
+
   it("ends where it is as long as it may be", () => {
     const traffic = record(100_000);
     for (let i = 0; i < 10_000; i++) traffic.write("partition", [["insert", `r${i}`, undefined]]);
@@ -225,6 +247,8 @@ interface Spent {
   readonly returned: number;
   readonly bytes?: number;
   readonly projected?: boolean;
+  readonly table?: string;
+  readonly client?: string;
 }
 
 interface Asked extends Partial<RequestRecord> {
@@ -259,20 +283,24 @@ function record(bytesMax?: number) {
     tick(ms: number) {
       now += ms;
     },
-    query(filter: string, { read, returned, bytes = read * 100, projected = false }: Spent) {
+    query(
+      filter: string,
+      { read, returned, bytes = read * 100, projected = false, ...rest }: Spent,
+    ) {
       const plan = planQuery(filter === "" ? undefined : parseFilter(filter));
       const cost = { entitiesRead: read, entitiesReturned: returned, bytesRead: bytes };
       recorder.queried(
-        { ...base, at: now, plan, planText: "", filter, projected, partitionName: "" },
+        { ...base, ...rest, at: now, plan, planText: "", filter, projected, partitionName: "" },
         { ...cost, engineMicros: 1 },
       );
     },
     write(
       partitionKey: string,
       parts: readonly (readonly [MutationFacts["kind"], string, unknown])[],
+      table = base.table,
     ) {
       const mutations = parts.map(([kind, rowKey, ifMatch]) => ({ kind, rowKey, ifMatch }));
-      recorder.admitWrite({ ...base, at: now, partitionKey, mutations });
+      recorder.admitWrite({ ...base, table, at: now, partitionKey, mutations });
     },
     refuse(path: string, status: number, errorCode: string) {
       recorder.finished({ ...REQUEST, verb: "PUT", path, status, errorCode }, sender({}));

@@ -12,10 +12,13 @@ const names = new Array<string>(SLOTS).fill("");
 const SEEDS = new Int32Array(2);
 crypto.getRandomValues(SEEDS);
 
-/** The account named last, which mostly is that of all, and its hashes. */
+/** The table named last, and its hashes: mostly the next name is of the same, and often the same. */
 let lastAccount = "";
-let accountFirst = SEEDS[0]!;
-let accountSecond = SEEDS[1]!;
+let lastTable = "";
+let tableFirst = 0;
+let tableSecond = 0;
+let lastKey: string | undefined;
+let lastName = "";
 
 /**
  * `account/table/partition key`, as the very same string while it is remembered. Whoever watches looks
@@ -25,21 +28,27 @@ let accountSecond = SEEDS[1]!;
  * two are taken for one with a chance of about one in 30 million.
  */
 export function partitionName(account: string, table: string, partitionKey: string): string {
-  if (account !== lastAccount) {
+  if (account !== lastAccount || table !== lastTable) {
     first = SEEDS[0]!;
     second = SEEDS[1]!;
     mix(account);
+    mix(table);
     lastAccount = account;
-    accountFirst = first;
-    accountSecond = second;
-  }
-  first = accountFirst;
-  second = accountSecond;
-  mix(table);
+    lastTable = ownText(table);
+    tableFirst = first;
+    tableSecond = second;
+  } else if (partitionKey === lastKey) return lastName;
+  first = tableFirst;
+  second = tableSecond;
   mix(partitionKey);
   const slot = (first ^ (first >>> 15)) & (SLOTS - 1);
   const known = names[slot]!;
-  if (known !== "" && hashes[2 * slot] === first && hashes[2 * slot + 1] === second) return known;
+  if (known !== "" && hashes[2 * slot] === first && hashes[2 * slot + 1] === second) {
+    lastKey = partitionKey.length <= LENGTH_MAX ? partitionKey : undefined;
+    lastName = known;
+    return known;
+  }
+  lastKey = undefined;
   const name = `${account}/${table}/${partitionKey}`;
   if (name.length > LENGTH_MAX) return name;
   hashes[2 * slot] = first;
