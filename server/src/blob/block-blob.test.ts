@@ -302,6 +302,8 @@ describe("Get Blob", () => {
       for (const method of ["GET", "HEAD", "DELETE"]) {
         await lab.refused("404 BlobNotFound", method, path);
       }
+      await lab.refused("404 BlobNotFound", "GET", `${path}&comp=blocklist`);
+      await lab.refused("404 BlobNotFound", "GET", `${path}&comp=metadata`);
     }
   });
 

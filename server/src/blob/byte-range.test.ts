@@ -16,7 +16,10 @@ describe("A range of bytes", () => {
     ["bytes=0-1,3-4", "ignored"],
     ["bytes=3-2", "ignored"],
     ["lines=0-1", "ignored"],
-    ["bytes=0-99999999999999999", "ignored"],
+    ["bytes=0-9223372036854775807", "0-11"],
+    ["bytes=5-18446744073709551615", "5-11"],
+    ["bytes=9223372036854775807-", "refused"],
+    [`bytes=4-${"9".repeat(400)}`, "4-11"],
     ["", "ignored"],
   ] as const) {
     it(`"${text}" of 11 bytes is ${expected}`, () => {

@@ -9,11 +9,12 @@ export interface ByteRange {
 
 /**
  * The range a request asks for, `x-ms-range` before `Range`. Everything but `bytes=a-b` and
- * `bytes=a-` is as if it were not there, as HTTP has it.
+ * `bytes=a-` is as if it were not there, as HTTP has it. Ends of any length are ends: clients send
+ * the largest number they have for "all the rest", and rounding moves nothing that a blob can reach.
  */
 export function rangeOf(head: RequestHead): ByteRange | undefined {
   const text = head.header("x-ms-range") ?? head.header("range");
-  const match = text === undefined ? null : /^bytes=(\d{1,15})-(\d{0,15})$/i.exec(text.trim());
+  const match = text === undefined ? null : /^bytes=(\d+)-(\d*)$/i.exec(text.trim());
   if (match === null) return undefined;
   const first = Number(match[1]);
   const last = match[2] === "" ? undefined : Number(match[2]);

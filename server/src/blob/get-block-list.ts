@@ -17,6 +17,7 @@ import type { BlobName } from "./blob-store.ts";
 import { assertReadConditions, type Conditions, readConditions } from "./conditions.ts";
 import { uncommittedBlocks } from "./drafts.ts";
 import { readExtents } from "./extents.ts";
+import { refuseOtherVersions } from "./get-blob.ts";
 import { assertLeaseForRead } from "./lease.ts";
 import { validatorHeaders } from "./validators.ts";
 
@@ -40,6 +41,7 @@ export const getBlockList: BlobOperation<GetBlockListInput, GetBlockListOutput> 
   access: READ_ACCESS,
 
   decode(request) {
+    refuseOtherVersions(request);
     return {
       name: blobNameOf(request),
       which: whichOf(request),
