@@ -1,8 +1,9 @@
 import { CommitExchange, type CommitExchangeOptions } from "./commit-exchange.ts";
 import { executeOne, type OneKeyWrite } from "./commit-one.ts";
+import type { Outcome } from "./outcome.ts";
 import type { RowReader } from "./row-reader.ts";
 import type { Session } from "./session.ts";
-import { BEGIN, COMMIT } from "./statements.ts";
+import { BE_IMPATIENT, BEGIN, COMMIT, type Statement } from "./statements.ts";
 
 /**
  * Commits of one key each. One alone is one statement, atomic by itself on every server. Several, of
@@ -17,8 +18,8 @@ export class CommitBatch extends CommitExchange {
   /** For each write: the version its row has now, or had; undefined when no row fits the check. */
   readonly rowVersions: (number | undefined)[];
   readonly #writes: readonly OneKeyWrite[];
-  /** Statements before the first write: BEGIN, or none. */
-  readonly #before: 0 | 1;
+  /** Sent before the first write of several. */
+  readonly #before: readonly Statement[];
   /**
    * Whether an error of a statement that commits by itself proves that nothing happened. PostgreSQL
    * commits it at Sync, after it has succeeded; Citus may have committed on a worker and then fail.
@@ -28,38 +29,43 @@ export class CommitBatch extends CommitExchange {
   constructor(writes: readonly OneKeyWrite[], options: CommitExchangeOptions) {
     super(options);
     this.#writes = writes;
-    this.#before = writes.length > 1 ? 1 : 0;
+    this.#before = writes.length > 1 ? [BEGIN, BE_IMPATIENT] : [];
     this.#isAutocommitCertain = options.dialect === "postgres";
     this.rowVersions = new Array(writes.length).fill(undefined);
   }
 
   override start(session: Session): void {
     session.begin(this);
-    const isTransaction = this.#before === 1;
-    if (isTransaction) {
-      session.bind(BEGIN);
+    for (const statement of this.#before) {
+      session.bind(statement);
       session.execute();
     }
     for (const write of this.#writes) executeOne(session, write);
-    if (isTransaction) {
+    if (this.#before.length > 0) {
       session.bind(COMMIT);
       session.execute();
     }
     session.sync();
   }
 
-  /** Whether what stopped all was an error at another write than this. */
-  isSpoiled(index: number): boolean {
-    const failedAt = this.completed - this.#before;
-    return failedAt >= 0 && failedAt < this.#writes.length && failedAt !== index;
+  /**
+   * Whether nothing that is known of the transaction says anything of this write: the error came at
+   * another, or a rival kept this one waiting for longer than the others should.
+   */
+  isSpoiled(index: number, outcome: Outcome): boolean {
+    if (outcome.kind !== "failed" || this.#writes.length === 1) return false;
+    const failedAt = this.completed - this.#before.length;
+    if (failedAt < 0 || failedAt >= this.#writes.length) return false;
+    return failedAt !== index || outcome.error.sqlState === "55P03";
   }
 
   override row(row: RowReader): void {
-    this.rowVersions[this.completed - this.#before] = row.int8();
+    this.rowVersions[this.completed - this.#before.length] = row.int8();
   }
 
   protected override get isAtCommit(): boolean {
-    if (this.#before === 0) return this.completed > 0 || !this.#isAutocommitCertain;
-    return this.completed > this.#writes.length;
+    const { length } = this.#before;
+    if (length === 0) return this.completed > 0 || !this.#isAutocommitCertain;
+    return this.completed >= length + this.#writes.length;
   }
 }

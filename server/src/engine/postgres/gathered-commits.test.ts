@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
+import pg from "pg";
 import { type Check, type CommitResult, EngineError } from "../engine.ts";
 import { openPostgresEngine, type PostgresEngine } from "./postgres-engine.ts";
 import { Relay } from "./test-relay.ts";
@@ -140,15 +141,37 @@ describe("Commits of one key that come at once", () => {
     assert.deepEqual(await scanPartition(engine, "p"), ["a=x", "c=x", "first=first"]);
   });
 
+  it("do not wait for one that a rival keeps waiting, nor do those that come later", async () => {
+    await commit({ sort: "held", value: "x" });
+    const rival = new pg.Client({ connectionString: url });
+    await rival.connect();
+    await rival.query("BEGIN");
+    await rival.query("SELECT FROM rh_kv WHERE pk = 'p' AND sk = 'held' FOR UPDATE");
+    const waiting: Promise<CommitResult>[] = [];
+    // More than there are transactions under way at once; each turn has one of them and one other.
+    for (let turn = 0; turn < 6; turn++) {
+      const first = commit({ sort: "first", value: `${turn}` });
+      waiting.push(commit({ sort: "held", value: `${turn}` }));
+      const others = [first, commit({ sort: `a${turn}`, value: "x" })];
+      assert.deepEqual(told(await Promise.allSettled(others)), ["committed", "committed"]);
+    }
+    await rival.query("ROLLBACK");
+    assert.deepEqual(
+      told(await Promise.allSettled(waiting)),
+      waiting.map(() => "committed"),
+    );
+    await rival.end();
+  });
+
   it("are looked up each for itself when the answer is lost, and none is repeated", async () => {
     await commit({ sort: "deleted", value: "x" });
     let completed = 0;
     relay.onAnswer = (code, body) => {
-      // Of the transaction: BEGIN, three writes, COMMIT.
+      // Of the transaction: BEGIN, SET, three writes, COMMIT.
       if (code !== "C" || completed < 0) return "pass";
       if (body.toString("latin1").startsWith("BEGIN")) completed = 1;
       else if (completed > 0) completed++;
-      if (completed < 5) return "pass";
+      if (completed < 6) return "pass";
       completed = -1;
       return "cut";
     };

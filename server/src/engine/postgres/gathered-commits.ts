@@ -7,6 +7,8 @@ import type { SessionPool } from "./session-pool.ts";
 
 /** Transactions under way at once: some are flushed while others are gathered and sent. */
 const BATCHES_MAX = 4;
+/** Those that take longer do not count: a rival, or a standby that is away, keeps them waiting. */
+const PATIENCE_MS = 200;
 const BATCH_WRITES_MAX = 32;
 /** Few bytes of others before one's own: a large value is worth a transaction of its own. */
 const BATCH_BYTES_MAX = 256 * 1024;
@@ -88,11 +90,21 @@ export class GatheredCommits {
 
   #send(session: Session, batch: readonly Waiting[]): void {
     this.#underWay++;
+    let counts = true;
+    const stopCounting = () => {
+      if (counts) this.#underWay--;
+      counts = false;
+    };
+    const patience = setTimeout(() => {
+      stopCounting();
+      void this.#dispatch();
+    }, PATIENCE_MS);
     const settle = (outcome: Outcome) => {
-      this.#underWay--;
+      clearTimeout(patience);
+      stopCounting();
       this.#pool.releaseAfter(session, outcome);
       for (const [index, each] of batch.entries()) {
-        const isSpoiled = outcome.kind === "failed" && exchange.isSpoiled(index);
+        const isSpoiled = exchange.isSpoiled(index, outcome);
         each.settle(isSpoiled ? "spoiled" : { outcome, rowVersion: exchange.rowVersions[index] });
       }
       void this.#dispatch();

@@ -147,6 +147,9 @@ export const DELETE_ONE = statement(
 export const BEGIN = statement("begin", "BEGIN", []);
 export const COMMIT = statement("commit", "COMMIT", []);
 
+/** In transactions of several callers: one that a rival keeps waiting must not keep the others. */
+export const BE_IMPATIENT = statement("be_impatient", "SET LOCAL lock_timeout = '200ms'", []);
+
 type RowHold = "share present" | "share" | "own";
 
 const ROW_LOCKS: Readonly<Record<RowHold, readonly [name: string, clause: string]>> = {
