@@ -7,7 +7,7 @@ import type { RecordView } from "./record-view.ts";
  * row key and time of day, as long as the partition, the day and all lengths are the same. Changing
  * those and copying the whole takes 90 ns; a head written from its parts 290, thrice what it takes to
  * copy the properties of 1 KB. Entities of one transaction have one Timestamp: where it is that of the
- * head before, 40.
+ * head before, half of that.
  */
 export class HeadSequence {
   readonly #head: EntityHead;

@@ -165,7 +165,7 @@ interface Mapping {
 /** Of all that is mapped of a file, the largest: it is the newest, for the smaller ones were outgrown. */
 function largestMapping(path: string): Mapping | undefined {
   let largest: Mapping | undefined;
-  for (const line of readFileSync("/proc/self/maps", "latin1").split("\n")) {
+  for (const line of mappings().split("\n")) {
     // The path was escaped as bytes, and comes after five fields.
     if (!Buffer.from(line, "latin1").toString("utf8").endsWith(` ${path}`)) continue;
     const [start = 0, end = 0] = line
@@ -177,4 +177,13 @@ function largestMapping(path: string): Mapping | undefined {
     }
   }
   return largest;
+}
+
+function mappings(): string {
+  try {
+    return readFileSync("/proc/self/maps", "latin1");
+  } catch {
+    // A container may have no /proc.
+    return "";
+  }
 }
