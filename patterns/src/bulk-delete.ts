@@ -3,6 +3,7 @@ import type { Database } from "./database.ts";
 import { TYPE_PROPERTY } from "./model/entity-rows.ts";
 import { deleteOf } from "./ports/mutation.ts";
 import { isRefusal } from "./ports/port-error.ts";
+import type { EntityKey } from "./ports/tables.ts";
 import { pagesOf, type RowsOfTable } from "./query/pages.ts";
 
 export type BulkDeleteRange = RowsOfTable;
@@ -20,10 +21,21 @@ export async function bulkDelete(
 ): Promise<number> {
   let deleted = 0;
   for await (const page of pagesOf(database, table, range, [TYPE_PROPERTY])) {
-    for (const result of await batchMutations(database, table, page.map(deleteOf))) {
-      if (result.ok) deleted++;
-      else if (!isRefusal(result.error, 404)) throw result.error;
-    }
+    deleted += await deleteRows(database, table, page);
+  }
+  return deleted;
+}
+
+/** Deletes rows that were read, whatever they are by now; those that are gone do not matter. */
+export async function deleteRows(
+  database: Database,
+  table: string,
+  rows: readonly EntityKey[],
+): Promise<number> {
+  let deleted = 0;
+  for (const result of await batchMutations(database, table, rows.map(deleteOf))) {
+    if (result.ok) deleted++;
+    else if (!isRefusal(result.error, 404)) throw result.error;
   }
   return deleted;
 }

@@ -1,4 +1,4 @@
-import { batchMutations } from "./batch.ts";
+import { deleteRows } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
 import { definitionRefused, isTableError } from "./errors.ts";
 import { bucketOf } from "./keys/hash.ts";
@@ -12,7 +12,6 @@ import { type Field, f } from "./model/field.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { openable } from "./model/openable.ts";
 import { text } from "./ports/edm.ts";
-import { deleteOf } from "./ports/mutation.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
 import { type From, pages, pagesOf } from "./query/pages.ts";
@@ -136,8 +135,7 @@ class PartitionInbox {
     const range = { partitionKey, rows: within(PREFIX) };
     for await (const page of pagesOf(this.#database, table, range)) {
       const old = page.filter((row) => Number(rows.decode(row)?.handledAt) < before);
-      const results = await batchMutations(this.#database, table, old.map(deleteOf));
-      for (const { ok } of results) if (ok) count++;
+      count += await deleteRows(this.#database, table, old);
     }
     return count;
   }

@@ -1,4 +1,4 @@
-import { batchMutations } from "./batch.ts";
+import { deleteRows } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
 import { tableError, validationFailed } from "./errors.ts";
 import {
@@ -24,8 +24,8 @@ import {
 import { ageOf, entriesOf, hasKey } from "./model/entry.ts";
 import type { Snapshot } from "./model/follower.ts";
 import { text } from "./ports/edm.ts";
-import { deleteOf, keyOf } from "./ports/mutation.ts";
-import type { Continuation, EntityKey, StoredEntity } from "./ports/tables.ts";
+import { keyOf } from "./ports/mutation.ts";
+import type { EntityKey, StoredEntity } from "./ports/tables.ts";
 import type { Filter } from "./query/filter.ts";
 import { pagesWhere } from "./query/pages.ts";
 import { mapBounded } from "./store/limit.ts";
@@ -124,7 +124,7 @@ export class IndexLifeCycle {
    * and begun again: it goes on after the last page that was recorded. One at a time.
    */
   async build({ rate = RATE, signal, onProgress }: BuildOptions = {}): Promise<BuildProgress> {
-    const { clock } = this.#database;
+    const { clock, tables } = this.#database;
     const owner = this.#database.writeToken();
     let { control, row } = await this.#claim(owner);
     const save = async (change: Partial<Control>) => {
@@ -136,10 +136,11 @@ export class IndexLifeCycle {
     // A writer that does not know yet would write rows that nobody indexes.
     if (!control.build) await this.#wait(EVERYBODY_MS, save, signal);
     let progress: BuildProgress = control.build ?? { done: 0, duplicates: [] };
-    const from = clock.now();
+    const began = clock.now();
     for (let isLast = false, count = 0; !isLast; ) {
       signal?.throwIfAborted();
-      const page = await this.#page(this.#entity.table, progress.cursor);
+      const from = progress.cursor && { continuation: progress.cursor };
+      const page = await tables.query(this.#entity.table, { top: PAGE, ...from });
       const bases = page.entities.filter((stored) => this.#entity.rows.decode(stored));
       const duplicates = await this.#reconcile(bases, save, signal);
       progress = {
@@ -151,7 +152,7 @@ export class IndexLifeCycle {
       await save({ build: progress });
       onProgress?.(progress);
       count += bases.length;
-      const aheadMs = (count / rate) * 1000 - (clock.now() - from);
+      const aheadMs = (count / rate) * 1000 - (clock.now() - began);
       if (aheadMs > 0) await clock.sleep(aheadMs, signal);
     }
     const state = progress.duplicates.length > 0 ? "readable-dups" : "readable";
@@ -213,12 +214,9 @@ export class IndexLifeCycle {
       await tables.deleteTable(table);
       return;
     }
-    // From the start each time: what was on the page is gone.
-    for (;;) {
+    for await (const rows of this.#pages(table, this.#entries(keeper))) {
       signal?.throwIfAborted();
-      const page = await this.#page(table, undefined, this.#entries(keeper));
-      await batchMutations(this.#database, table, page.entities.map(deleteOf));
-      if (!page.continuation && page.entities.length === 0) return;
+      await deleteRows(this.#database, table, rows);
     }
   }
 
@@ -331,16 +329,8 @@ export class IndexLifeCycle {
     await save({});
   }
 
-  async *#pages(table: string, filter?: Filter): AsyncGenerator<readonly StoredEntity[]> {
-    yield* pagesWhere(this.#database, table, filter, { top: PAGE });
-  }
-
-  #page(table: string, continuation: Continuation | undefined, filter?: Filter) {
-    return this.#database.tables.query(table, {
-      top: PAGE,
-      ...(filter && { filter }),
-      ...(continuation && { continuation }),
-    });
+  #pages(table: string, filter?: Filter): AsyncGenerator<readonly StoredEntity[]> {
+    return pagesWhere(this.#database, table, filter, { top: PAGE });
   }
 
   #entries({ tag }: EntryKeeper): Filter {
