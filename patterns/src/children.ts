@@ -9,6 +9,7 @@ import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entit
 import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import { openable } from "./model/openable.ts";
+import { printKey } from "./ports/mutation.ts";
 import { pagesOf } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import { EntityRepository, type KeyOf, type Repository } from "./repository.ts";
@@ -124,7 +125,8 @@ class OpenFamily {
   }
 
   async addChild(child: Row): Promise<Row> {
-    const { rowKey, start } = this.#place(child);
+    const place = this.#place(child);
+    const { rowKey, start } = place;
     const step = await insertStep(openEntity(this.#database, this.#child), child);
     const { partitionKey } = step.lead;
     if (!step.lead.rowKey.startsWith(start)) {
@@ -133,7 +135,7 @@ class OpenFamily {
     // Merging nothing proves that the parent is there and gives it a new ETag, which a cascade minds.
     const touch = { kind: "merge", partitionKey, rowKey, ifMatch: "*", properties: {} } as const;
     const { name, table } = this.#parent;
-    const message = `There is no ${name} ${partitionKey} | ${rowKey} for the child.`;
+    const message = `There is no ${name} ${printKey(place)} for the child.`;
     const explain = async () => tableError("not-found", message, { table, key: rowKey });
     const [etag = ""] = await commitSteps([beside(step, { mutations: [touch], explain })]);
     return { ...child, etag };

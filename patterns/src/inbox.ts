@@ -4,6 +4,7 @@ import { definitionRefused, isTableError } from "./errors.ts";
 import { bucketOf } from "./keys/hash.ts";
 import { type KeyDeclaration, k } from "./keys/key.ts";
 import { KeyShape, within } from "./keys/key-shape.ts";
+import { beginAlike } from "./keys/text.ts";
 import { encodeIsoDate } from "./keys/time.ts";
 import { type AnyEntity, EntityDefinition, type Openable } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
@@ -73,7 +74,7 @@ export function inboxIn<
   I extends Indexes,
 >(definition: EntityDefinition<string, F, P, R, I>): Openable<TransactionInbox<KeyEquality<P>>> {
   const { prefix } = definition.rows.row;
-  if (prefix.startsWith(PREFIX) || PREFIX.startsWith(prefix)) {
+  if (beginAlike(prefix, PREFIX)) {
     const message = "needs to begin with a literal other than inbox";
     throw definitionRefused(definition.name, "row key", message);
   }

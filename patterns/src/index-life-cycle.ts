@@ -24,18 +24,17 @@ import {
 import { ageOf, entriesOf, hasKey } from "./model/entry.ts";
 import type { Snapshot } from "./model/follower.ts";
 import { text } from "./ports/edm.ts";
-import { keyOf } from "./ports/mutation.ts";
+import { keyOf, printKey } from "./ports/mutation.ts";
 import type { EntityKey, StoredEntity } from "./ports/tables.ts";
 import type { Filter } from "./query/filter.ts";
 import { pagesWhere } from "./query/pages.ts";
-import { mapBounded } from "./store/limit.ts";
+import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 
 const OWNER_MS = 60_000;
 const SETTLE_MS = 60_000;
 /** When to come back to a value whose owner is not certain yet. */
 const UNSETTLED_MS = 30_000;
-const AT_ONCE = 16;
 const PAGE = 200;
 const RATE = 200;
 const EXAMPLES_MAX = 100;
@@ -171,7 +170,7 @@ export class IndexLifeCycle {
       const outcomes = await mapBounded(left, this.#width, (base) =>
         this.#keeper.reconcile(base, []),
       );
-      duplicates.push(...left.filter((_base, i) => outcomes[i] === "duplicate").map(nameOf));
+      duplicates.push(...left.filter((_base, i) => outcomes[i] === "duplicate").map(printKey));
       left = left.filter((_base, i) => outcomes[i] === "unsettled");
       // The value was claimed by a writer that gave up, or is about to commit. Time will tell.
       if (left.length > 0) await this.#wait(UNSETTLED_MS, save, signal);
@@ -241,7 +240,7 @@ export class IndexLifeCycle {
     ) => {
       const chosen = rows.filter(() => sample >= 1 || this.#database.random() < sample);
       counts[kind] += chosen.length;
-      await mapBounded(chosen, mend ? this.#width : AT_ONCE, async (row) => {
+      await mapBounded(chosen, mend ? this.#width : LOOKUPS_AT_ONCE, async (row) => {
         for (const { age, ...finding } of await look(row)) {
           const outcome = age < SETTLE_MS ? "unsettled" : await mend?.(finding);
           counts[outcome === "unsettled" ? "young" : finding.kind]++;
@@ -261,12 +260,12 @@ export class IndexLifeCycle {
 
   /** Entities side by side would get into each other's way in a list. */
   get #width(): number {
-    return keepsRows(this.#keeper) ? AT_ONCE : 1;
+    return keepsRows(this.#keeper) ? LOOKUPS_AT_ONCE : 1;
   }
 
   async #lookForEntries(base: StoredEntity) {
     const row = this.#entity.rows.decode(base)!;
-    const findings = await mapBounded(this.#keeper.keysOf(row), AT_ONCE, (key) =>
+    const findings = await mapBounded(this.#keeper.keysOf(row), LOOKUPS_AT_ONCE, (key) =>
       this.#lookForEntry({ row, stored: base }, key),
     );
     return findings.filter((finding) => finding !== undefined);
@@ -380,8 +379,4 @@ export class IndexLifeCycle {
   #index(): string {
     return `${this.#entity.name}.${this.#name}`;
   }
-}
-
-function nameOf({ partitionKey, rowKey }: EntityKey): string {
-  return `${partitionKey} | ${rowKey}`;
 }

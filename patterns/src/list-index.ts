@@ -11,7 +11,7 @@ import { type Properties, text } from "./ports/edm.ts";
 import { writeOver } from "./ports/mutation.ts";
 import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
 import type { Saved } from "./query/query.ts";
-import { mapBounded } from "./store/limit.ts";
+import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
 import { readAt } from "./write.ts";
 
@@ -42,7 +42,6 @@ interface ListApi<T, Value> {
 
 const PROPERTY_LENGTH_MAX = 32_768;
 const PROPERTIES_MAX = 15;
-const LOOKUPS_AT_ONCE = 16;
 /** How a list is encoded; there is one way so far. */
 const ENCODING = "rh_x";
 

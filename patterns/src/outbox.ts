@@ -1,5 +1,6 @@
 import type { Database } from "./database.ts";
 import { within } from "./keys/key-shape.ts";
+import { beginAlike } from "./keys/text.ts";
 import { sendMessage } from "./messages/large-message.ts";
 import { messageOf, type NewMessage } from "./messages/message.ts";
 import { Tripwire } from "./messages/tripwire.ts";
@@ -65,7 +66,7 @@ class Outbox implements Follower {
     const { prefix } = rows.row;
     const { tripwireMs = TRIPWIRE_MS } = this.#options;
     return [
-      ...(prefix.startsWith(PREFIX) || PREFIX.startsWith(prefix)
+      ...(beginAlike(prefix, PREFIX)
         ? ["needs a row key that begins with a literal other than outbox"]
         : []),
       ...(tripwireMs >= TRIPWIRE_MIN_MS ? [] : ["needs a tripwireMs of at least 5,000"]),

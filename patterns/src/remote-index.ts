@@ -13,7 +13,7 @@ import type { StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
 import { QueryRun } from "./query/query-run.ts";
 import { BASE_PARTITION_KEY, BASE_ROW_KEY, RemoteEntries, STATE } from "./remote/remote-entries.ts";
-import { mapBounded } from "./store/limit.ts";
+import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 
 /**
  * How entries follow their base: `guarded` (the writer does it, and a worker if the writer dies), `inline`
@@ -84,7 +84,6 @@ export function remoteIndex<
 }
 
 const TIMING: Timing = { deadlineMs: 20_000, settleMs: 60_000, tripwireMs: 90_000 };
-const LOOKUPS_AT_ONCE = 16;
 
 /** See `RemoteEntries` for how the entries are kept. */
 export class RemoteIndex<

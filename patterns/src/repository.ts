@@ -11,7 +11,7 @@ import { deleteOf } from "./ports/mutation.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
 import type { Query, Saved } from "./query/query.ts";
 import { QueryRun, type QuerySource } from "./query/query-run.ts";
-import { mapBounded } from "./store/limit.ts";
+import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 import {
   changeStep,
@@ -100,8 +100,6 @@ export function openRepository<
   // follows the declaration that T, P, R and I were inferred from.
   return new EntityRepository(database, entity) as unknown as Repository<T, P, R, I>;
 }
-
-const LOOKUPS_AT_ONCE = 16;
 
 /** A repository without its types; see `Repository`. */
 export class EntityRepository {

@@ -19,7 +19,7 @@ import { isRefusal } from "./ports/port-error.ts";
 import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
 import { QueryRun, type QuerySource } from "./query/query-run.ts";
-import { mapBounded } from "./store/limit.ts";
+import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
 import { readAt } from "./write.ts";
 
@@ -55,7 +55,6 @@ export function siblingIndex<const R extends KeyDeclaration, const Unique extend
 /** The row key of the base, on every entry. */
 export const BASE_ROW_KEY = "baseRK";
 const SIBLINGS_MAX = 49;
-const LOOKUPS_AT_ONCE = 16;
 const ROUNDS_MAX = 5;
 
 /**

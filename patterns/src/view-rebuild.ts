@@ -6,7 +6,7 @@ import type { AnyEntity } from "./model/entity.ts";
 
 import type { Follower } from "./model/follower.ts";
 import { inRange } from "./query/filter.ts";
-import { mapBounded } from "./store/limit.ts";
+import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { type AnyView, ViewProjector } from "./views/view-projector.ts";
 import { readState, tableOf, type ViewState, writeState } from "./views/view-state.ts";
 
@@ -19,7 +19,6 @@ export interface RebuildOptions {
 }
 
 const GRACE_MS = 60_000;
-const AT_ONCE = 16;
 
 /**
  * Builds a view anew, for a projection that changed or a source that was there before. May be stopped
@@ -67,7 +66,7 @@ export async function rebuildView(
       ...(filter && { filter }),
       ...(cursor && { continuation: cursor }),
     });
-    await mapBounded(page.entities, AT_ONCE, (stored) => projector.add(table, stored));
+    await mapBounded(page.entities, LOOKUPS_AT_ONCE, (stored) => projector.add(table, stored));
     done += page.entities.length;
     cursor = page.continuation;
     isLast = cursor === undefined;

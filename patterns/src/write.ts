@@ -4,7 +4,7 @@ import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { assertEntityFits, type Row } from "./model/entity-rows.ts";
 import type { Change, Contribution, OpenFollower, Snapshot } from "./model/follower.ts";
-import { keyOf } from "./ports/mutation.ts";
+import { keyOf, printKey } from "./ports/mutation.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
 import type { CommitOptions, EntityKey, Mutation } from "./ports/tables.ts";
 import { tokensOf } from "./store/write-token.ts";
@@ -74,10 +74,10 @@ export async function mustRead(open: OpenEntity, values: KeyValues): Promise<Sna
   const found = await readEntity(open, values);
   if (found) return found;
   const { name, table } = open.entity;
-  const { partitionKey, rowKey } = keyIn(open, values);
-  throw tableError("not-found", `There is no ${name} ${partitionKey} | ${rowKey} in ${table}.`, {
+  const key = keyIn(open, values);
+  throw tableError("not-found", `There is no ${name} ${printKey(key)} in ${table}.`, {
     table,
-    key: rowKey,
+    key: key.rowKey,
   });
 }
 
@@ -244,7 +244,7 @@ function leadRefused({ open, lead }: Step, cause: unknown): Error {
   const { kind: _kind, properties: _properties, ...owner } = lead;
   return tableError(
     "unique-violation",
-    `${open.entity.name} ${lead.partitionKey} | ${lead.rowKey} exists already.`,
+    `${open.entity.name} ${printKey(lead)} exists already.`,
     { index: "key", key: lead.rowKey, owner },
     { remedy: "use update or upsert.", cause },
   );

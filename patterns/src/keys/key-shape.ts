@@ -77,7 +77,11 @@ export class KeyShape {
 
   /** @throws validation-failed when a segment has no value or cannot hold it. */
   encode(values: KeyValues): string {
-    return this.parts.map((part, i) => this.#encodePart(part, i, values)).join(this.separator);
+    const last = this.parts.length - 1;
+    const text = this.parts.map((part, i) =>
+      part instanceof Segment ? this.#encoded(part, values[part.field], i === last) : part.literal,
+    );
+    return text.join(this.separator);
   }
 
   /** The values of the segments, or undefined for a key of another shape. */
@@ -122,7 +126,7 @@ export class KeyShape {
           ? within(prefix)
           : this.#bounded(part, prefix, value as Bounds, isLast);
       }
-      const text = part instanceof Segment ? this.#encodeValue(part, value, i) : part.literal;
+      const text = part instanceof Segment ? this.#encoded(part, value, isLast) : part.literal;
       if (isLast) return { from: prefix + text, to: prefix + text, throughTo: true };
       prefix += text + this.separator;
     }
@@ -136,11 +140,11 @@ export class KeyShape {
     };
     if (segment.form === "hashed") refuse("a hashed segment serves equality only.");
     const { startsWith } = bounds;
-    const place = this.#placeOf(isLast);
     if (startsWith !== undefined) {
       if (segment.form !== "text") refuse("only text has prefixes.");
       if (given.length > 1) refuse("startsWith stands alone.");
       if (startsWith === "") return within(prefix);
+      const place = this.#placeOf(isLast);
       return {
         from: prefix + segment.encode(startsWith, place),
         to: prefix + endOfPrefix(startsWith, place),
@@ -153,26 +157,21 @@ export class KeyShape {
     }
     if (bounds.gt !== undefined && bounds.gte !== undefined) refuse("give gt or gte, not both.");
     if (bounds.lt !== undefined && bounds.lte !== undefined) refuse("give lt or lte, not both.");
-    const encode = (value: unknown) => prefix + this.#encoded(segment, value, place);
     // A descending codec turns the comparisons round.
-    const [above, aboveOrAt, below, belowOrAt] = segment.descending
-      ? [bounds.lt, bounds.lte, bounds.gt, bounds.gte]
-      : [bounds.gt, bounds.gte, bounds.lt, bounds.lte];
-    const afterAll = (value: unknown) => endOf(encode(value) + this.separator);
-    let range = segment.options.among?.(prefix) ?? within(prefix);
-    if (aboveOrAt !== undefined) range = { ...range, from: encode(aboveOrAt) };
-    if (above !== undefined) {
-      range = isLast
-        ? { ...range, from: encode(above), afterFrom: true }
-        : { ...range, from: afterAll(above) };
-    }
-    if (below !== undefined) range = { ...range, to: encode(below) };
-    if (belowOrAt !== undefined) {
-      range = isLast
-        ? { ...range, to: encode(belowOrAt), throughTo: true }
-        : { ...range, to: afterAll(belowOrAt) };
-    }
-    return range;
+    const { gt, gte, lt, lte } = segment.descending
+      ? { gt: bounds.lt, gte: bounds.lte, lt: bounds.gt, lte: bounds.gte }
+      : bounds;
+    const at = (value: unknown) => prefix + this.#encoded(segment, value, isLast);
+    const behindAll = (value: unknown) => endOf(at(value) + this.separator);
+    return {
+      ...(segment.options.among?.(prefix) ?? within(prefix)),
+      ...(gte !== undefined && { from: at(gte) }),
+      ...(gt !== undefined &&
+        (isLast ? { from: at(gt), afterFrom: true } : { from: behindAll(gt) })),
+      ...(lt !== undefined && { to: at(lt) }),
+      ...(lte !== undefined &&
+        (isLast ? { to: at(lte), throughTo: true } : { to: behindAll(lte) })),
+    };
   }
 
   #assertNothingBoundAfter(index: number, query: KeyValues): void {
@@ -183,22 +182,13 @@ export class KeyShape {
     }
   }
 
-  #encodePart(part: KeyPart, i: number, values: KeyValues): string {
-    return part instanceof Segment ? this.#encodeValue(part, values[part.field], i) : part.literal;
-  }
-
-  #encodeValue(segment: Segment, value: unknown, i: number): string {
-    if (value === undefined || value === null) {
-      const { absent } = segment.options;
-      if (absent) return absent;
-      throw segmentError(segment, new RangeError("the value is missing."));
-    }
-    return this.#encoded(segment, value, this.#placeOf(i === this.parts.length - 1));
-  }
-
-  #encoded(segment: Segment, value: unknown, place: TextPlace): string {
+  #encoded(segment: Segment, value: unknown, isLast: boolean): string {
+    const { absent } = segment.options;
+    const isMissing = value === undefined || value === null;
+    if (isMissing && absent) return absent;
     try {
-      return segment.encode(value, place);
+      if (isMissing) throw new RangeError("the value is missing.");
+      return segment.encode(value, this.#placeOf(isLast));
     } catch (error) {
       throw segmentError(segment, error);
     }

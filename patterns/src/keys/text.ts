@@ -59,6 +59,11 @@ export function endOf(key: string): string {
   return key.slice(0, -1) + String.fromCharCode(key.charCodeAt(key.length - 1) + 1);
 }
 
+/** Whether some text begins with both. */
+export function beginAlike(a: string, b: string): boolean {
+  return a.startsWith(b) || b.startsWith(a);
+}
+
 function hex(unit: number, width: number): string {
   return padded(unit.toString(16), width);
 }

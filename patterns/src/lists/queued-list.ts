@@ -6,7 +6,7 @@ import { type Each, EntryRows, hasKey, type Place } from "../model/entry.ts";
 import type { Change, Contribution, FollowerContext } from "../model/follower.ts";
 import type { EntityKey } from "../ports/tables.ts";
 import type { Saved } from "../query/query.ts";
-import { mapBounded } from "../store/limit.ts";
+import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
 import { tokensOf } from "../store/write-token.ts";
 import { readAt } from "../write.ts";
 
@@ -55,7 +55,6 @@ const DEADLINE_MS = 20_000;
 /** When a worker looks after a writer that did not report back. */
 const TRIPWIRE_MS = 90_000;
 const BACKOFF_MS = 200;
-const LOOKUPS_AT_ONCE = 16;
 const ROUNDS_MAX = 8;
 
 /**

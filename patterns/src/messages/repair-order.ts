@@ -1,4 +1,5 @@
 import type { Change, FollowerContext } from "../model/follower.ts";
+import { printKey } from "../ports/mutation.ts";
 import type { EntityKey } from "../ports/tables.ts";
 import { Tripwire } from "./tripwire.ts";
 
@@ -20,7 +21,7 @@ export function leftBehind(
   base: EntityKey,
   error: unknown,
 ): void {
-  const key = `${base.partitionKey} | ${base.rowKey}`;
+  const key = printKey(base);
   database.report({ kind: "left behind", index: `${entity.name}.${name}`, key, error });
 }
 
@@ -45,7 +46,7 @@ export function repairTripwire(
     }
     return { entity: entity.name, table: entity.table, base, hints };
   };
-  const key = `${entity.name} ${base.partitionKey} | ${base.rowKey}`;
+  const key = `${entity.name} ${printKey(base)}`;
   return Tripwire.across(database, change, { ...wire, kind: RECONCILE }, () => ({
     key,
     body: order(),

@@ -1,6 +1,7 @@
 import { type Issue, reasonOf, refused, tableError, validationFailed } from "../errors.ts";
 import type { KeyShape, KeyValues } from "../keys/key-shape.ts";
 import { type EdmValue, naturalValue, type Properties, text } from "../ports/edm.ts";
+import { printKey } from "../ports/mutation.ts";
 import type { Profile } from "../ports/profile.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
 import { tokensAfter, WRITE_TOKENS } from "../store/write-token.ts";
@@ -231,7 +232,7 @@ export function assertEntityFits(key: EntityKey, properties: Properties): void {
   const suggestion = "keep large values in a blob, or split the entity over several rows";
   throw tableError(
     "entity-too-large",
-    `${key.partitionKey} | ${key.rowKey} takes ${bytes} bytes; at most ${ENTITY_BYTES_MAX} are allowed.`,
+    `${printKey(key)} takes ${bytes} bytes; at most ${ENTITY_BYTES_MAX} are allowed.`,
     { bytes, limit: ENTITY_BYTES_MAX, suggestion },
     { remedy: suggestion },
   );

@@ -1,5 +1,6 @@
 import type { Segment } from "../keys/key.ts";
 import type { KeyShape } from "../keys/key-shape.ts";
+import { beginAlike } from "../keys/text.ts";
 import { type EdmValue, text } from "../ports/edm.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
 import { and, compare, type Filter } from "../query/filter.ts";
@@ -79,11 +80,10 @@ export function entryProblems(
 
 /** Without a literal in front, or with one that begins the other, some value may make the keys equal. */
 function mayCollide(a: Place, b: Place): boolean {
-  const isNear = (x: string, y: string) => x.startsWith(y) || y.startsWith(x);
   return (
     a.table.toLowerCase() === b.table.toLowerCase() &&
-    isNear(a.partition.prefix, b.partition.prefix) &&
-    isNear(a.row.prefix, b.row.prefix)
+    beginAlike(a.partition.prefix, b.partition.prefix) &&
+    beginAlike(a.row.prefix, b.row.prefix)
   );
 }
 

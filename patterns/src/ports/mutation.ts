@@ -6,6 +6,11 @@ export function keyOf({ partitionKey, rowKey }: EntityKey): EntityKey {
   return { partitionKey, rowKey };
 }
 
+/** For people to read. */
+export function printKey({ partitionKey, rowKey }: EntityKey): string {
+  return `${partitionKey} | ${rowKey}`;
+}
+
 /** Succeeds only while the row is as it was read: `before`, or absent. */
 export function writeOver(
   before: Pick<StoredEntity, "etag"> | undefined,

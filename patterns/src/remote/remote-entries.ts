@@ -7,11 +7,11 @@ import { assertEntityFits, assertKeyFits, type Row } from "../model/entity-rows.
 import { ageOf, EntryRows, hasKey, isSameKey } from "../model/entry.ts";
 import type { Change, Contribution, FollowerContext, Snapshot } from "../model/follower.ts";
 import { type Properties, text } from "../ports/edm.ts";
-import { keyOf } from "../ports/mutation.ts";
+import { keyOf, printKey } from "../ports/mutation.ts";
 import { isRefusalInside } from "../ports/port-error.ts";
 import type { EntityKey, Mutation, StoredEntity } from "../ports/tables.ts";
 import type { RemoteIndex, WriteMode } from "../remote-index.ts";
-import { mapBounded } from "../store/limit.ts";
+import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
 import { lastToken } from "../store/write-token.ts";
 import { readAt, Stale, timeLeft } from "../write.ts";
 
@@ -22,7 +22,6 @@ export const BASE_ROW_KEY = "baseRK";
 export const STATE = "rh_s";
 const PENDING = text("p");
 
-const LOOKUPS_AT_ONCE = 16;
 const ROUNDS_MAX = 5;
 
 /**
@@ -177,7 +176,7 @@ export class RemoteEntries implements EntryKeeper {
     if (owner && (await this.#holds(owner, key))) {
       throw tableError(
         "unique-violation",
-        `${entity.name}.${name} "${key.rowKey}" belongs to ${owner.partitionKey} | ${owner.rowKey}.`,
+        `${entity.name}.${name} "${key.rowKey}" belongs to ${printKey(owner)}.`,
         {
           index: name,
           key: key.rowKey,

@@ -104,6 +104,9 @@ function partitionOf(call: PortCall): string | undefined {
   return "partitionKey" in key ? `${call.args[0]}/${key.partitionKey}` : undefined;
 }
 
+/** Point queries that a pattern sends side by side for one call of its user. */
+export const LOOKUPS_AT_ONCE = 16;
+
 /** Runs `work` over the items, at most `width` at a time; results keep the order of the items. */
 export async function mapBounded<Item, Result>(
   items: readonly Item[],

@@ -1,4 +1,5 @@
 import { tableError } from "../errors.ts";
+import { printKey } from "../ports/mutation.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import type { EntityKey, Mutation, TablesPort } from "../ports/tables.ts";
 import type { Layer } from "./layer.ts";
@@ -46,7 +47,7 @@ export function resilience(retry: Retry, tables: TablesPort): Layer {
     }
     throw tableError(
       "ambiguous-outcome",
-      `The write to ${row.partitionKey} | ${row.rowKey} got no answer, and later writes hide whether it happened.`,
+      `The write to ${printKey(row)} got no answer, and later writes hide whether it happened.`,
       {
         key: row.rowKey,
         token: "properties" in row ? String(row.properties[WRITE_TOKENS]?.value) : "",

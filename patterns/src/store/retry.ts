@@ -16,26 +16,24 @@ const BUDGET_SHARE = 0.1;
 const BUDGET_MAX = 20;
 const SERVER_FAULT_RETRIES_MAX = 2;
 
-/** What an outcome allows: nothing, the schedule, or the schedule after one immediate repeat. */
-type Retryable = "never" | "scheduled" | "twice" | "at once";
+/** What an outcome allows: the schedule, the same twice at most, or after one immediate repeat. */
+type Retryable = "scheduled" | "twice" | "at once";
 
-function classify(error: unknown): Retryable {
-  if (!(error instanceof PortError)) return "never";
-  switch (error.status) {
-    case 0:
-      return "at once";
-    case 408:
-    case 429:
-    case 503:
-    case 504:
-      return "scheduled";
-    case 500:
-      return error.code === "OperationTimedOut" ? "scheduled" : "twice";
-    case 502:
-      return "twice";
-    default:
-      return "never";
-  }
+/** By status; 0 when no answer came. */
+const RETRYABLE: Readonly<Record<number, Retryable>> = {
+  0: "at once",
+  408: "scheduled",
+  429: "scheduled",
+  500: "twice",
+  502: "twice",
+  503: "scheduled",
+  504: "scheduled",
+};
+
+/** Undefined for what may not be repeated. */
+function classify(error: unknown): Retryable | undefined {
+  if (!(error instanceof PortError)) return undefined;
+  return error.code === "OperationTimedOut" ? "scheduled" : RETRYABLE[error.status];
 }
 
 /** Repeats what may succeed, never what cannot; one instance for each endpoint, for it holds the budget. */
@@ -70,8 +68,8 @@ export class Retry {
         return await attempt(count);
       } catch (error) {
         const retryable = classify(error);
-        if (retryable === "never") throw error;
-        if (retryable === "twice" && count > SERVER_FAULT_RETRIES_MAX) throw error;
+        const isEnough = retryable === "twice" && count > SERVER_FAULT_RETRIES_MAX;
+        if (!retryable || isEnough) throw error;
         let waitMs = 0;
         if (retryable !== "at once" || count > 1) {
           const planned = this.#schedule[waited++];
