@@ -28,11 +28,11 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * are the core, the protocols that keep entries in other partitions, and all that operators do.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 15_012,
-  everything: 50_577,
-  "index-life-cycle.ts": 3308,
-  "remote-index.ts": 4109,
-  "remote-list.ts": 3738,
+  core: 15_101,
+  everything: 50_888,
+  "index-life-cycle.ts": 3324,
+  "remote-index.ts": 4054,
+  "remote-list.ts": 3713,
 };
 const SLACK = 1.02;
 
