@@ -246,7 +246,7 @@ export class PatternBench {
   }
 
   /**
-   * What a careful hand would write: page by page, 16 entities at once; look at the base, at its entry and at
+   * What a careful hand would write: page by page, 16 entities at once; look at the entry and at
    * the base again, write, and look at both once more, because others write meanwhile.
    */
   async buildByHand(): Promise<number> {
@@ -269,15 +269,15 @@ export class PatternBench {
 interface Found {
   readonly partitionKey?: string;
   readonly rowKey?: string;
+  readonly town?: unknown;
 }
 
 async function indexByHand(bases: TableClient, entries: TableClient, found: Found): Promise<void> {
   const { partitionKey: dept = "", rowKey = "" } = found;
-  await bases.getEntity(dept, rowKey);
-  const base = await bases.getEntity(dept, rowKey);
-  const town = String(base.town);
+  const town = String(found.town);
   const entryKey = `${dept}_${rowKey.slice(2)}`;
   await entries.getEntity(town, entryKey).catch(() => undefined);
+  const base = await bases.getEntity(dept, rowKey);
   await entries.createEntity({
     partitionKey: town,
     rowKey: entryKey,

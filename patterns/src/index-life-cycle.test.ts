@@ -64,6 +64,21 @@ async function expected(db: Database): Promise<string[]> {
 }
 
 describe("the life cycle of an index", () => {
+  it("is built in five requests for each entity, three where entries stand beside them", async () => {
+    for (const [name, each] of [
+      ["near", 3],
+      ["far", 5],
+    ] as const) {
+      const requestsFor = async (count: number) => {
+        const { db, of } = await open(count, memory());
+        await of(name).disable();
+        return (await db.metered((metered) => indexLifeCycle(metered, Indexed, name).build()))
+          .requests;
+      };
+      assert.equal((await requestsFor(12)) - (await requestsFor(2)), 10 * each, name);
+    }
+  });
+
   for (const name of NAMES) {
     it(`builds an index for entities that are there (${name})`, async () => {
       const { backend, db, plain, of } = await open();

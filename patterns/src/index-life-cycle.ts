@@ -168,7 +168,8 @@ export class IndexLifeCycle {
     const duplicates: string[] = [];
     for (let left = bases; left.length > 0; ) {
       const outcomes = await mapBounded(left, this.#width, (base) =>
-        this.#keeper.reconcile(base, []),
+        // Where its entries should be is known by now: it need not be read to be told.
+        this.#keeper.reconcile(base, this.#keeper.keysOf(this.#entity.rows.decode(base)!)),
       );
       duplicates.push(...left.filter((_base, i) => outcomes[i] === "duplicate").map(printKey));
       left = left.filter((_base, i) => outcomes[i] === "unsettled");

@@ -52,7 +52,7 @@ describe("rowhouse patterns, as a process", () => {
         index: "Employee.byTown",
         state: "disabled",
         entities: 3,
-        requests: 12,
+        requests: 15,
         seconds: 53,
       };
       assert.deepEqual([dry.code, JSON.parse(dry.stdout)], [0, expected]);
