@@ -198,6 +198,40 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
+    it("that breaks within an answer in parts lets go of what the parts come from", async () => {
+      let begun = 0;
+      let ended = 0;
+      async function* endless(): AsyncGenerator<Uint8Array> {
+        begun++;
+        try {
+          for (;;) yield Buffer.alloc(300_000, "x");
+        } finally {
+          ended++;
+        }
+      }
+      const pouring = await HttpServer.listen(
+        {
+          host: "127.0.0.1",
+          port: 0,
+          tls: undefined,
+          lane,
+          onFault: (fault) => faults.push(fault),
+        },
+        () => ({ status: 200, headers: ["Content-Length", "1000000000"], body: endless() }),
+      );
+      for (const reads of [true, false]) {
+        const connection = await HttpConnection.open(new URL(pouring.url));
+        if (!reads) connection.socket.pause();
+        const before = begun;
+        connection.write(GET);
+        await until(() => begun > before && (!reads || connection.socket.bytesRead > 0));
+        connection.socket.resetAndDestroy();
+        await until(() => ended === begun);
+      }
+      await pouring.close();
+      assert.deepEqual([begun, faults], [2, []]);
+    });
+
     it("keeps a page that was lent to it until its client has taken it", async () => {
       const bytes = 1_500_000;
       const letters = "abcdefghijklmnopqrstuvwxyz";
