@@ -161,7 +161,7 @@ export class KeyShape {
     const { gt, gte, lt, lte } = segment.descending
       ? { gt: bounds.lt, gte: bounds.lte, lt: bounds.gt, lte: bounds.gte }
       : bounds;
-    const at = (value: unknown) => prefix + this.#encoded(segment, value, isLast);
+    const at = (value: unknown) => prefix + this.#encodedBound(segment, value, isLast);
     const behindAll = (value: unknown) => endOf(at(value) + this.separator);
     return {
       ...(segment.options.among?.(prefix) ?? within(prefix)),
@@ -184,10 +184,16 @@ export class KeyShape {
 
   #encoded(segment: Segment, value: unknown, isLast: boolean): string {
     const { absent } = segment.options;
-    const isMissing = value === undefined || value === null;
-    if (isMissing && absent) return absent;
+    const stands = absent !== undefined && (value === undefined || value === null);
+    return stands ? absent : this.#encodedBound(segment, value, isLast);
+  }
+
+  /** What stands for no value bounds no range: a segment that has such refuses null with a word of its own. */
+  #encodedBound(segment: Segment, value: unknown, isLast: boolean): string {
     try {
-      if (isMissing) throw new RangeError("the value is missing.");
+      if (value === undefined || (value === null && segment.options.absent === undefined)) {
+        throw new RangeError("the value is missing.");
+      }
       return segment.encode(value, this.#placeOf(isLast));
     } catch (error) {
       throw segmentError(segment, error);
