@@ -5,7 +5,6 @@ import type { Catalog, Named } from "../catalog/catalog.ts";
 import type { AtomicWrite, Awaitable, Check, Engine, Entry, Key, Put } from "../engine/engine.ts";
 import { encodeText } from "../engine/key-codec.ts";
 import { encodeRecord, recordTimestamp, restampRecord } from "./entity-record.ts";
-import { ENTITY_CHANGED, ENTITY_MISSING, ENTITY_TAKEN } from "./entity-refusals.ts";
 import { mergeRecord } from "./merge-record.ts";
 import type { CommitOutcome, Mutation, StoredEntity } from "./mutation.ts";
 import { entityKey, tablePrefix } from "./table-keys.ts";
@@ -241,11 +240,13 @@ class TransactionWrite implements AtomicWrite {
 
 /** Order of checks: the entity is there (404, 409), then its ETag (412). */
 function judge(mutation: Mutation, entry: Entry | undefined): ServiceError | undefined {
-  if (mutation.kind === "insert") return entry && ENTITY_TAKEN;
+  if (mutation.kind === "insert") return entry && new ServiceError("EntityAlreadyExists");
   if (mutation.ifMatch === undefined) return undefined;
-  if (!entry) return ENTITY_MISSING;
+  if (!entry) return new ServiceError("ResourceNotFound");
   if (mutation.ifMatch === "*") return undefined;
-  return mutation.ifMatch.matches(recordTimestamp(entry.value)) ? undefined : ENTITY_CHANGED;
+  return mutation.ifMatch.matches(recordTimestamp(entry.value))
+    ? undefined
+    : new ServiceError("UpdateConditionNotSatisfied");
 }
 
 /** Whether what becomes of the entity depends on more than its being there. */

@@ -1,3 +1,4 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseEntitySelect } from "@rowhouse/protocol/query-options";
 import { permitsKey } from "../auth/authorize.ts";
 import { whenReady } from "../awaitable.ts";
@@ -5,7 +6,6 @@ import { pushCostHeaders, type QueryCost, type QueryFacts } from "../insight/ins
 import { explainPoint } from "../query/explain.ts";
 import type { Plan } from "../query/plan.ts";
 import { recordEtag } from "./entity-record.ts";
-import { ENTITY_MISSING } from "./entity-refusals.ts";
 import { entityJson } from "./entity-writer.ts";
 import { contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.ts";
 import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
@@ -35,7 +35,8 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
     const level = negotiateLevel(request);
     const select = request.query.raw === "" ? undefined : parseEntitySelect(request.query.pairs);
     // A key outside the token's range is as absent as any other key its holder may not see.
-    if (!permitsKey(request.identity, partitionKey, rowKey)) throw ENTITY_MISSING;
+    if (!permitsKey(request.identity, partitionKey, rowKey))
+      throw new ServiceError("ResourceNotFound");
     return { partitionKey, rowKey, level, select };
   },
 
@@ -69,7 +70,7 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
         engineMicros: Math.round((performance.now() - began) * 1000),
       };
       insight.queried(facts, cost);
-      if (!record) throw ENTITY_MISSING;
+      if (!record) throw new ServiceError("ResourceNotFound");
       return { input, record, planText, cost };
     });
   },

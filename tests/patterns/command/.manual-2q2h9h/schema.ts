@@ -1,0 +1,26 @@
+import { type Database, entity, f, k } from "@rowhouse/patterns";
+import { remoteIndex } from "@rowhouse/patterns/remote-index";
+import { siblingIndex } from "@rowhouse/patterns/sibling-index";
+
+export const Employee = entity("Employee", {
+  version: 1,
+  fields: { dept: f.string(), id: f.int32(), email: f.string(), town: f.string() },
+  key: { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] },
+  indexes: {
+    email: siblingIndex({ row: [k.lit("email"), k.str("email")], unique: true }),
+    byTown: remoteIndex({
+      table: "EmployeeByTown",
+      partition: [k.str("town")],
+      row: [k.str("dept"), k.uint("id", 6)],
+    }),
+  },
+});
+
+export const queries = {
+  inTown: (db: Database) => db.open(Employee).by.byTown.range({ town: "Redmond" }),
+  named: (db: Database) =>
+    db
+      .open(Employee)
+      .range({ dept: "Sales" })
+      .where((employee) => employee.email.eq("jonesj@contoso.com")),
+};
