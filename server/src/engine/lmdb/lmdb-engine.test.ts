@@ -185,7 +185,7 @@ describe("snapshots", () => {
         ],
       });
       const seen: string[] = [];
-      engine.scan({ start: EMPTY_KEY }, ({ key: { partition, sort }, value }) => {
+      await engine.scan({ start: EMPTY_KEY }, ({ key: { partition, sort }, value }) => {
         engine.get([key("partition two", "bb"), key("partition one", "a"), a]);
         engine.scan({ start: EMPTY_KEY }, (inner) => text(inner.key.sort) !== "");
         seen.push(`${text(partition)}/${text(sort)}=${text(value)}`);
