@@ -163,6 +163,11 @@ describe("a value", () => {
     check('"n":null,"a":1,"m@odata.type":"Edm.Int64","m":null', ['"a":1']);
   });
 
+  it("that is null is not there, and the type of what is not there is ignored, known or not", () => {
+    check('"m@odata.type":"Edm.Foo","m":null,"a":1,"n@odata.type":"Edm.Foo"', ['"a":1']);
+    refuse('"m@odata.type":"Edm.Foo","m":"x"', "InvalidInput");
+  });
+
   it("is a plain one", () => {
     for (const value of [
       "{}",
@@ -205,6 +210,47 @@ describe("what is not the client's to say", () => {
       ['"a":1'],
     );
     check('"Timestamp":null', []);
+  });
+
+  it("is dropped whatever it holds, objects and arrays too", () => {
+    const names = ["Timestamp", "Timestamp@odata.type", "odata.etag", "odata.x", "a@odata.y"];
+    const deep = `${"[".repeat(100_000)}${"]".repeat(100_000)}`;
+    for (const name of names) {
+      for (const value of ["{}", "[ ]", '{"a":{"\\u0061":[1,{}]} , "b":[]}', '["]",{}]', deep]) {
+        check(`"a":1,"${name}" : ${value} ,"b":2`, ['"a":1', '"b":2']);
+      }
+    }
+    const values = fc.tuple(fc.constantFrom(...names), fc.jsonValue(), fc.constantFrom(0, 1));
+    fc.assert(
+      fc.property(values, ([name, value, spaces]) => {
+        check(`"${name}":${JSON.stringify(value, null, spaces)},"a":1`, ['"a":1']);
+      }),
+    );
+  });
+
+  it("is JSON all the same, and said once", () => {
+    for (const value of [
+      "{",
+      "[",
+      "{]",
+      "[}",
+      "[1,]",
+      "[,1]",
+      "[1 2]",
+      '{"a"}',
+      '{"a":1,}',
+      "{a:1}",
+      "{1:1}",
+      '{"a":}',
+      '{"\n":1}',
+      "[nul]",
+      "[]]",
+      "{}{}",
+    ]) {
+      for (const name of ["Timestamp", "odata.etag"]) refuse(`"${name}":${value}`, "InvalidInput");
+    }
+    refuse('"Timestamp":{},"Timestamp":[]', "DuplicatePropertiesSpecified");
+    refuse('"timestamp":{}', "InvalidInput");
   });
 
   it("differs by case", () => {

@@ -1,7 +1,17 @@
 import type { EdmForm } from "./edm.ts";
 import { ServiceError } from "./errors.ts";
 import { formNamed } from "./json-property.ts";
-import { malformedJson, scanNumber, scanString, scanWord, skipWhiteSpace } from "./json-scanner.ts";
+import {
+  FALSE_BYTES,
+  malformedJson,
+  NULL_BYTES,
+  scanNested,
+  scanNumber,
+  scanString,
+  scanWord,
+  skipWhiteSpace,
+  TRUE_BYTES,
+} from "./json-scanner.ts";
 import { decodeUtf8 } from "./json-string.ts";
 import { LIMITS } from "./limits.ts";
 
@@ -26,7 +36,7 @@ export const TIMESTAMP = 3;
 /**
  * The members of a flat JSON object, by position: nothing is decoded or copied. `x` and its
  * annotation `x@odata.type` are one member, in whichever order they come. Control information
- * (`odata.*`, other annotations) is checked for being JSON and dropped.
+ * (`odata.*`, other annotations) and `Timestamp` are checked for being JSON, of any depth, and dropped.
  *
  * One table is filled again and again; what `read` found holds until the next `read`. Positions are
  * indexes into `bytes`; the ends of texts are those of their closing quotes.
@@ -60,8 +70,8 @@ export class JsonMembers {
   #valueEnd = 0;
 
   /**
-   * @throws ServiceError InvalidInput for anything but one object of plain values,
-   * DuplicatePropertiesSpecified, TooManyProperties.
+   * @throws ServiceError InvalidInput for anything but one object of plain values (what is dropped
+   * may be any), DuplicatePropertiesSpecified, TooManyProperties.
    */
   read(body: Uint8Array): void {
     this.#body = body;
@@ -142,13 +152,13 @@ export class JsonMembers {
     ) {
       this.#addType(start, at, hash);
     } else {
-      this.#value();
+      this.#value(true);
     }
   }
 
   #addValue(start: number, end: number, hash: number, plain: number): void {
     const member = this.#find(start, end, hash);
-    this.#value();
+    this.#value(this.roles[member] === TIMESTAMP);
     if (this.kinds[member] !== ABSENT) throw new ServiceError("DuplicatePropertiesSpecified");
     this.nameStarts[member] = start;
     this.nameEnds[member] = end;
@@ -160,7 +170,7 @@ export class JsonMembers {
 
   #addType(start: number, end: number, hash: number): void {
     const member = this.#find(start, end, hash);
-    this.#value();
+    this.#value(this.roles[member] === TIMESTAMP);
     if (this.#typeStarts[member] !== 0) throw malformedJson();
     this.#typeStarts[member] = this.#kind === TEXT ? this.#valueStart : -1;
     this.#typeEnds[member] = this.#valueEnd;
@@ -199,8 +209,8 @@ export class JsonMembers {
     return true;
   }
 
-  /** Reads `: value`. */
-  #value(): void {
+  /** Reads `: value`. @param ignored whether the value may be an object or an array, too */
+  #value(ignored: boolean): void {
     this.#at = skipWhiteSpace(this.bytes, this.#at);
     this.#expect(0x3a); // :
     const { bytes } = this;
@@ -226,7 +236,13 @@ export class JsonMembers {
         this.#kind = NULL;
         end = scanWord(bytes, at, NULL_BYTES);
         break;
-      default: // A number, or neither a value nor allowed: `{` and `[` are refused here.
+      case 0x7b: // {
+      case 0x5b: // [
+        if (!ignored) throw malformedJson();
+        this.#kind = NULL;
+        end = scanNested(bytes, this.#view, at);
+        break;
+      default: // A number, or no value.
         end = scanNumber(bytes, at);
         this.#kind = end < 0 ? FRACTION : INTEGER;
         if (end < 0) end = ~end;
@@ -293,9 +309,6 @@ const TIMESTAMP_NAME = encoder.encode("Timestamp");
 const ODATA_PREFIX = encoder.encode("odata.");
 const TYPE_SUFFIX_QUOTED = encoder.encode('@odata.type"');
 const TYPE_SUFFIX = encoder.encode("@odata.type");
-const TRUE_BYTES = encoder.encode("true");
-const FALSE_BYTES = encoder.encode("false");
-const NULL_BYTES = encoder.encode("null");
 const AT_SIGN = 0x40;
 
 const HASH_SEED = -2_128_831_035;

@@ -94,6 +94,67 @@ export function scanWord(bytes: Uint8Array, at: number, word: Uint8Array): numbe
   return at + word.length;
 }
 
+/** Where the object or array that begins at `at` ends. */
+export function scanNested(bytes: Uint8Array, view: DataView, at: number): number {
+  // Bodies can nest deeper than calls can, so what is open stands here: each by what closes it.
+  const open: number[] = [];
+  let next = at;
+  for (;;) {
+    const byte = bytes[next];
+    if (byte === OBJECT || byte === ARRAY) {
+      open.push(byte + OPENING_TO_CLOSING);
+      next = skipWhiteSpace(bytes, next + 1);
+      if (bytes[next] !== open.at(-1)) {
+        next = scanNameIn(open, bytes, view, next);
+        continue;
+      }
+    } else {
+      next = skipWhiteSpace(bytes, scanPlain(bytes, view, next));
+    }
+    while (bytes[next] === open.at(-1)) {
+      open.pop();
+      if (open.length === 0) return next + 1;
+      next = skipWhiteSpace(bytes, next + 1);
+    }
+    if (bytes[next] !== COMMA) throw malformedJson();
+    next = scanNameIn(open, bytes, view, skipWhiteSpace(bytes, next + 1));
+  }
+}
+
+/** Where a value begins: at `at`, or behind its name if the innermost of what is open is an object. */
+function scanNameIn(
+  open: readonly number[],
+  bytes: Uint8Array,
+  view: DataView,
+  at: number,
+): number {
+  if (open.at(-1) !== OBJECT + OPENING_TO_CLOSING) return at;
+  if (bytes[at] !== 0x22) throw malformedJson();
+  const colon = skipWhiteSpace(bytes, scanPlain(bytes, view, at));
+  if (bytes[colon] !== COLON) throw malformedJson();
+  return skipWhiteSpace(bytes, colon + 1);
+}
+
+/** Where the value at `at`, no object or array, ends. */
+function scanPlain(bytes: Uint8Array, view: DataView, at: number): number {
+  switch (bytes[at]) {
+    case 0x22: // "
+      return uncomplemented(scanString(bytes, view, at + 1)) + 1;
+    case 0x74: // t
+      return scanWord(bytes, at, TRUE_BYTES);
+    case 0x66: // f
+      return scanWord(bytes, at, FALSE_BYTES);
+    case 0x6e: // n
+      return scanWord(bytes, at, NULL_BYTES);
+    default:
+      return uncomplemented(scanNumber(bytes, at));
+  }
+}
+
+function uncomplemented(end: number): number {
+  return end < 0 ? ~end : end;
+}
+
 /** One digit or more. */
 function scanDigits(bytes: Uint8Array, at: number): number {
   let next = at;
@@ -156,6 +217,17 @@ function isHexDigit(byte: number | undefined): boolean {
   return byte !== undefined && (isDigit(byte) || ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66));
 }
 
+const encoder = new TextEncoder();
+export const TRUE_BYTES = encoder.encode("true");
+export const FALSE_BYTES = encoder.encode("false");
+export const NULL_BYTES = encoder.encode("null");
+
+const OBJECT = 0x7b; // {
+const ARRAY = 0x5b; // [
+/** From `{` to `}` and from `[` to `]`. */
+const OPENING_TO_CLOSING = 2;
+const COMMA = 0x2c;
+const COLON = 0x3a;
 const PLUS = 0x2b;
 const MINUS = 0x2d;
 const POINT = 0x2e;
