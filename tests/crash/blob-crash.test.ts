@@ -8,6 +8,7 @@ import type { Engine } from "@rowhouse/server/engine/engine";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { openPostgresEngine } from "@rowhouse/server/engine/postgres/postgres-engine";
 import { LocalServer } from "@rowhouse/server/engine/postgres/test-server";
+import { settled } from "../support/database-engine.ts";
 import { type RowhouseProcess, startRowhouse, withFolder } from "../support/rowhouse-process.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import type { HttpAnswer } from "../wire/http-answer.ts";
@@ -62,7 +63,10 @@ describe(`A server killed during uploads (seed ${seed}, CRASH_SEED repeats it)`,
       await withFolder((folder) =>
         crash(process.env.CRASH_ROUNDS ? rounds : 1, {
           start: () => startRowhouse(folder, ["--silent", "--engine", url]),
-          open: async () => ({ engine: await openPostgresEngine({ url }) }),
+          async open() {
+            await settled(url);
+            return { engine: await openPostgresEngine({ url }) };
+          },
         }),
       );
     } finally {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { RestError, TableClient, type TransactionAction } from "@azure/data-tables";
 import { LocalServer } from "@rowhouse/server/engine/postgres/test-server";
+import { settled } from "../support/database-engine.ts";
 import { type RowhouseProcess, startRowhouse, withFolder } from "../support/rowhouse-process.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 
@@ -28,7 +29,10 @@ describe(`A server killed under load (seed ${seed}, CRASH_SEED repeats it)`, () 
       const url = await database.createDatabase();
       const flags = ["--silent", "--engine", url];
       await withFolder((folder) =>
-        crash(process.env.CRASH_ROUNDS ? rounds : 1, () => startRowhouse(folder, flags)),
+        crash(process.env.CRASH_ROUNDS ? rounds : 1, async () => {
+          await settled(url);
+          return startRowhouse(folder, flags);
+        }),
       );
     } finally {
       await database.remove();

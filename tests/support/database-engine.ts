@@ -31,7 +31,7 @@ export interface TestDatabase {
   readonly url: string;
   /** One of any number of engines over it. */
   open(options?: { clock?: Clock }): Promise<Engine>;
-  /** Resolves once nobody is connected: what a killed front end had sent is then done, or never will be. */
+  /** As the function of this name. */
   settled(): Promise<void>;
   /** Once every engine over it is closed. */
   drop(): Promise<void>;
@@ -44,11 +44,17 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   return {
     url,
     open: (options) => openOver(url, options),
-    async settled() {
-      while ((await runAt(url, [OTHERS])).length > 0);
-    },
+    settled: () => settled(url),
     drop: () => server.dropDatabase(url),
   };
+}
+
+/**
+ * Resolves once nobody else is connected to the database: what a killed front end had sent is then
+ * done, or never will be. Until then a commit of it may come after something was read.
+ */
+export async function settled(url: string): Promise<void> {
+  while ((await runAt(url, [OTHERS])).length > 0);
 }
 
 const OTHERS =
