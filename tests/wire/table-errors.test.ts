@@ -173,6 +173,13 @@ describe("Every error code of the Table service", () => {
     });
   }
 
+  it("InvalidHttpVerb is out of reach for verbs that the parser of node:http refuses", async () => {
+    const { status, headers, body } = await lab.wire.send("BREW", "/People");
+    assert.equal(status, 400);
+    assert.deepEqual(headers, [["Connection", "close"]]);
+    assert.equal(body.length, 0);
+  });
+
   it("is in this list", () => {
     const missing = namedCodes().filter((code) => !CASES[code] && !OF_OTHERS.includes(code));
     assert.deepEqual(missing, []);
