@@ -14,10 +14,11 @@ const ENTRIES = 2;
 it("A server frees expired messages while no client talks to it", {
   timeout: 60_000,
 }, async (t) => {
-  t.mock.timers.enable({ apis: ["setInterval"] });
   let now = Date.UTC(2026, 6, 31);
   const clock = { now: () => now };
   const engine = await openTestEngine({ clock });
+  // The timers of the server, not those of a database.
+  t.mock.timers.enable({ apis: ["setInterval"] });
   const listen = { queue: { host: "127.0.0.1", port: 0 } };
   const server = await startLocalServer({ engine, clock, listen });
   try {
