@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
+import { KEY_SPACES } from "../catalog/key-spaces.ts";
+import { RowContentStore } from "../content/row-content-store.ts";
+import { EngineError } from "../engine/engine.ts";
 import { BodyAborted } from "../http/raw-request.ts";
 import { auditBlobs } from "./audit.ts";
 import { BlobLab } from "./blob-lab.ts";
+import { putExtent } from "./extents.ts";
 
 const BLOCK = { "x-ms-blob-type": "BlockBlob" };
 const APPEND = { "x-ms-blob-type": "AppendBlob" };
@@ -203,6 +207,33 @@ describe("What was in the making", () => {
     await next.close();
   });
 
+  it("does not come after it was freed, as a commit may whose process is dead", async () => {
+    const lab = await BlobLab.open({ inRows: true });
+    const { engine, clock } = lab;
+    const next = await BlobLab.open({ engine, inRows: true, clock });
+    const { contents, notes } = lab.service.service.context;
+    const content = contents.store(
+      interrupted(LARGE, async () => next.assertTidy()),
+      LARGE.length,
+    );
+    await assert.rejects(content, isUnavailable);
+    const list = await notes.begin({ kind: "list", id: "00000000001aaaaa" });
+    await next.assertTidy();
+    await assert.rejects(
+      list.put([putExtent("00000000001aaaaa", 3, { bytes: SMALL })]),
+      isUnavailable,
+    );
+    const from = "00000000002aaaaa";
+    const rows = new RowContentStore(engine, KEY_SPACES.blobContents);
+    await rows.write(from, once(LARGE));
+    await assert.rejects(rows.copy(from, "00000000003aaaaa", list.check), isUnavailable);
+    await rows.delete(from);
+    // Without a note of it nobody would find what came late.
+    assert.deepEqual((await auditBlobs(engine)).leftOver, []);
+    await lab.close();
+    await next.close();
+  });
+
   it("cannot become a blob's any more once another process has given it up", async () => {
     const lab = await BlobLab.open();
     await lab.must("PUT", "/docs?restype=container");
@@ -219,6 +250,10 @@ describe("What was in the making", () => {
     await other.close();
   });
 });
+
+function isUnavailable(error: unknown): boolean {
+  return error instanceof EngineError && error.code === "Unavailable";
+}
 
 async function* breaking(bytes: number): AsyncGenerator<Uint8Array> {
   yield Buffer.alloc(bytes);

@@ -115,38 +115,38 @@ export class Contents {
 
   /** Content of a length known beforehand, to the content store. */
   async store(content: AsyncIterable<Uint8Array>, length: number): Promise<NewContent> {
-    return this.#make(length, (id) => this.#options.store.write(id, content));
+    return this.#make(length, (id, { check }) => this.#options.store.write(id, content, check));
   }
 
   /** The same bytes once more, to belong to another blob. */
   async copy({ in: place, id, length }: ContentPiece): Promise<NewContent> {
     const { engine, rows, store } = this.#options;
-    if (place === "store") return this.#make(length, (to) => store.copy(id, to));
+    if (place === "store") {
+      return this.#make(length, (to, { check }) => store.copy(id, to, check));
+    }
     const [row] = await engine.get([rows.keyOf(id)]);
     if (row === undefined) throw gone(id);
     return this.keep(row.value);
   }
 
-  /** The same under an id that is noted already. */
-  async copyTo({ in: place, id }: ContentPiece, to: ContentId): Promise<void> {
+  /** The same under an id that what is in the making refers to. */
+  async copyTo({ in: place, id }: ContentPiece, to: ContentId, making: Making): Promise<void> {
     const { engine, rows, store } = this.#options;
-    if (place === "store") return store.copy(id, to);
+    if (place === "store") return store.copy(id, to, making.check);
     const [row] = await engine.get([rows.keyOf(id)]);
     if (row === undefined) throw gone(id);
-    await engine.commit({
-      version: engine.nextVersion(),
-      checks: [],
-      puts: [rows.rowOf(to, row.value)],
-      deletes: [],
-    });
+    await making.put([rows.rowOf(to, row.value)]);
   }
 
-  async #make(length: number, work: (id: string) => Promise<void>): Promise<NewContent> {
+  async #make(
+    length: number,
+    work: (id: ContentId, making: Making) => Promise<void>,
+  ): Promise<NewContent> {
     const { ids, notes } = this.#options;
     const id = ids.next();
     const making = await notes.begin({ kind: "content", id });
     try {
-      await work(id);
+      await work(id, making);
     } catch (error) {
       making.giveUp();
       throw error;

@@ -1,4 +1,3 @@
-import type { Engine, Put } from "../engine/engine.ts";
 import type { BlobContext } from "./blob-operation.ts";
 import type { CommittedBlob, ContentReference } from "./blob-record.ts";
 import { type NewContent, NO_CONTENT, referenceTo } from "./contents.ts";
@@ -44,10 +43,7 @@ async function copyList(
         copy: "bytes" in extent ? extent : { ...extent, id: ids.next() },
       }));
       // First the list says what it refers to, then that is made: the other way round it could leak.
-      await commit(
-        engine,
-        copies.map(({ copy, end }) => putExtent(id, end, copy)),
-      );
+      await making.put(copies.map(({ copy, end }) => putExtent(id, end, copy)));
       await Promise.all(copies.map(({ extent, copy }) => copyPiece(extent, copy)));
     }
   } catch (error) {
@@ -60,14 +56,10 @@ async function copyList(
 
   async function copyPiece(extent: Extent, copy: Extent): Promise<void> {
     if (!isReference(extent) || !isReference(copy)) return;
-    await contents.copyTo(extent, copy.id);
+    await contents.copyTo(extent, copy.id, making);
   }
 }
 
 function isReference(extent: Extent): extent is ContentExtent {
   return !("bytes" in extent);
-}
-
-async function commit(engine: Engine, puts: readonly Put[]): Promise<void> {
-  await engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes: [] });
 }

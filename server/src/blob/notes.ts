@@ -3,7 +3,16 @@ import { hostname } from "node:os";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { ContentIds } from "../content/content-ids.ts";
 import type { ContentId } from "../content/content-store.ts";
-import type { AtomicWrite, Check, Engine, Entry, Key, KeyRange, Put } from "../engine/engine.ts";
+import {
+  type AtomicWrite,
+  type Check,
+  type Engine,
+  EngineError,
+  type Entry,
+  type Key,
+  type KeyRange,
+  type Put,
+} from "../engine/engine.ts";
 import { prefixEnd } from "../engine/key-codec.ts";
 
 /*
@@ -52,6 +61,11 @@ export interface Making {
   readonly check: Check;
   /** To be deleted by the commit that refers to the thing. */
   readonly note: Key;
+  /**
+   * Stores a part of the thing, under the check: it must not come after somebody has freed it.
+   * @throws EngineError `Unavailable` when somebody has given the thing up.
+   */
+  put(puts: readonly Put[]): Promise<void>;
   /** That commit is done. */
   settle(): void;
   /** That commit will not come, unless it is done already. What is there of the thing is garbage. */
@@ -97,9 +111,16 @@ export class Notes {
       this.#making.delete(text);
       throw error;
     }
+    const check: Check = { key: note, expected: "present" };
     return {
-      check: { key: note, expected: "present" },
+      check,
       note,
+      put: async (puts) => {
+        const { engine } = this.#options;
+        const version = engine.nextVersion();
+        const { committed } = await engine.commit({ version, checks: [check], puts, deletes: [] });
+        if (!committed) throw new EngineError("Unavailable", "Given up by another process.");
+      },
       settle: () => this.#making.delete(text),
       giveUp: () => {
         if (this.#making.delete(text)) void this.#giveUp(thing, note);

@@ -198,7 +198,7 @@ function place(list: string, extents: readonly ContentExtent[]): { size: number;
 
 /** Extents that the last commit carries, or that are there before it. */
 async function storeList(
-  { engine, notes }: BlobContext,
+  { notes }: BlobContext,
   list: string,
   puts: readonly Put[],
 ): Promise<NewContent> {
@@ -207,8 +207,7 @@ async function storeList(
   const making = await notes.begin({ kind: "list", id: list, alone: true });
   try {
     for (let from = 0; from < puts.length; from += EXTENTS_PER_COMMIT) {
-      const some = puts.slice(from, from + EXTENTS_PER_COMMIT);
-      await engine.commit({ version: engine.nextVersion(), checks: [], puts: some, deletes: [] });
+      await making.put(puts.slice(from, from + EXTENTS_PER_COMMIT));
     }
   } catch (error) {
     making.giveUp();

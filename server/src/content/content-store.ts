@@ -1,3 +1,5 @@
+import type { Check } from "../engine/engine.ts";
+
 /**
  * Where contents too large for an engine's values live: bytes under an id, written once as a stream,
  * never changed, read in ranges, deleted. What they belong to is metadata's affair; `content-ledger.ts`
@@ -13,9 +15,13 @@ export interface ContentStore {
    * Keeps bytes under an id nobody used before. Durable, with its name, when the promise resolves.
    * Takes no more memory than a few parts, and is done with each when it asks for the one after the
    * next. When it rejects, some of the bytes may be there: `delete` removes them.
-   * @throws EngineError `Unavailable` when there is no room; whatever `bytes` throws.
+   *
+   * @param fence what holds as long as the content is wanted. A database may carry out a commit after
+   * the process that sent it is dead and `delete` has been by, so a store in an engine commits under
+   * this check. Others need not look at it: nothing of theirs outlives their process.
+   * @throws EngineError `Unavailable` when there is no room, or the fence fell; whatever `bytes` throws.
    */
-  write(id: ContentId, bytes: AsyncIterable<Uint8Array>): Promise<void>;
+  write(id: ContentId, bytes: AsyncIterable<Uint8Array>, fence?: Check): Promise<void>;
 
   /**
    * The bytes from `start` to `end`, which is not included, in parts. Each is lent until the next is
@@ -24,8 +30,8 @@ export interface ContentStore {
    */
   read(id: ContentId, start: number, end: number): AsyncIterable<Uint8Array>;
 
-  /** The same bytes under another id; each can then be deleted without the other. */
-  copy(from: ContentId, to: ContentId): Promise<void>;
+  /** The same bytes under another id; each can then be deleted without the other. `fence` as above. */
+  copy(from: ContentId, to: ContentId, fence?: Check): Promise<void>;
 
   /** Takes away what there is under an id: all of it, what an interrupted write left, or nothing. */
   delete(id: ContentId): Promise<void>;

@@ -1,4 +1,11 @@
-import { type Engine, EngineError, type Key, type KeyRange, type Put } from "../engine/engine.ts";
+import {
+  type Check,
+  type Engine,
+  EngineError,
+  type Key,
+  type KeyRange,
+  type Put,
+} from "../engine/engine.ts";
 import { copyKey, encodeId, partitionRange } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import type { ContentId, ContentStore } from "./content-store.ts";
@@ -39,7 +46,7 @@ export class RowContentStore implements ContentStore {
     return this.#rowKey(id, 0);
   }
 
-  async write(id: ContentId, bytes: AsyncIterable<Uint8Array>): Promise<void> {
+  async write(id: ContentId, bytes: AsyncIterable<Uint8Array>, fence?: Check): Promise<void> {
     let rows: Put[] = [];
     let committing: Promise<unknown> = Promise.resolve();
     const commit = async () => {
@@ -47,7 +54,7 @@ export class RowContentStore implements ContentStore {
       await committing;
       const puts = rows;
       rows = [];
-      committing = this.#commit(puts, []);
+      committing = this.#commit(puts, [], fence);
       committing.catch(() => {});
     };
     let index = 0;
@@ -81,14 +88,14 @@ export class RowContentStore implements ContentStore {
     }
   }
 
-  async copy(from: ContentId, to: ContentId): Promise<void> {
+  async copy(from: ContentId, to: ContentId, fence?: Check): Promise<void> {
     for (let index = 0; ; index += ROWS_TOGETHER) {
       const rows = await this.#readRows(from, index, Number.POSITIVE_INFINITY);
       if (index === 0 && rows.length === 0) {
         throw new EngineError("Corrupt", `Content ${from} is not there.`);
       }
       const puts = rows.map((value, i) => ({ key: this.#rowKey(to, index + i), value }));
-      if (puts.length > 0) await this.#commit(puts, []);
+      if (puts.length > 0) await this.#commit(puts, [], fence);
       if (rows.length < ROWS_TOGETHER) return;
     }
   }
@@ -135,8 +142,12 @@ export class RowContentStore implements ContentStore {
     return rows;
   }
 
-  async #commit(puts: readonly Put[], deletes: readonly Key[]): Promise<void> {
-    await this.#engine.commit({ version: this.#engine.nextVersion(), checks: [], puts, deletes });
+  async #commit(puts: readonly Put[], deletes: readonly Key[], fence?: Check): Promise<void> {
+    const version = this.#engine.nextVersion();
+    const checks = fence ? [fence] : [];
+    const { committed } = await this.#engine.commit({ version, checks, puts, deletes });
+    if (!committed)
+      throw new EngineError("Unavailable", "A content was given up by somebody else.");
   }
 
   #rowKey(id: ContentId, index: number): Key {
