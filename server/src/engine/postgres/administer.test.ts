@@ -80,6 +80,11 @@ describe("The operator's commands", () => {
           assert.deepEqual(problems, [], `${when}, ${statement}:\n${plan.join("\n")}`);
         }
       };
+      // As if the table were so large that help looked worth its price.
+      for (const cost of ["parallel_setup_cost", "parallel_tuple_cost"]) {
+        const sql = `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET ${cost} = 0`;
+        await runAt(url, [sql]);
+      }
       await assertPlans("empty");
       await runAt(url, [
         "INSERT INTO rh_kv SELECT 'p', ('k' || i)::bytea, 1, 'v' FROM generate_series(1, 20000) i",
@@ -113,6 +118,11 @@ describe("judgePlan", () => {
     assert.match(judgePlan(["Seq Scan on rh_kv"], ordered, "postgres").join(), /whole table/);
     const half = [...good.slice(0, 2), "    Index Cond: (pk = $1)"];
     assert.match(judgePlan(half, ordered, "postgres").join(), /both keys/);
+  });
+
+  it("sees processes that are started to help", () => {
+    const helped = ["Gather", "  Workers Planned: 2", ...good];
+    assert.match(judgePlan(helped, ordered, "postgres").join(), /processes/);
   });
 
   it("wants one shard for one partition", () => {

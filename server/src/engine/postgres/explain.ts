@@ -116,6 +116,7 @@ export function judgePlan(
   if (dialect === "cockroach" || dialect === "yugabyte") return problems;
   if (has(/Seq Scan on rh_kv/)) problems.push("Reads the whole table.");
   if (has(/Bitmap Heap Scan on rh_kv/)) problems.push("Collects rows before it answers the first.");
+  if (has(/^\s*(->\s*)?Gather/)) problems.push("Starts processes to help with a few rows.");
   if (isOrdered && has(/^\s*(->\s*)?(Incremental )?Sort/)) {
     problems.push("Sorts what the index has in order already.");
   }
