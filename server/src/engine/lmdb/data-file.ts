@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { EngineError } from "../engine.ts";
 
 export const DATA_FILE = "data.mdb";
-const LOCK_FILE = "lock.mdb";
+export const LOCK_FILE = "lock.mdb";
 
 /** What LMDB needs at once for a new data file and its table of readers, with room to spare. */
 const FIRST_BYTES = 2 ** 20;
@@ -14,7 +14,8 @@ const FIRST_BYTES = 2 ** 20;
 const LITTLE = endianness() === "LE";
 const META_BYTES = 168;
 const MAGIC_AT = 24;
-const MAGIC = 0xbeefc0de;
+/** What both files of an environment begin with. */
+export const MAGIC = 0xbeefc0de;
 const PAGE_SIZE_AT = 48;
 const ROOTS_AT = [88, 136];
 const TRANSACTION_AT = 152;

@@ -2,6 +2,7 @@ import { readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { EngineError } from "../engine.ts";
 import { viewMemory } from "./binding.ts";
+import { DATA_FILE, LOCK_FILE, MAGIC } from "./data-file.ts";
 
 /**
  * The data file as LMDB has it mapped, read without a call into the native layer. Scans read in it:
@@ -32,8 +33,8 @@ export class MemoryMap {
   static of(folder: string): MemoryMap | undefined {
     if (process.platform !== "linux") return undefined;
     const place = realpathSync(folder);
-    const data = largestMapping(join(place, "data.mdb"));
-    const lock = largestMapping(join(place, "lock.mdb"));
+    const data = largestMapping(join(place, DATA_FILE));
+    const lock = largestMapping(join(place, LOCK_FILE));
     if (data === undefined || lock === undefined) return undefined;
     const map = new MemoryMap(place, data, lock);
     return map.#isKnown() ? map : undefined;
@@ -103,7 +104,7 @@ export class MemoryMap {
 
   /** The file has outgrown the map, and LMDB has made another. */
   #follow(): void {
-    const data = largestMapping(join(this.#folder, "data.mdb"));
+    const data = largestMapping(join(this.#folder, DATA_FILE));
     if (data === undefined) throw new EngineError("Unavailable", "The map of the store is gone.");
     this.#start = data.start;
     this.#bytes = data.bytes;
@@ -137,7 +138,6 @@ interface Window {
 const WINDOW_PAGES = 2 ** 30 / PAGE_BYTES;
 
 const META_AT = PAGE_HEAD_BYTES;
-const MAGIC = 0xbeefc0de;
 const DATA_VERSION = 2;
 // In words of four bytes from the start of the meta.
 const META_VERSION = 1;
