@@ -28,7 +28,7 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * are the core, the protocols that keep entries in other partitions, and all that operators do.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 15_101,
+  core: 15_336,
   everything: 50_888,
   "index-life-cycle.ts": 3324,
   "remote-index.ts": 4054,

@@ -4,9 +4,9 @@ import type { BlobsPort } from "./ports/blobs.ts";
 import type { Profile } from "./ports/profile.ts";
 import type { QueuesPort } from "./ports/queues.ts";
 import type { TablesPort } from "./ports/tables.ts";
-import { type Clock, type Random, systemClock } from "./store/clock.ts";
+import { awakenedBy, type Clock, type Random, systemClock } from "./store/clock.ts";
 import { type Layer, layered, type PortCall } from "./store/layer.ts";
-import { type LimitOptions, limitLayer } from "./store/limit.ts";
+import { type LimitOptions, limiter } from "./store/limit.ts";
 import { meter, type Usage } from "./store/meter.ts";
 import { resilience } from "./store/resilience.ts";
 import { Retry, type RetryOptions } from "./store/retry.ts";
@@ -51,6 +51,12 @@ export type DatabaseEvent =
   /** Background work failed and goes on. */
   | { readonly kind: "background failure"; readonly what: string; readonly error: unknown };
 
+/** What all requests of one endpoint go through. */
+interface Gate {
+  readonly limit: ReturnType<typeof limiter>;
+  readonly retry: Retry;
+}
+
 /**
  * The way to the endpoints, shared by everything that is opened on it. Its ports look like those it was
  * given but limit parallelism, repeat what may succeed and count requests.
@@ -64,23 +70,29 @@ export class Database {
   readonly cursorSecret: string | undefined;
   readonly indexStates: IndexStates | undefined;
   readonly #options: ConnectOptions;
+  readonly #signal: AbortSignal | undefined;
+  readonly #gates: Partial<Record<PortCall["port"], Gate>>;
 
-  constructor(options: ConnectOptions) {
-    this.clock = options.clock ?? systemClock;
+  /** A `parent` shares what it knows of indexes, its slots and its budget for retries. */
+  constructor(options: ConnectOptions, parent?: Database, signal?: AbortSignal) {
+    const clock = options.clock ?? systemClock;
+    this.clock = signal ? awakenedBy(clock, signal) : clock;
     this.random = options.random ?? Math.random;
     this.cursorSecret = options.cursorSecret;
     this.#options = options;
-    this.indexStates = options.indexStates?.(this);
+    this.#signal = signal;
+    this.#gates = parent ? parent.#gates : {};
+    this.indexStates = parent ? parent.indexStates : options.indexStates?.(this);
     const metered = options.meter ? [options.meter] : [];
     const open = <Port extends object>(name: PortCall["port"], port: Port) => {
-      const limited = [limitLayer(this.clock, options.limit), ...metered];
-      const retry = new Retry(this.clock, this.random, options.retry);
-      return layered(
-        name,
-        port,
-        resilience(retry, layered("tables", options.tables, ...limited)),
-        ...limited,
-      );
+      this.#gates[name] ??= {
+        limit: limiter(clock, options.limit),
+        retry: new Retry(clock, this.random, options.retry),
+      };
+      const { limit, retry } = this.#gates[name];
+      const limited = [limit(signal), ...metered];
+      const tables = layered("tables", options.tables, ...limited);
+      return layered(name, port, resilience(retry, tables, signal), ...limited);
     };
     this.tables = open("tables", options.tables);
     this.queues = options.queues && open("queues", options.queues);
@@ -89,6 +101,17 @@ export class Database {
 
   get profile(): Profile {
     return this.tables.profile;
+  }
+
+  /**
+   * This database, for work that a signal ends: from then on nothing is sent and nothing waits, for a slot,
+   * a retry or another try; whatever was asked for rejects with the signal's reason. What is under way is
+   * answered first. A write that ends so may have happened, or have left to a worker or a scrub what a
+   * crash would have left.
+   */
+  until(signal: AbortSignal): Database {
+    const signals = this.#signal ? [this.#signal, signal] : [signal];
+    return new Database(this.#options, this, AbortSignal.any(signals));
   }
 
   open<Api>(definition: Openable<Api>): Api {
@@ -130,7 +153,8 @@ export class Database {
     work: (database: Database) => Promise<Result>,
   ): Promise<Usage & { readonly result: Result }> {
     const { usage, layer } = meter();
-    const result = await work(new Database({ ...this.#options, meter: layer }));
+    const options = { ...this.#options, meter: layer };
+    const result = await work(new Database(options, undefined, this.#signal));
     return { ...usage, result };
   }
 }

@@ -16,6 +16,7 @@ export interface Handler {
 }
 
 export interface HandlerContext {
+  /** Until the signal: a handler that lost its message sends nothing any more. */
   readonly database: Database;
   /** Aborted when the message is no longer ours, or the worker has to stop. */
   readonly signal: AbortSignal;
@@ -101,17 +102,18 @@ export class Worker {
 
   /** Works until the signal: then no message is received any more, and those under way are ended. */
   async run({ signal }: { readonly signal: AbortSignal }): Promise<void> {
-    const { clock, random } = this.#database;
+    const database = this.#database.until(signal);
+    const { clock, random } = database;
     const { concurrency = CONCURRENCY } = this.#options;
     await this.createQueues();
     for (let idleMs = IDLE_MIN_MS; !signal.aborted; ) {
       const free = concurrency - this.#jobs.size;
-      const started = free > 0 ? await this.#receive(free) : 0;
+      const started = free > 0 ? await this.#receive(free, queuesOf(database), signal) : 0;
       if (started > 0) idleMs = IDLE_MIN_MS;
       if (started > 0 && this.#jobs.size < concurrency) continue;
       const wait =
         this.#jobs.size < concurrency
-          ? clock.sleep(idleMs * (0.5 + random()), signal).catch(() => undefined)
+          ? clock.sleep(idleMs * (0.5 + random())).catch(() => undefined)
           : new Promise<void>((resolve) =>
               signal.addEventListener("abort", () => resolve(), { once: true }),
             );
@@ -121,11 +123,11 @@ export class Worker {
     await this.#stop();
   }
 
-  /** Handles what is visible until nothing is. @returns how many messages that were. */
-  async drain(): Promise<number> {
+  /** Handles what is visible until nothing is, or the signal. @returns how many messages that were. */
+  async drain({ signal }: { readonly signal?: AbortSignal } = {}): Promise<number> {
     const { concurrency = CONCURRENCY } = this.#options;
     for (let count = 0; ; ) {
-      const started = await this.#receive(concurrency);
+      const started = signal?.aborted ? 0 : await this.#receive(concurrency, this.#queues, signal);
       if (started === 0) return count;
       await Promise.all(Array.from(this.#jobs, ({ done }) => done));
       count += started;
@@ -165,14 +167,15 @@ export class Worker {
     }
   }
 
-  async #receive(free: number): Promise<number> {
+  async #receive(free: number, queues: QueuesPort, signal?: AbortSignal): Promise<number> {
     const { queue, batch = RECEIVE_MAX, visibilityMs = VISIBILITY_MS } = this.#options;
     try {
       const max = Math.min(free, batch, RECEIVE_MAX);
-      const messages = await this.#queues.receive(queue, { max, visibilityMs });
+      const messages = await queues.receive(queue, { max, visibilityMs });
       for (const message of messages) this.#start(message);
       return messages.length;
     } catch (error) {
+      if (signal?.aborted) return 0;
       this.#database.report({ kind: "background failure", what: `receiving from ${queue}`, error });
       return 0;
     }
@@ -217,7 +220,7 @@ export class Worker {
     try {
       const { signal } = job.lost;
       const whole = await withBody(this.#database, message);
-      outcome = await handler.handle(whole, { database: this.#database, signal });
+      outcome = await handler.handle(whole, { database: this.#database.until(signal), signal });
     } catch (error) {
       failure = { error };
     } finally {

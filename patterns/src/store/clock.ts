@@ -13,6 +13,15 @@ export type Random = () => number;
 
 export const systemClock: Clock = { now: Date.now, sleep, alarm: sleep };
 
+/** The same clock, on which nobody sleeps any more once the signal is aborted. */
+export function awakenedBy(clock: Clock, signal: AbortSignal): Clock {
+  return {
+    now: () => clock.now(),
+    sleep: (ms, own) => clock.sleep(ms, own ? AbortSignal.any([own, signal]) : signal),
+    alarm: (ms, own) => clock.alarm(ms, own),
+  };
+}
+
 function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();

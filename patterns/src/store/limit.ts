@@ -34,10 +34,13 @@ export class Slots {
     this.#changedAt = clock.now();
   }
 
-  async run<Result>(work: () => Promise<Result>): Promise<Result> {
-    if (this.#taken >= this.#width()) await new Promise<void>((go) => this.#waiting.push(go));
+  /** A signal ends the wait for a slot, not the work. @throws the signal's reason, before `work` began. */
+  async run<Result>(work: () => Promise<Result>, signal?: AbortSignal): Promise<Result> {
+    signal?.throwIfAborted();
+    if (this.#taken >= this.#width()) await this.#turn(signal);
     else this.#taken++;
     try {
+      signal?.throwIfAborted();
       return await work();
     } catch (error) {
       if (isPushback(error)) this.#narrow();
@@ -49,6 +52,21 @@ export class Slots {
         this.#waiting.shift()!();
       }
     }
+  }
+
+  #turn(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const go = () => {
+        signal?.removeEventListener("abort", leave);
+        resolve();
+      };
+      const leave = () => {
+        this.#waiting.splice(this.#waiting.indexOf(go), 1);
+        reject(signal?.reason);
+      };
+      this.#waiting.push(go);
+      signal?.addEventListener("abort", leave, { once: true });
+    });
   }
 
   #width(): number {
@@ -76,13 +94,19 @@ function isPushback(error: unknown): boolean {
   return status === 503 || status === 429 || (status === 500 && code === "OperationTimedOut");
 }
 
-/** The partition's slot first: whoever waits for a hot partition must not hold up the others. */
-export function limitLayer(clock: Clock, options: LimitOptions = {}): Layer {
+/**
+ * The partition's slot first: whoever waits for a hot partition must not hold up the others. The layers it
+ * makes, for one signal each, share the slots.
+ */
+export function limiter(
+  clock: Clock,
+  options: LimitOptions = {},
+): (signal: AbortSignal | undefined) => Layer {
   const account = new Slots(options.account ?? 64, clock);
   const partitions = new Map<string, { readonly slots: Slots; users: number }>();
-  return async (call, send) => {
+  return (signal) => async (call, send) => {
     const id = partitionOf(call);
-    if (id === undefined) return account.run(send);
+    if (id === undefined) return account.run(send, signal);
     const partition = partitions.get(id) ?? {
       slots: new Slots(options.partition ?? 8, clock),
       users: 0,
@@ -90,7 +114,7 @@ export function limitLayer(clock: Clock, options: LimitOptions = {}): Layer {
     partitions.set(id, partition);
     partition.users++;
     try {
-      return await partition.slots.run(() => account.run(send));
+      return await partition.slots.run(() => account.run(send, signal), signal);
     } finally {
       if (--partition.users === 0) partitions.delete(id);
     }

@@ -10,14 +10,19 @@ import { verdict, WRITE_TOKENS } from "./write-token.ts";
  * Repeats what may succeed, and finds out what became of a commit whose answer was lost: only after a
  * repeat can a refusal be the echo of our own first attempt.
  */
-export function resilience(retry: Retry, tables: TablesPort): Layer {
+export function resilience(
+  retry: Retry,
+  tables: TablesPort,
+  signal: AbortSignal | undefined,
+): Layer {
   return async ({ method, args }, send) => {
     let attempts = 0;
+    const attempt = (count: number) => {
+      attempts = count;
+      return send();
+    };
     try {
-      return await retry.run((count) => {
-        attempts = count;
-        return send();
-      }, deadlineOf(args[2]));
+      return await retry.run(attempt, deadlineOf(args[2]), signal);
     } catch (error) {
       if (method !== "commit" || attempts < 2 || !isRefusal(error, 404, 409, 412)) throw error;
       // The arguments are those of `TablesPort.commit`.
@@ -63,7 +68,8 @@ export function resilience(retry: Retry, tables: TablesPort): Layer {
   }
 
   function read(table: string, { partitionKey, rowKey }: EntityKey) {
-    return retry.run(() => tables.get(table, { partitionKey, rowKey }, { select: [WRITE_TOKENS] }));
+    const get = () => tables.get(table, { partitionKey, rowKey }, { select: [WRITE_TOKENS] });
+    return retry.run(get, undefined, signal);
   }
 }
 

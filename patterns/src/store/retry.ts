@@ -54,11 +54,13 @@ export class Retry {
 
   /**
    * Calls `attempt` with 1, 2, … until it succeeds or may not be repeated.
-   * @throws throttled when the schedule, the deadline or the budget is used up; else what it threw.
+   * @throws throttled when the schedule, the deadline or the budget is used up; the signal's reason when
+   * that ends a wait; else what `attempt` threw.
    */
   async run<Result>(
     attempt: (count: number) => Promise<Result>,
     deadlineMs = this.#deadlineMs,
+    signal?: AbortSignal,
   ): Promise<Result> {
     const started = this.#clock.now();
     this.#budget = Math.min(BUDGET_MAX, this.#budget + BUDGET_SHARE);
@@ -80,7 +82,7 @@ export class Retry {
         const tooLate = this.#clock.now() + waitMs - started > deadlineMs;
         if (tooLate || this.#budget < 1) throw throttled(count, error);
         this.#budget--;
-        if (waitMs > 0) await this.#clock.sleep(waitMs);
+        if (waitMs > 0) await this.#clock.sleep(waitMs, signal);
       }
     }
   }
