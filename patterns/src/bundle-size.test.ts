@@ -25,12 +25,14 @@ const KIB = 1024;
 const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
 /**
  * What is reached, where that is more: nothing may grow beyond it by more than `SLACK`. Beyond the budget
- * are the core, the protocols that keep entries in other partitions, and all that operators do.
+ * are the core, the protocols that keep entries in other partitions, lists of any length, and all that
+ * operators do.
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 15_336,
-  everything: 50_888,
+  everything: 52_437,
   "index-life-cycle.ts": 3324,
+  "list-index.ts": 3567,
   "remote-index.ts": 4054,
   "remote-list.ts": 3713,
 };

@@ -48,6 +48,8 @@ export type DatabaseEvent =
       readonly key: string;
       readonly error: unknown;
     }
+  /** A list index outgrew its rows: from now on every change of this list writes a blob. */
+  | { readonly kind: "list in blob"; readonly index: string; readonly key: string }
   /** Background work failed and goes on. */
   | { readonly kind: "background failure"; readonly what: string; readonly error: unknown };
 

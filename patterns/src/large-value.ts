@@ -2,7 +2,6 @@ import type { Database } from "./database.ts";
 import { isTableError, refused, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
-import { blobsOf } from "./messages/large-message.ts";
 import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
@@ -10,8 +9,8 @@ import { type Field, f } from "./model/field.ts";
 import { openable } from "./model/openable.ts";
 import type { BlobContent, ByteRange } from "./ports/blobs.ts";
 import { isRefusal } from "./ports/port-error.ts";
-import { type From, pages } from "./query/pages.ts";
 import { EntityRepository, type KeyOf } from "./repository.ts";
+import { PointedBlobs } from "./store/pointed-blobs.ts";
 
 /** The properties of an entity that point to a large value: its blob's name, length, hash and type. */
 export type LargeValueFields<Name extends string> = {
@@ -65,7 +64,6 @@ export interface LargeValue {
   readonly contentType: string | undefined;
 }
 
-const DAY_MS = 24 * 3_600_000;
 const PIECE_BYTES = 4 * 1024 * 1024;
 
 /** Values too large for an entity, in blobs that are never changed: a new value is a new blob. */
@@ -94,29 +92,31 @@ class OpenValues {
   readonly #database: Database;
   readonly #definition: AnyEntity;
   readonly #rows: EntityRepository;
+  readonly #blobs: PointedBlobs;
   readonly #name: string;
-  readonly #container: string;
 
   constructor(database: Database, definition: AnyEntity, options: LargeValueOptions<string>) {
+    const { name, container } = options;
+    const { rows, table, name: owner } = definition;
     this.#database = database;
     this.#definition = definition;
     this.#rows = new EntityRepository(database, definition);
-    this.#name = options.name;
-    this.#container = options.container;
+    const property = rows.propertyOf(name);
+    this.#blobs = new PointedBlobs(database, { container, table, property, owner, name });
+    this.#name = name;
   }
 
   async put(key: KeyValues, body: Uint8Array, contentType?: string): Promise<void> {
-    const blobs = blobsOf(this.#database);
-    const { partitionKey, rowKey } = this.#definition.rows.key(key, this.#database.profile);
-    const path = [this.#definition.name, partitionKey, rowKey, this.#name].map(encodeURIComponent);
-    const blob = [...path, this.#database.writeToken()].join("/");
+    const blob = this.#blobs.newName(this.#definition.rows.key(key, this.#database.profile));
     const pointer = {
       [this.#name]: blob,
       [`${this.#name}_len`]: body.length,
       [`${this.#name}_sha256`]: await sha256(body),
       [`${this.#name}_type`]: contentType,
     };
-    await blobs.put(this.#container, blob, body, { ...(contentType && { contentType }) });
+    await this.#blobs.port.put(this.#blobs.container, blob, body, {
+      ...(contentType && { contentType }),
+    });
     let old: string | undefined;
     try {
       await this.#rows.update(key, (current) => {
@@ -127,10 +127,10 @@ class OpenValues {
       // What may have been committed must stay; the rest nobody points to.
       const isOurs =
         isTableError(error, "not-found") || isTableError(error, "contention-exhausted");
-      if (isOurs) await blobs.delete(this.#container, blob);
+      if (isOurs) await this.#blobs.delete(blob);
       throw error;
     }
-    if (old !== undefined && old !== blob) await blobs.delete(this.#container, old);
+    if (old !== blob) await this.#blobs.delete(old);
   }
 
   async get(key: KeyValues): Promise<LargeValue | undefined> {
@@ -175,7 +175,7 @@ class OpenValues {
 
   /** @throws validation-failed for a range that the blob does not reach. */
   #blob(blob: string, range: ByteRange | undefined): Promise<BlobContent | undefined> {
-    const request = blobsOf(this.#database).get(this.#container, blob, range);
+    const request = this.#blobs.port.get(this.#blobs.container, blob, range);
     return request.catch((error) => {
       throw isRefusal(error, 416) ? this.#spoiled(blob) : error;
     });
@@ -183,7 +183,7 @@ class OpenValues {
 
   #gone(blob: string): Error {
     const message = `The blob ${blob} is gone.`;
-    return tableError("not-found", message, { table: this.#container, key: blob });
+    return tableError("not-found", message, { table: this.#blobs.container, key: blob });
   }
 
   #spoiled(blob: string): Error {
@@ -202,7 +202,8 @@ class OpenValues {
       if (isTableError(error, "not-found")) return false;
       throw error;
     }
-    return this.#deleteBlob(old);
+    await this.#blobs.delete(old);
+    return old !== undefined;
   }
 
   async deleteEntity(key: KeyValues): Promise<boolean> {
@@ -215,40 +216,13 @@ class OpenValues {
         if (isTableError(error, "conflict")) continue;
         throw error;
       }
-      await this.#deleteBlob(this.#blobOf(row));
+      await this.#blobs.delete(this.#blobOf(row));
       return true;
     }
   }
 
-  async collect(olderThanMs = DAY_MS): Promise<number> {
-    const blobs = blobsOf(this.#database);
-    const prefix = `${encodeURIComponent(this.#definition.name)}/`;
-    const before = this.#database.clock.now() - olderThanMs;
-    let collected = 0;
-    const listed = pages((from: From<string>) => blobs.list(this.#container, { prefix, ...from }));
-    for await (const page of listed) {
-      for (const { name, lastModified } of page.blobs) {
-        if (lastModified.getTime() > before || (await this.#isInUse(name))) continue;
-        const deleted = blobs.delete(this.#container, name, { ifUnmodifiedSince: lastModified });
-        if (await deleted.catch(falseIfChanged)) collected++;
-      }
-    }
-    return collected;
-  }
-
-  async #isInUse(blob: string): Promise<boolean> {
-    const [, partitionKey, rowKey, name] = blob.split("/").map(decodeURIComponent);
-    // Not a name of ours: somebody else's to delete.
-    if (!partitionKey || !rowKey || name !== this.#name) return true;
-    const { rows, table } = this.#definition;
-    const stored = await this.#database.tables.get(table, { partitionKey, rowKey });
-    return stored?.properties[rows.propertyOf(this.#name)]?.value === blob;
-  }
-
-  async #deleteBlob(blob: string | undefined): Promise<boolean> {
-    if (blob === undefined) return false;
-    await blobsOf(this.#database).delete(this.#container, blob);
-    return true;
+  collect(olderThanMs?: number): Promise<number> {
+    return this.#blobs.collect(olderThanMs);
   }
 
   #blobOf(row: Row): string | undefined {
@@ -264,9 +238,4 @@ function rangeAt(offset: number): ByteRange {
 async function sha256(body: Uint8Array): Promise<string> {
   const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", new Uint8Array(body)));
   return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-function falseIfChanged(error: unknown): false {
-  if (isRefusal(error, 412)) return false;
-  throw error;
 }

@@ -30,13 +30,28 @@ const Tight = entity("Tight", {
   key,
   indexes: { lastName: listIndex({ ...list, propertyLengthMax: 20 }) },
 });
+/** An id in a property, so 15 in a row and 30 in the two rows that are allowed. */
+const narrow = { ...list, propertyLengthMax: 6, rowsMax: 2 } as const;
+const Chained = entity("Chained", {
+  version: 1,
+  fields,
+  key,
+  indexes: { lastName: listIndex({ ...narrow, spill: "entities" }) },
+});
+const InBlobs = entity("InBlobs", {
+  version: 1,
+  fields,
+  key,
+  indexes: { lastName: listIndex({ ...narrow, spill: "blob", container: "lists" }) },
+});
 const jones = (id: number) => ({ dept: "Sales", id, lastName: "Jones" });
 const joneses = { dept: "Sales", lastName: "Jones" };
 
 async function open() {
   const backend = memory();
   const db = connect(backend);
-  await db.createTables(Employee, Spilling, Tight);
+  await db.createTables(Employee, Spilling, Tight, Chained, InBlobs);
+  await db.blobs!.createContainer("lists");
   return { backend, db, employees: db.open(Employee) };
 }
 
@@ -62,6 +77,32 @@ async function audit(db: Database, table = "Employee"): Promise<Map<string, stri
   }
   assert.deepEqual(lists, expected);
   return new Map(Array.from(lists, ([name, ids]) => [name, ids.join()]));
+}
+
+/** The same whatever lists are made of, and nothing is left of those that are empty. */
+async function auditSpilled(db: Database, definition: typeof Chained | typeof InBlobs) {
+  const { entities } = await db.tables.query(definition.name, {});
+  const expected = new Map<string, string[]>();
+  for (const { rowKey, properties } of entities) {
+    if (!rowKey.startsWith("empid_")) continue;
+    const lastName = String(properties.lastName?.value);
+    expected.set(lastName, [...(expected.get(lastName) ?? []), rowKey.slice(6)]);
+  }
+  const { lastName: index } = db.open(definition).by;
+  for (const lastName of ["Jones", "Smith"]) {
+    const rows = entities.filter(({ rowKey }) => rowKey.startsWith(`lastName_${lastName}`));
+    const members = expected.get(lastName) ?? [];
+    assert.deepEqual(await index.ids({ dept: "Sales", lastName }), members);
+    if (members.length === 0) assert.deepEqual(rows, []);
+  }
+  await index.collect(0);
+  const prefix = `${definition.name}/`;
+  const { blobs } = await db.blobs!.list("lists", { prefix });
+  const named = entities.filter(({ properties }) => properties.rh_x?.value === "blob");
+  assert.deepEqual(
+    blobs.map(({ name }) => name),
+    named.map(({ properties }) => properties.EmployeeIDs?.value).sort(),
+  );
 }
 
 describe("a list index", () => {
@@ -139,6 +180,81 @@ describe("a list index", () => {
     await audit(db, "Spilling");
   });
 
+  it("goes on in rows beside it, and then in a blob, where that is declared", async () => {
+    const { backend, db } = await open();
+    const events: string[] = [];
+    const telling = connect({ ...backend, onEvent: ({ kind }) => events.push(kind) });
+    const [chained, inBlobs] = [db.open(Chained), telling.open(InBlobs)];
+    const fill = async (last: number) => {
+      for (let id = 1; id <= last; id++) {
+        await chained.upsert(jones(id));
+        await inBlobs.upsert(jones(id));
+      }
+      for (const definition of [Chained, InBlobs]) await auditSpilled(db, definition);
+    };
+    const lists = async (table: string) => {
+      const { entities } = await backend.tables.query(table, {});
+      return entities.filter(({ rowKey }) => rowKey.startsWith("lastName_"));
+    };
+    await fill(15);
+    assert.equal((await lists("InBlobs")).length, 1);
+    await fill(16);
+    const [first, second, ...others] = await lists("InBlobs");
+    assert.deepEqual([first?.rowKey, second?.rowKey], ["lastName_Jones", "lastName_Jones!0001"]);
+    assert.equal(first?.properties.EmployeeIDs_07?.value, "000008");
+    assert.equal(second?.properties.EmployeeIDs_00?.value, "000009");
+    assert.deepEqual(others, []);
+    await fill(23);
+    assert.deepEqual(events, []);
+    await inBlobs.insert(jones(24));
+    assert.deepEqual(events, ["list in blob"]);
+    const [row, ...rest] = await lists("InBlobs");
+    const { EmployeeIDs, rh_x } = row!.properties;
+    assert.match(
+      String(EmployeeIDs?.value),
+      /^InBlobs\/Sales\/lastName_Jones\/lastName\/[0-9A-Z]{26}$/,
+    );
+    assert.deepEqual([rh_x?.value, rest], ["blob", []]);
+    await assert.rejects(chained.insert(jones(24)), { code: "entity-too-large" });
+    assert.equal(await chained.get({ dept: "Sales", id: 24 }), undefined);
+    assert.equal((await inBlobs.by.lastName.get(joneses)).length, 24);
+    for (let id = 24; id >= 1; id--) {
+      await inBlobs.delete({ dept: "Sales", id });
+      await chained.delete({ dept: "Sales", id });
+      for (const definition of [Chained, InBlobs]) await auditSpilled(db, definition);
+    }
+    assert.deepEqual(events, ["list in blob"]);
+  });
+
+  it("equals the entities after any history that spills to rows or a blob", async () => {
+    const names = fc.constantFrom("Jones", "Jones", "Jones", "Smith");
+    const phase = (...kinds: ("put" | "delete")[]) =>
+      fc.array(fc.tuple(fc.constantFrom(...kinds), fc.integer({ min: 1, max: 40 }), names), {
+        minLength: 60,
+        maxLength: 90,
+      });
+    const history = fc.tuple(phase("put"), phase("put", "delete", "delete", "delete"));
+    for (const definition of [Chained, InBlobs]) {
+      await fc.assert(
+        fc.asyncProperty(history, async (phases) => {
+          const { db } = await open();
+          const employees = db.open(definition);
+          for (const commands of phases) {
+            for (const [kind, id, lastName] of commands) {
+              const write =
+                kind === "put"
+                  ? employees.upsert({ dept: "Sales", id, lastName })
+                  : employees.delete({ dept: "Sales", id });
+              await write.catch((error) => assert.equal(error.code, "entity-too-large"));
+            }
+            await auditSpilled(db, definition);
+          }
+        }),
+        { numRuns: 15 },
+      );
+    }
+  });
+
   it("drops on read what other software listed wrongly, and lists what it inserted", async () => {
     const { db, employees } = await open();
     await employees.insert(jones(1));
@@ -186,6 +302,23 @@ describe("a list index", () => {
     );
   });
 
+  it("costs what the manual says once it is in rows or in a blob", async () => {
+    const { db } = await open();
+    for (const [definition, members, ids, insert] of [
+      [Chained, 20, [1, 2], [2, 4]],
+      [InBlobs, 24, [2, 1], [5, 3]],
+    ] as const) {
+      for (let id = 1; id <= members; id++) await db.open(definition).insert(jones(id));
+      const cost = async (work: (db: Database) => Promise<unknown>) => {
+        const { requests, entities } = await db.metered(work);
+        return [requests, entities];
+      };
+      assert.deepEqual(await cost((db) => db.open(definition).by.lastName.ids(joneses)), ids);
+      // The rows read, the row written and the entity.
+      assert.deepEqual(await cost((db) => db.open(definition).insert(jones(30))), insert);
+    }
+  });
+
   it("is right after crashes, lost answers and any interleaving", async () => {
     const check = (db: Database) => audit(db);
     for (const operation of [insert, rename(2, "Jones"), remove]) {
@@ -194,6 +327,34 @@ describe("a list index", () => {
     }
     const clients = { insert, rename: rename(2, "Jones"), remove };
     await interleave({ before, clients, check, runs: 200 });
+  });
+
+  it("is right after crashes, lost answers and any interleaving at the edge of each spill", async () => {
+    for (const [definition, members] of [
+      [Chained, 15],
+      [Chained, 16],
+      [InBlobs, 23],
+      [InBlobs, 24],
+    ] as const) {
+      const before = async (db: Database) => {
+        await db.createTables(definition);
+        await db.blobs!.createContainer("lists");
+        const employees = db.open(definition);
+        // The first is not listed yet, and a Smith; the second row holds what is above the middle.
+        await employees.insert({ ...jones(1), lastName: "Smith" });
+        for (let id = 2; id <= members + 1; id++) await employees.insert(jones(id));
+      };
+      const check = (db: Database) => auditSpilled(db, definition);
+      const add = (db: Database) => db.open(definition).insert(jones(50));
+      const join = (db: Database) =>
+        db.open(definition).update({ dept: "Sales", id: 1 }, () => ({ lastName: "Jones" }));
+      const leave = (db: Database) => db.open(definition).delete({ dept: "Sales", id: 10 });
+      for (const operation of [add, join, leave]) {
+        await crashEverywhere(operation, { before, check });
+        await loseEveryAnswer(operation, { before, check });
+      }
+      await interleave({ before, clients: { add, join, leave }, check, runs: 60 });
+    }
   });
 
   it("refuses definitions whose lists could not be told apart or parsed", () => {
@@ -206,6 +367,22 @@ describe("a list index", () => {
       entity("X1X", { version: 1, fields, key, indexes: { list: listIndex({ row, property }) } });
     refused(() => declare([k.lit("empid")], "Ids"));
     refused(() => declare(list.row, "Employee IDs"));
+    refused(() =>
+      entity("X3X", {
+        version: 1,
+        fields,
+        key,
+        indexes: { list: listIndex({ ...list, spill: "blob" }) },
+      }),
+    );
+    refused(() =>
+      entity("X4X", {
+        version: 1,
+        fields,
+        key,
+        indexes: { list: listIndex({ ...list, rowsMax: 17 }) },
+      }),
+    );
     const byName = { partition: [k.str("dept")], row: [k.lit("n"), k.str("lastName")] } as const;
     refused(() =>
       entity("X2X", { version: 1, fields, key: byName, indexes: { list: listIndex(list) } }),

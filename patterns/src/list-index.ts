@@ -1,19 +1,24 @@
 import { tableError } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
+import { endOf } from "./keys/text.ts";
+import { membersIn, withMember } from "./lists/queued-list.ts";
+import { blobsOf } from "./messages/large-message.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
-import type { Row } from "./model/entity-rows.ts";
-import { type Each, EntryRows, entryProblems, type Place } from "./model/entry.ts";
+import { partitionKeyOf, type Row } from "./model/entity-rows.ts";
+import { type Each, EntryRows, entryProblems, hasKey, type Place } from "./model/entry.ts";
 import type { Change, Contribution, FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
 import { writeOver } from "./ports/mutation.ts";
 import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
+import { pagesOf } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
+import { PointedBlobs } from "./store/pointed-blobs.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
-import { readAt } from "./write.ts";
+import { readAt, Stale, untilUncontended } from "./write.ts";
 
 export interface ListOptions<R extends KeyDeclaration> {
   /** The list's row key: a literal of its own, then the value its members share. */
@@ -23,10 +28,17 @@ export interface ListOptions<R extends KeyDeclaration> {
   /** Pure. Entities that do not match are in no list. */
   readonly when?: (entity: Row) => boolean;
   readonly each?: Each;
-  /** What happens when a list outgrows one property: it is refused, or goes on in up to 15. */
-  readonly spill?: "none" | "properties";
+  /**
+   * What a list may become when it outgrows one property, each with all that stands before it: refused, up to
+   * 15 properties, up to 16 rows, a blob.
+   */
+  readonly spill?: "none" | "properties" | "entities" | "blob";
+  /** Where lists go whose `spill` is a blob. */
+  readonly container?: string;
   /** Characters in one property; 32,768 at most and otherwise. */
   readonly propertyLengthMax?: number;
+  /** Rows of one list; 16 at most and otherwise. */
+  readonly rowsMax?: number;
 }
 
 interface ListKind<R extends KeyDeclaration> extends IndexKind {
@@ -34,16 +46,21 @@ interface ListKind<R extends KeyDeclaration> extends IndexKind {
 }
 
 interface ListApi<T, Value> {
-  /** What the row keys of the members hold after their literals, sorted. 1 R, 1 E. */
+  /** What the row keys of the members hold after their literals, sorted. 1 R, 1 E; 2 R from several rows or a blob. */
   ids(value: Value): Promise<string[]>;
-  /** The members. Those that other software listed wrongly are left out. 1 + m R and E. */
+  /** The members. Those that other software listed wrongly are left out. m R and E beside those of `ids`. */
   get(value: Value): Promise<Saved<T>[]>;
+  /** Deletes blobs that no list is in and that are older than `olderThanMs`, a day otherwise. @returns how many. */
+  collect(olderThanMs?: number): Promise<number>;
 }
 
 const PROPERTY_LENGTH_MAX = 32_768;
 const PROPERTIES_MAX = 15;
-/** How a list is encoded; there is one way so far. */
+/** How a list is encoded: as text with commas, or in a blob that the property names. */
 const ENCODING = "rh_x";
+const IN_BLOB = "blob";
+/** A write of a list reads all its rows, and when it turns to a blob they go in one transaction. */
+const ROWS_MAX = 16;
 
 /**
  * One row for each value, with the ids of the entities that have it, in their own partition and written
@@ -78,31 +95,52 @@ export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
     if (!/^[A-Za-z_]\w*$/.test(this.options.property)) {
       problems.push(`has the illegal property name "${this.options.property}"`);
     }
+    const { spill, container, rowsMax = ROWS_MAX } = this.options;
+    if (spill === "blob" && container === undefined) {
+      problems.push("may become a blob: name a container");
+    }
+    if (!(rowsMax >= 1 && rowsMax <= ROWS_MAX)) {
+      problems.push(`has rowsMax ${rowsMax}; 1 to ${ROWS_MAX} are allowed`);
+    }
     return problems;
   }
 
   follow(context: FollowerContext): OpenIndex {
+    if (this.options.spill === "blob") blobsOf(context.database);
     const open = new OpenList(this, context);
     return { api: open, prepare: (change) => open.prepare(change) };
   }
 }
 
+/** Behind a list's row key in those of its further rows; below all that codecs emit. */
+const FURTHER = "!";
+
+/**
+ * A list is the union of its rows; whoever adds a member writes the row of its neighbours, and halves it when it
+ * is full. The entity's own ETag tells who may list it, those of the rows keep them from being overwritten.
+ */
 class OpenList {
   readonly #row: KeyShape;
   readonly #options: ListOptions<KeyDeclaration>;
   readonly #context: FollowerContext;
   readonly #entries: EntryRows;
+  readonly #rowsMax: number;
+  readonly #blobs: PointedBlobs;
 
   constructor(index: ListIndex<KeyDeclaration>, context: FollowerContext) {
+    const { database, entity, name } = context;
+    const { when, each, property, spill, rowsMax = ROWS_MAX, container = "" } = index.options;
+    const { table, name: owner } = entity;
     this.#row = index.row;
     this.#options = index.options;
     this.#context = context;
-    const { when, each } = index.options;
-    this.#entries = new EntryRows(context, index.place(context.entity), {
+    this.#entries = new EntryRows(context, index.place(entity), {
       copy: "keys",
       ...(when && { when }),
       ...(each && { each }),
     });
+    this.#rowsMax = spill === "entities" || spill === "blob" ? rowsMax : 1;
+    this.#blobs = new PointedBlobs(database, { container, table, property, owner, name });
   }
 
   async prepare({ key, before, after, token }: Change): Promise<Contribution> {
@@ -110,73 +148,179 @@ class OpenList {
     const newKeys = this.#listKeys(after);
     // A row of other software has no token, and nobody listed it.
     const isListed = before && tokensOf(before.stored.properties) !== undefined;
-    const id = this.#idOf(key);
-    const without = (ids: string[]) => ids.filter((other) => other !== id);
-    const within = (ids: string[]) => [...new Set([...ids, id])].sort();
-    const left = oldKeys.filter((list) => !newKeys.includes(list));
-    const joined = newKeys.filter((list) => !isListed || !oldKeys.includes(list));
+    const id = key.rowKey.slice(this.#context.entity.rows.row.prefix.length);
+    const left = oldKeys.filter((list) => !hasKey(newKeys, list));
+    const joined = newKeys.filter((list) => !isListed || !hasKey(oldKeys, list));
     const changes = await Promise.all([
-      ...left.map((list) => this.#change(key.partitionKey, list, token, without)),
-      ...joined.map((list) => this.#change(key.partitionKey, list, token, within)),
+      ...left.map((list) => this.#change(list, id, false, token)),
+      ...joined.map((list) => this.#change(list, id, true, token)),
     ]);
-    const mutations = changes.filter((mutation) => mutation !== undefined);
-    return { mutations, explain: async () => "retry" };
+    return {
+      mutations: changes.flatMap(({ mutations = [] }) => mutations),
+      explain: async () => "retry",
+      committed: async (etag) => {
+        for (const { committed } of changes) await committed?.(etag);
+      },
+    };
   }
 
-  async ids(value: KeyValues): Promise<string[]> {
-    const { database, entity } = this.#context;
-    const partitionKey = entity.rows.partitionKey(value);
-    const rowKey = this.#row.pointOf(value) ?? "";
-    return this.#parse(await database.tables.get(entity.table, { partitionKey, rowKey }));
+  ids(value: KeyValues): Promise<string[]> {
+    const list = this.#listOf(value);
+    // A blob may be replaced after the row was read that names it.
+    return untilUncontended(this.#context.database, {}, async () => {
+      const rows = await this.#rowsOf(list);
+      return this.#idsIn(rows, this.#blobIn(rows));
+    });
   }
 
   async get(value: KeyValues): Promise<Row[]> {
     const { entity } = this.#context;
-    const partitionKey = entity.rows.partitionKey(value);
-    const listKey = this.#row.pointOf(value);
+    const list = this.#listOf(value);
     const members = await mapBounded(await this.ids(value), LOOKUPS_AT_ONCE, async (id) => {
       const rowKey = entity.rows.row.prefix + id;
-      const { row } = (await readAt(this.#context, { partitionKey, rowKey })) ?? {};
-      return row && listKey !== undefined && this.#listKeys(row).includes(listKey)
-        ? row
-        : undefined;
+      const { row } = (await readAt(this.#context, { ...list, rowKey })) ?? {};
+      return row && hasKey(this.#listKeys(row), list) ? row : undefined;
     });
     return members.filter((row) => row !== undefined);
   }
 
-  async #change(
-    partitionKey: string,
-    rowKey: string,
-    token: string,
-    change: (ids: string[]) => string[],
-  ): Promise<Mutation | undefined> {
-    const { database, entity } = this.#context;
-    const key: EntityKey = { partitionKey, rowKey };
-    const stored = await database.tables.get(entity.table, key);
-    const ids = change(this.#parse(stored));
-    if (!stored && ids.length === 0) return undefined;
-    if (stored && ids.length === 0) return { kind: "delete", ...key, ifMatch: stored.etag };
-    const properties = {
-      ...this.#print(rowKey, ids),
-      ...this.#entries.marks(tokensAfter(token, tokensOf(stored?.properties))),
-      [ENCODING]: text("csv"),
-    };
-    return writeOver(stored, key, properties);
+  async collect(olderThanMs?: number): Promise<number> {
+    return this.#options.spill === "blob" ? this.#blobs.collect(olderThanMs) : 0;
   }
 
-  #print(rowKey: string, ids: readonly string[]): Properties {
-    const { property, spill = "none", propertyLengthMax = PROPERTY_LENGTH_MAX } = this.#options;
-    const width = (ids[0]?.length ?? 0) + 1;
-    const perProperty = Math.floor((propertyLengthMax + 1) / width);
-    const count = Math.ceil(ids.length / perProperty);
-    const limit = spill === "none" ? 1 : PROPERTIES_MAX;
-    if (count > limit) {
-      const suggestion = "use a sibling index, which takes a row for each member";
-      const bytes = ids.length * width * 2;
-      const message = `The list ${rowKey} would have ${ids.length} members; ${perProperty * limit} fit.`;
-      const payload = { bytes, limit: propertyLengthMax * 2 * limit, suggestion };
-      throw tableError("entity-too-large", message, payload, { remedy: `${suggestion}.` });
+  async #change(
+    list: EntityKey,
+    id: string,
+    isMember: boolean,
+    token: string,
+  ): Promise<Contribution> {
+    const rows = await this.#rowsOf(list);
+    const blob = this.#blobIn(rows);
+    const all = async () => withMember(await this.#idsIn(rows, blob), id, isMember);
+    if (blob !== undefined) return this.#inBlob(list, rows, await all(), token, blob);
+    const members = rows.map((row) => this.#parse(row));
+    let at = members.findIndex((ids) => ids.includes(id));
+    if (at < 0 && !isMember) return {};
+    if (at < 0)
+      at = Math.max(
+        0,
+        members.findLastIndex(([first = ""]) => first < id),
+      );
+    const ids = withMember(members[at] ?? [], id, isMember);
+    const row = rows[at];
+    if (ids.length === 0) return { mutations: row ? [deletionOf(row)] : [] };
+    const write = (key: EntityKey, stored: StoredEntity | undefined, part: readonly string[]) => {
+      const properties = this.#print(part);
+      return properties ? [this.#write(key, stored, properties, "csv", token)] : undefined;
+    };
+    const whole = write(row ?? list, row, ids);
+    if (whole) return { mutations: whole };
+    const half = ids.length >> 1;
+    const lower = write(row ?? list, row, ids.slice(0, half));
+    const upper = write(this.#further(list, rows), undefined, ids.slice(half));
+    if (lower && upper && rows.length < this.#rowsMax) return { mutations: [...lower, ...upper] };
+    if (this.#options.spill !== "blob") throw this.#tooLarge(list, await all());
+    return this.#inBlob(list, rows, await all(), token);
+  }
+
+  /** One row names the blob, the others go; what was named before goes when that is committed. */
+  async #inBlob(
+    list: EntityKey,
+    rows: readonly StoredEntity[],
+    ids: readonly string[],
+    token: string,
+    old?: string,
+  ): Promise<Contribution> {
+    const { database, name } = this.#context;
+    const { container, port } = this.#blobs;
+    const first = ids.length > 0 ? rows.find(({ rowKey }) => rowKey === list.rowKey) : undefined;
+    const mutations = rows.filter((row) => row !== first).map(deletionOf);
+    if (ids.length > 0) {
+      const blob = this.#blobs.newName(list);
+      const body = new TextEncoder().encode(ids.join("\n"));
+      await port.put(container, blob, body, { contentType: "text/plain" });
+      const pointer = { [this.#options.property]: text(blob) };
+      mutations.push(this.#write(list, first, pointer, IN_BLOB, token));
     }
+    const committed = async () => {
+      if (old === undefined)
+        database.report({ kind: "list in blob", index: name, key: list.rowKey });
+      // One that stays is left to `collect`.
+      await this.#blobs.delete(old).catch(() => undefined);
+    };
+    return { mutations, committed };
+  }
+
+  #write(
+    key: EntityKey,
+    stored: StoredEntity | undefined,
+    members: Properties,
+    encoding: string,
+    token: string,
+  ): Mutation {
+    const marks = this.#entries.marks(tokensAfter(token, tokensOf(stored?.properties)));
+    return writeOver(stored, key, { ...members, ...marks, [ENCODING]: text(encoding) });
+  }
+
+  /** In the order of what they hold. */
+  async #rowsOf(list: EntityKey): Promise<StoredEntity[]> {
+    const { database, entity } = this.#context;
+    if (this.#rowsMax === 1) {
+      const row = await database.tables.get(entity.table, list);
+      return row ? [row] : [];
+    }
+    const range = { from: list.rowKey, to: endOf(list.rowKey + FURTHER) };
+    const rows: StoredEntity[] = [];
+    const found = pagesOf(database, entity.table, { ...list, rows: range });
+    for await (const page of found) rows.push(...page);
+    return rows;
+  }
+
+  #further({ partitionKey, rowKey }: EntityKey, rows: readonly StoredEntity[]): EntityKey {
+    const numbers = rows.map((row) => Number(row.rowKey.slice(rowKey.length + FURTHER.length)));
+    const number = String(Math.max(0, ...numbers) + 1).padStart(4, "0");
+    return { partitionKey, rowKey: rowKey + FURTHER + number };
+  }
+
+  async #idsIn(rows: readonly StoredEntity[], blob: string | undefined): Promise<string[]> {
+    if (blob === undefined) return rows.flatMap((row) => this.#parse(row)).sort();
+    const { container, port } = this.#blobs;
+    const found = await port.get(container, blob);
+    if (!found) throw new Stale(blob, undefined);
+    return membersIn(new TextDecoder().decode(found.body));
+  }
+
+  #blobIn([first]: readonly StoredEntity[]): string | undefined {
+    const isBlob = first?.properties[ENCODING]?.value === IN_BLOB;
+    return isBlob ? String(first.properties[this.#options.property]?.value) : undefined;
+  }
+
+  #listOf(value: KeyValues): EntityKey {
+    const { partition } = this.#context.entity.rows;
+    const rowKey = partitionKeyOf(this.#row, value);
+    return { partitionKey: partitionKeyOf(partition, value), rowKey };
+  }
+
+  #listKeys(row: Row | undefined): EntityKey[] {
+    return row ? this.#entries.keysOf(row) : [];
+  }
+
+  #tooLarge({ rowKey }: EntityKey, ids: readonly string[]): Error {
+    const suggestion = "use a sibling index, which takes a row for each member";
+    const { spill = "none", propertyLengthMax = PROPERTY_LENGTH_MAX } = this.#options;
+    const limit = propertyLengthMax * 2 * (spill === "none" ? 1 : PROPERTIES_MAX) * this.#rowsMax;
+    const bytes = ids.join().length * 2;
+    const message = `The list ${rowKey} would have ${ids.length} members in ${bytes} bytes; ${limit} may be used.`;
+    const payload = { bytes, limit, suggestion };
+    return tableError("entity-too-large", message, payload, { remedy: `${suggestion}.` });
+  }
+
+  /** Undefined for more than fit in a row. The ids have one width. */
+  #print(ids: readonly string[]): Properties | undefined {
+    const { property, spill = "none", propertyLengthMax = PROPERTY_LENGTH_MAX } = this.#options;
+    const perProperty = Math.floor((propertyLengthMax + 1) / ((ids[0]?.length ?? 0) + 1));
+    const count = Math.ceil(ids.length / perProperty);
+    if (count > (spill === "none" ? 1 : PROPERTIES_MAX)) return undefined;
     if (count === 1) return { [property]: text(ids.join()) };
     const parts = Array.from({ length: count }, (_, i) =>
       ids.slice(i * perProperty, (i + 1) * perProperty).join(),
@@ -186,21 +330,16 @@ class OpenList {
     );
   }
 
-  #parse(stored: StoredEntity | undefined): string[] {
+  #parse({ properties }: StoredEntity): string[] {
     const { property } = this.#options;
-    if (!stored) return [];
-    const names = Object.keys(stored.properties).filter(
+    const names = Object.keys(properties).filter(
       (name) => name === property || (name.startsWith(`${property}_`) && /_\d\d$/.test(name)),
     );
-    const ids = names.flatMap((name) => String(stored.properties[name]!.value).split(","));
+    const ids = names.flatMap((name) => String(properties[name]!.value).split(","));
     return ids.filter((id) => id !== "").sort();
   }
+}
 
-  #idOf({ rowKey }: EntityKey): string {
-    return rowKey.slice(this.#context.entity.rows.row.prefix.length);
-  }
-
-  #listKeys(row: Row | undefined): string[] {
-    return row ? this.#entries.keysOf(row).map(({ rowKey }) => rowKey) : [];
-  }
+function deletionOf({ partitionKey, rowKey, etag }: StoredEntity): Mutation {
+  return { kind: "delete", partitionKey, rowKey, ifMatch: etag };
 }

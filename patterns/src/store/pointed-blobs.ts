@@ -1,0 +1,80 @@
+import type { Database } from "../database.ts";
+import { blobsOf } from "../messages/large-message.ts";
+import type { BlobsPort } from "../ports/blobs.ts";
+import { isRefusal } from "../ports/port-error.ts";
+import type { EntityKey } from "../ports/tables.ts";
+import { type From, pages } from "../query/pages.ts";
+
+export interface PointedBlobsOptions {
+  readonly container: string;
+  /** The table with the rows that point to the blobs, and the property that does. */
+  readonly table: string;
+  readonly property: string;
+  /** What names begin with, and what stands behind the keys in them. */
+  readonly owner: string;
+  readonly name: string;
+}
+
+const DAY_MS = 24 * 3_600_000;
+
+/**
+ * Blobs that are never changed, each named by one property of one row: a new value is a new blob. It is there
+ * before the row names it and goes after, so what a crash leaves is a blob that no row names.
+ */
+export class PointedBlobs {
+  readonly container: string;
+  readonly #database: Database;
+  readonly #options: PointedBlobsOptions;
+
+  constructor(database: Database, options: PointedBlobsOptions) {
+    this.container = options.container;
+    this.#database = database;
+    this.#options = options;
+  }
+
+  get port(): BlobsPort {
+    return blobsOf(this.#database);
+  }
+
+  /** A name that was never used. */
+  newName({ partitionKey, rowKey }: EntityKey): string {
+    const { owner, name } = this.#options;
+    const path = [owner, partitionKey, rowKey, name].map(encodeURIComponent);
+    return [...path, this.#database.writeToken()].join("/");
+  }
+
+  async delete(blob: string | undefined): Promise<boolean> {
+    return blob !== undefined && this.port.delete(this.container, blob);
+  }
+
+  /** Deletes those no row names that are older than `olderThanMs`. A read for each. @returns how many. */
+  async collect(olderThanMs = DAY_MS): Promise<number> {
+    const { container, port } = this;
+    const prefix = `${encodeURIComponent(this.#options.owner)}/`;
+    const before = this.#database.clock.now() - olderThanMs;
+    let collected = 0;
+    const listed = pages((from: From<string>) => port.list(container, { prefix, ...from }));
+    for await (const page of listed) {
+      for (const { name, lastModified } of page.blobs) {
+        if (lastModified.getTime() > before || (await this.#isInUse(name))) continue;
+        const deleted = port.delete(container, name, { ifUnmodifiedSince: lastModified });
+        if (await deleted.catch(falseIfChanged)) collected++;
+      }
+    }
+    return collected;
+  }
+
+  async #isInUse(blob: string): Promise<boolean> {
+    const [, partitionKey, rowKey, name] = blob.split("/").map(decodeURIComponent);
+    const { table, property } = this.#options;
+    // Not a name of ours: somebody else's to delete.
+    if (!partitionKey || !rowKey || name !== this.#options.name) return true;
+    const stored = await this.#database.tables.get(table, { partitionKey, rowKey });
+    return stored?.properties[property]?.value === blob;
+  }
+}
+
+function falseIfChanged(error: unknown): false {
+  if (isRefusal(error, 412)) return false;
+  throw error;
+}
