@@ -73,7 +73,8 @@ export class Catalog<Value> {
   }
 
   find(account: string, name: string): Awaitable<Named<Value> | undefined> {
-    const key = this.#key(account, name);
+    // Making the key takes as long as finding the entry.
+    const key = this.remembered(account, name)?.key ?? this.#key(account, name);
     return whenReady(this.#engine.get([key]), ([entry]) => {
       let cache = this.#cache.get(account);
       if (!entry) {

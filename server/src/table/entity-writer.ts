@@ -55,11 +55,11 @@ export class EntityListWriter {
   #isEmpty = true;
 
   constructor(place: EntityPlace, level: MetadataLevel, select: readonly string[] | undefined) {
+    const { head, opening, sequence } = listForm(place, level, select);
     this.#level = level;
-    this.#head = new EntityHead(place, level, "");
-    this.#sequence = level === "fullmetadata" ? undefined : new HeadSequence(this.#head, level);
+    this.#head = head;
+    this.#sequence = sequence;
     this.#projection = select && new Projection(select, level);
-    const opening = encoder.encode(`{${contextMember(place, level, "", select)}"value":[`);
     this.#page.reserve(HEAD_ROOM_BYTES, opening.length);
     this.#at = append(this.#page.bytes, HEAD_ROOM_BYTES, opening);
   }
@@ -102,6 +102,33 @@ export class EntityListWriter {
     bytes[this.#at + 1] = CLOSING_BRACE;
     return new ListBody(this.#page, this.#at + 2);
   }
+}
+
+/** What lists that are asked for alike have in common. */
+interface ListForm {
+  readonly head: EntityHead;
+  readonly sequence: HeadSequence | undefined;
+  /** What stands in front of the first entity. */
+  readonly opening: Uint8Array;
+}
+
+/** That of the last list without `$select`, as with lone entities. */
+let lastList: ListForm | undefined;
+
+function listForm(
+  place: EntityPlace,
+  level: MetadataLevel,
+  select: readonly string[] | undefined,
+): ListForm {
+  if (select === undefined && lastList?.head.isFor(place, level)) return lastList;
+  const head = new EntityHead(place, level, "");
+  const form = {
+    head,
+    sequence: level === "fullmetadata" ? undefined : new HeadSequence(head, level),
+    opening: encoder.encode(`{${contextMember(place, level, "", select)}"value":[`),
+  };
+  if (select === undefined) lastList = form;
+  return form;
 }
 
 /** `"odata.metadata":"…",` of one entity or, without a suffix, of a list; nothing at nometadata. */

@@ -3,11 +3,11 @@ import { type EntityHead, ETAG_END, PARTITION_KEY, ROW_KEY, TIMESTAMP } from "./
 import type { RecordView } from "./record-view.ts";
 
 /**
- * The heads of one list, at nometadata and minimalmetadata: each is the one before it with another
- * row key and time of day, as long as the partition, the day and all lengths are the same. Changing
- * those and copying the whole takes 90 ns; a head written from its parts 290, thrice what it takes to
- * copy the properties of 1 KB. Entities of one transaction have one Timestamp: where it is that of the
- * head before, half of that.
+ * The heads of a list, and of those after it that are asked for alike, at nometadata and
+ * minimalmetadata: each is the one before it with another row key and time of day, as long as the
+ * partition, the day and all lengths are the same. Changing those and copying the whole takes 90 ns; a
+ * head written from its parts 290, thrice what it takes to copy the properties of 1 KB. Entities of one
+ * transaction have one Timestamp: where it is that of the head before, half of that.
  */
 export class HeadSequence {
   readonly #head: EntityHead;

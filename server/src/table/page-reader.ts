@@ -148,13 +148,14 @@ export class PageReader {
   #visit(entry: Entry): boolean {
     const { predicate, entitiesMax, bytesMax, take } = this.#request;
     const view = this.#view;
-    view.reset(entry.value);
+    const { value } = entry;
+    view.reset(value);
     if (this.#entitiesReturned >= entitiesMax || this.#bytesReturned >= bytesMax) {
       this.#end(view);
       return false;
     }
     this.#entitiesRead++;
-    this.#bytesRead += entry.value.length;
+    this.#bytesRead += value.length;
     if (
       this.#entitiesRead % ENTITIES_PER_CLOCK_LOOK === 0 &&
       this.#clock.now() > this.#request.deadline
@@ -164,7 +165,7 @@ export class PageReader {
     }
     if (predicate && !predicate(view)) return true;
     this.#entitiesReturned++;
-    this.#bytesReturned += entry.value.length;
+    this.#bytesReturned += value.length;
     take(view);
     return true;
   }

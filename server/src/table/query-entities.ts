@@ -18,7 +18,8 @@ import { contentTypeOf, type MetadataLevel, negotiateLevel } from "./negotiate.t
 import { PageReader } from "./page-reader.ts";
 import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
 
-interface QueryEntitiesInput extends EntityQueryOptions {
+interface QueryEntitiesInput {
+  readonly options: EntityQueryOptions;
   readonly level: MetadataLevel;
   readonly bounds: SasKeyRange | undefined;
 }
@@ -40,7 +41,7 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
   decode(request) {
     const { identity } = request;
     return {
-      ...parseEntityQueryOptions(request.query.pairs),
+      options: parseEntityQueryOptions(request.query.pairs),
       level: negotiateLevel(request),
       bounds: identity.kind === "service-sas" ? identity.keyRange : undefined,
     };
@@ -48,7 +49,8 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
 
   run(context, input, request): Awaitable<QueryEntitiesOutput> {
     const { engine, clock, entities, insight } = context;
-    const { filter, bounds, from, level, select, top = LIMITS.pageEntitiesMax } = input;
+    const { bounds, level } = input;
+    const { filter, from, select, top = LIMITS.pageEntitiesMax } = input.options;
     const whole = planQuery(filter, bounds);
     const plan = from ? resumePlan(whole, from) : whole;
     const planText = explain(plan);
@@ -77,8 +79,12 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
         take: (view) => writer.add(view),
       });
       return whenReady(reader.read(), ({ next, work }) => {
-        const engineMicros = Math.round((performance.now() - began) * 1000);
-        const cost: QueryCost = { ...work, engineMicros };
+        const cost: QueryCost = {
+          entitiesRead: work.entitiesRead,
+          entitiesReturned: work.entitiesReturned,
+          bytesRead: work.bytesRead,
+          engineMicros: Math.round((performance.now() - began) * 1000),
+        };
         insight.queried(facts, cost);
         return { next, level, planText, cost, body: writer.finish() };
       });
