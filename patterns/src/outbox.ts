@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { within } from "./keys/key-shape.ts";
+import { within } from "./keys/key-range.ts";
 import { beginAlike } from "./keys/text.ts";
 import { sendMessage } from "./messages/large-message.ts";
 import { messageOf, type NewMessage } from "./messages/message.ts";

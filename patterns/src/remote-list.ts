@@ -1,7 +1,8 @@
 import type { Database } from "./database.ts";
 import { isTableError } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
-import { KeyShape, within } from "./keys/key-shape.ts";
+import { within } from "./keys/key-range.ts";
+import { KeyShape } from "./keys/key-shape.ts";
 import {
   type ListSlot,
   type ListStore,

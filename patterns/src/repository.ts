@@ -1,7 +1,8 @@
 import type { Database } from "./database.ts";
 import { isTableError, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
-import { type KeyValues, within } from "./keys/key-shape.ts";
+import { within } from "./keys/key-range.ts";
+import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { IndexApi, Indexes } from "./model/entity-index.ts";
 import { project, type Row } from "./model/entity-rows.ts";

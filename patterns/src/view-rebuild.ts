@@ -1,7 +1,7 @@
 import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
 import { CONTROL_TABLE } from "./index-states.ts";
-import { within } from "./keys/key-shape.ts";
+import { within } from "./keys/key-range.ts";
 import type { AnyEntity } from "./model/entity.ts";
 
 import type { Follower } from "./model/follower.ts";

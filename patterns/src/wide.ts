@@ -7,7 +7,8 @@ import {
   validationFailed,
 } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
-import { KeyShape, type KeyValues, within } from "./keys/key-shape.ts";
+import { within } from "./keys/key-range.ts";
+import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
 import { padded } from "./keys/number.ts";
 import { type AnyEntity, entity, type Infer, type Openable } from "./model/entity.ts";
 import {

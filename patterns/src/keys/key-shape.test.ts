@@ -3,7 +3,8 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { isTableError } from "../errors.ts";
 import { k } from "./key.ts";
-import { type KeyRange, KeyShape } from "./key-shape.ts";
+import type { KeyRange } from "./key-range.ts";
+import { KeyShape } from "./key-shape.ts";
 
 const shortText = fc.string({ unit: fc.constantFrom(..."ab_~./ %!0Zé"), maxLength: 4 });
 const employee = new KeyShape([k.lit("empid"), k.uint("id", 6)]);

@@ -1,15 +1,6 @@
 import { type KeyDeclaration, type KeyPart, type Layout, Segment, segmentError } from "./key.ts";
+import { type KeyRange, within } from "./key-range.ts";
 import { endOf, endOfPrefix, type TextPlace } from "./text.ts";
-
-/** The rows a query may touch inside a partition, as the two comparisons sent to the service. */
-export interface KeyRange {
-  readonly from?: string;
-  /** `gt` instead of `ge`. */
-  readonly afterFrom?: boolean;
-  readonly to?: string;
-  /** `le` instead of `lt`. */
-  readonly throughTo?: boolean;
-}
 
 export type KeyValues = Readonly<Record<string, unknown>>;
 
@@ -203,11 +194,6 @@ export class KeyShape {
   #placeOf(isLast: boolean): TextPlace {
     return { escapeUnderscore: this.layout === "readable" && !isLast };
   }
-}
-
-/** Every key that begins with `prefix`. */
-export function within(prefix: string): KeyRange {
-  return prefix === "" ? {} : { from: prefix, to: endOf(prefix) };
 }
 
 function isBounds(value: unknown): boolean {

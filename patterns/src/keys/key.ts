@@ -1,6 +1,6 @@
 import { reasonOf, tableError } from "../errors.ts";
 import { bucketOf, fnv1a128 } from "./hash.ts";
-import type { KeyRange } from "./key-shape.ts";
+import type { KeyRange } from "./key-range.ts";
 import {
   decodeDouble,
   decodeInt,

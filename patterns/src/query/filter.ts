@@ -1,4 +1,4 @@
-import type { KeyRange } from "../keys/key-shape.ts";
+import type { KeyRange } from "../keys/key-range.ts";
 import { type EdmValue, text } from "../ports/edm.ts";
 
 export type Comparison = "eq" | "ne" | "gt" | "ge" | "lt" | "le";

@@ -1,5 +1,5 @@
 import type { Database } from "../database.ts";
-import type { KeyRange } from "../keys/key-shape.ts";
+import type { KeyRange } from "../keys/key-range.ts";
 import type { Continuation, StoredEntity } from "../ports/tables.ts";
 import { type Filter, inRange } from "./filter.ts";
 

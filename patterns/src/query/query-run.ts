@@ -1,7 +1,7 @@
 import type { Database } from "../database.ts";
 import { tableError, validationFailed } from "../errors.ts";
 import { fnv1a128 } from "../keys/hash.ts";
-import type { KeyRange } from "../keys/key-shape.ts";
+import type { KeyRange } from "../keys/key-range.ts";
 import type { Row } from "../model/entity-rows.ts";
 import type { Field } from "../model/field.ts";
 import type { Continuation, Page, StoredEntity } from "../ports/tables.ts";

@@ -9,7 +9,7 @@ import {
 } from "@rowhouse/protocol/sas";
 import type { Awaitable } from "../engine/engine.ts";
 import type { RequestHead } from "../operation.ts";
-import type { AuthContext } from "./authenticate.ts";
+import type { AuthContext } from "./auth-context.ts";
 import type { AuthDialect, ServiceSasReading } from "./dialect.ts";
 import { isSignedBy } from "./hmac.ts";
 import type { Identity } from "./identity.ts";

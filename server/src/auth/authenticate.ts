@@ -1,35 +1,16 @@
-import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseHttpDate } from "@rowhouse/protocol/http-date";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { parseSas, type SasParameters } from "@rowhouse/protocol/sas";
-import type { Clock } from "../clock.ts";
 import type { Awaitable } from "../engine/engine.ts";
 import type { RequestHead } from "../operation.ts";
-import type { Account } from "./accounts.ts";
+import type { AuthContext } from "./auth-context.ts";
 import { authenticateSas } from "./authenticate-sas.ts";
-import { type BearerVerifier, DEFAULT_AUTHORITY, printChallenge } from "./bearer.ts";
+import { DEFAULT_AUTHORITY, printChallenge } from "./bearer.ts";
 import { type AuthDialect, challenged } from "./dialect.ts";
 import { isSignedBy } from "./hmac.ts";
 import type { Identity } from "./identity.ts";
 import { knownToken } from "./known-tokens.ts";
-
-/** What authentication needs from around it. It reads no storage itself. */
-export interface AuthContext {
-  readonly clock: Clock;
-  /** Off only to replay recorded requests: whether a signed date must be near the server's. */
-  readonly checkDate: boolean;
-  readonly bearer: BearerVerifier | undefined;
-  /** The policy of this name on a table, queue or container; undefined when either is missing. */
-  storedPolicy(address: PolicyAddress): Awaitable<AccessPolicy | undefined>;
-}
-
-export interface PolicyAddress {
-  readonly account: Account;
-  /** Of the table (lower case), queue or container. */
-  readonly name: string;
-  readonly id: string;
-}
 
 /** What strangers are told when no issuer is configured. */
 const CHALLENGE = printChallenge(DEFAULT_AUTHORITY);

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseSas } from "@rowhouse/protocol/sas";
 import type { RequestHead } from "../operation.ts";
-import { type AuthContext, authenticate } from "./authenticate.ts";
+import type { AuthContext } from "./auth-context.ts";
+import { authenticate } from "./authenticate.ts";
 import {
   BLOB_VECTORS,
   QUEUE_VECTORS,

@@ -6,7 +6,7 @@ import { Query } from "../http/query.ts";
 import type { Location, RequestHead } from "../operation.ts";
 import { DEVELOPMENT_ACCOUNT } from "./account-settings.ts";
 import type { Account } from "./accounts.ts";
-import type { AuthContext } from "./authenticate.ts";
+import type { AuthContext } from "./auth-context.ts";
 
 /** What a test says of a request besides its first line; the rest is plain. */
 export interface RequestSketch extends Partial<Omit<RequestHead, "header" | "query" | "verb">> {

@@ -1,6 +1,6 @@
 import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import type { AuthContext } from "../auth/authenticate.ts";
+import type { AuthContext } from "../auth/auth-context.ts";
 import { refuseStranger } from "../auth/authorize.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Reaper } from "../catalog/reaper.ts";

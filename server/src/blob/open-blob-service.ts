@@ -1,4 +1,4 @@
-import type { AuthContext } from "../auth/authenticate.ts";
+import type { AuthContext } from "../auth/auth-context.ts";
 import { whenReady } from "../awaitable.ts";
 import type { BackgroundWork } from "../catalog/background-loop.ts";
 import { Catalog } from "../catalog/catalog.ts";

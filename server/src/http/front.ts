@@ -1,7 +1,8 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Accounts } from "../auth/account-settings.ts";
-import { type AuthContext, authenticate } from "../auth/authenticate.ts";
+import type { AuthContext } from "../auth/auth-context.ts";
+import { authenticate } from "../auth/authenticate.ts";
 import { authorize } from "../auth/authorize.ts";
 import type { Identity } from "../auth/identity.ts";
 import { whenReady } from "../awaitable.ts";

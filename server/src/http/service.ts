@@ -1,6 +1,6 @@
 import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import type { ServiceError } from "@rowhouse/protocol/errors";
-import type { PolicyAddress } from "../auth/authenticate.ts";
+import type { PolicyAddress } from "../auth/auth-context.ts";
 import type { AuthDialect } from "../auth/dialect.ts";
 import type { Awaitable } from "../engine/engine.ts";
 import type { AnyOperation, Location, RequestHead, WireResponse } from "../operation.ts";
