@@ -19,6 +19,7 @@ export function unsteady(
     name: engine.name,
     keyBytesMax: engine.keyBytesMax,
     nextVersion: () => engine.nextVersion(),
+    newestCommit: () => engine.newestCommit(),
     async get(keys) {
       await late();
       const entries = await engine.get(keys);

@@ -69,6 +69,7 @@ async function openOver(url: string, { clock }: { clock?: Clock } = {}): Promise
     name: engine.name,
     keyBytesMax: engine.keyBytesMax,
     nextVersion: () => versions?.next() ?? engine.nextVersion(),
+    newestCommit: () => engine.newestCommit(),
     get: (keys) => engine.get(keys),
     scan: (range, visit, hints) => engine.scan(range, visit, hints),
     commit: (write) => engine.commit(write),

@@ -29,6 +29,11 @@ export class FaultyEngine implements Engine {
     return this.#inner.nextVersion();
   }
 
+  newestCommit(): number | undefined {
+    failWith(this.readFault);
+    return this.#inner.newestCommit();
+  }
+
   get(keys: readonly Key[]): Awaitable<(Entry | undefined)[]> {
     failWith(this.readFault);
     return this.#inner.get(keys);

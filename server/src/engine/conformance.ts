@@ -98,6 +98,22 @@ function testGetAndCommit(withEngine: WithEngine): void {
       assert.deepEqual(await scanAll(engine), []);
     }));
 
+  it("numbers every commit that writes, before it resolves, and no read, where it numbers them", () =>
+    withEngine(async (engine) => {
+      const seen = [engine.newestCommit()];
+      await put(engine, a, "1");
+      seen.push(engine.newestCommit());
+      await put(engine, a, "1");
+      seen.push(engine.newestCommit());
+      await mustCommit(engine, { deletes: [a] });
+      seen.push(engine.newestCommit());
+      const [first] = seen;
+      assert.equal(new Set(seen).size, first === undefined ? 1 : seen.length);
+      await getText(engine, a);
+      await scanAll(engine);
+      assert.equal(engine.newestCommit(), seen.at(-1));
+    }));
+
   it("replaces, adds and deletes in one commit, across partitions too", () =>
     withEngine(async (engine) => {
       const other = key("q", "a");
@@ -418,6 +434,7 @@ function testClose(target: EngineUnderTest, withEngine: WithEngine): void {
       await engine.close();
       const calls = [
         async () => engine.get([a]),
+        async () => engine.newestCommit(),
         async () => engine.scan({ start: a }, () => true),
         async () => engine.commit({ version, checks: [], puts: [], deletes: [] }),
       ];

@@ -25,6 +25,12 @@ export interface Engine {
   nextVersion(): number;
 
   /**
+   * A number that changes with every commit that writes, by whomever, before any read can see it:
+   * while it stands, all is as it was. Undefined where telling would cost as much as a read.
+   */
+  newestCommit(): number | undefined;
+
+  /**
    * Reads many keys in one snapshot. The answer has the length and order of `keys`; its bytes stay
    * as they are, and must be left as they are.
    */

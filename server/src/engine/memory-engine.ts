@@ -46,6 +46,7 @@ export class MemoryEngine implements Engine {
   #leaves: Leaf[] = [];
   #leavesGeneration = 0;
   #generation = 0;
+  #commits = 0;
   #closed = false;
 
   constructor(options: { clock?: Clock } = {}) {
@@ -54,6 +55,11 @@ export class MemoryEngine implements Engine {
 
   nextVersion(): number {
     return this.#versions.next();
+  }
+
+  newestCommit(): number {
+    this.#assertOpen();
+    return this.#commits;
   }
 
   get(keys: readonly Key[]): (Entry | undefined)[] {
@@ -91,6 +97,7 @@ export class MemoryEngine implements Engine {
       (check, index) => !holds(check, this.#byKey.get(checked[index]!)),
     );
     if (failedCheck >= 0) return { committed: false, failedCheck };
+    this.#commits++;
 
     const versions = write.puts.map(({ key, value }, index) => {
       const flat = put[index]!;

@@ -67,6 +67,7 @@ async function filled(partition: Uint8Array, count: number): Promise<Engine> {
     name: engine.name,
     keyBytesMax: engine.keyBytesMax,
     nextVersion: () => engine.nextVersion(),
+    newestCommit: () => engine.newestCommit(),
     get: (keys) => engine.get(keys),
     scan: (range, visit) => engine.scan(range, visit),
     commit: (write) => engine.commit(write),

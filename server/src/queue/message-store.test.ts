@@ -226,6 +226,7 @@ function stealing(engine: Engine, step: "read" | "commit", steal: () => Promise<
     name: engine.name,
     keyBytesMax: engine.keyBytesMax,
     nextVersion: () => engine.nextVersion(),
+    newestCommit: () => engine.newestCommit(),
     async get(keys) {
       const readsMessages = keys.some(({ partition }) => partition[0] === KEY_SPACES.messages);
       await stealOnce(step === "read" && readsMessages);

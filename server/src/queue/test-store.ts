@@ -143,6 +143,7 @@ class ReadCounter implements Engine {
   }
 
   nextVersion = () => this.#engine.nextVersion();
+  newestCommit = () => this.#engine.newestCommit();
   get: Engine["get"] = (keys) => this.#engine.get(keys);
   commit: Engine["commit"] = (write) => this.#engine.commit(write);
   close = () => this.#engine.close();

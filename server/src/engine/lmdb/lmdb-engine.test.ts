@@ -226,7 +226,9 @@ describe("several processes on one folder", () => {
             assert.deepEqual(await ask("get"), { value: `mine ${round}`, version: mine });
             // A read in the same turn of the event loop as the next must not fix what is seen.
             engine.get([at]);
+            const newest = engine.newestCommit();
             const { version } = await ask({ put: `theirs ${round}` });
+            if (newest !== undefined) assert.notEqual(engine.newestCommit(), newest);
             const [entry] = engine.get([at]);
             assert.equal(text(entry!.value), `theirs ${round}`);
             assert.equal(entry!.version, version);

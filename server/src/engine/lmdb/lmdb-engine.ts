@@ -119,6 +119,11 @@ export class LmdbEngine implements Engine {
     return this.#versions.next();
   }
 
+  newestCommit(): number | undefined {
+    this.#assertOpen();
+    return this.#scanSource.map?.newestCommit();
+  }
+
   get(keys: readonly Key[]): (Entry | undefined)[] {
     this.#assertOpen();
     for (const key of keys) assertKeyFits(key);

@@ -41,6 +41,14 @@ export class MemoryMap {
   }
 
   /**
+   * The number of the newest commit that is durable, in 32 bits; a snapshot that begins now shows it
+   * or a newer one. Loaded anew each time, behind everything before it: other processes write it.
+   */
+  newestCommit(): number {
+    return Atomics.load(this.#commits, COMMITS_NEWEST);
+  }
+
+  /**
    * The page at which the tree of entries begins, of the newest commit that is durable. A snapshot
    * must have been begun: it keeps this commit's pages, too, should it be older. Undefined when the
    * file has outgrown the map and LMDB has not yet made another.
@@ -48,14 +56,14 @@ export class MemoryMap {
   root(): number | undefined {
     for (let tries = 0; tries < TRIES_MAX; tries++) {
       // LMDB raises this number when the meta page is on disk; until then nobody may see the commit.
-      const commit = this.#newestCommit();
+      const commit = this.newestCommit();
       const { words } = this.#windowOf(0);
       const meta = ((commit & 1) * PAGE_BYTES + META_AT) >> 2;
       const isThere = words[meta + META_COMMIT]! === commit >>> 0;
       const root = readPageNumber(words, meta + META_ROOT);
       const last = readPageNumber(words, meta + META_LAST_PAGE);
       // The page of a commit is written again by the second one after it, so not before the next is known.
-      if (!isThere || this.#newestCommit() !== commit) continue;
+      if (!isThere || this.newestCommit() !== commit) continue;
       const bytes = (last + 1) * PAGE_BYTES;
       if (bytes > this.#bytes) this.#follow();
       return bytes > this.#bytes ? undefined : root;
@@ -79,11 +87,6 @@ export class MemoryMap {
     const at = number * PAGE_BYTES - start + PAGE_HEAD_BYTES;
     if (at + length <= bytes.length) return bytes.subarray(at, at + length);
     return viewMemory(this.#start + start + at, length);
-  }
-
-  /** Loaded anew each time, behind everything before it: other processes write it. */
-  #newestCommit(): number {
-    return Atomics.load(this.#commits, COMMITS_NEWEST);
   }
 
   #windowOf(page: number): Window {

@@ -180,6 +180,11 @@ export class PostgresEngine implements Engine {
     return this.#versions.next();
   }
 
+  /** Asking the database is a round trip. */
+  newestCommit(): undefined {
+    this.#assertOpen();
+  }
+
   get(keys: readonly Key[]): Promise<(Entry | undefined)[]> {
     this.#assertOpen();
     for (const key of keys) assertStorable(key);
