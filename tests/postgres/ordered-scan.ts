@@ -16,7 +16,9 @@ export interface OrderedScan {
   readonly entities: number;
   readonly pages: number;
   readonly milliseconds: number;
-  /** Private memory of the front end in KiB (RssAnon), once a page. */
+  /** Private memory of the front end in KiB (RssAnon), before the first request. */
+  readonly memoryAtStartKb: number;
+  /** The same after each page. */
   readonly memoryKb: readonly number[];
 }
 
@@ -85,6 +87,7 @@ async function list(
   say: (what: string) => void,
 ): Promise<OrderedScan> {
   const wire = wireOf(front);
+  const memoryAtStartKb = privateKb(front.pid);
   const memoryKb: number[] = [];
   const startedAt = performance.now();
   let seen = 0;
@@ -107,7 +110,7 @@ async function list(
   wire.close();
   if (seen !== entities) throw new Error(`${seen} entities came, not ${entities}.`);
   const milliseconds = performance.now() - startedAt;
-  return { entities, pages: memoryKb.length, milliseconds, memoryKb };
+  return { entities, pages: memoryKb.length, milliseconds, memoryAtStartKb, memoryKb };
 }
 
 function wireOf(front: RowhouseProcess): TableWire {

@@ -5,6 +5,7 @@ import {
   assertSameBytes,
   between,
   burn,
+  bytes,
   EMPTY_KEY,
   key,
   mustCommit,
@@ -235,6 +236,88 @@ export function testScans(withEngine: WithEngine): void {
       assert.notEqual(end, "stopped");
       assert.ok(visitedAlone < sorts.length, "Nobody else had a turn during 60 ms of scanning.");
       if (end === "complete") assert.equal(visited, sorts.length);
+    }));
+
+  it("visits every entry that is wanted, and accounts for those it leaves out", () =>
+    withEngine(async (engine) => {
+      const sorts = Array.from({ length: 60 }, (_, index) => `${index}`.padStart(2, "0"));
+      const partitions = Array.from({ length: 50 }, (_, index) => `p${index}`.padStart(3, "p"));
+      for (const each of partitions) {
+        await mustCommit(engine, { puts: sorts.map((sort) => [key(each, sort), sort] as const) });
+      }
+      const wantedOf: [bounds: string[], sorts: string[]][] = [
+        [["07", "07\0"], ["07"]],
+        [
+          ["", "02", "30", "31", "59"],
+          ["00", "01", "30", "59"],
+        ],
+        [["58\0"], ["59"]],
+        [["a"], []],
+        [[], []],
+        [[""], sorts],
+      ];
+      const range = { start: key("p", ""), end: key("q", "") };
+      for (const [bounds, expected] of wantedOf) {
+        const visited: string[] = [];
+        let leftOut = 0;
+        const end = await engine.scan(
+          range,
+          ({ key: { partition, sort } }) => visited.push(text(partition) + text(sort)) > 0,
+          {
+            wanted: {
+              bounds: bounds.map(bytes),
+              leftOut: (count) => {
+                leftOut += count;
+                return true;
+              },
+            },
+          },
+        );
+        assert.equal(end, "complete");
+        assert.equal(visited.length + leftOut, partitions.length * sorts.length);
+        const isWanted = (name: string) => expected.includes(name.slice(3));
+        const named = partitions.sort().flatMap((each) => sorts.map((sort) => each + sort));
+        assert.deepEqual(visited.filter(isWanted), named.filter(isWanted));
+      }
+    }));
+
+  it("ends behind what it left out when that is enough, and goes on from there", () =>
+    withEngine(async (engine) => {
+      const sorts = Array.from({ length: 100 }, (_, index) => `${index}`.padStart(2, "0"));
+      for (let index = 0; index < 30; index++) {
+        const puts = sorts.map((sort) => [key(`p${index + 10}`, sort), sort] as const);
+        await mustCommit(engine, { puts });
+      }
+      const end = key("q", "");
+      const wanted: string[] = [];
+      let seen = 0;
+      let start = key("p", "");
+      for (;;) {
+        const ended = await engine.scan(
+          { start, end },
+          ({ key: { partition, sort } }) => {
+            seen++;
+            if (text(sort) === "50") wanted.push(text(partition));
+            return true;
+          },
+          {
+            wanted: {
+              bounds: [bytes("50"), bytes("51")],
+              leftOut: (count) => {
+                seen += count;
+                return false;
+              },
+            },
+          },
+        );
+        if (typeof ended === "string") break;
+        start = ended.resumeAt;
+      }
+      assert.deepEqual(
+        wanted,
+        Array.from({ length: 30 }, (_, index) => `p${index + 10}`),
+      );
+      assert.equal(seen, 3000);
     }));
 
   it("scans large values whole, between small ones", () =>

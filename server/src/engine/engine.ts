@@ -88,6 +88,22 @@ export type Visit = (entry: Entry) => boolean;
 export interface ScanHints {
   /** How many entries the caller expects to need; an engine behind a network sizes its pages by it. */
   readonly entriesExpected?: number;
+  /** What the caller has no use for; an engine behind a network spares itself sending it. */
+  readonly wanted?: WantedSorts | undefined;
+}
+
+/**
+ * The sort parts of entries that matter. An engine may leave out any of the others, as long as it
+ * accounts for them, or visit them all the same.
+ */
+export interface WantedSorts {
+  /** Ascending places where they begin and end in turn; an odd one out never ends. */
+  readonly bounds: readonly Uint8Array[];
+  /**
+   * Called for entries that were left out before the next visit, or before the end. Answers whether to
+   * go on; if not, the scan ends with a `resumeAt` behind them.
+   */
+  readonly leftOut: (count: number) => boolean;
 }
 
 export type ScanEnd =

@@ -53,7 +53,7 @@ function queryFacts(event: TrafficEvent & { readonly kind: "query" }): QueryFact
     partitionKey === undefined
       ? []
       : [{ kind: "point", class: "point query", partitionKey, rowKey: "" } as const];
-  const plan = { class: event.class, reads, residual: undefined };
+  const plan = { class: event.class, reads, residual: undefined, rowKeys: undefined };
   return { ...event, plan, planText: "", partitionName: "" };
 }
 

@@ -11,6 +11,12 @@ export interface Plan {
   readonly reads: readonly KeyRead[];
   /** What the keys read do not already guarantee; undefined when they guarantee everything. */
   readonly residual: FilterNode | undefined;
+  /**
+   * Where several partitions are read: the row keys an entity must have to match, as the places where
+   * they begin and end in turn, an odd one out never ending. The residual asks for them too, so an
+   * engine may use this to leave others out. Undefined where it would leave out nothing.
+   */
+  readonly rowKeys: readonly string[] | undefined;
 }
 
 /**

@@ -50,6 +50,29 @@ describe("planQuery", () => {
     );
   });
 
+  it("tells which row keys match at all where several partitions are read", () => {
+    const rowKeysOf = (filter: string) => planQuery(parseFilter(filter)).rowKeys;
+    assert.deepEqual(rowKeysOf("RowKey eq 'x'"), ["x", "x\0"]);
+    assert.deepEqual(rowKeysOf("RowKey ge 'x' and RowKey lt 'y' and Price gt 5"), ["x", "y"]);
+    assert.deepEqual(rowKeysOf("PartitionKey gt 'a' and RowKey gt 'x'"), ["x\0"]);
+    assert.deepEqual(rowKeysOf("RowKey eq 'y' or RowKey le 'b'"), ["", "b\0", "y", "y\0"]);
+    assert.deepEqual(
+      rowKeysOf("PartitionKey lt 'b' and RowKey eq 'x' or PartitionKey gt 'c' and RowKey ge 'y'"),
+      ["x", "x\0", "y"],
+    );
+    for (const filter of [
+      "RowKey eq 'x' or Price gt 5",
+      "PartitionKey lt 'b' and RowKey eq 'x' or PartitionKey gt 'c' and Price gt 5",
+      "PartitionKey eq 'a' and RowKey eq 'x' or PartitionKey gt 'b'",
+      "PartitionKey eq 'a' and RowKey ge 'x' and Price gt 5",
+      "Price gt 5",
+    ]) {
+      assert.equal(rowKeysOf(filter), undefined, filter);
+    }
+    assert.deepEqual(rowKeysOf(anyOf("RowKey", 128))?.length, 256);
+    assert.deepEqual(rowKeysOf(anyOf("RowKey", 129)), ["k0000", "k0128\0"]);
+  });
+
   it("joins ranges that touch", () => {
     check(
       "PartitionKey eq 'a' and RowKey ge 'x' or PartitionKey gt 'a'",
@@ -414,6 +437,9 @@ function checkPlan(
   for (const entity of entities) {
     const read = plan.reads.filter((one) => covers(one, entity)).length;
     assert.ok(read <= 1, "An entity is read once.");
+    if (matches(entity)) {
+      assert.ok(isAmong(plan.rowKeys, entity.rowKey), `${entity.rowKey} among the row keys.`);
+    }
     const found = read === 1 && (plan.residual === undefined || evaluate(plan.residual, entity));
     assert.equal(
       found,
@@ -421,6 +447,10 @@ function checkPlan(
       `${entity.partitionKey}/${entity.rowKey} in ${explain(plan)}`,
     );
   }
+}
+
+function isAmong(rowKeys: Plan["rowKeys"], rowKey: string): boolean {
+  return rowKeys === undefined || rowKeys.filter((bound) => bound <= rowKey).length % 2 === 1;
 }
 
 function covers(read: KeyRead, entity: KeyPosition): boolean {

@@ -44,17 +44,19 @@ export function planQuery(filter: FilterNode | undefined, bounds?: SasKeyRange):
   const algebra = new KeyAlgebra(ALGEBRA_STEPS_MAX);
   const [start, end] = [startOfBounds(bounds), endOfBounds(bounds)];
   const cover = filter && coverOf(normalForm(filter), algebra);
-  const keys = readable(
-    algebra.intersection([
-      cover?.keys ?? ALL_KEYS,
-      ...(start === FIRST_POSITION ? [] : [keysFrom(start)]),
-      ...(end === undefined ? [] : [keysBefore(end)]),
-    ]),
-  );
+  const wanted = algebra.intersection([
+    cover?.keys ?? ALL_KEYS,
+    ...(start === FIRST_POSITION ? [] : [keysFrom(start)]),
+    ...(end === undefined ? [] : [keysBefore(end)]),
+  ]);
+  const keys = readable(wanted);
   const residual = cover && normalForm(undecided(cover, keys, algebra));
-  if (residual?.kind === "constant" && !residual.value) return planOf([], undefined);
+  if (residual?.kind === "constant" && !residual.value) return planOf([], undefined, undefined);
   const reads = cutTo(readsOf(keys), start, end);
-  return planOf(reads, residual?.kind === "constant" ? undefined : residual);
+  if (residual === undefined || residual.kind === "constant") {
+    return planOf(reads, undefined, undefined);
+  }
+  return planOf(reads, residual, rowKeysOf(wanted, keys, algebra));
 }
 
 /** What is left of a plan from a position on, itself included. No row key: the partition's start. */
@@ -63,11 +65,21 @@ export function resumePlan(
   from: { readonly partitionKey: string; readonly rowKey: string | undefined },
 ): Plan {
   const position = { partitionKey: from.partitionKey, rowKey: from.rowKey ?? "" };
-  return planOf(cutTo(plan.reads, position, undefined), plan.residual);
+  return planOf(cutTo(plan.reads, position, undefined), plan.residual, plan.rowKeys);
 }
 
-function planOf(reads: readonly KeyRead[], residual: FilterNode | undefined): Plan {
-  return { class: dearestClass(reads), reads, residual: reads.length === 0 ? undefined : residual };
+function planOf(
+  reads: readonly KeyRead[],
+  residual: FilterNode | undefined,
+  rowKeys: RowSet | undefined,
+): Plan {
+  const isEmpty = reads.length === 0;
+  return {
+    class: dearestClass(reads),
+    reads,
+    residual: isEmpty ? undefined : residual,
+    rowKeys: isEmpty ? undefined : rowKeys,
+  };
 }
 
 /**
@@ -138,6 +150,21 @@ function readable(keys: KeySet): KeySet {
   if (readCount(byPartition) <= LIMITS.planReadsMax) return byPartition;
   return wholeHull(byPartition);
 }
+
+/**
+ * The row keys that a match must have in one or the other partition, where `keys` are read whole.
+ * Many of them become one range: an engine would spend more on looking than it saves.
+ */
+function rowKeysOf(wanted: KeySet, keys: KeySet, algebra: KeyAlgebra): RowSet | undefined {
+  if (wanted.every(({ rows }, index) => rows === keys[index]?.rows)) return undefined;
+  const different = new Set(wanted.map(({ rows }) => rows));
+  const [{ rows } = { rows: ALL_ROWS }] = algebra.union([...different].map(inEveryPartition));
+  const few = rows.length <= ROW_KEY_BOUNDS_MAX ? rows : hull(rows);
+  return few.length === 1 && few[0] === "" ? undefined : few;
+}
+
+/** Each row is looked up among them: 128 keys, or ranges, cost it seven comparisons. */
+const ROW_KEY_BOUNDS_MAX = 256;
 
 function readCount(keys: KeySet): number {
   return keys.reduce((count, { rows }) => count + Math.ceil(rows.length / 2), 0);

@@ -47,6 +47,7 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
       class: "point query",
       reads: [{ kind: "point", class: "point query", partitionKey, rowKey }],
       residual: undefined,
+      rowKeys: undefined,
     };
     const facts: QueryFacts = {
       at: arrivedAt,

@@ -1,7 +1,7 @@
 import type { EntityContinuation } from "@rowhouse/protocol/query-options";
 import type { Clock } from "../clock.ts";
-import type { Awaitable, Engine, Entry, Key, KeyRange } from "../engine/engine.ts";
-import { decodeText, keyBytes, partitionPrefixRange } from "../engine/key-codec.ts";
+import type { Awaitable, Engine, Entry, Key, KeyRange, WantedSorts } from "../engine/engine.ts";
+import { decodeText, encodeText, keyBytes, partitionPrefixRange } from "../engine/key-codec.ts";
 import type { QueryCost } from "../insight/insight.ts";
 import type { KeyPosition, KeyRead, Plan, PointRead, RangeRead } from "../query/plan.ts";
 import type { Predicate } from "../query/predicate.ts";
@@ -47,6 +47,7 @@ export class PageReader {
   readonly #clock: Clock;
   readonly #request: PageRequest;
   readonly #view = new RecordView();
+  readonly #wanted: WantedSorts | undefined;
   #readIndex = 0;
   #next: EntityContinuation | undefined;
   #entitiesRead = 0;
@@ -54,11 +55,17 @@ export class PageReader {
   #bytesRead = 0;
   #bytesReturned = 0;
   #ended = false;
+  #isOverdue = false;
 
   constructor(engine: Engine, clock: Clock, request: PageRequest) {
     this.#engine = engine;
     this.#clock = clock;
     this.#request = request;
+    const { rowKeys } = request.plan;
+    this.#wanted = rowKeys && {
+      bounds: rowKeys.map((rowKey) => encodeText(rowKey)),
+      leftOut: (count) => this.#leftOut(count),
+    };
   }
 
   read(): Awaitable<PageEnd> {
@@ -121,6 +128,7 @@ export class PageReader {
       entriesExpected: this.#request.predicate
         ? Number.POSITIVE_INFINITY
         : this.#request.entitiesMax - this.#entitiesReturned + 1,
+      wanted: this.#wanted,
     });
     if (ended instanceof Promise) return ended.then((known) => this.#scanned(range, known));
     return this.#scanned(range, ended);
@@ -135,7 +143,7 @@ export class PageReader {
     const { resumeAt } = ended;
     // Inside a partition another snapshot must not be mixed into this page. (An engine that ends
     // between partitions says so by an empty sort part.)
-    if (this.#entitiesReturned > 0 && resumeAt.sort.length > 0) {
+    if (this.#isOverdue || (this.#entitiesReturned > 0 && resumeAt.sort.length > 0)) {
       this.#end({
         partitionKey: decodeText(resumeAt.partition, this.#request.prefix.length),
         rowKey: decodeText(resumeAt.sort),
@@ -146,11 +154,11 @@ export class PageReader {
   }
 
   #visit(entry: Entry): boolean {
-    const { predicate, entitiesMax, bytesMax, take } = this.#request;
+    const { predicate, take } = this.#request;
     const view = this.#view;
     const { value } = entry;
     view.reset(value);
-    if (this.#entitiesReturned >= entitiesMax || this.#bytesReturned >= bytesMax) {
+    if (this.#isFull()) {
       this.#end(view);
       return false;
     }
@@ -168,6 +176,21 @@ export class PageReader {
     this.#bytesReturned += value.length;
     take(view);
     return true;
+  }
+
+  /**
+   * Entities that cannot match were examined by the engine alone. They count as read, each on one page:
+   * on this one also those behind its last entity, for the next page begins behind them.
+   */
+  #leftOut(count: number): boolean {
+    this.#entitiesRead += count;
+    this.#isOverdue = this.#clock.now() > this.#request.deadline;
+    return !this.#isOverdue && !this.#isFull();
+  }
+
+  #isFull(): boolean {
+    const { entitiesMax, bytesMax } = this.#request;
+    return this.#entitiesReturned >= entitiesMax || this.#bytesReturned >= bytesMax;
   }
 
   #end(next: KeyPosition): void {

@@ -34,6 +34,7 @@ const EXPECTATIONS: readonly Expectation[] = [
   expect(statements.SCAN_PARTITION_TO, { isOrdered: true, isInOnePartition: true }),
   expect(statements.SCAN_ACROSS, { isOrdered: true, isInOnePartition: false }),
   expect(statements.SCAN_ACROSS_TO, { isOrdered: true, isInOnePartition: false }),
+  expect(statements.SCAN_WANTED, { isOrdered: true, isInOnePartition: false }),
   expect(statements.UPDATE_ONE, { isOrdered: false, isInOnePartition: true }),
   expect(statements.DELETE_ONE, { isOrdered: false, isInOnePartition: true }),
   expect(statements.HOLD.own, { isOrdered: false, isInOnePartition: true }),
@@ -61,8 +62,8 @@ export function explainPostgres(options: AdministerOptions): Promise<readonly Pl
 function isUsed(statement: Statement, dialect: Dialect): boolean {
   const { LOCK, ASSERT_LOCKED, HOLD, GET_MANY, GET_MANY_OF_SHARD, GET_PAIR, GET_ACROSS } =
     statements;
-  const { DELETE_HELD, DELETE_MANY } = statements;
-  if (statement === DELETE_HELD) return dialect === "postgres";
+  const { DELETE_HELD, DELETE_MANY, SCAN_WANTED } = statements;
+  if (statement === DELETE_HELD || statement === SCAN_WANTED) return dialect === "postgres";
   if (statement === DELETE_MANY) return dialect !== "postgres";
   const onlyOnCitus: readonly Statement[] = [LOCK.own, ASSERT_LOCKED, GET_MANY_OF_SHARD];
   const neverOnCitus: readonly Statement[] = [

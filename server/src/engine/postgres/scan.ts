@@ -1,17 +1,27 @@
-import type { Key, KeyRange, ScanEnd, Visit } from "../engine.ts";
+import type { Key, KeyRange, ScanEnd, Visit, WantedSorts } from "../engine.ts";
 import { after, equalBytes } from "../key-codec.ts";
 import { ScanBudget } from "../scan-budget.ts";
 import { OWN_ROW_VERSION } from "./get.ts";
 import type { RowReader } from "./row-reader.ts";
 import type { Exchange, Session } from "./session.ts";
 import type { ServerError } from "./sql-state.ts";
-import { SCAN_ACROSS, SCAN_ACROSS_TO, SCAN_PARTITION, SCAN_PARTITION_TO } from "./statements.ts";
+import {
+  MARK_ROWS,
+  SCAN_ACROSS,
+  SCAN_ACROSS_TO,
+  SCAN_PARTITION,
+  SCAN_PARTITION_TO,
+  SCAN_WANTED,
+} from "./statements.ts";
+import { TYPE, type WireWriter } from "./wire-writer.ts";
 
 /** The first rows asked for, at most: what is known of their size comes from other scans. */
 const FIRST_ROWS_MAX = 64;
 /** What one request for rows may bring: also what is thrown away at most when the visitor stops. */
 const CHUNK_BYTES = 1024 * 1024;
 const CHUNK_ROWS_MAX = 4096;
+/** What the server may examine for one request, where it leaves rows out: about 0.2 s. */
+const CHUNK_EXAMINED_MAX = 64 * MARK_ROWS;
 /** Of a row besides its key and value: lengths, version, header. */
 const ROW_OVERHEAD_BYTES = 32;
 
@@ -19,9 +29,10 @@ export interface ScanOptions {
   readonly range: KeyRange;
   readonly visit: Visit;
   readonly entriesExpected: number | undefined;
+  readonly wanted: WantedSorts | undefined;
   /** Of the rows of earlier scans, on average. */
   readonly rowBytesExpected: number;
-  /** The LIMIT of the statement: rows after which the scan ends early. */
+  /** The LIMIT of the statement: rows examined after which the scan ends early. */
   readonly rowsMax: number;
   readonly deadline: number;
   /** When to end early, so that no snapshot lives long. As of `performance.now()`. */
@@ -51,9 +62,15 @@ export class Scan implements Exchange {
   readonly #session: Session;
   readonly #options: ScanOptions;
   readonly #isAcross: boolean;
+  /** Only what it wants is answered, and marks; otherwise everything is. */
+  readonly #wanted: WantedSorts | undefined;
   readonly #budget = new ScanBudget();
   #chunkRows: number;
+  /** Rows the server has read, those it left out included. */
+  #examined = 0;
+  /** Rows that came with a value. */
   #rowCount = 0;
+  #answered = 0;
   #byteCount = 0;
   #last: Key | undefined;
   #isSettled = false;
@@ -63,7 +80,11 @@ export class Scan implements Exchange {
     this.#session = session;
     this.#options = options;
     this.deadline = options.deadline;
+    const { start, end } = options.range;
     this.#isAcross = !isInOnePartition(options.range);
+    // A range from the first partition on holds the engine's own row, which must not be counted.
+    const isCountable = this.#isAcross && end !== undefined && start.partition.length > 0;
+    this.#wanted = isCountable ? options.wanted : undefined;
     const rows = Math.min(FIRST_ROWS_MAX, Math.floor(CHUNK_BYTES / options.rowBytesExpected));
     this.#chunkRows = Math.max(1, Math.min(options.entriesExpected ?? rows, rows));
   }
@@ -80,13 +101,15 @@ export class Scan implements Exchange {
     const { range, rowsMax } = this.#options;
     const { start, end } = range;
     if (this.#isAcross) {
-      const writer = this.#session.bind(end ? SCAN_ACROSS_TO : SCAN_ACROSS);
+      const across = end ? SCAN_ACROSS_TO : SCAN_ACROSS;
+      const writer = this.#session.bind(this.#wanted ? SCAN_WANTED : across);
       writer.bytes(start.partition);
       writer.bytes(start.sort);
       if (end) {
         writer.bytes(end.partition);
         writer.bytes(end.sort);
       }
+      if (this.#wanted) writeArray(writer, this.#wanted.bounds);
       writer.int8(rowsMax);
       return;
     }
@@ -100,24 +123,43 @@ export class Scan implements Exchange {
 
   row(row: RowReader): void {
     if (this.#isSettled) return;
-    const partition = this.#isAcross ? row.bytes() : this.#options.range.start.partition;
-    const sort = row.bytes();
-    const version = row.int8();
-    const value = row.bytes();
-    this.#rowCount++;
-    this.#byteCount += partition.length + sort.length + value.length + ROW_OVERHEAD_BYTES;
-    if (version === OWN_ROW_VERSION) return;
-    const key = { partition, sort };
-    this.#last = key;
-    let goesOn: boolean;
+    let end: ScanEnd | undefined;
     try {
-      goesOn = this.#options.visit({ key, value, version });
+      end = this.#take(row);
     } catch (error) {
       this.#settle({ error, mayRepeat: false });
       return;
     }
-    if (!goesOn) this.#settle("stopped");
+    if (end !== undefined) this.#settle(end);
     else if (this.#budget.isSpent()) void this.#giveTurn();
+  }
+
+  /** Visits a row, or counts what was left out up to it. Answers how the scan ends, if it does here. */
+  #take(row: RowReader): ScanEnd | undefined {
+    const partition = this.#isAcross ? row.bytes() : this.#options.range.start.partition;
+    const key = { partition, sort: row.bytes() };
+    this.#answered++;
+    if (this.#wanted === undefined) {
+      this.#examined++;
+    } else {
+      const position = row.int8();
+      const isMark = row.fieldBytes() < 0;
+      const leftOut = position - this.#examined - (isMark ? 0 : 1);
+      this.#examined = position;
+      const resumeAt = isMark ? after(key) : key;
+      if (leftOut > 0 && !this.#wanted.leftOut(leftOut)) return { resumeAt };
+      if (isMark) {
+        this.#last = key;
+        return performance.now() > this.#options.endsAt ? { resumeAt } : undefined;
+      }
+    }
+    const version = row.int8();
+    const value = row.bytes();
+    this.#rowCount++;
+    this.#byteCount += partition.length + key.sort.length + value.length + ROW_OVERHEAD_BYTES;
+    if (version === OWN_ROW_VERSION) return undefined;
+    this.#last = key;
+    return this.#options.visit({ key, value, version }) ? undefined : "stopped";
   }
 
   async #giveTurn(): Promise<void> {
@@ -132,14 +174,17 @@ export class Scan implements Exchange {
       this.#settle({ resumeAt: after(this.#last ?? this.#options.range.start) });
       return;
     }
-    const rows = Math.min(CHUNK_ROWS_MAX, Math.floor(CHUNK_BYTES / this.#rowBytes));
+    const examinedPerRow = this.#examined / this.#answered;
+    const rows = Math.floor(
+      Math.min(CHUNK_ROWS_MAX, CHUNK_BYTES / this.#rowBytes, CHUNK_EXAMINED_MAX / examinedPerRow),
+    );
     const expected = (this.#options.entriesExpected ?? 0) - this.#rowCount;
     this.#chunkRows = Math.max(1, expected > 0 ? Math.min(rows, expected) : rows);
     this.#session.continue(this.#chunkRows);
   }
 
   complete(): void {
-    const isWhole = this.#rowCount < this.#options.rowsMax || this.#last === undefined;
+    const isWhole = this.#examined < this.#options.rowsMax || this.#last === undefined;
     this.#settle(isWhole ? "complete" : { resumeAt: after(this.#last!) });
   }
 
@@ -176,6 +221,12 @@ export class Scan implements Exchange {
     this.#isSettled = true;
     this.#options.settle(end);
   }
+}
+
+function writeArray(writer: WireWriter, values: readonly Uint8Array[]): void {
+  const bytes = values.reduce((sum, value) => sum + value.length, 0);
+  writer.beginArray(TYPE.bytea, values.length, bytes);
+  for (const value of values) writer.bytes(value);
 }
 
 /** Whether the range ends in the partition it begins in, or exactly where that partition ends. */

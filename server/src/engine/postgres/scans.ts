@@ -52,6 +52,8 @@ export class Scans {
   async #attempt(session: Session, scan: ScanCall): Promise<ScanEnd | ScanFailure> {
     const { dialect } = this.#options;
     if (dialect === "postgres") return this.#run(session, scan, ROWS_MAX);
+    // Others were not tried with a statement that leaves rows out, so they send them all.
+    scan = { ...scan, hints: { ...scan.hints, wanted: undefined } };
     const { min, expected, max } = ROWS_COLLECTED;
     const rowsMax = Math.max(min, Math.min(scan.hints?.entriesExpected ?? expected, max));
     const isPaged = rowsMax >= PAGE_END_ROWS_MIN && !isInOnePartition(scan.range);
@@ -78,6 +80,7 @@ export class Scans {
         range: scan.range,
         visit: scan.visit,
         entriesExpected: scan.hints?.entriesExpected,
+        wanted: scan.hints?.wanted,
         rowBytesExpected: this.#rowBytes,
         rowsMax,
         deadline: scan.deadline,

@@ -95,6 +95,30 @@ export const SCAN_ACROSS_TO = statement(
   [bytea, bytea, bytea, bytea, int8],
 );
 
+/** Rows between two that a scan for wanted sort keys answers whatever they are. */
+export const MARK_ROWS = 1024;
+
+/**
+ * A scan over partitions that leaves out the rows whose sort key lies outside $5: places where the
+ * wanted ones begin and end in turn, so a key behind an odd number of them is wanted. Of the others
+ * come the last and every 1,024th, with the key alone: how far the server has read stays known, and
+ * it never reads long without an answer. `n` counts all rows, so those left out are counted too.
+ *
+ * A condition in WHERE would count nothing. The window is read as it comes and holds two rows.
+ * On 300,000 rows of 1 kB the server took no longer than for sending them all, whatever was wanted
+ * (0.4 to 0.6 s, beside 0.6); with the values looked up afterwards, two to four times as long.
+ */
+export const SCAN_WANTED = statement(
+  "scan_wanted",
+  "SELECT pk, sk, n, CASE WHEN wanted THEN ver END, CASE WHEN wanted THEN val END " +
+    "FROM (SELECT pk, sk, ver, val, row_number() OVER o AS n, lead(true) OVER o IS NULL AS is_last, " +
+    "width_bucket(sk, $5) % 2 = 1 AS wanted " +
+    "FROM (SELECT pk, sk, ver, val FROM rh_kv WHERE (pk, sk) >= ($1, $2) AND (pk, sk) < ($3, $4) " +
+    "ORDER BY pk, sk LIMIT $6) AS k WINDOW o AS (ORDER BY pk, sk)) AS examined " +
+    `WHERE wanted OR is_last OR n % ${MARK_ROWS} = 0 ORDER BY pk, sk`,
+  [bytea, bytea, bytea, bytea, byteaArray, int8],
+);
+
 /**
  * The key $n rows behind the start of a scan over partitions. A sharded server answers it from its
  * indexes; with the page's end known, each shard then sends only its part of the page instead of a
