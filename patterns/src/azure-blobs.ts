@@ -9,6 +9,7 @@ import type {
   Metadata,
   PutOptions,
 } from "./ports/blobs.ts";
+import { concatenated } from "./ports/edm.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
 import { asked } from "./ports/storage-error.ts";
 
@@ -70,6 +71,22 @@ class AzureBlobs implements BlobsPort {
       }),
     );
     return etag ?? "";
+  }
+
+  async stageBlock(container: string, blob: string, id: string, block: Uint8Array): Promise<void> {
+    const client = this.#container(container).getBlockBlobClient(blob);
+    await asked(client.stageBlock(id, block, block.length));
+  }
+
+  async commitBlocks(
+    container: string,
+    blob: string,
+    ids: readonly string[],
+    { contentType }: Pick<PutOptions, "contentType"> = {},
+  ): Promise<string> {
+    const client = this.#container(container).getBlockBlobClient(blob);
+    const options = contentType ? { blobHTTPHeaders: { blobContentType: contentType } } : {};
+    return (await asked(client.commitBlockList([...ids], options))).etag ?? "";
   }
 
   async createAppendBlob(
@@ -154,11 +171,5 @@ async function bytesOf(answer: {
   if (!stream) return new Uint8Array((await (await blobBody)?.arrayBuffer()) ?? []);
   const chunks: Uint8Array[] = [];
   for await (const chunk of stream) if (chunk instanceof Uint8Array) chunks.push(chunk);
-  const bytes = new Uint8Array(chunks.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.length;
-  }
-  return bytes;
+  return concatenated(chunks);
 }

@@ -30,7 +30,7 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 15_336,
-  everything: 52_437,
+  everything: 53_051,
   "index-life-cycle.ts": 3324,
   "list-index.ts": 3567,
   "remote-index.ts": 4054,
@@ -50,6 +50,7 @@ const NO_ENTRIES = [
 /** The queue and blob adapters are given a client and need its types only. */
 const IMPORTS: Readonly<Record<string, readonly string[]>> = {
   "azure-tables.ts": ["@azure/data-tables"],
+  "large-value.ts": ["node:crypto"],
   "transport.ts": ["node:http", "node:https"],
 };
 const entries = readdirSync(sources)

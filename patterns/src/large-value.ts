@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import type { Database } from "./database.ts";
 import { isTableError, refused, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
@@ -7,7 +8,7 @@ import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
 import { openable } from "./model/openable.ts";
-import type { BlobContent, ByteRange } from "./ports/blobs.ts";
+import type { ByteRange } from "./ports/blobs.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import { EntityRepository, type KeyOf } from "./repository.ts";
 import { PointedBlobs } from "./store/pointed-blobs.ts";
@@ -30,6 +31,22 @@ export function largeValueFields<const Name extends string>(name: Name): LargeVa
   return fields as unknown as LargeValueFields<Name>;
 }
 
+/** And one for values of up to 48 KiB, which then stand in the entity: where it is declared they need no blob. */
+export type InlineValueFields<Name extends string> = LargeValueFields<Name> & {
+  readonly [P in `${Name}_inline`]: Field<Uint8Array, true>;
+};
+
+/** To be spread among the fields of an entity instead of `largeValueFields`. */
+export function inlineValueFields<const Name extends string>(name: Name): InlineValueFields<Name> {
+  const inline = { [inlineOf(name)]: f.bytes().optional() };
+  // As above.
+  return { ...largeValueFields(name), ...inline } as unknown as InlineValueFields<Name>;
+}
+
+function inlineOf(name: string): string {
+  return `${name}_inline`;
+}
+
 export interface LargeValueOptions<Name> {
   /** As given to `largeValueFields`. */
   readonly name: Name;
@@ -38,14 +55,19 @@ export interface LargeValueOptions<Name> {
 }
 
 export interface LargeValues<Key> {
-  /** Uploads, then points the entity to it, then deletes what it pointed to. 3 or 4 R. @throws not-found. */
-  put(key: Key, body: Uint8Array, contentType?: string): Promise<void>;
-  /** 2 R. @throws not-found when the blob is gone, validation-failed when it is not what was put. */
+  /**
+   * Uploads, then points the entity to it, then deletes what it pointed to. A stream is never held whole: each 4 MiB
+   * of it are sent before more is asked for, and nobody sees any of it before its end; if it fails, what was sent is
+   * dropped. 3 R, 1 more to replace a value, and for a stream of 4 MiB or more 1 for each 4 MiB; 2 R inline.
+   * @throws not-found; validation-failed for a stream of 2 GiB or more.
+   */
+  put(key: Key, body: Uint8Array | AsyncIterable<Uint8Array>, contentType?: string): Promise<void>;
+  /** 2 R, 1 R inline. @throws not-found when the blob is gone, validation-failed when it is not what was put. */
   get(key: Key): Promise<LargeValue | undefined>;
   /**
-   * The value piece by piece, never held whole; nothing where there is none. Only its length can be compared
-   * with what was put. 1 R, and 1 for each piece of 4 MiB.
-   * @throws not-found when the value was replaced or deleted meanwhile: begin again.
+   * The value piece by piece, never held whole; nothing where there is none. 1 R, and 1 for each piece of 4 MiB.
+   * @throws not-found when the value was replaced or deleted meanwhile: begin again; validation-failed, at its end,
+   * when it is not what was put.
    */
   stream(key: Key): AsyncIterable<Uint8Array>;
   /** 3 R. False when there is no entity or no value. */
@@ -65,6 +87,9 @@ export interface LargeValue {
 }
 
 const PIECE_BYTES = 4 * 1024 * 1024;
+const INLINE_BYTES_MAX = 48 * 1024;
+/** The length is an Int32. */
+const BYTES_MAX = 2 ** 31 - 1;
 
 /** Values too large for an entity, in blobs that are never changed: a new value is a new blob. */
 export function largeValues<
@@ -94,6 +119,7 @@ class OpenValues {
   readonly #rows: EntityRepository;
   readonly #blobs: PointedBlobs;
   readonly #name: string;
+  readonly #mayInline: boolean;
 
   constructor(database: Database, definition: AnyEntity, options: LargeValueOptions<string>) {
     const { name, container } = options;
@@ -104,33 +130,78 @@ class OpenValues {
     const property = rows.propertyOf(name);
     this.#blobs = new PointedBlobs(database, { container, table, property, owner, name });
     this.#name = name;
+    this.#mayInline = inlineOf(name) in rows.fields;
   }
 
-  async put(key: KeyValues, body: Uint8Array, contentType?: string): Promise<void> {
+  async put(
+    key: KeyValues,
+    body: Uint8Array | AsyncIterable<Uint8Array>,
+    contentType?: string,
+  ): Promise<void> {
+    const { container, port } = this.#blobs;
     const blob = this.#blobs.newName(this.#definition.rows.key(key, this.#database.profile));
-    const pointer = {
-      [this.#name]: blob,
-      [`${this.#name}_len`]: body.length,
-      [`${this.#name}_sha256`]: await sha256(body),
+    const options = contentType ? { contentType } : {};
+    const sent = body instanceof Uint8Array ? body : await this.#send(blob, body, options);
+    const whole = sent instanceof Uint8Array ? sent : undefined;
+    const isInline = whole && this.#mayInline && whole.length <= INLINE_BYTES_MAX;
+    if (whole && !isInline) await port.put(container, blob, whole, options);
+    const content = {
+      [this.#name]: isInline ? undefined : blob,
+      [`${this.#name}_len`]: sent.length,
+      [`${this.#name}_sha256`]: sent instanceof Uint8Array ? await sha256(sent) : sent.sha256,
       [`${this.#name}_type`]: contentType,
+      ...(this.#mayInline && { [inlineOf(this.#name)]: isInline ? whole : undefined }),
     };
-    await this.#blobs.port.put(this.#blobs.container, blob, body, {
-      ...(contentType && { contentType }),
-    });
     let old: string | undefined;
     try {
       await this.#rows.update(key, (current) => {
         old = this.#blobOf(current);
-        return pointer;
+        return content;
       });
     } catch (error) {
       // What may have been committed must stay; the rest nobody points to.
       const isOurs =
         isTableError(error, "not-found") || isTableError(error, "contention-exhausted");
-      if (isOurs) await this.#blobs.delete(blob);
+      if (isOurs && !isInline) await this.#blobs.delete(blob);
       throw error;
     }
     if (old !== blob) await this.#blobs.delete(old);
+  }
+
+  /** Makes a blob of a stream, block by block. One that ends within the first comes back whole instead. */
+  async #send(
+    blob: string,
+    source: AsyncIterable<Uint8Array>,
+    options: { readonly contentType?: string },
+  ): Promise<Uint8Array | { readonly length: number; readonly sha256: string }> {
+    const { container, port } = this.#blobs;
+    const hash = createHash("sha256");
+    const blocks: string[] = [];
+    let length = 0;
+    try {
+      for await (const piece of inPieces(source)) {
+        if (length === 0 && piece.length < PIECE_BYTES) return piece;
+        if (piece.length === 0) break;
+        length += piece.length;
+        if (length > BYTES_MAX) {
+          throw validationFailed("The value", this.#name, `it takes more than ${BYTES_MAX} bytes`);
+        }
+        hash.update(piece);
+        const id = btoa(String(blocks.length).padStart(6, "0"));
+        await port.stageBlock(container, blob, id, piece);
+        blocks.push(id);
+      }
+      await port.commitBlocks(container, blob, blocks, options);
+      return { length, sha256: hash.digest("hex") };
+    } catch (error) {
+      // To write the blob drops its blocks. If that fails too the service drops them after a week.
+      const drop = async () => {
+        await port.put(container, blob, new Uint8Array());
+        await this.#blobs.delete(blob);
+      };
+      if (length > 0) await drop().catch(() => undefined);
+      throw error;
+    }
   }
 
   async get(key: KeyValues): Promise<LargeValue | undefined> {
@@ -147,22 +218,34 @@ class OpenValues {
     const value = await this.#read(key, (row) => (lengthOf(row) > 0 ? rangeAt(0) : undefined));
     if (!value) return;
     const { blob, row } = value;
-    let piece: BlobContent | undefined = value.found;
+    const hash = createHash("sha256");
+    let piece: LargeValue | undefined = value.found;
     for (let offset = 0; ; piece = await this.#blob(blob, rangeAt(offset))) {
       if (!piece) throw this.#gone(blob);
       const left = lengthOf(row) - offset;
-      if (piece.length !== Math.min(left, PIECE_BYTES)) throw this.#spoiled(blob);
+      if (piece.body.length !== Math.min(left, PIECE_BYTES)) throw this.#spoiled(blob);
+      hash.update(piece.body);
+      const isLast = left <= PIECE_BYTES;
+      if (isLast && hash.digest("hex") !== row[`${this.#name}_sha256`]) throw this.#spoiled(blob);
       if (left > 0) yield piece.body;
+      if (isLast) return;
       offset += PIECE_BYTES;
-      if (left <= PIECE_BYTES) return;
     }
   }
 
-  /** The entity and its blob, or the range of it that the entity suggests. */
-  async #read(key: KeyValues, rangeOf: (row: Row) => ByteRange | undefined) {
+  /** The entity and its value, or the range of its blob that the entity suggests. */
+  async #read(
+    key: KeyValues,
+    rangeOf: (row: Row) => ByteRange | undefined,
+  ): Promise<{ row: Row; blob: string; found: LargeValue } | undefined> {
     let missed: string | undefined;
     for (;;) {
       const row = await this.#rows.get(key);
+      const body = row?.[inlineOf(this.#name)];
+      if (row && body instanceof Uint8Array) {
+        const contentType = row[`${this.#name}_type`] as string | undefined;
+        return { row, blob: inlineOf(this.#name), found: { body, contentType } };
+      }
       const blob = row && this.#blobOf(row);
       if (!row || blob === undefined) return undefined;
       if (blob === missed) throw this.#gone(blob);
@@ -174,11 +257,13 @@ class OpenValues {
   }
 
   /** @throws validation-failed for a range that the blob does not reach. */
-  #blob(blob: string, range: ByteRange | undefined): Promise<BlobContent | undefined> {
-    const request = this.#blobs.port.get(this.#blobs.container, blob, range);
-    return request.catch((error) => {
+  async #blob(blob: string, range: ByteRange | undefined): Promise<LargeValue | undefined> {
+    try {
+      const found = await this.#blobs.port.get(this.#blobs.container, blob, range);
+      return found && { body: found.body, contentType: found.contentType };
+    } catch (error) {
       throw isRefusal(error, 416) ? this.#spoiled(blob) : error;
-    });
+    }
   }
 
   #gone(blob: string): Error {
@@ -191,19 +276,24 @@ class OpenValues {
   }
 
   async remove(key: KeyValues): Promise<boolean> {
+    const fields = Object.keys(
+      (this.#mayInline ? inlineValueFields : largeValueFields)(this.#name),
+    );
+    const nothing = Object.fromEntries(fields.map((field) => [field, undefined]));
     let old: string | undefined;
-    const nothing = Object.keys(largeValueFields(this.#name)).map((field) => [field, undefined]);
+    let isThere = false;
     try {
       await this.#rows.update(key, (current) => {
         old = this.#blobOf(current);
-        return old === undefined ? undefined : Object.fromEntries(nothing);
+        isThere = fields.some((field) => current[field] !== undefined);
+        return isThere ? nothing : undefined;
       });
     } catch (error) {
       if (isTableError(error, "not-found")) return false;
       throw error;
     }
     await this.#blobs.delete(old);
-    return old !== undefined;
+    return isThere;
   }
 
   async deleteEntity(key: KeyValues): Promise<boolean> {
@@ -233,6 +323,25 @@ class OpenValues {
 
 function rangeAt(offset: number): ByteRange {
   return { offset, count: PIECE_BYTES };
+}
+
+/** The same bytes in pieces of one length; the last is shorter, or empty. */
+async function* inPieces(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let piece = new Uint8Array(PIECE_BYTES);
+  let length = 0;
+  for await (const chunk of source) {
+    for (let rest = chunk; rest.length > 0; ) {
+      const part = rest.subarray(0, PIECE_BYTES - length);
+      piece.set(part, length);
+      length += part.length;
+      rest = rest.subarray(part.length);
+      if (length < PIECE_BYTES) continue;
+      yield piece;
+      piece = new Uint8Array(PIECE_BYTES);
+      length = 0;
+    }
+  }
+  yield piece.subarray(0, length);
 }
 
 async function sha256(body: Uint8Array): Promise<string> {

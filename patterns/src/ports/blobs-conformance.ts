@@ -81,6 +81,47 @@ export function testBlobsPort({ name, open, it = test }: BlobsUnderTest): void {
       assert.deepEqual((await port.get(container, "b"))?.body, bytes("2"));
     });
 
+    it("shows a blob of blocks once they are committed, and again if that is said twice", async () => {
+      const { port, container } = await opened();
+      const [one, two, three] = ["MDAwMQ==", "MDAwMg==", "MDAwMw=="] as const;
+      for (const id of [two, one, three]) {
+        await port.stageBlock(container, "b", id, bytes(`${id} `));
+      }
+      assert.equal(await port.get(container, "b"), undefined);
+      assert.deepEqual(await port.list(container, {}), { blobs: [] });
+      for (let time = 0; time < 2; time++) {
+        const etag = await port.commitBlocks(container, "b", [one, two], {
+          contentType: "text/plain",
+        });
+        const found = await port.get(container, "b");
+        assert.deepEqual(
+          [found?.body, found?.contentType, found?.etag],
+          [bytes(`${one} ${two} `), "text/plain", etag],
+        );
+      }
+      await assert.rejects(
+        port.commitBlocks(container, "b", [three]),
+        refused(400, "InvalidBlockList"),
+      );
+      await assert.rejects(
+        port.stageBlock(container, "b", "MDAwMDAwMQ==", bytes("x")).then(() =>
+          // The service compares lengths among blocks that are not committed.
+          port.stageBlock(container, "b", one, bytes("x")),
+        ),
+        refused(400, "InvalidBlobOrBlock"),
+      );
+      await port.put(container, "b", bytes("whole"));
+      await assert.rejects(
+        port.commitBlocks(container, "b", [one]),
+        refused(400, "InvalidBlockList"),
+      );
+      await port.createAppendBlob(container, "log");
+      await assert.rejects(
+        port.stageBlock(container, "log", one, bytes("x")),
+        refused(409, "InvalidBlobType"),
+      );
+    });
+
     it("appends at the position given, and nowhere else", async () => {
       const { port, container } = await opened();
       await port.createAppendBlob(container, "log", { hour: "12" });

@@ -6,6 +6,18 @@ export interface BlobsPort {
   get(container: string, blob: string, range?: ByteRange): Promise<BlobContent | undefined>;
   /** @returns the new ETag. */
   put(container: string, blob: string, body: Uint8Array, options?: PutOptions): Promise<string>;
+  /**
+   * Keeps a block of a block blob that is to be: nobody sees it before `commitBlocks`. The ids of a blob's blocks are
+   * Base64 and of one length. The service drops blocks that were not committed for a week.
+   */
+  stageBlock(container: string, blob: string, id: string, block: Uint8Array): Promise<void>;
+  /** The blob becomes these blocks, in this order; others that were staged are dropped. @returns the new ETag. */
+  commitBlocks(
+    container: string,
+    blob: string,
+    ids: readonly string[],
+    options?: Pick<PutOptions, "contentType">,
+  ): Promise<string>;
   /** Creates an empty append blob; `PortError` 409 when the name is taken. */
   createAppendBlob(container: string, blob: string, metadata?: Metadata): Promise<string>;
   /** Adds a block at `position`, which must be the blob's length: `PortError` 412 otherwise. */

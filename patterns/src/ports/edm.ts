@@ -46,3 +46,13 @@ export function base64Of(bytes: Uint8Array): string {
   }
   return btoa(binary);
 }
+
+export function concatenated(chunks: readonly Uint8Array[]): Uint8Array {
+  const bytes = new Uint8Array(chunks.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const chunk of chunks) {
+    bytes.set(chunk, at);
+    at += chunk.length;
+  }
+  return bytes;
+}

@@ -8,6 +8,7 @@ import type {
   Metadata,
   PutOptions,
 } from "../ports/blobs.ts";
+import { concatenated } from "../ports/edm.ts";
 import { PortError } from "../ports/port-error.ts";
 import type { Clock } from "../store/clock.ts";
 
@@ -15,6 +16,8 @@ interface Blob extends BlobContent {
   /** Blocks of an append blob; undefined for a block blob. */
   readonly blockCount?: number;
 }
+
+type Blocks = ReadonlyMap<string, Uint8Array>;
 
 const BLOCK_BYTES_MAX = 4 * 1024 * 1024;
 const BLOCKS_MAX = 50_000;
@@ -31,10 +34,17 @@ export interface MemoryBlobsOptions {
 export class MemoryBlobs implements BlobsPort {
   readonly #options: MemoryBlobsOptions;
   readonly #containers = new Map<string, Map<string, Blob>>();
+  /** By container and blob: blocks that were staged, then those that the blob is made of. */
+  readonly #blocks = new Map<string, { readonly staged: Blocks; readonly committed: Blocks }>();
   #count = 0;
 
   constructor(options: MemoryBlobsOptions) {
     this.#options = options;
+  }
+
+  /** Blobs with blocks that were staged and not committed. */
+  get stagedCount(): number {
+    return [...this.#blocks.values()].filter(({ staged }) => staged.size > 0).length;
   }
 
   async createContainer(container: string): Promise<boolean> {
@@ -69,6 +79,43 @@ export class MemoryBlobs implements BlobsPort {
       metadata,
       ...(contentType && { contentType }),
     });
+  }
+
+  async stageBlock(container: string, name: string, id: string, block: Uint8Array): Promise<void> {
+    if (this.#blobs(container).get(name)?.blockCount !== undefined)
+      throw refusal(409, "InvalidBlobType");
+    const { staged, committed } = this.#blocksOf(container, name);
+    const [other = id] = staged.keys();
+    if (other.length !== id.length) throw refusal(400, "InvalidBlobOrBlock");
+    const blocks = { staged: new Map([...staged, [id, block.slice()]]), committed };
+    this.#blocks.set(`${container}/${name}`, blocks);
+  }
+
+  async commitBlocks(
+    container: string,
+    name: string,
+    ids: readonly string[],
+    { contentType }: Pick<PutOptions, "contentType"> = {},
+  ): Promise<string> {
+    const { staged, committed } = this.#blocksOf(container, name);
+    const blocks = ids.map((id) => staged.get(id) ?? committed.get(id));
+    const known = blocks.filter((block) => block !== undefined);
+    if (known.length < ids.length) throw refusal(400, "InvalidBlockList");
+    const etag = this.#write(container, name, {
+      body: concatenated(known),
+      metadata: {},
+      ...(contentType && { contentType }),
+    });
+    this.#blocks.set(`${container}/${name}`, {
+      staged: new Map(),
+      committed: new Map(known.map((block, i) => [ids[i]!, block])),
+    });
+    return etag;
+  }
+
+  #blocksOf(container: string, name: string) {
+    this.#blobs(container);
+    return this.#blocks.get(`${container}/${name}`) ?? { staged: new Map(), committed: new Map() };
   }
 
   async createAppendBlob(
@@ -110,6 +157,7 @@ export class MemoryBlobs implements BlobsPort {
     const isChanged = ifUnmodifiedSince !== undefined && blob.lastModified > ifUnmodifiedSince;
     if (isChanged || (ifMatch !== undefined && ifMatch !== blob.etag))
       throw refusal(412, "ConditionNotMet");
+    this.#blocks.delete(`${container}/${name}`);
     return blobs.delete(name);
   }
 
@@ -137,6 +185,7 @@ export class MemoryBlobs implements BlobsPort {
     const etag = `"0x${(++this.#count).toString(16).padStart(16, "0")}"`;
     // The service tells the time of a change in whole seconds.
     const lastModified = new Date(Math.floor(this.#options.clock.now() / 1000) * 1000);
+    this.#blocks.delete(`${container}/${name}`);
     this.#blobs(container).set(name, { ...blob, etag, lastModified, length: blob.body.length });
     return etag;
   }
