@@ -1,7 +1,8 @@
 import pg from "pg";
+import { type BackendKey, requestCancel } from "./cancel.ts";
 import { type PostgresConfig, type PostgresHost, tlsFor } from "./config.ts";
 import { query } from "./query.ts";
-import { Session, type SessionOptions } from "./session.ts";
+import { Session, type SessionControl, type SessionOptions } from "./session.ts";
 import type { Setting } from "./session-settings.ts";
 import { ServerError } from "./sql-state.ts";
 import { GREETING, SET_SESSION } from "./statements.ts";
@@ -56,6 +57,10 @@ export async function connect(
   let reportLoss: (error: Error) => void = () => {};
   client.on("error", (error) => reportLoss(error));
   client.on("end", () => reportLoss(new Error("The server closed the connection.")));
+  let backendKey: BackendKey | undefined;
+  client.connection.once("backendKeyData", (key: BackendKey) => {
+    backendKey = key;
+  });
   try {
     await client.connect();
   } catch (error) {
@@ -70,13 +75,18 @@ export async function connect(
     return greet(session, options);
   };
   const sessionOptions: SessionOptions = { ...options, resultFormat: 1 };
-  const end = () => void client.end().catch(() => {});
-  const session = new Session(client.connection.stream, end, sessionOptions);
+  const control: SessionControl = {
+    end: () => void client.end().catch(() => {}),
+    cancel() {
+      if (backendKey) requestCancel(config, host, backendKey);
+    },
+  };
+  const session = new Session(client.connection.stream, control, sessionOptions);
   try {
     return { session, greeting: await begin(session) };
   } catch (error) {
     if (!(error instanceof MangledBytes)) throw error;
-    const textSession = new Session(client.connection.stream, end, {
+    const textSession = new Session(client.connection.stream, control, {
       ...sessionOptions,
       resultFormat: 0,
     });

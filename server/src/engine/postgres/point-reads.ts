@@ -161,6 +161,7 @@ class Lane {
 
 class ReadBatch implements Exchange {
   readonly deadline: number;
+  readonly isRead = true;
   readonly reads: PointRead[] = [];
   completed = 0;
   readonly #lane: Lane;

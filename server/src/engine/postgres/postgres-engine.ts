@@ -40,7 +40,10 @@ export interface PostgresEngineOptions {
   readonly preparedStatements?: boolean;
   /** Create the table when it is missing. Default true; needs the right to. */
   readonly install?: boolean;
-  /** A call takes no longer than this, and one whose outcome must be found out two seconds more. */
+  /**
+   * A call takes no longer than this; a read that has to be cancelled one second more, and a commit
+   * whose outcome must be found out two.
+   */
   readonly timeoutMs?: number;
   /** Connections: all front ends together must stay below the server's `max_connections`. */
   readonly writersMax?: number;

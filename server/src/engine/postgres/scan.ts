@@ -59,6 +59,7 @@ export interface ScanFailure {
  */
 export class Scan implements Exchange {
   readonly deadline: number;
+  readonly isRead = true;
   readonly #session: Session;
   readonly #options: ScanOptions;
   readonly #isAcross: boolean;

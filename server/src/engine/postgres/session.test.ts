@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { query, queryAll } from "./query.ts";
+import type { Session } from "./session.ts";
 import { ServerError } from "./sql-state.ts";
 import type { Statement } from "./statements.ts";
 import {
@@ -145,6 +146,42 @@ describe("Session", () => {
     assert.equal(session.isLost, false);
     session.giveUpIfOverdue(performance.now() + 60_000);
     await assert.rejects(attempt, /did not answer in time/);
+  });
+
+  it("has a read stopped first, and gives up a second later, or when the answer came", async () => {
+    const read = (session: Session) => {
+      const end: string[] = [];
+      session.begin({
+        deadline: 1_000,
+        isRead: true,
+        row() {},
+        complete() {},
+        failed: ({ sqlState }) => void end.push(sqlState),
+        ready: () => void end.push(session.isLost ? "ready, lost" : "ready"),
+        lost: () => void end.push("lost"),
+      });
+      session.bind(a);
+      session.execute();
+      session.sync();
+      return () => end.join();
+    };
+    const silent = openSession();
+    const endOfSilent = read(silent.session);
+    for (const [now, cancelled, end] of [
+      [1_000, 0, ""],
+      [1_001, 1, ""],
+      [2_001, 1, ""],
+      [2_002, 1, "lost"],
+    ] as const) {
+      silent.session.giveUpIfOverdue(now);
+      assert.deepEqual([silent.cancelledCount(), endOfSilent()], [cancelled, end]);
+    }
+
+    const stopped = openSession();
+    const endOfStopped = read(stopped.session);
+    stopped.session.giveUpIfOverdue(1_001);
+    stopped.answer(failure("57014"), ready);
+    assert.equal(endOfStopped(), "57014,ready, lost");
   });
 
   it("passes over what nobody asked for", async () => {

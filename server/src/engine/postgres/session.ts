@@ -15,6 +15,11 @@ import { WireWriter } from "./wire-writer.ts";
 export interface Exchange {
   /** Milliseconds of `performance.now()`: a session silent for longer than this is given up. */
   readonly deadline: number;
+  /**
+   * When it is overdue, the server is asked to stop it first. Never a write: a COMMIT that waits for its
+   * standby ends in success when it is cancelled, although only one machine has it.
+   */
+  readonly isRead?: boolean;
   row(row: RowReader): void;
   /** One statement is done. `tag` begins with its verb: "INSERT 0 1", "ROLLBACK". */
   complete(tag: Tag): void;
@@ -40,6 +45,17 @@ const DONE: Tag = { isRollback: false };
 /** Forgetting names more often than this means that a pooler shuffles sessions under us. */
 const FORGOTTEN_MAX = 3;
 
+/** What an overdue read has left to end in, once the server was asked to stop it. */
+const CANCEL_ANSWER_MS_MAX = 1_000;
+
+/** What a session cannot do over its own socket. */
+export interface SessionControl {
+  /** Says goodbye and closes the connection. */
+  end(): void;
+  /** Asks the server to stop what this connection is doing. */
+  cancel(): void;
+}
+
 export interface SessionOptions {
   readonly preparedStatements: boolean;
   readonly resultFormat: 0 | 1;
@@ -53,7 +69,7 @@ export class Session {
   /** Called once when the connection is gone. */
   onLost: (session: Session) => void = () => {};
   readonly #socket: Duplex;
-  readonly #end: () => void;
+  readonly #control: SessionControl;
   readonly #writer = new WireWriter();
   readonly #reader: WireReader;
   readonly #row: RowReader;
@@ -67,11 +83,12 @@ export class Session {
   readonly #parsing: { readonly name: string; readonly exchange: Exchange }[] = [];
   #nameSuffix = "";
   #forgotten = 0;
+  #cancelledAt: number | undefined;
   #lostBy: Error | undefined;
 
-  constructor(socket: Duplex, end: () => void, options: SessionOptions) {
+  constructor(socket: Duplex, control: SessionControl, options: SessionOptions) {
     this.#socket = socket;
-    this.#end = end;
+    this.#control = control;
     this.#preparedStatements = options.preparedStatements;
     this.#resultFormat = options.resultFormat;
     this.#row = new RowReader(options);
@@ -207,6 +224,8 @@ export class Session {
 
   #ready(status: number): void {
     const exchange = this.#pending.shift();
+    // A cancel request may come late, and must not meet what somebody sends next.
+    if (this.#cancelledAt !== undefined) this.destroy(new Error("A read took too long."));
     // An error inside BEGIN leaves the failed transaction open, for COMMIT was skipped.
     if (status !== 0x49 && this.#lostBy === undefined) {
       this.begin(new Rollback(performance.now() + 10_000, (error) => this.destroy(error)));
@@ -254,18 +273,22 @@ export class Session {
 
   // --- The end -------------------------------------------------------------------------------
 
-  /** Gives the connection up when its oldest exchange is overdue. */
+  /** Gives the connection up when its oldest exchange is overdue: a read only after it was cancelled. */
   giveUpIfOverdue(now: number): void {
     const oldest = this.#pending[0];
-    if (oldest && now > oldest.deadline) {
-      this.destroy(new Error("The database did not answer in time."));
+    if (oldest === undefined || now <= oldest.deadline) return;
+    if (oldest.isRead && this.#cancelledAt === undefined) {
+      this.#cancelledAt = now;
+      this.#control.cancel();
     }
+    if (this.#cancelledAt !== undefined && now <= this.#cancelledAt + CANCEL_ANSWER_MS_MAX) return;
+    this.destroy(new Error("The database did not answer in time."));
   }
 
   /** Says goodbye and closes. Whatever is pending is lost. */
   close(): void {
     if (this.#lostBy !== undefined) return;
-    this.#end();
+    this.#control.end();
     this.#lose(new Error("The connection was closed."));
   }
 

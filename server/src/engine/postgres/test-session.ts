@@ -26,12 +26,13 @@ export class FakeSocket extends Duplex {
 
 export function openSession(preparedStatements = true) {
   const socket = new FakeSocket();
-  let ended = 0;
-  const session = new Session(socket, () => ended++, { preparedStatements, resultFormat: 1 });
+  let [ended, cancelled] = [0, 0];
+  const control = { end: () => void ended++, cancel: () => void cancelled++ };
+  const session = new Session(socket, control, { preparedStatements, resultFormat: 1 });
   const answer = (...messages: Buffer[]) => {
     for (const message of messages) session.receive(message);
   };
-  return { session, socket, answer, endedCount: () => ended };
+  return { session, socket, answer, endedCount: () => ended, cancelledCount: () => cancelled };
 }
 
 export function message(code: string, body: string | Buffer = ""): Buffer {

@@ -1,0 +1,124 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import pg from "pg";
+import { EngineError } from "../engine.ts";
+import { partitionRange } from "../key-codec.ts";
+import type { PostgresConfig } from "./config.ts";
+import { connect } from "./connect.ts";
+import { openPostgresEngine, type PostgresEngine } from "./postgres-engine.ts";
+import type { Session } from "./session.ts";
+import { ServerError } from "./sql-state.ts";
+import { textQuery } from "./statements.ts";
+import { selfSignedCertificate } from "./test-certificate.ts";
+import { LocalServer } from "./test-server.ts";
+import { commit, keyOf, textOf } from "./test-workloads.ts";
+
+describe("A read of PostgreSQL that takes too long", () => {
+  const { cert, key } = selfSignedCertificate("localhost");
+  let server: LocalServer;
+
+  before(async () => {
+    server = await LocalServer.create();
+    server.writeFile("server.crt", cert);
+    server.writeFile("server.key", key);
+    server.configure({ ssl: "on" });
+    await server.start();
+  });
+  after(() => server.remove());
+
+  const plain: PostgresConfig = { hosts: [], database: "postgres", user: "postgres" };
+  const connections: readonly [name: string, config: PostgresConfig][] = [
+    ["plain text", { ...plain, tls: "disable" }],
+    ["verified TLS", { ...plain, tls: "verify-full", certificateAuthority: cert }],
+  ];
+  for (const [name, config] of connections) {
+    it(`is stopped on the server, over ${name}`, async () => {
+      const host = { host: "localhost", port: server.port };
+      const { session } = await connect(config, host, { preparedStatements: true, settings: [] });
+      const reading = slowRead(session);
+      await becomes(() => countBackends("query LIKE '%pg_sleep(100)' AND state = 'active'"), 1);
+      session.giveUpIfOverdue(performance.now());
+      await assert.rejects(
+        reading,
+        (error) => error instanceof ServerError && error.sqlState === "57014",
+      );
+      assert.equal(session.isLost, true);
+      await becomes(() => countBackends("application_name = 'rowhouse'"), 0);
+    });
+  }
+
+  it("is told of in time, and leaves no backend behind that still waits", () =>
+    withLockedTable(async (engine) => {
+      const range = partitionRange(Buffer.from("p"));
+      const reads = [engine.get([keyOf("p", "a")]), engine.scan(range, () => true)];
+      await becomes(() => countBackends("wait_event_type = 'Lock'"), 2);
+      for (const read of reads)
+        await assert.rejects(async () => read, isEngineError("Unavailable"));
+      await becomes(() => countBackends("wait_event_type = 'Lock'"), 0);
+    }));
+
+  it("is nothing like a commit: that goes on, and its outcome is unknown", () =>
+    withLockedTable(async (engine, unlock) => {
+      const at = keyOf("p", "a");
+      await assert.rejects(commit(engine, { puts: [[at, "x"]] }), isEngineError("Unknown"));
+      assert.ok((await countBackends("wait_event_type = 'Lock'")) > 0);
+      await unlock();
+      await becomes(async () => textOf((await engine.get([at]))[0]) ?? "absent", "x");
+    }));
+
+  /** With an engine that no setting of its sessions helps: as behind a pooler, only time ends a call. */
+  async function withLockedTable(
+    test: (engine: PostgresEngine, unlock: () => Promise<void>) => Promise<void>,
+  ): Promise<void> {
+    const url = await server.createDatabase();
+    const engine = await openPostgresEngine({ url, preparedStatements: false, timeoutMs: 1_000 });
+    const rival = new pg.Client({ connectionString: url });
+    await rival.connect();
+    await rival.query("BEGIN; LOCK TABLE rh_kv IN ACCESS EXCLUSIVE MODE");
+    try {
+      await test(engine, async () => void (await rival.query("COMMIT")));
+    } finally {
+      await rival.end();
+      await engine.close();
+      await server.dropDatabase(url);
+    }
+  }
+
+  async function countBackends(condition: string): Promise<number> {
+    const [row] = await server.run(
+      `SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND ${condition}`,
+    );
+    return Number(row![0]);
+  }
+});
+
+function slowRead(session: Session): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let failure: Error | undefined;
+    session.begin({
+      deadline: performance.now(),
+      isRead: true,
+      row() {},
+      complete() {},
+      failed(error) {
+        failure = error;
+      },
+      ready: () => (failure ? reject(failure) : resolve()),
+      lost: (error) => reject(failure ?? error),
+    });
+    session.bind(textQuery("SELECT pg_sleep(100)"));
+    session.execute();
+    session.sync();
+  });
+}
+
+async function becomes<T>(read: () => Promise<T>, expected: T): Promise<void> {
+  const until = performance.now() + 20_000;
+  for (let now = await read(); now !== expected; now = await read()) {
+    assert.ok(performance.now() < until, `${now} did not become ${expected}.`);
+  }
+}
+
+function isEngineError(code: EngineError["code"]) {
+  return (error: unknown) => error instanceof EngineError && error.code === code;
+}

@@ -1,0 +1,55 @@
+import { isIP, connect as openSocket } from "node:net";
+import { connect as openTls } from "node:tls";
+import { type PostgresConfig, type PostgresHost, tlsFor } from "./config.ts";
+
+/** By which the server knows one of its connections, and that it is ours. */
+export interface BackendKey {
+  readonly processID: number;
+  readonly secretKey: number;
+}
+
+/** Nobody waits for it: an overdue read is given up a second after this was sent, whatever becomes of it. */
+const CANCEL_MS_MAX = 1_000;
+const SSL_REQUEST = int32s(8, 80_877_103);
+
+/**
+ * Asks the server to stop what one of our connections is doing: over a connection of its own, as the
+ * protocol has it, under the TLS of the first. There is no answer, and a failure changes nothing.
+ *
+ * Not `SELECT pg_cancel_backend(…)`: that needs a connection that is free when reads are slow, and a
+ * pooler's process numbers are its own.
+ * Source: "Frontend/Backend Protocol", "Canceling Requests in Progress".
+ */
+export function requestCancel(config: PostgresConfig, server: PostgresHost, key: BackendKey): void {
+  const { host, port } = server;
+  const tls = tlsFor(config, server);
+  const request = int32s(16, 80_877_102, key.processID, key.secretKey);
+  const socket = host.startsWith("/")
+    ? openSocket(`${host}/.s.PGSQL.${port}`)
+    : openSocket(port, host);
+  const timer = setTimeout(() => socket.destroy(), CANCEL_MS_MAX);
+  socket.on("error", () => {});
+  socket.on("close", () => clearTimeout(timer));
+  if (tls === false) {
+    socket.end(request);
+    return;
+  }
+  socket.write(SSL_REQUEST);
+  socket.once("data", (answer) => {
+    // More than the one byte would be somebody's who wants it taken for what comes encrypted.
+    if (answer.toString("latin1") !== "S") {
+      socket.destroy();
+      return;
+    }
+    const name = isIP(host) === 0 ? { servername: host } : {};
+    const secure = openTls({ ...tls, socket, host, ...name });
+    secure.on("error", () => socket.destroy());
+    secure.end(request);
+  });
+}
+
+function int32s(...values: number[]): Buffer {
+  const bytes = Buffer.alloc(values.length * 4);
+  for (const [index, value] of values.entries()) bytes.writeInt32BE(value | 0, index * 4);
+  return bytes;
+}
