@@ -1,7 +1,7 @@
 import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import type { Handle } from "@rowhouse/server/http/node-listener";
-import { HeaderList } from "@rowhouse/server/http/raw-request";
+import { HeaderList, WholeBody } from "@rowhouse/server/http/raw-request";
 import type { WireResponse } from "@rowhouse/server/operation";
 import { type OpenServices, openServices } from "@rowhouse/server/server";
 
@@ -61,12 +61,7 @@ export class TableClient {
       headers: new HeaderList(Object.entries(sent).flat()),
       secure: false,
       remoteAddress: "127.0.0.1",
-      body: {
-        read: () => bytes,
-        async *stream() {
-          yield bytes;
-        },
-      },
+      body: new WholeBody(bytes),
     });
     const text = await textOf(answer.body);
     const header = (name: string) => {

@@ -1,5 +1,5 @@
 import type { Handle } from "@rowhouse/server/http/node-listener";
-import { HeaderList } from "@rowhouse/server/http/raw-request";
+import { HeaderList, WholeBody } from "@rowhouse/server/http/raw-request";
 
 /** A request or answer taken apart, as the transcripts hold them. */
 export interface Message {
@@ -64,12 +64,7 @@ export async function inject(
     headers: new HeaderList(request.headers.flat()),
     secure,
     remoteAddress: "127.0.0.1",
-    body: {
-      read: (bytesMax) => (body.length > bytesMax ? undefined : body),
-      async *stream() {
-        yield body;
-      },
-    },
+    body: new WholeBody(body),
   });
   const headers: [string, string][] = [];
   for (let i = 0; i < answer.headers.length; i += 2)

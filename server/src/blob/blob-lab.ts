@@ -9,7 +9,7 @@ import type { Engine } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { Front } from "../http/front.ts";
 import { Query } from "../http/query.ts";
-import { type BodySource, HeaderList } from "../http/raw-request.ts";
+import { type BodySource, HeaderList, PartsFiller, WholeBody } from "../http/raw-request.ts";
 import { auditBlobs } from "./audit.ts";
 import type { BlobContext } from "./blob-operation.ts";
 import { type OpenBlobService, openBlobService } from "./open-blob-service.ts";
@@ -123,7 +123,7 @@ export class BlobLab {
       headers: new HeaderList(rawHeaders),
       secure: false,
       remoteAddress: "127.0.0.1",
-      body: request.stream ? streamed(request.stream) : whole(body),
+      body: request.stream ? streamed(request.stream) : new WholeBody(body),
     });
     return {
       status: answer.status,
@@ -192,22 +192,14 @@ function mapOf(headers: readonly string[]): ReadonlyMap<string, string> {
   return map;
 }
 
-function whole(body: Buffer): BodySource {
-  return {
-    read: (bytesMax) => (body.length > bytesMax ? undefined : body),
-    async *stream() {
-      yield body;
-    },
-  };
-}
-
 function streamed(parts: AsyncIterable<Uint8Array>): BodySource {
+  const filler = new PartsFiller(parts);
   return {
     async read(bytesMax) {
       const body = await bytesOf(parts);
       return body.length > bytesMax ? undefined : body;
     },
-    stream: () => parts,
+    fill: (memory) => filler.fill(memory),
   };
 }
 

@@ -68,7 +68,7 @@ export class Contents {
       const { bytes, digests } = await receiveWhole(source, expected, wanted);
       return { ...this.keep(bytes), digests };
     }
-    const body = source?.stream() ?? nothing();
+    const body = source ?? NO_BODY;
     let digests: Digests | undefined;
     const parts = new UploadParts();
     const content = checkedContent(body, expected, wanted, parts, (whole) => {
@@ -250,6 +250,8 @@ export async function gather(
   }
   return gathered.subarray(0, filled);
 }
+
+const NO_BODY = { fill: () => 0 };
 
 async function* nothing(): AsyncGenerator<Uint8Array> {}
 

@@ -5,7 +5,7 @@ import { integerHeader, invalidHeader, missingHeader } from "../http/header-valu
 import type { BodySource } from "../http/raw-request.ts";
 import type { RequestHead } from "../operation.ts";
 import { beginDigest, type Digests, digestOf } from "./content-digest.ts";
-import type { UploadParts } from "./upload-parts.ts";
+import type { Part, UploadParts } from "./upload-parts.ts";
 
 /** What a request says about the content in its body, before the body is read. */
 export interface IncomingContent {
@@ -88,17 +88,18 @@ export async function receiveWhole(
  * @throws ServiceError Md5Mismatch, Crc64Mismatch, InvalidInput; BodyAborted from below.
  */
 export async function* checkedContent(
-  body: AsyncIterable<Uint8Array>,
+  body: Pick<BodySource, "fill">,
   expected: IncomingContent,
   wanted: Wanted,
   parts: UploadParts,
   whenWhole: (digests: Digests) => void,
 ): AsyncGenerator<Uint8Array> {
-  const content = expected.isStructured ? unframed(body, expected.bodyBytes) : body;
+  const frame = expected.isStructured ? new StructuredMessageReader(expected.bodyBytes) : undefined;
   const digest = beginDigest(expected.bytes, wantedOf(expected, wanted));
   let isWhole = false;
   try {
-    yield* parts.gather(content, digest);
+    yield* parts.gather(body, (bytes) => (frame ? unframePart(frame, bytes) : bytes), digest);
+    frame?.end();
     isWhole = true;
   } finally {
     if (!isWhole) digest.forget();
@@ -108,13 +109,14 @@ export async function* checkedContent(
   whenWhole(digests);
 }
 
-async function* unframed(
-  body: AsyncIterable<Uint8Array>,
-  bodyBytes: number,
-): AsyncGenerator<Uint8Array> {
-  const reader = new StructuredMessageReader(bodyBytes);
-  for await (const part of body) yield* reader.read(part);
-  reader.end();
+/** The content in a part of a message, moved to the beginning of its memory. */
+function unframePart(frame: StructuredMessageReader, bytes: Part): Part {
+  let length = 0;
+  for (const content of frame.read(bytes)) {
+    bytes.set(content, length);
+    length += content.length;
+  }
+  return bytes.subarray(0, length);
 }
 
 interface Wanted {

@@ -1,7 +1,8 @@
+import type { BodySource } from "../http/raw-request.ts";
 import type { RunningDigest } from "./content-digest.ts";
 
 /**
- * The memory that a large upload passes through. What a socket gives in pieces gathers in long parts,
+ * The memory that a large upload passes through. What a socket gives goes straight to long parts,
  * which are written and summed from where they are and then filled again, so an upload of any length
  * takes `PARTS_MAX` of them. They are kept from one upload to the next, for new memory costs more than
  * what is done with it.
@@ -10,35 +11,28 @@ import type { RunningDigest } from "./content-digest.ts";
  */
 export class UploadParts {
   #count = 0;
-  readonly #free: Uint8Array<ArrayBuffer>[] = [];
-  readonly #lent: Uint8Array<ArrayBuffer>[] = [];
+  readonly #free: Part[] = [];
+  readonly #lent: Part[] = [];
   /** With the digest, in the order in which it gives them back. */
-  readonly #summing: Promise<Uint8Array<ArrayBuffer>>[] = [];
+  readonly #summing: Promise<Part>[] = [];
 
   /**
-   * The same content in long parts, summed. Each is lent until the one after the next is asked for,
-   * the last ones until `giveBack`.
+   * The content of a body in long parts, summed. Each is lent until the one after the next is asked
+   * for, the last ones until `giveBack`.
+   * @param contentOf the content among bytes of the body, at the beginning of their memory
    */
   async *gather(
-    content: AsyncIterable<Uint8Array>,
+    body: Pick<BodySource, "fill">,
+    contentOf: (bytes: Part) => Part,
     digest: RunningDigest,
   ): AsyncGenerator<Uint8Array, void, undefined> {
-    let part = await this.#take();
-    let filled = 0;
-    for await (const bytes of content) {
-      for (let at = 0; at < bytes.length; ) {
-        const taken = bytes.subarray(at, at + PART_BYTES - filled);
-        part.set(taken, filled);
-        filled += taken.length;
-        at += taken.length;
-        if (filled < PART_BYTES) continue;
-        yield* this.#lend(part, digest);
-        part = await this.#take();
-        filled = 0;
-      }
+    for (let filled = PART_BYTES; filled === PART_BYTES; ) {
+      const part = await this.#take();
+      filled = await body.fill(part);
+      const content = contentOf(part.subarray(0, filled));
+      if (content.length > 0) yield* this.#lend(content, digest);
+      else this.#free.push(part);
     }
-    if (filled > 0) yield* this.#lend(part.subarray(0, filled), digest);
-    else this.#free.push(part);
     // It is being written still.
     const last = this.#lent[0];
     if (last) this.#sum(last.slice(), digest);
@@ -50,23 +44,20 @@ export class UploadParts {
     for (const summing of this.#summing) summing.then(free, () => {});
   }
 
-  *#lend(
-    bytes: Uint8Array<ArrayBuffer>,
-    digest: RunningDigest,
-  ): Generator<Uint8Array, void, undefined> {
+  *#lend(bytes: Part, digest: RunningDigest): Generator<Uint8Array, void, undefined> {
     digest.update(bytes);
     this.#lent.push(bytes);
     yield bytes;
     if (this.#lent.length > 1) this.#sum(this.#lent.shift()!, digest);
   }
 
-  #sum(bytes: Uint8Array<ArrayBuffer>, digest: RunningDigest): void {
+  #sum(bytes: Part, digest: RunningDigest): void {
     const summed = digest.take(bytes);
     if (summed instanceof Promise) this.#summing.push(summed);
     else this.#free.push(summed);
   }
 
-  async #take(): Promise<Uint8Array<ArrayBuffer>> {
+  async #take(): Promise<Part> {
     const part = this.#free.pop();
     if (part !== undefined) return part;
     if (this.#count === PARTS_MAX) return await this.#summing.shift()!;
@@ -75,15 +66,17 @@ export class UploadParts {
   }
 }
 
+export type Part = Uint8Array<ArrayBuffer>;
+
 /** Fewer trips to the threads that write and sum. */
-const PART_BYTES = 256 << 10;
+const PART_BYTES = 512 << 10;
 /** One fills, two are lent, and the others wait for a thread that is late. */
 const PARTS_MAX = 6;
-const FREE_PARTS_MAX = 32;
+const FREE_PARTS_MAX = 24;
 
-const freeParts: Uint8Array<ArrayBuffer>[] = [];
+const freeParts: Part[] = [];
 
-function free({ buffer }: Uint8Array<ArrayBuffer>): void {
+function free({ buffer }: Part): void {
   if (buffer.byteLength === PART_BYTES && freeParts.length < FREE_PARTS_MAX) {
     freeParts.push(new Uint8Array(buffer));
   }

@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Awaitable } from "../engine/engine.ts";
 import type { LentBody, WireResponse } from "../operation.ts";
-import { LentReads } from "./lent-reads.ts";
+import { LentReads, type Room } from "./lent-reads.ts";
 import {
   type Handle,
   KEEP_ALIVE_SECONDS,
@@ -12,10 +12,11 @@ import {
   opens,
   plainAddress,
   STILL_MS_MAX,
+  UNWANTED_BYTES_MAX,
   written,
 } from "./node-listener.ts";
 import { PLAIN_HEAD_BYTES_MAX, type PlainRequest, readPlainRequest } from "./plain-request.ts";
-import { BodyAborted, type BodySource } from "./raw-request.ts";
+import { BodyAborted, type BodySource, WholeBody } from "./raw-request.ts";
 
 /*
  * node:http is the largest single cost of a point query. This lane carries plain requests (see
@@ -25,7 +26,8 @@ import { BodyAborted, type BodySource } from "./raw-request.ts";
  *
  * A connection is in one of these states:
  *   reading     waiting for bytes, or for the rest of a request
- *   answering   one request is with the handler; what came behind it waits in the socket
+ *   answering   one request is with the handler, a long body perhaps still on its way; what comes behind
+ *               it waits in the socket
  *   given away  node:http has it
  *   closed
  */
@@ -45,8 +47,8 @@ export interface FastLaneOptions {
   /** Takes a paused socket whose unread bytes are back in it. */
   readonly giveAway: (socket: Socket) => void;
   readonly onFault: OnFault;
-  /** Requests with longer bodies are node:http's, which hands these over as they arrive. Default: all it may hold. */
-  readonly bodyBytesMax?: number;
+  /** Longer bodies are handed over as they arrive. Default: all are handed over whole. */
+  readonly wholeBytesMax?: number;
   /** Milliseconds that only grow. Default `performance.now`. */
   readonly now?: () => number;
 }
@@ -117,6 +119,8 @@ class FastConnection {
   /** Length at which the request at hand is whole; 0 while its head is not. */
   #wanted = 0;
   #answering = false;
+  /** The body of the request that is with the handler, unless it came with its head. */
+  #arriving: ArrivingBody | undefined;
   /** Whether a request came before the one at hand. */
   #used = false;
   #ended = false;
@@ -141,7 +145,7 @@ class FastConnection {
     this.#remoteAddress = plainAddress(socket.remoteAddress ?? "");
     socket.on("end", this.#onEnd);
     socket.on("error", this.#onError);
-    socket.on("close", this.#forget);
+    socket.on("close", this.#onClose);
   }
 
   get socket(): Socket {
@@ -151,9 +155,14 @@ class FastConnection {
   #onBytes = (lent: Buffer): void => {
     if (this.#socket.writableEnded) return;
     if (this.#answering) {
-      // No more is taken from the client than there is time for; nor does its end come before this is read.
-      this.#socket.pause();
-      this.#unread.append(lent, 0);
+      const arriving = this.#arriving;
+      const behind = arriving?.take(lent) ?? lent;
+      if (behind.length > 0) {
+        // No more is taken from the client than there is time for; nor does its end come before this is read.
+        this.#socket.pause();
+        this.#unread.append(behind, 0);
+      }
+      if (arriving?.isUnwanted && arriving.isWhole) this.#settle();
     } else if (this.#unread.length === 0) {
       this.#since = this.#now();
       this.#read(lent, true);
@@ -167,6 +176,12 @@ class FastConnection {
   #onEnd = (): void => {
     this.#ended = true;
     if (!this.#answering) this.#leave();
+    else if (this.#arriving?.isWhole === false) this.#socket.destroy();
+  };
+
+  #onClose = (): void => {
+    this.#forget();
+    this.#arriving?.abort();
   };
 
   /** Ends the connection to a client that sends no more, with a word if it stopped in mid-request. */
@@ -193,17 +208,22 @@ class FastConnection {
    * @param lent whether the bytes are gone once this returns
    */
   #read(bytes: Buffer, lent: boolean): void {
-    const { bodyBytesMax = LIMITS.bodyBytesMax } = this.#options;
+    const { wholeBytesMax = LIMITS.bodyBytesMax } = this.#options;
+    const streams = this.#options.wholeBytesMax !== undefined;
     let at = 0;
     this.#wanted = 0;
     while (at < bytes.length) {
-      const read = readPlainRequest(bytes, at, bodyBytesMax);
+      const read = readPlainRequest(bytes, at, wholeBytesMax, streams);
       if (read.kind === "request") {
         const { request } = read;
-        at = request.end;
-        const body = bytes.subarray(request.bodyStart, request.end);
-        const owned = body.length === 0 ? NOTHING : lent ? Buffer.from(body) : body;
-        if (this.#answer(request, owned) && !this.#mustDrain()) continue;
+        const { bodyStart, end } = request;
+        at = end;
+        const body = bytes.subarray(bodyStart, end);
+        const source =
+          body.length < end - bodyStart
+            ? this.#receive(body, end - bodyStart)
+            : new WholeBody(body.length === 0 ? NOTHING : lent ? Buffer.from(body) : body);
+        if (this.#answer(request, source) && !this.#mustWait()) continue;
         if (at < bytes.length) {
           this.#socket.pause();
           this.#unread.append(bytes.subarray(at), 0);
@@ -212,7 +232,7 @@ class FastConnection {
       }
       // The next request, if it has begun, begins now.
       if (at > 0) this.#since = this.#now();
-      const bytesMax = PLAIN_HEAD_BYTES_MAX + bodyBytesMax;
+      const bytesMax = PLAIN_HEAD_BYTES_MAX + wholeBytesMax;
       if (read.kind === "unknown" || read.bytes > bytesMax) {
         this.#giveAway(bytes.subarray(at));
         return;
@@ -226,22 +246,50 @@ class FastConnection {
     if (this.#ended) this.#leave();
   }
 
-  /** A client that does not read its answers gets no more of them until it does; behind the last come none. */
-  #mustDrain(): boolean {
+  /** A body that begins with these bytes, to be read as it arrives. */
+  #receive(begin: Buffer, length: number): ArrivingBody {
+    const body = new ArrivingBody(this.#reads, begin, length);
+    this.#arriving = body;
+    this.#socket.setTimeout(STILL_MS_MAX, this.#cutStill);
+    return body;
+  }
+
+  #cutStill = (): void => {
+    this.#socket.destroy();
+  };
+
+  /**
+   * What nobody wanted of a body goes before the next request. A client that does not read its answers
+   * gets no more of them until it does; behind the last come none.
+   */
+  #mustWait(): boolean {
     if (this.#socket.destroyed || this.#socket.writableEnded) return true;
+    if (this.#arriving !== undefined) {
+      this.#answering = true;
+      if (!this.#arriving.isWhole) {
+        this.#arriving.discard();
+        return true;
+      }
+      this.#arriving = undefined;
+      this.#reads.room = undefined;
+      this.#socket.setTimeout(0, this.#cutStill);
+    }
     if (!this.#socket.writableNeedDrain) return false;
     this.#answering = true;
-    const cut = () => this.#socket.destroy();
-    this.#socket.setTimeout(STILL_MS_MAX, cut);
+    this.#socket.setTimeout(STILL_MS_MAX, this.#cutStill);
     this.#socket.once("drain", () => {
-      this.#socket.setTimeout(0, cut);
+      this.#socket.setTimeout(0, this.#cutStill);
       this.#goOn();
     });
     return true;
   }
 
+  #settle(): void {
+    if (!this.#mustWait()) this.#goOn();
+  }
+
   /** Whether the answer went out at once; else the connection is "answering" until it does. */
-  #answer(request: PlainRequest, body: Buffer): boolean {
+  #answer(request: PlainRequest, body: BodySource): boolean {
     let answer: Awaitable<WireResponse>;
     try {
       answer = this.#options.handle({
@@ -251,7 +299,7 @@ class FastConnection {
         secure: false,
         remoteAddress: this.#remoteAddress,
         opensConnection: this.#takeFirst(),
-        body: new WholeBody(body),
+        body,
       });
     } catch (error) {
       this.#cut(error);
@@ -271,7 +319,7 @@ class FastConnection {
 
   #resume(request: PlainRequest, answer: WireResponse): void {
     if (this.#socket.destroyed) return;
-    if (this.#send(request, answer) && !this.#mustDrain()) this.#goOn();
+    if (this.#send(request, answer)) this.#settle();
   }
 
   #goOn(): void {
@@ -290,7 +338,7 @@ class FastConnection {
 
   /** Whether all of the answer is on its way; else the connection is "answering" until it is. */
   #send(request: PlainRequest, { status, headers, body }: WireResponse): boolean {
-    const closes = this.#isClosing();
+    const closes = this.#isClosing() || (this.#arriving?.left ?? 0) > UNWANTED_BYTES_MAX;
     let head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? "unknown"}\r\n`;
     let hasLength = false;
     for (let i = 0; i < headers.length; i += 2) {
@@ -367,8 +415,7 @@ class FastConnection {
   /** Sends a body part by part, as fast as the client reads it. */
   async #pour(body: AsyncIterable<Uint8Array>, closes: boolean): Promise<void> {
     const socket = this.#socket;
-    const cut = () => socket.destroy();
-    socket.setTimeout(STILL_MS_MAX, cut);
+    socket.setTimeout(STILL_MS_MAX, this.#cutStill);
     try {
       for await (const part of body) {
         if (socket.destroyed) return;
@@ -382,16 +429,16 @@ class FastConnection {
       this.#cut(error);
       return;
     }
-    socket.setTimeout(0, cut);
+    socket.setTimeout(0, this.#cutStill);
     if (closes) this.#end(NOTHING);
-    else if (!this.#mustDrain()) this.#goOn();
+    else this.#settle();
   }
 
   #giveAway(bytes: Buffer): void {
     const socket = this.#socket;
     socket.off("end", this.#onEnd);
     socket.off("error", this.#onError);
-    socket.off("close", this.#forget);
+    socket.off("close", this.#onClose);
     this.#forget();
     this.#options.giveAway(this.#reads.giveBack(bytes));
   }
@@ -459,19 +506,108 @@ class GrowingBytes {
   }
 }
 
-/** A body that is all here. */
-class WholeBody implements BodySource {
-  readonly #bytes: Buffer;
+/**
+ * A body of which some is still on its way. It goes straight to where its reader wants it; what comes
+ * before the reader asks is kept, and no more is taken from the client until then.
+ */
+class ArrivingBody implements BodySource, Room {
+  readonly #reads: LentReads;
+  readonly #length: number;
+  /** Bytes that have not come. */
+  left: number;
+  /** The answer is out: what is still to come is not for anybody. */
+  isUnwanted = false;
+  /** What has come and nobody has asked for. */
+  #kept: Buffer;
+  #memory: Uint8Array = NOTHING;
+  #filled = 0;
+  #asked: { resolve(bytes: number): void; reject(error: Error): void } | undefined;
+  #aborted = false;
 
-  constructor(bytes: Buffer) {
-    this.#bytes = bytes;
+  constructor(reads: LentReads, begin: Buffer, length: number) {
+    this.#reads = reads;
+    this.#length = length;
+    this.left = length - begin.length;
+    this.#kept = Buffer.from(begin);
+    reads.room = this;
+    reads.socket.pause();
   }
 
-  read(bytesMax: number): Uint8Array | undefined {
-    return this.#bytes.length > bytesMax ? undefined : this.#bytes;
+  get isWhole(): boolean {
+    return this.left === 0;
   }
 
-  async *stream(): AsyncIterable<Uint8Array> {
-    if (this.#bytes.length > 0) yield this.#bytes;
+  async read(bytesMax: number): Promise<Uint8Array | undefined> {
+    if (this.#length > bytesMax) return undefined;
+    const body = Buffer.allocUnsafeSlow(this.#length);
+    await this.fill(body);
+    return body;
+  }
+
+  fill(memory: Uint8Array): number | Promise<number> {
+    const taken = this.#kept.subarray(0, memory.length);
+    memory.set(taken);
+    this.#kept = this.#kept.subarray(taken.length);
+    if (taken.length === memory.length || this.isWhole) return taken.length;
+    if (this.#aborted) throw new BodyAborted();
+    return new Promise((resolve, reject) => {
+      this.#memory = memory;
+      this.#filled = taken.length;
+      this.#asked = { resolve, reject };
+      if (this.#reads.socket.isPaused()) this.#reads.socket.resume();
+    });
+  }
+
+  /** Takes what came by another way than its reader's memory. @returns what is behind the body */
+  take(lent: Buffer): Buffer {
+    const bytes = lent.subarray(0, this.left);
+    const room = this.next();
+    if (room !== undefined) {
+      const taken = bytes.subarray(0, room.length);
+      room.set(taken);
+      this.#keep(bytes.subarray(taken.length));
+      this.left -= bytes.length - taken.length;
+      this.filled(taken.length);
+    } else {
+      this.left -= bytes.length;
+      if (!this.isUnwanted) this.#keep(bytes);
+    }
+    return lent.subarray(bytes.length);
+  }
+
+  #keep(bytes: Uint8Array): void {
+    if (bytes.length === 0) return;
+    this.#kept = Buffer.concat([this.#kept, bytes]);
+    this.#reads.socket.pause();
+  }
+
+  next(): Uint8Array | undefined {
+    if (this.#asked === undefined) return undefined;
+    // The next request must not get there.
+    const end = Math.min(this.#memory.length, this.#filled + this.left);
+    return this.#memory.subarray(this.#filled, end);
+  }
+
+  filled(bytes: number): void {
+    this.#filled += bytes;
+    this.left -= bytes;
+    const isDone = this.#filled === this.#memory.length || this.isWhole;
+    if (!isDone || this.#asked === undefined) return;
+    const { resolve } = this.#asked;
+    this.#asked = undefined;
+    resolve(this.#filled);
+  }
+
+  discard(): void {
+    this.#kept = NOTHING;
+    this.isUnwanted = true;
+    this.#reads.socket.resume();
+  }
+
+  /** No more will come. */
+  abort(): void {
+    this.#aborted = true;
+    this.#asked?.reject(new BodyAborted());
+    this.#asked = undefined;
   }
 }

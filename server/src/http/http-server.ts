@@ -73,7 +73,7 @@ export class HttpServer {
     const lane = new FastLane({
       handle,
       onFault,
-      ...(options.carriesStreams && { bodyBytesMax: STREAMED_BYTES_MIN }),
+      ...(options.carriesStreams && { wholeBytesMax: STREAMED_BYTES_MIN }),
       // As if the connection had just been accepted there.
       giveAway: (socket) => {
         this.#http.emit("connection", socket);

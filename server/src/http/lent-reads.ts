@@ -18,23 +18,44 @@ const lent = Buffer.allocUnsafeSlow(LENT_BYTES);
 /** Bytes that are the reader's until it returns. */
 export type Take = (bytes: Buffer) => void;
 
+/** Memory that bytes go to at once, for who wants more of them than are lent. */
+export interface Room {
+  /** Asked before each read: where to, or undefined for the lent buffer. What it says holds until then. */
+  next(): Uint8Array | undefined;
+  /** So many bytes are there. */
+  filled(bytes: number): void;
+}
+
 /** The reads of one accepted connection. */
 export class LentReads {
   /** What to write to, and to listen to for its end, its errors and its close. Reads begin at once. */
   readonly socket: Socket;
+  /** Whoever sets it hears of bytes by `take` as well: a read may have begun, and not every runtime asks. */
+  room: Room | undefined;
   #take: Take | undefined;
+  /** Where the next read goes. */
+  #memory: Uint8Array = lent;
 
   /** @param accepted paused since it was accepted; not to be used any more */
   constructor(accepted: Socket, take: Take) {
     this.#take = take;
-    this.socket = onHandleOf(accepted, this.#onRead) ?? accepted;
+    this.socket = onHandleOf(accepted, this.#next, this.#onRead) ?? accepted;
     if (this.socket === accepted) {
       accepted.on("data", take);
       accepted.resume();
     }
   }
 
+  #next = (): Uint8Array => {
+    this.#memory = this.room?.next() ?? lent;
+    return this.#memory;
+  };
+
   #onRead = (bytes: number): boolean => {
+    if (this.#memory !== lent) {
+      this.room?.filled(bytes);
+      return true;
+    }
     const part = lent.subarray(0, bytes);
     if (this.#take === undefined) return this.socket.push(Buffer.from(part));
     this.#take(part);
@@ -52,10 +73,14 @@ export class LentReads {
   }
 }
 
-function onHandleOf(accepted: Socket, callback: (bytes: number) => boolean): Socket | undefined {
+function onHandleOf(
+  accepted: Socket,
+  buffer: () => Uint8Array,
+  callback: (bytes: number) => boolean,
+): Socket | undefined {
   const handle: unknown = Reflect.get(accepted, "_handle");
   if (!lends(handle) || !Reflect.set(accepted, "_handle", null)) return undefined;
-  const options = { handle, allowHalfOpen: true, onread: { buffer: lent, callback } };
+  const options = { handle, allowHalfOpen: true, onread: { buffer, callback } };
   const socket = new Socket(options);
   // The server counts the socket that it accepted.
   socket.once("close", () => accepted.destroy());

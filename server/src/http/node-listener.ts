@@ -4,7 +4,13 @@ import type { Writable } from "node:stream";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Awaitable } from "../engine/engine.ts";
 import type { WireResponse } from "../operation.ts";
-import { BodyAborted, type BodySource, HeaderList, type RawRequest } from "./raw-request.ts";
+import {
+  BodyAborted,
+  type BodySource,
+  HeaderList,
+  PartsFiller,
+  type RawRequest,
+} from "./raw-request.ts";
 
 export type Handle = (request: RawRequest) => Awaitable<WireResponse>;
 
@@ -121,7 +127,7 @@ function send(
 }
 
 /** So much of a body is read though nobody wants it: a client told in mid-sending may not hear the answer. */
-const UNWANTED_BYTES_MAX = 4 * LIMITS.bodyBytesMax;
+export const UNWANTED_BYTES_MAX = 4 * LIMITS.bodyBytesMax;
 
 /** An answer that comes before the end of a longer request ends the connection: the rest is not worth reading. */
 function closeUnlessRead(message: IncomingMessage, headers: string[]): void {
@@ -169,6 +175,7 @@ export function written(stream: Writable, bytes: Uint8Array): Promise<void> {
 
 class NodeBody implements BodySource {
   readonly #message: IncomingMessage;
+  #filler: PartsFiller | undefined;
 
   constructor(message: IncomingMessage) {
     this.#message = message;
@@ -202,9 +209,10 @@ class NodeBody implements BodySource {
     });
   }
 
-  async *stream(): AsyncIterable<Uint8Array> {
+  async fill(memory: Uint8Array): Promise<number> {
+    this.#filler ??= new PartsFiller(this.#message);
     try {
-      for await (const chunk of this.#message) yield chunk as Buffer;
+      return await this.#filler.fill(memory);
     } catch (error) {
       if (this.#message.complete) throw error;
       throw new BodyAborted();

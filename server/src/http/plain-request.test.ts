@@ -23,6 +23,14 @@ describe("A plain request", () => {
     assert.equal(readPlainRequest(bytes, first.request.end, 100).kind, "request");
   });
 
+  it("need not wait for the end of a long body where bodies stream", () => {
+    const head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5000000000\r\n\r\n";
+    assert.equal(readPlainRequest(Buffer.from(head), 0, 100).kind, "unknown");
+    const read = readPlainRequest(Buffer.from(head), 0, 100, true);
+    assert.ok(read.kind === "request");
+    assert.equal(read.request.end, head.length + 5_000_000_000);
+  });
+
   it("is incomplete until its last byte, whatever the cut", () => {
     const whole = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc";
     for (let length = 1; length < whole.length; length++) {

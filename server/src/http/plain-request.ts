@@ -28,8 +28,17 @@ const PLAIN_HEADERS_MAX = 200;
 const UNKNOWN: PlainRead = { kind: "unknown" };
 const VERBS = new Set(["GET", "POST", "PUT", "DELETE", "MERGE", "PATCH", "HEAD", "OPTIONS"]);
 const HEAD_END = Buffer.from("\r\n\r\n", "latin1");
-/** @param bytesMax largest body to take; a longer one is unknown here */
-export function readPlainRequest(bytes: Buffer, start: number, bytesMax: number): PlainRead {
+/**
+ * @param wholeBytesMax longest body that must be here with its head
+ * @param streams whether a longer one may still be on its way, so that the request ends behind `bytes`;
+ * else it is unknown here
+ */
+export function readPlainRequest(
+  bytes: Buffer,
+  start: number,
+  wholeBytesMax: number,
+  streams = false,
+): PlainRead {
   const headEnd = bytes.indexOf(HEAD_END, start);
   if (headEnd < 0) {
     return bytes.length - start > PLAIN_HEAD_BYTES_MAX ? UNKNOWN : { kind: "incomplete", bytes: 0 };
@@ -72,7 +81,7 @@ export function readPlainRequest(bytes: Buffer, start: number, bytesMax: number)
         break;
       case "content-length": {
         const value = head.slice(valueStart, valueEnd);
-        if (contentLength >= 0 || !/^\d{1,8}$/.test(value)) return UNKNOWN;
+        if (contentLength >= 0 || !/^\d{1,12}$/.test(value)) return UNKNOWN;
         contentLength = Number(value);
         break;
       }
@@ -89,10 +98,11 @@ export function readPlainRequest(bytes: Buffer, start: number, bytesMax: number)
         return UNKNOWN;
     }
   }
-  if (!hasHost || contentLength > bytesMax || spans.length > 4 * PLAIN_HEADERS_MAX) return UNKNOWN;
+  const arrives = contentLength > wholeBytesMax;
+  if (!hasHost || (arrives && !streams) || spans.length > 4 * PLAIN_HEADERS_MAX) return UNKNOWN;
   const bodyStart = headEnd + HEAD_END.length;
   const end = bodyStart + Math.max(contentLength, 0);
-  if (end > bytes.length) return { kind: "incomplete", bytes: end - start };
+  if (end > bytes.length && !arrives) return { kind: "incomplete", bytes: end - start };
   const target = head.slice(verbEnd + 1, targetEnd);
   const headers = new PlainHeaders(head, spans);
   return { kind: "request", request: { verb, target, headers, bodyStart, end } };

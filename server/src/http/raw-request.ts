@@ -18,8 +18,60 @@ export interface BodySource {
    * @throws BodyAborted when the client goes away before the end.
    */
   read(bytesMax: number): Uint8Array | undefined | Promise<Uint8Array | undefined>;
-  /** The body as it arrives, for content too large to hold. */
-  stream(): AsyncIterable<Uint8Array>;
+  /**
+   * Puts what comes next of the body where it is told, for content too large to hold. The memory is
+   * the body's until this answers; nobody asks again before that.
+   * @returns how many bytes were put there: fewer than there is room for only where the body ends
+   * @throws BodyAborted when the client goes away before the end.
+   */
+  fill(memory: Uint8Array): number | Promise<number>;
+}
+
+/** A body that is all here. */
+export class WholeBody implements BodySource {
+  readonly #bytes: Uint8Array;
+  #at = 0;
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes;
+  }
+
+  read(bytesMax: number): Uint8Array | undefined {
+    return this.#bytes.length > bytesMax ? undefined : this.#bytes;
+  }
+
+  fill(memory: Uint8Array): number {
+    const taken = this.#bytes.subarray(this.#at, this.#at + memory.length);
+    memory.set(taken);
+    this.#at += taken.length;
+    return taken.length;
+  }
+}
+
+/** Fills memory from parts of any length. */
+export class PartsFiller implements Pick<BodySource, "fill"> {
+  readonly #parts: AsyncIterator<Uint8Array>;
+  #rest: Uint8Array = new Uint8Array(0);
+
+  constructor(parts: AsyncIterable<Uint8Array>) {
+    this.#parts = parts[Symbol.asyncIterator]();
+  }
+
+  async fill(memory: Uint8Array): Promise<number> {
+    let filled = 0;
+    while (filled < memory.length) {
+      if (this.#rest.length === 0) {
+        const next = await this.#parts.next();
+        if (next.done) break;
+        this.#rest = next.value;
+      }
+      const taken = this.#rest.subarray(0, memory.length - filled);
+      memory.set(taken, filled);
+      filled += taken.length;
+      this.#rest = this.#rest.subarray(taken.length);
+    }
+    return filled;
+  }
 }
 
 /** The client left before its request was whole: nobody is there to answer. */

@@ -74,6 +74,6 @@ function request(asked: Asked): RawRequest {
     headers: new HeaderList(["Host", host, ...headers]),
     secure: false,
     remoteAddress: asked.remoteAddress ?? "127.0.0.1",
-    body: { read: () => undefined, async *stream() {} },
+    body: { read: () => undefined, fill: () => 0 },
   };
 }

@@ -1,0 +1,157 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { HttpServer } from "@rowhouse/server/http/http-server";
+import type { Handle } from "@rowhouse/server/http/node-listener";
+import { BodyAborted } from "@rowhouse/server/http/raw-request";
+import { HttpConnection } from "./http-connection.ts";
+
+/*
+ * Bodies that are read as they arrive, in both lanes. `/take/N` puts a body into memory of N bytes, again
+ * and again, and answers its digest; `/refuse` answers at once.
+ */
+
+const LENGTH = 3_000_001;
+const TAKE = "/take/";
+const NEXT = "GET /refuse HTTP/1.1\r\nHost: h\r\n\r\n";
+
+for (const lane of ["node", "fast"] as const) {
+  describe(`A body that arrives (${lane})`, () => {
+    let server: HttpServer;
+    let faults: unknown[];
+    let begun: Promise<void>;
+    let aborted: Promise<unknown>;
+    const open = () => HttpConnection.open(new URL(server.url));
+
+    beforeEach(async () => {
+      faults = [];
+      let begin = () => {};
+      let abort = (_error: unknown) => {};
+      begun = new Promise((resolve) => {
+        begin = resolve;
+      });
+      aborted = new Promise((resolve) => {
+        abort = resolve;
+      });
+      const handle: Handle = async ({ body, target }) => {
+        if (target === "/refuse") return { status: 409, headers: [], body: "no" };
+        const digest = createHash("sha256");
+        const memory = new Uint8Array(Number(target.slice(TAKE.length)));
+        try {
+          for (let filled = memory.length; filled === memory.length; ) {
+            const filling = body.fill(memory);
+            begin();
+            filled = await filling;
+            digest.update(memory.subarray(0, filled));
+            // Some of it comes before the next is asked for.
+            await new Promise(setImmediate);
+          }
+        } catch (error) {
+          abort(error);
+          throw error;
+        }
+        return { status: 200, headers: [], body: digest.digest("hex") };
+      };
+      const onFault = (error: unknown) => faults.push(error);
+      server = await HttpServer.listen(
+        { host: "127.0.0.1", port: 0, tls: undefined, lane, carriesStreams: true, onFault },
+        handle,
+      );
+    });
+    afterEach(async () => {
+      await server.close();
+      assert.deepEqual(faults, []);
+    });
+
+    it("is read to its last byte and no further, however it is cut", async () => {
+      const body = patterned(LENGTH);
+      const digest = createHash("sha256").update(body).digest("hex");
+      for (const pieceBytes of [70_001, 1_000_000, LENGTH]) {
+        const connection = await open();
+        const bytes = Buffer.concat([
+          Buffer.from(head("/take/100000", LENGTH)),
+          body,
+          Buffer.from(NEXT),
+        ]);
+        for (let at = 0; at < bytes.length; at += pieceBytes) {
+          connection.write(bytes.subarray(at, at + pieceBytes));
+          await new Promise(setImmediate);
+        }
+        assert.equal((await connection.answer()).text, digest, `in pieces of ${pieceBytes}`);
+        assert.equal((await connection.answer()).text, "no");
+        connection.destroy();
+      }
+    });
+
+    it("leaves the next request alone where there is room for it", async () => {
+      const body = patterned(LENGTH);
+      const connection = await open();
+      connection.write(head("/take/4000000", LENGTH));
+      connection.write(body.subarray(0, 2_000_000));
+      await begun;
+      connection.write(Buffer.concat([body.subarray(2_000_000), Buffer.from(NEXT)]));
+      const { text } = await connection.answer();
+      assert.equal(text, createHash("sha256").update(body).digest("hex"));
+      assert.equal((await connection.answer()).text, "no");
+      connection.destroy();
+    });
+
+    it("serves many connections at once, each with its own", async () => {
+      await Promise.all(
+        Array.from({ length: 8 }, async (_, i) => {
+          const body = patterned(LENGTH + i);
+          const connection = await open();
+          for (let round = 0; round < 3; round++) {
+            connection.write(head("/take/100000", body.length));
+            connection.write(body);
+            const { text } = await connection.answer();
+            assert.equal(text, createHash("sha256").update(body).digest("hex"));
+          }
+          connection.destroy();
+        }),
+      );
+    });
+
+    it("that nobody wants is passed over, and the next request is answered", async () => {
+      const connection = await open();
+      connection.write(head("/refuse", LENGTH));
+      assert.equal((await connection.answer()).text, "no");
+      connection.write(patterned(LENGTH));
+      connection.write(NEXT);
+      assert.equal((await connection.answer()).text, "no");
+      connection.destroy();
+    });
+
+    it("that is too long to pass over ends the connection with its answer", async () => {
+      const connection = await open();
+      connection.write(head("/refuse", 1_000_000_000));
+      const answer = await connection.answer();
+      assert.equal(answer.text, "no");
+      assert.equal(answer.header("connection"), "close");
+      connection.destroy();
+    });
+
+    for (const how of ["destroy", "end"] as const) {
+      it(`tells its reader when the client leaves (${how})`, async () => {
+        const connection = await open();
+        connection.write(head("/take/100000", LENGTH));
+        connection.write(patterned(LENGTH - 1));
+        await begun;
+        connection[how]();
+        assert.ok((await aborted) instanceof BodyAborted);
+        connection.destroy();
+      });
+    }
+  });
+}
+
+function head(target: string, bodyBytes: number): string {
+  return `PUT ${target} HTTP/1.1\r\nHost: h\r\nContent-Length: ${bodyBytes}\r\n\r\n`;
+}
+
+/** No two parts of it are alike. */
+function patterned(length: number): Buffer {
+  const bytes = Buffer.alloc(length);
+  for (let i = 0; i < length; i++) bytes[i] = (i * 31 + length) ^ (i >>> 9) ^ ((i >>> 17) * 101);
+  return bytes;
+}
