@@ -35,6 +35,21 @@ describe("Point reads", () => {
     assert.equal(await keysOf(() => find("c")), 3);
   });
 
+  it("of lists leave the table to be, too, until something was written", async () => {
+    const engine = new MemoryEngine();
+    const here = await openStore(engine);
+    const there = await openStore(engine);
+    await here.create();
+    const table = await here.open();
+    assert.equal(await here.open(), table);
+    await there.insert("a");
+    assert.equal(await here.open(), table);
+    await there.remove();
+    await assert.rejects(here.open(), isTableNotFound);
+    await there.create();
+    assert.notDeepEqual((await here.open()).prefix, table.prefix);
+  });
+
   it("see at once that another server removed the table, or made another of its name", async () => {
     const engine = new MemoryEngine();
     const here = await openStore(engine);
@@ -66,6 +81,7 @@ async function openStore(engine: Engine) {
   return {
     create: () => catalog.create("acc", "films", { policies: [] }),
     remove: () => catalog.remove("acc", "films"),
+    open: async () => store.openTable("acc", "films"),
     find: async (rowKey: string) => store.get("acc", "films", "p", rowKey),
     async insert(rowKey: string) {
       const body = Buffer.from(`{"PartitionKey":"p","RowKey":"${rowKey}"}`);

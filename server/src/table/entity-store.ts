@@ -39,9 +39,17 @@ export class EntityStore {
 
   /** @throws ServiceError TableNotFound */
   openTable(account: string, name: string): Awaitable<OpenTable> {
+    const newestCommit = this.#engine.newestCommit();
+    const remembered = this.#catalog.remembered(account, name);
+    if (remembered !== undefined && newestCommit !== undefined) {
+      const table = this.#open(account, remembered);
+      if (table.foundAt === newestCommit) return table;
+    }
     return whenReady(this.#catalog.find(account, name), (named) => {
       if (!named) throw new ServiceError("TableNotFound");
-      return this.#open(account, named);
+      const table = this.#open(account, named);
+      table.foundAt = newestCommit;
+      return table;
     });
   }
 
