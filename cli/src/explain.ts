@@ -23,24 +23,31 @@ export function addExplainCommand(program: Command): void {
     )
     .option("--json", "print JSON")
     .action(async (filter: string, options: ExplainOptions) => {
-      process.stdout.write(await explainFilter(filter, options, process.env));
+      const { text, failure } = await explainFilter(filter, options, process.env);
+      process.stdout.write(text);
+      if (failure !== undefined) throw new Error(failure);
     });
 }
 
-/** What the command prints. @throws ServiceError for a filter that is none. */
+/** What the command prints, and why the endpoint refused if it did. @throws ServiceError for a filter that is none. */
 export async function explainFilter(
   filter: string,
   options: ExplainOptions,
   environment: NodeJS.ProcessEnv,
-): Promise<string> {
+): Promise<{ readonly text: string; readonly failure: string | undefined }> {
   const { table, against } = options;
   const tree = filter.trim() === "" ? undefined : parseFilter(filter);
   const plan = planQuery(tree);
   const cure = cureOfQuery(table, plan);
   const answer = against === undefined ? undefined : await ask(against, table, filter, environment);
+  const failure =
+    answer?.error === undefined
+      ? undefined
+      : `${against?.split("?")[0]} answered ${answer.status}: ${answer.error}`;
   if (options.json) {
     const facts = { plan: explain(plan), class: plan.class, reading: readingOf(plan) };
-    return `${JSON.stringify({ table, filter, ...facts, cure: cure ?? null, answer }, null, 2)}\n`;
+    const printed = { table, filter, ...facts, cure: cure ?? null, answer };
+    return { text: `${JSON.stringify(printed, null, 2)}\n`, failure };
   }
   const lines = [`plan      ${explain(plan)}`, `meaning   ${readingOf(plan)}`];
   if (plan.residual) lines.push('          What follows "where" is tested on each entity read.');
@@ -57,9 +64,8 @@ export async function explainFilter(
     }
     if (!answer.cost && answer.status < 300) lines.push("          (this server tells no cost)");
     if (answer.more) lines.push("          this was the first page; there are more");
-    if (answer.error) lines.push(`          ${answer.error}`);
   }
-  return `${lines.join("\n")}\n`;
+  return { text: `${lines.join("\n")}\n`, failure };
 }
 
 interface Asked {

@@ -1,0 +1,37 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { RowhouseCommand } from "../support/rowhouse-command.ts";
+import { withServer } from "./watched-server.ts";
+
+const COMMAND_LINES = [
+  { what: "an unknown flag", args: ["serve", "--tabel"], reason: /unknown option '--tabel'/ },
+  { what: "a missing argument", args: ["explain", "-t", "T"], reason: /missing required argument/ },
+  { what: "an unknown command below another", args: ["engine", "x"], reason: /unknown command/ },
+  { what: "a report that is not there", args: ["report", "none.json"], reason: /does not exist/ },
+];
+
+describe("Exit codes of the rowhouse command", () => {
+  for (const { what, args, reason } of COMMAND_LINES) {
+    it(`are 2 for ${what}`, async () => {
+      const command = new RowhouseCommand(args);
+      assert.equal(await command.exited, 2);
+      assert.match(command.stderr, reason);
+    });
+  }
+
+  it("are 0 for help that was asked for", async () => {
+    assert.equal(await new RowhouseCommand(["report", "--help"]).exited, 0);
+  });
+
+  it("are 2 for explain when the server refuses the query, behind what was found out without it", () =>
+    withServer({}, async ({ accountUrl }) => {
+      const args = ["explain", "Age eq 1", "--table", "Nothing", "--against", accountUrl];
+      const command = new RowhouseCommand(args);
+      assert.equal(await command.exited, 2);
+      assert.match(command.stdout, /^plan {6}table scan where Age eq 1$/m);
+      assert.match(
+        command.stderr,
+        /^rowhouse: http:\S+ answered 404: The table specified does not exist\.$/m,
+      );
+    }));
+});
