@@ -19,6 +19,7 @@ import {
 } from "./conformance-steps.ts";
 import type { Key } from "./engine.ts";
 import { after, afterPartition, compareKeys, partitionRange } from "./key-codec.ts";
+import { scanToEnd } from "./scan-to-end.ts";
 
 /** Parts of keys that a careless code of pairs puts in the wrong order. */
 const TRICKY_PARTS: readonly (readonly number[])[] = [
@@ -260,7 +261,8 @@ export function testScans(withEngine: WithEngine): void {
       for (const [bounds, expected] of wantedOf) {
         const visited: string[] = [];
         let leftOut = 0;
-        const end = await engine.scan(
+        const end = await scanToEnd(
+          engine,
           range,
           ({ key: { partition, sort } }) => visited.push(text(partition) + text(sort)) > 0,
           {

@@ -27,7 +27,7 @@ import type { SessionPool } from "./session-pool.ts";
 import { verifyWritten } from "./verify-written.ts";
 
 /** Attempts after which rivals have won too often. */
-const ATTEMPTS_MAX = 50;
+const ATTEMPTS_MAX = 20;
 const BACKOFF_MS_MAX = 50;
 
 export interface CommitsOptions {

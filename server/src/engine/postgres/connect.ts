@@ -86,6 +86,7 @@ export async function connect(
     return { session, greeting: await begin(session) };
   } catch (error) {
     if (!(error instanceof MangledBytes)) throw error;
+    warnOnce(`${error.message} They travel as text, twice as long.`);
     const textSession = new Session(client.connection.stream, control, {
       ...sessionOptions,
       resultFormat: 0,
@@ -125,6 +126,13 @@ export function applySettings(session: Session, settings: readonly Setting[]): v
   for (const [name, value] of settings) {
     query(session, SET_SESSION, [name, value]).catch(() => {});
   }
+}
+
+let hasWarned = false;
+/** On standard error, as it concerns the operator and no request. */
+function warnOnce(text: string): void {
+  if (!hasWarned) process.emitWarning(text, "PostgresWarning");
+  hasWarned = true;
 }
 
 class MangledBytes extends Error {

@@ -46,6 +46,25 @@ describe("A PostgreSQL that fails", () => {
     session.close();
   });
 
+  it("serves nothing more once it reports damaged data, and says so", async () => {
+    const damaged = await openPostgresEngine({ url });
+    await commit(damaged, { puts: [[keyOf("damage", "a"), "x"]] });
+    await runAt(url, [
+      "CREATE FUNCTION damage() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'page 7' USING ERRCODE = 'XX001'; END $$",
+      "CREATE TRIGGER damage BEFORE INSERT ON rh_kv EXECUTE FUNCTION damage()",
+    ]);
+    const isCorrupt = (error: unknown) =>
+      error instanceof EngineError && error.code === "Corrupt" && /page 7/.test(error.message);
+    await assert.rejects(commit(damaged, { puts: [[keyOf("damage", "b"), "x"]] }), isCorrupt);
+    await runAt(url, ["DROP TRIGGER damage ON rh_kv"]);
+    await assert.rejects(async () => damaged.get([keyOf("damage", "a")]), isCorrupt);
+    const { ready, detail } = await damaged.health();
+    assert.equal(ready, false);
+    assert.match(detail, /page 7/);
+    await damaged.close();
+    assert.equal(textOf((await engine.get([keyOf("damage", "a")]))[0]), "x");
+  });
+
   it("answers every commit truly while its backends are terminated", async () => {
     const ledger = new Ledger("terminated");
     const writing = ledger.write([engine], 8);

@@ -28,6 +28,7 @@ import { readServerFacts, type ServerFacts } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import { SessionPool } from "./session-pool.ts";
 import { sessionSettings } from "./session-settings.ts";
+import type { ServerError } from "./sql-state.ts";
 
 export interface PostgresEngineOptions {
   /** `postgres://user:password@host:port/database`, see `parsePostgresUrl`; or its parts. */
@@ -135,6 +136,8 @@ export class PostgresEngine implements Engine {
   readonly #commitsUnderWay = new Set<Promise<unknown>>();
   readonly #timeoutMs: number;
   readonly #ticker: NodeJS.Timeout;
+  /** What the server said of damaged data. Nothing more is read from it, or written beside it. */
+  #damage: ServerError | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(
@@ -153,9 +156,13 @@ export class PostgresEngine implements Engine {
     this.#versions.raiseAbove(options.facts.clockMicroseconds);
 
     const connect = () => options.connector.connect();
-    const readers = new SessionPool({ connect, sessionsMax: options.readersMax ?? READERS_MAX });
-    const scanners = new SessionPool({ connect, sessionsMax: options.scannersMax ?? SCANNERS_MAX });
-    const writers = new SessionPool({ connect, sessionsMax: options.writersMax ?? WRITERS_MAX });
+    const onCorrupt = (error: ServerError) => {
+      this.#damage ??= error;
+    };
+    const poolOf = (sessionsMax: number) => new SessionPool({ connect, sessionsMax, onCorrupt });
+    const readers = poolOf(options.readersMax ?? READERS_MAX);
+    const scanners = poolOf(options.scannersMax ?? SCANNERS_MAX);
+    const writers = poolOf(options.writersMax ?? WRITERS_MAX);
     readers.adopt(options.session);
     this.#pools = [readers, scanners, writers];
     this.#writers = writers;
@@ -255,6 +262,13 @@ export class PostgresEngine implements Engine {
   }
 
   #assertOpen(): void {
+    if (this.#damage) {
+      throw new EngineError(
+        "Corrupt",
+        `The database reported damaged data, so nothing is served from it until Rowhouse is started again: ${this.#damage.message} (SQLSTATE ${this.#damage.sqlState}).`,
+        { cause: this.#damage },
+      );
+    }
     if (this.#closing) throw new EngineError("Closed", "The PostgreSQL engine is closed.");
   }
 }

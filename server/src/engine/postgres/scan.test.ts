@@ -103,7 +103,7 @@ describe("A scan of PostgreSQL", () => {
         seen.push(Buffer.from(entry.key.sort).toString());
         if (seen.length % 7000 === 0) {
           void runAt(url, [
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rowhouse'",
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rowhouse' AND datname = current_database()",
           ]);
         }
         return true;

@@ -110,6 +110,10 @@ describe("SessionPool", () => {
     const waiting = [0, 1, 2].map(() => Promise.resolve(pool.acquire(LATER)));
     for (const each of waiting) await assert.rejects(each, isUnavailable(/operator/));
     assert.ok(connectCount() <= 3);
+    const next = Array.from({ length: 20 }, () => Promise.resolve(pool.acquire(LATER)));
+    const before = connectCount();
+    for (const each of next) await assert.rejects(each, isUnavailable(/operator/));
+    assert.equal(connectCount(), before + 1);
     pool.close();
   });
 

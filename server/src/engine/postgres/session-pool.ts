@@ -1,6 +1,7 @@
 import { EngineError } from "../engine.ts";
 import { isPassing, type Outcome, toEngineError } from "./outcome.ts";
 import type { Session } from "./session.ts";
+import type { ServerError } from "./sql-state.ts";
 
 const BACKOFF_MS_MIN = 50;
 const BACKOFF_MS_MAX = 1_000;
@@ -14,6 +15,7 @@ interface Waiter {
 export interface SessionPoolOptions {
   readonly sessionsMax: number;
   readonly connect: () => Promise<Session>;
+  readonly onCorrupt?: (error: ServerError) => void;
 }
 
 /**
@@ -21,7 +23,8 @@ export interface SessionPoolOptions {
  * given back last is lent first, so that few serve when few are needed.
  *
  * While the database cannot be reached, waiters wait, up to their deadlines, and one attempt after
- * the other is made for them. An error that only the operator can mend ends the waiting at once.
+ * the other is made for them. An error that only the operator can mend ends the waiting; whoever comes
+ * next waits for the next attempt, for such a server must not be asked for each request either.
  */
 export class SessionPool {
   readonly #options: SessionPoolOptions;
@@ -110,8 +113,10 @@ export class SessionPool {
     } catch (error) {
       this.#connecting--;
       this.#lastError = error;
-      if (isPassing(error)) this.#backOff();
-      else for (const waiter of this.#waiters.splice(0)) waiter.reject(toEngineError(error));
+      this.#backOff();
+      if (!isPassing(error)) {
+        for (const waiter of this.#waiters.splice(0)) waiter.reject(toEngineError(error));
+      }
     }
     this.#grow();
   }
@@ -120,6 +125,7 @@ export class SessionPool {
   adopt(session: Session): void {
     this.#all.add(session);
     session.onLost = () => this.#forget(session);
+    if (this.#options.onCorrupt) session.onCorrupt = this.#options.onCorrupt;
     if (session.isLost) this.#forget(session);
     else this.release(session);
   }

@@ -68,6 +68,8 @@ export interface SessionOptions {
 export class Session {
   /** Called once when the connection is gone. */
   onLost: (session: Session) => void = () => {};
+  /** Called when the server reports damaged data. */
+  onCorrupt: (error: ServerError) => void = () => {};
   readonly #socket: Duplex;
   readonly #control: SessionControl;
   readonly #writer = new WireWriter();
@@ -250,6 +252,7 @@ export class Session {
     }
     const fault = error.fault;
     if (fault === "forget") this.#forgetNames();
+    if (fault === "corrupt") this.onCorrupt(error);
     exchange.failed(error);
     if (error.isFatal) this.destroy(error);
   }
