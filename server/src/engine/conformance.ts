@@ -8,6 +8,7 @@ import {
   assertAbove,
   assertSameBytes,
   atVersion,
+  bytes,
   commit,
   getEntry,
   getText,
@@ -20,6 +21,7 @@ import {
   scanAll,
   scanText,
 } from "./conformance-steps.ts";
+import { testUpdates } from "./conformance-update.ts";
 import { type Check, type Engine, EngineError, type Key } from "./engine.ts";
 
 /** An engine and how to get at it. */
@@ -51,6 +53,7 @@ export function testEngineConformance(target: EngineUnderTest): void {
   describe(`${target.name} keeps the engine contract`, () => {
     describe("get and commit", () => testGetAndCommit(withEngine));
     describe("checks", () => testChecks(withEngine));
+    describe("update", () => testUpdates(withEngine));
     describe("versions", () => testVersions(withEngine));
     describe("limits", () => testLimits(withEngine));
     describe("scan", () => testScans(withEngine));
@@ -106,6 +109,9 @@ function testGetAndCommit(withEngine: WithEngine): void {
       await put(engine, a, "1");
       seen.push(engine.newestCommit());
       await mustCommit(engine, { deletes: [a] });
+      seen.push(engine.newestCommit());
+      if (engine.update) await engine.update(a, () => bytes("2"));
+      else await put(engine, a, "2");
       seen.push(engine.newestCommit());
       const [first] = seen;
       assert.equal(new Set(seen).size, first === undefined ? 1 : seen.length);
@@ -437,6 +443,7 @@ function testClose(target: EngineUnderTest, withEngine: WithEngine): void {
         async () => engine.newestCommit(),
         async () => engine.scan({ start: a }, () => true),
         async () => engine.commit({ version, checks: [], puts: [], deletes: [] }),
+        async () => engine.update?.(a, () => bytes("2")) ?? engine.get([a]),
       ];
       for (const call of calls) {
         await assert.rejects(

@@ -57,6 +57,13 @@ export interface Engine {
    */
   commit(write: AtomicWrite): Promise<CommitResult>;
 
+  /**
+   * Commits what `change` makes of the value under `key` with no other commit in between. Engines
+   * that cannot run code inside a commit leave it out; `get` and a checked `commit` do the same there.
+   * @throws what `change` throws, and what `commit` does: nothing happened.
+   */
+  update?(key: Key, change: Change): Promise<Updated>;
+
   /** Waits for commits under way, then releases everything. Calling it twice is allowed. */
   close(): Promise<void>;
 }
@@ -135,6 +142,18 @@ export interface Check {
 
 export interface Put {
   readonly key: Key;
+  readonly value: Uint8Array;
+}
+
+/**
+ * Makes the new value of the one that is there, whose bytes are lent until it returns. It is called
+ * inside a commit, so it is quick and neither reads nor writes.
+ * @param version of the entry it makes
+ */
+export type Change = (current: Uint8Array | undefined, version: number) => Uint8Array;
+
+export interface Updated {
+  readonly version: number;
   readonly value: Uint8Array;
 }
 

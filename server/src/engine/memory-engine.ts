@@ -2,6 +2,7 @@ import { type Clock, systemClock } from "../clock.ts";
 import {
   type AtomicWrite,
   type Awaitable,
+  type Change,
   type Check,
   type CommitResult,
   type Engine,
@@ -10,6 +11,7 @@ import {
   type Key,
   type KeyRange,
   type ScanEnd,
+  type Updated,
   type Visit,
 } from "./engine.ts";
 import { copyKey, joinKey, keyBytes, pairBytesMax } from "./key-codec.ts";
@@ -79,6 +81,17 @@ export class MemoryEngine implements Engine {
     } catch (error) {
       return Promise.reject(error);
     }
+  }
+
+  async update(key: Key, change: Change): Promise<Updated> {
+    this.#assertOpen();
+    const flat = this.#flat(key);
+    const stored = this.#byKey.get(flat);
+    const version = this.#versions.nextAbove(stored?.version ?? 0);
+    const value = Uint8Array.from(change(stored?.value, version));
+    this.#commits++;
+    this.#put({ flat, key: copyKey(key), value, version });
+    return { version, value };
   }
 
   async close(): Promise<void> {

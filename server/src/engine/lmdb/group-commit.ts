@@ -1,7 +1,7 @@
-import type { AtomicWrite, Check, CommitResult, Key } from "../engine.ts";
+import type { AtomicWrite, Change, Check, CommitResult, Key, Updated } from "../engine.ts";
 import { EngineError } from "../engine.ts";
 import type { VersionClock } from "../version-clock.ts";
-import { lastVersion, putNew, type Store } from "./binding.ts";
+import { lastVersion, putNew, type Store, viewOf } from "./binding.ts";
 import { reasonOf, toEngineError } from "./lmdb-errors.ts";
 import { FORMAT, readMeta, writeMeta } from "./meta-record.ts";
 
@@ -17,9 +17,19 @@ const GROUP_BYTES_MAX = 16 << 20;
 const VERSIONS_AHEAD = 100_000;
 
 interface Waiting {
-  readonly write: AtomicWrite;
-  readonly resolve: (result: CommitResult) => void;
-  readonly reject: (error: EngineError) => void;
+  /** Inside the transaction. */
+  apply(): void;
+  /** Says what it came to, once that is on disk. */
+  answer(): void;
+  reject(error: EngineError): void;
+}
+
+/** What a group has come to so far. */
+interface Extent {
+  keys: number;
+  bytes: number;
+  /** The newest version put; 0 for none. */
+  newest: number;
 }
 
 /**
@@ -42,6 +52,7 @@ export class GroupCommit {
   /** The last transaction that wrote something here. */
   #lastTransaction = -1;
   #waiting: Waiting[] = [];
+  #extent: Extent = { keys: 0, bytes: 0, newest: 0 };
   #running: Promise<void> | undefined;
   #broken: EngineError | undefined;
 
@@ -52,11 +63,48 @@ export class GroupCommit {
   }
 
   commit(write: AtomicWrite): Promise<CommitResult> {
-    if (this.#broken) return Promise.reject(this.#broken);
+    let result: CommitResult;
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ write, resolve, reject });
-      this.#running ??= this.#run();
+      this.#join({
+        apply: () => {
+          result = this.#apply(write);
+        },
+        answer: () => resolve(result),
+        reject,
+      });
     });
+  }
+
+  /** What `change` throws refuses the update alone, and rejects. */
+  update(key: Key, version: number, change: Change): Promise<Updated> {
+    let updated: Updated;
+    let refusal: { readonly thrown: unknown } | undefined;
+    return new Promise((resolve, reject) => {
+      this.#join({
+        apply: () => {
+          const stored = this.#store.getBinaryFast(key);
+          const own = stored === undefined ? version : this.#above(lastVersion(), version);
+          try {
+            updated = { version: own, value: change(stored && viewOf(stored), own) };
+          } catch (thrown) {
+            refusal = { thrown };
+            return;
+          }
+          this.#put(key, updated.value, own);
+        },
+        answer: () => (refusal ? reject(refusal.thrown) : resolve(updated)),
+        reject,
+      });
+    });
+  }
+
+  #join(waiting: Waiting): void {
+    if (this.#broken) {
+      waiting.reject(this.#broken);
+      return;
+    }
+    this.#waiting.push(waiting);
+    this.#running ??= this.#run();
   }
 
   /** Resolves when every commit was answered. */
@@ -76,16 +124,14 @@ export class GroupCommit {
   }
 
   async #runGroup(): Promise<void> {
-    let group: Waiting[] = [];
-    let results: CommitResult[] = [];
+    const group: Waiting[] = [];
     let transaction = 0;
     let hasWritten = false;
     try {
       await this.#store.childTransaction(() => {
-        group = this.#waiting.splice(0, groupLength(this.#waiting));
         transaction = this.#learnNewest();
-        results = group.map(({ write }) => this.#apply(write));
-        hasWritten = this.#reserveVersions(results);
+        this.#applyTo(group);
+        hasWritten = this.#reserveVersions();
       });
     } catch (error) {
       // None was taken when the transaction could not begin.
@@ -97,7 +143,22 @@ export class GroupCommit {
     this.counts.groups++;
     this.counts.commits += group.length;
     this.counts.groupCommitsMax = Math.max(this.counts.groupCommitsMax, group.length);
-    for (const [index, { resolve }] of group.entries()) resolve(results[index]!);
+    for (const each of group) each.answer();
+  }
+
+  /** Applies those that wait, as many as a group may hold: at least one, whatever its size. */
+  #applyTo(group: Waiting[]): void {
+    const extent = { keys: 0, bytes: 0, newest: 0 };
+    this.#extent = extent;
+    try {
+      for (const each of this.#waiting) {
+        if (extent.keys > GROUP_KEYS_MAX || extent.bytes > GROUP_BYTES_MAX) break;
+        group.push(each);
+        each.apply();
+      }
+    } finally {
+      this.#waiting.splice(0, group.length);
+    }
   }
 
   /**
@@ -156,14 +217,15 @@ export class GroupCommit {
         while (--index >= 0) this.#store.remove(puts[index]!.key);
         return { committed: false, failedCheck: versions.length };
       }
+      this.#count(value, version);
       versions.push(version);
     }
-    this.#newest = Math.max(this.#newest, version);
     return { committed: true, versions };
   }
 
   #checkAndApply({ version, checks, puts, deletes }: AtomicWrite): CommitResult {
     const checkedVersions: (number | undefined)[] = [];
+    this.#extent.keys += checks.length + deletes.length;
     for (let index = 0; index < checks.length; index++) {
       const check = checks[index]!;
       const stored = this.#storedVersion(check.key);
@@ -176,13 +238,30 @@ export class GroupCommit {
       // Most puts are checked by a check at the same place: one read then serves both.
       const isChecked = checks[index]?.key === key;
       const stored = isChecked ? (checkedVersions[index] ?? 0) : this.#versionBelow(version, key);
-      const own = version > stored ? version : this.#versions.nextAbove(stored);
-      this.#store.put(key, value, own);
-      this.#newest = Math.max(this.#newest, own);
+      const own = this.#above(stored, version);
+      this.#put(key, value, own);
       versions.push(own);
     }
     for (const key of deletes) this.#store.remove(key);
     return { committed: true, versions };
+  }
+
+  #put(key: Key, value: Uint8Array, version: number): void {
+    this.#store.put(key, value, version);
+    this.#count(value, version);
+  }
+
+  #count(value: Uint8Array, version: number): void {
+    const extent = this.#extent;
+    extent.keys++;
+    extent.bytes += value.length;
+    extent.newest = Math.max(extent.newest, version);
+    this.#newest = Math.max(this.#newest, version);
+  }
+
+  /** A version above the stored one: the one its writer brought, if that is. */
+  #above(stored: number, version: number): number {
+    return version > stored ? version : this.#versions.nextAbove(stored);
   }
 
   /** The stored version, or 0 where that is known to be below `version`. */
@@ -196,12 +275,8 @@ export class GroupCommit {
   }
 
   /** Other processes reserve too, so the record only ever rises. Answers whether anything was put. */
-  #reserveVersions(results: readonly CommitResult[]): boolean {
-    let newest = 0;
-    for (const result of results) {
-      if (!result.committed) continue;
-      for (const version of result.versions) newest = Math.max(newest, version);
-    }
+  #reserveVersions(): boolean {
+    const { newest } = this.#extent;
     if (newest <= this.#versionsReserved) return newest > 0;
     const stored = readMeta(this.#store)?.versionsReserved ?? 0;
     const versionsReserved = Math.max(stored, newest + VERSIONS_AHEAD);
@@ -209,18 +284,6 @@ export class GroupCommit {
     this.#versionsReserved = versionsReserved;
     return true;
   }
-}
-
-/** How many of the commits that wait fit one transaction: at least one, whatever its size. */
-function groupLength(waiting: readonly Waiting[]): number {
-  let keys = 0;
-  let bytes = 0;
-  for (const [index, { write }] of waiting.entries()) {
-    keys += write.checks.length + write.puts.length + write.deletes.length;
-    for (const { value } of write.puts) bytes += value.length;
-    if (index > 0 && (keys > GROUP_KEYS_MAX || bytes > GROUP_BYTES_MAX)) return index;
-  }
-  return waiting.length;
 }
 
 /** Nothing but puts of keys that must be absent. */

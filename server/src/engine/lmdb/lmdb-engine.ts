@@ -4,6 +4,7 @@ import { type Clock, systemClock } from "../../clock.ts";
 import {
   type AtomicWrite,
   type Awaitable,
+  type Change,
   type CommitResult,
   type Engine,
   EngineError,
@@ -11,6 +12,7 @@ import {
   type Key,
   type KeyRange,
   type ScanEnd,
+  type Updated,
   type Visit,
 } from "../engine.ts";
 import { keyBytes, pairBytesMax } from "../key-codec.ts";
@@ -150,6 +152,12 @@ export class LmdbEngine implements Engine {
       return Promise.reject(error);
     }
     return this.#commits.commit(write);
+  }
+
+  async update(key: Key, change: Change): Promise<Updated> {
+    this.#assertOpen();
+    assertKeyFits(key);
+    return this.#commits.update(key, this.#versions.next(), change);
   }
 
   close(): Promise<void> {

@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { decodeEntity } from "@rowhouse/protocol/entity-json";
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { Catalog } from "../catalog/catalog.ts";
+import { KEY_SPACES } from "../catalog/key-spaces.ts";
+import { type LmdbEngine, openLmdbEngine } from "../engine/lmdb/lmdb-engine.ts";
+import { EntityStore, type TableValue } from "./entity-store.ts";
+import type { CommitOutcome, Mutation } from "./mutation.ts";
+import { RecordView } from "./record-view.ts";
+
+describe("an entity store over LMDB", () => {
+  it("commits all merges that come at once in one group, those of one entity too", () =>
+    withStore(async ({ engine, store }) => {
+      const merges = ["A", "B", "C", "D"].map((property) => merge("r", `{"${property}":1}`));
+      const before = engine.statistics();
+      const outcomes = await Promise.all(
+        [...merges, merge("other", `{"E":1}`)].map((each) => store.commit("acc", "t", [each])),
+      );
+      const after = engine.statistics();
+      assert.ok(outcomes.every(({ committed }) => committed));
+      assert.equal(after.commits - before.commits, 5);
+      assert.equal(after.flushes - before.flushes, 1);
+      assert.equal(propertiesOf(await store.get("acc", "t", "p", "r")), `,"A":1,"B":1,"C":1,"D":1`);
+    }));
+
+  it("commits merges together with the replace they came behind, and keeps what both wrote", () =>
+    withStore(async ({ engine, store }) => {
+      const before = engine.statistics().flushes;
+      await Promise.all([
+        store.commit("acc", "t", [{ ...merge("r", `{"Replaced":1}`), kind: "replace" }]),
+        store.commit("acc", "t", [merge("r", `{"Merged":1}`)]),
+      ]);
+      assert.equal(engine.statistics().flushes - before, 1);
+      assert.equal(propertiesOf(await store.get("acc", "t", "p", "r")), `,"Replaced":1,"Merged":1`);
+    }));
+
+  it("refuses a merge of an entity that must be there and is not, and merges what came with it", () =>
+    withStore(async ({ store }) => {
+      const [refused, merged] = await Promise.all([
+        store.commit("acc", "t", [{ ...merge("absent", `{"A":1}`), ifMatch: "*" }]),
+        store.commit("acc", "t", [merge("r", `{"A":1}`)]),
+      ]);
+      assert.equal(codeOf(refused), "ResourceNotFound");
+      assert.ok(merged.committed);
+      assert.equal(await store.get("acc", "t", "p", "absent"), undefined);
+    }));
+
+  it("refuses a merge into a table that is gone", () =>
+    withStore(async ({ catalog, store }) => {
+      await store.commit("acc", "t", [merge("r", `{"A":1}`)]);
+      await catalog.remove("acc", "t");
+      assert.equal(
+        codeOf(await store.commit("acc", "t", [merge("r", `{"A":1}`)])),
+        "TableNotFound",
+      );
+    }));
+});
+
+interface Lab {
+  readonly engine: LmdbEngine;
+  readonly catalog: Catalog<TableValue>;
+  readonly store: EntityStore;
+}
+
+async function withStore(test: (lab: Lab) => Promise<void>): Promise<void> {
+  const path = mkdtempSync(join(tmpdir(), "rowhouse-entities-"));
+  const engine = await openLmdbEngine({ path });
+  try {
+    const ids = new Map([["acc", 1]]);
+    const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, ids);
+    await catalog.create("acc", "t", { policies: [] });
+    const store = new EntityStore(engine, catalog);
+    // Known from here on, as in a server: whatever comes then leaves in the order it came.
+    await store.openTable("acc", "t");
+    await test({ engine, catalog, store });
+  } finally {
+    await engine.close();
+    rmSync(path, { recursive: true });
+  }
+}
+
+function merge(rowKey: string, json: string): Mutation {
+  const address = { partitionKey: "p", rowKey };
+  const entity = decodeEntity(Buffer.from(json), address);
+  return { kind: "merge", ...address, entity, ifMatch: undefined };
+}
+
+function propertiesOf(record: Uint8Array | undefined): string {
+  assert.ok(record, "The entity is not there.");
+  const view = new RecordView();
+  view.reset(record);
+  return Buffer.from(record.subarray(view.propertiesAt)).toString();
+}
+
+function codeOf(outcome: CommitOutcome): string {
+  assert.ok(!outcome.committed, "It was committed.");
+  assert.ok(outcome.error instanceof ServiceError);
+  return outcome.error.code;
+}
