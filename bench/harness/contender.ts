@@ -18,6 +18,8 @@ export interface Work {
   readonly workload: WorkloadKind;
   readonly dataset: Dataset;
   readonly connections: number;
+  /** Of all connections together; see `Pace`. Default: each in a closed loop. */
+  readonly operationsPerSecond?: number;
   readonly auth?: "SharedKeyLite" | "SAS";
 }
 

@@ -113,6 +113,7 @@ export class HttpContender implements Contender {
       dataset: work.dataset,
       run: nextRun++,
       connections: work.connections,
+      operationsPerSecond: work.operationsPerSecond,
       until,
       serverPid: this.server.pid,
       keepsAnswer,

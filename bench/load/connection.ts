@@ -6,11 +6,12 @@ import type { Client, Outcome, Workload } from "./workload.ts";
 
 /** Decides whether another operation begins, and hears how each one ended. */
 export interface Meter {
-  next(): boolean;
+  /** If one does, `begin` is called when it shall, with the time that its latency counts from. */
+  next(client: Client, begin: (at: number) => void): boolean;
   finish(outcome: Outcome, milliseconds: number, connection: Connection): void;
 }
 
-/** One client on one keep-alive connection, in a closed loop: answer, then the next request. */
+/** One client on one keep-alive connection: an answer, then the next request, when the meter says. */
 export class Connection {
   readonly reader = new ResponseReader();
   /** Settles when the meter wants no more operations; fails when the server hangs up before. */
@@ -62,14 +63,15 @@ export class Connection {
   }
 
   start(): void {
-    if (this.#meter.next()) {
-      this.#startedAt = performance.now();
-      this.#send();
-    } else {
-      this.#end();
-      this.#socket.destroy();
-    }
+    if (this.#meter.next(this.#client, this.#begin)) return;
+    this.#end();
+    this.#socket.destroy();
   }
+
+  #begin = (at: number): void => {
+    this.#startedAt = at;
+    this.#send();
+  };
 
   #send(): void {
     const request = this.#workload.request(this.#client);

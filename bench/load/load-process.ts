@@ -4,6 +4,7 @@ import { cpuMicros, machineCpuMicros } from "../harness/process-figures.ts";
 import { Connection } from "./connection.ts";
 import type { Dataset } from "./dataset.ts";
 import { Histogram } from "./histogram.ts";
+import { Pace } from "./pace.ts";
 import type { Target } from "./request-writer.ts";
 import { Client, type Outcome, type WorkloadKind } from "./workload.ts";
 import { createWorkload } from "./workloads.ts";
@@ -15,6 +16,8 @@ export interface LoadCommand {
   /** See `Client`. */
   readonly run: number;
   readonly connections: number;
+  /** Of all connections together; without it each asks again as soon as it is answered. */
+  readonly operationsPerSecond?: number | undefined;
   readonly until: Until;
   /** Whose processor time is counted. */
   readonly serverPid: number;
@@ -35,6 +38,7 @@ export interface LoadResult extends Figures {
 class LoadRun {
   readonly #command: LoadCommand;
   readonly #latencies = new Histogram();
+  readonly #pace: Pace | undefined;
   #connections: Connection[] = [];
   #operationsLeft: number;
   #measuring = false;
@@ -44,7 +48,9 @@ class LoadRun {
 
   constructor(command: LoadCommand) {
     this.#command = command;
-    const { until } = command;
+    const { connections, operationsPerSecond, until } = command;
+    this.#pace =
+      operationsPerSecond === undefined ? undefined : new Pace(operationsPerSecond, connections);
     this.#operationsLeft = "operations" in until ? until.operations : Number.POSITIVE_INFINITY;
   }
 
@@ -77,8 +83,11 @@ class LoadRun {
   }
 
   /** Whether a connection may begin another operation. */
-  next(): boolean {
-    return this.#operationsLeft-- > 0;
+  next(client: Client, begin: (at: number) => void): boolean {
+    if (this.#operationsLeft-- <= 0) return false;
+    if (this.#pace) this.#pace.next(client, begin);
+    else begin(performance.now());
+    return true;
   }
 
   finish(outcome: Outcome, milliseconds: number, connection: Connection): void {
