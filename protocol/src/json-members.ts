@@ -62,6 +62,8 @@ export class JsonMembers {
   readonly #hashes = new Int32Array(LIMITS.bodyMembersMax);
   /** Open addressing, at most half full: the number of a member plus one, 0 for none. */
   readonly #slots = new Int16Array(LIMITS.bodyMembersMax * 2);
+  /** Where each member stands there. */
+  readonly #slotOf = new Int16Array(LIMITS.bodyMembersMax);
   #body: Uint8Array = this.bytes;
   #view = new DataView(this.bytes.buffer);
   #at = 0;
@@ -77,9 +79,10 @@ export class JsonMembers {
     this.#body = body;
     this.#view = new DataView(body.buffer, body.byteOffset, body.length);
     this.bytes = body;
+    // Only what the last body filled: clearing all took 7 % of the time of a body of 1 KB.
+    for (let member = 0; member < this.count; member++) this.#slots[this.#slotOf[member]!] = 0;
     this.count = 0;
-    this.#slots.fill(0);
-    this.byRole.fill(-1);
+    for (let role = 0; role < this.byRole.length; role++) this.byRole[role] = -1;
     const hasMark = body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf;
     this.#at = skipWhiteSpace(body, hasMark ? 3 : 0);
     this.#expect(0x7b); // {
@@ -188,6 +191,7 @@ export class JsonMembers {
     if (member === LIMITS.bodyMembersMax) throw new ServiceError("TooManyProperties");
     this.count++;
     this.#slots[slot] = member + 1;
+    this.#slotOf[member] = slot;
     this.#hashes[member] = hash;
     this.nameStarts[member] = start;
     this.nameEnds[member] = end;
