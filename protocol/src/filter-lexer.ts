@@ -99,7 +99,7 @@ export class FilterLexer {
 
   #match(pattern: RegExp, start: number): string | undefined {
     pattern.lastIndex = start;
-    return pattern.exec(this.#text)?.[0];
+    return pattern.test(this.#text) ? this.#text.slice(start, pattern.lastIndex) : undefined;
   }
 }
 

@@ -321,8 +321,11 @@ const MIRRORED: Record<ComparisonOperator, ComparisonOperator> = {
 };
 
 function isOperator(text: string): text is ComparisonOperator {
-  return Object.hasOwn(OPERATOR_KINDS, text);
+  return OPERATORS.has(text);
 }
+
+/** A look into an object would first look for the text among all names the runtime knows. */
+const OPERATORS: ReadonlySet<string> = new Set(Object.keys(OPERATOR_KINDS));
 
 /** OData's, which the service does not implement. */
 const FUNCTIONS: ReadonlySet<string> = new Set(

@@ -23,11 +23,7 @@ import { type KeyPosition, type KeyRead, PLAN_CLASSES, type Plan, type RangeRead
  */
 export function explain(plan: Plan): string {
   if (plan.reads.length === 0) return "nothing";
-  const groups = PLAN_CLASSES.map((name) => plan.reads.filter((read) => read.class === name));
-  const text = groups
-    .filter((reads) => reads.length > 0)
-    .map(explainGroup)
-    .join(" + ");
+  const text = groupsOf(plan.reads).map(explainGroup).join(" + ");
   if (plan.residual === undefined) return text;
   return `${text} where ${cut(toAscii(printFilter(plan.residual)), FILTER_LENGTH_MAX)}`;
 }
@@ -35,6 +31,12 @@ export function explain(plan: Plan): string {
 /** The same for one entity asked for by its address, without a plan. */
 export function explainPoint(partitionKey: string, rowKey: string): string {
   return `point query ${printKey(partitionKey)}/${printKey(rowKey)}`;
+}
+
+function groupsOf(reads: readonly KeyRead[]): (readonly KeyRead[])[] {
+  if (reads.length === 1) return [reads];
+  const groups = PLAN_CLASSES.map((name) => reads.filter((read) => read.class === name));
+  return groups.filter((group) => group.length > 0);
 }
 
 const GROUP_READS_SHOWN = 8;
