@@ -133,8 +133,9 @@ describe("Two PostgresEngines on one database", () => {
     ];
     const keys = ["one", "many1", "many2"].map((sort) => keyOf("ahead", sort));
     await commit(fast, { puts: keys.map((key) => [key, "fast"] as const) });
-    const before = (await slow.get(keys)).map((entry) => entry!.version);
     const version = slow.nextVersion();
+    const before = (await slow.get(keys)).map((entry) => entry!.version);
+    assert.ok(slow.nextVersion() > Math.max(...before), "Above what it has read.");
     const value = Buffer.from("slow");
     const put = (index: number) => ({ key: keys[index]!, value });
     const one = await slow.commit({ version, checks: [], puts: [put(0)], deletes: [] });

@@ -207,11 +207,18 @@ export class PostgresEngine implements Engine {
     const isAcross = keys.some(({ partition }) => !equalBytes(partition, first.partition));
     // One statement is one snapshot. Shards have none in common: there each partition is asked alone.
     if (this.facts.dialect === "citus" && keys.length > 1) {
-      return getEachPartition(this.#reads, keys, deadline);
+      return getEachPartition(this.#reads, keys, deadline).then((entries) => this.#see(entries));
     }
-    return new Promise((resolve, reject) => {
+    return new Promise((settle, reject) => {
+      const resolve = (entries: (Entry | undefined)[]) => settle(this.#see(entries));
       this.#reads.submit(pointRead(keys, isAcross, { deadline, resolve, reject }));
     });
+  }
+
+  /** A commit that checks what it has read gets a version above it, whatever this machine's clock says. */
+  #see(entries: (Entry | undefined)[]): (Entry | undefined)[] {
+    for (const entry of entries) if (entry) this.#versions.raiseAbove(entry.version);
+    return entries;
   }
 
   scan(range: KeyRange, visit: Visit, hints?: ScanHints): Promise<ScanEnd> | ScanEnd {
