@@ -38,6 +38,16 @@ describe("The CRC64 of contents", () => {
       { numRuns: 300 },
     );
   });
+
+  it("of two contents, one behind the other, follows from the sum of each", () => {
+    const part = fc.record({ length: fc.nat(3000), seed: fc.nat(), shift: fc.constant(0) });
+    fc.assert(
+      fc.property(part.map(noise), part.map(noise), (first, second) => {
+        const sum = new Crc64().update(first).append(new Crc64().update(second), second.length);
+        assert.equal(Buffer.from(sum.digest()).toString("base64"), sumOf([first, second]));
+      }),
+    );
+  });
 });
 
 /** Too short to be worth handing over. */

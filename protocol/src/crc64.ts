@@ -19,6 +19,14 @@ export class Crc64 {
     return this;
   }
 
+  /** Makes this the sum of all it has summed and, behind that, the `bytes` bytes that `next` has. */
+  append(next: Crc64, bytes: number): this {
+    const moved = multiply({ low: ~this.#low, high: ~this.#high }, powerOf(bytes));
+    this.#low = moved.low ^ next.#low;
+    this.#high = moved.high ^ next.#high;
+    return this;
+  }
+
   /** Eight bytes, least significant first, as they travel in headers and frames. */
   digest(): Uint8Array {
     // Words are in memory as they travel wherever JavaScript runs.
@@ -48,6 +56,54 @@ export class Crc64 {
   }
 }
 
+/** A polynomial of degree 63 at most, its lowest power in the highest bit. */
+interface Polynomial {
+  readonly low: number;
+  readonly high: number;
+}
+
+/** What x^64 is. */
+const POLYNOMIAL: Polynomial = { low: 0xac4bc9b5, high: 0x9a6c9329 };
+const ONE: Polynomial = { low: 0, high: 0x80000000 };
+const BYTE: Polynomial = { low: 0, high: 0x00800000 }; // x^8.
+
+function multiply(a: Polynomial, b: Polynomial): Polynomial {
+  let low = 0;
+  let high = 0;
+  let { low: bLow, high: bHigh } = b;
+  for (let power = 0; power < 64; power++) {
+    const word = power < 32 ? a.high : a.low;
+    if (word << (power % 32) < 0) {
+      low ^= bLow;
+      high ^= bHigh;
+    }
+    const carry = bLow & 1;
+    bLow = (bLow >>> 1) | (bHigh << 31);
+    bHigh >>>= 1;
+    if (carry === 0) continue;
+    bLow ^= POLYNOMIAL.low;
+    bHigh ^= POLYNOMIAL.high;
+  }
+  return { low, high };
+}
+
+let lastBytes = 0;
+let lastPower = ONE;
+
+/** What so many bytes behind a sum multiply it with. Segments of one message are mostly of one length. */
+function powerOf(bytes: number): Polynomial {
+  if (bytes === lastBytes) return lastPower;
+  let power = ONE;
+  let square = BYTE;
+  for (let left = bytes; left > 0; left = Math.floor(left / 2)) {
+    if (left % 2 === 1) power = multiply(power, square);
+    square = multiply(square, square);
+  }
+  lastBytes = bytes;
+  lastPower = power;
+  return power;
+}
+
 /** Less is summed sooner than it is handed over. */
 const WORDS_BYTES_MIN = 128;
 let words: Crc64Words | undefined;
@@ -66,8 +122,8 @@ function makeTables(count: number): Int32Array {
       low = (low >>> 1) | (high << 31);
       high >>>= 1;
       if (carry === 0) continue;
-      low ^= 0xac4bc9b5;
-      high ^= 0x9a6c9329;
+      low ^= POLYNOMIAL.low;
+      high ^= POLYNOMIAL.high;
     }
     tables[byte * 2] = low;
     tables[byte * 2 + 1] = high;

@@ -46,6 +46,7 @@ export class StructuredMessageWriter {
   #segment = new Crc64();
   #number = 0;
   #written = 0;
+  #bytesInSegment = 0;
   #leftInSegment = 0;
 
   constructor(contentBytes: number) {
@@ -70,12 +71,13 @@ export class StructuredMessageWriter {
       if (this.#leftInSegment === 0) yield this.#beginSegment();
       const part = content.subarray(at, at + this.#leftInSegment);
       this.#segment.update(part);
-      this.#whole.update(part);
       at += part.length;
       this.#written += part.length;
       this.#leftInSegment -= part.length;
       yield part;
-      if (this.#leftInSegment === 0) yield this.#segment.digest();
+      if (this.#leftInSegment > 0) continue;
+      this.#whole.append(this.#segment, this.#bytesInSegment);
+      yield this.#segment.digest();
     }
   }
 
@@ -87,7 +89,8 @@ export class StructuredMessageWriter {
   #beginSegment(): Uint8Array {
     this.#segment = new Crc64();
     this.#number++;
-    this.#leftInSegment = Math.min(this.#segmentBytes, this.#contentBytes - this.#written);
+    this.#bytesInSegment = Math.min(this.#segmentBytes, this.#contentBytes - this.#written);
+    this.#leftInSegment = this.#bytesInSegment;
     const bytes = new Uint8Array(SEGMENT_HEADER_BYTES);
     const view = new DataView(bytes.buffer);
     view.setUint16(0, this.#number, true);
@@ -111,6 +114,7 @@ export class StructuredMessageReader {
   #partialBytes = 0;
   #segments = 0;
   #number = 0;
+  #bytesInSegment = 0;
   #leftInSegment = 0;
 
   /** @param messageBytes length of the whole message, as announced outside of it */
@@ -129,7 +133,6 @@ export class StructuredMessageReader {
         at += content.length;
         this.#leftInSegment -= content.length;
         this.#segment.update(content);
-        this.#whole.update(content);
         if (this.#leftInSegment === 0) this.#expects = "segment-crc";
         yield content;
         continue;
@@ -144,6 +147,11 @@ export class StructuredMessageReader {
       this.#partialBytes = 0;
       this.#takeFixed();
     }
+  }
+
+  /** The sum of the segments that are whole; at the end, of all content. */
+  get sum(): Pick<Crc64, "digest"> {
+    return this.#whole;
   }
 
   /** @throws ServiceError InvalidInput when the message is not over. */
@@ -162,6 +170,7 @@ export class StructuredMessageReader {
         break;
       case "segment-crc":
         this.#assertSum(this.#segment);
+        this.#whole.append(this.#segment, this.#bytesInSegment);
         this.#expects = this.#number < this.#segments ? "segment" : "message-crc";
         break;
       case "message-crc":
@@ -186,7 +195,8 @@ export class StructuredMessageReader {
     const length = view.getBigUint64(2, true);
     if (length > BigInt(this.#messageBytes)) throw malformed("A segment outgrows the message.");
     this.#segment = new Crc64();
-    this.#leftInSegment = Number(length);
+    this.#bytesInSegment = Number(length);
+    this.#leftInSegment = this.#bytesInSegment;
     this.#expects = length > 0n ? "content" : "segment-crc";
   }
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { after, before, describe, it } from "node:test";
+import { StructuredMessageWriter } from "@rowhouse/protocol/structured-message";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { BlobLab, type LabRequest } from "./blob-lab.ts";
 import { digestOf } from "./content-digest.ts";
@@ -118,6 +119,24 @@ describe("Put Blob", () => {
     }
     assert.equal((await lab.must("GET", "/docs/sums")).body.toString(), body);
     await lab.assertTidy();
+  });
+
+  it("takes long content out of segments that end anywhere, and knows its checksums", async () => {
+    const content = Buffer.from(Uint32Array.from({ length: 2_250_001 }, (_, i) => i * i).buffer);
+    const writer = new StructuredMessageWriter(content.length);
+    const body = Buffer.concat([writer.begin(), ...writer.write(content), writer.end()]);
+    const headers = {
+      ...BLOCK,
+      "x-ms-structured-body": "XSM/1.0; properties=crc64",
+      "x-ms-structured-content-length": String(content.length),
+    };
+    const answer = await lab.must("PUT", "/docs/segments", { headers, body });
+    const sums = digestOf(content, { md5: true });
+    assert.equal(answer.headers.get("content-md5"), sums.md5);
+    assert.equal(answer.headers.get("x-ms-content-crc64"), sums.crc64);
+    assert.ok((await lab.must("GET", "/docs/segments")).body.equals(content));
+    body[6_000_000]! ^= 1;
+    await lab.refused("400 Crc64Mismatch", "PUT", "/docs/segments", { headers, body });
   });
 
   it("takes content out of a structured message, and checks all of that", async () => {

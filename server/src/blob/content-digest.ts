@@ -18,19 +18,28 @@ export interface RunningDigest {
   forget(): void;
 }
 
+export interface WantedDigests {
+  readonly md5: boolean;
+  /** Who sums that already. */
+  readonly crc64?: Pick<Crc64, "digest"> | undefined;
+}
+
 /** CRC64 always, MD5 where somebody asks for it. */
 export class ContentDigest implements RunningDigest {
-  readonly #crc64 = new Crc64();
+  readonly #ownCrc64: Crc64 | undefined;
+  readonly #crc64: Pick<Crc64, "digest">;
   readonly #md5: Hash | undefined;
   #bytes = 0;
 
-  constructor({ md5 }: { readonly md5: boolean }) {
+  constructor({ md5, crc64 }: WantedDigests) {
+    this.#ownCrc64 = crc64 ? undefined : new Crc64();
+    this.#crc64 = crc64 ?? this.#ownCrc64!;
     this.#md5 = md5 ? createHash("md5") : undefined;
   }
 
   update(part: Uint8Array): void {
     this.#bytes += part.length;
-    this.#crc64.update(part);
+    this.#ownCrc64?.update(part);
     this.#md5?.update(part);
   }
 
@@ -56,7 +65,7 @@ export interface Digests {
   readonly md5: string | undefined;
 }
 
-export function digestOf(bytes: Uint8Array, wanted: { readonly md5: boolean }): Digests {
+export function digestOf(bytes: Uint8Array, wanted: WantedDigests): Digests {
   const digest = new ContentDigest(wanted);
   digest.update(bytes);
   return digest.digest();
@@ -68,15 +77,19 @@ const BESIDE_BYTES_MIN = 1 << 20;
 const hasRoomBeside = availableParallelism() > 1;
 
 /** Checksums of content of this length, with MD5 where it is best made. */
-export function beginDigest(bytes: number, wanted: { readonly md5: boolean }): RunningDigest {
+export function beginDigest(bytes: number, wanted: WantedDigests): RunningDigest {
   const isBeside = wanted.md5 && hasRoomBeside && bytes >= BESIDE_BYTES_MIN;
-  return isBeside ? new DigestBeside() : new ContentDigest(wanted);
+  return isBeside ? new DigestBeside(wanted) : new ContentDigest(wanted);
 }
 
 /** Both checksums, with MD5 in a thread beside. */
 class DigestBeside implements RunningDigest {
-  readonly #here = new ContentDigest({ md5: false });
+  readonly #here: ContentDigest;
   readonly #beside = beginMd5();
+
+  constructor({ crc64 }: WantedDigests) {
+    this.#here = new ContentDigest({ md5: false, crc64 });
+  }
 
   update(part: Uint8Array): void {
     this.#here.update(part);

@@ -4,7 +4,7 @@ import { contentMd5Of, md5Mismatch } from "../http/content-md5.ts";
 import { integerHeader, invalidHeader, missingHeader } from "../http/header-values.ts";
 import type { BodySource } from "../http/raw-request.ts";
 import type { RequestHead } from "../operation.ts";
-import { beginDigest, type Digests, digestOf } from "./content-digest.ts";
+import { beginDigest, type Digests, digestOf, type WantedDigests } from "./content-digest.ts";
 import type { Part, UploadParts } from "./upload-parts.ts";
 
 /** What a request says about the content in its body, before the body is read. */
@@ -76,8 +76,9 @@ export async function receiveWhole(
 ): Promise<{ bytes: Uint8Array; digests: Digests }> {
   const body = await source?.read(expected.bodyBytes);
   if (body === undefined) throw new ServiceError("RequestBodyTooLarge");
-  const bytes = expected.isStructured ? unframe(body) : body;
-  const digests = digestOf(bytes, wantedOf(expected, wanted));
+  const frame = expected.isStructured ? new StructuredMessageReader(body.length) : undefined;
+  const bytes = frame ? unframe(frame, body) : body;
+  const digests = digestOf(bytes, wantedOf(expected, wanted, frame));
   checkDigests(digests, expected);
   return { bytes, digests };
 }
@@ -95,7 +96,7 @@ export async function* checkedContent(
   whenWhole: (digests: Digests) => void,
 ): AsyncGenerator<Uint8Array> {
   const frame = expected.isStructured ? new StructuredMessageReader(expected.bodyBytes) : undefined;
-  const digest = beginDigest(expected.bytes, wantedOf(expected, wanted));
+  const digest = beginDigest(expected.bytes, wantedOf(expected, wanted, frame));
   let isWhole = false;
   try {
     yield* parts.gather(body, (bytes) => (frame ? unframePart(frame, bytes) : bytes), digest);
@@ -123,14 +124,18 @@ interface Wanted {
   readonly md5: boolean;
 }
 
-function wantedOf({ md5 }: IncomingContent, wanted: Wanted): Wanted {
-  return { md5: wanted.md5 || md5 !== undefined };
+/** The reader of a frame checks the sum of all content, and so knows it. */
+function wantedOf(
+  { md5 }: IncomingContent,
+  wanted: Wanted,
+  frame: StructuredMessageReader | undefined,
+): WantedDigests {
+  return { md5: wanted.md5 || md5 !== undefined, crc64: frame?.sum };
 }
 
-function unframe(message: Uint8Array): Uint8Array {
-  const reader = new StructuredMessageReader(message.length);
-  const parts = [...reader.read(message)];
-  reader.end();
+function unframe(frame: StructuredMessageReader, message: Uint8Array): Uint8Array {
+  const parts = [...frame.read(message)];
+  frame.end();
   return Buffer.concat(parts);
 }
 
