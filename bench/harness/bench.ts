@@ -5,6 +5,7 @@ import { installAzurite, startAzurite } from "../contenders/azurite.ts";
 import { BareHttp } from "../contenders/bare-http.ts";
 import { DiskFlush } from "../contenders/disk-flush.ts";
 import { DiskWrite } from "../contenders/disk-write.ts";
+import { Md5Alone } from "../contenders/md5.ts";
 import { RawLmdb } from "../contenders/raw-lmdb.ts";
 import { type RowhouseOptions, startRowhouse } from "../contenders/rowhouse.ts";
 import type { LoadCommand, LoadResult } from "../load/load-process.ts";
@@ -167,6 +168,8 @@ export class Bench {
         return RawLmdb.start(name, this.folder(name));
       case "disk flush":
         return DiskFlush.start(join(this.#folder, "disk-flush"));
+      case "MD5 alone":
+        return Md5Alone.start();
       case "disk write":
         return DiskWrite.start(join(this.#folder, "disk-write"));
       case "azurite":

@@ -24,7 +24,13 @@ export interface Case extends Work {
   readonly longOnly?: boolean;
 }
 
-export type Opponent = "bare node:http" | RawLmdbName | "disk flush" | "disk write" | "azurite";
+export type Opponent =
+  | "bare node:http"
+  | RawLmdbName
+  | "disk flush"
+  | "disk write"
+  | "MD5 alone"
+  | "azurite";
 
 /** What a comparison should show. */
 export interface Reach {
