@@ -43,7 +43,7 @@ export function azureTables(
 /** The client passes the service's timeout parameter on but does not declare it. */
 type WriteOptions = Parameters<TableClient["createEntity"]>[1] & { readonly timeout?: number };
 
-type Answer = { headers: { get(name: string): string | undefined } };
+type Answer = { headers: { get(name: string): string | undefined }; parsedBody?: unknown };
 
 class AzureTables implements TablesPort {
   readonly profile: Profile;
@@ -64,16 +64,16 @@ class AzureTables implements TablesPort {
     { partitionKey, rowKey }: EntityKey,
     { select }: ReadOptions = {},
   ): Promise<StoredEntity | undefined> {
-    let servedAtMs: number | undefined;
+    let stored: StoredEntity | undefined;
     try {
-      const entity = await this.#client(table).getEntity(partitionKey, rowKey, {
-        disableTypeConversion: true,
-        onResponse: (response) => {
-          servedAtMs = dateOf(response);
+      await this.#client(table).getEntity(partitionKey, rowKey, {
+        onResponse: (answer, _flat, error) => {
+          if (!error)
+            stored = toStored(answer.parsedBody, dateOf(answer), { partitionKey, rowKey });
         },
         ...(select && { queryOptions: { select: withKeys(select) } }),
       });
-      return toStored(entity, servedAtMs, { partitionKey, rowKey });
+      return stored;
     } catch (error) {
       const failure = portError(error);
       if (isRefusalInside(failure, 404)) return undefined;
@@ -82,13 +82,12 @@ class AzureTables implements TablesPort {
   }
 
   async query(table: string, { filter, select, top, continuation }: TableQuery): Promise<Page> {
-    let servedAtMs: number | undefined;
+    let entities: StoredEntity[] = [];
     try {
       const pages = this.#client(table)
         .listEntities({
-          disableTypeConversion: true,
-          onResponse: (response) => {
-            servedAtMs = dateOf(response);
+          onResponse: (answer, flat, error) => {
+            if (!error) entities = takeRows(answer, flat);
           },
           queryOptions: {
             ...(filter && { filter: printFilter(filter) }),
@@ -100,11 +99,11 @@ class AzureTables implements TablesPort {
           ...(continuation && { continuationToken: encodeContinuation(continuation) }),
         });
       const { value: page } = await pages.next();
-      if (!page) return { entities: [] };
-      const entities = [...page].map((entity) => toStored(entity, servedAtMs));
       return {
         entities,
-        ...(page.continuationToken && { continuation: decodeContinuation(page.continuationToken) }),
+        ...(page?.continuationToken && {
+          continuation: decodeContinuation(page.continuationToken),
+        }),
       };
     } catch (error) {
       throw portError(error);
@@ -343,51 +342,68 @@ function withKeys(select: readonly string[]): string[] {
   return ["PartitionKey", "RowKey", "Timestamp", ...select];
 }
 
-const OWN_NAMES = new Set(["partitionKey", "rowKey", "etag", "timestamp", "odata.metadata"]);
+type WireRow = Readonly<Record<string, unknown>>;
 
-function toStored(
-  entity: Record<string, unknown>,
-  servedAtMs: number | undefined,
-  key?: EntityKey,
-): StoredEntity {
-  const { partitionKey, rowKey, etag, timestamp } = entity;
+const ANNOTATION = "@odata.type";
+const OWN_NAMES: ReadonlySet<string> = new Set([
+  "PartitionKey",
+  "RowKey",
+  "Timestamp",
+  "Timestamp@odata.type",
+  "odata.etag",
+  "odata.metadata",
+]);
+
+/**
+ * The rows of a page as they came. The client would make an object of each value, with its number as text, to be taken
+ * apart again: a page of 100 took a quarter more of the client's CPU. So it is left none.
+ */
+function takeRows(answer: Answer, flat: unknown): StoredEntity[] {
+  const { value: rows } = answer.parsedBody as { value?: readonly WireRow[] };
+  if (typeof flat === "object" && flat !== null && "value" in flat) flat.value = [];
+  const servedAtMs = dateOf(answer);
+  return (rows ?? []).map((row) => toStored(row, servedAtMs));
+}
+
+function toStored(row: WireRow, servedAtMs: number | undefined, key?: EntityKey): StoredEntity {
+  const {
+    PartitionKey: partitionKey = key?.partitionKey,
+    RowKey: rowKey = key?.rowKey,
+    Timestamp: timestamp,
+    "odata.etag": etag,
+  } = row;
   const properties: Record<string, EdmValue> = {};
   // A loop over the names: taking the entity apart into pairs cost a third of a page's conversion.
-  for (const name in entity) {
+  for (const name in row) {
     if (OWN_NAMES.has(name)) continue;
-    const typed = toEdm(entity[name]);
-    if (typed) properties[name] = typed;
+    // Few values have an annotation, so it is taken as it comes instead of asking for that of each.
+    const at = name.indexOf(ANNOTATION);
+    const property = at < 0 ? name : name.slice(0, at);
+    if (at < 0 && Object.hasOwn(properties, property)) continue;
+    const typed = toEdm(row[property], at < 0 ? undefined : row[name]);
+    if (typed) properties[property] = typed;
   }
   return {
-    partitionKey: String(partitionKey ?? key?.partitionKey),
-    rowKey: String(rowKey ?? key?.rowKey),
+    partitionKey: String(partitionKey),
+    rowKey: String(rowKey),
     etag: String(etag),
-    ...(timestamp !== undefined && { timestamp: timestampOf(timestamp) }),
+    ...(timestamp !== undefined && { timestamp: String(timestamp) }),
     ...(servedAtMs !== undefined && { servedAtMs }),
     properties,
   };
 }
 
-function timestampOf(timestamp: unknown): string {
-  return typeof timestamp === "object" && timestamp !== null && "value" in timestamp
-    ? String(timestamp.value)
-    : String(timestamp);
-}
-
-/** Types whose values the client gives as text and we do not. */
-const FORMS: ReadonlySet<EdmType> = new Set(["Boolean", "Double", "Int32"]);
-
-/** Undefined for null and for what is no property, such as metadata. */
-function toEdm(value: unknown): EdmValue | undefined {
-  if (typeof value !== "object" || value === null || !("type" in value) || !("value" in value))
-    return undefined;
-  const type = value.type as EdmType;
-  // What is text in both forms is taken as it is.
-  if (typeof value.value === "string" && !FORMS.has(type)) return value as EdmValue;
-  const text = String(value.value);
-  if (type === "Boolean") return { type, value: text === "true" };
-  const isNumber = type === "Int32" || (type === "Double" && Number.isFinite(Number(text)));
-  return { type, value: isNumber ? Number(text) : text };
+/** Undefined for null. `annotation` is what the service says of types that JSON cannot tell: `Edm.Int64`. */
+function toEdm(value: unknown, annotation: unknown): EdmValue | undefined {
+  const type = typeof annotation === "string" ? (annotation.slice(4) as EdmType) : undefined;
+  if (typeof value === "string") {
+    const isNumber = type === "Double" && Number.isFinite(Number(value));
+    return { type: type ?? "String", value: isNumber ? Number(value) : value };
+  }
+  if (typeof value === "boolean") return { type: "Boolean", value };
+  if (typeof value !== "number") return undefined;
+  if (type === "Int64") return { type, value: String(value) };
+  return { type: type ?? ((value | 0) === value ? "Int32" : "Double"), value };
 }
 
 /** The client's continuation token: base64 JSON of both keys. */

@@ -1,0 +1,265 @@
+import assert from "node:assert/strict";
+import { createServer, type Server } from "node:http";
+import { after, before, describe, it } from "node:test";
+import { AzureNamedKeyCredential, TableServiceClient } from "@azure/data-tables";
+import { BlobServiceClient, StorageSharedKeyCredential } from "@azure/storage-blob";
+import {
+  StorageSharedKeyCredential as QueueCredential,
+  QueueServiceClient,
+} from "@azure/storage-queue";
+import { azureBlobs, singleTry } from "@rowhouse/patterns/azure-blobs";
+import { azureQueues } from "@rowhouse/patterns/azure-queues";
+import { azureTables } from "@rowhouse/patterns/azure-tables";
+import { type EdmValue, text } from "@rowhouse/patterns/ports/edm";
+import { PortError } from "@rowhouse/patterns/ports/port-error";
+import { KEY } from "../wire/queue-wire.ts";
+
+/** What the next requests are answered with: what some service says and Rowhouse does not. */
+interface Answer {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+const ACCOUNT = "devstoreaccount1";
+const JSON_TYPE = "application/json;odata=minimalmetadata;charset=utf-8";
+const key = { partitionKey: "p", rowKey: "r" };
+let server: Server;
+let url = "";
+let answer: Answer;
+let requests = 0;
+
+before(async () => {
+  server = createServer((request, response) => {
+    requests++;
+    request.resume().on("end", () => {
+      const { status, headers, body = "" } = answer;
+      response.writeHead(status, { date: "Sun, 22 Nov 2026 10:00:00 GMT", ...headers }).end(body);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  url = `http://127.0.0.1:${typeof address === "object" ? address?.port : 0}/${ACCOUNT}`;
+});
+after(() => {
+  server.closeAllConnections();
+  server.close();
+});
+
+function tables() {
+  const credential = new AzureNamedKeyCredential(ACCOUNT, KEY);
+  return azureTables(new TableServiceClient(url, credential, { allowInsecureConnection: true }));
+}
+
+/** The same question of all three adapters, as what it is refused with after one request. */
+async function refusals(): Promise<PortError[]> {
+  const blobs = azureBlobs(
+    new BlobServiceClient(url, new StorageSharedKeyCredential(ACCOUNT, KEY), singleTry),
+  );
+  const queues = azureQueues(
+    new QueueServiceClient(url, new QueueCredential(ACCOUNT, KEY), singleTry),
+  );
+  const work = [
+    () => tables().query("T", {}),
+    () => blobs.put("c", "b", new Uint8Array(1)),
+    () => queues.peek("q", 1),
+  ];
+  const errors: PortError[] = [];
+  for (const ask of work) {
+    requests = 0;
+    const error: unknown = await ask().then(
+      () => assert.fail("It was not refused."),
+      (error) => error,
+    );
+    assert.ok(error instanceof PortError, String(error));
+    assert.ok(error.cause);
+    assert.equal(requests, 1, "The layers above repeat, not the client.");
+    errors.push(error);
+  }
+  return errors;
+}
+
+/** A refusal as the Table service words it, and as the other two do. */
+function refuse(status: number, code: string, headers: Readonly<Record<string, string>> = {}) {
+  const message = { lang: "en-US", value: `${code}\nRequestId:1\nTime:2026` };
+  answer = {
+    status,
+    headers: { "content-type": JSON_TYPE, "x-ms-error-code": code, ...headers },
+    body: JSON.stringify({ "odata.error": { code, message } }),
+  };
+}
+
+describe("the official clients as ports", () => {
+  it("tell status and code of every refusal, and send it once", async () => {
+    for (const [status, code] of [
+      [400, "InvalidInput"],
+      [401, "AuthenticationFailed"],
+      [403, "AuthorizationFailure"],
+      [404, "TableNotFound"],
+      [409, "TableBeingDeleted"],
+      [412, "UpdateConditionNotSatisfied"],
+      [413, "RequestBodyTooLarge"],
+      [500, "OperationTimedOut"],
+      [501, "NotImplemented"],
+      [503, "ServerBusy"],
+    ] as const) {
+      refuse(status, code);
+      for (const error of await refusals()) {
+        assert.deepEqual([error.status, error.code, error.retryAfterMs], [status, code, undefined]);
+      }
+    }
+  });
+
+  it("tell how long the service wants to be left alone", async () => {
+    refuse(429, "TooManyRequests", { "retry-after": "7" });
+    for (const { status, retryAfterMs } of await refusals()) {
+      assert.deepEqual([status, retryAfterMs], [429, 7000]);
+    }
+  });
+
+  it("tell refusals of proxies that word none", async () => {
+    answer = {
+      status: 502,
+      headers: { "content-type": "text/html" },
+      body: "<h1>Bad gateway</h1>",
+    };
+    for (const { status } of await refusals()) assert.equal(status, 502);
+  });
+
+  it("have no status for a request that got no answer", async () => {
+    const [address, closed] = [url, createServer()];
+    await new Promise<void>((resolve) => closed.listen(0, "127.0.0.1", resolve));
+    const free = closed.address();
+    await new Promise((resolve) => closed.close(resolve));
+    url = `http://127.0.0.1:${typeof free === "object" ? free?.port : 0}/${ACCOUNT}`;
+    try {
+      await assert.rejects(tables().query("T", {}), (error) => {
+        assert.ok(error instanceof PortError);
+        assert.deepEqual([error.status, error.code], [0, "ECONNREFUSED"]);
+        return true;
+      });
+    } finally {
+      url = address;
+    }
+  });
+
+  it("give every type as it came, whatever the service annotates", async () => {
+    const wire = {
+      "odata.metadata": "x",
+      "odata.etag": 'W/"1"',
+      PartitionKey: "p",
+      RowKey: "r",
+      "Timestamp@odata.type": "Edm.DateTime",
+      Timestamp: "2026-11-22T10:00:00Z",
+      text: "it's",
+      annotatedText: "x",
+      "annotatedText@odata.type": "Edm.String",
+      constructor: "not Object's",
+      small: -5,
+      "annotatedSmall@odata.type": "Edm.Int32",
+      annotatedSmall: 5,
+      largest: 2_147_483_647,
+      beyond: 2_147_483_648,
+      half: 1.5,
+      "whole@odata.type": "Edm.Double",
+      whole: 2,
+      wholeAsText: "3.0",
+      "wholeAsText@odata.type": "Edm.Double",
+      "infinite@odata.type": "Edm.Double",
+      infinite: "-Infinity",
+      "none@odata.type": "Edm.Double",
+      none: "NaN",
+      yes: true,
+      "big@odata.type": "Edm.Int64",
+      big: "9223372036854775807",
+      "bigAsNumber@odata.type": "Edm.Int64",
+      bigAsNumber: 7,
+      "at@odata.type": "Edm.DateTime",
+      at: "2014-07-31T18:00:00.1234567Z",
+      id: "c9da6455-213d-42c9-9a79-3e9149a57833",
+      "id@odata.type": "Edm.Guid",
+      "bytes@odata.type": "Edm.Binary",
+      bytes: "AAEC/w==",
+      absent: null,
+    };
+    const expected: Record<string, EdmValue> = {
+      text: { type: "String", value: "it's" },
+      annotatedText: { type: "String", value: "x" },
+      constructor: text("not Object's"),
+      small: { type: "Int32", value: -5 },
+      annotatedSmall: { type: "Int32", value: 5 },
+      largest: { type: "Int32", value: 2_147_483_647 },
+      beyond: { type: "Double", value: 2_147_483_648 },
+      half: { type: "Double", value: 1.5 },
+      whole: { type: "Double", value: 2 },
+      wholeAsText: { type: "Double", value: 3 },
+      infinite: { type: "Double", value: "-Infinity" },
+      none: { type: "Double", value: "NaN" },
+      yes: { type: "Boolean", value: true },
+      big: { type: "Int64", value: "9223372036854775807" },
+      bigAsNumber: { type: "Int64", value: "7" },
+      at: { type: "DateTime", value: "2014-07-31T18:00:00.1234567Z" },
+      id: { type: "Guid", value: "c9da6455-213d-42c9-9a79-3e9149a57833" },
+      bytes: { type: "Binary", value: "AAEC/w==" },
+    };
+    const stored = {
+      ...key,
+      etag: 'W/"1"',
+      timestamp: "2026-11-22T10:00:00Z",
+      servedAtMs: Date.parse("2026-11-22T10:00:00Z"),
+      properties: expected,
+    };
+    const headers = { "content-type": JSON_TYPE };
+    answer = { status: 200, headers, body: JSON.stringify(wire) };
+    assert.deepEqual(await tables().get("T", key), stored);
+    answer = { status: 200, headers, body: JSON.stringify({ value: [wire, wire] }) };
+    assert.deepEqual((await tables().query("T", {})).entities, [stored, stored]);
+  });
+
+  it("go on after a page that is empty", async () => {
+    const headers = {
+      "content-type": JSON_TYPE,
+      "x-ms-continuation-nextpartitionkey": "1!4!cA--",
+    };
+    answer = { status: 200, headers, body: JSON.stringify({ value: [] }) };
+    const page = await tables().query("T", {});
+    assert.deepEqual(page, { entities: [], continuation: { partitionKey: "1!4!cA--" } });
+  });
+
+  it("name the mutation that made a transaction fail", async () => {
+    const part = JSON.stringify({
+      "odata.error": {
+        code: "EntityAlreadyExists",
+        message: { lang: "en-US", value: "12:The specified entity already exists." },
+      },
+    });
+    const lines = [
+      "--batchresponse_1",
+      "Content-Type: multipart/mixed; boundary=changesetresponse_1",
+      "",
+      "--changesetresponse_1",
+      "Content-Type: application/http",
+      "Content-Transfer-Encoding: binary",
+      "",
+      "HTTP/1.1 409 Conflict",
+      "Content-Type: application/json;odata=minimalmetadata;streaming=true;charset=utf-8",
+      "",
+      part,
+      "--changesetresponse_1--",
+      "--batchresponse_1--",
+      "",
+    ];
+    answer = {
+      status: 202,
+      headers: { "content-type": "multipart/mixed; boundary=batchresponse_1" },
+      body: lines.join("\r\n"),
+    };
+    const insert = (rowKey: string) =>
+      ({ kind: "insert", partitionKey: "p", rowKey, properties: {} }) as const;
+    await assert.rejects(tables().commit("T", [insert("a"), insert("b")]), (error) => {
+      assert.ok(error instanceof PortError, String(error));
+      assert.deepEqual([error.status, error.code, error.index], [409, "EntityAlreadyExists", 12]);
+      return true;
+    });
+  });
+});
