@@ -5,8 +5,9 @@ import type { Logger } from "pino";
 /** Logs queries whose page took long, with plan and cost: what to do about them stands there. */
 export function slowInsight(thresholdMs: number, log: Logger): Watcher {
   return {
-    queried({ account, table, planText: plan, client }, cost) {
+    queried(query, cost) {
       if (cost.engineMicros < thresholdMs * 1000) return;
+      const { account, table, planText: plan, client } = query;
       log.warn({ account, table, plan, client, ...cost }, "slow query");
     },
   };
@@ -15,8 +16,10 @@ export function slowInsight(thresholdMs: number, log: Logger): Watcher {
 /** Logs everything else that took long. */
 export function slowObserver(thresholdMs: number, log: Logger): Observer {
   return {
-    finished({ operation, requestId, account, path, status, durationMs }) {
-      if (durationMs < thresholdMs || operation.startsWith("QueryEntit")) return;
+    finished(record) {
+      if (record.durationMs < thresholdMs) return;
+      const { account, durationMs, operation, path, requestId, status } = record;
+      if (operation.startsWith("QueryEntit")) return;
       const ms = Math.round(durationMs * 1000) / 1000;
       log.warn({ operation, requestId, account, path, status, durationMs: ms }, "slow request");
     },

@@ -21,15 +21,13 @@ export interface ExchangeObserver {
 
 /** Several as one. */
 export function joinObservers(observers: readonly Observer[]): Observer {
-  // Bound once: a property looked up on many kinds of objects is a search each time.
-  const bound = (some: readonly Observer[]) => some.map((each) => each.finished.bind(each));
-  const ofAll = bound(observers.filter(({ refusalsOnly }) => !refusalsOnly));
-  const ofRefusals = bound(observers.filter(({ refusalsOnly }) => refusalsOnly));
+  const ofAll = observers.filter(({ refusalsOnly }) => !refusalsOnly);
+  const ofRefusals = observers.filter(({ refusalsOnly }) => refusalsOnly);
   return {
     finished(record, sender) {
-      for (let i = 0; i < ofAll.length; i++) ofAll[i]!(record, sender);
+      for (let i = 0; i < ofAll.length; i++) ofAll[i]!.finished(record, sender);
       if (record.status < 400) return;
-      for (let i = 0; i < ofRefusals.length; i++) ofRefusals[i]!(record, sender);
+      for (let i = 0; i < ofRefusals.length; i++) ofRefusals[i]!.finished(record, sender);
     },
   };
 }

@@ -48,12 +48,7 @@ export function findOverTargets({ events }: Observed): Finding[] {
 }
 
 function queryFacts(event: TrafficEvent & { readonly kind: "query" }): QueryFacts {
-  const { partitionKey } = event;
-  const reads =
-    partitionKey === undefined
-      ? []
-      : [{ kind: "point", class: "point query", partitionKey, rowKey: "" } as const];
-  const plan = { class: event.class, reads, residual: undefined, rowKeys: undefined };
+  const plan = { class: event.class, reads: [], residual: undefined, rowKeys: undefined };
   return { ...event, plan, planText: "", partitionName: "" };
 }
 

@@ -5,7 +5,7 @@ import type { RequestRecord, Sender } from "../http/observer.ts";
 import { planQuery } from "../query/planner.ts";
 import type { EntitySample, TableData } from "./advice.ts";
 import { advise } from "./advise.ts";
-import type { MutationFacts } from "./insight.ts";
+import { keysRead, type MutationFacts } from "./insight.ts";
 import { readRecording, TrafficRecorder } from "./recording.ts";
 
 describe("A recording", () => {
@@ -290,7 +290,17 @@ function record(bytesMax?: number) {
       const plan = planQuery(filter === "" ? undefined : parseFilter(filter));
       const cost = { entitiesRead: read, entitiesReturned: returned, bytesRead: bytes };
       recorder.queried(
-        { ...base, ...rest, at: now, plan, planText: "", filter, projected, partitionName: "" },
+        {
+          ...base,
+          ...rest,
+          at: now,
+          plan,
+          planText: "",
+          filter,
+          projected,
+          ...keysRead(plan),
+          partitionName: "",
+        },
         { ...cost, engineMicros: 1 },
       );
     },

@@ -5,7 +5,7 @@ import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { planQuery } from "../query/planner.ts";
 import { AzureTargets, type TargetsMode } from "./azure-targets.ts";
 import { FaultGate, parseFaultRules } from "./fault-rules.ts";
-import type { QueryFacts } from "./insight.ts";
+import { keysRead, type QueryFacts } from "./insight.ts";
 
 describe("The cloud's targets", () => {
   it("let 2,000 entities of one partition pass in a second, and then some more each moment", () => {
@@ -149,7 +149,7 @@ function against(mode: TargetsMode) {
         const plan = planQuery(parseFilter(filter));
         const facts: QueryFacts = {
           ...{ at: now, account: "a", table: "T", plan, planText: "", filter },
-          ...{ projected: false, client: "::1", partitionName: "" },
+          ...{ projected: false, client: "::1", ...keysRead(plan), partitionName: "" },
         };
         targets.admitQuery(facts);
         targets.queried(facts, {

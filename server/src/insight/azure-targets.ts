@@ -77,6 +77,8 @@ export class AzureTargets implements Watcher {
   /** Of the request before, which mostly is one of the same account. */
   #lastAccount = "";
   #lastOfAccount: Allowance | undefined;
+  #lastPartition: string | undefined;
+  #lastOfPartition: Allowance | undefined;
   #requests = 0;
   #entities = 0;
   #throttled = 0;
@@ -145,7 +147,7 @@ export class AzureTargets implements Watcher {
       return this.#refuse(account, "ServerBusy", now, ACCOUNT_BUSY);
     }
     if (partition === undefined) return false;
-    const ofPartition = this.#partitions.get(partition);
+    const ofPartition = this.#ofPartition(partition);
     if (!ofPartition) return false;
     const left = fill(ofPartition, this.#partitionRate, now);
     if (left > 0) return false;
@@ -176,7 +178,7 @@ export class AzureTargets implements Watcher {
     fill(ofAccount, this.#accountRate, now);
     ofAccount.entities -= entities;
     if (partition === undefined) return;
-    const known = this.#partitions.get(partition);
+    const known = this.#ofPartition(partition);
     if (known) {
       fill(known, this.#partitionRate, now);
       known.entities -= entities;
@@ -187,10 +189,21 @@ export class AzureTargets implements Watcher {
         const isFull = fill(allowance, this.#partitionRate, now) >= this.#partitionRate;
         if (isFull) this.#partitions.delete(name);
       }
+      this.#lastPartition = undefined;
       // This many partitions below their full allowance: the account is at its target first.
       if (this.#partitions.size >= PARTITIONS_MAX) return;
     }
     this.#partitions.set(partition, { entities: this.#partitionRate - entities, at: now });
+  }
+
+  #ofPartition(partition: string): Allowance | undefined {
+    if (partition === this.#lastPartition) return this.#lastOfPartition;
+    const known = this.#partitions.get(partition);
+    if (known) {
+      this.#lastPartition = partition;
+      this.#lastOfPartition = known;
+    }
+    return known;
   }
 
   #ofAccount(account: string): Allowance {

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { planQuery } from "../query/planner.ts";
 import { DeferredWatchers } from "./deferred-watchers.ts";
-import type { QueryFacts } from "./insight.ts";
+import { keysRead, type QueryFacts } from "./insight.ts";
 
 describe("Deferred watchers", () => {
   it("are told of everything in the order in which it happened, when it is asked for", () => {
@@ -55,7 +55,7 @@ const COST = { entitiesRead: 1, entitiesReturned: 1, bytesRead: 1, engineMicros:
 function query(at: number, filter = "Age eq 1"): QueryFacts {
   const plan = planQuery(parseFilter(filter));
   const base = { account: "a", table: "T", client: "::1", planText: "", projected: false };
-  lastQuery = { ...base, at, plan, filter, partitionName: "" };
+  lastQuery = { ...base, at, plan, ...keysRead(plan), filter, partitionName: "" };
   return lastQuery;
 }
 

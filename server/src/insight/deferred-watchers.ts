@@ -17,9 +17,10 @@ const FILTER_LENGTH_MAX = 1024;
 export class DeferredWatchers implements Insight {
   readonly #watchers: readonly Watcher[];
   readonly #admits: boolean;
-  readonly #queries = new Array<QueryFacts | undefined>(WAITING_MAX).fill(undefined);
+  // New for each batch: to put what is young into an array that is old, the collector must be told each time.
+  #queries = new Array<QueryFacts | undefined>(WAITING_MAX);
   /** Undefined where a query is only about to be run. */
-  readonly #costs = new Array<QueryCost | undefined>(WAITING_MAX).fill(undefined);
+  #costs = new Array<QueryCost | undefined>(WAITING_MAX);
   /** 1 where a query's beginning and end came one after the other, and wait together. */
   readonly #whole = new Uint8Array(WAITING_MAX);
   #waiting = 0;
@@ -54,8 +55,8 @@ export class DeferredWatchers implements Insight {
     if (count === 0) return;
     this.#waiting = 0;
     for (const watcher of this.#watchers) this.#tell(watcher, count);
-    this.#queries.fill(undefined, 0, count);
-    this.#costs.fill(undefined, 0, count);
+    this.#queries = new Array(WAITING_MAX);
+    this.#costs = new Array(WAITING_MAX);
     this.#whole.fill(0, 0, count);
   }
 

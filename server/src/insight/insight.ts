@@ -11,6 +11,9 @@ export interface QueryFacts {
   readonly account: string;
   readonly table: string;
   readonly plan: Plan;
+  /** As `keysRead` finds them. Who watches mostly wants no more of the plan, which is cold by then. */
+  readonly partitionKey: string | undefined;
+  readonly rowKey: string | undefined;
   /** The one textual form of the plan. */
   readonly planText: string;
   /** `$filter` as sent; undefined for a point query by address. */
@@ -108,9 +111,8 @@ function isWhole(watcher: Watcher): watcher is Insight {
  */
 export function partitionNameOf(query: QueryFacts): string | undefined {
   if (query.partitionName !== "") return query.partitionName;
-  const partition = partitionOf(query.plan);
-  const name =
-    partition === undefined ? undefined : partitionName(query.account, query.table, partition);
+  const { account, table, partitionKey } = query;
+  const name = partitionKey === undefined ? undefined : partitionName(account, table, partitionKey);
   query.partitionName = name;
   return name;
 }
@@ -120,10 +122,14 @@ export function countedEntities(cost: QueryCost): number {
   return Math.max(cost.entitiesRead, 1);
 }
 
-/** The one partition a plan reads; undefined when it reads none or several. */
-export function partitionOf(plan: Plan): string | undefined {
-  const [only] = plan.reads;
-  if (only?.kind === "point" && plan.reads.length === 1) return only.partitionKey;
+/** The one partition a plan reads, and the one entity; undefined when it reads none or several. */
+export function keysRead(plan: Plan): Pick<QueryFacts, "partitionKey" | "rowKey"> {
+  const only = plan.reads.length === 1 ? plan.reads[0] : undefined;
+  if (only?.kind === "point") return { partitionKey: only.partitionKey, rowKey: only.rowKey };
+  return { partitionKey: partitionOf(plan), rowKey: undefined };
+}
+
+function partitionOf(plan: Plan): string | undefined {
   let partition: string | undefined;
   for (const read of plan.reads) {
     if (read.class === "partition range" || read.class === "table scan") return undefined;

@@ -5,6 +5,7 @@ import { explain } from "../query/explain.ts";
 import { planQuery } from "../query/planner.ts";
 import { HeatMap } from "./heat-map.ts";
 import { InsertOrder } from "./insert-order.ts";
+import { keysRead } from "./insight.ts";
 import { PartitionLoad } from "./partition-load.ts";
 
 describe("The load of partitions", () => {
@@ -109,6 +110,7 @@ function watch() {
         planText: explain(plan),
         filter,
         client,
+        ...keysRead(plan),
         partitionName: "",
       };
       const cost = { entitiesRead, entitiesReturned, bytesRead: 0, engineMicros: 0 };

@@ -50,8 +50,8 @@ export class RequestMetrics implements Observer, Watcher {
     return counts;
   }
 
-  queried({ plan }: QueryFacts, cost: QueryCost): void {
-    const counts = plan.class === "point query" ? this.#pointQueries : this.#queriesOf(plan.class);
+  queried({ plan, rowKey }: QueryFacts, cost: QueryCost): void {
+    const counts = rowKey !== undefined ? this.#pointQueries : this.#queriesOf(plan.class);
     counts.queries++;
     counts.entitiesRead += cost.entitiesRead;
     counts.entitiesReturned += cost.entitiesReturned;

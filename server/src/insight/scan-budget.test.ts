@@ -4,7 +4,7 @@ import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { explain } from "../query/explain.ts";
 import { planQuery } from "../query/planner.ts";
 import { cureOfQuery, shapeOf } from "./cure.ts";
-import type { QueryCost, QueryFacts } from "./insight.ts";
+import { keysRead, type QueryCost, type QueryFacts } from "./insight.ts";
 import { ScanBudget } from "./scan-budget.ts";
 import { parseScanRules } from "./scan-budget-rules.ts";
 
@@ -105,7 +105,7 @@ function facts(filter: string, table = "People"): QueryFacts {
   const plan = planQuery(filter === "" ? undefined : parseFilter(filter));
   const planText = explain(plan);
   const base = { at: 0, account: "a", client: "::1", projected: false, partitionName: "" };
-  return { ...base, table, plan, planText, filter };
+  return { ...base, table, plan, ...keysRead(plan), planText, filter };
 }
 
 function run(

@@ -54,6 +54,8 @@ function compileRules(rules: readonly ScanRule[]): CompiledRules {
   };
 }
 
+const POINT_RANK = 1;
+
 function rankOf(planClass: PlanClass): number {
   return planClass === "point query" ? 1 : PLAN_CLASSES.indexOf(planClass);
 }
@@ -123,8 +125,9 @@ export class ScanBudget implements Watcher {
     return this.#byTable.get(table.toLowerCase()) ?? this.#general;
   }
 
-  #judgeClass({ table, plan }: QueryFacts): string | undefined {
+  #judgeClass({ table, plan, rowKey }: QueryFacts): string | undefined {
     const { rank, reason } = this.#rulesFor(table);
+    if (rowKey !== undefined && rank > POINT_RANK) return undefined;
     // Nearly every query is within its class.
     if (rankOf(plan.class) < rank) return undefined;
     return reason;

@@ -54,6 +54,8 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
       account: account.name,
       table: location.name,
       plan,
+      partitionKey,
+      rowKey,
       planText,
       filter: undefined,
       projected: select !== undefined,

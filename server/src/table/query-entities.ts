@@ -8,7 +8,7 @@ import {
 import type { SasKeyRange } from "../auth/identity.ts";
 import { whenReady } from "../awaitable.ts";
 import type { Awaitable } from "../engine/engine.ts";
-import { pushCostHeaders, type QueryCost, type QueryFacts } from "../insight/insight.ts";
+import { keysRead, pushCostHeaders, type QueryCost, type QueryFacts } from "../insight/insight.ts";
 import { explain } from "../query/explain.ts";
 import { planQuery, resumePlan } from "../query/planner.ts";
 import { compilePredicate } from "../query/predicate.ts";
@@ -54,11 +54,14 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
     const whole = planQuery(filter, bounds);
     const plan = from ? resumePlan(whole, from) : whole;
     const planText = explain(plan);
+    const { partitionKey, rowKey } = keysRead(plan);
     const facts: QueryFacts = {
       at: request.arrivedAt,
       account: request.account.name,
       table: request.location.name,
       plan,
+      partitionKey,
+      rowKey,
       planText,
       filter: request.query.get("$filter"),
       projected: select !== undefined,
