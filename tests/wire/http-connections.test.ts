@@ -198,6 +198,22 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
+    it("whose client does not read many small answers gets them all, whole, once it does", async () => {
+      const connection = await open();
+      connection.socket.pause();
+      const count = 2_000;
+      const name = (i: number) => `${i}`.padEnd(8_000, "x");
+      for (let i = 0; i < count; i++) connection.write(GET.replace("a", name(i)));
+      await until(() => echo.seen.length > 0);
+      await turns(200);
+      assert.equal(echo.seen.length < count, true, `${echo.seen.length} answers were made`);
+      connection.socket.resume();
+      for (let i = 0; i < count; i++) {
+        assert.equal((await connection.answer()).text, `/${name(i)} `);
+      }
+      connection.destroy();
+    });
+
     it("that breaks within an answer in parts lets go of what the parts come from", async () => {
       let begun = 0;
       let ended = 0;

@@ -1,8 +1,10 @@
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { LIMITS } from "@rowhouse/protocol/limits";
+import { BeginningViews } from "../byte-views.ts";
 import type { Awaitable } from "../engine/engine.ts";
 import type { LentBody, WireResponse } from "../operation.ts";
+import { DirectWrites } from "./direct-writes.ts";
 import { LentReads, type Room } from "./lent-reads.ts";
 import {
   type Handle,
@@ -109,6 +111,7 @@ export class FastLane {
 class FastConnection {
   readonly #reads: LentReads;
   readonly #socket: Socket;
+  readonly #writes: DirectWrites | undefined;
   readonly #options: FastLaneOptions;
   readonly #now: () => number;
   readonly #isClosing: () => boolean;
@@ -142,6 +145,7 @@ class FastConnection {
     this.#reads = new LentReads(accepted, this.#onBytes);
     const { socket } = this.#reads;
     this.#socket = socket;
+    this.#writes = DirectWrites.of(socket);
     this.#remoteAddress = plainAddress(socket.remoteAddress ?? "");
     socket.on("end", this.#onEnd);
     socket.on("error", this.#onError);
@@ -218,12 +222,11 @@ class FastConnection {
         const { request } = read;
         const { bodyStart, end } = request;
         at = end;
-        const body = bytes.subarray(bodyStart, end);
-        const source =
-          body.length < end - bodyStart
-            ? this.#receive(body, end - bodyStart)
-            : new WholeBody(body.length === 0 ? NOTHING : lent ? Buffer.from(body) : body);
-        if (this.#answer(request, source) && !this.#mustWait()) continue;
+        const body =
+          end > bytes.length
+            ? this.#receive(bytes.subarray(bodyStart), end - bodyStart)
+            : wholeBody(bytes, request, lent);
+        if (this.#answer(request, body) && !this.#mustWait()) continue;
         if (at < bytes.length) {
           this.#socket.pause();
           this.#unread.append(bytes.subarray(at), 0);
@@ -274,15 +277,19 @@ class FastConnection {
       this.#reads.room = undefined;
       this.#socket.setTimeout(0, this.#cutStill);
     }
-    if (!this.#socket.writableNeedDrain) return false;
+    const waits = this.#writes?.waits === true;
+    if (!waits && !this.#socket.writableNeedDrain) return false;
     this.#answering = true;
     this.#socket.setTimeout(STILL_MS_MAX, this.#cutStill);
-    this.#socket.once("drain", () => {
-      this.#socket.setTimeout(0, this.#cutStill);
-      this.#goOn();
-    });
+    if (waits) this.#writes?.whenTaken(this.#onDrained);
+    else this.#socket.once("drain", this.#onDrained);
     return true;
   }
+
+  #onDrained = (): void => {
+    this.#socket.setTimeout(0, this.#cutStill);
+    this.#goOn();
+  };
 
   #settle(): void {
     if (!this.#mustWait()) this.#goOn();
@@ -377,7 +384,7 @@ class FastConnection {
     if (isHead || body === undefined || bodyBytes <= JOINED_BYTES_MAX) {
       this.#put(joined(head, isHead ? undefined : body), closes);
       // What the system did not take at once is still to be read from there.
-      if (this.#socket.writableLength > 0) answerBytes = NOTHING;
+      if (this.#socket.writableLength > 0 || this.#writes?.waits) answerRoom = undefined;
     } else {
       this.#socket.cork();
       this.#socket.write(head, "latin1");
@@ -403,6 +410,7 @@ class FastConnection {
 
   #put(bytes: Uint8Array, closes: boolean): void {
     if (closes) this.#end(bytes);
+    else if (this.#writes?.isFree) this.#writes.write(bytes);
     else this.#socket.write(bytes);
   }
 
@@ -471,18 +479,22 @@ class FastConnection {
  */
 function joined(head: string, body: string | Uint8Array = NOTHING): Uint8Array {
   const bytesMax = head.length + JOINED_BYTES_MAX;
-  if (answerBytes.length < bytesMax) answerBytes = Buffer.allocUnsafeSlow(2 * bytesMax);
-  answerBytes.write(head, 0, "latin1");
-  if (typeof body === "string") {
-    return answerBytes.subarray(0, head.length + answerBytes.write(body, head.length, "utf8"));
+  if (answerRoom === undefined || answerRoom.bytes.length < bytesMax) {
+    const bytes = Buffer.allocUnsafeSlow(2 * bytesMax);
+    answerRoom = { bytes, views: new BeginningViews(bytes) };
   }
-  answerBytes.set(body, head.length);
-  return answerBytes.subarray(0, head.length + body.length);
+  const { bytes, views } = answerRoom;
+  bytes.write(head, 0, "latin1");
+  if (typeof body === "string") {
+    return views.of(head.length + bytes.write(body, head.length, "utf8"));
+  }
+  bytes.set(body, head.length);
+  return views.of(head.length + body.length);
 }
 
 /** Longer bodies are written from where they are. */
 const JOINED_BYTES_MAX = 16 * 1024;
-let answerBytes: Buffer = NOTHING;
+let answerRoom: { readonly bytes: Buffer; readonly views: BeginningViews } | undefined;
 
 /** Bytes that come in parts. */
 class GrowingBytes {
@@ -611,3 +623,12 @@ class ArrivingBody implements BodySource, Room {
     this.#asked = undefined;
   }
 }
+
+/** The body of a request among these bytes, as its own where they are `lent`. */
+function wholeBody(bytes: Buffer, { bodyStart, end }: PlainRequest, lent: boolean): WholeBody {
+  if (end === bodyStart) return EMPTY_BODY;
+  const body = bytes.subarray(bodyStart, end);
+  return new WholeBody(lent ? Buffer.from(body) : body);
+}
+
+const EMPTY_BODY = new WholeBody(NOTHING);

@@ -1,4 +1,5 @@
 import { Socket } from "node:net";
+import { BeginningViews } from "../byte-views.ts";
 
 /*
  * Reads of a connection without a stream in between. A readable stream makes 64 KB of memory for each
@@ -14,6 +15,7 @@ import { Socket } from "node:net";
 /** As much as the system gives at once, and as streams would ask for. */
 const LENT_BYTES = 64 * 1024;
 const lent = Buffer.allocUnsafeSlow(LENT_BYTES);
+const lentViews = new BeginningViews(lent);
 
 /** Bytes that are the reader's until it returns. */
 export type Take = (bytes: Buffer) => void;
@@ -56,7 +58,7 @@ export class LentReads {
       this.room?.filled(bytes);
       return true;
     }
-    const part = lent.subarray(0, bytes);
+    const part = lentViews.of(bytes);
     if (this.#take === undefined) return this.socket.push(Buffer.from(part));
     this.#take(part);
     return true;

@@ -1,4 +1,5 @@
 import * as lmdb from "lmdb";
+import { BeginningViews } from "../../byte-views.ts";
 import type { Key } from "../engine.ts";
 import { writeFlatKey } from "../key-codec.ts";
 
@@ -135,23 +136,14 @@ const valueCode = {
 };
 
 /**
- * The bytes of a value in the shared buffer, which says it is as long as the value but is not. Views
- * of it are kept by their length and used again: 40 ns instead of 170 for a new one.
+ * The bytes of a value in the shared buffer, which says it is as long as the value but is not.
  */
 export function viewOf(shared: Buffer): Uint8Array {
-  const { length } = shared;
-  if (length >= VIEWS_KEPT) return shared.subarray(0, length);
-  if (shared !== viewedBuffer) {
-    viewedBuffer = shared;
-    views = [];
-  }
-  views[length] ??= shared.subarray(0, length);
-  return views[length];
+  if (shared !== viewed?.buffer) viewed = { buffer: shared, views: new BeginningViews(shared) };
+  return viewed.views.of(shared.length);
 }
 
-const VIEWS_KEPT = 8192;
-let viewedBuffer: Buffer | undefined;
-let views: Uint8Array[] = [];
+let viewed: { readonly buffer: Buffer; readonly views: BeginningViews } | undefined;
 
 /**
  * Read transactions of our own, for point reads and scans. The one that lmdb-js keeps is renewed by
