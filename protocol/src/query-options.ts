@@ -49,8 +49,16 @@ export function parseEntityQueryOptions(pairs: QueryPairs): EntityQueryOptions {
 
 /** Get Entity knows `$select` only; a `$filter` or `$top` beside a full address says nothing new. */
 export function parseEntitySelect(pairs: QueryPairs): readonly string[] | undefined {
-  return parseSelect(systemOptions(pairs).get("$select"));
+  // Requests that bear a token mostly have the query of the one before.
+  if (pairs !== lastPairs) {
+    lastSelect = parseSelect(systemOptions(pairs).get("$select"));
+    lastPairs = pairs;
+  }
+  return lastSelect;
 }
+
+let lastPairs: QueryPairs | undefined;
+let lastSelect: readonly string[] | undefined;
 
 /** Reads the options of Query Tables. `$select` is checked; a table has one property to show. */
 export function parseTableQueryOptions(pairs: QueryPairs): TableQueryOptions {

@@ -71,10 +71,10 @@ export function readPlainRequest(
     let valueEnd = at;
     while (valueEnd > valueStart && BLANK[head.charCodeAt(valueEnd - 1)] === 1) valueEnd--;
     spans.push(nameStart, nameEnd, valueStart, valueEnd);
-    switch (
-      FRAMING_LENGTHS[nameEnd - nameStart] === 1 &&
-      head.slice(nameStart, nameEnd).toLowerCase()
-    ) {
+    if (!mayFrame(head.charCodeAt(nameStart), nameEnd - nameStart)) continue;
+    const name = head.slice(nameStart, nameEnd).toLowerCase();
+    if (!FRAMING.has(name)) continue;
+    switch (name) {
       case "host":
         if (hasHost) return UNKNOWN;
         hasHost = true;
@@ -88,13 +88,7 @@ export function readPlainRequest(
       case "connection":
         if (head.slice(valueStart, valueEnd).toLowerCase() !== "keep-alive") return UNKNOWN;
         break;
-      case "transfer-encoding":
-      case "expect":
-      case "upgrade":
-      case "te":
-      case "trailer":
-      case "http2-settings":
-      case "proxy-connection":
+      default:
         return UNKNOWN;
     }
   }
@@ -167,9 +161,32 @@ const LF = 10;
 const SLASH = 0x2f;
 const COLON = 0x3a;
 
-/** Lengths of the names of headers that frame a message; other names need no look. */
-const FRAMING_LENGTHS = new Uint8Array(64);
-for (const length of [2, 4, 6, 7, 10, 14, 16, 17]) FRAMING_LENGTHS[length] = 1;
+/** What frames a message, or asks for more than an answer. */
+const FRAMING = new Set([
+  "host",
+  "content-length",
+  "connection",
+  "transfer-encoding",
+  "expect",
+  "upgrade",
+  "te",
+  "trailer",
+  "http2-settings",
+  "proxy-connection",
+]);
+
+/** By the length of a name, a bit for each letter that one of these begins with; others need no look. */
+const FRAMING_LETTERS = new Int32Array(64);
+for (const name of FRAMING) FRAMING_LETTERS[name.length]! |= letterBit(name.charCodeAt(0));
+
+function mayFrame(firstUnit: number, length: number): boolean {
+  return length < FRAMING_LETTERS.length && (FRAMING_LETTERS[length]! & letterBit(firstUnit)) !== 0;
+}
+
+/** The same for both cases of a letter. */
+function letterBit(unit: number): number {
+  return 1 << (unit & 31);
+}
 
 /** Characters of a header name (RFC 9110 token). */
 const NAME = tokenTable("!#$%&'*+-.^_`|~");

@@ -25,7 +25,8 @@ export class Query {
   /** The first value of a name, given in lower case and sent in any; undefined when it was not sent. */
   get(name: string): string | undefined {
     if (this.raw === "") return undefined;
-    for (const [key, value] of this.pairs) if (isNamed(key, name)) return value;
+    const { pairs } = this;
+    for (let i = 0; i < pairs.length; i++) if (isNamed(pairs[i]![0], name)) return pairs[i]![1];
     return undefined;
   }
 
