@@ -38,6 +38,22 @@ describe("an entity store over LMDB", () => {
       assert.equal(propertiesOf(await store.get("acc", "t", "p", "r")), `,"Replaced":1,"Merged":1`);
     }));
 
+  it("merges into entities of any size, on disk already or not", () =>
+    withStore(async ({ store }) => {
+      // Below and above what lmdb-js reads into its shared buffer, and what fits a page.
+      for (const length of [10, 5000, 20_000, 32_000]) {
+        const texts = Array.from({ length: 4 }, (_, i) => `"T${i}":"${`${i}`.repeat(length)}"`);
+        const row = `r${length}`;
+        await Promise.all([
+          store.commit("acc", "t", [{ ...merge(row, `{${texts.join(",")}}`), kind: "replace" }]),
+          store.commit("acc", "t", [merge(row, `{"Together":1}`)]),
+        ]);
+        await store.commit("acc", "t", [merge(row, `{"Behind":1}`)]);
+        const expected = `,${texts.join(",")},"Together":1,"Behind":1`;
+        assert.ok(propertiesOf(await store.get("acc", "t", "p", row)) === expected, `${length}`);
+      }
+    }));
+
   it("refuses a merge of an entity that must be there and is not, and merges what came with it", () =>
     withStore(async ({ store }) => {
       const [refused, merged] = await Promise.all([
