@@ -97,6 +97,7 @@ function addIndex(index: Command): void {
   add("build <index>", "make the entries of the entities that are there, beside writers at work")
     .option("--rate <entities>", "entities a second", count, RATE)
     .option("--register", "an index nobody registered: take it from readers until it is built")
+    .option("--shards <count>", "in so many ranges, shared with all who run this command", count)
     .option("--dry-run", "tell what it would take")
     .action((name: string, options: OnSchema & BuildOptions) =>
       run(options, (work) => buildIndex(work, name, options)),

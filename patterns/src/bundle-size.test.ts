@@ -29,12 +29,12 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * operators do.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 15_336,
-  everything: 53_051,
-  "index-life-cycle.ts": 3324,
+  core: 15_365,
+  everything: 55_457,
   "list-index.ts": 3567,
   "remote-index.ts": 4054,
   "remote-list.ts": 3713,
+  "sharded-build.ts": 3083,
 };
 const SLACK = 1.02;
 

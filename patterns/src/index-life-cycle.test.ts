@@ -1,13 +1,24 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { batch } from "./batch.ts";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { indexLifeCycle } from "./index-life-cycle.ts";
 import { indexRepairs } from "./index-repairs.ts";
+import { repairIndex, verifyIndex } from "./index-scrub.ts";
 import { type BuildProgress, controlledIndexes } from "./index-states.ts";
+import { Pace } from "./indexes/build-range.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
-import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
+import {
+  crashEverywhere,
+  FakeClock,
+  intercept,
+  interleave,
+  type Memory,
+  memory,
+  withFaults,
+} from "./testing.ts";
 
 const fields = { dept: f.string(), id: f.int32(), email: f.string() };
 const key = { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] } as const;
@@ -95,7 +106,7 @@ describe("the life cycle of an index", () => {
       assert.equal(await of(name).state(), "readable");
       assert.deepEqual(await entriesOf(backend, name), await expected(plain));
       backend.clock.advance(MINUTE);
-      const { examples, ...counts } = await of(name).verify();
+      const { examples, ...counts } = await verifyIndex(db, Indexed, name);
       const clean = { missing: 0, wrong: 0, dangling: 0, duplicate: 0, young: 0 };
       assert.deepEqual([counts, examples], [{ entities: 5, entries: 5, ...clean }, []]);
     });
@@ -165,7 +176,7 @@ describe("the life cycle of an index", () => {
     });
 
     it(`finds every corruption and nothing else, mends it, and is clean then (${name})`, async () => {
-      const { backend, db, plain, of } = await open(0);
+      const { backend, db, plain } = await open(0);
       const employees = db.open(Indexed);
       for (let id = 1; id <= 6; id++)
         await employees.insert({ dept: "Sales", id, email: `e${id}` });
@@ -189,37 +200,37 @@ describe("the life cycle of an index", () => {
         },
       ]);
       await backend.tables.commit(table, [{ kind, ...entry("gone"), properties: good }]);
-      const young = await of(name).verify();
-      assert.deepEqual([young.missing, young.wrong, young.dangling, young.young], [0, 0, 0, 3]);
-      backend.clock.advance(2 * MINUTE);
-      const found = await of(name).verify();
+      const brokenAt = backend.clock.now();
+      const found = await verifyIndex(db, Indexed, name);
       assert.deepEqual(
         [found.missing, found.wrong, found.dangling, found.duplicate, found.young],
         [1, 1, 1, 0, 0],
       );
+      // Each might have been a write under way, had it not been the same a minute later.
+      assert.ok(backend.clock.now() >= brokenAt + MINUTE);
       assert.deepEqual(
         found.examples.map((finding) => finding.kind),
         ["missing", "wrong", "dangling"],
       );
-      await of(name).repair();
+      await repairIndex(db, Indexed, name);
       backend.clock.advance(2 * MINUTE);
-      const after = await of(name).verify();
+      const after = await verifyIndex(db, Indexed, name);
       assert.equal(after.missing + after.wrong + after.dangling + after.duplicate, 0);
       assert.deepEqual(await entriesOf(backend, name), await expected(plain));
     });
 
     it(`lists values that are not unique, and becomes readable without reserve once they are (${name})`, async () => {
-      const { backend, plain, of } = await open(3);
+      const { backend, db, plain, of } = await open(3);
       await plain.open(Plain).insert({ dept: "Sales", id: 9, email: "e1" });
       await of(name).disable();
       const { duplicates } = await of(name).build();
       assert.deepEqual(duplicates, ["Sales | empid_000009"]);
       assert.equal(await of(name).state(), "readable-dups");
       backend.clock.advance(2 * MINUTE);
-      assert.equal((await of(name).repair()).duplicate, 1);
+      assert.equal((await repairIndex(db, Indexed, name)).duplicate, 1);
       await plain.open(Plain).delete({ dept: "Sales", id: 9 });
       backend.clock.advance(2 * MINUTE);
-      await of(name).repair();
+      await repairIndex(db, Indexed, name);
       assert.equal(await of(name).state(), "readable");
     });
 
@@ -241,6 +252,81 @@ describe("the life cycle of an index", () => {
       await db.open(Indexed).update({ dept: "Sales", id: 1 }, () => ({ email: "e2" }));
     });
   }
+
+  it("records as many duplicates as fit, and ends all the same", async () => {
+    const { backend, db, of } = await open(0, memory());
+    await of("far").disable();
+    const dept = "Department of many words ".repeat(2);
+    await batch(db, (plan) => {
+      for (let id = 1; id <= 900; id++) plan.insert(Plain, { dept, id, email: "same" });
+    });
+    const { done, duplicates } = await of("far").build({ rate: 10_000 });
+    assert.equal(done, 900);
+    assert.ok(duplicates.length > 200 && duplicates.length < 900, `${duplicates.length}`);
+    assert.equal(await of("far").state(), "readable-dups");
+    const rowKey = "Employee.Employee.far";
+    const row = await backend.tables.get("rhcontrol", { partitionKey: "index", rowKey });
+    assert.ok(String(row?.properties.control?.value).length <= 32_768);
+  });
+
+  it("goes slower while the service pushes back, and makes up for nothing", async () => {
+    const { backend, of } = await open(0, memory());
+    await of("near").disable();
+    await batch(connect(backend), (plan) => {
+      for (let id = 1; id <= 400; id++) {
+        plan.insert(Plain, { dept: "Sales", id, email: `e${id}` });
+      }
+    });
+    let pushBacks = 0;
+    const layer = withFaults(({ method, args }) => {
+      const isBuilt = method === "commit" && args[0] === "Employee";
+      // Too often for the retries of one request.
+      return isBuilt && pushBacks++ < 100
+        ? { kind: "refuse", status: 503, code: "ServerBusy" }
+        : undefined;
+    });
+    const db = connect({ ...backend, ...intercept(backend, layer) });
+    const { done } = await indexLifeCycle(db, Indexed, "near").build({ rate: 400 });
+    assert.ok(pushBacks > 100);
+    assert.equal(done, 400);
+    backend.clock.advance(MINUTE);
+    assert.equal((await verifyIndex(connect(backend), Indexed, "near")).missing, 0);
+    const clock = new FakeClock();
+    const pace = new Pace(clock, 400);
+    pace.begin(200);
+    assert.equal(pace.waitMs(), 500);
+    assert.ok(pace.slower());
+    clock.advance(10_000);
+    pace.begin(200);
+    assert.equal(pace.waitMs(), 1000);
+    for (let i = 0; i < 3; i++) assert.ok(pace.slower());
+    assert.ok(!pace.slower());
+  });
+
+  it("is verified from where an earlier one ended, with what that found", async () => {
+    const { backend, db } = await open(0);
+    const employees = db.open(Indexed);
+    for (let id = 1; id <= 6; id++) await employees.insert({ dept: "Sales", id, email: `e${id}` });
+    const entry = { partitionKey: "e1", rowKey: "owner", ifMatch: "*" };
+    await backend.tables.commit("ByEmail", [{ kind: "delete", ...entry }]);
+    backend.clock.advance(2 * MINUTE);
+    const whole = await verifyIndex(db, Indexed, "far");
+    assert.deepEqual([whole.entities, whole.entries, whole.missing], [6, 5, 1]);
+    for (let pagesUntilStop = 1; pagesUntilStop <= 5; pagesUntilStop++) {
+      const stop = new AbortController();
+      let kept = "";
+      let pagesRead = 0;
+      const first = verifyIndex(db, Indexed, "far", {
+        signal: stop.signal,
+        onProgress(progress) {
+          kept = JSON.stringify(progress);
+          if (++pagesRead === pagesUntilStop) stop.abort(new Error("Stopped."));
+        },
+      });
+      await assert.rejects(first, /Stopped/);
+      assert.deepEqual(await verifyIndex(db, Indexed, "far", { from: JSON.parse(kept) }), whole);
+    }
+  });
 
   it("comes back to a value that another writer claims, until it is certain whose it is", async () => {
     const { backend, db, of } = await open(2);
@@ -369,6 +455,6 @@ async function mendAll(db: Database, name: Name): Promise<void> {
   for (let round = 0; round < 4; round++) {
     await db.clock.sleep(2 * MINUTE);
     await worker.drain();
-    await indexLifeCycle(db, Indexed, name).repair();
+    await repairIndex(db, Indexed, name);
   }
 }

@@ -1,41 +1,16 @@
 import type { Database } from "./database.ts";
-import { tableError, validationFailed } from "./errors.ts";
-import { definitionHash } from "./model/definition-hash.ts";
+import { tableError } from "./errors.ts";
+import {
+  controlKey,
+  EVERYBODY_MS,
+  type IndexState,
+  LEASE_MS,
+  readControl,
+} from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { IndexStates } from "./model/entity-index.ts";
-import type { Continuation, EntityKey } from "./ports/tables.ts";
-import { type JsonRow, jsonRow, type Known } from "./store/json-row.ts";
 
-/**
- * `disabled` (nobody maintains it) → `writeonly` (writers do, readers may not) → built → `readable`, or
- * `readable-dups` when values that should be unique are not → `retiring` (readers may not) → `disabled`.
- */
-export type IndexState = "disabled" | "writeonly" | "readable" | "readable-dups" | "retiring";
-
-export const CONTROL_TABLE = "rhcontrol";
-const PARTITION = "index";
-/** Writers use a state for this long before they read it again. */
-const LEASE_MS = 30_000;
-/** And commit within this time of preparing. */
-const COMMIT_MS = 20_000;
-/** What all writers have seen after a move. */
-export const EVERYBODY_MS = LEASE_MS + COMMIT_MS;
-
-export interface Control {
-  readonly state: IndexState;
-  /** The hash of the definition that was registered. */
-  readonly definition?: string;
-  readonly owner?: string;
-  readonly ownedUntilMs?: number;
-  readonly build?: BuildProgress;
-}
-
-export interface BuildProgress {
-  readonly cursor?: Continuation;
-  readonly done: number;
-  /** Bases whose value belongs to another. */
-  readonly duplicates: readonly string[];
-}
+export type { BuildProgress, IndexState } from "./indexes/control.ts";
 
 /** For `connect({ indexStates: controlledIndexes() })`, in every process that writes or reads. */
 export function controlledIndexes(): (database: Database) => IndexStates {
@@ -80,32 +55,4 @@ class ControlledIndexes implements IndexStates {
     this.#known.set(id, fresh);
     return fresh;
   }
-}
-
-export function controlKey(entity: AnyEntity, name: string): EntityKey {
-  return { partitionKey: PARTITION, rowKey: `${entity.table}.${entity.name}.${name}` };
-}
-
-export function controlRow(database: Database, entity: AnyEntity, name: string): JsonRow<Control> {
-  return jsonRow(database, CONTROL_TABLE, controlKey(entity, name), "control");
-}
-
-export interface KnownControl {
-  readonly control: Control;
-  /** Undefined for an index nobody registered, which is one that was there from the start: readable. */
-  readonly row: Known<Control> | undefined;
-}
-
-export async function readControl(
-  database: Database,
-  entity: AnyEntity,
-  name: string,
-): Promise<KnownControl> {
-  const row = await controlRow(database, entity, name).read();
-  const hash = definitionHash(entity, name);
-  if (row && (row.value.definition ?? hash) !== hash) {
-    const message = "is not the one that was registered; declare it under a new name";
-    throw validationFailed(`${entity.name}.${name}`, "definition", message);
-  }
-  return { control: row?.value ?? { state: "readable" }, row };
 }

@@ -3,8 +3,8 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import type { Database } from "./database.ts";
 import { connect, entity, f, isTableError, k } from "./index.ts";
-import { indexLifeCycle } from "./index-life-cycle.ts";
 import { indexRepairs } from "./index-repairs.ts";
+import { repairIndex, verifyIndex } from "./index-scrub.ts";
 import { listIndex } from "./list-index.ts";
 import type { Row } from "./model/entity-rows.ts";
 import { createWorker } from "./queue-worker.ts";
@@ -237,13 +237,12 @@ describe("an index with several entries for each entity", () => {
     await backend.tables.commit("FilmByTag", [{ kind: "delete", ...at("a"), ifMatch: "*" }]);
     await backend.tables.commit("FilmByTag", [{ kind: "insert", ...at("zzz"), properties: stray }]);
     backend.clock.advance(2 * MINUTE);
-    const cycle = indexLifeCycle(db, Film, "far");
-    const { missing, wrong, dangling, entities, entries } = await cycle.verify();
+    const { missing, wrong, dangling, entities, entries } = await verifyIndex(db, Film, "far");
     assert.deepEqual([missing, wrong, dangling, entities, entries], [1, 0, 1, 1, 3]);
-    await cycle.repair();
+    await repairIndex(db, Film, "far");
     await audit(db, backend);
     await settle(db);
-    assert.equal((await cycle.verify()).missing, 0);
+    assert.equal((await verifyIndex(db, Film, "far")).missing, 0);
   });
 
   it("is refused when it names a field, or no segment of its key", () => {

@@ -1,6 +1,6 @@
 import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
-import { CONTROL_TABLE } from "./index-states.ts";
+import { CONTROL_TABLE } from "./indexes/control.ts";
 import { within } from "./keys/key-range.ts";
 import type { AnyEntity } from "./model/entity.ts";
 

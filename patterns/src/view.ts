@@ -1,6 +1,6 @@
 import type { Database } from "./database.ts";
 import { definitionRefused, validationFailed } from "./errors.ts";
-import { CONTROL_TABLE } from "./index-states.ts";
+import { CONTROL_TABLE } from "./indexes/control.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { parseMessage } from "./messages/large-message.ts";
 import { queuesOf } from "./messages/message.ts";

@@ -7,6 +7,7 @@ import { advise } from "@rowhouse/patterns/advise";
 import { batch } from "@rowhouse/patterns/batch";
 import { indexLifeCycle } from "@rowhouse/patterns/index-life-cycle";
 import { indexRepairs } from "@rowhouse/patterns/index-repairs";
+import { verifyIndex } from "@rowhouse/patterns/index-scrub";
 import { controlledIndexes } from "@rowhouse/patterns/index-states";
 import { createWorker } from "@rowhouse/patterns/queue-worker";
 import { remoteIndex } from "@rowhouse/patterns/remote-index";
@@ -138,11 +139,11 @@ async function work(films: readonly Film[]): Promise<void> {
   }
   await check(db, model);
   for (const name of NAMES) {
-    const { missing, wrong, dangling, duplicate, young, entries } = await indexLifeCycle(
+    const { missing, wrong, dangling, duplicate, young, entries } = await verifyIndex(
       db,
       Film,
       name,
-    ).verify();
+    );
     assert.deepEqual([missing, wrong, dangling, duplicate, young], [0, 0, 0, 0, 0], name);
     assert.ok(entries > 0);
   }

@@ -1,6 +1,7 @@
 import type { Database } from "@rowhouse/patterns";
-import type { VerifyReport } from "@rowhouse/patterns/index-life-cycle";
+import type { VerifyReport } from "@rowhouse/patterns/index-scrub";
 import type { AnyEntity } from "@rowhouse/patterns/model/entity";
+import type { ShardedBuildOptions } from "@rowhouse/patterns/sharded-build";
 import { alignColumns, type Outcome, type Progress } from "./outcome.ts";
 import { kindOf } from "./record.ts";
 import { indexesOf, type Schema, type Target, targetOf } from "./schema.ts";
@@ -44,13 +45,15 @@ export interface BuildOptions {
   readonly rate: number;
   readonly dryRun?: true;
   readonly register?: true;
+  /** Side by side with other processes that build it. */
+  readonly shards?: number;
 }
 
 /** Goes on where an earlier build ended. */
 export async function buildIndex(
   work: IndexWork,
   name: string,
-  { rate, dryRun, register }: BuildOptions,
+  { rate, dryRun, register, shards }: BuildOptions,
 ): Promise<Outcome> {
   const { database, signal, progress } = work;
   const target = targetOf(work.schema, name);
@@ -82,17 +85,18 @@ export async function buildIndex(
   progress(`${name} was ${state}; ${total} entities, about ${timeOf(seconds)}`);
   const from = database.clock.now();
   let before: number | undefined;
-  const { done, duplicates } = await cycle.build({
-    rate,
-    signal,
-    onProgress: ({ done }) => {
-      before ??= done;
-      const elapsedS = Math.max(0.001, (database.clock.now() - from) / 1000);
-      const speed = Math.max(1, Math.round((done - before) / elapsedS) || rate);
-      const left = timeOf(Math.max(0, total - done) / speed);
-      progress(`${done} of ${total} entities, ${speed} a second, ${left} to go`);
-    },
-  });
+  const onProgress = ({ done }: { readonly done: number }) => {
+    before ??= done;
+    const elapsedS = Math.max(0.001, (database.clock.now() - from) / 1000);
+    const speed = Math.max(1, Math.round((done - before) / elapsedS) || rate);
+    const left = timeOf(Math.max(0, total - done) / speed);
+    progress(`${done} of ${total} entities, ${speed} a second, ${left} to go`);
+  };
+  const options = { rate, signal, onProgress };
+  const { done, duplicates } =
+    shards === undefined
+      ? await cycle.build(options)
+      : await buildInShards(work, target, index, { ...options, shards });
   const after = await cycle.state();
   return {
     lines: [
@@ -102,6 +106,16 @@ export async function buildIndex(
     json: { index: name, state: after, entities: done, duplicates },
     found: duplicates.length > 0,
   };
+}
+
+async function buildInShards(
+  { schema, database }: IndexWork,
+  { entity }: Target,
+  index: string,
+  options: ShardedBuildOptions,
+) {
+  const library = await schema.library.load("@rowhouse/patterns/sharded-build");
+  return library.buildInShards(database, entity, index, options);
 }
 
 export interface ScrubOptions {
@@ -116,14 +130,17 @@ export async function scrubIndexes(
   { sample }: ScrubOptions,
 ): Promise<Outcome> {
   const target = targetOf(work.schema, name);
+  const { verifyIndex, repairIndex } = await work.schema.library.load(
+    "@rowhouse/patterns/index-scrub",
+  );
+  const scrub = verb === "verify" ? verifyIndex : repairIndex;
   const reports: (VerifyReport & { readonly index: string })[] = [];
   const lines: string[] = [];
   for (const index of indexesOf(target)) {
-    const cycle = await lifeCycle(work, target, index);
-    if (!cycle) continue;
+    if (!(await lifeCycle(work, target, index))) continue;
     work.progress(`${verb} ${nameOf(target, index)}`);
-    const options = sample === undefined ? {} : { sample };
-    const report = await cycle[verb](options);
+    const options = { signal: work.signal, ...(sample !== undefined && { sample }) };
+    const report = await scrub(work.database, target.entity, index, options);
     reports.push({ index: nameOf(target, index), ...report });
     lines.push(...describeReport(nameOf(target, index), report));
   }

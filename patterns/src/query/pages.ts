@@ -11,8 +11,9 @@ export interface From<Next> {
 /** Asks for page after page until one does not continue. */
 export async function* pages<Next, Page extends From<Next>>(
   ask: (from: From<Next>) => Promise<Page>,
+  start?: Next,
 ): AsyncGenerator<Page> {
-  let continuation: Next | undefined;
+  let continuation = start;
   do {
     const page = await ask(continuation === undefined ? {} : { continuation });
     yield page;

@@ -2,7 +2,7 @@ import type { Database } from "../database.ts";
 import { type Properties, text } from "../ports/edm.ts";
 import { writeOver } from "../ports/mutation.ts";
 import { isRefusal, isRefusalInside } from "../ports/port-error.ts";
-import type { EntityKey } from "../ports/tables.ts";
+import type { EntityKey, StoredEntity } from "../ports/tables.ts";
 import { tokensAfter, tokensOf, WRITE_TOKENS } from "./write-token.ts";
 
 /** A value as it was read, and what it takes to write it over. */
@@ -37,10 +37,7 @@ export function jsonRow<Value>(
         if (isRefusal(error, 404)) return undefined;
         throw error;
       });
-      if (!stored) return undefined;
-      const { properties, etag } = stored;
-      const value: Value = JSON.parse(String(properties[property]?.value));
-      return { value, etag, tokens: tokensOf(properties) };
+      return stored && knownIn(stored, property);
     },
     async write(value, before, beside) {
       const json = JSON.stringify(value);
@@ -56,4 +53,10 @@ export function jsonRow<Value>(
       }
     },
   };
+}
+
+/** What a row that was read holds. */
+export function knownIn<Value>({ properties, etag }: StoredEntity, property: string): Known<Value> {
+  const value: Value = JSON.parse(String(properties[property]?.value));
+  return { value, etag, tokens: tokensOf(properties) };
 }

@@ -131,7 +131,10 @@ function partitionOf(call: PortCall): string | undefined {
 /** Point queries that a pattern sends side by side for one call of its user. */
 export const LOOKUPS_AT_ONCE = 16;
 
-/** Runs `work` over the items, at most `width` at a time; results keep the order of the items. */
+/**
+ * Runs `work` over the items, at most `width` at a time; results keep the order of the items. After a failure
+ * it begins no other, and waits for those under way.
+ */
 export async function mapBounded<Item, Result>(
   items: readonly Item[],
   width: number,
@@ -139,9 +142,17 @@ export async function mapBounded<Item, Result>(
 ): Promise<Result[]> {
   const results: Result[] = new Array(items.length);
   let next = 0;
+  let failure: { readonly error: unknown } | undefined;
   const worker = async () => {
-    for (let i = next++; i < items.length; i = next++) results[i] = await work(items[i]!, i);
+    for (let i = next++; i < items.length && !failure; i = next++) {
+      try {
+        results[i] = await work(items[i]!, i);
+      } catch (error) {
+        failure ??= { error };
+      }
+    }
   };
   await Promise.all(Array.from({ length: Math.min(width, items.length) }, worker));
+  if (failure) throw failure.error;
   return results;
 }

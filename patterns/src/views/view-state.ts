@@ -1,6 +1,6 @@
 import type { Database } from "../database.ts";
 import { tableError } from "../errors.ts";
-import { CONTROL_TABLE } from "../index-states.ts";
+import { CONTROL_TABLE } from "../indexes/control.ts";
 import type { Continuation } from "../ports/tables.ts";
 import { type JsonRow, jsonRow, type Known } from "../store/json-row.ts";
 

@@ -63,6 +63,21 @@ describe("rowhouse patterns index", () => {
     assert.equal(found3.length, 64);
   });
 
+  it("builds in shards, several commands at once", async () => {
+    const work = await begin();
+    await insertBare(
+      work,
+      Array.from({ length: 450 }, (_, i) => `town${i % 7}`),
+    );
+    const options = { rate: 1000, shards: 4 };
+    await buildIndex(work, "Employee.byTown", { ...options, register: true });
+    const again = await buildIndex(work, "Employee.byTown", options);
+    assert.deepEqual(again.lines, ["Employee.byTown is readable: 450 entities."]);
+    assert.match(work.told.join("\n"), /^450 of 450 entities, /m);
+    const found3 = await work.database.open(Employee).by.byTown.range({ town: "town3" }).all();
+    assert.equal(found3.length, 64);
+  });
+
   it("tells the states of indexes, and of those that nobody registered", async () => {
     const work = await begin();
     const { lines } = await showStates(work, "Employee");

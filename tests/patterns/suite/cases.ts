@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { connect, type Database, entity, f, isTableError, k } from "@rowhouse/patterns";
 import { batch } from "@rowhouse/patterns/batch";
 import { indexLifeCycle } from "@rowhouse/patterns/index-life-cycle";
+import { repairIndex, verifyIndex } from "@rowhouse/patterns/index-scrub";
 import { createWorker } from "@rowhouse/patterns/queue-worker";
 import { remoteIndex } from "@rowhouse/patterns/remote-index";
+import { buildInShards } from "@rowhouse/patterns/sharded-build";
 import { siblingIndex } from "@rowhouse/patterns/sibling-index";
 import { intercept, withFaults } from "@rowhouse/patterns/testing";
 import { Archive, archiveEmployee, Employee as Leaver } from "../../../patterns/samples/archive.ts";
@@ -366,6 +368,42 @@ export const CASES: readonly Case[] = [
     },
   },
   {
+    name: "an index is built in shards by two processes, one of which dies",
+    async run(endpoints) {
+      const bare = connect(endpoints);
+      const fields = { dept: f.string(), id: f.int32(), town: f.string() };
+      const key = { partition: [k.str("dept")], row: [k.uint("id", 6)] } as const;
+      const Before = entity("Worker", { version: 1, fields, key });
+      const byTown = remoteIndex({
+        table: "WorkerByTown",
+        partition: [k.str("town")],
+        row: [k.str("dept"), k.uint("id", 6)],
+      });
+      const Worker = entity("Worker", { version: 1, fields, key, indexes: { byTown } });
+      await bare.createTables(Worker);
+      for (const dept of ["Audit", "Legal", "Sales", "Tax"]) {
+        await batch(bare, (plan) => {
+          for (let id = 0; id < 20; id++) plan.insert(Before, { dept, id, town: `t${id % 3}` });
+        });
+      }
+      await indexLifeCycle(bare, Worker, "byTown").disable();
+      const stop = new AbortController();
+      const dying = buildInShards(bare, Worker, "byTown", {
+        shards: 4,
+        parallel: 1,
+        signal: stop.signal,
+        onProgress: ({ shardsDone }) => shardsDone === 1 && stop.abort(new Error("Killed.")),
+      });
+      await assert.rejects(dying, /Killed/);
+      const { done } = await buildInShards(connect(endpoints), Worker, "byTown");
+      assert.equal(done, 80);
+      endpoints.clock.advance(65_000);
+      const { examples, ...counts } = await verifyIndex(bare, Worker, "byTown");
+      const clean = { missing: 0, wrong: 0, dangling: 0, duplicate: 0, young: 0 };
+      assert.deepEqual([counts, examples], [{ entities: 80, entries: 80, ...clean }, []]);
+    },
+  },
+  {
     name: "a scrub finds and mends exactly what was broken",
     async run(endpoints) {
       const database = await opened(endpoints);
@@ -374,10 +412,9 @@ export const CASES: readonly Case[] = [
       const gone = { partitionKey: "Redmond", rowKey: "Sales_000003", ifMatch: "*" };
       await database.tables.commit("EmployeeByTown", [{ kind: "delete", ...gone }]);
       endpoints.clock.advance(65_000);
-      const byTown = indexLifeCycle(database, Employee, "byTown");
-      const { missing, wrong, dangling, young } = await byTown.verify();
+      const { missing, wrong, dangling, young } = await verifyIndex(database, Employee, "byTown");
       assert.deepEqual([missing, wrong, dangling, young], [1, 0, 0, 0]);
-      await byTown.repair();
+      await repairIndex(database, Employee, "byTown");
       assert.equal((await employees.by.byTown.range({ town: "Redmond" }).all()).length, 6);
     },
   },

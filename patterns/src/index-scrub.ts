@@ -1,0 +1,296 @@
+import type { Database } from "./database.ts";
+import { IndexControl, keeperOf, widthOf } from "./indexes/control.ts";
+import type { AnyEntity } from "./model/entity.ts";
+import {
+  type EntryKeeper,
+  keepsRows,
+  type ListKeeper,
+  type Reconciled,
+} from "./model/entity-index.ts";
+import { ageOf, entriesOf, hasKey } from "./model/entry.ts";
+import type { Snapshot } from "./model/follower.ts";
+import { keyOf } from "./ports/mutation.ts";
+import type { Continuation, EntityKey, Page, StoredEntity } from "./ports/tables.ts";
+import type { Filter } from "./query/filter.ts";
+import { type From, pages } from "./query/pages.ts";
+import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
+import { WRITE_TOKENS } from "./store/write-token.ts";
+
+const SETTLE_MS = 60_000;
+const PAGE = 200;
+const EXAMPLES_MAX = 100;
+const YOUNG_MAX = 1000;
+
+export interface VerifyOptions {
+  /** The share of rows to look at, from 0 to 1; all otherwise. */
+  readonly sample?: number;
+  /** Goes on from what `onProgress` was told last; from the start otherwise. */
+  readonly from?: VerifyProgress;
+  readonly signal?: AbortSignal;
+  /** After each page. */
+  readonly onProgress?: (progress: VerifyProgress) => void;
+}
+
+/** How far it got. Plain data, that may be kept as JSON. */
+export interface VerifyProgress {
+  readonly report: VerifyReport;
+  /** What is being read: every entity, then every entry. */
+  readonly reading: "entities" | "entries";
+  readonly cursor?: Continuation;
+  /** To be looked at again in the end. */
+  readonly young: readonly Pair[];
+}
+
+export interface VerifyReport {
+  readonly entities: number;
+  readonly entries: number;
+  /** Entities whose entry is not there, entries that say something else, entries without an entity. */
+  readonly missing: number;
+  readonly wrong: number;
+  readonly dangling: number;
+  /** Entities whose value belongs to another. */
+  readonly duplicate: number;
+  /** Not judged, because at a second look, a minute later, a write may again have been under way. */
+  readonly young: number;
+  readonly examples: readonly Finding[];
+}
+
+interface Pair {
+  readonly base: EntityKey;
+  readonly entry: EntityKey;
+}
+
+export interface Finding extends Pair {
+  readonly kind: "missing" | "wrong" | "dangling" | "duplicate";
+}
+
+interface Aged extends Finding {
+  readonly age: number;
+}
+
+const START: VerifyProgress = {
+  report: {
+    entities: 0,
+    entries: 0,
+    missing: 0,
+    wrong: 0,
+    dangling: 0,
+    duplicate: 0,
+    young: 0,
+    examples: [],
+  },
+  reading: "entities",
+  young: [],
+};
+
+/**
+ * Compares every entity with its entries, and every entry with its entity. Changes nothing. What does not
+ * fit but may be a write under way is looked at again after a minute.
+ */
+export async function verifyIndex(
+  database: Database,
+  entity: AnyEntity,
+  name: string,
+  { signal, ...options }: VerifyOptions = {},
+): Promise<VerifyReport> {
+  const until = signal ? database.until(signal) : database;
+  return new Scrub(until, entity, keeperOf(until, entity, name)).run(options);
+}
+
+/** Verifies and mends what it finds; `readable-dups` becomes `readable` when no duplicate is left. */
+export async function repairIndex(
+  database: Database,
+  entity: AnyEntity,
+  name: string,
+  { signal, ...options }: VerifyOptions = {},
+): Promise<VerifyReport> {
+  const until = signal ? database.until(signal) : database;
+  const keeper = keeperOf(until, entity, name);
+  // What a repair does is what the workers do.
+  const mend = ({ base, entry }: Finding) => keeper.reconcile(base, [entry]);
+  const report = await new Scrub(until, entity, keeper, mend).run(options);
+  const index = new IndexControl(until, entity, name);
+  const { control, row } = await index.read();
+  const isWhole = options.sample === undefined && report.duplicate + report.young === 0;
+  if (control.state === "readable-dups" && isWhole) await index.write({ state: "readable" }, row);
+  return report;
+}
+
+class Scrub {
+  readonly #database: Database;
+  readonly #entity: AnyEntity;
+  readonly #keeper: EntryKeeper | ListKeeper;
+  readonly #mend: ((finding: Finding) => Promise<Reconciled>) | undefined;
+
+  /** What it finds it hands to `mend`, if there is one. */
+  constructor(
+    database: Database,
+    entity: AnyEntity,
+    keeper: EntryKeeper | ListKeeper,
+    mend?: (finding: Finding) => Promise<Reconciled>,
+  ) {
+    this.#database = database;
+    this.#entity = entity;
+    this.#keeper = keeper;
+    this.#mend = mend;
+  }
+
+  async run({ sample = 1, from = START, onProgress }: VerifyOptions): Promise<VerifyReport> {
+    const counts = { ...from.report };
+    const examples = [...counts.examples];
+    const young = [...from.young];
+    const { clock, random } = this.#database;
+    const judge = async ({ age, ...finding }: Aged) => {
+      const outcome = age < SETTLE_MS ? "unsettled" : await this.#mend?.(finding);
+      if (outcome !== "unsettled") {
+        counts[finding.kind]++;
+        if (examples.length < EXAMPLES_MAX) examples.push(finding);
+      } else if (age < SETTLE_MS && young.length < YOUNG_MAX && !isSecondLook) {
+        young.push({ base: finding.base, entry: finding.entry });
+      } else counts.young++;
+    };
+    let isSecondLook = false;
+    const all = async <Item>(
+      items: readonly Item[],
+      look: (item: Item) => Promise<readonly Aged[]>,
+    ) => {
+      await mapBounded(
+        items,
+        this.#mend ? widthOf(this.#keeper) : LOOKUPS_AT_ONCE,
+        async (item) => {
+          for (const finding of await look(item)) await judge(finding);
+        },
+      );
+    };
+    const tell = (reading: VerifyProgress["reading"], cursor?: Continuation) => {
+      const report = { ...counts, examples: [...examples] };
+      onProgress?.({ report, reading, young: [...young], ...(cursor && { cursor }) });
+    };
+    const chosen = <Item>(items: readonly Item[]) =>
+      items.filter(() => sample >= 1 || random() < sample);
+
+    const { rows, table } = this.#entity;
+    const left = from.reading === "entities" ? this.#pages(table, undefined, from.cursor) : [];
+    for await (const { entities, continuation } of left) {
+      const bases = chosen(entities.filter((stored) => rows.decode(stored)));
+      counts.entities += bases.length;
+      await all(bases, (base) => this.#lookForEntries(base));
+      tell(continuation ? "entities" : "entries", continuation);
+    }
+    const start = from.reading === "entries" ? from.cursor : undefined;
+    for await (const { claims, continuation } of this.#claims(start)) {
+      const some = chosen(claims);
+      counts.entries += some.length;
+      await all(some, (claim) => this.#lookForBase(claim));
+      if (continuation) tell("entries", continuation);
+    }
+    if (young.length > 0) {
+      await clock.sleep(SETTLE_MS);
+      isSecondLook = true;
+      await all(young, (pair) => this.#lookAgain(pair));
+    }
+    return { ...counts, examples };
+  }
+
+  async #lookForEntries(base: StoredEntity): Promise<Aged[]> {
+    const row = this.#entity.rows.decode(base)!;
+    const findings = await mapBounded(this.#keeper.keysOf(row), LOOKUPS_AT_ONCE, (key) =>
+      this.#lookForEntry({ row, stored: base }, key),
+    );
+    return findings.filter((finding) => finding !== undefined);
+  }
+
+  async #lookForEntry({ row, stored: base }: Snapshot, key: EntityKey): Promise<Aged | undefined> {
+    const keeper = this.#keeper;
+    const finding = { base: keyOf(base), entry: key };
+    const missing = { kind: "missing" as const, ...finding, age: ageOf(base) };
+    if (!keepsRows(keeper)) return (await keeper.has(key, base)) ? undefined : missing;
+    const entry = await this.#database.tables.get(keeper.table, key);
+    if (!entry) return missing;
+    const age = Math.min(ageOf(base), ageOf(entry));
+    if (!isSame(keeper.baseOf(entry), base)) return { kind: "duplicate", ...finding, age };
+    const { [WRITE_TOKENS]: _expected, ...expected } = keeper.contentOf({ row, stored: base });
+    const { [WRITE_TOKENS]: _tokens, ...found } = entry.properties;
+    const isRight =
+      Object.keys(found).length === Object.keys(expected).length &&
+      Object.entries(expected).every(([name, { value }]) => found[name]?.value === value);
+    return isRight ? undefined : { kind: "wrong", ...finding, age };
+  }
+
+  async #lookForBase({ entry, base, age }: Claim): Promise<Aged[]> {
+    const found = await this.#readBase(base);
+    if (found?.row && hasKey(this.#keeper.keysOf(found.row), entry)) return [];
+    // What changed just now may still be followed up.
+    const sinceMs = Math.min(age, found ? ageOf(found.stored) : age);
+    return [{ kind: "dangling", base, entry, age: sinceMs }];
+  }
+
+  /** At what a write may have been under way for. */
+  async #lookAgain({ base, entry }: Pair): Promise<Aged[]> {
+    const found = await this.#readBase(base);
+    if (found?.row && hasKey(this.#keeper.keysOf(found.row), entry)) {
+      const finding = await this.#lookForEntry({ row: found.row, stored: found.stored }, entry);
+      return finding ? [finding] : [];
+    }
+    const claim = await this.#claimAt(base, entry);
+    return claim ? this.#lookForBase(claim) : [];
+  }
+
+  async #claimAt(base: EntityKey, entry: EntityKey): Promise<Claim | undefined> {
+    const keeper = this.#keeper;
+    if (!keepsRows(keeper)) {
+      return (await keeper.has(entry, base)) ? { entry, base, age: LISTED } : undefined;
+    }
+    const stored = await this.#database.tables.get(keeper.table, entry);
+    return stored && isSame(keeper.baseOf(stored), base)
+      ? { entry, base, age: ageOf(stored) }
+      : undefined;
+  }
+
+  async #readBase(base: EntityKey) {
+    const stored = await this.#database.tables.get(this.#entity.table, base);
+    return stored && { stored, row: this.#entity.rows.decode(stored) };
+  }
+
+  async *#claims(from: Continuation | undefined): AsyncGenerator<PageOfClaims> {
+    const keeper = this.#keeper;
+    if (!keepsRows(keeper)) {
+      for await (const { list: entry, members } of keeper.lists()) {
+        yield { claims: members.map((base) => ({ entry, base, age: LISTED })) };
+      }
+      return;
+    }
+    const filter = entriesOf(this.#entity.rows.typeProperty, keeper.tag);
+    for await (const { entities, continuation } of this.#pages(keeper.table, filter, from)) {
+      const claims = entities.flatMap((row) => {
+        const base = keeper.baseOf(row);
+        return base ? [{ entry: keyOf(row), base, age: ageOf(row) }] : [];
+      });
+      yield { claims, ...(continuation && { continuation }) };
+    }
+  }
+
+  #pages(table: string, filter?: Filter, start?: Continuation): AsyncGenerator<Page> {
+    const query = { top: PAGE, ...(filter && { filter }) };
+    const ask = (from: From<Continuation>) =>
+      this.#database.tables.query(table, { ...query, ...from });
+    return pages(ask, start);
+  }
+}
+
+/** What an entry says: that it stands for this entity. */
+interface Claim extends Pair {
+  readonly age: number;
+}
+
+interface PageOfClaims {
+  readonly claims: readonly Claim[];
+  readonly continuation?: Continuation;
+}
+
+/** Others may write to a list at any time, so its age tells nothing of a member. */
+const LISTED = Number.POSITIVE_INFINITY;
+
+function isSame(a: EntityKey | undefined, b: EntityKey): boolean {
+  return a?.partitionKey === b.partitionKey && a.rowKey === b.rowKey;
+}

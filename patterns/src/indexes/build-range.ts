@@ -1,0 +1,146 @@
+import type { Database } from "../database.ts";
+import { isTableError } from "../errors.ts";
+import { within } from "../keys/key-range.ts";
+import type { AnyEntity } from "../model/entity.ts";
+import type { EntryKeeper, ListKeeper } from "../model/entity-index.ts";
+import { printKey } from "../ports/mutation.ts";
+import type { StoredEntity } from "../ports/tables.ts";
+import { and, type Filter, inRange } from "../query/filter.ts";
+import type { Clock } from "../store/clock.ts";
+import { mapBounded } from "../store/limit.ts";
+import { type BuildProgress, OWNER_MS, widthOf } from "./control.ts";
+
+export const RATE = 200;
+const PAGE = 200;
+/** When to come back to a value whose owner is not certain yet. */
+const UNSETTLED_MS = 30_000;
+const DUPLICATES_MAX = 1000;
+/** As JSON: a property holds 32,768 characters. */
+const DUPLICATES_LENGTH_MAX = 28_000;
+/** A service that pushes back at a sixteenth of the rate is asked no more. */
+const SLOWEST = 16;
+
+/** Part of a build, or all of it. */
+export interface RangeBuild {
+  readonly database: Database;
+  readonly entity: AnyEntity;
+  readonly keeper: EntryKeeper | ListKeeper;
+  /** Which partitions; all otherwise. */
+  readonly filter?: Filter | undefined;
+  readonly pace: Pace;
+  /** Records how far it got, and that we are still there. Rejects when the work is somebody else's now. */
+  save(progress: BuildProgress): Promise<unknown>;
+}
+
+/** Makes entries for what is in the range, from where `progress` says, a page at a time. */
+export async function buildRange(
+  range: RangeBuild,
+  progress: BuildProgress,
+): Promise<BuildProgress> {
+  const { database, entity, pace, save } = range;
+  const filter = and(range.filter, inRange(undefined, within(entity.rows.row.prefix)));
+  for (let isLast = false; !isLast; ) {
+    await waiting(database.clock, pace.waitMs(), () => save(progress));
+    const from = progress.cursor && { continuation: progress.cursor };
+    const query = { top: PAGE, ...(filter && { filter }), ...from };
+    const page = await database.tables.query(entity.table, query);
+    const bases = page.entities.filter((stored) => entity.rows.decode(stored));
+    const duplicates = await reconciled(range, bases, progress);
+    const { cursor: _cursor, ...before } = progress;
+    progress = {
+      ...before,
+      done: progress.done + bases.length,
+      duplicates: firstOf([...progress.duplicates, ...duplicates]),
+      ...(page.continuation && { cursor: page.continuation }),
+    };
+    isLast = !page.continuation;
+    await save(progress);
+  }
+  return progress;
+}
+
+/** As many as are recorded. */
+export function firstOf(duplicates: readonly string[]): string[] {
+  const first: string[] = [];
+  let length = 0;
+  for (const key of duplicates.slice(0, DUPLICATES_MAX)) {
+    length += JSON.stringify(key).length + 1;
+    if (length <= DUPLICATES_LENGTH_MAX) first.push(key);
+  }
+  return first;
+}
+
+/** Makes the entries of these entities. @returns those whose value belongs to another. */
+async function reconciled(
+  { database, entity, keeper, pace, save }: RangeBuild,
+  bases: readonly StoredEntity[],
+  progress: BuildProgress,
+): Promise<string[]> {
+  const wait = (ms: number) => waiting(database.clock, ms, () => save(progress));
+  const duplicates: string[] = [];
+  for (let left = bases; left.length > 0; ) {
+    pace.begin(left.length);
+    try {
+      const outcomes = await mapBounded(left, widthOf(keeper), (base) =>
+        // Where its entries should be is known by now: it need not be read to be told.
+        keeper.reconcile(base, keeper.keysOf(entity.rows.decode(base)!)),
+      );
+      pace.faster();
+      duplicates.push(...left.filter((_base, i) => outcomes[i] === "duplicate").map(printKey));
+      left = left.filter((_base, i) => outcomes[i] === "unsettled");
+    } catch (error) {
+      if (!isTableError(error, "throttled") || !pace.slower()) throw error;
+      await wait(pace.waitMs());
+      continue;
+    }
+    // The value was claimed by a writer that gave up, or is about to commit. Time will tell.
+    if (left.length > 0) await wait(UNSETTLED_MS);
+  }
+  return duplicates;
+}
+
+/** Sleeps in steps and says `still` between them, so that the work stays ours. */
+async function waiting(clock: Clock, ms: number, still: () => Promise<unknown>): Promise<void> {
+  const step = OWNER_MS / 2;
+  for (let left = ms; left > 0; left -= step) {
+    await clock.sleep(Math.min(left, step));
+    if (left > step) await still();
+  }
+}
+
+/**
+ * Keeps to so many entities a second: to half as many when the service pushes back, then to more again
+ * with every page. Time lost is not made up for.
+ */
+export class Pace {
+  readonly #clock: Clock;
+  readonly #rate: number;
+  #now: number;
+  #freeAt = 0;
+
+  constructor(clock: Clock, rate: number) {
+    this.#clock = clock;
+    this.#rate = rate;
+    this.#now = rate;
+  }
+
+  /** Takes the time that so many entities may take. */
+  begin(entities: number): void {
+    this.#freeAt = Math.max(this.#clock.now(), this.#freeAt) + (entities * 1000) / this.#now;
+  }
+
+  /** Until the next may begin. */
+  waitMs(): number {
+    return this.#freeAt - this.#clock.now();
+  }
+
+  faster(): void {
+    this.#now = Math.min(this.#rate, this.#now * 1.1);
+  }
+
+  /** False when it cannot be slower. */
+  slower(): boolean {
+    this.#now /= 2;
+    return this.#now * SLOWEST >= this.#rate;
+  }
+}

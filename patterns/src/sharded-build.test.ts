@@ -1,0 +1,312 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
+import { indexLifeCycle } from "./index-life-cycle.ts";
+import { indexRepairs } from "./index-repairs.ts";
+import { repairIndex, verifyIndex } from "./index-scrub.ts";
+import { controlledIndexes } from "./index-states.ts";
+import { deleteOf } from "./ports/mutation.ts";
+import type { Continuation } from "./ports/tables.ts";
+import { type From, pages } from "./query/pages.ts";
+import { createWorker } from "./queue-worker.ts";
+import { remoteIndex } from "./remote-index.ts";
+import { buildInShards, type ShardedProgress } from "./sharded-build.ts";
+import { siblingIndex } from "./sibling-index.ts";
+import {
+  crashEverywhere,
+  intercept,
+  interleave,
+  type Memory,
+  memory,
+  withFaults,
+} from "./testing.ts";
+
+const fields = { dept: f.string(), id: f.int32(), email: f.string() };
+const key = { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] } as const;
+const Plain = entity("Employee", { version: 1, fields, key });
+const Indexed = entity("Employee", {
+  version: 1,
+  fields,
+  key,
+  indexes: {
+    near: siblingIndex({ row: [k.lit("email"), k.str("email")], unique: true }),
+    far: remoteIndex({
+      table: "ByEmail",
+      partition: [k.str("email")],
+      row: [k.lit("owner")],
+      unique: true,
+    }),
+  },
+});
+const MINUTE = 60_000;
+const DEPARTMENTS = ["Audit", "Legal", "Sales", "Tax"];
+const small = () => memory({ pageEntitiesMax: 2 });
+
+/** `each` employees in every department, written by a program that knew no index. */
+async function prepare(db: Database, each: number): Promise<void> {
+  await db.createTables(Indexed);
+  await db.tables.createTable("rhcontrol");
+  for (const name of ["index-repairs", "index-repairs-poison"]) await db.queues?.createQueue(name);
+  for (const dept of DEPARTMENTS) {
+    for (let id = 1; id <= each; id++) {
+      await db.open(Plain).insert({ dept, id, email: `${dept}${id}` });
+    }
+  }
+  for (const name of ["near", "far"]) await indexLifeCycle(db, Indexed, name).disable();
+}
+
+async function open(each: number, backend = small()) {
+  await prepare(connect(backend), each);
+  const db = connect({ ...backend, indexStates: controlledIndexes() });
+  return { backend, db };
+}
+
+async function assertWhole(db: Database, name: string): Promise<void> {
+  const { examples: _examples, entities, entries, ...bad } = await verifyIndex(db, Indexed, name);
+  assert.equal(entries, entities);
+  assert.deepEqual(bad, { missing: 0, wrong: 0, dangling: 0, duplicate: 0, young: 0 });
+}
+
+async function shardsIn({ tables }: Memory) {
+  const shards = [];
+  for await (const { entities } of pages((from: From<Continuation>) =>
+    tables.query("rhcontrol", from),
+  )) {
+    shards.push(...entities.filter(({ partitionKey }) => partitionKey === "shards"));
+  }
+  return shards;
+}
+
+describe("a build in shards", () => {
+  for (const name of ["near", "far"]) {
+    it(`goes on in another process after a crash at any request (${name})`, async () => {
+      const crashes = await crashEverywhere(
+        (db) => buildInShards(db, Indexed, name, { shards: 2, parallel: 1 }),
+        {
+          backend: small,
+          before: (db) => prepare(db, 1),
+          recover: (db) => buildInShards(db, Indexed, name, { shards: 3, parallel: 2 }),
+          check: async (db, backend) => {
+            backend.clock.advance(MINUTE);
+            await assertWhole(db, name);
+            assert.equal(await indexLifeCycle(db, Indexed, name).state(), "readable");
+            assert.deepEqual(await shardsIn(backend), []);
+          },
+        },
+      );
+      assert.ok(crashes > 40);
+    });
+
+    it(`misses nothing that others write, however many build and die (${name})`, async () => {
+      const write = async (db: Database) => {
+        for (let i = 0; i < 2; i++) {
+          const dept = DEPARTMENTS[Math.floor(db.random() * DEPARTMENTS.length)]!;
+          const email = `${dept}1${db.random() < 0.5 ? "" : "x"}`;
+          const employees = db.open(Indexed);
+          try {
+            if (db.random() < 0.3) await employees.delete({ dept, id: 1 });
+            else await employees.upsert({ dept, id: 1, email });
+          } catch (error) {
+            const isExpected = ["unique-violation", "throttled", "contention-exhausted"].some(
+              (code) => isTableError(error) && error.code === code,
+            );
+            if (!isExpected) throw error;
+          }
+          await db.clock.sleep(30_000 * db.random());
+        }
+      };
+      const build = (db: Database) =>
+        buildInShards(db, Indexed, name, { shards: 3, parallel: 2, rate: 1000 });
+      await interleave({
+        backend: (clock, seed) => memory({ clock, seed, pageEntitiesMax: 2 }),
+        connect: { indexStates: controlledIndexes() },
+        before: (db) => prepare(db, 1),
+        clients: { builder: build, another: build, one: write, two: write },
+        crashShare: 0.01,
+        recover: async (db) => {
+          await db.clock.sleep(2 * MINUTE);
+          await build(db);
+          const handlers = [indexRepairs([Indexed])];
+          const worker = createWorker(db, { queue: "index-repairs", handlers });
+          for (let round = 0; round < 4; round++) {
+            await db.clock.sleep(2 * MINUTE);
+            await worker.drain();
+            await repairIndex(db, Indexed, name);
+          }
+        },
+        check: (db) => assertWhole(db, name),
+        runs: 15,
+      });
+    });
+
+    it(`lists values that are not unique, in whatever shards they are (${name})`, async () => {
+      const { db } = await open(1);
+      const plain = db.open(Plain);
+      await plain.insert({ dept: "Audit", id: 2, email: "Audit1" });
+      await plain.insert({ dept: "Tax", id: 2, email: "Audit1" });
+      const { done, duplicates } = await buildInShards(db, Indexed, name, { shards: 4 });
+      assert.equal(done, 6);
+      assert.equal(duplicates.length, name === "near" ? 1 : 2);
+      assert.equal(await indexLifeCycle(db, Indexed, name).state(), "readable-dups");
+    });
+  }
+
+  it("cuts between partitions into about equal parts, and costs a scan of keys more", async () => {
+    const { backend, db } = await open(5, memory());
+    const sales = db.open(Plain);
+    for (let id = 6; id <= 20; id++) await sales.insert({ dept: "Sales", id, email: `s${id}` });
+    const progress: ShardedProgress[] = [];
+    let cut: Awaited<ReturnType<typeof shardsIn>> = [];
+    const { requests, result } = await db.metered((metered) =>
+      buildInShards(metered, Indexed, "near", {
+        shards: 3,
+        onProgress: async (one) => {
+          progress.push(one);
+          if (progress.length === 1) cut = await shardsIn(backend);
+        },
+      }),
+    );
+    const bounds = cut.map(({ properties }) => JSON.parse(String(properties.shard?.value)));
+    assert.deepEqual(
+      bounds.map(({ from, to }) => [from, to]),
+      [
+        [undefined, "Sales"],
+        ["Sales", "Tax"],
+        ["Tax", undefined],
+      ],
+    );
+    assert.deepEqual(progress.at(-1), { done: 35, shards: 3, shardsDone: 3 });
+    assert.equal(result.done, 35);
+    const forEachShard = 6; // Recorded, claimed, read, saved, done, deleted.
+    assert.equal(requests, 35 * 3 + 3 * forEachShard + 13);
+  });
+
+  it("is shared by processes, each of which ends when all is done", async () => {
+    const { backend, db } = await open(6);
+    const worked: number[] = [];
+    const processes = [0, 1, 2].map(async (i) => {
+      const own = connect({ ...backend });
+      const { done } = await buildInShards(own, Indexed, "far", {
+        shards: 4,
+        parallel: 1,
+        onProgress: () => {
+          worked[i] = (worked[i] ?? 0) + 1;
+        },
+      });
+      return done;
+    });
+    assert.deepEqual(await Promise.all(processes), [24, 24, 24]);
+    assert.ok(worked.filter((pages) => pages > 0).length > 1, `${worked}`);
+    backend.clock.advance(MINUTE);
+    await assertWhole(db, "far");
+    // Too late to help, but not too late to ask.
+    assert.equal((await buildInShards(db, Indexed, "far")).done, 24);
+  });
+
+  it("takes a dead worker's shard over after a minute, from the page it recorded", async () => {
+    const { backend, db } = await open(6);
+    const stop = new AbortController();
+    const pages: number[] = [];
+    const dying = buildInShards(db, Indexed, "near", {
+      shards: 1,
+      signal: stop.signal,
+      onProgress: ({ done }) => {
+        pages.push(done);
+        if (done === 12) stop.abort(new Error("Killed."));
+      },
+    });
+    await assert.rejects(dying, /Killed/);
+    const diedAt = backend.clock.now();
+    const { result, entities } = await db.metered((metered) =>
+      buildInShards(metered, Indexed, "near"),
+    );
+    assert.equal(result.done, 24);
+    assert.ok(backend.clock.now() - diedAt >= MINUTE);
+    assert.ok(entities < 24 * 4, `${entities} entities for half of the build`);
+    await assertWhole(db, "near");
+  });
+
+  it("stops all its shards when one fails, and sends nothing more", async () => {
+    const { backend } = await open(6);
+    let failedAt = 0;
+    let sent = 0;
+    const layer = withFaults((call, count) => {
+      sent = count;
+      if (call.method !== "commit" || call.args[0] !== "ByEmail" || failedAt > 0) return undefined;
+      failedAt = count;
+      return { kind: "refuse", status: 403, code: "AuthorizationFailure" };
+    });
+    const db = connect({ ...backend, ...intercept(backend, layer) });
+    await assert.rejects(buildInShards(db, Indexed, "far", { shards: 4 }), { status: 403 });
+    const atEnd = sent;
+    for (let i = 0; i < 20; i++) await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(sent, atEnd);
+  });
+
+  it("waits for writers who have not heard of the index", async () => {
+    const { backend, db } = await open(1);
+    const employees = db.open(Indexed);
+    await employees.insert({ dept: "Tax", id: 2, email: "two" });
+    // The client that has just seen it disabled.
+    await buildInShards(connect(backend), Indexed, "near");
+    await employees.insert({ dept: "Audit", id: 3, email: "three" });
+    backend.clock.advance(MINUTE);
+    await assertWhole(db, "near");
+  });
+
+  it("never takes some of the shards for all of them", async () => {
+    const { backend, db } = await open(2);
+    const stop = new AbortController();
+    let loseOne = true;
+    let requests = 0;
+    const layer = async (_call: unknown, send: () => Promise<unknown>) => {
+      const [shard] = loseOne ? await shardsIn(backend) : [];
+      const { control } = await backend.tables
+        .get("rhcontrol", { partitionKey: "index", rowKey: "Employee.Employee.near" })
+        .then((row) => row?.properties ?? {});
+      if (shard && String(control?.value).includes("count")) {
+        loseOne = false;
+        await backend.tables.commit("rhcontrol", [deleteOf(shard)]);
+      }
+      if (++requests === 300) stop.abort(new Error("Enough."));
+      return send();
+    };
+    const watched = connect({ ...backend, ...intercept(backend, layer) });
+    const { signal } = stop;
+    await assert.rejects(buildInShards(watched, Indexed, "near", { shards: 3, signal }), /Enough/);
+    assert.equal(loseOne, false);
+    assert.equal(await indexLifeCycle(db, Indexed, "near").state(), "writeonly");
+  });
+
+  it("does not meet a build without shards", async () => {
+    const { db } = await open(6);
+    const cycle = indexLifeCycle(db, Indexed, "near");
+    const stop = new AbortController();
+    const halfway = buildInShards(db, Indexed, "near", {
+      signal: stop.signal,
+      onProgress: () => stop.abort(new Error("Killed.")),
+    });
+    await assert.rejects(halfway, /Killed/);
+    await assert.rejects(cycle.build(), /it is being built in shards/);
+    await buildInShards(db, Indexed, "near");
+
+    const other = indexLifeCycle(db, Indexed, "far");
+    const onProgress = () => stop.signal.throwIfAborted();
+    await assert.rejects(other.build({ onProgress }), /Killed/);
+    await assert.rejects(buildInShards(db, Indexed, "far"), /it is being built without shards/);
+    await db.clock.sleep(2 * MINUTE);
+    await buildInShards(db, Indexed, "far");
+    assert.equal(await other.state(), "readable");
+    await cycle.retire();
+    assert.equal(await cycle.state(), "disabled");
+    assert.equal((await buildInShards(db, Indexed, "near")).done, 24);
+  });
+
+  it("refuses what cannot be built", async () => {
+    const { db } = await open(1);
+    await assert.rejects(buildInShards(db, Indexed, "nothing"), /is no index that can be built/);
+    const Fresh = entity("Fresh", { version: 1, fields, key, indexes: Indexed.indexes });
+    await db.createTables(Fresh);
+    await assert.rejects(buildInShards(db, Fresh, "near"), /is readable: it cannot build now/);
+  });
+});

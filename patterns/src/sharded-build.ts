@@ -1,0 +1,331 @@
+import type { Database } from "./database.ts";
+import { isTableError, validationFailed } from "./errors.ts";
+import { buildRange, firstOf, Pace, RATE } from "./indexes/build-range.ts";
+import {
+  type BuildProgress,
+  CONTROL_TABLE,
+  type Control,
+  controlKey,
+  EVERYBODY_MS,
+  IndexControl,
+  type KnownControl,
+  keeperOf,
+  OWNER_MS,
+} from "./indexes/control.ts";
+import { within } from "./keys/key-range.ts";
+import type { AnyEntity } from "./model/entity.ts";
+import type { EntryKeeper, ListKeeper } from "./model/entity-index.ts";
+import { text } from "./ports/edm.ts";
+import { deleteOf, keyOf } from "./ports/mutation.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import type { EntityKey } from "./ports/tables.ts";
+import { and, compare, inRange } from "./query/filter.ts";
+import { pagesOf, pagesWhere } from "./query/pages.ts";
+import { type JsonRow, jsonRow, type Known, knownIn } from "./store/json-row.ts";
+import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
+
+export interface ShardedBuildOptions {
+  /**
+   * How many ranges of partitions the collection is cut into, if it has as many partitions; 16 otherwise.
+   * Whoever begins the build decides.
+   */
+  readonly shards?: number;
+  /** Shards that this process works on at once; 4 otherwise. */
+  readonly parallel?: number;
+  /** Entities a second of this process at most, and fewer while the service pushes back; 200 otherwise. */
+  readonly rate?: number;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: ShardedProgress) => void;
+}
+
+/** Of all processes, as far as this one has heard. */
+export interface ShardedProgress {
+  /** Entities. */
+  readonly done: number;
+  readonly shards: number;
+  readonly shardsDone: number;
+}
+
+/** A range of partitions. */
+interface Shard {
+  /** The first partition key; from the beginning otherwise. */
+  readonly from?: string;
+  /** The first one behind it; to the end otherwise. */
+  readonly to?: string;
+  readonly progress: BuildProgress;
+  readonly isDone?: true;
+  /** Whoever works on it wrote it last. */
+  readonly ownedUntilMs?: number;
+}
+
+/** Where the table may be cut. */
+interface Mark {
+  readonly partitionKey: string;
+  /** Entities in front of it. */
+  readonly before: number;
+}
+
+interface KnownShard {
+  readonly key: EntityKey;
+  readonly known: Known<Shard>;
+}
+
+const SHARDS = 16;
+const PARALLEL = 4;
+const PARTITION = "shards";
+const PROPERTY = "shard";
+/** How often to look whether others are done. */
+const POLL_MS = 5000;
+/** Candidates for a cut that are kept for each shard. */
+const MARKS = 64;
+
+/**
+ * Builds an index like `build` of its life cycle, but range by range of its partitions, side by side. Every
+ * process that calls this works on the same build, until it is whole. Each may stop or die at any moment:
+ * another takes over its shards after a minute, from the last page that was recorded.
+ * @throws validation-failed when the index is in no state to be built, or being built without shards.
+ */
+export async function buildInShards(
+  database: Database,
+  entity: AnyEntity,
+  name: string,
+  { signal, ...options }: ShardedBuildOptions = {},
+): Promise<BuildProgress> {
+  const failed = new AbortController();
+  const until = database.until(signal ? AbortSignal.any([signal, failed.signal]) : failed.signal);
+  const keeper = keeperOf(until, entity, name);
+  const build = new ShardedBuild(until, entity, name, keeper, options);
+  return build.run((error) => failed.abort(error));
+}
+
+class ShardedBuild {
+  readonly #database: Database;
+  readonly #entity: AnyEntity;
+  readonly #keeper: EntryKeeper | ListKeeper;
+  readonly #options: ShardedBuildOptions;
+  readonly #control: IndexControl;
+  readonly #prefix: string;
+  readonly #pace: Pace;
+  readonly #shards = new Map<string, Shard>();
+
+  constructor(
+    database: Database,
+    entity: AnyEntity,
+    name: string,
+    keeper: EntryKeeper | ListKeeper,
+    options: ShardedBuildOptions,
+  ) {
+    this.#database = database;
+    this.#entity = entity;
+    this.#keeper = keeper;
+    this.#options = options;
+    this.#control = new IndexControl(database, entity, name);
+    this.#prefix = `${controlKey(entity, name).rowKey}!`;
+    this.#pace = new Pace(database.clock, options.rate ?? RATE);
+  }
+
+  /** `fail` stops the shards that others of this process work on. */
+  async run(fail: (error: unknown) => void): Promise<BuildProgress> {
+    for (;;) {
+      try {
+        const whole = await this.#goOn(fail);
+        if (whole) return whole;
+      } catch (error) {
+        // Another process moved the index.
+        if (!isTableError(error, "conflict")) throw error;
+      }
+    }
+  }
+
+  /** Does what is to be done next. @returns all that was built, when nothing is. */
+  async #goOn(fail: (error: unknown) => void): Promise<BuildProgress | undefined> {
+    const { clock } = this.#database;
+    const { control, row } = await this.#control.read();
+    const { state, build, shards } = control;
+    if (state.startsWith("readable") && build) {
+      if (shards) {
+        await this.#drop(shards.plan);
+        await this.#control.write({ state, build }, row);
+      }
+      return build;
+    }
+    if (shards?.count === undefined) {
+      await this.#prepare(control, row);
+      return undefined;
+    }
+    const found = await this.#read(shards.plan);
+    const open = found.filter(({ known }) => !known.value.isDone);
+    if (open.length === 0 && found.length === shards.count) {
+      const all = found.map(({ known }) => known.value.progress);
+      const duplicates = firstOf(all.flatMap((one) => one.duplicates));
+      const whole = { done: all.reduce((sum, { done }) => sum + done, 0), duplicates };
+      const next = duplicates.length > 0 ? "readable-dups" : "readable";
+      await this.#control.write({ state: next, build: whole, shards }, row);
+      return undefined;
+    }
+    const free = open.filter(({ known }) => (known.value.ownedUntilMs ?? 0) <= clock.now());
+    const { parallel = PARALLEL } = this.#options;
+    await mapBounded(free, parallel, (shard) =>
+      this.#work(shard).catch((error) => {
+        fail(error);
+        throw error;
+      }),
+    );
+    // Others have them, or finished and are deleting them.
+    if (free.length === 0) await clock.sleep(POLL_MS);
+    return undefined;
+  }
+
+  /** From `disabled` to shards that can be worked on, or until another process has done it. */
+  async #prepare(control: Control, row: KnownControl["row"]): Promise<void> {
+    const { clock } = this.#database;
+    const { state, shards, ownedUntilMs = 0 } = control;
+    if (state !== "disabled" && state !== "writeonly") throw this.#control.refusal(state, "build");
+    if (ownedUntilMs > clock.now()) {
+      if (shards) return clock.sleep(POLL_MS);
+      throw validationFailed(`${this.#control}`, "build", "it is being built without shards");
+    }
+    const plan = this.#database.writeToken();
+    let known = row;
+    let keptAtMs = 0;
+    const keep = async (isNeeded = true) => {
+      if (!isNeeded && clock.now() - keptAtMs < OWNER_MS / 2) return;
+      keptAtMs = clock.now();
+      const until = { owner: plan, ownedUntilMs: keptAtMs + OWNER_MS };
+      known = await this.#control.write({ state: "writeonly", shards: { plan }, ...until }, known);
+    };
+    await keep();
+    // A writer that does not know yet would write rows that nobody indexes.
+    await clock.sleep(EVERYBODY_MS);
+    await keep();
+    const cuts = await this.#cuts(() => keep(false));
+    const bounds = [undefined, ...cuts, undefined];
+    const count = bounds.length - 1;
+    await mapBounded(bounds.slice(1), LOOKUPS_AT_ONCE, (to, i) => {
+      const from = bounds[i];
+      const range = { ...(from !== undefined && { from }), ...(to !== undefined && { to }) };
+      const shard: Shard = { ...range, progress: { done: 0, duplicates: [] } };
+      return this.#rowOf(this.#keyOf(plan, i)).write(shard, undefined);
+    });
+    await this.#control.write({ state: "writeonly", shards: { plan, count } }, known);
+  }
+
+  /** Partition keys that cut the entities into about equal parts: a scan of their keys. */
+  async #cuts(keep: () => Promise<void>): Promise<string[]> {
+    const { shards = SHARDS } = this.#options;
+    const { table, rows } = this.#entity;
+    let marks: Mark[] = [];
+    let stride = 1;
+    let count = 0;
+    let last: string | undefined;
+    const keys = { select: [rows.typeProperty] };
+    const filter = inRange(undefined, within(rows.row.prefix));
+    for await (const page of pagesWhere(this.#database, table, filter, keys)) {
+      for (const { partitionKey, properties } of page) {
+        if (rows.versionOf(properties) === undefined) continue;
+        const isBeginning = partitionKey !== last && last !== undefined;
+        if (isBeginning && count >= (marks.at(-1)?.before ?? 0) + stride) {
+          marks.push({ partitionKey, before: count });
+        }
+        last = partitionKey;
+        count++;
+      }
+      if (marks.length > MARKS * shards) {
+        marks = marks.filter((_mark, i) => i % 2 === 1);
+        stride *= 2;
+      }
+      await keep();
+    }
+    const cuts = new Set<string>();
+    for (let i = 1; i < shards && marks.length > 0; i++) {
+      const off = ({ before }: Mark) => Math.abs(before - (i * count) / shards);
+      cuts.add(marks.reduce((best, mark) => (off(mark) < off(best) ? mark : best)).partitionKey);
+    }
+    // Not every endpoint answers in the order of keys.
+    return [...cuts].sort();
+  }
+
+  /** Unless somebody else has it, or takes it over. */
+  async #work({ key, known }: KnownShard): Promise<void> {
+    const { clock } = this.#database;
+    let { value, ...row }: Known<Shard> = known;
+    const save = async (change: Partial<Shard>) => {
+      const ownedUntilMs = clock.now() + OWNER_MS;
+      const next = { ...value, ownedUntilMs, ...change };
+      const written = await this.#rowOf(key).write(next, { value, ...row });
+      if (!written) throw new TakenOver();
+      ({ value, ...row } = written);
+      this.#tell(key, value);
+    };
+    const at = (comparison: "ge" | "lt", bound: string | undefined) =>
+      bound === undefined ? undefined : compare("PartitionKey", comparison, text(bound));
+    try {
+      await save({});
+      await buildRange(
+        {
+          database: this.#database,
+          entity: this.#entity,
+          keeper: this.#keeper,
+          filter: and(at("ge", value.from), at("lt", value.to)),
+          pace: this.#pace,
+          save: (progress) => save({ progress }),
+        },
+        value.progress,
+      );
+      await save({ isDone: true });
+    } catch (error) {
+      if (!(error instanceof TakenOver)) throw error;
+    }
+  }
+
+  async #read(plan: string): Promise<KnownShard[]> {
+    const found: KnownShard[] = [];
+    const rows = within(`${this.#prefix}${plan}!`);
+    const range = { partitionKey: PARTITION, rows };
+    for await (const page of pagesOf(this.#database, CONTROL_TABLE, range)) {
+      for (const stored of page)
+        found.push({ key: keyOf(stored), known: knownIn(stored, PROPERTY) });
+    }
+    for (const { key, known } of found) this.#shards.set(key.rowKey, known.value);
+    return found;
+  }
+
+  /** These shards, and what was left of earlier builds. */
+  async #drop(plan: string): Promise<void> {
+    const rows = { ...within(`${this.#prefix}${plan}!`), from: this.#prefix };
+    for await (const page of pagesOf(this.#database, CONTROL_TABLE, {
+      partitionKey: PARTITION,
+      rows,
+    })) {
+      await mapBounded(page, LOOKUPS_AT_ONCE, (row) =>
+        this.#database.tables.commit(CONTROL_TABLE, [deleteOf(row)]).catch((error) => {
+          if (!isRefusal(error, 404)) throw error;
+        }),
+      );
+    }
+  }
+
+  #tell(key: EntityKey, shard: Shard): void {
+    this.#shards.set(key.rowKey, shard);
+    const all = [...this.#shards.values()];
+    this.#options.onProgress?.({
+      done: all.reduce((sum, { progress }) => sum + progress.done, 0),
+      shards: all.length,
+      shardsDone: all.filter(({ isDone }) => isDone).length,
+    });
+  }
+
+  #keyOf(plan: string, i: number): EntityKey {
+    return {
+      partitionKey: PARTITION,
+      rowKey: `${this.#prefix}${plan}!${String(i).padStart(4, "0")}`,
+    };
+  }
+
+  #rowOf(key: EntityKey): JsonRow<Shard> {
+    return jsonRow(this.#database, CONTROL_TABLE, key, PROPERTY);
+  }
+}
+
+/** Somebody else works on the shard. */
+class TakenOver extends Error {}
