@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { bulkDelete } from "./bulk-delete.ts";
+import { connect, type Database } from "./index.ts";
+import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
+
+const TABLE = "Attempts";
+const IN_MAY = { partitionKey: "ann", rows: { from: "05", to: "06" } };
+const rowKey = (i: number) => `05${String(i).padStart(4, "0")}`;
+
+async function fill(db: Database, count: number): Promise<void> {
+  await db.tables.createTable(TABLE);
+  const properties = {};
+  const insert = (partitionKey: string, key: string) =>
+    db.tables.commit(TABLE, [{ kind: "insert", partitionKey, rowKey: key, properties }]);
+  for (let i = 0; i < count; i++) await insert("ann", rowKey(i));
+  for (const key of ["049999", "06"]) await insert("ann", key);
+  await insert("bob", rowKey(0));
+}
+
+async function left({ tables }: Memory): Promise<string[]> {
+  const { entities } = await tables.query(TABLE, {});
+  return entities.map(({ partitionKey, rowKey }) => `${partitionKey} ${rowKey}`);
+}
+
+const OTHERS = ["ann 049999", "ann 06", `bob ${rowKey(0)}`];
+
+describe("a bulk delete", () => {
+  it("deletes a range and nothing beside it, for a request a page and one for a hundred rows", async () => {
+    for (const [count, requests] of [
+      [0, 1],
+      [99, 2],
+      [100, 2],
+      [101, 3],
+      [250, 4],
+    ] as const) {
+      const backend = memory();
+      const db = connect(backend);
+      await fill(db, count);
+      const cost = await db.metered((metered) => bulkDelete(metered, TABLE, IN_MAY));
+      assert.deepEqual([cost.result, cost.requests, cost.entities], [count, requests, 2 * count]);
+      assert.deepEqual(await left(backend), OTHERS);
+    }
+  });
+
+  it("is run again after a crash at any request", async () => {
+    const crashes = await crashEverywhere((db) => bulkDelete(db, TABLE, IN_MAY), {
+      backend: () => memory({ pageEntitiesMax: 3 }),
+      before: (db) => fill(db, 8),
+      recover: (db) => bulkDelete(db, TABLE, IN_MAY),
+      check: async (_db, backend) => {
+        const rest = [];
+        for (const key of ["049999", "06"]) {
+          rest.push(await backend.tables.get(TABLE, { partitionKey: "ann", rowKey: key }));
+        }
+        rest.push(await backend.tables.get(TABLE, { partitionKey: "bob", rowKey: rowKey(0) }));
+        assert.ok(rest.every((row) => row !== undefined));
+        assert.equal(await bulkDelete(connect(backend), TABLE, IN_MAY), 0);
+      },
+    });
+    assert.equal(crashes, 2 * 6);
+  });
+
+  it("does not mind others who delete the same rows, and counts each row once", async () => {
+    const deleted: number[] = [];
+    await interleave({
+      backend: (clock, seed) => {
+        deleted.length = 0;
+        return memory({ clock, seed, pageEntitiesMax: 3 });
+      },
+      before: (db) => fill(db, 7),
+      clients: {
+        one: async (db) => deleted.push(await bulkDelete(db, TABLE, IN_MAY)),
+        other: async (db) => deleted.push(await bulkDelete(db, TABLE, IN_MAY)),
+        single: (db) =>
+          db.tables
+            .commit(TABLE, [
+              { kind: "delete", partitionKey: "ann", rowKey: rowKey(4), ifMatch: "*" },
+            ])
+            .then(
+              () => deleted.push(1),
+              () => undefined,
+            ),
+      },
+      check: async (db) => {
+        assert.equal(
+          deleted.reduce((sum, count) => sum + count, 0),
+          7,
+        );
+        assert.equal(await bulkDelete(db, TABLE, IN_MAY), 0);
+      },
+      runs: 100,
+    });
+  });
+
+  it("fails with what is no missing row", async () => {
+    const db = connect(memory());
+    await assert.rejects(bulkDelete(db, "Nowhere"), { code: "TableNotFound" });
+  });
+});
