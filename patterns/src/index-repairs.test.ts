@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { indexRepairs } from "./index-repairs.ts";
+import { repairIndex } from "./index-scrub.ts";
 import { createWorker, sendMessage } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
@@ -101,7 +102,12 @@ describe("index repairs", () => {
             .catch((error) => assert.ok(isTableError(error, "throttled"), String(error))),
       },
       crashShare: 0.02,
-      recover: settle,
+      // The entity was changed by a program that keeps no entries, so a repair may insert one that a writer
+      // has just made wrong, and that no message names: it is the scrub's.
+      recover: async (db) => {
+        await settle(db);
+        await repairIndex(db, Person, "town");
+      },
       check: assertMended,
       runs: 100,
     });
