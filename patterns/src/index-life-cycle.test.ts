@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { batch } from "./batch.ts";
-import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
+import { connect, type Database, entity, isTableError, k } from "./index.ts";
 import { indexLifeCycle } from "./index-life-cycle.ts";
 import { indexRepairs } from "./index-repairs.ts";
 import { repairIndex, verifyIndex } from "./index-scrub.ts";
 import { type BuildProgress, controlledIndexes } from "./index-states.ts";
 import { Pace } from "./indexes/build-range.ts";
+import { fields, Indexed, key, Plain } from "./indexes/indexed-employee.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
-import { siblingIndex } from "./sibling-index.ts";
 import {
   crashEverywhere,
   FakeClock,
@@ -20,23 +20,6 @@ import {
   withFaults,
 } from "./testing.ts";
 
-const fields = { dept: f.string(), id: f.int32(), email: f.string() };
-const key = { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] } as const;
-const Plain = entity("Employee", { version: 1, fields, key });
-const Indexed = entity("Employee", {
-  version: 1,
-  fields,
-  key,
-  indexes: {
-    near: siblingIndex({ row: [k.lit("email"), k.str("email")], unique: true }),
-    far: remoteIndex({
-      table: "ByEmail",
-      partition: [k.str("email")],
-      row: [k.lit("owner")],
-      unique: true,
-    }),
-  },
-});
 type Name = keyof typeof Indexed.indexes;
 const NAMES = ["near", "far"] as const;
 const MINUTE = 60_000;

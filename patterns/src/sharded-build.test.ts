@@ -1,17 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
+import { connect, type Database, entity, isTableError } from "./index.ts";
 import { indexLifeCycle } from "./index-life-cycle.ts";
 import { indexRepairs } from "./index-repairs.ts";
 import { repairIndex, verifyIndex } from "./index-scrub.ts";
 import { controlledIndexes } from "./index-states.ts";
+import { fields, Indexed, key, Plain } from "./indexes/indexed-employee.ts";
 import { deleteOf } from "./ports/mutation.ts";
 import type { Continuation } from "./ports/tables.ts";
 import { type From, pages } from "./query/pages.ts";
 import { createWorker } from "./queue-worker.ts";
-import { remoteIndex } from "./remote-index.ts";
 import { buildInShards, type ShardedProgress } from "./sharded-build.ts";
-import { siblingIndex } from "./sibling-index.ts";
 import {
   crashEverywhere,
   intercept,
@@ -21,23 +20,6 @@ import {
   withFaults,
 } from "./testing.ts";
 
-const fields = { dept: f.string(), id: f.int32(), email: f.string() };
-const key = { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] } as const;
-const Plain = entity("Employee", { version: 1, fields, key });
-const Indexed = entity("Employee", {
-  version: 1,
-  fields,
-  key,
-  indexes: {
-    near: siblingIndex({ row: [k.lit("email"), k.str("email")], unique: true }),
-    far: remoteIndex({
-      table: "ByEmail",
-      partition: [k.str("email")],
-      row: [k.lit("owner")],
-      unique: true,
-    }),
-  },
-});
 const MINUTE = 60_000;
 const DEPARTMENTS = ["Audit", "Legal", "Sales", "Tax"];
 const small = () => memory({ pageEntitiesMax: 2 });
