@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { EngineError } from "../engine/engine.ts";
 import type { ContentId, ContentStore } from "./content-store.ts";
 
-/** So many bytes are flushed while the next ones arrive, rather than all of them at the end. */
-const FLUSH_BYTES = 8 << 20;
+/** So many bytes are flushed while the next ones arrive, rather than all at the end: less than a usual block. */
+const FLUSH_BYTES = 2 << 20;
 const READ_BYTES = 256 << 10;
 
 /** Folders, named by one digit of the id: enough for millions of files, few enough to flush together. */
