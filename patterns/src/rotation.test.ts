@@ -153,6 +153,59 @@ describe("a rotation", () => {
     assert.deepEqual(await tables(db), []);
   });
 
+  it("puts what is late into the oldest table that is kept, where readers find it, until that goes", async () => {
+    for (const segment of [k.date("at"), k.dateDesc("at")]) {
+      const Kept = entity("Kept", {
+        version: 1,
+        fields,
+        key: { partition: [k.str("user")], row: [segment, k.str("id")] },
+      });
+      const { clock, db } = open();
+      const kept = db.open(rotating(Kept, { at: "at", unit: "day", keep: 2, late: "oldest" }));
+      const times = [
+        at("2014-07-28T12:00:00"), // will be past before its table is dropped
+        at("2014-07-29T12:00:00"),
+        at("2014-07-30T12:00:00"),
+        at("2014-07-31T12:00:00"),
+      ];
+      clock.advance(-24 * HOUR_MS);
+      for (const [i, time] of times.entries()) await kept.insert(attempt(time, `${i}`));
+      clock.advance(24 * HOUR_MS);
+      const late = [
+        attempt(at("2014-07-28T06:00:00"), "a"),
+        attempt(at("2001-01-01T00:00:00"), "b"),
+      ];
+      for (const row of late) await kept.insert(row);
+      assert.deepEqual(await tables(db), [
+        "Kept20140728",
+        "Kept20140729",
+        "Kept20140730",
+        "Kept20140731",
+      ]);
+      const { entities } = await db.tables.query("Kept20140729", {});
+      assert.equal(entities.length, 3);
+
+      const ids = async (from: Date, to: Date) =>
+        (await collect(kept.range({ user: "ann", from, to }))).map(({ id }) => id).join("");
+      const inOrder = (ids: string) =>
+        segment.descending ? Array.from(ids).reverse().join("") : ids;
+      assert.equal(await ids(new Date(0), new Date(NOW)), inOrder("ba0123"));
+      assert.equal(await ids(late[0]!.at, times[1]!), inOrder("a0"));
+      assert.equal(await ids(times[2]!, new Date(NOW)), inOrder("23"));
+      for (const row of [...late, attempt(times[0]!, "0")]) {
+        assert.equal((await kept.get(row))?.id, row.id);
+        await assert.rejects(kept.insert(row), (error) => isTableError(error, "unique-violation"));
+      }
+      assert.equal(await kept.get(attempt(new Date(0))), undefined);
+
+      clock.advance(26 * HOUR_MS);
+      await kept.insert({ ...late[1]!, id: "c" });
+      assert.equal((await kept.get(late[0]!))?.id, "a");
+      await kept.rotate();
+      assert.equal(await ids(new Date(0), new Date(NOW)), inOrder("c23"));
+    }
+  });
+
   it("waits while a table of the name is still being deleted, then gives up", async () => {
     for (const [refusals, ok] of [
       [4, true],

@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { definitionRefused, validationFailed } from "./errors.ts";
+import { definitionRefused, tableError, validationFailed } from "./errors.ts";
 import { type KeyDeclaration, Segment } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { decodeIsoDate, encodeIsoDate, type TimeUnit } from "./keys/time.ts";
@@ -24,14 +24,20 @@ export interface RotationOptions<At> {
   readonly ahead?: number;
   /** How long a table outlives what is kept, for clocks that differ; an hour otherwise. */
   readonly graceMs?: number;
-  /** What becomes of a row older than what is kept: refused, or handed to a function. */
-  readonly late?: "reject" | ((entity: Row) => void | Promise<void>);
+  /**
+   * What becomes of a row older than what is kept: refused, put into the oldest table that is kept, with
+   * which it goes away, or handed to a function. Readers declare what the writers do.
+   */
+  readonly late?: "reject" | "oldest" | ((entity: Row) => void | Promise<void>);
 }
 
 export interface Rotating<T, P extends KeyDeclaration, R extends KeyDeclaration> {
-  /** 1 R, 1 E; 2 R more for the first row of a table. Undefined when `late` took the row. */
+  /**
+   * 1 R, 1 E; 2 R more for the first row of a table; 2 R or more if it is late and goes into the oldest
+   * table, which must not have it twice. Undefined when `late` took the row.
+   */
   insert(entity: T): Promise<Saved<T> | undefined>;
-  /** 1 R, 1 E. */
+  /** 1 R, 1 E; of a time that is past, where late rows are kept, 1 R more and 1 for each table. */
   get(key: KeyOf<P, R>): Promise<Saved<T> | undefined>;
   /** A partition's rows from `from` (included) to `to`, in the order of the keys. 1 R and 1 for each table. */
   range(query: KeyEquality<P> & Interval): AsyncIterable<Saved<T>>;
@@ -112,13 +118,22 @@ class OpenRotation {
   async insert(entity: Row): Promise<Row | undefined> {
     const { late = "reject", at } = this.#options;
     const table = this.#tableOf(entity);
-    if (table < this.#name(this.#period(-this.#options.keep))) {
+    const oldest = this.#name(this.#period(-this.#options.keep));
+    if (table < oldest) {
       if (late === "reject") {
         throw validationFailed(table, at, "the time is older than what is kept");
       }
-      await late(entity);
-      return undefined;
+      if (late !== "oldest") {
+        await late(entity);
+        return undefined;
+      }
+      if (await this.get(entity)) throw this.#taken(entity);
+      return this.#insertInto(oldest, entity);
     }
+    return this.#insertInto(table, entity);
+  }
+
+  async #insertInto(table: string, entity: Row): Promise<Row> {
     const rows = this.#rowsOf(table);
     try {
       return await rows.insert(entity);
@@ -129,24 +144,60 @@ class OpenRotation {
     }
   }
 
-  get(key: KeyValues): Promise<Row | undefined> {
-    return this.#rowsOf(this.#tableOf(key)).get(key);
+  async get(key: KeyValues): Promise<Row | undefined> {
+    const own = this.#tableOf(key);
+    for (const table of own < this.#lateEnd() ? await this.#tables(own, this.#lateEnd()) : [own]) {
+      try {
+        const row = await this.#rowsOf(table).get(key);
+        if (row) return row;
+      } catch (error) {
+        if (!isAbsent(error)) throw error;
+      }
+    }
+    return undefined;
   }
 
   async *range(query: KeyValues & Interval): AsyncGenerator<Row> {
-    const { from, to, ...partition } = query;
-    const [first, last] = [this.#name(from), this.#name(to)];
-    const periods = (await this.periods()).filter(({ table }) => table >= first && table <= last);
-    if (this.#isDescending) periods.reverse();
-    for (const { table } of periods) {
-      const rows = this.#rowsOf(table);
-      const bounds = { ...partition, [this.#options.at]: { gte: from, lt: to } };
-      try {
-        yield* rows.range(bounds).stream();
-      } catch (error) {
-        // It was dropped since it was listed.
-        if (!isAbsent(error)) throw error;
+    const [first, last, lateEnd] = [this.#name(query.from), this.#name(query.to), this.#lateEnd()];
+    const tables = await this.#tables(first, last < lateEnd ? lateEnd : last);
+    // Rows of any time past are in any of these; in the others each row is in the table of its time.
+    const late = tables.filter((table) => table <= lateEnd);
+    const groups = [late, ...tables.slice(late.length).map((table) => [table])];
+    if (this.#isDescending) groups.reverse();
+    for (const group of groups) yield* this.#merged(group, query);
+  }
+
+  /** The rows of several tables in the order of their keys. */
+  async *#merged(tables: readonly string[], query: KeyValues & Interval): AsyncGenerator<Row> {
+    const { row } = this.#definition.rows;
+    const keyOf = ({ head }: { head: Row }) => row.encode(head);
+    const streams = tables.map((table) => this.#rowsIn(table, query));
+    const live: { head: Row; readonly rows: AsyncGenerator<Row> }[] = [];
+    try {
+      for (const rows of streams) {
+        const { value, done } = await rows.next();
+        if (!done) live.push({ head: value, rows });
       }
+      while (live.length > 0) {
+        const next = live.reduce((a, b) => (keyOf(b) < keyOf(a) ? b : a));
+        yield next.head;
+        const { value, done } = await next.rows.next();
+        if (done) live.splice(live.indexOf(next), 1);
+        else next.head = value;
+      }
+    } finally {
+      for (const rows of streams) await rows.return(undefined);
+    }
+  }
+
+  async *#rowsIn(table: string, query: KeyValues & Interval): AsyncGenerator<Row> {
+    const { from, to, ...partition } = query;
+    const bounds = { ...partition, [this.#options.at]: { gte: from, lt: to } };
+    try {
+      yield* this.#rowsOf(table).range(bounds).stream();
+    } catch (error) {
+      // It was dropped since it was listed.
+      if (!isAbsent(error)) throw error;
     }
   }
 
@@ -177,6 +228,25 @@ class OpenRotation {
       }
     }
     return periods.sort((a, b) => a.from.getTime() - b.from.getTime());
+  }
+
+  /** Those there are from one name through another, oldest first. */
+  async #tables(first: string, last: string): Promise<string[]> {
+    const tables = (await this.periods()).map(({ table }) => table);
+    return tables.filter((table) => table >= first && table <= last);
+  }
+
+  /** The last table that late rows may be in, whatever the writer's clock says; "" where they are in none. */
+  #lateEnd(): string {
+    const { keep, late, graceMs = HOUR_MS } = this.#options;
+    return late === "oldest" ? this.#name(this.#period(-keep, graceMs)) : "";
+  }
+
+  #taken(entity: Row): Error {
+    const { name, rows } = this.#definition;
+    const key = rows.row.encode(entity);
+    const message = `${name} ${key} exists already.`;
+    return tableError("unique-violation", message, { index: "key", key, owner: entity });
   }
 
   dropPeriod(time: Date): Promise<boolean> {
