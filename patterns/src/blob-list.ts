@@ -15,9 +15,9 @@ import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
 import { entryProblems, type Place } from "./model/entry.ts";
 import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
-import type { BlobInfo, BlobsPort } from "./ports/blobs.ts";
+import type { BlobPage, BlobsPort } from "./ports/blobs.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
-import type { EntityKey } from "./ports/tables.ts";
+import type { Continuation, EntityKey } from "./ports/tables.ts";
 import { type From, pages } from "./query/pages.ts";
 
 export interface BlobListOptions<N extends KeyDeclaration> extends QueuedListOptions {
@@ -114,23 +114,27 @@ class Blobs implements ListStore {
     };
   }
 
-  async *all() {
-    for await (const { name } of this.#each()) {
-      const list = { partitionKey: this.#container, rowKey: name };
-      yield { list, members: await this.members(list) };
+  async *all(from?: Continuation) {
+    for await (const { blobs, continuation: marker } of this.#pages(from?.partitionKey)) {
+      for (const [i, { name }] of blobs.entries()) {
+        const list = { partitionKey: this.#container, rowKey: name };
+        const isLast = i === blobs.length - 1;
+        const next = isLast && marker !== undefined && { continuation: { partitionKey: marker } };
+        yield { list, members: await this.members(list), ...next };
+      }
     }
   }
 
   async drop(): Promise<void> {
-    for await (const { name } of this.#each()) await this.#blobs.delete(this.#container, name);
+    for await (const { blobs } of this.#pages()) {
+      for (const { name } of blobs) await this.#blobs.delete(this.#container, name);
+    }
   }
 
-  async *#each(): AsyncGenerator<BlobInfo> {
+  #pages(start?: string): AsyncGenerator<BlobPage> {
     const prefix = this.#prefix;
-    const listed = pages((from: From<string>) =>
-      this.#blobs.list(this.#container, { prefix, ...from }),
-    );
-    for await (const { blobs } of listed) yield* blobs;
+    const ask = (from: From<string>) => this.#blobs.list(this.#container, { prefix, ...from });
+    return pages(ask, start);
   }
 }
 

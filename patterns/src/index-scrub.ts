@@ -255,8 +255,8 @@ class Scrub {
   async *#claims(from: Continuation | undefined): AsyncGenerator<PageOfClaims> {
     const keeper = this.#keeper;
     if (!keepsRows(keeper)) {
-      for await (const { list: entry, members } of keeper.lists()) {
-        yield { claims: members.map((base) => ({ entry, base, age: LISTED })) };
+      for await (const { list: entry, members, ...next } of keeper.lists(from)) {
+        yield { claims: members.map((base) => ({ entry, base, age: LISTED })), ...next };
       }
       return;
     }

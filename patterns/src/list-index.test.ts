@@ -2,9 +2,15 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
+import { indexLifeCycle } from "./index-life-cycle.ts";
+import { repairIndex, type VerifyProgress, verifyIndex } from "./index-scrub.ts";
+import { controlledIndexes } from "./index-states.ts";
 import { listIndex } from "./list-index.ts";
+import type { AnyEntity } from "./model/entity.ts";
+import { text } from "./ports/edm.ts";
+import { deleteOf, writeOver } from "./ports/mutation.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
-import { interleave } from "./testing/interleave.ts";
+import { type Client, interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
 
@@ -80,7 +86,10 @@ async function audit(db: Database, table = "Employee"): Promise<Map<string, stri
 }
 
 /** The same whatever lists are made of, and nothing is left of those that are empty. */
-async function auditSpilled(db: Database, definition: typeof Chained | typeof InBlobs) {
+async function auditSpilled(
+  db: Database,
+  definition: typeof Spilling | typeof Chained | typeof InBlobs,
+) {
   const { entities } = await db.tables.query(definition.name, {});
   const expected = new Map<string, string[]>();
   for (const { rowKey, properties } of entities) {
@@ -354,6 +363,191 @@ describe("a list index", () => {
         await loseEveryAnswer(operation, { before, check });
       }
       await interleave({ before, clients: { add, join, leave }, check, runs: 60 });
+    }
+  });
+
+  it("is built for entities that are there, and retired with the blobs it is in", async () => {
+    const backend = memory();
+    const db = connect({ ...backend, indexStates: controlledIndexes() });
+    await db.tables.createTable("rhcontrol");
+    await backend.blobs.createContainer("lists");
+    for (const definition of [Chained, InBlobs]) {
+      const Plain = entity(definition.name, { version: 1, fields, key });
+      await db.createTables(Plain);
+      const last = definition === Chained ? 16 : 24;
+      for (let id = 1; id <= last; id++) await db.open(Plain).insert(jones(id));
+      const cycle = indexLifeCycle(db, definition, "lastName");
+      await cycle.disable();
+      await assert.rejects(db.open(definition).by.lastName.ids(joneses), {
+        code: "index-not-readable",
+      });
+      assert.equal((await cycle.build()).done, last);
+      await auditSpilled(db, definition);
+      await cycle.retire();
+      const { entities } = await backend.tables.query(definition.name, {});
+      assert.equal(entities.length, last);
+    }
+    assert.deepEqual((await backend.blobs.list("lists", {})).blobs, []);
+  });
+
+  /** What other software does: one leaves, one changes its name, one comes, ids are listed that nobody has. */
+  async function damage(db: Database, { name, rows }: AnyEntity): Promise<void> {
+    const at = (id: number) => rows.key({ dept: "Sales", id }, db.profile);
+    const lastName = text("Smith");
+    const [second] = (await db.tables.query(name, {})).entities.filter(
+      ({ rowKey }) => rowKey === at(2).rowKey,
+    );
+    await db.tables.commit(name, [deleteOf(at(1))]);
+    await db.tables.commit(name, [
+      writeOver(second, at(2), { ...second!.properties, lastName }),
+      { kind: "insert", ...at(90), properties: { ...second!.properties, lastName: text("Jones") } },
+    ]);
+    const list = { partitionKey: "Sales", rowKey: "lastName_Adams" };
+    const properties = { rh_t: text(`${name}.lastName:1`), EmployeeIDs: text("000091,000003") };
+    await db.tables.commit(name, [{ kind: "insert", ...list, properties }]);
+  }
+
+  it("is verified and mended, whatever lists are made of", async () => {
+    for (const [definition, members] of [
+      [Spilling, 5],
+      [Chained, 16],
+      [InBlobs, 24],
+    ] as const) {
+      const { backend, db } = await open();
+      for (let id = 1; id <= members; id++) await db.open(definition).insert(jones(id));
+      await damage(db, definition);
+      backend.clock.advance(120_000);
+      const verdict = async (from?: VerifyProgress) => {
+        const options = from && { from };
+        const { examples: _, ...counts } = await verifyIndex(db, definition, "lastName", options);
+        return counts;
+      };
+      const wrong = { wrong: 0, duplicate: 0, young: 0 };
+      const found = { ...wrong, missing: 2, dangling: 4 };
+      assert.deepEqual(await verdict(), { entities: members, entries: members + 2, ...found });
+      await repairIndex(db, definition, "lastName");
+      backend.clock.advance(120_000);
+      const right = { ...wrong, missing: 0, dangling: 0 };
+      assert.deepEqual(await verdict(), { entities: members, entries: members, ...right });
+      await auditSpilled(db, definition);
+    }
+  });
+
+  it("is verified from where an earlier one ended, between lists too", async () => {
+    const backend = memory({ pageEntitiesMax: 2 });
+    const db = connect(backend);
+    await db.createTables(Employee);
+    for (let id = 1; id <= 8; id++) {
+      await db.open(Employee).insert({ dept: "Sales", id, lastName: `Jones${id}` });
+    }
+    backend.clock.advance(120_000);
+    const told: string[] = [];
+    const onProgress = (progress: VerifyProgress) => told.push(JSON.stringify(progress));
+    const whole = await verifyIndex(db, Employee, "lastName", { onProgress });
+    assert.deepEqual([whole.entities, whole.entries, whole.missing], [8, 8, 0]);
+    const inLists = told
+      .map((json) => JSON.parse(json))
+      .filter(({ reading }) => reading === "entries");
+    assert.ok(inLists.length >= 4, `${inLists.length} pages`);
+    for (const from of inLists) {
+      assert.deepEqual(await verifyIndex(db, Employee, "lastName", { from }), whole);
+    }
+  });
+
+  it("is mended where somebody deleted the blob it is in", async () => {
+    const { backend, db } = await open();
+    for (let id = 1; id <= 24; id++) await db.open(InBlobs).insert(jones(id));
+    const [blob] = (await backend.blobs.list("lists", {})).blobs;
+    await backend.blobs.delete("lists", blob!.name);
+    await assert.rejects(db.open(InBlobs).by.lastName.ids(joneses), {
+      code: "contention-exhausted",
+    });
+    backend.clock.advance(120_000);
+    assert.equal((await verifyIndex(db, InBlobs, "lastName")).missing, 24);
+    assert.equal((await repairIndex(db, InBlobs, "lastName")).missing, 24);
+    await auditSpilled(db, InBlobs);
+  });
+
+  it("is mended beside writers, by several at a time, through crashes", async () => {
+    for (const [definition, members] of [
+      [Spilling, 5],
+      [Chained, 16],
+      [InBlobs, 24],
+    ] as const) {
+      const tolerant = (client: Client) => (db: Database) =>
+        client(db).catch((error) => {
+          if (!isTableError(error, "contention-exhausted")) throw error;
+        });
+      const employees = (db: Database) => db.open(definition);
+      const repair = (db: Database) => repairIndex(db, definition, "lastName");
+      const schedule = {
+        before: async (db: Database) => {
+          await db.createTables(definition);
+          await db.blobs?.createContainer("lists");
+          for (let id = 1; id <= members; id++) await employees(db).insert(jones(id));
+          await damage(db, definition);
+          await db.clock.sleep(120_000);
+        },
+        recover: async (db: Database) => {
+          await db.clock.sleep(120_000);
+          await repair(db);
+        },
+        check: (db: Database) => auditSpilled(db, definition),
+      };
+      if (definition === Spilling) await crashEverywhere(repair, schedule);
+      await interleave({
+        ...schedule,
+        clients: {
+          repair: tolerant(repair),
+          another: tolerant(repair),
+          // Those that the damage is about, so that a repair that is late would do harm.
+          back: tolerant((db) =>
+            employees(db).update({ dept: "Sales", id: 2 }, () => ({ lastName: "Jones" })),
+          ),
+          again: tolerant((db) => employees(db).insert(jones(1))),
+          leave: tolerant((db) => employees(db).delete({ dept: "Sales", id: 90 })),
+        },
+        crashShare: 0.01,
+        runs: definition === Spilling ? 60 : 12,
+      });
+    }
+  });
+
+  it("is mended in no schedule that undoes what a writer does meanwhile", async () => {
+    const mend = (id: number) => (db: Database) => {
+      const { keeper } = Employee.indexes.lastName.follow({
+        database: db,
+        entity: Employee,
+        name: "lastName",
+      });
+      const hint = { partitionKey: "Sales", rowKey: "lastName_Jones" };
+      return keeper!.reconcile(Employee.rows.key({ dept: "Sales", id }, db.profile), [hint]);
+    };
+    const schedule = (mended: number) => ({
+      before: async (db: Database) => {
+        await db.createTables(Employee);
+        for (const id of [1, 2, 3]) await db.open(Employee).insert(jones(id));
+        await damage(db, Employee);
+      },
+      // What neither of the two is about.
+      recover: async (db: Database) => {
+        await db.clock.sleep(120_000);
+        for (const id of [1, 2, 90]) if (id !== mended) await mend(id)(db);
+        await db.tables.commit("Employee", [
+          deleteOf({ partitionKey: "Sales", rowKey: "lastName_Adams" }),
+        ]);
+      },
+      check: (db: Database) => audit(db),
+      runs: "all" as const,
+    });
+    const come = (db: Database) => db.open(Employee).insert(jones(1));
+    for (const [id, writer] of [
+      [1, come],
+      [2, rename(2, "Jones")],
+      [90, rename(90, "Smith")],
+      [90, (db: Database) => db.open(Employee).delete({ dept: "Sales", id: 90 })],
+    ] as const) {
+      await interleave({ ...schedule(id), clients: { mend: mend(id), writer } });
     }
   });
 

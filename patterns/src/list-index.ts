@@ -1,19 +1,34 @@
-import { tableError } from "./errors.ts";
+import { isTableError, tableError } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
 import { endOf } from "./keys/text.ts";
 import { membersIn, withMember } from "./lists/queued-list.ts";
 import { blobsOf } from "./messages/large-message.ts";
 import type { AnyEntity } from "./model/entity.ts";
-import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
+import {
+  Index,
+  type IndexKind,
+  type Listed,
+  type ListKeeper,
+  type OpenIndex,
+  type Reconciled,
+} from "./model/entity-index.ts";
 import { partitionKeyOf, type Row } from "./model/entity-rows.ts";
-import { type Each, EntryRows, entryProblems, hasKey, type Place } from "./model/entry.ts";
+import {
+  type Each,
+  EntryRows,
+  entriesOf,
+  entryProblems,
+  hasKey,
+  type Place,
+} from "./model/entry.ts";
 import type { Change, Contribution, FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
-import { writeOver } from "./ports/mutation.ts";
-import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
-import { pagesOf } from "./query/pages.ts";
+import { deleteOf, writeOver } from "./ports/mutation.ts";
+import { isRefusalInside } from "./ports/port-error.ts";
+import type { Continuation, EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
+import { type From, pages, pagesOf } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { PointedBlobs } from "./store/pointed-blobs.ts";
@@ -108,18 +123,27 @@ export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
   follow(context: FollowerContext): OpenIndex {
     if (this.options.spill === "blob") blobsOf(context.database);
     const open = new OpenList(this, context);
-    return { api: open, prepare: (change) => open.prepare(change) };
+    return { api: open, prepare: (change) => open.prepare(change), keeper: open };
   }
 }
 
 /** Behind a list's row key in those of its further rows; below all that codecs emit. */
 const FURTHER = "!";
+const ROUNDS_MAX = 8;
+const BACKOFF_MS = 200;
+
+/** A list as it was read: the rows in the order of what they hold, or the one that names the blob. */
+interface ListRead {
+  readonly rows: readonly StoredEntity[];
+  readonly blob: string | undefined;
+  readonly ids: string[];
+}
 
 /**
  * A list is the union of its rows; whoever adds a member writes the row of its neighbours, and halves it when it
  * is full. The entity's own ETag tells who may list it, those of the rows keep them from being overwritten.
  */
-class OpenList {
+class OpenList implements ListKeeper {
   readonly #row: KeyShape;
   readonly #options: ListOptions<KeyDeclaration>;
   readonly #context: FollowerContext;
@@ -144,16 +168,16 @@ class OpenList {
   }
 
   async prepare({ key, before, after, token }: Change): Promise<Contribution> {
-    const oldKeys = this.#listKeys(before?.row);
-    const newKeys = this.#listKeys(after);
+    const oldKeys = this.keysOf(before?.row);
+    const newKeys = this.keysOf(after);
     // A row of other software has no token, and nobody listed it.
     const isListed = before && tokensOf(before.stored.properties) !== undefined;
-    const id = key.rowKey.slice(this.#context.entity.rows.row.prefix.length);
+    const id = this.#idOf(key);
     const left = oldKeys.filter((list) => !hasKey(newKeys, list));
     const joined = newKeys.filter((list) => !isListed || !hasKey(oldKeys, list));
     const changes = await Promise.all([
-      ...left.map((list) => this.#change(list, id, false, token)),
-      ...joined.map((list) => this.#change(list, id, true, token)),
+      ...left.map(async (list) => this.#change(list, await this.#read(list), id, false, token)),
+      ...joined.map(async (list) => this.#change(list, await this.#read(list), id, true, token)),
     ]);
     return {
       mutations: changes.flatMap(({ mutations = [] }) => mutations),
@@ -164,13 +188,9 @@ class OpenList {
     };
   }
 
-  ids(value: KeyValues): Promise<string[]> {
-    const list = this.#listOf(value);
-    // A blob may be replaced after the row was read that names it.
-    return untilUncontended(this.#context.database, {}, async () => {
-      const rows = await this.#rowsOf(list);
-      return this.#idsIn(rows, this.#blobIn(rows));
-    });
+  async ids(value: KeyValues): Promise<string[]> {
+    await this.#context.readable?.();
+    return this.#idsIn(this.#listOf(value));
   }
 
   async get(value: KeyValues): Promise<Row[]> {
@@ -179,7 +199,7 @@ class OpenList {
     const members = await mapBounded(await this.ids(value), LOOKUPS_AT_ONCE, async (id) => {
       const rowKey = entity.rows.row.prefix + id;
       const { row } = (await readAt(this.#context, { ...list, rowKey })) ?? {};
-      return row && hasKey(this.#listKeys(row), list) ? row : undefined;
+      return row && hasKey(this.keysOf(row), list) ? row : undefined;
     });
     return members.filter((row) => row !== undefined);
   }
@@ -188,16 +208,106 @@ class OpenList {
     return this.#options.spill === "blob" ? this.#blobs.collect(olderThanMs) : 0;
   }
 
+  keysOf(row: Row | undefined): EntityKey[] {
+    return row ? this.#entries.keysOf(row) : [];
+  }
+
+  /**
+   * The lists are read before the entity: whoever makes it a member again writes them again, and whoever makes it
+   * leave changes the entity, which the transaction names with its ETag.
+   */
+  async reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled> {
+    const { database, entity } = this.#context;
+    for (let round = 0; round < ROUNDS_MAX; round++) {
+      try {
+        const changes = await this.#corrections(base, hints);
+        const mutations = changes.flatMap((change) => change.mutations ?? []);
+        if (mutations.length > 0) await database.tables.commit(entity.table, mutations);
+        for (const { committed } of changes) await committed?.(undefined);
+        return "done";
+      } catch (error) {
+        const isLost = error instanceof Stale || isRefusalInside(error, 404, 409, 412);
+        if (!isLost && !isTableError(error, "ambiguous-outcome")) throw error;
+      }
+      await database.clock.sleep(BACKOFF_MS * database.random());
+    }
+    return "unsettled";
+  }
+
+  /** Nothing when all is right. */
+  async #corrections(base: EntityKey, hints: readonly EntityKey[]): Promise<Contribution[]> {
+    const id = this.#idOf(base);
+    const before = await mapBounded(hints, LOOKUPS_AT_ONCE, (list) => this.#read(list, true));
+    const found = await readAt(this.#context, base);
+    const desired = this.keysOf(found?.row);
+    const unread = desired.filter((list) => !hasKey(hints, list));
+    if (unread.length > 0) return this.#corrections(base, [...hints, ...unread]);
+    const token = this.#context.database.writeToken();
+    const changes: Contribution[] = [];
+    for (const [i, list] of hints.entries()) {
+      const isMember = hasKey(desired, list);
+      if (before[i]!.ids.includes(id) === isMember) continue;
+      changes.push(await this.#change(list, before[i]!, id, isMember, token));
+    }
+    if (!found || changes.length === 0) return changes;
+    const { partitionKey, rowKey, etag } = found.stored;
+    const lead = { partitionKey, rowKey, ifMatch: etag, properties: {} };
+    return [{ mutations: [{ kind: "merge", ...lead }] }, ...changes];
+  }
+
+  async has(list: EntityKey, base: EntityKey): Promise<boolean> {
+    return (await this.#idsIn(list, true)).includes(this.#idOf(base));
+  }
+
+  async *lists(from?: Continuation): AsyncGenerator<Listed> {
+    for await (const { entities, continuation } of this.#allRows(from)) {
+      for (const [i, row] of entities.entries()) {
+        const { partitionKey } = row;
+        const list = { partitionKey, rowKey: row.rowKey.split(FURTHER)[0] ?? "" };
+        const isBlob = this.#blobIn([row]) !== undefined;
+        const ids = isBlob ? await this.#idsIn(list, true) : this.#parse(row);
+        const members = ids.map((id) => ({ partitionKey, rowKey: this.#prefix + id }));
+        const isLast = i === entities.length - 1;
+        yield { list, members, ...(isLast && continuation && { continuation }) };
+      }
+    }
+  }
+
+  async drop(): Promise<void> {
+    const { database, entity } = this.#context;
+    for await (const { entities } of this.#allRows()) {
+      for (const row of entities) {
+        await database.tables.commit(entity.table, [deleteOf(row)]);
+        await this.#blobs.delete(this.#blobIn([row]));
+      }
+    }
+  }
+
+  #allRows(start?: Continuation) {
+    const { database, entity } = this.#context;
+    const filter = entriesOf(entity.rows.typeProperty, this.#entries.tag);
+    const ask = (from: From<Continuation>) =>
+      database.tables.query(entity.table, { filter, ...from });
+    return pages(ask, start);
+  }
+
+  get #prefix(): string {
+    return this.#context.entity.rows.row.prefix;
+  }
+
+  #idOf({ rowKey }: EntityKey): string {
+    return rowKey.slice(this.#prefix.length);
+  }
+
   async #change(
     list: EntityKey,
+    { rows, blob, ids: before }: ListRead,
     id: string,
     isMember: boolean,
     token: string,
   ): Promise<Contribution> {
-    const rows = await this.#rowsOf(list);
-    const blob = this.#blobIn(rows);
-    const all = async () => withMember(await this.#idsIn(rows, blob), id, isMember);
-    if (blob !== undefined) return this.#inBlob(list, rows, await all(), token, blob);
+    const all = () => withMember(before, id, isMember);
+    if (blob !== undefined) return this.#inBlob(list, rows, all(), token, blob);
     const members = rows.map((row) => this.#parse(row));
     let at = members.findIndex((ids) => ids.includes(id));
     if (at < 0 && !isMember) return {};
@@ -219,8 +329,8 @@ class OpenList {
     const lower = write(row ?? list, row, ids.slice(0, half));
     const upper = write(this.#further(list, rows), undefined, ids.slice(half));
     if (lower && upper && rows.length < this.#rowsMax) return { mutations: [...lower, ...upper] };
-    if (this.#options.spill !== "blob") throw this.#tooLarge(list, await all());
-    return this.#inBlob(list, rows, await all(), token);
+    if (this.#options.spill !== "blob") throw this.#tooLarge(list, all());
+    return this.#inBlob(list, rows, all(), token);
   }
 
   /** One row names the blob, the others go; what was named before goes when that is committed. */
@@ -282,12 +392,28 @@ class OpenList {
     return { partitionKey, rowKey: rowKey + FURTHER + number };
   }
 
-  async #idsIn(rows: readonly StoredEntity[], blob: string | undefined): Promise<string[]> {
-    if (blob === undefined) return rows.flatMap((row) => this.#parse(row)).sort();
+  /** Its blob may be replaced after the row was read that names it. */
+  async #idsIn(list: EntityKey, isMending = false): Promise<string[]> {
+    const read = () => this.#read(list, isMending);
+    return (await untilUncontended(this.#context.database, {}, read)).ids;
+  }
+
+  /**
+   * @throws Stale when its blob is gone. While the index is mended, a list that still names such a blob is one without
+   * members.
+   */
+  async #read(list: EntityKey, isMending = false): Promise<ListRead> {
+    const rows = await this.#rowsOf(list);
+    const blob = this.#blobIn(rows);
+    if (blob === undefined) {
+      return { rows, blob, ids: rows.flatMap((row) => this.#parse(row)).sort() };
+    }
     const { container, port } = this.#blobs;
     const found = await port.get(container, blob);
-    if (!found) throw new Stale(blob, undefined);
-    return membersIn(new TextDecoder().decode(found.body));
+    if (found) return { rows, blob, ids: membersIn(new TextDecoder().decode(found.body)) };
+    const isGone = isMending && this.#blobIn(await this.#rowsOf(list)) === blob;
+    if (!isGone) throw new Stale(blob, undefined);
+    return { rows, blob, ids: [] };
   }
 
   #blobIn([first]: readonly StoredEntity[]): string | undefined {
@@ -299,10 +425,6 @@ class OpenList {
     const { partition } = this.#context.entity.rows;
     const rowKey = partitionKeyOf(this.#row, value);
     return { partitionKey: partitionKeyOf(partition, value), rowKey };
-  }
-
-  #listKeys(row: Row | undefined): EntityKey[] {
-    return row ? this.#entries.keysOf(row) : [];
   }
 
   #tooLarge({ rowKey }: EntityKey, ids: readonly string[]): Error {

@@ -20,9 +20,9 @@ import type { KeyEquality } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
 import { deleteOf, keyOf, writeOver } from "./ports/mutation.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
-import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
+import type { Continuation, EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
 import { type Filter, inRange } from "./query/filter.ts";
-import { pagesWhere } from "./query/pages.ts";
+import { type From, pages, pagesWhere } from "./query/pages.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
 
 export interface RemoteListOptions<P extends KeyDeclaration, R extends KeyDeclaration>
@@ -234,11 +234,18 @@ class ListRows implements ListStore {
     return parts;
   }
 
-  async *all() {
-    for await (const { key, stored } of this.#query(this.#options.filter)) {
-      const { partitionKey, rowKey } = key;
-      const list = { partitionKey, rowKey: rowKey.split(FURTHER)[0] ?? "" };
-      yield { list, members: this.#membersOf(stored) };
+  async *all(start?: Continuation) {
+    const { table, filter } = this.#options;
+    const ask = (from: From<Continuation>) =>
+      this.#database.tables.query(table, { filter, ...from });
+    for await (const { entities, continuation } of pages(ask, start)) {
+      for (const [i, stored] of entities.entries()) {
+        const { partitionKey, rowKey } = stored;
+        const list = { partitionKey, rowKey: rowKey.split(FURTHER)[0] ?? "" };
+        const isLast = i === entities.length - 1;
+        const next = isLast && continuation && { continuation };
+        yield { list, members: this.#membersOf(stored), ...next };
+      }
     }
   }
 

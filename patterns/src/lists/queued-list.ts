@@ -4,7 +4,7 @@ import type { Listed, ListKeeper, OpenIndex, Reconciled } from "../model/entity-
 import { assertKeyFits, partitionKeyOf, type Row } from "../model/entity-rows.ts";
 import { type Each, EntryRows, hasKey, type Place } from "../model/entry.ts";
 import type { Change, Contribution, FollowerContext } from "../model/follower.ts";
-import type { EntityKey } from "../ports/tables.ts";
+import type { Continuation, EntityKey } from "../ports/tables.ts";
 import type { Saved } from "../query/query.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
 import { tokensOf } from "../store/write-token.ts";
@@ -36,7 +36,9 @@ export interface ListStore {
   /** Reads what is written again to add or remove `member`. */
   open(list: EntityKey, member: string): Promise<ListSlot>;
   /** All members of all lists; a list may come in pieces. */
-  all(): AsyncIterable<Omit<Listed, "members"> & { readonly members: readonly string[] }>;
+  all(
+    from?: Continuation,
+  ): AsyncIterable<Omit<Listed, "members"> & { readonly members: readonly string[] }>;
   /** Deletes all lists. */
   drop(): Promise<void>;
 }
@@ -166,8 +168,8 @@ export class QueuedList implements ListKeeper {
     return (await this.#store.open(list, nameOf(base))).isMember;
   }
 
-  async *lists(): AsyncGenerator<Listed> {
-    for await (const piece of this.#store.all()) {
+  async *lists(from?: Continuation): AsyncGenerator<Listed> {
+    for await (const piece of this.#store.all(from)) {
       yield { ...piece, members: piece.members.map(keyOf) };
     }
   }

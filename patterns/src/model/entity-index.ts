@@ -1,5 +1,5 @@
 import type { Properties } from "../ports/edm.ts";
-import type { EntityKey, StoredEntity } from "../ports/tables.ts";
+import type { Continuation, EntityKey, StoredEntity } from "../ports/tables.ts";
 import type { AnyEntity } from "./entity.ts";
 import type { Row } from "./entity-rows.ts";
 import type { Place } from "./entry.ts";
@@ -66,8 +66,8 @@ export interface EntryKeeper extends Keeper {
 /** And to check one whose entries are lists. */
 export interface ListKeeper extends Keeper {
   has(list: EntityKey, base: EntityKey): Promise<boolean>;
-  /** Everything that is listed; a list may come in pieces. */
-  lists(): AsyncIterable<Listed>;
+  /** Everything that is listed, from where an earlier call got to; a list may come in pieces. */
+  lists(from?: Continuation): AsyncIterable<Listed>;
   /** Deletes all lists. */
   drop(): Promise<void>;
 }
@@ -75,6 +75,8 @@ export interface ListKeeper extends Keeper {
 export interface Listed {
   readonly list: EntityKey;
   readonly members: readonly EntityKey[];
+  /** With what a later call goes on after this, where one can. */
+  readonly continuation?: Continuation;
 }
 
 export function keepsRows(keeper: EntryKeeper | ListKeeper | undefined): keeper is EntryKeeper {
