@@ -83,11 +83,14 @@ class AzureTables implements TablesPort {
 
   async query(table: string, { filter, select, top, continuation }: TableQuery): Promise<Page> {
     let entities: StoredEntity[] = [];
+    let inspected: number | undefined;
     try {
       const pages = this.#client(table)
         .listEntities({
           onResponse: (answer, flat, error) => {
-            if (!error) entities = takeRows(answer, flat);
+            if (error) return;
+            entities = takeRows(answer, flat);
+            inspected = inspectedFor(answer);
           },
           queryOptions: {
             ...(filter && { filter: printFilter(filter) }),
@@ -101,6 +104,7 @@ class AzureTables implements TablesPort {
       const { value: page } = await pages.next();
       return {
         entities,
+        ...(inspected !== undefined && { inspected }),
         ...(page?.continuationToken && {
           continuation: decodeContinuation(page.continuationToken),
         }),
@@ -416,6 +420,12 @@ function encodeContinuation({ partitionKey, rowKey }: Continuation): string {
 function decodeContinuation(token: string): Continuation {
   const { nextPartitionKey, nextRowKey } = JSON.parse(atob(token));
   return { partitionKey: nextPartitionKey, ...(nextRowKey && { rowKey: nextRowKey }) };
+}
+
+/** Rowhouse tells what a query cost it; the cloud and the emulator do not. */
+function inspectedFor({ headers }: Answer): number | undefined {
+  const [, count] = /\bentities-read=(\d+)/.exec(headers.get("x-rowhouse-cost") ?? "") ?? [];
+  return count === undefined ? undefined : Number(count);
 }
 
 function dateOf({ headers }: Answer): number | undefined {

@@ -4,6 +4,7 @@ import type { BlobsPort } from "./ports/blobs.ts";
 import type { Profile } from "./ports/profile.ts";
 import type { QueuesPort } from "./ports/queues.ts";
 import type { TablesPort } from "./ports/tables.ts";
+import type { PageRead } from "./query/query.ts";
 import { awakenedBy, type Clock, type Random, systemClock } from "./store/clock.ts";
 import { type Layer, layered, type PortCall } from "./store/layer.ts";
 import { type LimitOptions, limiter } from "./store/limit.ts";
@@ -30,6 +31,8 @@ export interface ConnectOptions {
   readonly random?: Random;
   /** Sees every request as it is sent; `metered` puts its counter here. */
   readonly meter?: Layer;
+  /** Sees what each page of a query yielded. */
+  readonly onPage?: (page: PageRead) => void;
 }
 
 /** What is worth a line in a log. */
@@ -71,6 +74,7 @@ export class Database {
   readonly random: Random;
   readonly cursorSecret: string | undefined;
   readonly indexStates: IndexStates | undefined;
+  readonly onPage: ConnectOptions["onPage"];
   readonly #options: ConnectOptions;
   readonly #signal: AbortSignal | undefined;
   readonly #gates: Partial<Record<PortCall["port"], Gate>>;
@@ -81,6 +85,7 @@ export class Database {
     this.clock = signal ? awakenedBy(clock, signal) : clock;
     this.random = options.random ?? Math.random;
     this.cursorSecret = options.cursorSecret;
+    this.onPage = options.onPage;
     this.#options = options;
     this.#signal = signal;
     this.#gates = parent ? parent.#gates : {};

@@ -167,6 +167,7 @@ class OpenRemote {
       range: this.#index.row.rangeOf(query),
       fields: entity.rows.fields,
       ...(readable && { readable }),
+      ...(isVerified && { checked: `${entity.name}.${name}` }),
       notComparable: (field) =>
         isVerified
           ? "may be out of date on the entries; read with consistency eventual, or filter the result"

@@ -1,7 +1,10 @@
-import { after, before } from "node:test";
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
 import { AzureNamedKeyCredential, TableServiceClient } from "@azure/data-tables";
 import { azureTables } from "@rowhouse/patterns/azure-tables";
 import { testTablesPort } from "@rowhouse/patterns/ports/tables-conformance";
+import { and, compare, inRange } from "@rowhouse/patterns/query/filter";
+import { memory } from "@rowhouse/patterns/testing";
 import { parseAccounts } from "@rowhouse/server/auth/account-settings";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
@@ -20,12 +23,32 @@ before(async () => {
 
 after(() => server.close());
 
-testTablesPort({
-  name: "The official client against Rowhouse",
-  open: () => {
-    const credential = new AzureNamedKeyCredential("devstoreaccount1", KEY);
-    const url = `${server.urls.table}/devstoreaccount1`;
-    const client = new TableServiceClient(url, credential, { allowInsecureConnection: true });
-    return azureTables(client, { profile: "rowhouse" });
-  },
+function open() {
+  const credential = new AzureNamedKeyCredential("devstoreaccount1", KEY);
+  const url = `${server.urls.table}/devstoreaccount1`;
+  const client = new TableServiceClient(url, credential, { allowInsecureConnection: true });
+  return azureTables(client, { profile: "rowhouse" });
+}
+
+testTablesPort({ name: "The official client against Rowhouse", open });
+
+describe("The official client against Rowhouse", () => {
+  it("tells how many entities were read for a page, as the one in memory does", async () => {
+    for (const port of [open(), memory().tables]) {
+      await port.createTable("Inspected");
+      const rows = Array.from({ length: 10 }, (_, i) => ({
+        kind: "insert" as const,
+        partitionKey: "p",
+        rowKey: `${i}`,
+        properties: { even: { type: "Boolean" as const, value: i % 2 === 0 } },
+      }));
+      await port.commit("Inspected", rows);
+      const filter = and(
+        inRange("p", { from: "3" }),
+        compare("even", "eq", { type: "Boolean", value: true }),
+      )!;
+      const { entities, inspected } = await port.query("Inspected", { filter });
+      assert.deepEqual([entities.length, inspected], [3, 7]);
+    }
+  });
 });

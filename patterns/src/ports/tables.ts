@@ -70,6 +70,8 @@ export interface Continuation {
 export interface Page {
   readonly entities: readonly StoredEntity[];
   readonly continuation?: Continuation;
+  /** The entities that the service read to find them; absent where it does not tell. */
+  readonly inspected?: number;
 }
 
 export type Mutation =

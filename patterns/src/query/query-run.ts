@@ -25,6 +25,8 @@ export interface QuerySource {
   readonly partitionKey?: string;
   readonly range: KeyRange;
   readonly fields: Readonly<Record<string, Field>>;
+  /** The index whose entries `decode` checks against their entities. */
+  readonly checked?: string;
   /** Rejects while these rows may not be relied on. */
   readonly readable?: () => Promise<void>;
   /** Why the service cannot compare this field on these rows, if so. */
@@ -191,18 +193,20 @@ export class QueryRun {
 
   /** Each call answers the next page; undefined at the end. A generator takes more turns for a page. */
   #pages(permit: Permit<Plan> | undefined, from?: Continuation) {
-    const { database, table, readable } = this.#source;
+    const { database, table, readable, checked } = this.#source;
     const { fields, limit } = this.#state;
     this.#assertPermitted(permit);
     const select = this.#source.projection(fields);
-    const isPoint = this.#plan() === "point";
+    const plan = this.#plan();
+    const isPoint = plan === "point";
     const filter = isPoint ? undefined : this.#filter();
     let missing = limit ?? Number.POSITIVE_INFINITY;
     let continuation = from;
     let isLast = false;
     return async (): Promise<FoundPage | undefined> => {
       if (isLast) return undefined;
-      if (readable && continuation === from) await readable();
+      const isFirst = continuation === from;
+      if (readable && isFirst) await readable();
       const top = this.#top(missing);
       const page = isPoint
         ? await this.#point(select)
@@ -217,6 +221,7 @@ export class QueryRun {
       decoded.forEach((row, i) => {
         if (row) found.push({ stored: page.entities[i]!, row });
       });
+      database.onPage?.({ plan, table, filter, isFirst, page, returned: found.length, checked });
       if (database.profile.ordered) missing -= found.length;
       continuation = page.continuation;
       isLast = !continuation || missing <= 0;

@@ -1,3 +1,4 @@
+import type { Page } from "../ports/tables.ts";
 import type { Filter } from "./filter.ts";
 
 /** The four classes of reads, cheapest first. */
@@ -22,6 +23,20 @@ export interface Explanation {
   /** Entities the service reads. */
   readonly entities: string;
   readonly notes: readonly string[];
+}
+
+/** What one page of a query yielded. */
+export interface PageRead {
+  readonly plan: Plan;
+  readonly table: string;
+  readonly filter: Filter | undefined;
+  /** Whether the query began with it. */
+  readonly isFirst: boolean;
+  readonly page: Page;
+  /** How many entities of the page were given to the caller. */
+  readonly returned: number;
+  /** The index whose entries were checked against their entities to make them up. */
+  readonly checked: string | undefined;
 }
 
 export interface Condition {

@@ -13,7 +13,7 @@ import type {
   TableQuery,
   TablesPort,
 } from "../ports/tables.ts";
-import type { Filter } from "../query/filter.ts";
+import { and, type Filter } from "../query/filter.ts";
 import type { Clock, Random } from "../store/clock.ts";
 import { matches } from "./filter-match.ts";
 
@@ -80,16 +80,23 @@ export class MemoryTables implements TablesPort {
     );
     const isEmptyPage = this.#options.random() < (this.#options.emptyPageShare ?? 0);
     const entities: StoredEntity[] = [];
+    const keys = filter && keysIn(filter);
+    let inspected = 0;
     for (const entity of inOrder(partitions, filter)) {
       if (continuation && isBefore(entity, continuation)) continue;
-      if (filter && !matches(filter, entity)) continue;
+      if (keys && !matches(keys, entity)) continue;
+      if (filter && !matches(filter, entity)) {
+        inspected++;
+        continue;
+      }
       if (isEmptyPage || entities.length === limit) {
         const { partitionKey, rowKey } = entity;
-        return { entities, continuation: { partitionKey, rowKey } };
+        return { entities, continuation: { partitionKey, rowKey }, inspected };
       }
+      inspected++;
       entities.push(this.#answer(entity, select));
     }
-    return { entities };
+    return { entities, inspected };
   }
 
   async commit(table: string, mutations: readonly Mutation[]): Promise<(string | undefined)[]> {
@@ -217,6 +224,13 @@ function* inOrder(
     const partition = partitions.get(key);
     for (const rowKey of [...(partition?.keys() ?? [])].sort()) yield partition!.get(rowKey)!;
   }
+}
+
+/** What a filter says of keys: the rows that it does not rule out are read. */
+function keysIn(filter: Filter): Filter | undefined {
+  if (filter.kind === "and") return and(keysIn(filter.left), keysIn(filter.right));
+  const isKey = filter.kind === "compare" && ["PartitionKey", "RowKey"].includes(filter.property);
+  return isKey ? filter : undefined;
 }
 
 /** The one partition a filter allows, so that large tables need not be walked for it. */
