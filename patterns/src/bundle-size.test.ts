@@ -30,8 +30,8 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 15_365,
-  everything: 57_387,
-  "list-index.ts": 4227,
+  everything: 57_904,
+  "list-index.ts": 4754,
   "remote-index.ts": 4054,
   "remote-list.ts": 3713,
   "sharded-build.ts": 3083,

@@ -50,13 +50,37 @@ const InBlobs = entity("InBlobs", {
   key,
   indexes: { lastName: listIndex({ ...narrow, spill: "blob", container: "lists" }) },
 });
+/** The same limits for the other encodings: `["000001"]` is ten characters, and four bytes are two. */
+const InJson = entity("InJson", {
+  version: 1,
+  fields,
+  key,
+  indexes: {
+    lastName: listIndex({ ...narrow, spill: "entities", encoding: "json", propertyLengthMax: 10 }),
+  },
+});
+const Packed = entity("Packed", {
+  version: 1,
+  fields,
+  key,
+  indexes: {
+    lastName: listIndex({
+      ...narrow,
+      spill: "blob",
+      container: "lists",
+      encoding: "packed",
+      propertyLengthMax: 2,
+    }),
+  },
+});
 const jones = (id: number) => ({ dept: "Sales", id, lastName: "Jones" });
+const binary = (value: string) => ({ type: "Binary", value }) as const;
 const joneses = { dept: "Sales", lastName: "Jones" };
 
 async function open() {
   const backend = memory();
   const db = connect(backend);
-  await db.createTables(Employee, Spilling, Tight, Chained, InBlobs);
+  await db.createTables(Employee, Spilling, Tight, Chained, InBlobs, InJson, Packed);
   await db.blobs!.createContainer("lists");
   return { backend, db, employees: db.open(Employee) };
 }
@@ -88,7 +112,7 @@ async function audit(db: Database, table = "Employee"): Promise<Map<string, stri
 /** The same whatever lists are made of, and nothing is left of those that are empty. */
 async function auditSpilled(
   db: Database,
-  definition: typeof Spilling | typeof Chained | typeof InBlobs,
+  definition: typeof Spilling | typeof Chained | typeof InBlobs | typeof InJson | typeof Packed,
 ) {
   const { entities } = await db.tables.query(definition.name, {});
   const expected = new Map<string, string[]>();
@@ -243,7 +267,7 @@ describe("a list index", () => {
         maxLength: 90,
       });
     const history = fc.tuple(phase("put"), phase("put", "delete", "delete", "delete"));
-    for (const definition of [Chained, InBlobs]) {
+    for (const definition of [Chained, InBlobs, InJson, Packed]) {
       await fc.assert(
         fc.asyncProperty(history, async (phases) => {
           const { db } = await open();
@@ -262,6 +286,37 @@ describe("a list index", () => {
         { numRuns: 15 },
       );
     }
+  });
+
+  it("is encoded as declared, and goes on so where it spills", async () => {
+    const { backend, db } = await open();
+    const stored = async (table: string, rowKey: string) =>
+      (await backend.tables.get(table, { partitionKey: "Sales", rowKey }))!.properties;
+    for (const [definition, one, of16] of [
+      [InJson, text('["000001"]'), text('["000016"]')],
+      [Packed, binary("AAAAAQ=="), binary("AAAAEA==")],
+    ] as const) {
+      const { name } = definition;
+      await db.open(definition).insert(jones(1));
+      const { EmployeeIDs, rh_x } = await stored(name, "lastName_Jones");
+      assert.deepEqual([EmployeeIDs, rh_x?.value], [one, name === "InJson" ? "json" : "packed"]);
+      for (let id = 2; id <= 16; id++) await db.open(definition).insert(jones(id));
+      assert.deepEqual((await stored(name, "lastName_Jones!0001")).EmployeeIDs_07, of16);
+      await auditSpilled(db, definition);
+    }
+  });
+
+  it("reads lists that were encoded otherwise, and encodes them as declared with the next write", async () => {
+    const { backend, db } = await open();
+    const list = { partitionKey: "Sales", rowKey: "lastName_Jones" };
+    const properties = { EmployeeIDs: text("000002,000003"), rh_x: text("csv") };
+    await backend.tables.commit("Packed", [{ kind: "insert", ...list, properties }]);
+    const { lastName } = db.open(Packed).by;
+    assert.deepEqual(await lastName.ids(joneses), ["000002", "000003"]);
+    await db.open(Packed).insert(jones(1));
+    assert.deepEqual(await lastName.ids(joneses), ["000001", "000002", "000003"]);
+    const { rh_x, EmployeeIDs_02 } = (await backend.tables.get("Packed", list))!.properties;
+    assert.deepEqual([rh_x?.value, EmployeeIDs_02], ["packed", binary("AAAAAw==")]);
   });
 
   it("drops on read what other software listed wrongly, and lists what it inserted", async () => {
@@ -575,6 +630,14 @@ describe("a list index", () => {
         fields,
         key,
         indexes: { list: listIndex({ ...list, rowsMax: 17 }) },
+      }),
+    );
+    refused(() =>
+      entity("X5X", {
+        version: 1,
+        fields: { ...fields, guid: f.guid() },
+        key: { partition: [k.str("dept")], row: [k.lit("empid"), k.guid("guid")] },
+        indexes: { list: listIndex({ ...list, encoding: "packed" }) },
       }),
     );
     const byName = { partition: [k.str("dept")], row: [k.lit("n"), k.str("lastName")] } as const;

@@ -2,6 +2,13 @@ import { isTableError, tableError } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
 import { endOf } from "./keys/text.ts";
+import {
+  digitsOf,
+  encodingNamed,
+  idsThatFit,
+  LIST_ENCODINGS,
+  type ListEncodingName,
+} from "./lists/list-encoding.ts";
 import { membersIn, withMember } from "./lists/queued-list.ts";
 import { blobsOf } from "./messages/large-message.ts";
 import type { AnyEntity } from "./model/entity.ts";
@@ -43,6 +50,8 @@ export interface ListOptions<R extends KeyDeclaration> {
   /** Pure. Entities that do not match are in no list. */
   readonly when?: (entity: Row) => boolean;
   readonly each?: Each;
+  /** How a property holds ids; "csv" otherwise. Packed ones are numbers of at most 32 bits, in 4 bytes each. */
+  readonly encoding?: ListEncodingName;
   /**
    * What a list may become when it outgrows one property, each with all that stands before it: refused, up to
    * 15 properties, up to 16 rows, a blob.
@@ -50,7 +59,7 @@ export interface ListOptions<R extends KeyDeclaration> {
   readonly spill?: "none" | "properties" | "entities" | "blob";
   /** Where lists go whose `spill` is a blob. */
   readonly container?: string;
-  /** Characters in one property; 32,768 at most and otherwise. */
+  /** Characters in one property, each of two bytes; 32,768 at most and otherwise. */
   readonly propertyLengthMax?: number;
   /** Rows of one list; 16 at most and otherwise. */
   readonly rowsMax?: number;
@@ -71,7 +80,7 @@ interface ListApi<T, Value> {
 
 const PROPERTY_LENGTH_MAX = 32_768;
 const PROPERTIES_MAX = 15;
-/** How a list is encoded: as text with commas, or in a blob that the property names. */
+/** How a list is encoded; or that it is in a blob, which the property names. */
 const ENCODING = "rh_x";
 const IN_BLOB = "blob";
 /** A write of a list reads all its rows, and when it turns to a blob they go in one transaction. */
@@ -110,7 +119,10 @@ export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
     if (!/^[A-Za-z_]\w*$/.test(this.options.property)) {
       problems.push(`has the illegal property name "${this.options.property}"`);
     }
-    const { spill, container, rowsMax = ROWS_MAX } = this.options;
+    const { spill, container, rowsMax = ROWS_MAX, encoding } = this.options;
+    if (encoding === "packed" && digitsOf(entity.rows.row) === undefined) {
+      problems.push("packs row keys that are not one number of at most 10 digits behind literals");
+    }
     if (spill === "blob" && container === undefined) {
       problems.push("may become a blob: name a container");
     }
@@ -149,6 +161,9 @@ class OpenList implements ListKeeper {
   readonly #context: FollowerContext;
   readonly #entries: EntryRows;
   readonly #rowsMax: number;
+  readonly #encoding: ListEncodingName;
+  /** Of ids that are packed. */
+  readonly #digits: number;
   readonly #blobs: PointedBlobs;
 
   constructor(index: ListIndex<KeyDeclaration>, context: FollowerContext) {
@@ -163,6 +178,8 @@ class OpenList implements ListKeeper {
       ...(when && { when }),
       ...(each && { each }),
     });
+    this.#encoding = index.options.encoding ?? "csv";
+    this.#digits = digitsOf(entity.rows.row) ?? 0;
     this.#rowsMax = spill === "entities" || spill === "blob" ? rowsMax : 1;
     this.#blobs = new PointedBlobs(database, { container, table, property, owner, name });
   }
@@ -321,7 +338,7 @@ class OpenList implements ListKeeper {
     if (ids.length === 0) return { mutations: row ? [deletionOf(row)] : [] };
     const write = (key: EntityKey, stored: StoredEntity | undefined, part: readonly string[]) => {
       const properties = this.#print(part);
-      return properties ? [this.#write(key, stored, properties, "csv", token)] : undefined;
+      return properties ? [this.#write(key, stored, properties, this.#encoding, token)] : undefined;
     };
     const whole = write(row ?? list, row, ids);
     if (whole) return { mutations: whole };
@@ -431,7 +448,7 @@ class OpenList implements ListKeeper {
     const suggestion = "use a sibling index, which takes a row for each member";
     const { spill = "none", propertyLengthMax = PROPERTY_LENGTH_MAX } = this.#options;
     const limit = propertyLengthMax * 2 * (spill === "none" ? 1 : PROPERTIES_MAX) * this.#rowsMax;
-    const bytes = ids.join().length * 2;
+    const bytes = LIST_ENCODINGS[this.#encoding].lengthOf(ids) * 2;
     const message = `The list ${rowKey} would have ${ids.length} members in ${bytes} bytes; ${limit} may be used.`;
     const payload = { bytes, limit, suggestion };
     return tableError("entity-too-large", message, payload, { remedy: `${suggestion}.` });
@@ -440,15 +457,16 @@ class OpenList implements ListKeeper {
   /** Undefined for more than fit in a row. The ids have one width. */
   #print(ids: readonly string[]): Properties | undefined {
     const { property, spill = "none", propertyLengthMax = PROPERTY_LENGTH_MAX } = this.#options;
-    const perProperty = Math.floor((propertyLengthMax + 1) / ((ids[0]?.length ?? 0) + 1));
+    const encoding = LIST_ENCODINGS[this.#encoding];
+    const perProperty = idsThatFit(encoding, ids[0] ?? "", propertyLengthMax);
     const count = Math.ceil(ids.length / perProperty);
     if (count > (spill === "none" ? 1 : PROPERTIES_MAX)) return undefined;
-    if (count === 1) return { [property]: text(ids.join()) };
+    if (count === 1) return { [property]: encoding.encode(ids) };
     const parts = Array.from({ length: count }, (_, i) =>
-      ids.slice(i * perProperty, (i + 1) * perProperty).join(),
+      encoding.encode(ids.slice(i * perProperty, (i + 1) * perProperty)),
     );
     return Object.fromEntries(
-      parts.map((part, i) => [`${property}_${String(i).padStart(2, "0")}`, text(part)]),
+      parts.map((part, i) => [`${property}_${String(i).padStart(2, "0")}`, part]),
     );
   }
 
@@ -457,8 +475,8 @@ class OpenList implements ListKeeper {
     const names = Object.keys(properties).filter(
       (name) => name === property || (name.startsWith(`${property}_`) && /_\d\d$/.test(name)),
     );
-    const ids = names.flatMap((name) => String(properties[name]!.value).split(","));
-    return ids.filter((id) => id !== "").sort();
+    const { decode } = encodingNamed(properties[ENCODING]?.value);
+    return names.flatMap((name) => decode(properties[name]!, this.#digits)).sort();
   }
 }
 
