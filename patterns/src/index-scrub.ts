@@ -158,7 +158,11 @@ class Scrub {
         items,
         this.#mend ? widthOf(this.#keeper) : LOOKUPS_AT_ONCE,
         async (item) => {
-          for (const finding of await look(item)) await judge(finding);
+          for (const finding of await look(item)) {
+            // A write between what was read of both looks like damage. What it wrote is young when read again.
+            const sure = isSecondLook ? [finding] : await this.#lookAgain(finding);
+            for (const each of sure) await judge(each);
+          }
         },
       );
     };

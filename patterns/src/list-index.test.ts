@@ -509,6 +509,22 @@ describe("a list index", () => {
     }
   });
 
+  it("is found right while others write", async () => {
+    const clients = {
+      verify: async (db: Database) => {
+        const found = await verifyIndex(db, Employee, "lastName");
+        assert.deepEqual([found.missing, found.wrong, found.dangling, found.young], [0, 0, 0, 0]);
+      },
+      rename: rename(1, "Smith"),
+      remove: (db: Database) => db.open(Employee).delete({ dept: "Sales", id: 2 }),
+    };
+    const settled = async (db: Database) => {
+      await before(db);
+      await db.clock.sleep(120_000);
+    };
+    await interleave({ before: settled, clients, check: (db) => audit(db), runs: 400 });
+  });
+
   it("is mended where somebody deleted the blob it is in", async () => {
     const { backend, db } = await open();
     for (let id = 1; id <= 24; id++) await db.open(InBlobs).insert(jones(id));
