@@ -30,7 +30,7 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 15_365,
-  everything: 57_904,
+  everything: 58_800,
   "list-index.ts": 4754,
   "remote-index.ts": 4054,
   "remote-list.ts": 3713,

@@ -2,6 +2,7 @@ import { family } from "../src/children.ts";
 import { connect, entity, f, k } from "../src/index.ts";
 import { longText } from "../src/long-text.ts";
 import { hours, series, slots } from "../src/series.ts";
+import { smallPartitions } from "../src/small-partitions.ts";
 import { memory } from "../src/testing.ts";
 import { is, union } from "../src/union.ts";
 
@@ -21,6 +22,7 @@ const Review = entity("Review", {
 });
 const staff = db.open(union(Employee, Review));
 const reviewed = db.open(family(Employee, Review));
+const few = db.open(smallPartitions(Employee, { maxRows: 100 }));
 const key = { dept: "Sales", id: 1 };
 const fields = { dept: f.string(), day: f.string() };
 const statsKey = { partition, row: [k.str("day")] } as const;
@@ -50,6 +52,9 @@ export async function accepted() {
     }
     if (is(row, Review)) void (row.year satisfies number);
   }
+  const named = few.range({ dept: "Sales" }).where(({ email }) => email.gt("m"));
+  const [found] = await named.select("email").all();
+  void (found?.email satisfies string | undefined);
   const family = await reviewed.withChildren(key);
   void (family?.parent.email satisfies string | undefined);
   void (family?.children[0]?.rating satisfies number | undefined);
@@ -66,6 +71,10 @@ export async function refused() {
   staff.range({ id: 1 });
   // error: this_query_scans__add_an_index_or_pass_allow_and_because
   await staff.scan().all();
+  // error: Property 'dept' is missing
+  few.range({ id: 1 });
+  // error: Property 'age' does not exist
+  few.range({ dept: "Sales" }).where(({ age }) => age.gt(1));
   const [row] = await staff.range({ dept: "Sales" }).all();
   // error: Property 'email' does not exist
   row?.email;

@@ -14,8 +14,8 @@ import type {
   TablesPort,
 } from "../ports/tables.ts";
 import { and, type Filter } from "../query/filter.ts";
+import { matches } from "../query/filter-match.ts";
 import type { Clock, Random } from "../store/clock.ts";
-import { matches } from "./filter-match.ts";
 
 export interface MemoryTablesOptions {
   readonly clock: Clock;

@@ -7,6 +7,7 @@ import { createWorker } from "@rowhouse/patterns/queue-worker";
 import { remoteIndex } from "@rowhouse/patterns/remote-index";
 import { buildInShards } from "@rowhouse/patterns/sharded-build";
 import { siblingIndex } from "@rowhouse/patterns/sibling-index";
+import { smallPartitions } from "@rowhouse/patterns/small-partitions";
 import { intercept, withFaults } from "@rowhouse/patterns/testing";
 import { Archive, archiveEmployee, Employee as Leaver } from "../../../patterns/samples/archive.ts";
 import { seededRandom } from "../../support/seeded-random.ts";
@@ -416,6 +417,37 @@ export const CASES: readonly Case[] = [
       assert.deepEqual([missing, wrong, dangling, young], [1, 0, 0, 0]);
       await repairIndex(database, Employee, "byTown");
       assert.equal((await employees.by.byTown.range({ town: "Redmond" }).all()).length, 6);
+    },
+  },
+  {
+    name: "a condition on a small partition holds for the rows that the endpoint finds by it",
+    async run(endpoints) {
+      const database = await opened(endpoints);
+      const employees = database.open(Employee);
+      const optional = [
+        {},
+        { salary: 2, town: "Redmond" },
+        { salary: 2.5, total: 2n ** 60n },
+        { salary: Number.NEGATIVE_INFINITY, total: -1n },
+        { town: "redmond", total: 2n ** 60n + 1n },
+      ];
+      for (const [id, more] of optional.entries()) await employees.insert(someone(id, more));
+      const small = database.open(smallPartitions(Employee, { maxRows: 5 }));
+      const conditions: Parameters<ReturnType<typeof small.range>["where"]>[0][] = [
+        ({ salary }) => salary.lte(2),
+        ({ salary }) => salary.ne(2),
+        ({ salary }) => salary.ne(2).not(),
+        ({ total }) => total.gt(2n ** 60n),
+        ({ town }) => town.gte("Redmond"),
+        ({ town, total }) => town.eq("Redmond").or(total.lt(0n)),
+        ({ town, total }) => town.eq("Redmond").and(total.lt(0n)).not(),
+      ];
+      const permit = { allow: "partition-scan", because: "to compare" } as const;
+      for (const [i, condition] of conditions.entries()) {
+        const found = await small.range({ dept: "Sales" }).where(condition).all();
+        const expected = await employees.range({ dept: "Sales" }).where(condition).all(permit);
+        assert.deepEqual(found, expected, `condition ${i}`);
+      }
     },
   },
 ];

@@ -12,6 +12,7 @@ const GAPS: Gaps = {
     "its clock cannot be moved, so nothing settles",
   "a scrub finds and mends exactly what was broken":
     "its clock cannot be moved, so every row is too young to judge",
+  "the manual's example of warnings": "it does not tell how many entities it read for a query",
 };
 
 const TABLE_GAPS: Gaps = {

@@ -1,6 +1,6 @@
 import { bytesOf, type EdmValue } from "../ports/edm.ts";
 import type { StoredEntity } from "../ports/tables.ts";
-import type { Comparison, Filter } from "../query/filter.ts";
+import type { Comparison, Filter } from "./filter.ts";
 
 /** Whether the service would return the entity. A comparison with an absent property is never true. */
 export function matches(filter: Filter, entity: StoredEntity): boolean {

@@ -1,0 +1,135 @@
+import type { Database } from "./database.ts";
+import { definitionRefused, tableError } from "./errors.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import type { KeyValues } from "./keys/key-shape.ts";
+import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entity.ts";
+import type { Indexes } from "./model/entity-index.ts";
+import { type Fields, project, type Row } from "./model/entity-rows.ts";
+import type { KeyEquality, RowQuery } from "./model/key-query.ts";
+import { openable } from "./model/openable.ts";
+import { and, type Filter } from "./query/filter.ts";
+import { matches } from "./query/filter-match.ts";
+import type { Columns, Condition, Explanation, Saved } from "./query/query.ts";
+import type { QueryRun } from "./query/query-run.ts";
+import { EntityRepository } from "./repository.ts";
+
+export interface SmallPartitionsOptions {
+  /** The most rows that a range holds, 1 to 999: as many as come with one request. */
+  readonly maxRows: number;
+}
+
+export interface SmallPartitions<T, P extends KeyDeclaration, R extends KeyDeclaration> {
+  range(query: KeyEquality<P> & RowQuery<R>): SmallQuery<T>;
+}
+
+/** A query that needs no permit: whatever its condition, it reads its range, which must be small. */
+export interface SmallQuery<T> {
+  /** A condition on properties. The whole range is fetched, and those are left out that do not meet it. */
+  where(condition: (columns: Columns<T>) => Condition): SmallQuery<T>;
+  select<const Names extends readonly (keyof T)[]>(
+    ...names: Names
+  ): SmallQuery<Pick<T, Names[number]>>;
+  /** @throws scan-not-permitted when the range holds more rows than declared. 1 R, `maxRows` + 1 E at most. */
+  all(): Promise<Saved<T>[]>;
+  /** As `all`. */
+  first(): Promise<Saved<T> | undefined>;
+  explain(): Explanation;
+}
+
+const ROWS_MAX = 999;
+
+/** Collections whose partitions are so small that reading one whole costs no more than an index would. */
+export function smallPartitions<
+  F extends Fields,
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  I extends Indexes,
+>(
+  definition: EntityDefinition<string, F, P, R, I>,
+  { maxRows }: SmallPartitionsOptions,
+): Openable<SmallPartitions<Infer<F>, P, R>> {
+  if (!(Number.isInteger(maxRows) && maxRows >= 1 && maxRows <= ROWS_MAX)) {
+    const message = `${maxRows} is not 1 to ${ROWS_MAX}, which one request answers`;
+    throw definitionRefused(definition.name, "maxRows", message);
+  }
+  return openable([definition.table], (database) => {
+    const rows = new EntityRepository(database, definition);
+    const whole = { database, definition, maxRows };
+    return { range: (query: KeyValues) => new SmallRun(whole, rows.range(query)) };
+  });
+}
+
+interface Whole {
+  readonly database: Database;
+  readonly definition: AnyEntity;
+  readonly maxRows: number;
+}
+
+/** A query without its types; see `SmallQuery`. */
+class SmallRun {
+  readonly #whole: Whole;
+  readonly #range: QueryRun;
+  readonly #condition: Filter | undefined;
+  readonly #fields: readonly string[] | undefined;
+
+  constructor(whole: Whole, range: QueryRun, condition?: Filter, fields?: readonly string[]) {
+    this.#whole = whole;
+    this.#range = range;
+    this.#condition = condition;
+    this.#fields = fields;
+  }
+
+  where(condition: Parameters<QueryRun["where"]>[0]): SmallRun {
+    let both = this.#condition;
+    // For its columns, which refuse what cannot be compared; the query it makes is not run.
+    this.#range.where((columns) => {
+      const next = condition(columns);
+      both = and(both, next.filter);
+      return next;
+    });
+    return new SmallRun(this.#whole, this.#range, both, this.#fields);
+  }
+
+  select(...fields: string[]): SmallRun {
+    return new SmallRun(this.#whole, this.#range, this.#condition, fields);
+  }
+
+  async all(): Promise<Row[]> {
+    const { database, definition, maxRows } = this.#whole;
+    const all = await this.#range.limit(maxRows + 1).all();
+    if (all.length > maxRows) {
+      const { filter } = this.explain();
+      throw tableError(
+        "scan-not-permitted",
+        `More than ${maxRows} rows of ${definition.name}, the most that is declared, are in the range: ${filter}.`,
+        { plan: "partition-scan", filter },
+        { remedy: "add an index, or raise maxRows." },
+      );
+    }
+    const condition = this.#condition;
+    const { rows } = definition;
+    const meets = (row: Row) =>
+      !condition ||
+      matches(condition, {
+        ...rows.key(row, database.profile),
+        etag: "",
+        properties: rows.properties(row),
+      });
+    return all.filter(meets).map((row) => project(row, this.#fields) ?? row);
+  }
+
+  async first(): Promise<Row | undefined> {
+    return (await this.all())[0];
+  }
+
+  explain(): Explanation {
+    const explanation = this.#range.explain();
+    const { maxRows } = this.#whole;
+    return {
+      ...explanation,
+      requests: "1",
+      entities: `rows, at most ${maxRows}`,
+      notes: [...explanation.notes, ...(this.#condition ? ["the condition is applied here"] : [])],
+    };
+  }
+}
