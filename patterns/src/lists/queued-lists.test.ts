@@ -340,6 +340,37 @@ describe("lists kept by a worker", () => {
     await interleave({ ...schedules, crashShare: 0.01, runs: 80 });
   });
 
+  it("are right after any interleaving of writers and repairs, through crashes", async () => {
+    const repair = tolerant(async (db: Database) => {
+      for (const name of NAMES) await repairIndex(db, Employee, name);
+    });
+    await interleave({
+      ...schedules,
+      before: async (db) => {
+        await before(db);
+        // Other software: one leaves, one changes its name, one comes.
+        await db.open(Plain).delete({ dept: "Sales", id: 1 });
+        await db.open(Plain).update({ dept: "Sales", id: 2 }, () => ({ lastName: "Smith" }));
+        await db.open(Plain).insert(jones(5));
+        await db.clock.sleep(120_000);
+      },
+      clients: {
+        repair,
+        another: repair,
+        again: tolerant((db) => db.open(Employee).insert(jones(1))),
+        back: tolerant(rename(2, "Jones")),
+        leave: tolerant((db) => db.open(Employee).delete({ dept: "Sales", id: 5 })),
+        worker: (db) => work(db, 1),
+      },
+      recover: async (db) => {
+        await settle(db);
+        await repair(db);
+      },
+      crashShare: 0.01,
+      runs: 40,
+    });
+  });
+
   it("would not be if lists were written on no condition", async () => {
     const blind =
       (_client: string, ports: Ports): Layer =>
