@@ -1,0 +1,54 @@
+import type { Database } from "./database.ts";
+import type { KeyDeclaration } from "./keys/key.ts";
+import type { EntityDefinition, Infer, Openable } from "./model/entity.ts";
+import type { Indexes } from "./model/entity-index.ts";
+import type { Fields } from "./model/entity-rows.ts";
+import { openable } from "./model/openable.ts";
+import type { Saved } from "./query/query.ts";
+import type { KeyOf, Repository } from "./repository.ts";
+import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
+
+/** The database of the account that a look-up row names; undefined for the one that was opened. */
+export type Locate<Entry> = (entry: Entry) => Database | undefined;
+
+export interface Located<
+  T,
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  I extends Indexes,
+  Entry,
+> {
+  /** The entities of the account that the entry names, to be read and written. No request. */
+  at(entry: Entry): Repository<T, P, R, I>;
+  /** The entity that the entry names, in its account. 1 R, 1 E. */
+  get(entry: Entry): Promise<Saved<T> | undefined>;
+  /** Point queries side by side, in the order of `entries`. n R, n E. */
+  getMany(entries: readonly Entry[]): Promise<(Saved<T> | undefined)[]>;
+}
+
+/**
+ * Entities that stand in several accounts, each found by a look-up row that holds its key and tells its
+ * account: an entity of its own, or what an index's entry repeats.
+ */
+export function located<
+  F extends Fields,
+  P extends KeyDeclaration,
+  R extends KeyDeclaration,
+  I extends Indexes,
+  Entry extends KeyOf<P, R>,
+>(
+  definition: EntityDefinition<string, F, P, R, I>,
+  locate: Locate<Entry>,
+): Openable<Located<Infer<F>, P, R, I, Entry>> {
+  return openable([definition.table], (home): Located<Infer<F>, P, R, I, Entry> => {
+    const opened = new Map<Database, Repository<Infer<F>, P, R, I>>();
+    const at = (entry: Entry) => {
+      const database = locate(entry) ?? home;
+      const repository = opened.get(database) ?? definition.open(database);
+      opened.set(database, repository);
+      return repository;
+    };
+    const get = (entry: Entry) => at(entry).get(entry);
+    return { at, get, getMany: (entries) => mapBounded(entries, LOOKUPS_AT_ONCE, get) };
+  });
+}
