@@ -120,6 +120,28 @@ describe("rowhouse patterns index", () => {
     assert.equal((await scrubIndexes(work, "Employee.email", "repair", {})).found, true);
   });
 
+  it("builds, verifies and repairs lists of ids", async () => {
+    const schema = await loadSchema(fileURLToPath(new URL("list-schema.ts", import.meta.url)));
+    const work = { ...(await begin()), schema };
+    await insertBare(work, ["a", "b", "a"]);
+    const built = await buildIndex(work, "Employee.town", { rate: 200, register: true });
+    assert.deepEqual(built.lines, ["Employee.town is readable: 3 entities."]);
+    const gone = { partitionKey: "Sales", rowKey: "empid_000002", ifMatch: "*" };
+    await work.database.tables.commit("Employee", [{ kind: "delete", ...gone }]);
+    work.backend.clock.advance(120_000);
+    const scrub = (verb: "verify" | "repair") => scrubIndexes(work, "Employee.town", verb, {});
+    const verdict =
+      "Employee.town: 2 entities and 3 entries; 0 missing, 0 wrong, 1 dangling, 0 duplicate, 0 too young to judge";
+    const found = await scrub("verify");
+    assert.deepEqual(
+      [found.found, found.lines],
+      [true, [verdict, "  dangling: Sales | empid_000002 by Sales | town_a"]],
+    );
+    assert.equal((await scrub("repair")).found, false);
+    work.backend.clock.advance(120_000);
+    assert.equal((await scrub("verify")).found, false);
+  });
+
   it("ends a build at once when it is interrupted, and goes on later", async () => {
     const stop = new AbortController();
     const work = await begin(stop.signal);
