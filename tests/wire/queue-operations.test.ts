@@ -521,7 +521,6 @@ describe("List Queues", () => {
     const ids = await openAccountIds(engine, ["devstoreaccount1"]);
     const catalog = new Catalog<QueueValue>(engine, KEY_SPACES.queueCatalog, ids);
     const reversed = manyNames.toReversed();
-    // Many at once: over a database each alone would wait for the disk, longer than a connection may idle.
     for (let at = 0; at < MANY; at += 100) {
       const creations = reversed
         .slice(at, at + 100)
@@ -530,6 +529,8 @@ describe("List Queues", () => {
         );
       await Promise.all(creations);
     }
+    // Over a database that takes longer than a connection may idle.
+    wire.close();
   });
 
   it("tells all queues once and in order, whatever the size of a page", async () => {
