@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
+import { after, describe, it } from "node:test";
+import { ArrivingBody } from "./arriving-body.ts";
+import { LentReads } from "./lent-reads.ts";
+import { BodyAborted } from "./raw-request.ts";
+
+describe("A body that is still on its way", () => {
+  const servers: Server[] = [];
+  after(() => {
+    for (const server of servers) server.close();
+  });
+
+  /** A connection whose client has sent `begin` of a body, and what comes behind that body. */
+  async function arriving(begin: string, length: number) {
+    const behind: string[] = [];
+    const server = createServer({ pauseOnConnect: true });
+    servers.push(server);
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const accepting = once(server, "connection");
+    const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+    const [accepted] = (await accepting) as [Socket];
+    const reads: LentReads = new LentReads(accepted, (bytes) => {
+      behind.push(body.take(bytes).toString());
+      reads.socket.emit("taken");
+    });
+    const body = new ArrivingBody(reads, Buffer.from(begin), length);
+    reads.socket.on("end", () => body.abort());
+    const close = () => {
+      client.destroy();
+      reads.socket.destroy();
+    };
+    return { body, client, reads, behind, close };
+  }
+
+  it("fills the memory of its reader, beginning with what came with the head", async () => {
+    const { body, client, close } = await arriving("ab", 8);
+    const memory = Buffer.alloc(5);
+    const filling = body.fill(memory);
+    client.write("cdefgh");
+    assert.equal(await filling, 5);
+    assert.equal(memory.toString(), "abcde");
+    assert.equal(await body.fill(memory), 3);
+    assert.equal(memory.toString("latin1", 0, 3), "fgh");
+    assert.equal(body.isWhole, true);
+    assert.equal(await body.fill(memory), 0);
+    close();
+  });
+
+  it("takes no more from the client until its reader asks", async () => {
+    const { body, client, reads, close } = await arriving("", 6);
+    assert.equal(reads.socket.isPaused(), true);
+    const memory = Buffer.alloc(2);
+    const filling = body.fill(memory);
+    assert.equal(reads.socket.isPaused(), false);
+    client.write("ab");
+    await filling;
+    client.write("cd");
+    await once(reads.socket, "taken");
+    assert.equal(reads.socket.isPaused(), true);
+    assert.equal(await body.fill(memory), 2);
+    assert.equal(memory.toString(), "cd");
+    close();
+  });
+
+  it("leaves what is behind it to the next request", async () => {
+    const { body, client, reads, behind, close } = await arriving("a", 3);
+    const memory = Buffer.alloc(100);
+    const filling = body.fill(memory);
+    client.write("bcGET");
+    assert.equal(await filling, 3);
+    assert.equal(memory.toString("latin1", 0, 3), "abc");
+    if (behind.join("") !== "GET") await once(reads.socket, "taken");
+    assert.equal(behind.join(""), "GET");
+    close();
+  });
+
+  it("lets what nobody wants go by", async () => {
+    const { body, client, reads, close } = await arriving("ab", 100_000);
+    body.discard();
+    client.write(Buffer.alloc(99_998));
+    while (!body.isWhole) await once(reads.socket, "taken");
+    assert.equal(await body.fill(Buffer.alloc(8)), 0);
+    close();
+  });
+
+  it("is aborted when the client leaves before its end", async () => {
+    const { body, client, close } = await arriving("ab", 8);
+    const memory = Buffer.alloc(8);
+    const filling = body.fill(memory);
+    client.destroy();
+    await assert.rejects(async () => filling, BodyAborted);
+    assert.throws(() => body.fill(memory), BodyAborted);
+    close();
+  });
+});
