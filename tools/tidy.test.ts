@@ -10,7 +10,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const ALLOWED: Record<string, readonly string[]> = {
   "protocol/src": [],
   "patterns/src": ["protocol/src"],
-  "server/src/engine": ["server/src/clock.ts"],
+  "server/src/engine": ["server/src/clock.ts", "server/src/byte-views.ts"],
   "server/src/query": ["protocol/src", "server/src/auth/identity.ts"],
   "server/src/xml": ["protocol/src"],
   "server/src/auth": [
@@ -37,6 +37,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     "server/src/operation.ts",
     "server/src/clock.ts",
     "server/src/awaitable.ts",
+    "server/src/byte-views.ts",
   ],
   "server/src/insight": [
     "server/src/engine/engine.ts",
