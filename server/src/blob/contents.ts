@@ -74,11 +74,14 @@ export class Contents {
     const content = checkedContent(body, expected, wanted, parts, (whole) => {
       digests = whole;
     });
+    // They arrive while it is being noted that this is in the making, which takes a flush.
+    const arriving = begun(content);
     try {
-      const stored = await this.store(content, expected.bytes);
+      const stored = await this.store(arriving, expected.bytes);
       if (digests === undefined) throw new Error("Content ended without its checksums.");
       return { ...stored, digests };
     } finally {
+      arriving.return().catch(() => {});
       parts.giveBack();
     }
   }
@@ -249,6 +252,22 @@ export async function gather(
     filled += part.length;
   }
   return gathered.subarray(0, filled);
+}
+
+type Parts = AsyncGenerator<Uint8Array, void, undefined>;
+
+/** The same parts, with as many asked for at once as `UploadParts` lends together. */
+function begun(parts: Parts) {
+  const first = [parts.next(), parts.next()];
+  // Whoever asks for them hears of it.
+  for (const part of first) part.catch(() => {});
+  return {
+    next: () => first.shift() ?? parts.next(),
+    return: () => parts.return(),
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+  };
 }
 
 const NO_BODY = { fill: () => 0 };

@@ -94,7 +94,7 @@ export async function* checkedContent(
   wanted: Wanted,
   parts: UploadParts,
   whenWhole: (digests: Digests) => void,
-): AsyncGenerator<Uint8Array> {
+): AsyncGenerator<Uint8Array, void, undefined> {
   const frame = expected.isStructured ? new StructuredMessageReader(expected.bodyBytes) : undefined;
   const digest = beginDigest(expected.bytes, wantedOf(expected, wanted, frame));
   let isWhole = false;

@@ -85,6 +85,16 @@ describe("A body that is still on its way", () => {
     close();
   });
 
+  it("gives nothing to a reader who still waits when nobody wants it", async () => {
+    const { body, client, reads, close } = await arriving("ab", 100_000);
+    const filling = body.fill(Buffer.alloc(100_000));
+    body.discard();
+    await assert.rejects(async () => filling, BodyAborted);
+    client.write(Buffer.alloc(99_998));
+    while (!body.isWhole) await once(reads.socket, "taken");
+    close();
+  });
+
   it("is aborted when the client leaves before its end", async () => {
     const { body, client, close } = await arriving("ab", 8);
     const memory = Buffer.alloc(8);

@@ -93,15 +93,21 @@ export class ArrivingBody implements BodySource, Room {
     resolve(this.#filled);
   }
 
+  /** Nobody will ask any more, and who waits still gets nothing. */
   discard(): void {
     this.#kept = NOTHING;
     this.isUnwanted = true;
+    this.#refuse();
     this.#reads.socket.resume();
   }
 
   /** No more will come. */
   abort(): void {
     this.#aborted = true;
+    this.#refuse();
+  }
+
+  #refuse(): void {
     this.#asked?.reject(new BodyAborted());
     this.#asked = undefined;
   }
