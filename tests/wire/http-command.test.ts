@@ -151,23 +151,26 @@ describe("rowhouse", () => {
     const command = new RowhouseCommand(["--inMemoryPersistence", ...FREE], {
       AZURITE_ACCOUNTS: "first1:not base64!",
     });
-    assert.equal(await command.exited, 1);
+    assert.equal(await command.exited, 2);
     assert.match(command.stderr, /Key 1 of account "first1" has 11 characters that are no base64/);
     assert.doesNotMatch(command.stderr, /not base64!|\n {4}at /);
   });
 
   it("does not start on a port that is taken", async () => {
     const first = new RowhouseCommand(["--inMemoryPersistence", ...FREE]);
-    const [, url = ""] = await first.until(LISTENING);
-    const { port } = new URL(url);
-    const second = new RowhouseCommand(["--inMemoryPersistence", ...FREE, "--tablePort", port]);
-    assert.equal(await second.exited, 1);
-    assert.match(second.stderr, /rowhouse cannot start: .*EADDRINUSE/);
-    // The first serves on.
-    const options = { allowInsecureConnection: true };
-    const connection = `DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;TableEndpoint=${url}/devstoreaccount1`;
-    await TableClient.fromConnectionString(connection, "Still", options).createTable();
-    first.signal("SIGTERM");
+    try {
+      const [, url = ""] = await first.until(LISTENING);
+      const { port } = new URL(url);
+      const second = new RowhouseCommand(["--inMemoryPersistence", ...FREE, "--tablePort", port]);
+      assert.equal(await second.exited, 2);
+      assert.match(second.stderr, /rowhouse cannot start: .*EADDRINUSE/);
+      // The first serves on.
+      const options = { allowInsecureConnection: true };
+      const connection = `DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;TableEndpoint=${url}/devstoreaccount1`;
+      await TableClient.fromConnectionString(connection, "Still", options).createTable();
+    } finally {
+      first.signal("SIGTERM");
+    }
     assert.equal(await first.exited, 0);
   });
 });
