@@ -10,10 +10,7 @@ import { ResponseReader } from "../load/response-reader.ts";
 import { SharedKeyWriter } from "../load/shared-key-writer.ts";
 
 /** One request on a connection of its own: for setting up, never for measuring. */
-export function exchange(
-  target: Target,
-  request: string,
-): Promise<{ status: number; body: string }> {
+function exchange(target: Target, request: string): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
     const reader = new ResponseReader();
     reader.keepsBodies = true;

@@ -33,7 +33,7 @@ export function writeTable(questions: readonly string[]): void {
   writeFileSync(TABLE, renderTable(saved));
 }
 
-export function renderTable(results: readonly QuestionResult[]): string {
+function renderTable(results: readonly QuestionResult[]): string {
   const lines = [
     "# What the bench measured",
     "",

@@ -2,18 +2,13 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import {
-  INSTANT_BYTES_MAX,
   INSTANT_SECONDS_MAX,
-  millisOfTicks,
   PROPERTY_SECONDS_MIN,
   parseDateTime,
   printDateTime,
-  printMicros,
-  printPaddedDateTime,
   secondsOfMicros,
   ticksOfInstant,
   ticksOfMicros,
-  ticksOfMillis,
   ticksWithinSecond,
   writeEtagInstant,
   writeInstant,
@@ -31,12 +26,6 @@ describe("printing an instant", () => {
 
   it("drops the fraction of a whole second", () => {
     check("2020-01-01T00:00:00.000Z", "2020-01-01T00:00:00Z");
-  });
-
-  it("pads to seven digits where asked to", () => {
-    const ticks = parseDateTime("2011-10-11T00:00:00.5Z")!;
-    assert.equal(printPaddedDateTime(ticks), "2011-10-11T00:00:00.5000000Z");
-    assert.equal(printPaddedDateTime(ticks + 1n), "2011-10-11T00:00:00.5000001Z");
   });
 
   it("covers the years 1 to 9999", () => {
@@ -129,7 +118,6 @@ describe("reading an instant", () => {
     fc.assert(
       fc.property(fc.bigInt({ min: 0n, max: TICKS_MAX }), (ticks) => {
         assert.equal(parseDateTime(printDateTime(ticks)), ticks);
-        assert.equal(parseDateTime(printPaddedDateTime(ticks)), ticks);
       }),
     );
   });
@@ -138,22 +126,20 @@ describe("reading an instant", () => {
 describe("Timestamps", () => {
   it("agree with the platform's own calendar", () => {
     const millis = fc.integer({ min: -62_135_596_800_000, max: 253_402_300_799_999 });
+    const ticksOf1970 = ticksOfMicros(0);
     fc.assert(
       fc.property(millis, (value) => {
-        const ticks = ticksOfMillis(value);
-        assert.equal(millisOfTicks(ticks), value);
         const expected = new Date(value).toISOString().replace(/\.?0*Z$/, "Z");
-        assert.equal(printDateTime(ticks), expected);
+        assert.equal(printDateTime(ticksOf1970 + BigInt(value) * 10_000n), expected);
       }),
     );
   });
 
   it("print as the ticks they stand for", () => {
-    const out = new Uint8Array(INSTANT_BYTES_MAX);
+    const out = new Uint8Array(40);
     fc.assert(
       fc.property(fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }), (micros) => {
         const text = printDateTime(ticksOfMicros(micros));
-        assert.equal(printMicros(micros), text);
         const end = writeInstant(out, 0, secondsOfMicros(micros), ticksWithinSecond(micros));
         assert.equal(new TextDecoder().decode(out.subarray(0, end)), text);
       }),

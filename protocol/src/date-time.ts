@@ -31,33 +31,13 @@ export function ticksOfMicros(micros: number): bigint {
   return BigInt(micros) * 10n + BigInt(SECONDS_BEFORE_1970) * TICKS_PER_SECOND;
 }
 
-export function ticksOfMillis(millis: number): bigint {
-  return BigInt(millis) * 10_000n + BigInt(SECONDS_BEFORE_1970) * TICKS_PER_SECOND;
-}
-
-/** Milliseconds since 1970, rounded down. */
-export function millisOfTicks(ticks: bigint): number {
-  return Number(ticks / 10_000n) - SECONDS_BEFORE_1970 * 1000;
-}
-
 /** `2020-01-01T00:00:00.5Z`: trailing zeros of the fraction are dropped, and so is an empty one. */
 export function printDateTime(ticks: bigint): string {
   return print(Number(ticks / TICKS_PER_SECOND), Number(ticks % TICKS_PER_SECOND));
 }
 
-/** `2020-01-01T00:00:00.5000000Z`, always seven digits: error bodies and access policies. */
-export function printPaddedDateTime(ticks: bigint): string {
-  const text = print(Number(ticks / TICKS_PER_SECOND), 0);
-  return `${text.slice(0, -1)}.${String(ticks % TICKS_PER_SECOND).padStart(7, "0")}Z`;
-}
-
 export function printInstant({ seconds, ticks }: Instant): string {
   return print(seconds, ticks);
-}
-
-/** A Timestamp, as `printDateTime`. */
-export function printMicros(micros: number): string {
-  return print(secondsOfMicros(micros), ticksWithinSecond(micros));
 }
 
 /** The seconds of a Timestamp's instant. */
@@ -145,9 +125,6 @@ function parseOffset(bytes: Uint8Array, at: number, end: number): number {
   if (bytes[at] === DASH) return -minutes * 60;
   return bytes[at] === PLUS ? minutes * 60 : Number.NaN;
 }
-
-/** Most bytes that `writeInstant` writes. */
-export const INSTANT_BYTES_MAX = "2020-01-01T00:00:00.1234567Z".length;
 
 /** Writes what `printDateTime` prints, and answers where it ended. */
 export function writeInstant(out: Uint8Array, at: number, seconds: number, ticks: number): number {

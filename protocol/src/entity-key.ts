@@ -7,17 +7,12 @@ export interface EntityKeys {
   readonly rowKey: string;
 }
 
-/** Whether a key holds `/`, `\`, `#`, `?`, a control character or half a surrogate pair. */
-export function hasForbiddenCharacter(key: string): boolean {
-  return FORBIDDEN.test(key);
-}
-
 /**
  * Checks a key that came in a body; keys in URLs are refused in other words.
  * @throws ServiceError OutOfRangeInput, PropertyValueTooLarge.
  */
 export function checkBodyKey(name: "PartitionKey" | "RowKey", key: string): void {
-  if (hasForbiddenCharacter(key)) throw outOfRange(name, key);
+  if (FORBIDDEN.test(key)) throw outOfRange(name, key);
   if (key.length > LIMITS.keyLengthMax) throw new ServiceError("PropertyValueTooLarge");
 }
 
@@ -28,4 +23,5 @@ export function outOfRange(name: string, value: string): ServiceError {
   });
 }
 
+/** `/`, `\`, `#`, `?`, a control character or half a surrogate pair. */
 const FORBIDDEN = /[/\\#?\p{Cc}\p{Cs}]/u;

@@ -1,18 +1,11 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import fc from "fast-check";
-import { printMicros } from "./date-time.ts";
+import { printDateTime, ticksOfMicros } from "./date-time.ts";
 import { ServiceError } from "./errors.ts";
-import { etagOf, type IfMatch, parseIfMatch } from "./etag.ts";
+import { type IfMatch, parseIfMatch } from "./etag.ts";
 
 const MICROS = Date.UTC(2017, 7, 30, 13, 20, 33) * 1000 + 413_914;
-
-it("puts the Timestamp into a weak tag, colons escaped", () => {
-  assert.equal(
-    etagOf("2017-08-30T13:20:33.413914Z"),
-    "W/\"datetime'2017-08-30T13%3A20%3A33.413914Z'\"",
-  );
-});
 
 it("reads * as any entity", () => {
   assert.equal(parseIfMatch("*"), "*");
@@ -61,7 +54,7 @@ it("matches the ETag it was given for exactly one Timestamp", () => {
       fc.integer({ min: 0, max: 9e15 }),
       fc.integer({ min: 1, max: 1e6 }),
       (micros, d) => {
-        const tag = etagOf(printMicros(micros));
+        const tag = `W/"datetime'${printDateTime(ticksOfMicros(micros))}'"`;
         assert.equal(matches(tag, micros), true);
         assert.equal(matches(tag, micros + d), false);
       },

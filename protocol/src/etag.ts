@@ -1,11 +1,6 @@
 import { parseDateTime, ticksOfMicros } from "./date-time.ts";
 import { ServiceError } from "./errors.ts";
 
-/** The ETag of an entity: its Timestamp, as `printMicros` prints it, in a weak tag. */
-export function etagOf(timestampText: string): string {
-  return `W/"datetime'${timestampText.replaceAll(":", "%3A")}'"`;
-}
-
 /** What a write demands of the entity that is there: any, or the one with this Timestamp. */
 export type IfMatch = "*" | EtagCondition;
 

@@ -78,7 +78,7 @@ export function compareLiterals(
   }
 }
 
-export function isNumeric(literal: Literal): boolean {
+function isNumeric(literal: Literal): boolean {
   return (
     literal.type === "Edm.Int32" || literal.type === "Edm.Int64" || literal.type === "Edm.Double"
   );

@@ -15,12 +15,7 @@ export const LIMITS = {
   tableNameLengthMin: 3,
   tableNameLengthMax: 63,
 
-  /**
-   * The documented limit of a key, in UTF-16 code units (1 KiB). Two such keys are accepted by every
-   * engine as long as most of their characters take at most two bytes of UTF-8; see `keyBytesMax`.
-   */
-  keyLengthDocumented: 512,
-  /** Accepted beyond the documented limit, where the engine's own key limit leaves room. */
+  /** Of one key, twice what is documented; accepted where the engine's own key limit leaves room. */
   keyLengthMax: 1024,
 
   customPropertiesMax: 252,
@@ -44,7 +39,7 @@ export const LIMITS = {
   /** Seven days. */
   visibilityTimeoutSecondsMax: 604_800,
   messageLifeSecondsDefault: 604_800,
-  /** Queues or containers in one page of a list. */
+  /** Queues, containers, blobs or their common prefixes on one page of a list. */
   pageNamesMax: 5000,
 
   bodyBytesMax: 4 * 1_048_576,
@@ -57,14 +52,12 @@ export const LIMITS = {
   pageBytesMax: 8 * 1_048_576,
   /** A query stops collecting after this long and answers a continuation. */
   pageTimeMs: 5_000,
-  requestTimeMs: 30_000,
 
   /** Clients send filters as long as URLs may be; nesting is what costs. */
   filterDepthMax: 200,
   selectNamesMax: 252,
   /** More key ranges than the longest list of keys in a URL makes; beyond it a query reads wider. */
   planReadsMax: 4096,
-  urlLengthMax: 64 * 1024,
   headersBytesMax: 96 * 1024,
   clientRequestIdLengthMax: 1024,
 
@@ -100,8 +93,6 @@ export const LIMITS = {
   leaseSecondsMin: 15,
   leaseSecondsMax: 60,
   leaseBreakSecondsMax: 60,
-  /** Queues, containers, blobs and their common prefixes on one page. */
-  listEntriesMax: 5000,
 
   clockSkewMs: 15 * 60 * 1000,
 } as const;

@@ -14,13 +14,6 @@ export interface Conditions {
 /** ETags without quotation marks, any of which will do; or whatever there is. */
 type Etags = "*" | readonly string[];
 
-export const NO_CONDITIONS: Conditions = {
-  ifMatch: undefined,
-  ifNoneMatch: undefined,
-  ifModifiedSince: undefined,
-  ifUnmodifiedSince: undefined,
-};
-
 /**
  * The conditions of a read.
  * @throws ServiceError UnsatisfiableCondition for `If-None-Match: *`.

@@ -123,7 +123,7 @@ export async function scanText(engine: Engine, range?: KeyRange): Promise<string
   return entries.map(({ key, value }) => `${text(key.partition)}/${text(key.sort)}=${text(value)}`);
 }
 
-export function copyEntry({ key, value, version }: Entry): Entry {
+function copyEntry({ key, value, version }: Entry): Entry {
   return {
     key: { partition: Uint8Array.from(key.partition), sort: Uint8Array.from(key.sort) },
     value: Uint8Array.from(value),

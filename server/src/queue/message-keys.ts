@@ -31,7 +31,7 @@ export interface ReadyPlace extends MessagePlace {
 
 export const ID_BYTES = 16;
 export const TIME_BYTES = 6;
-export const SEQUENCE_BYTES = 7;
+const SEQUENCE_BYTES = 7;
 
 const RECORD = 0x01;
 const READY = 0x02;

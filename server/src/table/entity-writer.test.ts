@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { printMicros } from "@rowhouse/protocol/date-time";
+import { printDateTime, ticksOfMicros } from "@rowhouse/protocol/date-time";
 import { decodeEntity } from "@rowhouse/protocol/entity-json";
 import { entityPath } from "@rowhouse/protocol/entity-url";
-import { etagOf } from "@rowhouse/protocol/etag";
 import fc from "fast-check";
 import { encodeRecord } from "./entity-record.ts";
 import { EntityListWriter, entityJson } from "./entity-writer.ts";
@@ -157,7 +156,7 @@ describe("a list", () => {
     const { value } = JSON.parse(text(list("nometadata", records)));
     assert.deepEqual(
       value.map((entity: unknown) => pick(entity, ["RowKey", "Timestamp", "t"])),
-      records.map((_, i) => [String(i), printMicros(MICROS + i), "x".repeat(i * 5)]),
+      records.map((_, i) => [String(i), timestamp(MICROS + i), "x".repeat(i * 5)]),
     );
   });
 
@@ -201,7 +200,8 @@ describe("a list", () => {
 function expectedMembers(entity: RandomEntity, micros: number, level: MetadataLevel): string {
   const { partitionKey, rowKey, properties } = entity;
   const path = entityPath("People", partitionKey, rowKey);
-  const etag = `"odata.etag":${JSON.stringify(etagOf(printMicros(micros)))}`;
+  const time = timestamp(micros);
+  const etag = `"odata.etag":${JSON.stringify(`W/"datetime'${time.replaceAll(":", "%3A")}'"`)}`;
   const control = {
     nometadata: [],
     minimalmetadata: [etag],
@@ -217,11 +217,15 @@ function expectedMembers(entity: RandomEntity, micros: number, level: MetadataLe
     `"PartitionKey":${JSON.stringify(partitionKey)}`,
     `"RowKey":${JSON.stringify(rowKey)}`,
     ...(level === "fullmetadata" ? ['"Timestamp@odata.type":"Edm.DateTime"'] : []),
-    `"Timestamp":"${printMicros(micros)}"`,
+    `"Timestamp":"${time}"`,
     ...properties.map((property) =>
       level === "nometadata" ? `"${property.name}":${property.json}` : annotatedMembers(property),
     ),
   ].join(",");
+}
+
+function timestamp(micros: number): string {
+  return printDateTime(ticksOfMicros(micros));
 }
 
 function list(

@@ -1,12 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
-import {
-  decodeAccessPolicies,
-  encodeAccessPolicies,
-  parseAccessPolicies,
-  printAccessPolicies,
-} from "./access-policies.ts";
+import { parseAccessPolicies, printAccessPolicies } from "./access-policies.ts";
 import {
   BLOB_DOCUMENTS,
   type DocumentRules,
@@ -89,15 +84,6 @@ describe("Access policies", () => {
     const [read] = parse(list(policy("a&amp;b", "<Permission>dar</Permission>")));
     assert.deepEqual(read, { id: "a&b", permission: "dar" });
     assert.match(printAccessPolicies([{ id: "a&b" }], QUEUE_DOCUMENTS), /<Id>a&amp;b<\/Id>/);
-  });
-
-  it("are stored as they are", () => {
-    const policies: AccessPolicy[] = [
-      { id: "é" },
-      { id: "b", start: "2026-07-01", permission: "r" },
-    ];
-    assert.deepEqual(decodeAccessPolicies(encodeAccessPolicies(policies)), policies);
-    assert.throws(() => decodeAccessPolicies(new TextEncoder().encode("{}")), /not a list/);
   });
 });
 

@@ -1,4 +1,3 @@
-import assert from "node:assert/strict";
 import { type AccessPolicy, printPolicyTime } from "@rowhouse/protocol/access-policy";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { DocumentRules } from "./document-rules.ts";
@@ -31,17 +30,6 @@ export function printAccessPolicies(
   rules: DocumentRules,
 ): string {
   return printDocument(printElement(ROOT, policies.map(printIdentifier).join("")), rules);
-}
-
-/** The form in which an engine keeps them: JSON. */
-export function encodeAccessPolicies(policies: readonly AccessPolicy[]): Uint8Array {
-  return new TextEncoder().encode(JSON.stringify(policies));
-}
-
-export function decodeAccessPolicies(stored: Uint8Array): readonly AccessPolicy[] {
-  const policies: readonly AccessPolicy[] = JSON.parse(new TextDecoder().decode(stored));
-  assert(Array.isArray(policies), "Stored access policies are not a list.");
-  return policies;
 }
 
 const ROOT = "SignedIdentifiers";

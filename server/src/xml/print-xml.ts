@@ -1,7 +1,7 @@
 import type { DocumentRules } from "./document-rules.ts";
 
 /** Stands before the documents of the table service, though not before its errors. */
-export const BYTE_ORDER_MARK = "\ufeff";
+const BYTE_ORDER_MARK = "\ufeff";
 
 export const XML_DECLARATION = '<?xml version="1.0" encoding="utf-8"?>';
 
