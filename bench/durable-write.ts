@@ -1,5 +1,6 @@
 import type { Bench } from "./harness/bench.ts";
-import type { Case, Question, Reach } from "./harness/question.ts";
+import type { Case, Reach } from "./harness/case.ts";
+import type { Question } from "./harness/question.ts";
 import {
   medianLatencyOver,
   roundOfAllOver,

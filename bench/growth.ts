@@ -1,10 +1,11 @@
 import { rmSync } from "node:fs";
 import type { Bench } from "./harness/bench.ts";
+import type { Reach } from "./harness/case.ts";
 import type { Contender, Work } from "./harness/contender.ts";
 import { folderBytes } from "./harness/folder-bytes.ts";
 import type { HttpContender } from "./harness/http-contender.ts";
 import type { Measurement } from "./harness/measurement.ts";
-import type { Question, Reach } from "./harness/question.ts";
+import type { Question } from "./harness/question.ts";
 import { finding } from "./harness/results.ts";
 import { type Dataset, entityJson } from "./load/dataset.ts";
 import type { LoadOrder } from "./load/workload.ts";

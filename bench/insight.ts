@@ -1,5 +1,6 @@
 import { join } from "node:path";
-import type { Question, Reach } from "./harness/question.ts";
+import type { Reach } from "./harness/case.ts";
+import type { Question } from "./harness/question.ts";
 
 const WATCHED = "all of it watched";
 

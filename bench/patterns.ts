@@ -1,9 +1,10 @@
 import type { Bench } from "./harness/bench.ts";
 import { BenchProcess } from "./harness/bench-process.ts";
+import type { Reach } from "./harness/case.ts";
 import { Comparison } from "./harness/comparison.ts";
 import { type Measurement, toMeasurement } from "./harness/measurement.ts";
 import { privateMemoryMb } from "./harness/process-figures.ts";
-import type { Question, Reach } from "./harness/question.ts";
+import type { Question } from "./harness/question.ts";
 import { finding, toCaseResult } from "./harness/results.ts";
 import type { Hand, PatternAnswer, PatternCommand } from "./patterns/client-process.ts";
 

@@ -1,4 +1,5 @@
-import type { Case, Question } from "./harness/question.ts";
+import type { Case } from "./harness/case.ts";
+import type { Question } from "./harness/question.ts";
 import { cpuOf, throughputOf, timesLessCpuThan } from "./harness/reaches.ts";
 
 const base = {

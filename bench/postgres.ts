@@ -3,8 +3,9 @@ import { LocalServer } from "@rowhouse/server/engine/postgres/test-server";
 import { FrontEnds } from "./contenders/front-ends.ts";
 import { RawPostgres } from "./contenders/raw-postgres.ts";
 import type { Bench } from "./harness/bench.ts";
+import type { Reach } from "./harness/case.ts";
 import { median } from "./harness/measurement.ts";
-import type { Question, Reach } from "./harness/question.ts";
+import type { Question } from "./harness/question.ts";
 
 const RAW = "raw driver";
 

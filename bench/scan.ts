@@ -1,4 +1,5 @@
-import type { Case, Question, Reach } from "./harness/question.ts";
+import type { Case, Reach } from "./harness/case.ts";
+import type { Question } from "./harness/question.ts";
 import { throughputOf } from "./harness/reaches.ts";
 import { PARTITION_ENTITIES } from "./load/dataset.ts";
 

@@ -1,4 +1,5 @@
-import type { Case, Question } from "./harness/question.ts";
+import type { Case } from "./harness/case.ts";
+import type { Question } from "./harness/question.ts";
 import { throughputOf, timesFasterThan } from "./harness/reaches.ts";
 import { TRANSACTION_ENTITIES } from "./load/requests.ts";
 

@@ -1,5 +1,6 @@
 import { availableParallelism } from "node:os";
-import type { Question, Reach } from "./harness/question.ts";
+import type { Reach } from "./harness/case.ts";
+import type { Question } from "./harness/question.ts";
 
 const ONE = "1 worker";
 const TWO = "2 workers";

@@ -11,12 +11,12 @@ import { type RowhouseOptions, startRowhouse } from "../contenders/rowhouse.ts";
 import type { LoadCommand, LoadResult } from "../load/load-process.ts";
 import type { ServiceName } from "../load/request-writer.ts";
 import { BenchProcess } from "./bench-process.ts";
+import type { Case, Opponent, Reach } from "./case.ts";
 import { Comparison } from "./comparison.ts";
 import type { Contender, Window, Work } from "./contender.ts";
 import { HttpContender, type LoadGenerator } from "./http-contender.ts";
 import type { Measurement } from "./measurement.ts";
 import type { Progress } from "./progress.ts";
-import type { Case, Opponent, Reach } from "./question.ts";
 import { type CaseResult, describe, toCaseResult } from "./results.ts";
 import type { ServerProcess } from "./server-process.ts";
 

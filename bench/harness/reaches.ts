@@ -1,4 +1,4 @@
-import type { Opponent, Reach } from "./question.ts";
+import type { Opponent, Reach } from "./case.ts";
 
 // The forms that reaches take in most questions.
 

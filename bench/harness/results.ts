@@ -1,6 +1,6 @@
+import type { Reach } from "./case.ts";
 import type { Comparison } from "./comparison.ts";
 import type { Measurement } from "./measurement.ts";
-import type { Reach } from "./question.ts";
 
 /** What the JSON files hold, one for each question. */
 export interface QuestionResult {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import type { WithEngine } from "./conformance.ts";
 import {
   absent,
   atVersion,
@@ -17,6 +16,7 @@ import {
   scanAll,
   scanOnce,
   text,
+  type WithEngine,
 } from "./conformance-steps.ts";
 import type { Engine, Key } from "./engine.ts";
 import { partitionRange } from "./key-codec.ts";

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import type { WithEngine } from "./conformance.ts";
 import {
   assertSameBytes,
   between,
@@ -16,6 +15,7 @@ import {
   scanOnce,
   scanText,
   text,
+  type WithEngine,
 } from "./conformance-steps.ts";
 import type { Key } from "./engine.ts";
 import { after, afterPartition, compareKeys, partitionRange } from "./key-codec.ts";

@@ -4,6 +4,9 @@ import { after, equalBytes } from "./key-codec.ts";
 
 /** The words that the conformance tests are written in. */
 
+/** Runs `test` with an engine of its own, which is closed and discarded afterwards. */
+export type WithEngine = (test: (engine: Engine) => Promise<void>) => Promise<void>;
+
 export const EMPTY_KEY = key("", "");
 
 /** Text stands for its UTF-8 bytes, numbers for themselves. */

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import type { WithEngine } from "./conformance.ts";
 import {
   assertAbove,
   bytes,
@@ -11,6 +10,7 @@ import {
   scanAll,
   scanText,
   text,
+  type WithEngine,
 } from "./conformance-steps.ts";
 import { type Change, type Engine, EngineError, type Key } from "./engine.ts";
 

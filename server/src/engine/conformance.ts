@@ -20,6 +20,7 @@ import {
   type Steps,
   scanAll,
   scanText,
+  type WithEngine,
 } from "./conformance-steps.ts";
 import { testUpdates } from "./conformance-update.ts";
 import { type Check, type Engine, EngineError, type Key } from "./engine.ts";
@@ -34,9 +35,6 @@ export interface EngineUnderTest {
   /** Takes away what `closed` leaves behind: its files, its tables. */
   discard?(closed: Engine): Promise<void>;
 }
-
-/** Runs `test` with an engine of its own, which is closed and discarded afterwards. */
-export type WithEngine = (test: (engine: Engine) => Promise<void>) => Promise<void>;
 
 /** Checks every promise `engine.ts` makes. Each engine's test file is one call of this. */
 export function testEngineConformance(target: EngineUnderTest): void {

@@ -1,0 +1,30 @@
+import type { RawLmdbName } from "../contenders/raw-lmdb.ts";
+import type { Comparison } from "./comparison.ts";
+import type { Work } from "./contender.ts";
+
+/** Work that Rowhouse does beside limits and peer, turn by turn. */
+export interface Case extends Work {
+  readonly name: string;
+  readonly against: readonly Opponent[];
+  /** Entities an operation reads or writes, where it is more than one. */
+  readonly rows?: number;
+  readonly reaches?: readonly Reach[];
+  /** Left out of the short form. */
+  readonly longOnly?: boolean;
+}
+
+export type Opponent =
+  | "bare node:http"
+  | RawLmdbName
+  | "disk flush"
+  | "disk write"
+  | "MD5 alone"
+  | "azurite";
+
+/** What a comparison should show. */
+export interface Reach {
+  readonly what: string;
+  readonly value: (comparison: Comparison) => number;
+  readonly atLeast?: number;
+  readonly atMost?: number;
+}
