@@ -28,16 +28,29 @@ export async function openEngine(options: ServeOptions, log: Logger): Promise<Op
     }
     return openPostgres(options.engine, options, log);
   }
+  if (options.inMemoryPersistence) {
+    const engine = new MemoryEngine();
+    const detail = { engine: engine.name, durability: "none" };
+    return { engine, contents: new MemoryContentStore(), health: () => ({ ready: true, detail }) };
+  }
   const path = resolve(options.location);
-  const engine = options.inMemoryPersistence ? new MemoryEngine() : await openLmdbEngine({ path });
-  const contents = options.inMemoryPersistence
-    ? new MemoryContentStore()
-    : await FileContentStore.open(join(path, "contents"));
-  const durability = options.inMemoryPersistence ? "none" : "disk";
+  const engine = await openLmdbEngine({ path });
+  const contents = await FileContentStore.open(join(path, "contents"));
   return {
     engine,
     contents,
-    health: () => ({ ready: true, detail: { engine: engine.name, durability } }),
+    health() {
+      const refusal = engine.refusal();
+      // A full disk serves reads, and deletes that make room: it must not be taken out of service.
+      return {
+        ready: !refusal?.untilRestart,
+        detail: {
+          engine: engine.name,
+          durability: "disk",
+          ...(refusal && { writes: `refused: ${refusal.reason}` }),
+        },
+      };
+    },
   };
 }
 

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { systemClock } from "@rowhouse/server/clock";
 import type { TlsMaterial } from "@rowhouse/server/http/http-server";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
 import type { Command } from "commander";
@@ -53,11 +54,13 @@ async function start(
     log.warn("--oauth is given, but no issuer: bearer tokens are refused. See --config.");
   }
   const tls = readTls(options);
+  // lmdb-js prints every commit that failed; the log tells of those with what they refused.
+  console.error = (...words) => log.debug({ words: words.map(String) }, "printed by a library");
   const { engine, contents, health } = await openEngine(options, log);
   if (options.insight && accounts.find("rowhouse")) {
     throw new Error('--insight serves /rowhouse/, the address of the account "rowhouse".');
   }
-  const watch = openWatch(options, engine, log, loggingObserver(log));
+  const watch = openWatch(options, engine, log, loggingObserver(log, systemClock));
   const { insight, observer, gate, pages, stopwatch } = watch;
   const server = await startServer({
     accounts,

@@ -39,7 +39,7 @@ export class FileContentStore implements ContentStore {
 
   async write(id: ContentId, bytes: AsyncIterable<Uint8Array>): Promise<void> {
     const folder = this.#folderOf(id);
-    const file = await attempt(open(folder.pathOf(id), "wx", 0o600), `create ${id}`);
+    const file = await attempt(open(folder.pathOf(id), "wx", 0o600), "create a file");
     // The name is flushed beside the content, not after it.
     const named = noticed(folder.flush());
     try {

@@ -6,7 +6,7 @@ import { EngineError } from "../engine.ts";
 export const DATA_FILE = "data.mdb";
 export const LOCK_FILE = "lock.mdb";
 
-/** What LMDB needs at once for a new data file and its table of readers, with room to spare. */
+/** What LMDB needs at once for a new data file and its table of readers, with room to spare; with less a disk is full. */
 const FIRST_BYTES = 2 ** 20;
 
 // Where lmdb-js's LMDB keeps what, from the beginning of each of the two meta pages, in the machine's
@@ -38,10 +38,19 @@ export function assertCanBeOpened(folder: string): void {
   }
 }
 
+/** Why a write to this folder fails, if it is for want of space. */
+export function noSpaceLeft(folder: string): string | undefined {
+  return freeBytes(folder) < FIRST_BYTES ? `no space left on ${folder}` : undefined;
+}
+
+function freeBytes(folder: string): number {
+  const { bavail, bsize } = statfsSync(folder);
+  return bavail * bsize;
+}
+
 function assertRoomToBegin(folder: string): void {
   if (existsSync(join(folder, LOCK_FILE))) return;
-  const { bavail, bsize } = statfsSync(folder);
-  const free = bavail * bsize;
+  const free = freeBytes(folder);
   if (free >= FIRST_BYTES) return;
   throw new EngineError(
     "Unavailable",

@@ -2,6 +2,7 @@ import type { AtomicWrite, Change, Check, CommitResult, Key, Updated } from "../
 import { EngineError } from "../engine.ts";
 import type { VersionClock } from "../version-clock.ts";
 import { lastVersion, putNew, type Store, viewOf } from "./binding.ts";
+import type { DataFolder } from "./data-folder.ts";
 import { reasonOf, toEngineError } from "./lmdb-errors.ts";
 import { FORMAT, readMeta, writeMeta } from "./meta-record.ts";
 
@@ -15,6 +16,12 @@ const GROUP_BYTES_MAX = 16 << 20;
  * ten times a second at most. After a restart they go on from there.
  */
 const VERSIONS_AHEAD = 100_000;
+
+/** Why commits are refused, and whether they are until a restart. */
+export interface Refusal {
+  readonly reason: string;
+  readonly untilRestart: boolean;
+}
 
 interface Waiting {
   /** Inside the transaction. */
@@ -45,6 +52,7 @@ export class GroupCommit {
   /** Transactions that were flushed, the commits in them, and the most that shared one. */
   readonly counts = { groups: 0, commits: 0, groupCommitsMax: 0 };
   readonly #store: Store;
+  readonly #folder: DataFolder;
   readonly #versions: VersionClock;
   #versionsReserved: number;
   /** No entry holds a version above this one. Known inside a transaction; see `#learnNewest`. */
@@ -55,9 +63,12 @@ export class GroupCommit {
   #extent: Extent = { keys: 0, bytes: 0, newest: 0 };
   #running: Promise<void> | undefined;
   #broken: EngineError | undefined;
+  /** Of the last group, if it failed. */
+  #failure: EngineError | undefined;
 
-  constructor(store: Store, versions: VersionClock, versionsReserved: number) {
+  constructor(store: Store, folder: DataFolder, versions: VersionClock, versionsReserved: number) {
     this.#store = store;
+    this.#folder = folder;
     this.#versions = versions;
     this.#versionsReserved = versionsReserved;
   }
@@ -107,6 +118,13 @@ export class GroupCommit {
     this.#running ??= this.#run();
   }
 
+  refusal(): Refusal | undefined {
+    if (!this.#broken && this.#folder.isGoneNow()) this.#broken = this.#folderGone();
+    if (this.#broken) return { reason: this.#broken.message, untilRestart: true };
+    const reason = this.#folder.noSpaceLeft() ?? this.#failure?.message;
+    return reason === undefined ? undefined : { reason, untilRestart: false };
+  }
+
   /** Resolves when every commit was answered. */
   async whenIdle(): Promise<void> {
     while (this.#running) await this.#running;
@@ -124,6 +142,10 @@ export class GroupCommit {
   }
 
   async #runGroup(): Promise<void> {
+    if (this.#folder.isGone()) {
+      this.#broken = this.#folderGone();
+      return;
+    }
     const group: Waiting[] = [];
     let transaction = 0;
     let hasWritten = false;
@@ -140,6 +162,7 @@ export class GroupCommit {
     }
     // One that changes nothing leaves its number to the next, which may be another process's.
     if (hasWritten) this.#lastTransaction = transaction;
+    this.#failure = undefined;
     this.counts.groups++;
     this.counts.commits += group.length;
     this.counts.groupCommitsMax = Math.max(this.counts.groupCommitsMax, group.length);
@@ -169,7 +192,10 @@ export class GroupCommit {
   async #fail(group: Waiting[], error: unknown): Promise<void> {
     const reason = await reasonOf(error);
     const canGoOn = await this.#canBegin();
-    const failure = toEngineError(reason, canGoOn ? "Unavailable" : "Unknown", "commit");
+    const { code, message } = toEngineError(reason, canGoOn ? "Unavailable" : "Unknown", "commit");
+    // LMDB calls it an input/output error when a part of a write still found room.
+    const failure = new EngineError(code, this.#folder.noSpaceLeft() ?? message, { cause: reason });
+    this.#failure = failure;
     if (!canGoOn || failure.code === "Corrupt") {
       this.#broken = new EngineError(
         "Unavailable",
@@ -178,6 +204,13 @@ export class GroupCommit {
       );
     }
     refuse(group, failure);
+  }
+
+  #folderGone(): EngineError {
+    return new EngineError(
+      "Unavailable",
+      `The data in ${this.#folder.path} was removed or replaced: nothing can be written until a restart.`,
+    );
   }
 
   async #canBegin(): Promise<boolean> {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { fork, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { mkdtempSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -26,6 +26,7 @@ import {
 } from "../conformance-steps.ts";
 import { type Engine, EngineError } from "../engine.ts";
 import { after, compareKeys } from "../key-codec.ts";
+import { noSpaceLeft } from "./data-file.ts";
 import { LmdbEngine, type LmdbEngineOptions, openLmdbEngine } from "./lmdb-engine.ts";
 import { FORMAT } from "./meta-record.ts";
 
@@ -353,6 +354,38 @@ describe("the data folder", () => {
   it("is refused, not met as a signal, when its disk has no room to begin", async () => {
     const noRoom = { code: "Unavailable", message: /^open \/proc: its disk has 0 bytes free/ };
     await assert.rejects(openLmdbEngine({ path: "/proc" }), noRoom);
+  });
+
+  it("has all of its table of readers on the disk, which a full one could not give to a reader", () =>
+    withEngine(async ({ path }) => {
+      const { size, blocks } = statSync(join(path, "lock.mdb"));
+      assert.ok(blocks * 512 >= size, `${blocks} blocks hold ${size} bytes`);
+    }));
+
+  it("refuses commits once its files were removed or replaced, until it is opened anew", async () => {
+    const path = newFolder();
+    let now = Date.UTC(2026, 0, 1);
+    const engine = await openLmdbEngine({ path, clock: { now: () => now } });
+    await put(engine, a, "kept");
+    assert.equal(engine.refusal(), undefined);
+
+    renameSync(path, `${path}-moved`);
+    now += 1000;
+    const gone = /^The data in .* was removed or replaced: nothing can be written until a restart/;
+    await assert.rejects(put(engine, a, "lost"), { code: "Unavailable", message: gone });
+    assert.equal(engine.refusal()?.untilRestart, true);
+    assert.match(engine.refusal()?.reason ?? "", gone);
+    assert.equal(await getText(engine, a), "kept");
+
+    await engine.close();
+    rmSync(`${path}-moved`, { recursive: true });
+  });
+
+  it("names a full disk, whatever a write to it was told", async () => {
+    assert.equal(noSpaceLeft("/proc"), "no space left on /proc");
+    const path = newFolder();
+    assert.equal(noSpaceLeft(path), undefined);
+    rmSync(path, { recursive: true });
   });
 
   it("refuses commits that no longer fit on the disk, whole, and takes those that do", () => {

@@ -27,10 +27,11 @@ import {
   viewOf,
 } from "./binding.ts";
 import { assertCanBeOpened, DATA_FILE } from "./data-file.ts";
+import { DataFolder } from "./data-folder.ts";
 import { EntryScan, type ScanSource } from "./entry-scan.ts";
-import { GroupCommit } from "./group-commit.ts";
+import { GroupCommit, type Refusal } from "./group-commit.ts";
 import { toEngineError } from "./lmdb-errors.ts";
-import { MemoryMap } from "./memory-map.ts";
+import { fillReaderTable, MemoryMap } from "./memory-map.ts";
 import { type MetaRecord, openMeta, readMeta } from "./meta-record.ts";
 
 export interface LmdbEngineOptions {
@@ -85,6 +86,7 @@ export class LmdbEngine implements Engine {
   readonly #reader: Snapshot;
   readonly #scanSource: ScanSource;
   readonly #versions: VersionClock;
+  readonly #folder: DataFolder;
   readonly #commits: GroupCommit;
   /** Scans between two turns; each holds a snapshot. */
   readonly #suspended = new Set<Promise<ScanEnd>>();
@@ -107,9 +109,13 @@ export class LmdbEngine implements Engine {
     // Snapshots of processes that were killed would keep their pages for ever.
     this.#store.readerCheck();
     const { versionsReserved } = openMeta(this.#store);
-    this.#versions = new VersionClock(options.clock ?? systemClock);
+    const clock = options.clock ?? systemClock;
+    this.#versions = new VersionClock(clock);
     this.#versions.raiseAbove(versionsReserved);
-    this.#commits = new GroupCommit(this.#store, this.#versions, versionsReserved);
+    this.#folder = new DataFolder(options.path, clock);
+    // On a disk that is full already it would be the signal that it is there to prevent.
+    if (this.#folder.noSpaceLeft() === undefined) fillReaderTable(options.path);
+    this.#commits = new GroupCommit(this.#store, this.#folder, this.#versions, versionsReserved);
     const snapshots = new Snapshots(this.#store);
     this.#reader = snapshots.take();
     const snapshotMsMax = options.snapshotMsMax ?? 2000;
@@ -175,6 +181,11 @@ export class LmdbEngine implements Engine {
       walksMap: this.#scanSource.map !== undefined,
       fileBytes: statSync(join(this.path, DATA_FILE)).size,
     };
+  }
+
+  /** Why commits are refused, as far as it is known. Reads go on. */
+  refusal(): Refusal | undefined {
+    return this.#commits.refusal();
   }
 
   /** The record in front of all entries, which no scan shows. */

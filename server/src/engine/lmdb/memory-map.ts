@@ -126,6 +126,20 @@ export class MemoryMap {
   }
 }
 
+/**
+ * Has the disk set aside all that the table of readers takes. LMDB makes its file as one hole, which
+ * readers fill as memory, and memory that a full disk has no room for is a signal that ends the process.
+ */
+export function fillReaderTable(folder: string): void {
+  if (process.platform !== "linux") return;
+  const table = largestMapping(join(realpathSync(folder), LOCK_FILE));
+  if (table === undefined) return;
+  const { buffer, byteOffset } = viewMemory(table.start, table.bytes);
+  const words = new Int32Array(buffer, byteOffset, table.bytes >> 2);
+  // A write that changes nothing, whoever reads and writes there meanwhile.
+  for (let at = 0; at < words.length; at += 1024) Atomics.add(words, at, 0);
+}
+
 export const PAGE_BYTES = 8192;
 export const PAGE_HEAD_BYTES = 24;
 

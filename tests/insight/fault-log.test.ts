@@ -1,0 +1,89 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { EngineError } from "@rowhouse/server/engine/engine";
+import type { Observer, RequestRecord } from "@rowhouse/server/http/observer";
+import { pino } from "pino";
+import { loggingObserver } from "rowhouse/logs";
+
+const FULL = new EngineError("Unavailable", "no space left on /data");
+
+describe("The log of faults", () => {
+  it("tells of a full disk with the first request it refuses, and a minute later how many it left out", () => {
+    let now = 0;
+    const log = logged(
+      (observer) => {
+        for (const _ of Array(5)) refuse(observer, FULL);
+        now += 60_000;
+        refuse(observer, FULL);
+        refuse(observer, FULL);
+      },
+      { now: () => now },
+    );
+    assert.deepEqual(
+      log.map(({ err, unsaid }) => [err.message, unsaid]),
+      [
+        ["no space left on /data", undefined],
+        ["no space left on /data", 4],
+      ],
+    );
+  });
+
+  it("tells of another fault at once, and of every one that is no fault of the storage", () => {
+    const bug = new TypeError("x is not a function");
+    const log = logged((observer) => {
+      for (const cause of [FULL, new EngineError("Unavailable", "no readers left"), bug, bug]) {
+        refuse(observer, cause);
+      }
+    });
+    assert.deepEqual(
+      log.map(({ err }) => err.message),
+      ["no space left on /data", "no readers left", bug.message, bug.message],
+    );
+  });
+
+  it("tells of every request when it is to tell of all", () => {
+    const log = logged(
+      (observer) => {
+        for (const _ of Array(3)) refuse(observer, FULL);
+      },
+      { level: "debug" },
+    );
+    assert.equal(log.length, 3);
+  });
+});
+
+interface Line {
+  readonly err: { readonly message: string };
+  readonly unsaid?: number;
+}
+
+function logged(
+  requests: (observer: Observer) => void,
+  { now = () => 0, level = "info" }: { now?: () => number; level?: string } = {},
+): Line[] {
+  const lines: Line[] = [];
+  const log = pino({ base: null, level }, { write: (line) => lines.push(JSON.parse(line)) });
+  requests(loggingObserver(log, { now }));
+  return lines;
+}
+
+function refuse(observer: Observer, cause: Error): void {
+  const record: RequestRecord = {
+    service: "table",
+    operation: "InsertEntity",
+    requestId: "id",
+    clientRequestId: undefined,
+    account: "devstoreaccount1",
+    verb: "POST",
+    path: "/devstoreaccount1/People",
+    status: 503,
+    errorCode: "ServerBusy",
+    cause,
+    durationMs: 1,
+    remoteAddress: "127.0.0.1",
+    caller: "shared-key",
+    requestBytes: 2,
+    responseBytes: 0,
+  };
+  observer.finished(record, { header: () => undefined, opensConnection: false });
+}
