@@ -50,7 +50,7 @@ export interface VerifyReport {
   readonly dangling: number;
   /** Entities whose value belongs to another. */
   readonly duplicate: number;
-  /** Not judged, because at a second look, a minute later, a write may again have been under way. */
+  /** Not judged, because at a second look, a minute later, a write may still have been under way. */
   readonly young: number;
   readonly examples: readonly Finding[];
 }
@@ -145,9 +145,11 @@ class Scrub {
       if (outcome !== "unsettled") {
         counts[finding.kind]++;
         if (examples.length < EXAMPLES_MAX) examples.push(finding);
-      } else if (age < SETTLE_MS && young.length < YOUNG_MAX && !isSecondLook) {
+      }
+      const isOpen = outcome === "unsettled" || (outcome && this.#mayBeStale(finding));
+      if (isOpen && young.length < YOUNG_MAX && !isSecondLook) {
         young.push({ base: finding.base, entry: finding.entry });
-      } else counts.young++;
+      } else if (outcome === "unsettled") counts.young++;
     };
     let isSecondLook = false;
     const all = async <Item>(
@@ -194,6 +196,12 @@ class Scrub {
       await all(young, (pair) => this.#lookAgain(pair));
     }
     return { ...counts, examples };
+  }
+
+  /** A writer that did not see the entry we inserted may have committed, and nobody else looks after it. */
+  #mayBeStale({ kind }: Finding): boolean {
+    const keeper = this.#keeper;
+    return kind === "missing" && keepsRows(keeper) && keeper.isLeftToScrub === true;
   }
 
   async #lookForEntries(base: StoredEntity): Promise<Aged[]> {

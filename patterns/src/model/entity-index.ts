@@ -57,6 +57,8 @@ export interface EntryKeeper extends Keeper {
   readonly table: string;
   /** What the type property of its entries begins with. */
   readonly tag: string;
+  /** Nobody but the scrub removes what writers could not. */
+  readonly isLeftToScrub?: boolean;
   /** Undefined for a row that is no entry of this index. */
   baseOf(entry: StoredEntity): EntityKey | undefined;
   /** What each entry of this entity says when all is done. */

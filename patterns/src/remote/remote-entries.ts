@@ -40,6 +40,7 @@ export class RemoteEntries implements EntryKeeper {
   readonly #context: FollowerContext;
   /** What they look like. */
   readonly rows: EntryRows;
+  readonly isLeftToScrub: boolean;
   readonly #mode: WriteMode;
 
   constructor(
@@ -50,6 +51,7 @@ export class RemoteEntries implements EntryKeeper {
     this.#context = context;
     this.rows = new EntryRows(context, index.place(context.entity), index.options);
     this.#mode = index.options.mode ?? (context.database.queues ? "guarded" : "inline");
+    this.isLeftToScrub = index.options.mode === "inline";
     this.table = index.place(context.entity).table;
     this.tag = this.rows.tag;
   }
@@ -119,7 +121,8 @@ export class RemoteEntries implements EntryKeeper {
       await settled([finished, deleted]);
       const areLive =
         unfinished.length === 0 || (await this.reconcile(base, unfinished)) === "done";
-      return areLive && !(await deleted).includes(false);
+      // Where an old entry was not there, a build or a repair may be about to insert it.
+      return areLive && found.length === touched.length && !(await deleted).includes(false);
     };
     return {
       // A message that is seen before the commit finds nothing to do, and is gone.

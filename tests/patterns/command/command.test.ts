@@ -12,6 +12,7 @@ const schema = fileURLToPath(new URL("schema.ts", import.meta.url));
 
 async function fill(database: Database): Promise<void> {
   await database.createTables(Employee);
+  await database.queues?.createQueue("index-repairs");
   const employees = database.open(Employee);
   for (const id of [1, 2, 3]) {
     const hiredAt = new Date(0);

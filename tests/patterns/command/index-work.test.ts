@@ -27,6 +27,7 @@ async function begin(signal = new AbortController().signal): Promise<Bench> {
   const backend = memory();
   const database = connect({ ...backend, indexStates: controlledIndexes() });
   await database.createTables(Employee);
+  await database.queues?.createQueue("index-repairs");
   const told: string[] = [];
   const progress = (line: string) => told.push(line);
   return { schema: await loadSchema(file), database, signal, progress, backend, told };

@@ -19,7 +19,6 @@ export const Employee = entity("Employee", {
       partition: [k.str("town")],
       row: [k.str("dept"), k.uint("id", 6)],
       copy: ["email"],
-      mode: "inline",
     }),
   },
 });
