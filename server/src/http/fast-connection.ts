@@ -1,0 +1,358 @@
+import type { Socket } from "node:net";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import type { Awaitable } from "../engine/engine.ts";
+import type { WireResponse } from "../operation.ts";
+import { AnswerWriter } from "./answer-writer.ts";
+import { ArrivingBody } from "./arriving-body.ts";
+import { LentReads } from "./lent-reads.ts";
+import {
+  type Handle,
+  KEEP_ALIVE_SECONDS,
+  NODE_HTTP_OPTIONS,
+  type OnFault,
+  opens,
+  plainAddress,
+  STILL_MS_MAX,
+  UNWANTED_BYTES_MAX,
+} from "./node-listener.ts";
+import { PLAIN_HEAD_BYTES_MAX, type PlainRequest, readPlainRequest } from "./plain-request.ts";
+import { BodyAborted, type BodySource, WholeBody } from "./raw-request.ts";
+
+/** What a connection must know of the lane it is in. */
+export interface Lane {
+  readonly handle: Handle;
+  /** Takes a paused socket whose unread bytes are back in it. */
+  readonly giveAway: (socket: Socket) => void;
+  readonly onFault: OnFault;
+  /** Longer bodies are handed over as they arrive. Undefined: all are handed over whole. */
+  readonly wholeBytesMax: number | undefined;
+  /** Milliseconds that only grow. */
+  readonly now: () => number;
+  /** Whether every answer is the last of its connection. */
+  readonly isClosing: boolean;
+  /** The connection is closed, or given away. */
+  forget(connection: FastConnection): void;
+}
+
+const IDLE_MS_MAX = KEEP_ALIVE_SECONDS * 1000;
+const NOTHING = Buffer.alloc(0);
+
+/**
+ * Reads the requests of one connection, has them handled one after the other, and waits where the
+ * client is slow. It is in one of these states:
+ *
+ *   reading     waits for bytes, or for the rest of a request
+ *   answering   one request is with the handler, a long body perhaps still on its way; what comes
+ *               behind it waits in the socket
+ *   given away  node:http has it
+ *   closed
+ */
+export class FastConnection {
+  readonly #lane: Lane;
+  readonly #reads: LentReads;
+  readonly #writer: AnswerWriter;
+  readonly #remoteAddress: string;
+  /** What has come of a request that is not whole, or of what is behind one that is with the handler. */
+  #unread = new GrowingBytes();
+  /** Length at which the request at hand is whole; 0 while its head is not. */
+  #wanted = 0;
+  #answering = false;
+  /** The body of the request that is with the handler, unless it came with its head. */
+  #arriving: ArrivingBody | undefined;
+  /** Whether a request came before the one at hand. */
+  #used = false;
+  #ended = false;
+  /** When the request at hand began to arrive, or the connection fell idle. */
+  #since: number;
+  /** To be written to by `#writer` alone. */
+  readonly socket: Socket;
+
+  constructor(accepted: Socket, lane: Lane) {
+    this.#lane = lane;
+    this.#since = lane.now();
+    this.#reads = new LentReads(accepted, this.#onBytes);
+    const { socket } = this.#reads;
+    this.socket = socket;
+    this.#writer = new AnswerWriter(socket);
+    this.#remoteAddress = plainAddress(socket.remoteAddress ?? "");
+    socket.on("end", this.#onEnd);
+    socket.on("error", this.#onError);
+    socket.on("close", this.#onClose);
+  }
+
+  endIfLate(now: number): void {
+    if (this.#answering) return;
+    const ms = now - this.#since;
+    const { headersTimeout, requestTimeout } = NODE_HTTP_OPTIONS;
+    if (this.#unread.length === 0) {
+      if (ms > IDLE_MS_MAX) this.socket.destroy();
+    } else if (ms > (this.#wanted > 0 ? requestTimeout : headersTimeout)) {
+      this.#writer.refuse(408);
+      this.socket.destroySoon();
+    }
+  }
+
+  endIfIdle(): void {
+    // Not `end`: a client that never closes its own side would keep the server waiting.
+    if (this.#unread.length === 0 && !this.#answering) this.socket.destroySoon();
+  }
+
+  destroy(): void {
+    this.socket.destroy();
+  }
+
+  // What comes from the client.
+
+  #onBytes = (lent: Buffer): void => {
+    if (this.socket.writableEnded) return;
+    if (this.#answering) {
+      const arriving = this.#arriving;
+      const behind = arriving?.take(lent) ?? lent;
+      if (behind.length > 0) {
+        // No more is taken from the client than there is time for; nor does its end come before this is read.
+        this.socket.pause();
+        this.#unread.append(behind, 0);
+      }
+      if (arriving?.isUnwanted && arriving.isWhole) this.#settle();
+    } else if (this.#unread.length === 0) {
+      this.#since = this.#lane.now();
+      this.#read(lent, true);
+    } else {
+      this.#unread.append(lent, this.#wanted);
+      if (this.#unread.length >= this.#wanted) this.#readOn();
+    }
+  };
+
+  /** The client sends no more. What it sent whole is answered. */
+  #onEnd = (): void => {
+    this.#ended = true;
+    if (!this.#answering) this.#leave();
+    else if (this.#arriving?.isWhole === false) this.socket.destroy();
+  };
+
+  #onClose = (): void => {
+    this.#lane.forget(this);
+    this.#arriving?.abort();
+  };
+
+  #onError = (): void => {
+    this.socket.destroy();
+  };
+
+  /** Ends the connection to a client that sends no more, with a word if it stopped in mid-request. */
+  #leave(): void {
+    // Line breaks between requests are allowed, and so are some behind the last.
+    const isBetween = this.#unread.bytes.every((byte) => byte === 13 || byte === 10);
+    if (isBetween) this.socket.end();
+    else this.#writer.refuse(400);
+  }
+
+  /** Reads what was kept. */
+  #readOn(): void {
+    const kept = this.#unread.bytes;
+    this.#unread = new GrowingBytes();
+    this.#read(kept, false);
+  }
+
+  /**
+   * Answers request after request until one is not whole, must be waited for, or is unknown.
+   * @param lent whether the bytes are gone once this returns
+   */
+  #read(bytes: Buffer, lent: boolean): void {
+    const { wholeBytesMax = LIMITS.bodyBytesMax } = this.#lane;
+    const streams = this.#lane.wholeBytesMax !== undefined;
+    let at = 0;
+    this.#wanted = 0;
+    while (at < bytes.length) {
+      const read = readPlainRequest(bytes, at, wholeBytesMax, streams);
+      if (read.kind === "request") {
+        const { request } = read;
+        const { bodyStart, end } = request;
+        at = end;
+        const body =
+          end > bytes.length
+            ? this.#receive(bytes.subarray(bodyStart), end - bodyStart)
+            : wholeBody(bytes, request, lent);
+        if (this.#answer(request, body) && !this.#mustWait()) continue;
+        if (at < bytes.length) {
+          this.socket.pause();
+          this.#unread.append(bytes.subarray(at), 0);
+        }
+        return;
+      }
+      // The next request, if it has begun, begins now.
+      if (at > 0) this.#since = this.#lane.now();
+      const bytesMax = PLAIN_HEAD_BYTES_MAX + wholeBytesMax;
+      if (read.kind === "unknown" || read.bytes > bytesMax) {
+        this.#giveAway(bytes.subarray(at));
+        return;
+      }
+      this.#wanted = read.bytes;
+      this.#unread.append(bytes.subarray(at), read.bytes);
+      if (this.#ended) this.#leave();
+      return;
+    }
+    this.#since = this.#lane.now();
+    if (this.#ended) this.#leave();
+  }
+
+  /** A body that begins with these bytes, to be read as it arrives. */
+  #receive(begin: Buffer, length: number): ArrivingBody {
+    const body = new ArrivingBody(this.#reads, begin, length);
+    this.#arriving = body;
+    this.socket.setTimeout(STILL_MS_MAX, this.#cutStill);
+    return body;
+  }
+
+  #giveAway(bytes: Buffer): void {
+    const { socket } = this;
+    socket.off("end", this.#onEnd);
+    socket.off("error", this.#onError);
+    socket.off("close", this.#onClose);
+    this.#lane.forget(this);
+    this.#lane.giveAway(this.#reads.giveBack(bytes));
+  }
+
+  // What goes to the client.
+
+  /** Whether all of the answer is on its way; else the connection is "answering" until it is. */
+  #answer(request: PlainRequest, body: BodySource): boolean {
+    let answer: Awaitable<WireResponse>;
+    try {
+      answer = this.#lane.handle({
+        verb: request.verb,
+        target: request.target,
+        headers: request.headers,
+        secure: false,
+        remoteAddress: this.#remoteAddress,
+        opensConnection: this.#takeFirst(),
+        body,
+      });
+    } catch (error) {
+      this.#cut(error);
+      return true;
+    }
+    if (!(answer instanceof Promise)) return this.#send(request, answer);
+    this.#answering = true;
+    answer.then((known) => this.#resume(request, known)).catch((error) => this.#cut(error));
+    return false;
+  }
+
+  #takeFirst(): boolean {
+    if (this.#used) return false;
+    this.#used = opens(this.socket);
+    return true;
+  }
+
+  #resume(request: PlainRequest, answer: WireResponse): void {
+    if (this.socket.destroyed) return;
+    if (this.#send(request, answer)) this.#settle();
+  }
+
+  /** As `#answer`. */
+  #send(request: PlainRequest, answer: WireResponse): boolean {
+    const closes = this.#lane.isClosing || (this.#arriving?.left ?? 0) > UNWANTED_BYTES_MAX;
+    let rest: Promise<void> | undefined;
+    try {
+      rest = this.#writer.write(answer, request.verb, closes);
+    } catch (error) {
+      this.#cut(error);
+      return true;
+    }
+    if (rest === undefined) return true;
+    this.#answering = true;
+    this.socket.setTimeout(STILL_MS_MAX, this.#cutStill);
+    rest.then(
+      () => {
+        this.socket.setTimeout(0, this.#cutStill);
+        this.#settle();
+      },
+      // The status is out already; cutting the connection is the only way left to say that this failed.
+      (error) => this.#cut(error),
+    );
+    return false;
+  }
+
+  /** An answer is out: on to the next request, as soon as it may come. */
+  #settle(): void {
+    if (!this.#mustWait()) this.#goOn();
+  }
+
+  /**
+   * Whether the next request must wait, for what nobody wanted of this one's body or for the client to
+   * read what it was sent. Behind the last answer there is no next.
+   */
+  #mustWait(): boolean {
+    if (this.socket.destroyed || this.socket.writableEnded) return true;
+    if (this.#arriving !== undefined) {
+      this.#answering = true;
+      if (!this.#arriving.isWhole) {
+        this.#arriving.discard();
+        return true;
+      }
+      this.#arriving = undefined;
+      this.#reads.room = undefined;
+      this.socket.setTimeout(0, this.#cutStill);
+    }
+    if (!this.#writer.mustDrain) return false;
+    this.#answering = true;
+    this.socket.setTimeout(STILL_MS_MAX, this.#cutStill);
+    this.#writer.whenDrained(this.#onDrained);
+    return true;
+  }
+
+  #onDrained = (): void => {
+    this.socket.setTimeout(0, this.#cutStill);
+    this.#goOn();
+  };
+
+  #goOn(): void {
+    this.#answering = false;
+    this.#since = this.#lane.now();
+    if (this.socket.isPaused()) this.socket.resume();
+    if (this.#unread.length > 0) this.#readOn();
+    else if (this.#ended) this.#leave();
+  }
+
+  /** Nothing has moved for too long. */
+  #cutStill = (): void => {
+    this.socket.destroy();
+  };
+
+  /** The client learns no more than that nothing comes. */
+  #cut(error: unknown): void {
+    if (!(error instanceof BodyAborted)) this.#lane.onFault(error);
+    this.socket.destroy();
+  }
+}
+
+/** Bytes that come in parts. */
+class GrowingBytes {
+  #room: Buffer = NOTHING;
+  length = 0;
+
+  get bytes(): Buffer {
+    return this.#room.subarray(0, this.length);
+  }
+
+  /** @param expected how many there will be in all, as far as known; room that no byte reaches costs nothing */
+  append(bytes: Uint8Array, expected: number): void {
+    const length = this.length + bytes.length;
+    if (length > this.#room.length) {
+      const room = Buffer.allocUnsafeSlow(Math.max(length, expected));
+      room.set(this.bytes);
+      this.#room = room;
+    }
+    this.#room.set(bytes, this.length);
+    this.length = length;
+  }
+}
+
+/** The body of a request among these bytes, as its own where they are `lent`. */
+function wholeBody(bytes: Buffer, { bodyStart, end }: PlainRequest, lent: boolean): WholeBody {
+  if (end === bodyStart) return EMPTY_BODY;
+  const body = bytes.subarray(bodyStart, end);
+  return new WholeBody(lent ? Buffer.from(body) : body);
+}
+
+const EMPTY_BODY = new WholeBody(NOTHING);
