@@ -5,9 +5,9 @@ import type { Put } from "../engine/engine.ts";
 import type { CommittedBlob } from "./blob-record.ts";
 import type { BlobName, BlobState, BlobStore } from "./blob-store.ts";
 import { assertWriteConditions, type Conditions } from "./conditions.ts";
-import type { NewContent } from "./contents.ts";
 import { putExtent, putInlineExtent } from "./extents.ts";
 import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import type { NewContent } from "./new-content.ts";
 import { nextModified } from "./validators.ts";
 
 export interface Append {

@@ -13,7 +13,7 @@ import {
 import { blobKey, blobPartition } from "./blob-keys.ts";
 import { type BlobRecord, decodeRecord, encodeRecord } from "./blob-record.ts";
 import type { ContainerValue } from "./container-value.ts";
-import type { NewContent } from "./contents.ts";
+import type { NewContent } from "./new-content.ts";
 
 export interface BlobName {
   readonly account: string;

@@ -1,29 +1,17 @@
 import type { ContentIds } from "../content/content-ids.ts";
 import type { ContentId, ContentStore } from "../content/content-store.ts";
 import type { RowContentStore } from "../content/row-content-store.ts";
-import { type Check, type Engine, EngineError, type Key, type Put } from "../engine/engine.ts";
+import { type Engine, EngineError, type Key } from "../engine/engine.ts";
 import type { BodySource } from "../http/raw-request.ts";
 import type { CommittedBlob, ContentReference } from "./blob-record.ts";
 import type { Released } from "./blob-store.ts";
 import type { Digests } from "./content-digest.ts";
 import { type ContentPiece, type PlacedExtent, readExtents } from "./extents.ts";
 import { checkedContent, type IncomingContent, receiveWhole } from "./incoming-content.ts";
+import { type NewContent, NO_CONTENT } from "./new-content.ts";
 import type { Making, Notes } from "./notes.ts";
 import type { Readers } from "./readers.ts";
 import { UploadParts } from "./upload-parts.ts";
-
-/** Content that is stored, and becomes a blob's by the commit that carries what is said here. */
-export interface NewContent {
-  /** Undefined when there are no bytes. */
-  readonly piece: ContentPiece | undefined;
-  /** The bytes, where they are all in memory. */
-  readonly bytes: Uint8Array | undefined;
-  readonly checks: readonly Check[];
-  readonly puts: readonly Put[];
-  readonly deletes: readonly Key[];
-  /** Where it had to be stored before the commit. */
-  readonly making: Making | undefined;
-}
 
 export interface ReceivedContent extends NewContent {
   readonly digests: Digests;
@@ -230,15 +218,6 @@ export class Contents {
 export function referenceTo(piece: ContentPiece | undefined): ContentReference {
   return piece === undefined ? { in: "nowhere" } : { in: piece.in, id: piece.id };
 }
-
-export const NO_CONTENT: NewContent = {
-  piece: undefined,
-  bytes: new Uint8Array(0),
-  checks: [],
-  puts: [],
-  deletes: [],
-  making: undefined,
-};
 
 /** One buffer of all parts, which do not have to live on. */
 export async function gather(

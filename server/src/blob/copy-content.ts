@@ -1,7 +1,8 @@
 import type { BlobContext } from "./blob-operation.ts";
 import type { CommittedBlob, ContentReference } from "./blob-record.ts";
-import { type NewContent, NO_CONTENT, referenceTo } from "./contents.ts";
+import { referenceTo } from "./contents.ts";
 import { type ContentExtent, type Extent, putExtent, readExtents } from "./extents.ts";
+import { type NewContent, NO_CONTENT } from "./new-content.ts";
 
 export interface CopiedContent extends NewContent {
   readonly content: ContentReference;

@@ -20,11 +20,11 @@ import type { BlobProperties, CommittedBlob } from "./blob-record.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
 import { assertCreateConditions, type Conditions, writeConditions } from "./conditions.ts";
 import type { Digests } from "./content-digest.ts";
-import { type NewContent, NO_CONTENT } from "./contents.ts";
 import { uncommittedBlocks } from "./drafts.ts";
 import { type ContentExtent, type ContentPiece, putExtent, readExtents } from "./extents.ts";
 import { type IncomingContent, incomingContent, receiveWhole } from "./incoming-content.ts";
 import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { type NewContent, NO_CONTENT } from "./new-content.ts";
 import { releaseContent, releaseDraft } from "./release.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 

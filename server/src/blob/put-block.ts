@@ -19,10 +19,10 @@ import {
 import type { BlobChange, BlobName, BlobState } from "./blob-store.ts";
 import { blockIdBytes, checkBlockId } from "./block-id.ts";
 import type { Digests } from "./content-digest.ts";
-import type { NewContent } from "./contents.ts";
 import { decodeUncommittedBlock, putDraftHead, putUncommittedBlock } from "./drafts.ts";
 import { type IncomingContent, incomingContent } from "./incoming-content.ts";
 import { assertLeaseForWrite } from "./lease.ts";
+import type { NewContent } from "./new-content.ts";
 
 interface PutBlockInput {
   readonly name: BlobName;
