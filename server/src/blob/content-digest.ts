@@ -6,13 +6,8 @@ import { beginMd5 } from "./md5-thread.ts";
 
 /** The checksums of content as it flows by. */
 export interface RunningDigest {
-  /** Sums what must be summed here. */
-  update(part: Uint8Array): void;
-  /**
-   * Takes a part that `update` saw, when nobody else needs it any more; in the same order. Its memory
-   * is lost to the caller, who gets it back by the answer, in a view of all of it.
-   */
-  take(part: Uint8Array<ArrayBuffer>): Awaitable<Uint8Array<ArrayBuffer>>;
+  /** Adds a part, which must stay as it is until this answers. */
+  update(part: Uint8Array<SharedArrayBuffer>): Awaitable<void>;
   /** To be asked once, at the end, or else `forget`. */
   digest(): Awaitable<Digests>;
   forget(): void;
@@ -43,10 +38,6 @@ export class ContentDigest implements RunningDigest {
     this.#md5?.update(part);
   }
 
-  take({ buffer }: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
-    return new Uint8Array(buffer);
-  }
-
   digest(): Digests {
     return {
       bytes: this.#bytes,
@@ -71,7 +62,7 @@ export function digestOf(bytes: Uint8Array, wanted: WantedDigests): Digests {
   return digest.digest();
 }
 
-/** Less content than this is summed where it is: handing it over costs as much. */
+/** Less content than this is summed here: to tell the thread of it costs as much. */
 const BESIDE_BYTES_MIN = 1 << 20;
 /** Where there is but one processor, a second thread only adds work. */
 const hasRoomBeside = availableParallelism() > 1;
@@ -91,12 +82,10 @@ class DigestBeside implements RunningDigest {
     this.#here = new ContentDigest({ md5: false, crc64 });
   }
 
-  update(part: Uint8Array): void {
+  update(part: Uint8Array<SharedArrayBuffer>): Promise<void> {
+    const summed = this.#beside.update(part);
     this.#here.update(part);
-  }
-
-  take(part: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
-    return this.#beside.take(part);
+    return summed;
   }
 
   async digest(): Promise<Digests> {

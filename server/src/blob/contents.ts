@@ -7,7 +7,7 @@ import type { CommittedBlob, ContentReference } from "./blob-record.ts";
 import type { Released } from "./blob-store.ts";
 import type { Digests } from "./content-digest.ts";
 import { type ContentPiece, type PlacedExtent, readExtents } from "./extents.ts";
-import { checkedContent, type IncomingContent, receiveWhole } from "./incoming-content.ts";
+import { type IncomingContent, receiveWhole, summedContent } from "./incoming-content.ts";
 import { type NewContent, NO_CONTENT } from "./new-content.ts";
 import type { Making, Notes } from "./notes.ts";
 import type { Readers } from "./readers.ts";
@@ -45,7 +45,7 @@ export class Contents {
 
   /**
    * Reads a body to its end and stores what is in it.
-   * @throws ServiceError as `checkedContent` does; BodyAborted.
+   * @throws ServiceError as `summedContent` does; BodyAborted.
    */
   async receive(
     source: BodySource | undefined,
@@ -57,17 +57,26 @@ export class Contents {
       return { ...this.keep(bytes), digests };
     }
     const body = source ?? NO_BODY;
-    let digests: Digests | undefined;
+    let summing: Promise<Digests> | undefined;
     const parts = new UploadParts();
-    const content = checkedContent(body, expected, wanted, parts, (whole) => {
-      digests = whole;
+    const content = summedContent(body, expected, wanted, parts, (whole) => {
+      summing = whole;
+      // Should storing fail, nobody asks.
+      whole.catch(() => {});
     });
     // They arrive while it is being noted that this is in the making, which takes a flush.
     const arriving = begun(content);
     try {
       const stored = await this.store(arriving, expected.bytes);
-      if (digests === undefined) throw new Error("Content ended without its checksums.");
-      return { ...stored, digests };
+      // The last sums are made beside the last flush. What is on disk is still only in the making: a crash
+      // leaves its note, and so does what is refused here.
+      try {
+        if (summing === undefined) throw new Error("Content ended without its checksums.");
+        return { ...stored, digests: await summing };
+      } catch (error) {
+        stored.making?.giveUp();
+        throw error;
+      }
     } finally {
       arriving.return().catch(() => {});
       parts.giveBack();

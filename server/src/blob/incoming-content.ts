@@ -4,7 +4,13 @@ import { contentMd5Of, md5Mismatch } from "../http/content-md5.ts";
 import { integerHeader, invalidHeader, missingHeader } from "../http/header-values.ts";
 import type { BodySource } from "../http/raw-request.ts";
 import type { RequestHead } from "../operation.ts";
-import { beginDigest, type Digests, digestOf, type WantedDigests } from "./content-digest.ts";
+import {
+  beginDigest,
+  type Digests,
+  digestOf,
+  type RunningDigest,
+  type WantedDigests,
+} from "./content-digest.ts";
 import type { Part, UploadParts } from "./upload-parts.ts";
 
 /** What a request says about the content in its body, before the body is read. */
@@ -85,15 +91,17 @@ export async function receiveWhole(
 
 /**
  * The content of a body as it arrives: out of its frame, counted, summed, in long parts that are lent
- * as `UploadParts.gather` says. The end is reached only when all of it was as announced.
- * @throws ServiceError Md5Mismatch, Crc64Mismatch, InvalidInput; BodyAborted from below.
+ * as `UploadParts.gather` says. The last part comes before its sum is known, and can be stored meanwhile.
+ * @param whenWhole is given what rejects when not all of it was as announced, with a ServiceError:
+ * Md5Mismatch, Crc64Mismatch, InvalidInput
+ * @throws ServiceError InvalidInput of frames; BodyAborted from below.
  */
-export async function* checkedContent(
+export async function* summedContent(
   body: Pick<BodySource, "fill">,
   expected: IncomingContent,
   wanted: Wanted,
   parts: UploadParts,
-  whenWhole: (digests: Digests) => void,
+  whenWhole: (digests: Promise<Digests>) => void,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   const frame = expected.isStructured ? new StructuredMessageReader(expected.bodyBytes) : undefined;
   const digest = beginDigest(expected.bytes, wantedOf(expected, wanted, frame));
@@ -105,9 +113,13 @@ export async function* checkedContent(
   } finally {
     if (!isWhole) digest.forget();
   }
+  whenWhole(checkedDigests(digest, expected));
+}
+
+async function checkedDigests(digest: RunningDigest, expected: IncomingContent): Promise<Digests> {
   const digests = await digest.digest();
   checkDigests(digests, expected);
-  whenWhole(digests);
+  return digests;
 }
 
 /** The content in a part of a message, moved to the beginning of its memory. */

@@ -9,7 +9,7 @@ parentPort.on("message", ({ sum, part }) => {
   const hash = sums.get(sum) ?? createHash("md5");
   if (part) {
     sums.set(sum, hash.update(part));
-    parentPort.postMessage({ sum, memory: part.buffer }, [part.buffer]);
+    parentPort.postMessage({ sum });
   } else {
     sums.delete(sum);
     parentPort.postMessage({ sum, md5: hash.digest("base64") });
@@ -20,14 +20,12 @@ parentPort.on("message", ({ sum, part }) => {
 /** One step of a sum: a part of the content, or else its end. */
 interface Step {
   readonly sum: number;
-  readonly part?: Uint8Array;
+  readonly part?: Uint8Array<SharedArrayBuffer>;
 }
 
 interface Answer {
   readonly sum: number;
-  /** Of a part that has been summed. */
-  readonly memory?: ArrayBuffer;
-  /** In base64, of the end. */
+  /** In base64; of the end. */
   readonly md5?: string;
 }
 
@@ -70,24 +68,23 @@ class Md5Thread {
     return new Md5Sum(this, ++this.#sums);
   }
 
-  async add(sum: number, part: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
-    const { memory } = await this.#ask({ sum, part }, [part.buffer]);
-    return new Uint8Array(memory!);
+  async add(sum: number, part: Uint8Array<SharedArrayBuffer>): Promise<void> {
+    await this.#ask({ sum, part });
   }
 
   async end(sum: number): Promise<string> {
-    const { md5 } = await this.#ask({ sum }, []);
+    const { md5 } = await this.#ask({ sum });
     return md5!;
   }
 
-  #ask(step: Step, memory: ArrayBuffer[]): Promise<Answer> {
+  #ask(step: Step): Promise<Answer> {
     if (this.#failure) return Promise.reject(this.#failure);
     if (this.#waiting.size === 0) this.#worker.ref();
     return new Promise((resolve, reject) => {
       const waiting = this.#waiting.get(step.sum);
       if (waiting) waiting.push({ resolve, reject });
       else this.#waiting.set(step.sum, [{ resolve, reject }]);
-      this.#worker.postMessage(step, memory);
+      this.#worker.postMessage(step);
     });
   }
 
@@ -126,8 +123,8 @@ export class Md5Sum {
     this.#sum = sum;
   }
 
-  /** Adds a part, whose memory goes to the thread. It comes back by the answer, in a view of all of it. */
-  take(part: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
+  /** Adds a part, which the thread reads where it is. It must stay as it is until this resolves. */
+  update(part: Uint8Array<SharedArrayBuffer>): Promise<void> {
     const summed = this.#thread.add(this.#sum, part);
     // Whoever waits for the sum hears of it.
     summed.catch(() => {});

@@ -29,6 +29,26 @@ describe("The parts of an upload", () => {
     }
   });
 
+  it("are asked for while the one before is handled", async () => {
+    const content = patterned(2_000_000);
+    let asked = 0;
+    const body = {
+      fill(memory: Uint8Array) {
+        const at = asked++ * memory.length;
+        memory.set(content.subarray(at, at + memory.length));
+        return Math.max(0, Math.min(memory.length, content.length - at));
+      },
+    };
+    const parts = new UploadParts();
+    let handled = 0;
+    for await (const part of parts.gather(body, asItIs, beginDigest(0, { md5: false }))) {
+      assert.ok(part.length > 0);
+      assert.equal(asked, ++handled + 1);
+    }
+    assert.equal(handled, 4);
+    parts.giveBack();
+  });
+
   it("stay with their upload until it gives them back, and then serve the next", async () => {
     const first = await memoryOf(new UploadParts());
     const second = await memoryOf(new UploadParts());

@@ -157,20 +157,26 @@ async function flushFolder(path: string): Promise<void> {
 
 /**
  * Writes while the next part arrives, and flushes while more is written: what is left to flush at the
- * end is little.
+ * end is little. A flush that takes its time holds up no write; the next one then has more to do.
  */
 async function pour(bytes: AsyncIterable<Uint8Array>, file: FileHandle): Promise<void> {
   let written = 0;
   let flushed = 0;
+  let isFlushing = false;
   let writing: Promise<unknown> = Promise.resolve();
   let flushing: Promise<unknown> = Promise.resolve();
+  const flush = async () => {
+    isFlushing = true;
+    await attempt(file.datasync(), "flush");
+    // A failure is told once, and ends it all.
+    isFlushing = false;
+  };
   try {
     for await (const part of bytes) {
       await writing;
-      if (written - flushed >= FLUSH_BYTES) {
-        await flushing;
+      if (!isFlushing && written - flushed >= FLUSH_BYTES) {
         flushed = written;
-        flushing = noticed(attempt(file.datasync(), "flush"));
+        flushing = noticed(flush());
       }
       writing = noticed(attempt(writeWhole(file, part, written), "write"));
       written += part.length;

@@ -48,16 +48,24 @@ describe("A body that is still on its way", () => {
     close();
   });
 
+  it("fills what was asked for in that order, and goes on from one to the next", async () => {
+    const { body, client, close } = await arriving("a", 8);
+    const memories = [3, 4, 5, 6].map((length) => Buffer.alloc(length, "."));
+    const filling = memories.map((memory) => body.fill(memory));
+    client.write("bcdefgh");
+    assert.deepEqual(await Promise.all(filling), [3, 4, 1, 0]);
+    assert.equal(memories.join(" "), "abc defg h.... ......");
+    close();
+  });
+
   it("takes no more from the client until its reader asks", async () => {
     const { body, client, reads, close } = await arriving("", 6);
     assert.equal(reads.socket.isPaused(), true);
     const memory = Buffer.alloc(2);
     const filling = body.fill(memory);
     assert.equal(reads.socket.isPaused(), false);
-    client.write("ab");
+    client.write("abcd");
     await filling;
-    client.write("cd");
-    await once(reads.socket, "taken");
     assert.equal(reads.socket.isPaused(), true);
     assert.equal(await body.fill(memory), 2);
     assert.equal(memory.toString(), "cd");

@@ -14,9 +14,8 @@ export class ArrivingBody implements BodySource, Room {
   isUnwanted = false;
   /** What has come and nobody has asked for. */
   #kept: Buffer;
-  #memory: Uint8Array = NOTHING;
-  #filled = 0;
-  #asked: { resolve(bytes: number): void; reject(error: Error): void } | undefined;
+  /** In the order in which it is filled. */
+  readonly #asked: Asked[] = [];
   #aborted = false;
 
   constructor(reads: LentReads, begin: Buffer, length: number) {
@@ -40,57 +39,57 @@ export class ArrivingBody implements BodySource, Room {
   }
 
   fill(memory: Uint8Array): number | Promise<number> {
+    // What is kept came before anybody asked.
     const taken = this.#kept.subarray(0, memory.length);
     memory.set(taken);
     this.#kept = this.#kept.subarray(taken.length);
     if (taken.length === memory.length || this.isWhole) return taken.length;
     if (this.#aborted) throw new BodyAborted();
     return new Promise((resolve, reject) => {
-      this.#memory = memory;
-      this.#filled = taken.length;
-      this.#asked = { resolve, reject };
+      this.#asked.push({ memory, filled: taken.length, resolve, reject });
       if (this.#reads.socket.isPaused()) this.#reads.socket.resume();
     });
   }
 
   /** Takes what came by another way than its reader's memory. @returns what is behind the body */
   take(lent: Buffer): Buffer {
-    const bytes = lent.subarray(0, this.left);
-    const room = this.next();
-    if (room !== undefined) {
+    let bytes = lent.subarray(0, this.left);
+    const behind = lent.subarray(bytes.length);
+    for (let room = this.next(); room !== undefined && bytes.length > 0; room = this.next()) {
       const taken = bytes.subarray(0, room.length);
       room.set(taken);
-      this.#keep(bytes.subarray(taken.length));
-      this.left -= bytes.length - taken.length;
+      bytes = bytes.subarray(taken.length);
       this.filled(taken.length);
-    } else {
-      this.left -= bytes.length;
-      if (!this.isUnwanted) this.#keep(bytes);
     }
-    return lent.subarray(bytes.length);
-  }
-
-  #keep(bytes: Uint8Array): void {
-    if (bytes.length === 0) return;
-    this.#kept = Buffer.concat([this.#kept, bytes]);
-    this.#reads.socket.pause();
+    this.left -= bytes.length;
+    if (bytes.length > 0 && !this.isUnwanted) {
+      this.#kept = Buffer.concat([this.#kept, bytes]);
+      this.#reads.socket.pause();
+    }
+    return behind;
   }
 
   next(): Uint8Array | undefined {
-    if (this.#asked === undefined) return undefined;
+    const first = this.#asked[0];
+    if (first === undefined) return undefined;
+    const { memory, filled } = first;
     // The next request must not get there.
-    const end = Math.min(this.#memory.length, this.#filled + this.left);
-    return this.#memory.subarray(this.#filled, end);
+    return memory.subarray(filled, Math.min(memory.length, filled + this.left));
   }
 
   filled(bytes: number): void {
-    this.#filled += bytes;
     this.left -= bytes;
-    const isDone = this.#filled === this.#memory.length || this.isWhole;
-    if (!isDone || this.#asked === undefined) return;
-    const { resolve } = this.#asked;
-    this.#asked = undefined;
-    resolve(this.#filled);
+    const first = this.#asked[0];
+    if (first === undefined) return;
+    first.filled += bytes;
+    if (this.isWhole) {
+      for (const { filled, resolve } of this.#asked.splice(0)) resolve(filled);
+    } else if (first.filled === first.memory.length) {
+      this.#asked.shift();
+      first.resolve(first.filled);
+      // Or else what comes would have to be kept.
+      if (this.#asked.length === 0) this.#reads.socket.pause();
+    }
   }
 
   /** Nobody will ask any more, and who waits still gets nothing. */
@@ -108,9 +107,15 @@ export class ArrivingBody implements BodySource, Room {
   }
 
   #refuse(): void {
-    this.#asked?.reject(new BodyAborted());
-    this.#asked = undefined;
+    for (const { reject } of this.#asked.splice(0)) reject(new BodyAborted());
   }
+}
+
+interface Asked {
+  readonly memory: Uint8Array;
+  filled: number;
+  readonly resolve: (bytes: number) => void;
+  readonly reject: (error: Error) => void;
 }
 
 const NOTHING = Buffer.alloc(0);

@@ -20,7 +20,8 @@ export interface BodySource {
   read(bytesMax: number): Uint8Array | undefined | Promise<Uint8Array | undefined>;
   /**
    * Puts what comes next of the body where it is told, for content too large to hold. The memory is
-   * the body's until this answers; nobody asks again before that.
+   * the body's until this answers. More may be asked for before that, and is filled in that order: what
+   * arrives then never waits for its reader.
    * @returns how many bytes were put there: fewer than there is room for only where the body ends
    * @throws BodyAborted when the client goes away before the end.
    */
@@ -52,12 +53,18 @@ export class WholeBody implements BodySource {
 export class PartsFiller implements Pick<BodySource, "fill"> {
   readonly #parts: AsyncIterator<Uint8Array>;
   #rest: Uint8Array = new Uint8Array(0);
+  #last: Promise<number> = Promise.resolve(0);
 
   constructor(parts: AsyncIterable<Uint8Array>) {
     this.#parts = parts[Symbol.asyncIterator]();
   }
 
-  async fill(memory: Uint8Array): Promise<number> {
+  fill(memory: Uint8Array): Promise<number> {
+    this.#last = this.#last.then(() => this.#fill(memory));
+    return this.#last;
+  }
+
+  async #fill(memory: Uint8Array): Promise<number> {
     let filled = 0;
     while (filled < memory.length) {
       if (this.#rest.length === 0) {
