@@ -119,5 +119,5 @@ function parsePort(text: string): number {
 function parseCount(text: string): number {
   const count = Number(text);
   if (/^\d{1,3}$/.test(text) && count >= 1) return count;
-  throw new InvalidArgumentError(`"${text}" is not a number of processes; 1 to 999 are.`);
+  throw new InvalidArgumentError(`"${text}" is not a count; 1 to 999 are.`);
 }

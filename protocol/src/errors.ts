@@ -2,7 +2,7 @@
  * Everything the services can refuse with: code → status, message. A row per code; where one code
  * is worded in several ways, by one service or another, the others stand in `ERROR_TEXTS`.
  * Source: "Table service error codes", "Queue service error codes", "Blob service error codes", "Common REST
- * API error codes". Codes of features that are not served (snapshots, tiers) are kept for the list's sake.
+ * API error codes". Codes of what is not served (tiers, page blobs) are there to be asked for as faults.
  */
 export const ERRORS = {
   AccountIsDisabled: [403, "The specified account is disabled."],
