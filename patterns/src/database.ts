@@ -29,7 +29,7 @@ export interface ConnectOptions {
   readonly indexStates?: (database: Database) => IndexStates;
   readonly clock?: Clock;
   readonly random?: Random;
-  /** Sees every request as it is sent; `metered` puts its counter here. */
+  /** Sees every request as it is sent; `metered` puts its counter in front. */
   readonly meter?: Layer;
   /** Sees what each page of a query yielded. */
   readonly onPage?: (page: PageRead) => void;
@@ -160,7 +160,9 @@ export class Database {
     work: (database: Database) => Promise<Result>,
   ): Promise<Usage & { readonly result: Result }> {
     const { usage, layer } = meter();
-    const options = { ...this.#options, meter: layer };
+    const ours = this.#options.meter;
+    const both: Layer = (call, send) => layer(call, ours ? () => ours(call, send) : send);
+    const options = { ...this.#options, meter: both };
     const result = await work(new Database(options, undefined, this.#signal));
     return { ...usage, result };
   }

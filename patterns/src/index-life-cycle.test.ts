@@ -370,6 +370,43 @@ describe("the life cycle of an index", () => {
     await indexLifeCycle(db, same, "far").build();
   });
 
+  it("is refused until it is registered, where that is asked for", async () => {
+    const { backend, plain } = await open(1);
+    const strict = controlledIndexes({ unregistered: "refused" });
+    const db = connect({ ...backend, indexStates: strict });
+    const employees = db.open(Indexed);
+    const isRefused = /Employee\.far.*is registered nowhere|Employee\.near.*is registered nowhere/;
+    await assert.rejects(employees.insert({ dept: "Sales", id: 2, email: "two" }), isRefused);
+    await assert.rejects(employees.by.far.get({ email: "e1" }), isRefused);
+    assert.equal((await expected(plain)).length, 1);
+    for (const name of NAMES) {
+      await indexLifeCycle(db, Indexed, name).disable();
+      await indexLifeCycle(db, Indexed, name).build();
+    }
+    await employees.insert({ dept: "Sales", id: 2, email: "two" });
+    assert.equal((await employees.by.far.get({ email: "e1" }))?.id, 1);
+  });
+
+  it("is registered as disabled by whoever meets it first, where that is asked for", async () => {
+    const { backend } = await open(1);
+    await backend.tables.deleteTable("rhcontrol");
+    backend.clock.advance(MINUTE);
+    const connected = () =>
+      connect({ ...backend, indexStates: controlledIndexes({ unregistered: "disabled" }) });
+    const dbs = [connected(), connected()];
+    await Promise.all(
+      dbs.map((db, i) => db.open(Indexed).insert({ dept: "Sales", id: 2 + i, email: `new${i}` })),
+    );
+    const [db] = dbs as [Database, Database];
+    for (const name of NAMES) {
+      assert.deepEqual(await entriesOf(backend, name), []);
+      const cycle = indexLifeCycle(db, Indexed, name);
+      assert.equal(await cycle.state(), "disabled");
+      assert.equal((await cycle.build()).done, 3);
+      assert.deepEqual(await entriesOf(backend, name), await expected(db));
+    }
+  });
+
   it("is mended by a worker where readers ask for it", async () => {
     const Repairing = entity("Employee", {
       version: 1,

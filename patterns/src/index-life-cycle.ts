@@ -4,7 +4,6 @@ import { validationFailed } from "./errors.ts";
 import { buildRange, Pace, RATE } from "./indexes/build-range.ts";
 import {
   type BuildProgress,
-  CONTROL_TABLE,
   type Control,
   EVERYBODY_MS,
   IndexControl,
@@ -59,8 +58,7 @@ export class IndexLifeCycle {
 
   /** Registers an index that is not built yet. Do this before any code that declares it is deployed. */
   async disable(): Promise<void> {
-    await this.#database.tables.createTable(CONTROL_TABLE);
-    await this.#control.write({ state: "disabled" }, undefined);
+    await this.#control.register();
   }
 
   /**

@@ -142,6 +142,21 @@ describe("a warning", () => {
     assert.equal(told.length, 1);
   });
 
+  it("is given for what is metered as well, which meters within one another count too", async () => {
+    const { db, told } = await open(10);
+    await insert(db, 1);
+    const outer = await db.metered((metered) =>
+      metered.metered((inner) =>
+        times(101, (age) =>
+          inner.open(Employee).update({ dept: "Sales", id: 0 }, () => ({ age: 20 + age })),
+        ),
+      ),
+    );
+    assert.deepEqual(kindsOf(told), ["contention"]);
+    assert.ok(outer.requests > 202);
+    assert.equal(outer.requests, outer.result.requests);
+  });
+
   it("costs no request, and leaves the meter of a piece of work alone", async () => {
     const { db } = await open();
     await insert(db, 1);

@@ -75,13 +75,22 @@ export function widthOf(keeper: EntryKeeper | ListKeeper): number {
   return keepsRows(keeper) ? LOOKUPS_AT_ONCE : 1;
 }
 
+/** Undefined for an index that has no entries of its own. */
+export function keeperIn(
+  database: Database,
+  entity: AnyEntity,
+  name: string,
+): EntryKeeper | ListKeeper | undefined {
+  return entity.indexes[name]?.follow({ database, entity, name }).keeper;
+}
+
 /** What maintains the index. @throws validation-failed when it has no entries of its own. */
 export function keeperOf(
   database: Database,
   entity: AnyEntity,
   name: string,
 ): EntryKeeper | ListKeeper {
-  const keeper = entity.indexes[name]?.follow({ database, entity, name }).keeper;
+  const keeper = keeperIn(database, entity, name);
   if (!keeper) throw validationFailed(entity.name, name, "is no index that can be built");
   return keeper;
 }
@@ -103,6 +112,12 @@ export class IndexControl {
 
   read(): Promise<KnownControl> {
     return readControl(this.#database, this.#entity, this.#name);
+  }
+
+  /** As disabled. @throws conflict when somebody did it before. */
+  async register(): Promise<void> {
+    await this.#database.tables.createTable(CONTROL_TABLE);
+    await this.write({ state: "disabled" }, undefined);
   }
 
   /** @throws conflict when somebody else moved the index. */

@@ -11,7 +11,7 @@ import type { Profile } from "./profile.ts";
 export interface TablesPort {
   readonly profile: Profile;
 
-  /** Point query. Undefined when the entity or its table is absent. */
+  /** Point query. Undefined when the entity is absent; an absent table is refused, as by all that follow. */
   get(table: string, key: EntityKey, options?: ReadOptions): Promise<StoredEntity | undefined>;
 
   /** One page, in key order where the profile promises order. It may be empty and still continue. */
