@@ -577,9 +577,12 @@ describe("List Queues", () => {
     );
   });
 
-  it("refuses pages of nothing and parts nobody knows", async () => {
+  it("refuses pages of nothing, and parts nobody knows", async () => {
+    const answer = await wire.send("GET", "/?comp=list&maxresults=0");
+    const details = assertStorageRefused(answer, 400, "OutOfRangeQueryParameterValue");
+    assert.equal(details.MinimumAllowed, "1");
+    assert.equal(details.MaximumAllowed, "5000");
     for (const [query, code] of [
-      ["maxresults=0", "OutOfRangeQueryParameterValue"],
       ["maxresults=-5", "OutOfRangeQueryParameterValue"],
       ["maxresults=x", "InvalidQueryParameterValue"],
       ["include=metadata,copies", "InvalidQueryParameterValue"],

@@ -92,6 +92,22 @@ for (const method of ["PUT", "MERGE", "PATCH", "DELETE"]) {
       assert.equal((await wire.send("GET", path)).header("etag"), etag);
     });
 
+    it("is refused two of them, whichever comes last", async () => {
+      const { path, etag } = await entity();
+      for (const [first, last] of [
+        [STALE, "*"],
+        ["*", STALE],
+        [etag, etag],
+      ] as const) {
+        assertRefused(await write(method, path, { "If-Match": first, "if-match": last }), {
+          status: 400,
+          code: "InvalidInput",
+          message: `The etag value '${first}, ${last}' specified in one of the request headers is not valid. Please make sure only one etag value is specified and is valid.`,
+        });
+      }
+      assert.equal((await wire.send("GET", path)).header("etag"), etag);
+    });
+
     it("is refused If-None-Match", async () => {
       const { path, etag } = await entity();
       const verb = method === "DELETE" ? "DELETE" : "PUT";

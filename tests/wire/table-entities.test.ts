@@ -395,6 +395,7 @@ describe("Accept", () => {
   const levels: Record<string, string | undefined> = {
     "application/json": "minimalmetadata",
     "application/json; odata=nometadata": "nometadata",
+    'application/json;odata="fullmetadata"': "fullmetadata",
     "Application/JSON;OData=FullMetadata": "fullmetadata",
     "application/json;odata=minimalmetadata, */*;q=0.1": "minimalmetadata",
     "application/atom+xml,application/json;odata=nometadata": "nometadata",

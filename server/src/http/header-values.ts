@@ -1,7 +1,21 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import type { RequestHead } from "../operation.ts";
 
-/** Reading headers as queues and blobs do, and refusing them in their words. */
+/** All that was sent under a lower-case name. */
+export function headerValues(
+  { rawHeaders }: Pick<RequestHead, "rawHeaders">,
+  name: string,
+): string[] {
+  const values: string[] = [];
+  for (let i = 0; i < rawHeaders.length; i += 2) {
+    const header = rawHeaders[i]!;
+    if (header.length === name.length && header.toLowerCase() === name)
+      values.push(rawHeaders[i + 1]!);
+  }
+  return values;
+}
+
+// Reading headers as queues and blobs do, and refusing them in their words.
 
 /** @throws ServiceError MissingRequiredHeader */
 export function requiredHeader(head: Pick<RequestHead, "header">, name: string): string {

@@ -16,19 +16,17 @@ export interface Listing {
   readonly includes: ReadonlySet<string>;
 }
 
-/** More than a page can hold means a whole page. */
-const MAX_RESULTS = { min: 1, max: Number.POSITIVE_INFINITY };
+const MAX_RESULTS = { min: 1, max: LIMITS.pageNamesMax, above: "counts as max" } as const;
 
 /**
  * @param includable what `include` may name, in lower case
  * @throws ServiceError InvalidQueryParameterValue or OutOfRangeQueryParameterValue.
  */
 export function listingOf(query: Query, includable: readonly string[]): Listing {
-  const max = integerParameter(query, "maxresults", MAX_RESULTS) ?? LIMITS.pageNamesMax;
   return {
     prefix: query.get("prefix") ?? "",
     marker: query.get("marker") ?? "",
-    max: Math.min(max, LIMITS.pageNamesMax),
+    max: integerParameter(query, "maxresults", MAX_RESULTS) ?? LIMITS.pageNamesMax,
     includes: includesOf(query, includable),
   };
 }

@@ -6,6 +6,8 @@ import type { Query } from "./query.ts";
 export interface IntegerBounds {
   readonly min: number;
   readonly max: number;
+  /** What becomes of a larger number. Default: it is refused. */
+  readonly above?: "counts as max";
 }
 
 /**
@@ -15,12 +17,12 @@ export interface IntegerBounds {
 export function integerParameter(
   query: Query,
   name: string,
-  { min, max }: IntegerBounds,
+  { min, max, above }: IntegerBounds,
 ): number | undefined {
   const text = query.get(name);
   if (text === undefined) return undefined;
   const value = parseInteger(name, text);
-  if (value >= min && value <= max) return value;
+  if (value >= min && (value <= max || above !== undefined)) return Math.min(value, max);
   throw new ServiceError("OutOfRangeQueryParameterValue", {
     details: [
       ["QueryParameterName", name],

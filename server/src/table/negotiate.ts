@@ -60,7 +60,7 @@ const KNOWN_ACCEPTS = new Map<string, MetadataLevel>([
 
 function readAccept(accept: string): MetadataLevel | ServiceError {
   let refusal: ServiceError | undefined;
-  for (const entry of accept.toLowerCase().replaceAll(" ", "").split(",")) {
+  for (const entry of accept.toLowerCase().replace(/[ "]/g, "").split(",")) {
     const known = KNOWN_ACCEPTS.get(entry);
     if (known) return known;
     const [type, ...parameters] = entry.split(";");

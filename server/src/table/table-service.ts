@@ -6,6 +6,7 @@ import {
   getServiceStats,
   setServiceProperties,
 } from "../catalog/service-operations.ts";
+import { headerValues } from "../http/header-values.ts";
 import type { Service } from "../http/service.ts";
 import { versionOf } from "../http/version.ts";
 import type { AnyOperation, RequestHead } from "../operation.ts";
@@ -85,17 +86,12 @@ function methodOf(head: RequestHead): string {
   const tunnelled = head.header("x-http-method");
   if (tunnelled !== undefined) {
     if (head.verb !== "POST") throw new ServiceError("XMethodNotUsingPost");
-    if (countOf(head, "x-http-method") > 1) throw new ServiceError("XMethodIncorrectCount");
+    if (headerValues(head, "x-http-method").length > 1)
+      throw new ServiceError("XMethodIncorrectCount");
     method = tunnelled.trim().toUpperCase();
     if (!TUNNELLED.has(method)) throw new ServiceError("XMethodIncorrectValue");
   }
   return method === "PATCH" ? "MERGE" : method;
-}
-
-function countOf({ rawHeaders }: RequestHead, name: string): number {
-  let count = 0;
-  for (let i = 0; i < rawHeaders.length; i += 2) if (rawHeaders[i]!.toLowerCase() === name) count++;
-  return count;
 }
 
 function refuse(_: RequestHead, __: string, allowed: readonly string[]): ServiceError {

@@ -125,6 +125,17 @@ describe("An XML document", () => {
     );
   });
 
+  it("says so where it is empty", () => {
+    assert.throws(() => read(""), {
+      code: "InvalidXmlDocument",
+      details: [
+        ["LineNumber", "1"],
+        ["LinePosition", "1"],
+        ["Reason", "Start tag expected."],
+      ],
+    });
+  });
+
   it("is read or refused, whatever its characters are", () => {
     const piece = fc.oneof(
       fc.constantFrom(

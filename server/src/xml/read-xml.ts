@@ -32,7 +32,8 @@ export function readXml(body: Uint8Array, bytesMax: number = LIMITS.bodyBytesMax
   const verdict = XMLValidator.validate(text);
   if (verdict !== true) {
     const { msg, line, col } = verdict.err;
-    throw invalidXml(msg.slice(0, REASON_LENGTH_MAX), { line, column: col });
+    // An empty document has no column.
+    throw invalidXml(msg.slice(0, REASON_LENGTH_MAX), { line, column: col ?? 1 });
   }
   if (!text.trimEnd().endsWith(">")) throw invalidXml("Text after the root element.");
   return rootOf(parse(text));
