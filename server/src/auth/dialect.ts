@@ -119,7 +119,7 @@ function readKeyRange({ spk, srk, epk, erk }: SasParameters): SasKeyRange | unde
 }
 
 /** What Queue and Blob have in common. */
-const messageDialect = {
+const storageDialect = {
   versionMin: "2015-02-21",
   versionAbsent: undefined,
   sharedKeyStrings: (head: RequestHead, path: string) =>
@@ -135,7 +135,7 @@ const messageDialect = {
 };
 
 export const queueAuth: AuthDialect = {
-  ...messageDialect,
+  ...storageDialect,
   letter: "q",
   encryptionScopes: true,
 
@@ -151,7 +151,7 @@ export const queueAuth: AuthDialect = {
 };
 
 export const blobAuth: AuthDialect = {
-  ...messageDialect,
+  ...storageDialect,
   letter: "b",
   encryptionScopes: false,
 

@@ -36,7 +36,7 @@ const NAMES_CACHED_MAX = 10_000;
  *
  * Removing a name is immediate and leaves a note with its id; `reaper.ts` then frees the contents.
  *
- * `Value` is JSON. What is cached is checked against the engine at every use (`current`), in the
+ * `Value` is JSON. What is cached is checked against the engine at every use (`isCurrent`), in the
  * same snapshot as the contents read beside it, so other front ends' changes are seen at once.
  */
 export class Catalog<Value> {
@@ -62,7 +62,7 @@ export class Catalog<Value> {
     return this.#accountIds.keys();
   }
 
-  /** What was last read of a name. May be stale: read `key` along and ask `current`. */
+  /** What was last read of a name. May be stale: read `key` along and ask `isCurrent`. */
   remembered(account: string, name: string): Named<Value> | undefined {
     return this.#cache.get(account)?.get(name);
   }

@@ -42,8 +42,9 @@ const KNOWN_VERBS = new Set(["GET", "HEAD", "POST", "PUT", "DELETE", "MERGE", "P
 
 /**
  * Carries one service's requests from the wire to its operations and back, whatever transport they
- * came by: address → authenticate → route → authorize → body → decode → run → encode. Any throw on
- * the way becomes the service's error answer, here and nowhere else.
+ * came by: address → authenticate → version → route → authorize → body → gate → decode → run →
+ * encode, in the order of the methods below. Any throw on the way becomes the service's error answer,
+ * here and nowhere else.
  */
 export class Front<Context> {
   readonly #service: Service<Context>;
@@ -77,7 +78,7 @@ export class Front<Context> {
     const request = new Request(raw, this.#requestIds.next(), clock.now());
     if (stopwatch !== undefined) request.beganAt = stopwatch();
     try {
-      const response = this.#process(request);
+      const response = this.#identify(request);
       if (!(response instanceof Promise)) return this.#finish(request, response);
       return response.then(
         (success) => this.#finish(request, success),
@@ -88,7 +89,7 @@ export class Front<Context> {
     }
   }
 
-  #process(request: Request): Awaitable<WireResponse> {
+  #identify(request: Request): Awaitable<WireResponse> {
     const service = this.#service;
     const address = this.#addresses.read(request.header("host"), request.rawPath, request.secure);
     request.account = address.account;
@@ -107,20 +108,20 @@ export class Front<Context> {
     request.located = true;
     const identity = authenticate(request, service.dialect, this.#auth);
     return identity instanceof Promise
-      ? identity.then((known) => this.#serve(request, known))
-      : this.#serve(request, identity);
+      ? identity.then((known) => this.#readVersion(request, known))
+      : this.#readVersion(request, identity);
   }
 
-  #serve(request: Request, identity: Identity): Awaitable<WireResponse> {
+  #readVersion(request: Request, identity: Identity): Awaitable<WireResponse> {
     request.identity = identity;
     request.authenticated = true;
     const version = this.#service.versionOf(request);
     return version instanceof Promise
-      ? version.then((known) => this.#operate(request, known))
-      : this.#operate(request, version);
+      ? version.then((known) => this.#admit(request, known))
+      : this.#admit(request, version);
   }
 
-  #operate(request: Request, version: string): Awaitable<WireResponse> {
+  #admit(request: Request, version: string): Awaitable<WireResponse> {
     const { identity } = request;
     request.version = version;
     if (request.misplaced !== undefined) throw request.misplaced;
@@ -139,14 +140,14 @@ export class Front<Context> {
       case "buffer": {
         const body = request.source.read(LIMITS.bodyBytesMax);
         return body instanceof Promise
-          ? body.then((bytes) => this.#run(operation, request, bytes))
-          : this.#run(operation, request, body);
+          ? body.then((bytes) => this.#takeBody(operation, request, bytes))
+          : this.#takeBody(operation, request, body);
       }
       case "stream":
         request.bodySource = request.source;
         break;
     }
-    return this.#perform(operation, request);
+    return this.#passGate(operation, request);
   }
 
   #route(request: Request): AnyOperation<Context> {
@@ -163,7 +164,7 @@ export class Front<Context> {
     throw this.#service.refuse(request, request.method, this.#router.methodsOf(resource, comp));
   }
 
-  #run(
+  #takeBody(
     operation: AnyOperation<Context>,
     request: Request,
     body: Uint8Array | undefined,
@@ -174,17 +175,17 @@ export class Front<Context> {
       throw new ServiceError("RequestBodyTooLarge", { details: [["MaxLimit", String(bytesMax)]] });
     }
     request.body = body;
-    return this.#perform(operation, request);
+    return this.#passGate(operation, request);
   }
 
-  #perform(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {
+  #passGate(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {
     const { gate } = this.#options;
-    if (gate === undefined) return this.#carryOut(operation, request);
+    if (gate === undefined) return this.#runOperation(operation, request);
     const facts = { operation: operation.name, resource: request.location.name };
-    return whenReady(gate.enter(facts), () => this.#carryOut(operation, request));
+    return whenReady(gate.enter(facts), () => this.#runOperation(operation, request));
   }
 
-  #carryOut(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {
+  #runOperation(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {
     const input = operation.decode(request);
     const output = operation.run(this.#service.context, input, request);
     return output instanceof Promise
