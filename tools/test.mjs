@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const given = process.argv.slice(2);
 const folders =
-  given.length > 0 ? given : ["protocol", "server", "patterns", "cli", "tests", "tools"];
+  given.length > 0 ? given : ["protocol", "server", "patterns", "cli", "bench", "tests", "tools"];
 const files = folders.flatMap((path) => (path.endsWith(".ts") ? [path] : testFiles(path))).sort();
 if (files.length === 0) throw new Error(`No *.test.ts below ${folders.join(", ")}.`);
 

@@ -78,10 +78,7 @@ before(() => lab.open());
 after(() => lab.close());
 
 it("Every operation of the service has a sample, and every sample an operation", () => {
-  assert.deepEqual(
-    Object.keys(SAMPLES),
-    TABLE_OPERATIONS.map(({ name }) => name),
-  );
+  assert.deepEqual(Object.keys(SAMPLES).sort(), TABLE_OPERATIONS.map(({ name }) => name).sort());
 });
 
 for (const { name } of TABLE_OPERATIONS) {

@@ -9,8 +9,10 @@ const SERVICE: Location = { resource: "service", name: "" };
 const UNKNOWN_TYPE: Location = { resource: "unknown restype", name: "" };
 
 /**
- * Reads the path below the account: `/`, `/QUEUE`, `/QUEUE/messages`, `/QUEUE/messages/ID`, each
- * with a final slash or without.
+ * Reads the path below the account, with a final slash or without.
+ *
+ * Resources: "account" (`/`), "service" (`/?restype=service`), "queue" (`/QUEUE`), "messages"
+ * (`/QUEUE/messages`), "message" (`/QUEUE/messages/ID`), "unknown restype".
  * @throws ServiceError InvalidUri, URIError for an escape that is no UTF-8.
  */
 export function locateQueue(servicePath: string, query: Query): Location {

@@ -8,8 +8,11 @@ const BATCH: Location = { resource: "batch", name: "" };
 const METADATA: Location = { resource: "metadata", name: "" };
 
 /**
- * Reads the path below the account: `/`, `/Tables`, `/Tables('t')`, `/t`, `/t(PartitionKey='p',RowKey='r')`,
- * `/$batch`, `/$metadata`. Percent-decoded once, as a whole: clients escape quotes and parentheses or not.
+ * Reads the path below the account. Percent-decoded once, as a whole: clients escape quotes and
+ * parentheses or not.
+ *
+ * Resources: "service" (`/`), "tables" (`/Tables`), "table" (`/Tables('t')`), "entities" (`/t`, `/t()`),
+ * "entity" (`/t(PartitionKey='p',RowKey='r')`), "batch" (`/$batch`), "metadata" (`/$metadata`).
  * @throws ServiceError InvalidUri, InvalidInput, OutOfRangeInput, PropertyValueTooLarge or NotImplemented.
  */
 export function locateTable(servicePath: string): Location {
