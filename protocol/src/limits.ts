@@ -38,7 +38,7 @@ export const LIMITS = {
   messagesReceivedMax: 32,
   /** Seven days. */
   visibilityTimeoutSecondsMax: 604_800,
-  messageLifeSecondsDefault: 604_800,
+  messageTimeToLiveSecondsDefault: 604_800,
   /** Queues, containers, blobs or their common prefixes on one page of a list. */
   pageNamesMax: 5000,
 

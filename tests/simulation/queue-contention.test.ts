@@ -70,14 +70,17 @@ async function simulate(engine: Engine, seed: number, steps: number): Promise<vo
   const act = async (store: TestStore, held: Message[]): Promise<void> => {
     const kind = random();
     if (kind < 0.3) {
-      const hiddenMs = below(3) === 0 ? below(2000) : 0;
-      const lifeMs = below(4) === 0 ? 500 + below(4000) : Number.POSITIVE_INFINITY;
-      const message = await store.put("x", { hiddenMs: Math.min(hiddenMs, lifeMs - 1), lifeMs });
+      const visibilityTimeoutMs = below(3) === 0 ? below(2000) : 0;
+      const timeToLiveMs = below(4) === 0 ? 500 + below(4000) : Number.POSITIVE_INFINITY;
+      const message = await store.put("x", {
+        visibilityTimeoutMs: Math.min(visibilityTimeoutMs, timeToLiveMs - 1),
+        timeToLiveMs,
+      });
       held.push(note({ kind: "put", message }));
     } else if (kind < 0.6) {
-      const hiddenMs = 1 + below(2000);
-      for (const message of await store.receive(1 + below(4), hiddenMs)) {
-        held.push(note({ kind: "receive", message, at: message.visibleAt - hiddenMs }));
+      const visibilityTimeoutMs = 1 + below(2000);
+      for (const message of await store.receive(1 + below(4), visibilityTimeoutMs)) {
+        held.push(note({ kind: "receive", message, at: message.visibleAt - visibilityTimeoutMs }));
       }
     } else if (kind < 0.75) {
       const [message] = held.splice(below(held.length), 1);

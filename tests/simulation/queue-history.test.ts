@@ -95,26 +95,29 @@ class History {
   }
 
   async #put(): Promise<void> {
-    const lifeMs = this.#below(8) === 0 ? Number.POSITIVE_INFINITY : 1 + this.#below(8000);
-    const hiddenMs = this.#below(3) === 0 ? this.#below(Math.min(lifeMs, 5000)) : 0;
+    const timeToLiveMs = this.#below(8) === 0 ? Number.POSITIVE_INFINITY : 1 + this.#below(8000);
+    const visibilityTimeoutMs =
+      this.#below(3) === 0 ? this.#below(Math.min(timeToLiveMs, 5000)) : 0;
     const text = `text ${this.#below(1e6)}`;
-    const put = await this.#unlessMissing(this.store.put(text, { hiddenMs, lifeMs }));
+    const put = await this.#unlessMissing(
+      this.store.put(text, { visibilityTimeoutMs, timeToLiveMs }),
+    );
     if (!put) return;
     const { id, insertedAt, expiresAt, visibleAt } = put;
     assert.equal(insertedAt, this.#now);
-    assert.equal(expiresAt, Math.min(this.#now + lifeMs, NEVER));
-    assert.equal(visibleAt, this.#now + hiddenMs);
+    assert.equal(expiresAt, Math.min(this.#now + timeToLiveMs, NEVER));
+    assert.equal(visibleAt, this.#now + visibilityTimeoutMs);
     this.#model.put({ id, insertedAt, expiresAt, visibleAt, text, receipt: this.#issued(put) });
   }
 
   async #receive(): Promise<void> {
     const max = 1 + this.#below(5);
-    const hiddenMs = 1 + this.#below(3000);
-    const received = await this.#unlessMissing(this.store.receive(max, hiddenMs));
+    const visibilityTimeoutMs = 1 + this.#below(3000);
+    const received = await this.#unlessMissing(this.store.receive(max, visibilityTimeoutMs));
     if (!received) return;
     const expected = this.#model.visible(this.#now, max);
     for (const [i, message] of expected.entries()) {
-      message.visibleAt = this.#now + hiddenMs;
+      message.visibleAt = this.#now + visibilityTimeoutMs;
       message.dequeueCount++;
       if (received[i]) message.receipt = this.#issued(received[i]);
     }
@@ -143,18 +146,18 @@ class History {
   async #update(): Promise<void> {
     const held = this.#anyReceipt();
     if (!held) return;
-    const hiddenMs = this.#below(3) === 0 ? 0 : this.#below(6000);
+    const visibilityTimeoutMs = this.#below(3) === 0 ? 0 : this.#below(6000);
     const text = this.#below(2) === 0 ? `text ${this.#below(1e6)}` : undefined;
     const expected = this.#model.held(held.id, printPopReceipt(held), this.#now);
-    const allowed = expected !== undefined && this.#now + hiddenMs <= expected.expiresAt;
-    const update = this.store.update(held, hiddenMs, text);
+    const allowed = expected !== undefined && this.#now + visibilityTimeoutMs <= expected.expiresAt;
+    const update = this.store.update(held, visibilityTimeoutMs, text);
     const updated = await update.catch((error) => {
       assert.ok(error instanceof ServiceError, String(error));
       return undefined;
     });
     assert.equal(updated !== undefined, allowed && this.#exists);
     if (!updated || !expected) return;
-    expected.visibleAt = this.#now + hiddenMs;
+    expected.visibleAt = this.#now + visibilityTimeoutMs;
     expected.text = text ?? expected.text;
     expected.receipt = this.#issued(updated);
   }

@@ -1,9 +1,9 @@
 import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { xmlResponse } from "../catalog/service-operations.ts";
 import { checkContentMd5 } from "../http/content-md5.ts";
 import { parseAccessPolicies, printAccessPolicies } from "../xml/access-policies.ts";
 import { BLOB_DOCUMENTS } from "../xml/document-rules.ts";
+import { xmlResponse } from "../xml/print-xml.ts";
 import { assertNotForbidden, type BlobOperation } from "./blob-operation.ts";
 import { assertWriteConditions, type Conditions, dateConditions } from "./conditions.ts";
 import { type ContainerInput, containerInputOf, readContainer } from "./container-properties.ts";

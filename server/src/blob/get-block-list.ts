@@ -1,10 +1,10 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { refuseStranger } from "../auth/authorize.ts";
-import { xmlResponse } from "../catalog/service-operations.ts";
 import type { Engine } from "../engine/engine.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
 import type { RequestHead } from "../operation.ts";
 import { type ListedBlock, printBlockLists } from "../xml/block-list.ts";
+import { xmlResponse } from "../xml/print-xml.ts";
 import {
   type BlobOperation,
   blobNameOf,

@@ -1,8 +1,7 @@
-import { xmlResponse } from "../catalog/service-operations.ts";
 import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "../http/listing.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
 import type { WireRequest } from "../operation.ts";
-import { hasForbidden, printElement, printLeaf } from "../xml/print-xml.ts";
+import { hasForbidden, printElement, printLeaf, xmlResponse } from "../xml/print-xml.ts";
 import { type BlobOperation, containerNameOf } from "./blob-operation.ts";
 import { type BlobPage, type BlobPageEntry, readBlobPage } from "./blob-page.ts";
 import type { CommittedBlob, CopyFacts } from "./blob-record.ts";

@@ -1,7 +1,6 @@
 import type { Named } from "../catalog/catalog.ts";
-import { xmlResponse } from "../catalog/service-operations.ts";
 import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "../http/listing.ts";
-import { printElement, printLeaf } from "../xml/print-xml.ts";
+import { printElement, printLeaf, xmlResponse } from "../xml/print-xml.ts";
 import { type BlobOperation, LOG_CONTAINER } from "./blob-operation.ts";
 import type { ContainerValue } from "./container-value.ts";
 import { printLease } from "./print-lease.ts";

@@ -1,8 +1,9 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import type { Operation, WireResponse } from "../operation.ts";
+import type { Operation } from "../operation.ts";
 import type { DocumentRules } from "../xml/document-rules.ts";
 import { parseServiceProperties } from "../xml/parse-service-properties.ts";
 import { printServiceProperties } from "../xml/print-service-properties.ts";
+import { xmlResponse } from "../xml/print-xml.ts";
 import type { ServiceProperties, ServicePropertiesChange } from "../xml/service-properties.ts";
 import { printServiceStats } from "../xml/service-stats.ts";
 import type { ServicePropertiesStore } from "./service-properties-store.ts";
@@ -64,8 +65,4 @@ export function getServiceStats(
     encode: (arrivedAt) =>
       xmlResponse(200, printServiceStats({ status: "live", lastSyncedAt: arrivedAt }, rules)),
   };
-}
-
-export function xmlResponse(status: number, document: string): WireResponse {
-  return { status, headers: ["Content-Type", "application/xml"], body: document };
 }

@@ -11,7 +11,7 @@ const crowd = Number(process.env.CROWD ?? 100_000);
 const HOUR_MS = 3_600_000;
 
 it(`Get Messages reads what it takes and nothing else beside ${crowd} hidden messages`, async (t) => {
-  const store = await openCrowded(t, { hiddenMs: HOUR_MS });
+  const store = await openCrowded(t, { visibilityTimeoutMs: HOUR_MS });
   await store.putMany(40);
   await assertGets(t, store, { entriesMax: 32, scansMax: 1 });
   store.pass(HOUR_MS);
@@ -19,13 +19,13 @@ it(`Get Messages reads what it takes and nothing else beside ${crowd} hidden mes
 });
 
 it(`Get Messages reads some hundred entries behind ${crowd} expired messages`, async (t) => {
-  const store = await openCrowded(t, { lifeMs: 1000 });
+  const store = await openCrowded(t, { timeToLiveMs: 1000 });
   await store.putMany(40);
   store.pass(1000);
   await assertGets(t, store, { entriesMax: 300, scansMax: 2 });
 
   // Now the way by expiry is barred too: the expired messages are passed over, but only once.
-  await store.putMany(1500, { hiddenMs: HOUR_MS, lifeMs: 2 * HOUR_MS });
+  await store.putMany(1500, { visibilityTimeoutMs: HOUR_MS, timeToLiveMs: 2 * HOUR_MS });
   await store.putMany(40);
   store.pass(10_000);
   const startedAt = performance.now();
@@ -36,7 +36,7 @@ it(`Get Messages reads some hundred entries behind ${crowd} expired messages`, a
 
 async function openCrowded(
   t: TestContext,
-  message: { hiddenMs?: number; lifeMs?: number },
+  message: { visibilityTimeoutMs?: number; timeToLiveMs?: number },
 ): Promise<TestStore> {
   const store = await TestStore.open(process.env.CROWD ? await openOnDisk(t) : undefined);
   for (let put = 0; put < crowd; put += 1000) {

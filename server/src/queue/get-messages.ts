@@ -1,16 +1,16 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { xmlResponse } from "../catalog/service-operations.ts";
 import type { Query } from "../http/query.ts";
 import { integerParameter } from "../http/query-parameters.ts";
+import { xmlResponse } from "../xml/print-xml.ts";
 import type { Message } from "./message-record.ts";
 import type { QueueName } from "./message-store.ts";
 import { printMessages } from "./message-xml.ts";
-import { type QueueOperation, queueNameOf } from "./queue-operation.ts";
+import { type QueueOperation, queueNameOf, visibilityTimeoutOf } from "./queue-operation.ts";
 
 interface GetMessagesInput {
   readonly queue: QueueName;
   readonly max: number;
-  readonly hiddenMs: number;
+  readonly visibilityTimeoutMs: number;
 }
 
 /** Get Messages: receives some and hides them from everybody else. Fails with QueueNotFound (404). */
@@ -22,8 +22,8 @@ export const getMessages: QueueOperation<GetMessagesInput, readonly Message[]> =
   decode(request) {
     const queue = queueNameOf(request);
     const max = messagesMaxOf(request.query);
-    const hidden = integerParameter(request.query, "visibilitytimeout", HIDDEN_BOUNDS);
-    return { queue, max, hiddenMs: (hidden ?? HIDDEN_SECONDS_DEFAULT) * 1000 };
+    const visibilityTimeout = visibilityTimeoutOf(request.query, 1) ?? SECONDS_DEFAULT;
+    return { queue, max, visibilityTimeoutMs: visibilityTimeout * 1000 };
   },
 
   run: ({ messages }, { queue, ...wanted }) => messages.receive(queue, wanted),
@@ -31,8 +31,7 @@ export const getMessages: QueueOperation<GetMessagesInput, readonly Message[]> =
   encode: (messages) => xmlResponse(200, printMessages(messages)),
 };
 
-const HIDDEN_SECONDS_DEFAULT = 30;
-const HIDDEN_BOUNDS = { min: 1, max: LIMITS.visibilityTimeoutSecondsMax };
+const SECONDS_DEFAULT = 30;
 const MESSAGES_BOUNDS = { min: 1, max: LIMITS.messagesReceivedMax };
 
 /** How many messages are asked for. @throws ServiceError OutOfRangeQueryParameterValue */

@@ -1,7 +1,6 @@
 import type { Named } from "../catalog/catalog.ts";
-import { xmlResponse } from "../catalog/service-operations.ts";
 import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "../http/listing.ts";
-import { printElement, printLeaf } from "../xml/print-xml.ts";
+import { printElement, printLeaf, xmlResponse } from "../xml/print-xml.ts";
 import type { QueueValue } from "./message-store.ts";
 import type { QueueOperation } from "./queue-operation.ts";
 

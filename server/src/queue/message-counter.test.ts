@@ -12,8 +12,8 @@ describe("Messages are counted", () => {
     const store = await TestStore.open();
     assert.equal(await store.count(), 0);
     await store.put("visible");
-    await store.put("hidden", { hiddenMs: 1000 });
-    await store.put("short", { lifeMs: 500 });
+    await store.put("hidden", { visibilityTimeoutMs: 1000 });
+    await store.put("short", { timeToLiveMs: 500 });
     assert.equal(await store.count(), 3);
     await store.receive();
     assert.equal(await store.count(), 3);

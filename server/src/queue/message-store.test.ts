@@ -44,8 +44,8 @@ describe("A message", () => {
 
   it("may be hidden from the start, and updated or deleted by who put it", async () => {
     const store = await TestStore.open();
-    const hidden = await store.put("hidden", { hiddenMs: 10_000 });
-    const other = await store.put("other", { hiddenMs: 10_000 });
+    const hidden = await store.put("hidden", { visibilityTimeoutMs: 10_000 });
+    const other = await store.put("other", { visibilityTimeoutMs: 10_000 });
     assert.deepEqual(await store.peek(), []);
     await store.delete(other);
     await store.update(hidden, 0);
@@ -56,10 +56,10 @@ describe("A message", () => {
 
   it("ends when it expires, whether it is visible, hidden or held", async () => {
     const store = await TestStore.open();
-    const held = await store.put("held", { lifeMs: 2000 });
+    const held = await store.put("held", { timeToLiveMs: 2000 });
     await store.receive(1, 1000);
-    await store.put("visible", { lifeMs: 2000 });
-    await store.put("hidden", { lifeMs: 2000, hiddenMs: 1999 });
+    await store.put("visible", { timeToLiveMs: 2000 });
+    await store.put("hidden", { timeToLiveMs: 2000, visibilityTimeoutMs: 1999 });
     store.pass(2000);
     assert.deepEqual(await store.peek(), []);
     assert.deepEqual(await store.receive(), []);
@@ -70,15 +70,15 @@ describe("A message", () => {
 
   it("may live for ever", async () => {
     const store = await TestStore.open();
-    const message = await store.put("x", { lifeMs: Number.POSITIVE_INFINITY });
+    const message = await store.put("x", { timeToLiveMs: Number.POSITIVE_INFINITY });
     assert.equal(message.expiresAt, NEVER);
-    assert.equal((await store.put("y", { lifeMs: 1e300 })).expiresAt, NEVER);
+    assert.equal((await store.put("y", { timeToLiveMs: 1e300 })).expiresAt, NEVER);
     assert.equal(new Date(NEVER).toISOString(), "9999-12-31T23:59:59.000Z");
   });
 
   it("may be hidden beyond its expiry by receiving, not by updating", async () => {
     const store = await TestStore.open();
-    await store.put("x", { lifeMs: 10_000 });
+    await store.put("x", { timeToLiveMs: 10_000 });
     const [held] = await store.receive(1, 20_000);
     await refuses("InvalidQueryParameterValue", store.update(held!, 10_001));
     await store.update(held!, 10_000);

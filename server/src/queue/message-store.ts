@@ -92,12 +92,17 @@ export class MessageStore {
   }
 
   /**
-   * Adds a message that is hidden for `hiddenMs` and expires after `lifeMs`, which may be infinite.
+   * Adds a message that is hidden for `visibilityTimeoutMs` and expires after `timeToLiveMs`, which
+   * may be infinite.
    * @throws ServiceError QueueNotFound
    */
   async put(
     queue: QueueName,
-    message: { readonly text: Uint8Array; readonly hiddenMs: number; readonly lifeMs: number },
+    message: {
+      readonly text: Uint8Array;
+      readonly visibilityTimeoutMs: number;
+      readonly timeToLiveMs: number;
+    },
   ): Promise<Message> {
     const { partition } = await this.#open(queue);
     const now = this.#options.clock.now();
@@ -106,8 +111,8 @@ export class MessageStore {
     const stored: Message = {
       id: toMessageId(random),
       insertedAt: now,
-      expiresAt: Math.min(now + message.lifeMs, NEVER),
-      visibleAt: now + message.hiddenMs,
+      expiresAt: Math.min(now + message.timeToLiveMs, NEVER),
+      visibleAt: now + message.visibilityTimeoutMs,
       sequence: version,
       dequeueCount: 0,
       generation: 0,
@@ -120,13 +125,13 @@ export class MessageStore {
   }
 
   /**
-   * Hands out up to `max` visible messages and hides them for `hiddenMs`: all of them, or none.
+   * Hands out up to `max` visible messages and hides them for `visibilityTimeoutMs`: all of them, or none.
    * Empty only when nothing is visible but what others are just taking.
    * @throws ServiceError QueueNotFound
    */
   async receive(
     queue: QueueName,
-    { max, hiddenMs }: { readonly max: number; readonly hiddenMs: number },
+    { max, visibilityTimeoutMs }: { readonly max: number; readonly visibilityTimeoutMs: number },
   ): Promise<readonly Message[]> {
     let open = await this.#openOrRemembered(queue);
     for (let lost = 0, stale = 0; ; ) {
@@ -150,7 +155,7 @@ export class MessageStore {
         for (const { message, version } of alive) {
           const after = {
             ...message,
-            visibleAt: now + hiddenMs,
+            visibleAt: now + visibilityTimeoutMs,
             dequeueCount: message.dequeueCount + 1,
             ...this.#nextReceipt(message),
           };
@@ -183,20 +188,23 @@ export class MessageStore {
   }
 
   /**
-   * Hides a held message for `hiddenMs` from now on, and replaces its text where one is given.
+   * Hides a held message for `visibilityTimeoutMs` from now on, and replaces its text where one is given.
    * @throws ServiceError QueueNotFound, MessageNotFound, or InvalidQueryParameterValue when it
    * would be visible again only after its expiry.
    */
   update(
     queue: QueueName,
     hold: Hold,
-    { hiddenMs, text }: { readonly hiddenMs: number; readonly text: Uint8Array | undefined },
+    {
+      visibilityTimeoutMs,
+      text,
+    }: { readonly visibilityTimeoutMs: number; readonly text: Uint8Array | undefined },
   ): Promise<Message> {
     return this.#change(queue, hold, (message, version, now, change) => {
-      const visibleAt = now + hiddenMs;
+      const visibleAt = now + visibilityTimeoutMs;
       if (visibleAt > message.expiresAt) {
         const reason = "The message expires before it would be visible again.";
-        throw invalidParameter("visibilitytimeout", String(hiddenMs / 1000), reason);
+        throw invalidParameter("visibilitytimeout", String(visibilityTimeoutMs / 1000), reason);
       }
       const updated: Message = {
         ...message,

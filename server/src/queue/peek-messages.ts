@@ -1,4 +1,4 @@
-import { xmlResponse } from "../catalog/service-operations.ts";
+import { xmlResponse } from "../xml/print-xml.ts";
 import { messagesMaxOf } from "./get-messages.ts";
 import { PEEK } from "./locate.ts";
 import type { Message } from "./message-record.ts";

@@ -1,17 +1,17 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { xmlResponse } from "../catalog/service-operations.ts";
 import type { Query } from "../http/query.ts";
-import { integerParameter, invalidParameter, parseInteger } from "../http/query-parameters.ts";
+import { invalidParameter, parseInteger } from "../http/query-parameters.ts";
+import { xmlResponse } from "../xml/print-xml.ts";
 import type { Message } from "./message-record.ts";
 import type { QueueName } from "./message-store.ts";
 import { parseMessageText, printPutMessage } from "./message-xml.ts";
-import { type QueueOperation, queueNameOf } from "./queue-operation.ts";
+import { type QueueOperation, queueNameOf, visibilityTimeoutOf } from "./queue-operation.ts";
 
 interface PutMessageInput {
   readonly queue: QueueName;
   readonly text: Uint8Array;
-  readonly hiddenMs: number;
-  readonly lifeMs: number;
+  readonly visibilityTimeoutMs: number;
+  readonly timeToLiveMs: number;
 }
 
 /** Put Message. Fails with QueueNotFound (404). */
@@ -25,14 +25,19 @@ export const putMessage: QueueOperation<PutMessageInput, Message> = {
   decode(request) {
     const { query, body } = request;
     const queue = queueNameOf(request);
-    const hidden = integerParameter(query, HIDDEN, HIDDEN_BOUNDS) ?? 0;
-    const life = lifeOf(query);
-    if (hidden >= life) {
+    const visibilityTimeout = visibilityTimeoutOf(query, 0) ?? 0;
+    const timeToLive = timeToLiveOf(query);
+    if (visibilityTimeout >= timeToLive) {
       const reason = "messagettl must be greater than visibilitytimeout.";
-      throw invalidParameter(HIDDEN, String(hidden), reason);
+      throw invalidParameter("visibilitytimeout", String(visibilityTimeout), reason);
     }
     const text = parseMessageText(body);
-    return { queue, text, hiddenMs: hidden * 1000, lifeMs: life * 1000 };
+    return {
+      queue,
+      text,
+      visibilityTimeoutMs: visibilityTimeout * 1000,
+      timeToLiveMs: timeToLive * 1000,
+    };
   },
 
   run: ({ messages }, { queue, ...message }) => messages.put(queue, message),
@@ -40,17 +45,15 @@ export const putMessage: QueueOperation<PutMessageInput, Message> = {
   encode: (message) => xmlResponse(201, printPutMessage(message)),
 };
 
-const HIDDEN = "visibilitytimeout";
-const HIDDEN_BOUNDS = { min: 0, max: LIMITS.visibilityTimeoutSecondsMax };
-const LIFE = "messagettl";
+const TIME_TO_LIVE = "messagettl";
 
 /** In seconds. @throws ServiceError InvalidQueryParameterValue */
-function lifeOf(query: Query): number {
-  const text = query.get(LIFE);
-  if (text === undefined) return LIMITS.messageLifeSecondsDefault;
-  const life = parseInteger(LIFE, text);
-  if (life === -1) return Number.POSITIVE_INFINITY;
-  if (life >= 1) return life;
+function timeToLiveOf(query: Query): number {
+  const text = query.get(TIME_TO_LIVE);
+  if (text === undefined) return LIMITS.messageTimeToLiveSecondsDefault;
+  const timeToLive = parseInteger(TIME_TO_LIVE, text);
+  if (timeToLive === -1) return Number.POSITIVE_INFINITY;
+  if (timeToLive >= 1) return timeToLive;
   const reason = "Value must be greater than or equal to 1, or -1 to indicate an infinite TTL.";
-  throw invalidParameter(LIFE, text, reason);
+  throw invalidParameter(TIME_TO_LIVE, text, reason);
 }

@@ -1,9 +1,9 @@
 import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { whenReady } from "../awaitable.ts";
-import { xmlResponse } from "../catalog/service-operations.ts";
 import { parseAccessPolicies, printAccessPolicies } from "../xml/access-policies.ts";
 import { QUEUE_DOCUMENTS } from "../xml/document-rules.ts";
+import { xmlResponse } from "../xml/print-xml.ts";
 import type { QueueName } from "./message-store.ts";
 import { type QueueOperation, queueNameOf } from "./queue-operation.ts";
 

@@ -1,6 +1,9 @@
+import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Reaper } from "../catalog/reaper.ts";
 import type { ServicePropertiesStore } from "../catalog/service-properties-store.ts";
+import type { Query } from "../http/query.ts";
+import { integerParameter } from "../http/query-parameters.ts";
 import { checkResourceName } from "../http/resource-name.ts";
 import type { Operation, WireRequest } from "../operation.ts";
 import type { MessageStore, QueueName, QueueValue } from "./message-store.ts";
@@ -22,4 +25,10 @@ export type QueueOperation<Input, Output> = Operation<QueueContext, Input, Outpu
 export function queueNameOf({ account, location }: WireRequest): QueueName {
   checkResourceName(location.name);
   return { account: account.name, name: location.name };
+}
+
+/** In seconds; undefined where a request names none. @throws ServiceError OutOfRangeQueryParameterValue */
+export function visibilityTimeoutOf(query: Query, min: 0 | 1): number | undefined {
+  const bounds = { min, max: LIMITS.visibilityTimeoutSecondsMax };
+  return integerParameter(query, "visibilitytimeout", bounds);
 }

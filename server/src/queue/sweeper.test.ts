@@ -6,9 +6,9 @@ import { TestStore } from "./test-store.ts";
 describe("The sweeper", () => {
   it("frees what has expired, visible or hidden, and nothing else", async () => {
     const store = await TestStore.open();
-    await store.putMany(300, { lifeMs: 1000 });
-    await store.putMany(300, { lifeMs: 1000, hiddenMs: 900 });
-    await store.putMany(5, { lifeMs: 2000 });
+    await store.putMany(300, { timeToLiveMs: 1000 });
+    await store.putMany(300, { timeToLiveMs: 1000, visibilityTimeoutMs: 900 });
+    await store.putMany(5, { timeToLiveMs: 2000 });
     store.pass(1000);
     await store.sweeper.sweep();
     assert.equal(await store.stored(), 10);
@@ -17,7 +17,7 @@ describe("The sweeper", () => {
 
   it("frees messages that were received and updated before they expired", async () => {
     const store = await TestStore.open();
-    await store.putMany(3, { lifeMs: 1000 });
+    await store.putMany(3, { timeToLiveMs: 1000 });
     const [first] = await store.receive(1, 5000);
     await store.update(first!, 500, "updated");
     await store.receive(1, 100);
@@ -28,7 +28,7 @@ describe("The sweeper", () => {
 
   it("leaves a queue alone until something in it expires", async () => {
     const store = await TestStore.open();
-    await store.put("x", { lifeMs: 60_000 });
+    await store.put("x", { timeToLiveMs: 60_000 });
     await store.sweeper.sweep();
     store.pass(59_999);
     store.reads.reset();
@@ -42,7 +42,7 @@ describe("The sweeper", () => {
   it("looks again after some minutes even if it expected nothing, and at once when it is woken", async () => {
     const store = await TestStore.open();
     await store.sweeper.sweep();
-    await store.put("x", { lifeMs: 1 });
+    await store.put("x", { timeToLiveMs: 1 });
     store.pass(5 * 60_000 - 1);
     await store.sweeper.sweep();
     assert.equal(await store.stored(), 2);
@@ -50,7 +50,7 @@ describe("The sweeper", () => {
     await store.sweeper.sweep();
     assert.equal(await store.stored(), 0);
 
-    await store.put("y", { lifeMs: 1 });
+    await store.put("y", { timeToLiveMs: 1 });
     store.pass(1);
     store.sweeper.wake();
     await store.sweeper.sweep();
@@ -62,7 +62,7 @@ describe("The sweeper", () => {
     const engine = new MemoryEngine();
     const one = await TestStore.open(engine);
     const other = await TestStore.open(engine);
-    await one.putMany(600, { lifeMs: 1000 });
+    await one.putMany(600, { timeToLiveMs: 1000 });
     one.pass(1000);
     other.pass(1000);
     await Promise.all([one.sweeper.sweep(), other.sweeper.sweep()]);

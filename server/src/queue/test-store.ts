@@ -62,20 +62,30 @@ export class TestStore {
     this.clock.time += milliseconds;
   }
 
-  put(text: string, { hiddenMs = 0, lifeMs = 7 * DAY_MS } = {}): Promise<Message> {
-    return this.messages.put(this.queue, { text: Buffer.from(text), hiddenMs, lifeMs });
+  put(text: string, { visibilityTimeoutMs = 0, timeToLiveMs = 7 * DAY_MS } = {}): Promise<Message> {
+    return this.messages.put(this.queue, {
+      text: Buffer.from(text),
+      visibilityTimeoutMs,
+      timeToLiveMs,
+    });
   }
 
-  async putMany(count: number, options: { hiddenMs?: number; lifeMs?: number } = {}) {
+  async putMany(
+    count: number,
+    options: { visibilityTimeoutMs?: number; timeToLiveMs?: number } = {},
+  ) {
     for (let i = 0; i < count; i++) await this.put(`${i}`, options);
   }
 
-  receive(max = 1, hiddenMs = 30_000): Promise<readonly Message[]> {
-    return this.messages.receive(this.queue, { max, hiddenMs });
+  receive(max = 1, visibilityTimeoutMs = 30_000): Promise<readonly Message[]> {
+    return this.messages.receive(this.queue, { max, visibilityTimeoutMs });
   }
 
-  update(held: Message, hiddenMs: number, text?: string): Promise<Message> {
-    const change = { hiddenMs, text: text === undefined ? undefined : Buffer.from(text) };
+  update(held: Message, visibilityTimeoutMs: number, text?: string): Promise<Message> {
+    const change = {
+      visibilityTimeoutMs,
+      text: text === undefined ? undefined : Buffer.from(text),
+    };
     return this.messages.update(this.queue, holdOf(held), change);
   }
 

@@ -1,16 +1,16 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { integerParameter, missingParameter } from "../http/query-parameters.ts";
+import { missingParameter } from "../http/query-parameters.ts";
 import { holdOf } from "./hold-of.ts";
 import type { Message } from "./message-record.ts";
 import type { Hold, QueueName } from "./message-store.ts";
 import { parseMessageText, printNextVisible } from "./message-xml.ts";
 import { printPopReceipt } from "./pop-receipt.ts";
-import { type QueueOperation, queueNameOf } from "./queue-operation.ts";
+import { type QueueOperation, queueNameOf, visibilityTimeoutOf } from "./queue-operation.ts";
 
 interface UpdateMessageInput {
   readonly queue: QueueName;
   readonly hold: Hold;
-  readonly hiddenMs: number;
+  readonly visibilityTimeoutMs: number;
   /** Undefined leaves the text as it is. */
   readonly text: Uint8Array | undefined;
 }
@@ -30,10 +30,10 @@ export const updateMessage: QueueOperation<UpdateMessageInput, Message> = {
     const { query, body } = request;
     const queue = queueNameOf(request);
     const hold = holdOf(request);
-    const hidden = integerParameter(query, HIDDEN, HIDDEN_BOUNDS);
-    if (hidden === undefined) throw missingParameter(HIDDEN);
+    const visibilityTimeout = visibilityTimeoutOf(query, 0);
+    if (visibilityTimeout === undefined) throw missingParameter("visibilitytimeout");
     const text = body.length > 0 ? parseMessageText(body) : undefined;
-    return { queue, hold, hiddenMs: hidden * 1000, text };
+    return { queue, hold, visibilityTimeoutMs: visibilityTimeout * 1000, text };
   },
 
   run: ({ messages }, { queue, hold, ...change }) => messages.update(queue, hold, change),
@@ -48,6 +48,3 @@ export const updateMessage: QueueOperation<UpdateMessageInput, Message> = {
     ],
   }),
 };
-
-const HIDDEN = "visibilitytimeout";
-const HIDDEN_BOUNDS = { min: 0, max: LIMITS.visibilityTimeoutSecondsMax };

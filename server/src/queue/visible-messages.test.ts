@@ -6,8 +6,8 @@ import { VisibleMessages } from "./visible-messages.ts";
 describe("Visible messages are found", () => {
   it("in the order in which they became visible", async () => {
     const store = await TestStore.open();
-    const late = await store.put("late", { hiddenMs: 20 });
-    const soon = await store.put("soon", { hiddenMs: 10 });
+    const late = await store.put("late", { visibilityTimeoutMs: 20 });
+    const soon = await store.put("soon", { visibilityTimeoutMs: 10 });
     const first = await store.put("first");
     const second = await store.put("second");
     assert.deepEqual(await find(store, 9), [first.id, second.id]);
@@ -18,7 +18,7 @@ describe("Visible messages are found", () => {
 
   it("without a look at hidden ones, however many", async () => {
     const store = await TestStore.open();
-    await store.putMany(5000, { hiddenMs: 1000 });
+    await store.putMany(5000, { visibilityTimeoutMs: 1000 });
     const visible = await store.put("visible");
     store.reads.reset();
     assert.deepEqual(await find(store, 9), [visible.id]);
@@ -27,9 +27,9 @@ describe("Visible messages are found", () => {
 
   it("behind any number of expired ones, reading a few hundred of them", async () => {
     const store = await TestStore.open();
-    await store.putMany(5000, { lifeMs: 1000 });
+    await store.putMany(5000, { timeToLiveMs: 1000 });
     const first = await store.put("first");
-    const second = await store.put("second", { lifeMs: 2000 });
+    const second = await store.put("second", { timeToLiveMs: 2000 });
     store.pass(1000);
     store.reads.reset();
     assert.deepEqual(await find(store, 9), [first.id, second.id]);
@@ -39,8 +39,8 @@ describe("Visible messages are found", () => {
 
   it("even when hidden messages stand in front in the order of expiry, too", async () => {
     const store = await TestStore.open();
-    await store.putMany(300, { lifeMs: 1000 });
-    await store.putMany(1500, { lifeMs: 3000, hiddenMs: 2500 });
+    await store.putMany(300, { timeToLiveMs: 1000 });
+    await store.putMany(1500, { timeToLiveMs: 3000, visibilityTimeoutMs: 2500 });
     const visible = await store.put("visible");
     store.pass(1000);
     assert.deepEqual(await find(store, 9), [visible.id]);
@@ -48,8 +48,8 @@ describe("Visible messages are found", () => {
 
   it("without passing over the same expired messages twice", async () => {
     const store = await TestStore.open();
-    await store.putMany(3000, { lifeMs: 1000 });
-    await store.putMany(1500, { lifeMs: 20_000, hiddenMs: 19_000 });
+    await store.putMany(3000, { timeToLiveMs: 1000 });
+    await store.putMany(1500, { timeToLiveMs: 20_000, visibilityTimeoutMs: 19_000 });
     store.pass(8000);
     const visible = await store.put("visible");
     assert.deepEqual(await find(store, 9), [visible.id]);
@@ -61,14 +61,14 @@ describe("Visible messages are found", () => {
 
   it("wherever a server whose clock is behind has put them, if not at once", async () => {
     const store = await TestStore.open();
-    await store.putMany(600, { lifeMs: 1000 });
+    await store.putMany(600, { timeToLiveMs: 1000 });
     store.pass(60_000);
     await find(store, 9);
     store.pass(-60_001);
-    const late = await store.put("late", { lifeMs: 200_000 });
+    const late = await store.put("late", { timeToLiveMs: 200_000 });
     store.pass(60_001);
     // By expiry it would be found at once, were there not others in front of it.
-    await store.putMany(1100, { lifeMs: 100_000, hiddenMs: 99_000 });
+    await store.putMany(1100, { timeToLiveMs: 100_000, visibilityTimeoutMs: 99_000 });
     assert.deepEqual(await find(store, 9), []);
     store.pass(30_000);
     assert.deepEqual(await find(store, 9), [late.id]);
@@ -76,7 +76,7 @@ describe("Visible messages are found", () => {
 
   it("only while they have not expired", async () => {
     const store = await TestStore.open();
-    await store.put("short", { lifeMs: 1000 });
+    await store.put("short", { timeToLiveMs: 1000 });
     store.pass(999);
     assert.equal((await find(store, 9)).length, 1);
     store.pass(1);
@@ -85,11 +85,11 @@ describe("Visible messages are found", () => {
 
   it("with a call for the sweeper when many expired ones are in the way", async () => {
     const store = await TestStore.open();
-    await store.putMany(255, { lifeMs: 1000 });
+    await store.putMany(255, { timeToLiveMs: 1000 });
     store.pass(1000);
     await store.receive();
     assert.equal(store.calls, 0);
-    await store.put("one more", { lifeMs: 1 });
+    await store.put("one more", { timeToLiveMs: 1 });
     store.pass(1);
     await store.receive();
     assert.equal(store.calls, 1);

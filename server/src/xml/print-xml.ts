@@ -10,6 +10,11 @@ export function printDocument(root: string, rules: Pick<DocumentRules, "byteOrde
   return (rules.byteOrderMark ? BYTE_ORDER_MARK : "") + XML_DECLARATION + root;
 }
 
+/** The answer that carries a document. */
+export function xmlResponse(status: number, document: string) {
+  return { status, headers: ["Content-Type", "application/xml"], body: document };
+}
+
 /** An element around content that is XML already; without content `<Name />`. */
 export function printElement(name: string, content: string): string {
   return content === "" ? `<${name} />` : `<${name}>${content}</${name}>`;
