@@ -85,6 +85,7 @@ async function crash(rounds: number, place: Place): Promise<void> {
     try {
       if (round === 0) await prepare(wires[0]!);
       else await load.verify((path) => wires[0]!.send("GET", path));
+      await noteSpares(wires);
       halves = beginHalves(server.blobUrl);
       const enough = load.answered(40 + Math.floor(random() * 80));
       const workers = wires.slice(1).map((wire, number) => load.work(wire, number));
@@ -112,6 +113,13 @@ async function prepare(wire: Wire): Promise<void> {
   ] as const) {
     assert.equal((await wire.send("PUT", path, { headers })).status, 201);
   }
+}
+
+/** Each upload that is done has noted the next one: those that follow are stored under these notes. */
+async function noteSpares(wires: readonly Wire[]): Promise<void> {
+  const call = { headers: BLOCK_BLOB, body: Buffer.alloc(200_000, "s") };
+  const uploads = wires.slice(0, 3).map((wire, i) => wire.send("PUT", `/docs/spare-${i}`, call));
+  for (const { status } of await Promise.all(uploads)) assert.equal(status, 201);
 }
 
 /** Uploads that stop in the middle of their bodies, and are under way when the server is killed. */

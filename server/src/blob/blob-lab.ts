@@ -156,6 +156,7 @@ export class BlobLab {
     // Lists that succeeded each other are freed one after the other, one by each run at least; and the
     // service's own collector may be at it. What no note tells of would stay for ever.
     const runs = 10;
+    await this.service.service.context.notes.dropSpares(0);
     for (let run = 1; ; run++) {
       await this.service.collector.collect();
       const audit = await auditBlobs(this.engine, this.contents);

@@ -207,6 +207,50 @@ describe("What was in the making", () => {
     await next.close();
   });
 
+  it("is noted by the upload before it, and freed by the next process when this one is killed", async () => {
+    const lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
+    const { engine, contents, clock } = lab;
+    assert.deepEqual(await auditBlobs(engine, contents), { leftOver: [], missing: [], notes: 1 });
+    await lab.service.service.context.contents.store(once(LARGE), LARGE.length);
+    await lab.service.collector.collect();
+    const { leftOver, notes } = await auditBlobs(engine, contents);
+    assert.deepEqual({ leftOver: leftOver.length, notes }, { leftOver: 1, notes: 1 });
+    const next = await BlobLab.open({ engine, contents: contents!, clock });
+    await next.assertTidy();
+    assert.ok((await next.must("GET", "/docs/a")).body.equals(LARGE));
+    await lab.close();
+    await next.close();
+  });
+
+  it("is noted afresh where another process has given up what was noted before", async () => {
+    const lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
+    const { engine, contents, clock } = lab;
+    const other = await BlobLab.open({ engine, contents: contents!, clock });
+    await other.assertTidy();
+    await lab.must("PUT", "/docs/b", { headers: BLOCK, body: LARGE });
+    await lab.assertTidy();
+    assert.ok((await lab.must("GET", "/docs/b")).body.equals(LARGE));
+    await lab.close();
+    await other.close();
+  });
+
+  it("and never began is forgotten after a minute", async () => {
+    const lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
+    lab.clock.ms += 59_000;
+    await lab.service.collector.collect();
+    assert.equal((await auditBlobs(lab.engine, lab.contents)).notes, 1);
+    lab.clock.ms += 2000;
+    await lab.service.collector.collect();
+    assert.equal((await auditBlobs(lab.engine, lab.contents)).notes, 0);
+    await lab.close();
+  });
+
   it("does not come after it was freed, as a commit may whose process is dead", async () => {
     const lab = await BlobLab.open({ inRows: true });
     const { engine, clock } = lab;

@@ -7,7 +7,7 @@ import { scanToEnd } from "../engine/scan-to-end.ts";
 import { draftBlocksRange, draftHeadKey, extentPartition } from "./blob-keys.ts";
 import { decodeUncommittedBlock } from "./drafts.ts";
 import { contentsOfList, decodeExtent } from "./extents.ts";
-import { decodeNote, type Notes, type StoredNote, type Thing } from "./notes.ts";
+import { decodeNote, type Notes, SPARE_MICROS_MAX, type StoredNote, type Thing } from "./notes.ts";
 import type { Readers } from "./readers.ts";
 
 export interface CollectorOptions {
@@ -58,6 +58,7 @@ export class Collector implements BackgroundWork {
   /** Frees all that can be freed now. */
   async collect(): Promise<void> {
     const { engine, notes } = this.#options;
+    await notes.dropSpares(SPARE_MICROS_MAX);
     let { start, end } = notes.range();
     while (!this.#loop.closed) {
       const found: StoredNote[] = [];

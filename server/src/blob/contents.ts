@@ -142,9 +142,8 @@ export class Contents {
     length: number,
     work: (id: ContentId, making: Making) => Promise<void>,
   ): Promise<NewContent> {
-    const { ids, notes } = this.#options;
-    const id = ids.next();
-    const making = await notes.begin({ kind: "content", id });
+    const making = await this.#options.notes.beginContent();
+    const { id } = making;
     try {
       await work(id, making);
     } catch (error) {
@@ -155,7 +154,7 @@ export class Contents {
       piece: { in: "store", id, length },
       bytes: undefined,
       checks: [making.check],
-      puts: [],
+      puts: [making.spare],
       deletes: [making.note],
       making,
     };

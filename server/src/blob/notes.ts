@@ -22,8 +22,11 @@ import { prefixEnd } from "../engine/key-codec.ts";
  *   in the making   noted before the first byte of it is stored; the commit by which a record refers
  *                   to it checks that the note still stands, and deletes it
  *   garbage         noted by the very commit by which the last record lets go of it
+ *   spare           in the making of a process that has not begun: the commit that ends one content
+ *                   notes the next one, so that an upload behind another waits for no note of its own
  *
- * `collector.ts` frees garbage, and what is in the making of a process that is no more.
+ * `collector.ts` frees garbage, and what is in the making of a process that is no more. Of a spare it
+ * finds nothing, or what an upload that took it had stored. Those that nobody takes are deleted.
  */
 
 /** A thing that notes are about. */
@@ -72,8 +75,24 @@ export interface Making {
   giveUp(): void;
 }
 
+/** A content in the making. */
+export interface ContentMaking extends Making {
+  readonly id: ContentId;
+  /** To be put by the commit that refers to it: the note of the next one. */
+  readonly spare: Put;
+}
+
+/** The note of a content that is not begun, and since when it stands. */
+interface Spare {
+  readonly id: ContentId;
+  readonly note: Key;
+  readonly since: number;
+}
+
 /** No upload takes longer; what another process has been making for longer is left over. */
 const MAKING_MICROS_MAX = 24 * 3600 * 1e6;
+/** A spare that was not taken for so long is for nobody. */
+export const SPARE_MICROS_MAX = 60 * 1e6;
 const PARTITION = Uint8Array.of(KEY_SPACES.blobNotes);
 const NO_SUCCESSOR = "-";
 
@@ -94,6 +113,8 @@ export class Notes {
   };
   /** Keys of the notes of what this process is making. */
   readonly #making = new Set<string>();
+  /** Those that are noted, durably. */
+  #spares: Spare[] = [];
 
   constructor(options: NotesOptions) {
     this.#options = options;
@@ -104,13 +125,71 @@ export class Notes {
     const note = this.#newKey(undefined);
     const text = textOf(note);
     this.#making.add(text);
-    const put = { key: note, value: encode({ thing, maker: this.#self }) };
     try {
-      await this.#commit({ puts: [put], deletes: [] });
+      await this.#commit({ puts: [this.#noteOf(thing, note)], deletes: [] });
     } catch (error) {
       this.#making.delete(text);
       throw error;
     }
+    return this.#makingOf(thing, note);
+  }
+
+  /** The same for a content with an id of its own: at once, where a spare is there. */
+  async beginContent(): Promise<ContentMaking> {
+    const taken = await this.#takeSpare();
+    const id = taken?.id ?? this.#options.ids.next();
+    const thing: Thing = { kind: "content", id };
+    const making = taken ? this.#makingOf(thing, taken.note) : await this.begin(thing);
+    const spare = { id: this.#options.ids.next(), note: this.#newKey(undefined) };
+    const spareText = textOf(spare.note);
+    // Before it can be seen.
+    this.#making.add(spareText);
+    return {
+      ...making,
+      id,
+      spare: this.#noteOf({ kind: "content", id: spare.id }, spare.note),
+      settle: () => {
+        making.settle();
+        this.#spares.push({ ...spare, since: this.#options.engine.nextVersion() });
+      },
+      giveUp: () => {
+        if (this.#making.has(textOf(making.note))) this.#making.delete(spareText);
+        making.giveUp();
+      },
+    };
+  }
+
+  /** One that still stands: a process that thinks this one dead may have given it up. */
+  async #takeSpare(): Promise<Spare | undefined> {
+    for (let spare = this.#spares.pop(); spare !== undefined; spare = this.#spares.pop()) {
+      let stands = false;
+      try {
+        stands = (await this.#options.engine.get([spare.note]))[0] !== undefined;
+      } finally {
+        if (!stands) this.#making.delete(textOf(spare.note));
+      }
+      if (stands) return spare;
+    }
+    return undefined;
+  }
+
+  /** Deletes the notes of spares that stand for longer than this. Nothing was ever stored under them. */
+  async dropSpares(micros: number): Promise<void> {
+    const before = this.#options.engine.nextVersion() - micros;
+    const old = this.#spares.filter(({ since }) => since < before);
+    if (old.length === 0) return;
+    this.#spares = this.#spares.filter(({ since }) => since >= before);
+    // Should this fail, they are left over, and found by the collector.
+    for (const { note } of old) this.#making.delete(textOf(note));
+    await this.#commit({ puts: [], deletes: old.map(({ note }) => note) });
+  }
+
+  #noteOf(thing: Thing, note: Key): Put {
+    return { key: note, value: encode({ thing, maker: this.#self }) };
+  }
+
+  #makingOf(thing: Thing, note: Key): Making {
+    const text = textOf(note);
     const check: Check = { key: note, expected: "present" };
     return {
       check,
