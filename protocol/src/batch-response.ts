@@ -66,9 +66,10 @@ export function printBatchResponse(response: BatchResponse, ids: BatchResponseId
     printPart(response.part, chunks);
   } else {
     const type = `Content-Type: multipart/mixed; boundary=${changeset.slice(2)}`;
+    const delimiter = `${changeset}\r\n`;
     chunks.push(`${batch}\r\n${type}\r\n\r\n`);
     for (const part of response.parts) {
-      chunks.push(`${changeset}\r\n`);
+      chunks.push(delimiter);
       printPart(part, chunks);
     }
     chunks.push(`${changeset}--\r\n`);
@@ -126,15 +127,12 @@ function printHeaders(part: BatchResponsePart): string {
   switch (part.kind) {
     case "inserted": {
       const { content, location, etag } = part;
+      const start = opening(part.contentId);
       const preference = header("Preference-Applied", part.preferenceApplied);
-      const place = header("Location", location);
       if (content !== undefined) {
-        return (
-          describe(content) + opening(part.contentId) + preference + place + header("ETag", etag)
-        );
+        return `${describe(content)}${start}${preference}Location: ${location}\r\nETag: ${etag}\r\n`;
       }
-      const id = header("DataServiceId", location);
-      return opening(part.contentId) + preference + VERSION_3 + place + id + header("ETag", etag);
+      return `${start}${preference}${VERSION_3}Location: ${location}\r\nDataServiceId: ${location}\r\nETag: ${etag}\r\n`;
     }
     case "written":
       return opening(part.contentId) + VERSION_1 + header("ETag", part.etag);

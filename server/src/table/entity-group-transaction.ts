@@ -186,7 +186,7 @@ function checkTogether(
     const { mutation, table } = write;
     if (
       mutation.partitionKey !== first.mutation.partitionKey ||
-      table.toLowerCase() !== first.table.toLowerCase()
+      (table !== first.table && table.toLowerCase() !== first.table.toLowerCase())
     ) {
       return { error: new ServiceError("CommandsInBatchActOnDifferentPartitions"), index };
     }

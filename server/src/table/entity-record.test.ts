@@ -50,6 +50,11 @@ it("carries its Timestamp and the ETag made of it", () => {
   const record = encode('{"PartitionKey":"p","RowKey":"r"}');
   assert.equal(recordTimestamp(record), MICROS);
   assert.equal(recordEtag(record), "W/\"datetime'2021-01-06T01%3A01%3A31.5Z'\"");
+  assert.equal(
+    recordEtag(restampRecord(record, MICROS + 1)),
+    "W/\"datetime'2021-01-06T01%3A01%3A31.500001Z'\"",
+  );
+  assert.equal(recordEtag(record), "W/\"datetime'2021-01-06T01%3A01%3A31.5Z'\"");
   const largest = restampRecord(record, Number.MAX_SAFE_INTEGER);
   assert.equal(recordTimestamp(largest), Number.MAX_SAFE_INTEGER);
 });

@@ -93,7 +93,8 @@ function readAccept(accept: string): MetadataLevel | ServiceError {
  */
 export function checkJsonBody(request: RequestHead): void {
   const type = request.header("content-type");
-  if (type === undefined || type === "" || /^\s*application\/json\s*(;|$)/i.test(type)) return;
+  if (type === undefined || type === "application/json" || type === "") return;
+  if (/^\s*application\/json\s*(;|$)/i.test(type)) return;
   throw new ServiceError(
     /^\s*application\/atom\+xml/i.test(type) ? "AtomFormatNotSupported" : "MediaTypeNotSupported",
   );

@@ -4,6 +4,12 @@ export type Preference = "return-content" | "return-no-content";
 
 /** What `Prefer` asks of Create Table and Insert Entity; anything unknown is as if absent. */
 export function preferenceOf(request: RequestHead): Preference | undefined {
-  const prefer = request.header("prefer")?.trim().toLowerCase();
-  return prefer === "return-content" || prefer === "return-no-content" ? prefer : undefined;
+  const prefer = request.header("prefer");
+  if (prefer === undefined || isPreference(prefer)) return prefer;
+  const spelt = prefer.trim().toLowerCase();
+  return isPreference(spelt) ? spelt : undefined;
+}
+
+function isPreference(text: string): text is Preference {
+  return text === "return-no-content" || text === "return-content";
 }
