@@ -106,6 +106,10 @@ function addIndex(index: Command): void {
     const what = verb === "verify" ? "compare entities and entries" : "mend what verify finds";
     add(`${verb} <entity>`, `${what}; exit code 1 when something remains`)
       .option("--sample <percent>", "a share of the rows, such as 5%", share)
+      .option(
+        "--resume <file>",
+        "keep how far it got there, and go on from it after an interruption",
+      )
       .action((name: string, options: OnSchema & ScrubOptions) =>
         run(options, (work) => scrubIndexes(work, name, verb, options)),
       );

@@ -1,10 +1,11 @@
 import type { Database } from "@rowhouse/patterns";
-import type { VerifyReport } from "@rowhouse/patterns/index-scrub";
+import type { VerifyProgress, VerifyReport } from "@rowhouse/patterns/index-scrub";
 import type { AnyEntity } from "@rowhouse/patterns/model/entity";
 import type { ShardedBuildOptions } from "@rowhouse/patterns/sharded-build";
 import { alignColumns, type Outcome, type Progress } from "./outcome.ts";
 import { kindOf } from "./record.ts";
 import { indexesOf, type Schema, type Target, targetOf } from "./schema.ts";
+import { type ScrubState, ScrubStateFile } from "./scrub-state.ts";
 
 /** What all work on indexes is given. */
 export interface IndexWork {
@@ -121,34 +122,61 @@ async function buildInShards(
 export interface ScrubOptions {
   /** From 0 to 1. */
   readonly sample?: number;
+  /** Where to keep how far it got; it goes on from what is there. */
+  readonly resume?: string;
 }
 
 export async function scrubIndexes(
   work: IndexWork,
   name: string,
   verb: "verify" | "repair",
-  { sample }: ScrubOptions,
+  { sample, resume }: ScrubOptions,
 ): Promise<Outcome> {
   const target = targetOf(work.schema, name);
   const { verifyIndex, repairIndex } = await work.schema.library.load(
     "@rowhouse/patterns/index-scrub",
   );
   const scrub = verb === "verify" ? verifyIndex : repairIndex;
-  const reports: (VerifyReport & { readonly index: string })[] = [];
-  const lines: string[] = [];
+  const file = resume === undefined ? undefined : new ScrubStateFile(resume, `${verb} ${name}`);
+  let state: ScrubState = (await file?.read()) ?? { reports: [] };
   for (const index of indexesOf(target)) {
-    if (!(await lifeCycle(work, target, index))) continue;
-    work.progress(`${verb} ${nameOf(target, index)}`);
-    const options = { signal: work.signal, ...(sample !== undefined && { sample }) };
-    const report = await scrub(work.database, target.entity, index, options);
-    reports.push({ index: nameOf(target, index), ...report });
-    lines.push(...describeReport(nameOf(target, index), report));
+    const called = nameOf(target, index);
+    const isDone = state.reports.some((report) => report.index === called);
+    if (isDone || !(await lifeCycle(work, target, index))) continue;
+    const from = state.current?.index === called ? state.current.progress : undefined;
+    work.progress(from ? `${verb} ${called}, from where it ended` : `${verb} ${called}`);
+    const report = await scrub(work.database, target.entity, index, {
+      signal: work.signal,
+      ...(sample !== undefined && { sample }),
+      ...(from && { from }),
+      onProgress(progress) {
+        file?.write({ ...state, current: { index: called, progress } });
+        work.progress(`${verb} ${called}: ${describeProgress(progress)}`);
+      },
+    });
+    state = { reports: [...state.reports, { index: called, ...report }] };
+    file?.write(state);
   }
+  const { reports } = state;
   if (reports.length === 0) throw new Error(`${name} has no index with entries of its own.`);
+  await file?.remove();
   // A repair that could not judge young rows, or free a value, leaves something to do.
-  const remain = ({ missing, wrong, dangling, duplicate, young }: VerifyReport) =>
-    verb === "verify" ? missing + wrong + dangling + duplicate : duplicate + young;
-  return { lines, json: reports, found: reports.some((report) => remain(report) > 0) };
+  const remain = (report: VerifyReport) =>
+    verb === "verify" ? findingsIn(report) : report.duplicate + report.young;
+  return {
+    lines: reports.flatMap((report) => describeReport(report.index, report)),
+    json: reports,
+    found: reports.some((report) => remain(report) > 0),
+  };
+}
+
+function findingsIn({ missing, wrong, dangling, duplicate }: VerifyReport): number {
+  return missing + wrong + dangling + duplicate;
+}
+
+function describeProgress({ report }: VerifyProgress): string {
+  const { entities, entries } = report;
+  return `${entities} entities and ${entries} entries read, ${findingsIn(report)} found`;
 }
 
 function describeReport(index: string, report: VerifyReport): string[] {

@@ -1,4 +1,7 @@
 import assert from "node:assert/strict";
+import { mkdtemp, readdir, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { connect, type Database, isTableError } from "@rowhouse/patterns";
@@ -120,6 +123,47 @@ describe("rowhouse patterns index", () => {
     work.backend.clock.advance(120_000);
     assert.equal((await scrubIndexes(work, "Employee.email", "repair", {})).found, true);
   });
+
+  for (const verb of ["verify", "repair"] as const) {
+    it(`goes on with ${verb} where it was interrupted, whichever page that was`, async () => {
+      const folder = await mkdtemp(join(tmpdir(), "rowhouse-scrub-"));
+      const resume = join(folder, "progress.json");
+      try {
+        for (let pagesUntilStop = 1; pagesUntilStop <= 4; pagesUntilStop++) {
+          const interrupted = new AbortController();
+          const work = await begin(interrupted.signal);
+          // Three pages of entities, and no entry of either index.
+          await insertBare(work, Array(450).fill("Redmond"));
+          work.backend.clock.advance(120_000);
+          let pages = 0;
+          const stopped = {
+            ...work,
+            progress: (line: string) => {
+              if (/ read, /.test(line) && ++pages === pagesUntilStop) {
+                interrupted.abort(new Error("Interrupted."));
+              }
+            },
+          };
+          await assert.rejects(scrubIndexes(stopped, "Employee", verb, { resume }), /Interrupted/);
+          const other = scrubIndexes(work, "Employee.email", verb, { resume });
+          await assert.rejects(other, new RegExp(`is of "${verb} Employee"`));
+          const later = { ...work, signal: new AbortController().signal };
+          const { found, lines } = await scrubIndexes(later, "Employee", verb, { resume });
+          assert.equal(found, verb === "verify");
+          for (const index of ["email", "byTown"]) {
+            const report = lines.find((line) => line.startsWith(`Employee.${index}: `));
+            assert.match(report ?? "", /: 450 entities and \d+ entries; 450 missing, 0 wrong/);
+          }
+          assert.deepEqual(await readdir(folder), []);
+        }
+        await writeFile(resume, "[]");
+        const spoiled = scrubIndexes(await begin(), "Employee", verb, { resume });
+        await assert.rejects(spoiled, /is not what a scrub keeps/);
+      } finally {
+        await rm(folder, { recursive: true });
+      }
+    });
+  }
 
   it("builds, verifies and repairs lists of ids", async () => {
     const schema = await loadSchema(fileURLToPath(new URL("list-schema.ts", import.meta.url)));
