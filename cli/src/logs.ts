@@ -20,50 +20,55 @@ export function createLogger(options: { silent: boolean; debug: string | boolean
  * Logs each request: quietly when it went well, loudly when the fault is ours. An operation that is
  * not implemented (501) is an answer like any other.
  */
-export function loggingObserver(log: Logger, clock: Clock): Observer {
+export function loggingObserver(log: Logger, faults: FaultLog): Observer {
   const isDebugging = log.isLevelEnabled("debug");
-  const faults = new StorageFaults(clock);
   return {
     refusalsOnly: !isDebugging,
     finished(record) {
-      if (record.status < 500 || record.status === 501) {
-        if (isDebugging) log.debug(record, "request");
-        return;
-      }
-      const { cause } = record;
-      const unsaid = cause instanceof EngineError ? faults.unsaidBefore(cause) : 0;
-      const fault = { ...record, cause: undefined, err: cause };
-      if (unsaid === undefined) {
-        if (isDebugging) log.debug(fault, "request failed");
-      } else log.error(unsaid === 0 ? fault : { ...fault, unsaid }, "request failed");
+      if (record.status >= 500 && record.status !== 501)
+        faults.tell("request failed", record.cause, { ...record, cause: undefined });
+      else if (isDebugging) log.debug(record, "request");
     },
   };
 }
 
 const SAY_AGAIN_MS = 60_000;
 /** More kinds at once would be no longer one fault said often. */
-const FAULTS_MAX = 100;
+const KINDS_MAX = 100;
 
-/** What fails for everybody, such as writing to a full disk, is said once a minute, not for every request. */
-class StorageFaults {
+/**
+ * Logs faults of ours. One of the storage, such as a full disk, fails for everybody: it is said once a
+ * minute, not for every request.
+ */
+export class FaultLog {
+  readonly #log: Logger;
   readonly #clock: Clock;
   readonly #said = new Map<string, { readonly at: number; unsaid: number }>();
 
-  constructor(clock: Clock) {
+  constructor(log: Logger, clock: Clock) {
+    this.#log = log;
     this.#clock = clock;
   }
 
-  /** How often this fault was not said since it was; undefined when it shall not be said now. */
-  unsaidBefore({ code, message }: EngineError): number | undefined {
+  /** @param facts about what failed */
+  tell(what: string, error: unknown, facts: object = {}): void {
+    const unsaid = error instanceof EngineError ? this.#unsaidBefore(what, error) : 0;
+    const fault = { ...facts, err: error };
+    if (unsaid === undefined) this.#log.debug(fault, what);
+    else this.#log.error(unsaid === 0 ? fault : { ...fault, unsaid }, what);
+  }
+
+  /** How often this was not said since it was; undefined when it shall not be said now. */
+  #unsaidBefore(what: string, { code, message }: EngineError): number | undefined {
     const now = this.#clock.now();
-    const fault = `${code} ${message}`;
-    const said = this.#said.get(fault);
+    const kind = `${what} ${code} ${message}`;
+    const said = this.#said.get(kind);
     if (said !== undefined && Math.abs(now - said.at) < SAY_AGAIN_MS) {
       said.unsaid++;
       return undefined;
     }
-    if (this.#said.size >= FAULTS_MAX) this.#said.clear();
-    this.#said.set(fault, { at: now, unsaid: 0 });
+    if (this.#said.size >= KINDS_MAX) this.#said.clear();
+    this.#said.set(kind, { at: now, unsaid: 0 });
     return said?.unsaid ?? 0;
   }
 }

@@ -4,7 +4,7 @@ import type { TlsMaterial } from "@rowhouse/server/http/http-server";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
 import type { Command } from "commander";
 import type { Logger } from "pino";
-import { createLogger, loggingObserver } from "./logs.ts";
+import { createLogger, FaultLog, loggingObserver } from "./logs.ts";
 import { openEngine } from "./open-engine.ts";
 import { type ServeOptions, serveOptions, servicesOf } from "./serve-options.ts";
 import { readSettings } from "./settings.ts";
@@ -60,7 +60,8 @@ async function start(
   if (options.insight && accounts.find("rowhouse")) {
     throw new Error('--insight serves /rowhouse/, the address of the account "rowhouse".');
   }
-  const watch = openWatch(options, engine, log, loggingObserver(log, systemClock));
+  const faults = new FaultLog(log, systemClock);
+  const watch = openWatch(options, engine, log, loggingObserver(log, faults));
   const { insight, observer, gate, pages, stopwatch } = watch;
   const server = await startServer({
     accounts,
@@ -84,8 +85,7 @@ async function start(
     gate,
     pages,
     stopwatch,
-    onBackgroundError: (error) =>
-      log.error({ err: error }, "background work failed; it is tried again"),
+    onBackgroundError: (error) => faults.tell("background work failed; it is tried again", error),
   });
   return { server, watch };
 }

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { EngineError } from "@rowhouse/server/engine/engine";
 import type { Observer, RequestRecord } from "@rowhouse/server/http/observer";
 import { pino } from "pino";
-import { loggingObserver } from "rowhouse/logs";
+import { FaultLog, loggingObserver } from "rowhouse/logs";
 
 const FULL = new EngineError("Unavailable", "no space left on /data");
 
@@ -63,7 +63,7 @@ function logged(
 ): Line[] {
   const lines: Line[] = [];
   const log = pino({ base: null, level }, { write: (line) => lines.push(JSON.parse(line)) });
-  requests(loggingObserver(log, { now }));
+  requests(loggingObserver(log, new FaultLog(log, { now })));
   return lines;
 }
 

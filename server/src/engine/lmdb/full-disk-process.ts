@@ -38,4 +38,18 @@ assert.deepEqual(
 await commit(engine, { deletes: [key("p", "00a"), key("p", "00b")] });
 await put(engine, key("p", "small"), "fits");
 assert.equal(await getText(engine, key("p", "small")), "fits");
+
+// One that will never fit refuses neither those that wait with it nor those that come after it.
+const outcomes = await Promise.allSettled([
+  commit(engine, { deletes: [key("p", "small")] }),
+  put(engine, key("p", "large"), "x".repeat(10_000_000)),
+  put(engine, key("p", "beside"), "fits"),
+]);
+assert.deepEqual(
+  outcomes.map(({ status }) => status),
+  ["fulfilled", "rejected", "fulfilled"],
+);
+assert.equal(await getText(engine, key("p", "small")), undefined);
+assert.equal(await getText(engine, key("p", "large")), undefined);
+assert.equal(await getText(engine, key("p", "beside")), "fits");
 await engine.close();

@@ -60,6 +60,8 @@ export class GroupCommit {
   /** The last transaction that wrote something here. */
   #lastTransaction = -1;
   #waiting: Waiting[] = [];
+  /** So many of those that wait are tried one by one, for their group failed. */
+  #alone = 0;
   #extent: Extent = { keys: 0, bytes: 0, newest: 0 };
   #running: Promise<void> | undefined;
   #broken: EngineError | undefined;
@@ -93,6 +95,7 @@ export class GroupCommit {
     return new Promise((resolve, reject) => {
       this.#join({
         apply: () => {
+          refusal = undefined;
           const stored = this.#store.getBinaryFast(key);
           const own = stored === undefined ? version : this.#above(lastVersion(), version);
           try {
@@ -157,7 +160,7 @@ export class GroupCommit {
       });
     } catch (error) {
       // None was taken when the transaction could not begin.
-      await this.#fail(group.length > 0 ? group : this.#waiting.splice(0), error);
+      await this.#fail(group.length > 0 ? group : this.#waiting.splice(0), error, group.length > 1);
       return;
     }
     // One that changes nothing leaves its number to the next, which may be another process's.
@@ -173,8 +176,11 @@ export class GroupCommit {
   #applyTo(group: Waiting[]): void {
     const extent = { keys: 0, bytes: 0, newest: 0 };
     this.#extent = extent;
+    const isAlone = this.#alone > 0;
+    if (isAlone) this.#alone--;
     try {
       for (const each of this.#waiting) {
+        if (isAlone && group.length > 0) break;
         if (extent.keys > GROUP_KEYS_MAX || extent.bytes > GROUP_BYTES_MAX) break;
         group.push(each);
         each.apply();
@@ -189,7 +195,9 @@ export class GroupCommit {
    * have happened all the same, and LMDB lets no transaction begin again; where anything else
    * failed, such as writing to a full disk, nothing happened, and the next commit may succeed.
    */
-  async #fail(group: Waiting[], error: unknown): Promise<void> {
+  async #fail(group: Waiting[], error: unknown, hadCompany: boolean): Promise<void> {
+    // What it reserved was not written either.
+    this.#versionsReserved = 0;
     const reason = await reasonOf(error);
     const canGoOn = await this.#canBegin();
     const { code, message } = toEngineError(reason, canGoOn ? "Unavailable" : "Unknown", "commit");
@@ -203,7 +211,11 @@ export class GroupCommit {
         { cause: failure },
       );
     }
-    refuse(group, failure);
+    // One that is too large for what the disk has left must not refuse the deletes beside it.
+    if (!this.#broken && hadCompany) {
+      this.#waiting.unshift(...group);
+      this.#alone = group.length;
+    } else refuse(group, failure);
   }
 
   #folderGone(): EngineError {
