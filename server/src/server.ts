@@ -6,12 +6,10 @@ import { openAccountIds } from "./catalog/account-ids.ts";
 import type { BackgroundWork } from "./catalog/background-loop.ts";
 import { Catalog } from "./catalog/catalog.ts";
 import { KEY_SPACES } from "./catalog/key-spaces.ts";
-import { Reaper } from "./catalog/reaper.ts";
-import { ServicePropertiesStore } from "./catalog/service-properties-store.ts";
+import type { ServicePropertiesStore } from "./catalog/service-properties-store.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { ContentStore } from "./content/content-store.ts";
 import type { Awaitable, Engine } from "./engine/engine.ts";
-import { partitionPrefixRange } from "./engine/key-codec.ts";
 import { Front } from "./http/front.ts";
 import type { Gate } from "./http/gate.ts";
 import { type Health, withHealth } from "./http/health.ts";
@@ -22,14 +20,12 @@ import { type Pages, withPages } from "./http/pages.ts";
 import type { Service } from "./http/service.ts";
 import { Analytics } from "./insight/analytics.ts";
 import { AnalyticsLog } from "./insight/analytics-log.ts";
-import { type Insight, NO_INSIGHT } from "./insight/insight.ts";
+import type { Insight } from "./insight/insight.ts";
 import type { WireRequest, WireResponse } from "./operation.ts";
 import { openQueueService } from "./queue/open-queue-service.ts";
 import { EntityStore, type TableValue } from "./table/entity-store.ts";
 import { MetricsTables } from "./table/metrics-tables.ts";
-import { tablePrefix } from "./table/table-keys.ts";
-import { tableService } from "./table/table-service.ts";
-import { TABLE_DOCUMENTS } from "./xml/document-rules.ts";
+import { openTableService } from "./table/open-table-service.ts";
 
 export interface ServicesOptions {
   readonly accounts: Accounts;
@@ -138,7 +134,8 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     open(openQueueService({ ...foundation, randomBytes: options.randomBytes }));
   }
   if (options.services.includes("table")) {
-    open(openTableService(foundation, options));
+    const { gate, insight } = options;
+    open(openTableService({ ...foundation, gate, insight }));
   }
 
   // Whether an account's first request is to be logged and counted must be known when it comes.
@@ -167,26 +164,6 @@ interface OpenService<Context> {
   readonly service: Service<Context>;
   /** Not begun yet. */
   readonly background: readonly BackgroundWork[];
-}
-
-function openTableService(
-  { engine, clock, accountIds, onError }: Foundation,
-  { gate, insight = NO_INSIGHT }: Pick<ServicesOptions, "gate" | "insight">,
-) {
-  const space = KEY_SPACES.tableCatalog;
-  const catalog = new Catalog<TableValue>(engine, space, accountIds);
-  const reaper = new Reaper({
-    engine,
-    catalog,
-    contentsOf: (accountId, tableId) => partitionPrefixRange(tablePrefix(accountId, tableId)),
-    onError,
-  });
-  const rules = TABLE_DOCUMENTS;
-  const properties = new ServicePropertiesStore({ engine, clock, space, accountIds, rules });
-  const entities = new EntityStore(engine, catalog);
-  const stores = { catalog, entities, properties, reaper };
-  const service = tableService({ engine, clock, ...stores, insight, gate });
-  return { service, background: [reaper] };
 }
 
 interface WithProperties {
