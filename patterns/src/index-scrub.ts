@@ -180,7 +180,8 @@ class Scrub {
     for await (const { entities, continuation } of left) {
       const bases = chosen(entities.filter((stored) => rows.decode(stored)));
       counts.entities += bases.length;
-      await all(bases, (base) => this.#lookForEntries(base));
+      const lists: Lists = new Map();
+      await all(bases, (base) => this.#lookForEntries(base, lists));
       tell(continuation ? "entities" : "entries", continuation);
     }
     const start = from.reading === "entries" ? from.cursor : undefined;
@@ -204,19 +205,28 @@ class Scrub {
     return kind === "missing" && keepsRows(keeper) && keeper.isLeftToScrub === true;
   }
 
-  async #lookForEntries(base: StoredEntity): Promise<Aged[]> {
+  async #lookForEntries(base: StoredEntity, lists: Lists): Promise<Aged[]> {
     const row = this.#entity.rows.decode(base)!;
     const findings = await mapBounded(this.#keeper.keysOf(row), LOOKUPS_AT_ONCE, (key) =>
-      this.#lookForEntry({ row, stored: base }, key),
+      this.#lookForEntry({ row, stored: base }, key, lists),
     );
     return findings.filter((finding) => finding !== undefined);
   }
 
-  async #lookForEntry({ row, stored: base }: Snapshot, key: EntityKey): Promise<Aged | undefined> {
+  async #lookForEntry(
+    { row, stored: base }: Snapshot,
+    key: EntityKey,
+    lists: Lists = new Map(),
+  ): Promise<Aged | undefined> {
     const keeper = this.#keeper;
     const finding = { base: keyOf(base), entry: key };
     const missing = { kind: "missing" as const, ...finding, age: ageOf(base) };
-    if (!keepsRows(keeper)) return (await keeper.has(key, base)) ? undefined : missing;
+    if (!keepsRows(keeper)) {
+      const id = JSON.stringify(key);
+      const list = lists.get(id) ?? keeper.membersOf(key);
+      lists.set(id, list);
+      return (await list)(base) ? undefined : missing;
+    }
     const entry = await this.#database.tables.get(keeper.table, key);
     if (!entry) return missing;
     const age = Math.min(ageOf(base), ageOf(entry));
@@ -251,7 +261,8 @@ class Scrub {
   async #claimAt(base: EntityKey, entry: EntityKey): Promise<Claim | undefined> {
     const keeper = this.#keeper;
     if (!keepsRows(keeper)) {
-      return (await keeper.has(entry, base)) ? { entry, base, age: LISTED } : undefined;
+      const isMember = await keeper.membersOf(entry);
+      return isMember(base) ? { entry, base, age: LISTED } : undefined;
     }
     const stored = await this.#database.tables.get(keeper.table, entry);
     return stored && isSame(keeper.baseOf(stored), base)
@@ -289,6 +300,9 @@ class Scrub {
     return pages(ask, start);
   }
 }
+
+/** Those read for a page of entities, each once. */
+type Lists = Map<string, ReturnType<ListKeeper["membersOf"]>>;
 
 /** What an entry says: that it stands for this entity. */
 interface Claim extends Pair {

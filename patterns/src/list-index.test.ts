@@ -488,6 +488,20 @@ describe("a list index", () => {
     }
   });
 
+  it("is verified with one request more for each member, and one read of its list for all", async () => {
+    const requestsFor = async (members: number) => {
+      const { backend, db } = await open();
+      for (let id = 1; id <= members; id++) await db.open(InBlobs).insert(jones(id));
+      backend.clock.advance(120_000);
+      const { requests, result } = await db.metered((metered) =>
+        verifyIndex(metered, InBlobs, "lastName"),
+      );
+      assert.deepEqual([result.entries, result.missing], [members, 0]);
+      return requests;
+    };
+    assert.equal((await requestsFor(34)) - (await requestsFor(24)), 10);
+  });
+
   it("is verified from where an earlier one ended, between lists too", async () => {
     const backend = memory({ pageEntitiesMax: 2 });
     const db = connect(backend);

@@ -272,8 +272,9 @@ class OpenList implements ListKeeper {
     return [{ mutations: [{ kind: "merge", ...lead }] }, ...changes];
   }
 
-  async has(list: EntityKey, base: EntityKey): Promise<boolean> {
-    return (await this.#idsIn(list, true)).includes(this.#idOf(base));
+  async membersOf(list: EntityKey): Promise<(base: EntityKey) => boolean> {
+    const ids = new Set(await this.#idsIn(list, true));
+    return (base) => ids.has(this.#idOf(base));
   }
 
   async *lists(from?: Continuation): AsyncGenerator<Listed> {

@@ -164,8 +164,9 @@ export class QueuedList implements ListKeeper {
     return "unsettled";
   }
 
-  async has(list: EntityKey, base: EntityKey): Promise<boolean> {
-    return (await this.#store.open(list, nameOf(base))).isMember;
+  async membersOf(list: EntityKey): Promise<(base: EntityKey) => boolean> {
+    const members = new Set(await this.#store.members(list));
+    return (base) => members.has(nameOf(base));
   }
 
   async *lists(from?: Continuation): AsyncGenerator<Listed> {

@@ -252,6 +252,22 @@ describe("lists kept by a worker", () => {
     await audit(db, backend);
   });
 
+  it("are read once to verify all their members of a page", async () => {
+    for (const name of NAMES) {
+      const requestsFor = async (members: number) => {
+        const { db, employees } = await open();
+        for (let id = 1; id <= members; id++) await employees.insert(jones(id));
+        await settle(db);
+        const { requests, result } = await db.metered((metered) =>
+          verifyIndex(metered, Employee, name),
+        );
+        assert.deepEqual([result.entries, result.missing], [members, 0]);
+        return requests;
+      };
+      assert.equal((await requestsFor(5)) - (await requestsFor(3)), 2, name);
+    }
+  });
+
   it("are verified, mended and retired", async () => {
     const { backend, db, employees } = await open();
     for (let id = 1; id <= 5; id++) await employees.insert(jones(id));

@@ -67,7 +67,8 @@ export interface EntryKeeper extends Keeper {
 
 /** And to check one whose entries are lists. */
 export interface ListKeeper extends Keeper {
-  has(list: EntityKey, base: EntityKey): Promise<boolean>;
+  /** Reads one list, and tells of any number of entities whether they are in it. */
+  membersOf(list: EntityKey): Promise<(base: EntityKey) => boolean>;
   /** Everything that is listed, from where an earlier call got to; a list may come in pieces. */
   lists(from?: Continuation): AsyncIterable<Listed>;
   /** Deletes all lists. */
