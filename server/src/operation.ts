@@ -84,7 +84,7 @@ export interface RequestHead {
 
 /** One request as operations see it. */
 export interface WireRequest extends RequestHead {
-  /** The verb that counts: a tunnelled `X-HTTP-Method` is already resolved. */
+  /** What routed it; see `Service.methodOf`. */
   readonly method: string;
   readonly identity: Identity;
   /** The protocol version used to process the request, `YYYY-MM-DD`. */

@@ -62,7 +62,7 @@ const EXAMPLES: readonly unknown[] = [
 ];
 
 /** A value that the segment takes: text is the segment's own name. */
-export function exampleOf(segment: Segment): unknown {
+function exampleOf(segment: Segment): unknown {
   const candidates = [segment.name, ...EXAMPLES];
   const member = attempt(() => segment.decode("0"));
   for (const value of [...candidates, member]) {

@@ -15,7 +15,7 @@ export interface IndexWork {
   readonly progress: Progress;
 }
 
-export const CONTROL_TABLE = "rhcontrol";
+const CONTROL_TABLE = "rhcontrol";
 export const RATE = 200;
 /** What a move takes until all writers have seen it. */
 const WAIT_S = 50;

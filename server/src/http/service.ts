@@ -25,7 +25,10 @@ export interface Service<Context = unknown> {
 
   /** Reads the path below the account. Pure. @throws ServiceError for a path that names nothing. */
   locate(servicePath: string, query: Query): Location;
-  /** The verb that counts (`X-HTTP-Method` in tables), and the `comp` value that routes. */
+  /**
+   * The method that routes: the verb, or what the request makes of it. Tables read `X-HTTP-Method`; for
+   * queues and blobs a parameter or a header can make another operation (`GET peekonly`, `COPY`).
+   */
   methodOf(head: RequestHead): string;
   /** The protocol version to process by. @throws ServiceError when it is malformed or too old. */
   versionOf(head: RequestHead): Awaitable<string>;
