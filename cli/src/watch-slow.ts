@@ -1,14 +1,16 @@
 import type { Observer } from "@rowhouse/server/http/observer";
-import type { Watcher } from "@rowhouse/server/insight/insight";
+import type { Watcher } from "@rowhouse/server/insight/deferred-watchers";
 import type { Logger } from "pino";
 
 /** Logs queries whose page took long, with plan and cost: what to do about them stands there. */
 export function slowInsight(thresholdMs: number, log: Logger): Watcher {
   return {
-    queried(query, cost) {
-      if (cost.engineMicros < thresholdMs * 1000) return;
-      const { account, table, planText: plan, client } = query;
-      log.warn({ account, table, plan, client, ...cost }, "slow query");
+    ranQueries(batch) {
+      for (let i = 0; i < batch.count; i++) {
+        if (batch.engineMicros[i]! < thresholdMs * 1000) continue;
+        const { account, table, planText: plan, client } = batch.query(i);
+        log.warn({ account, table, plan, client, ...batch.cost(i) }, "slow query");
+      }
     },
   };
 }

@@ -6,9 +6,9 @@ import type { Gate } from "@rowhouse/server/http/gate";
 import { joinObservers, type Observer } from "@rowhouse/server/http/observer";
 import type { Pages } from "@rowhouse/server/http/pages";
 import { AzureTargets, type Throttled } from "@rowhouse/server/insight/azure-targets";
-import { DeferredWatchers } from "@rowhouse/server/insight/deferred-watchers";
+import { DeferredWatchers, type Watcher } from "@rowhouse/server/insight/deferred-watchers";
 import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
-import { type Insight, joinInsights, type Watcher } from "@rowhouse/server/insight/insight";
+import { type Insight, joinInsights } from "@rowhouse/server/insight/insight";
 import { insightPages, jsonPage, type Page } from "@rowhouse/server/insight/insight-pages";
 import { PartitionLoad } from "@rowhouse/server/insight/partition-load";
 import { type Metric, PROMETHEUS_TYPE, printMetrics } from "@rowhouse/server/insight/prometheus";
@@ -46,9 +46,9 @@ export function openWatch(
 ): Watch {
   // Told in this order: those that refuse before anything is read, all that only look, and those that
   // refuse to give what was read.
-  const first: Watcher[] = [];
+  const first: Partial<Insight>[] = [];
   const looking: Watcher[] = [];
-  const last: Watcher[] = [];
+  const last: Partial<Insight>[] = [];
   const observers: Observer[] = [logging];
   const pages = new Map<string, Page>();
   const counted: { metrics(): readonly Metric[] }[] = [];

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { type Advice, advise } from "@rowhouse/server/insight/advise";
-import { joinInsights } from "@rowhouse/server/insight/insight";
+import { DeferredWatchers } from "@rowhouse/server/insight/deferred-watchers";
 import { adviceSarif, printAdvice } from "@rowhouse/server/insight/print-advice";
 import { readRecording, TrafficRecorder } from "@rowhouse/server/insight/recording";
 import { sampleTables } from "rowhouse/advise";
@@ -44,12 +44,13 @@ async function adviceFor(shop: Shop): Promise<Advice> {
   const recorder = new TrafficRecorder({ now: () => now }, (bytes) => {
     recording += Buffer.from(bytes).toString();
   });
+  const deferred = new DeferredWatchers([recorder]);
   const engine = new MemoryEngine();
   let advice: Advice | undefined;
   await withServer(
     {
       engine,
-      insight: joinInsights([recorder]),
+      insight: deferred,
       observer: recorder,
       clock: { now: () => now },
       checkDate: false,
@@ -62,6 +63,7 @@ async function adviceFor(shop: Shop): Promise<Advice> {
         now += 50;
       });
       await shop.run(tables);
+      deferred.drain();
       recorder.end();
       advice = advise({ ...readRecording(recording), data: await sampleTables(engine) });
     },

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { joinInsights } from "@rowhouse/server/insight/insight";
+import { DeferredWatchers } from "@rowhouse/server/insight/deferred-watchers";
 import { printMetrics } from "@rowhouse/server/insight/prometheus";
 import { RequestMetrics } from "@rowhouse/server/insight/request-metrics";
 import { pino } from "pino";
@@ -62,11 +62,12 @@ interface Line {
 async function linesAbove(thresholdMs: number): Promise<Line[]> {
   const lines: Line[] = [];
   const log = pino({ base: null }, { write: (line) => lines.push(JSON.parse(line)) });
-  const insight = joinInsights([slowInsight(thresholdMs, log)]);
+  const insight = new DeferredWatchers([slowInsight(thresholdMs, log)]);
   await withServer({ insight, observer: slowObserver(thresholdMs, log) }, async ({ wire }) => {
     const people = [1, 2, 3].map((age) => ({ PartitionKey: "p", RowKey: `${age}`, Age: age }));
     await fillTable(wire, "People", people);
     await wire.send("GET", "/People()?$filter=Age%20eq%202");
   });
+  insight.drain();
   return lines;
 }

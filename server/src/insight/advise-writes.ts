@@ -49,7 +49,7 @@ export function findOverTargets({ events }: Observed): Finding[] {
 
 function queryFacts(event: TrafficEvent & { readonly kind: "query" }): QueryFacts {
   const plan = { class: event.class, reads: [], residual: undefined, rowKeys: undefined };
-  return { ...event, plan, planText: "", partitionName: "" };
+  return { ...event, plan, planText: "" };
 }
 
 /** Half of what a partition may do in the cloud, in some second. */

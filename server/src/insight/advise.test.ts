@@ -5,8 +5,9 @@ import type { RequestRecord, Sender } from "../http/observer.ts";
 import { planQuery } from "../query/planner.ts";
 import type { EntitySample, TableData } from "./advice.ts";
 import { advise } from "./advise.ts";
-import { keysRead, type MutationFacts } from "./insight.ts";
-import { readRecording, TrafficRecorder } from "./recording.ts";
+import { DeferredWatchers } from "./deferred-watchers.ts";
+import { keysRead, type MutationFacts, type QueryFacts } from "./insight.ts";
+import { type QueryEvent, readRecording, TrafficRecorder } from "./recording.ts";
 
 describe("A recording", () => {
   it("gives back what happened, whatever stands in keys and filters", () => {
@@ -55,6 +56,60 @@ describe("A recording", () => {
       ["::2", "U", "p"],
       ["::1", "T", "p"],
     ]);
+  });
+
+  it("gives back any order of queries by address, other queries, writes and refusals", () => {
+    const seed = 20_261_122;
+    let state = seed;
+    const below = (end: number) => {
+      state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
+      return Math.floor(((state >>> 0) / 2 ** 32) * end);
+    };
+    const traffic = record();
+    const told: Partial<QueryEvent>[] = [];
+    for (let i = 0; i < 5_000; i++) {
+      traffic.tick(below(3));
+      const origin = { table: `T${below(20) >> 4}`, client: `::${below(20) >> 4}` };
+      const partitionKey = `p${below(30) >> 4}`;
+      const turn = below(40);
+      if (turn === 0) traffic.write("p1", [["insert", "r", undefined]]);
+      else if (turn === 1) traffic.refuse("/a/T", 404, "TableNotFound");
+      else if (turn === 2) {
+        const filter = `PartitionKey eq '${partitionKey}' and Age gt ${i}`;
+        traffic.query(filter, { ...origin, read: 9, returned: 1, bytes: 7 });
+        told.push({ ...origin, partitionKey, rowKey: undefined, filter, read: 9, bytes: 7 });
+      } else {
+        const found = below(8) === 0 ? 0 : 1;
+        const rowKey = below(50) === 0 ? 'é"' : `row-${below(1e9)}`;
+        const bytes = found * [0, 7, 42, 999, 1_000, 9_999, 10_000, 300_000][below(8)]!;
+        const spent = { ...origin, projected: below(9) === 0, bytes };
+        traffic.query("", { ...spent, read: found, returned: found }, { partitionKey, rowKey });
+        told.push({ ...spent, partitionKey, rowKey, filter: undefined, read: found });
+      }
+    }
+    const queries = traffic.events().filter((event) => event.kind === "query");
+    assert.equal(queries.length, told.length);
+    for (const [i, query] of queries.entries()) {
+      assert.deepEqual({ ...query, ...told[i] }, query, `query ${i} of seed ${seed}`);
+    }
+  });
+
+  it("of format 3 is still read", () => {
+    const lines = [
+      '["rowhouse-recording",3]',
+      '["o","::1","a","T"]',
+      '["q",1000,1,"p","r",null,0,1,1,7]',
+      '["q",5,1,0,"s",null,0,1,1,7]',
+      '["end",1,0]',
+    ];
+    const { events } = readRecording(`${lines.join("\n")}\n`);
+    assert.deepEqual(
+      events.map((event) => event.kind === "query" && [event.at, event.partitionKey, event.rowKey]),
+      [
+        [1000, "p", "r"],
+        [1005, "p", "s"],
+      ],
+    );
   });
 
   it("ends where it is as long as it may be", () => {
@@ -275,7 +330,9 @@ function record(bytesMax?: number) {
   };
   const recorder = new TrafficRecorder({ now: () => now }, write, bytesMax);
   const base = { account: "a", table: "T", client: "::1" };
+  const deferred = new DeferredWatchers([recorder]);
   const done = () => {
+    deferred.drain();
     recorder.end();
     return text;
   };
@@ -286,21 +343,13 @@ function record(bytesMax?: number) {
     query(
       filter: string,
       { read, returned, bytes = read * 100, projected = false, ...rest }: Spent,
+      address?: Pick<QueryFacts, "partitionKey" | "rowKey">,
     ) {
       const plan = planQuery(filter === "" ? undefined : parseFilter(filter));
+      const keys = address ? { ...address, filter: undefined } : { ...keysRead(plan), filter };
       const cost = { entitiesRead: read, entitiesReturned: returned, bytesRead: bytes };
-      recorder.queried(
-        {
-          ...base,
-          ...rest,
-          at: now,
-          plan,
-          planText: "",
-          filter,
-          projected,
-          ...keysRead(plan),
-          partitionName: "",
-        },
+      deferred.queried(
+        { ...base, ...rest, at: now, plan, planText: "", projected, ...keys },
         { ...cost, engineMicros: 1 },
       );
     },
@@ -310,7 +359,7 @@ function record(bytesMax?: number) {
       table = base.table,
     ) {
       const mutations = parts.map(([kind, rowKey, ifMatch]) => ({ kind, rowKey, ifMatch }));
-      recorder.admitWrite({ ...base, table, at: now, partitionKey, mutations });
+      deferred.admitWrite({ ...base, table, at: now, partitionKey, mutations });
     },
     refuse(path: string, status: number, errorCode: string) {
       recorder.finished({ ...REQUEST, verb: "PUT", path, status, errorCode }, sender({}));

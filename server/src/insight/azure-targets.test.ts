@@ -4,8 +4,9 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { planQuery } from "../query/planner.ts";
 import { AzureTargets, type TargetsMode } from "./azure-targets.ts";
+import { DeferredWatchers } from "./deferred-watchers.ts";
 import { FaultGate, parseFaultRules } from "./fault-rules.ts";
-import { keysRead, type QueryFacts } from "./insight.ts";
+import { keysRead, type QueryCost, type QueryFacts } from "./insight.ts";
 
 describe("The cloud's targets", () => {
   it("let 2,000 entities of one partition pass in a second, and then some more each moment", () => {
@@ -56,11 +57,7 @@ describe("The cloud's targets", () => {
     const outcomes = (["enforce", "what-if"] as const).map((mode) => {
       const run = against(mode);
       const throttledAt: number[] = [];
-      let state = 7;
-      const random = () => {
-        state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
-        return (state >>> 0) / 2 ** 32;
-      };
+      const random = seeded(7);
       for (let i = 0; i < 20_000; i++) {
         const partition = `p${Math.floor(50 ** random())}`;
         const before = run.targets.report().throttled;
@@ -75,10 +72,42 @@ describe("The cloud's targets", () => {
     assert.ok(outcomes[0]!.throttledAt.length > 100);
     assert.deepEqual(outcomes[1], outcomes[0]);
   });
+
+  it("name the same requests when they hear of them later, also of queries under way together", () => {
+    const targets = new AzureTargets("what-if");
+    const later = new AzureTargets("what-if");
+    const deferred = new DeferredWatchers([later]);
+    const random = seeded(11);
+    const underWay: QueryFacts[] = [];
+    let now = 1_000_000;
+    for (let i = 0; i < 20_000; i++) {
+      now += Math.floor(6 * random());
+      const partitionKey = `p${Math.floor(50 ** random())}`;
+      const turn = random();
+      if (turn < 0.02) {
+        const mutations = [{ kind: "insert", rowKey: "r", ifMatch: undefined }] as const;
+        const write = { at: now, account: "a", table: "T", partitionKey, mutations, client: "::1" };
+        for (const insight of [targets, deferred]) insight.admitWrite(write);
+      } else if (turn < 0.9 || underWay.length === 0) {
+        const query = facts(`PartitionKey eq '${partitionKey}' and Age eq 1`, now);
+        for (const insight of [targets, deferred]) insight.admitQuery(query);
+        underWay.push(query);
+      }
+      // Mostly one at a time, as in an embedded engine.
+      while (underWay.length > (random() < 0.1 ? 3 : 0)) {
+        const [query] = underWay.splice(Math.floor(underWay.length * random()), 1);
+        const cost = costOf(Math.floor(200 * random()));
+        for (const insight of [targets, deferred]) insight.queried(query!, cost);
+      }
+    }
+    deferred.drain();
+    assert.ok(targets.report().throttled > 100);
+    assert.deepEqual(later.report(), targets.report());
+  });
 });
 
 describe("Fault rules", () => {
-  const facts = { operation: "InsertEntity", resource: "Orders" };
+  const request = { operation: "InsertEntity", resource: "Orders" };
 
   it("strike the operation and table they name, at their rate", () => {
     const turns = [0.05, 0.5];
@@ -87,8 +116,8 @@ describe("Fault rules", () => {
       parseFaultRules("503 on InsertEntity of orders rate 0.1"),
       surroundings,
     );
-    assert.throws(() => gate.enter(facts), { code: "ServerBusy" });
-    gate.enter(facts);
+    assert.throws(() => gate.enter(request), { code: "ServerBusy" });
+    gate.enter(request);
     gate.enter({ operation: "InsertEntity", resource: "Other" });
     gate.enter({ operation: "DeleteEntity", resource: "Orders" });
     assert.equal(gate.struck, 1);
@@ -103,7 +132,7 @@ describe("Fault rules", () => {
       random: () => 0,
       wait,
     });
-    await assert.rejects(Promise.resolve(gate.enter(facts)), { code: "OperationTimedOut" });
+    await assert.rejects(Promise.resolve(gate.enter(request)), { code: "OperationTimedOut" });
     assert.deepEqual(waits, [250]);
   });
 
@@ -113,6 +142,26 @@ describe("Fault rules", () => {
     });
   }
 });
+
+function seeded(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
+    return (state >>> 0) / 2 ** 32;
+  };
+}
+
+function facts(filter: string, at: number): QueryFacts {
+  const plan = planQuery(parseFilter(filter));
+  return {
+    ...{ at, account: "a", table: "T", plan, planText: "", filter },
+    ...{ projected: false, client: "::1", ...keysRead(plan) },
+  };
+}
+
+function costOf(entitiesRead: number): QueryCost {
+  return { entitiesRead, entitiesReturned: 0, bytesRead: 0, engineMicros: 0 };
+}
 
 function against(mode: TargetsMode) {
   let now = 1_000_000;
@@ -146,18 +195,9 @@ function against(mode: TargetsMode) {
       }),
     query: (filter: string, entitiesRead: number) =>
       outcome(() => {
-        const plan = planQuery(parseFilter(filter));
-        const facts: QueryFacts = {
-          ...{ at: now, account: "a", table: "T", plan, planText: "", filter },
-          ...{ projected: false, client: "::1", ...keysRead(plan), partitionName: "" },
-        };
-        targets.admitQuery(facts);
-        targets.queried(facts, {
-          entitiesRead,
-          entitiesReturned: 0,
-          bytesRead: 0,
-          engineMicros: 0,
-        });
+        const query = facts(filter, now);
+        targets.admitQuery(query);
+        targets.queried(query, costOf(entitiesRead));
       }),
   };
 }

@@ -1,14 +1,16 @@
 import { type ErrorCode, ServiceError } from "@rowhouse/protocol/errors";
+import type { Watcher } from "./deferred-watchers.ts";
 import {
   countedEntities,
+  type Insight,
   partitionNameOf,
   type QueryCost,
   type QueryFacts,
-  type Watcher,
   type WriteFacts,
 } from "./insight.ts";
 import { partitionName } from "./partition-names.ts";
 import type { Metric } from "./prometheus.ts";
+import type { QueryBatch } from "./query-batch.ts";
 
 /** The cloud's published scalability targets, in entities (of 1 KiB) a second. */
 export const AZURE_TARGETS = { account: 20_000, partition: 2_000 } as const;
@@ -58,7 +60,7 @@ interface Allowance {
  * query of several partitions counts for the account alone. What the cloud does is published as
  * targets and not as a rule; this is the plain reading of them.
  */
-export class AzureTargets implements Watcher {
+export class AzureTargets implements Insight, Watcher {
   readonly #mode: TargetsMode;
   readonly #onPlace: (place: Throttled) => void;
   readonly #accountRate: number;
@@ -71,9 +73,8 @@ export class AzureTargets implements Watcher {
   };
   /** In the order in which throttling began. */
   readonly #throttledPlaces: Throttled[] = [];
-  /** Queries that only run because nothing is enforced: the last one, and others still under way. */
-  #spared: QueryFacts | undefined;
-  readonly #sparedBefore = new WeakSet<QueryFacts>();
+  /** Queries under way that only run because nothing is enforced. */
+  readonly #spared = new WeakSet<QueryFacts>();
   /** Of the request before, which mostly is one of the same account. */
   #lastAccount = "";
   #lastOfAccount: Allowance | undefined;
@@ -95,22 +96,31 @@ export class AzureTargets implements Watcher {
   }
 
   admitQuery(query: QueryFacts): void {
-    if (!this.#refuses(query.at, query.account, partitionNameOf(query))) return;
-    // Putting an object in a weak set takes 1 µs, and mostly a query ends before the next begins.
-    if (this.#spared !== undefined) this.#sparedBefore.add(this.#spared);
-    this.#spared = query;
+    if (this.#refuses(query.at, query.account, partitionNameOf(query))) this.#spared.add(query);
   }
 
-  queried(query: QueryFacts, cost: QueryCost): void {
+  queried(query: QueryFacts, { entitiesRead }: QueryCost): void {
     if (this.#isSpared(query)) return;
-    this.#charge(query.at, query.account, partitionNameOf(query), countedEntities(cost));
+    this.#charge(query.at, query.account, partitionNameOf(query), countedEntities(entitiesRead));
+  }
+
+  /** Where nothing is enforced, most queries are judged when they have ended: nothing came in between. */
+  ranQueries(batch: QueryBatch): void {
+    for (let i = 0; i < batch.count; i++) {
+      const at = batch.at[i]!;
+      const account = batch.account[i]!;
+      const partition = batch.partition[i];
+      const isThrottled =
+        batch.admitted[i] === 1
+          ? this.#isSpared(batch.query(i))
+          : this.#refuses(at, account, partition);
+      if (isThrottled) continue;
+      this.#charge(at, account, partition, countedEntities(batch.entitiesRead[i]!));
+    }
   }
 
   #isSpared(query: QueryFacts): boolean {
-    if (this.#throttled === 0) return false;
-    if (this.#spared !== query) return this.#sparedBefore.has(query);
-    this.#spared = undefined;
-    return true;
+    return this.#throttled > 0 && this.#spared.has(query);
   }
 
   admitWrite({ at, account, table, partitionKey, mutations }: WriteFacts): void {

@@ -6,36 +6,89 @@ import { DeferredWatchers } from "./deferred-watchers.ts";
 import { keysRead, type QueryFacts } from "./insight.ts";
 
 describe("Deferred watchers", () => {
-  it("are told of everything in the order in which it happened, when it is asked for", () => {
-    const { deferred, told } = watch();
-    deferred.admitQuery(query(1));
-    deferred.admitQuery(query(2));
-    deferred.queried(query(2), COST);
-    deferred.queried(query(1), COST);
-    assert.deepEqual(told, []);
-    deferred.drain();
-    assert.deepEqual(told, ["admit 1", "admit 2", "queried 2", "queried 1"]);
-    deferred.drain();
-    assert.equal(told.length, 4);
-  });
-
-  it("are told of a query that ends before the next begins as of any other", () => {
+  it("are told of queries in the order in which they ended, when it is asked for", () => {
     const { deferred, told } = watch();
     for (let i = 0; i < 40; i++) {
       deferred.admitQuery(query(i));
       deferred.queried(lastQuery, COST);
     }
+    assert.deepEqual(told, []);
     deferred.drain();
-    const expected = Array.from({ length: 40 }, (_, i) => [`admit ${i}`, `queried ${i}`]).flat();
+    const expected = Array.from({ length: 40 }, (_, i) => `ran ${i}`);
     assert.deepEqual(told, expected);
+    deferred.drain();
+    assert.deepEqual(told, expected);
+  });
+
+  it("are told by itself of the beginning of a query during which something else happens", () => {
+    const { deferred, told } = watch();
+    const [first, second, third, fourth] = [query(1), query(2), query(3), query(4)];
+    deferred.admitQuery(first);
+    deferred.admitQuery(second);
+    deferred.queried(second, COST);
+    deferred.queried(first, COST);
+    deferred.admitQuery(third);
+    deferred.admitWrite({ ...BASE, at: 5, partitionKey: "p", mutations: [] });
+    deferred.queried(third, COST);
+    deferred.admitQuery(fourth);
+    deferred.drain();
+    assert.deepEqual(told, [
+      ...["admit 1", "ran 2", "queried 1", "admit 3", "write 5"],
+      ...["queried 3", "admit 4"],
+    ]);
+  });
+
+  it("who do not judge queries before they run are told of their end alone", () => {
+    const ended: string[] = [];
+    const deferred = new DeferredWatchers([
+      { ranQueries: (batch) => ended.push(`${batch.count} at ${batch.at[0]}`) },
+    ]);
+    const first = query(1);
+    deferred.admitQuery(first);
+    deferred.admitQuery(query(2));
+    deferred.queried(first, COST);
+    deferred.drain();
+    assert.deepEqual(ended, ["1 at 1"]);
+  });
+
+  it("read in columns what the facts and the cost say", () => {
+    const cost = { entitiesRead: 7, entitiesReturned: 3, bytesRead: 900, engineMicros: 12 };
+    const seen: unknown[] = [];
+    const deferred = new DeferredWatchers([
+      {
+        ranQueries(batch) {
+          for (let i = 0; i < batch.count; i++) {
+            const { account, client, planClass, partition, plain } = batch;
+            seen.push([
+              account[i],
+              client[i],
+              planClass[i],
+              partition[i],
+              batch.rowKey(i),
+              plain[i],
+            ]);
+            assert.deepEqual(batch.cost(i), cost);
+          }
+        },
+      },
+    ]);
+    const byAddress = query(1, "PartitionKey eq 'p' and RowKey eq 'r'");
+    const queries = [byAddress, { ...byAddress, filter: undefined }, query(3)];
+    for (const each of queries) deferred.queried(each, cost);
+    deferred.drain();
+    assert.deepEqual(seen, [
+      ["a", "::1", 1, "a/T/p", "r", 0],
+      ["a", "::1", 1, "a/T/p", "r", 1],
+      ["a", "::1", 5, undefined, undefined, 0],
+    ]);
   });
 
   it("hear of a write at once, behind the queries before it", () => {
     const { deferred, told } = watch();
-    deferred.queried(query(1), COST);
-    const base = { at: 2, account: "a", table: "T", client: "::1" };
-    deferred.admitWrite({ ...base, partitionKey: "p", mutations: [] });
-    assert.deepEqual(told, ["queried 1", "write 2"]);
+    deferred.admitQuery(query(1));
+    deferred.queried(lastQuery, COST);
+    deferred.admitWrite({ ...BASE, at: 2, partitionKey: "p", mutations: [] });
+    assert.deepEqual(told, ["ran 1", "write 2"]);
   });
 
   it("are kept waiting by no more than a few queries, and by none with a long filter", () => {
@@ -50,12 +103,12 @@ describe("Deferred watchers", () => {
   });
 });
 
+const BASE = { account: "a", table: "T", client: "::1" };
 const COST = { entitiesRead: 1, entitiesReturned: 1, bytesRead: 1, engineMicros: 1 };
 
 function query(at: number, filter = "Age eq 1"): QueryFacts {
   const plan = planQuery(parseFilter(filter));
-  const base = { account: "a", table: "T", client: "::1", planText: "", projected: false };
-  lastQuery = { ...base, at, plan, ...keysRead(plan), filter, partitionName: "" };
+  lastQuery = { ...BASE, planText: "", projected: false, at, plan, ...keysRead(plan), filter };
   return lastQuery;
 }
 
@@ -66,7 +119,11 @@ function watch() {
   const deferred = new DeferredWatchers([
     {
       admitQuery: ({ at }) => told.push(`admit ${at}`),
-      queried: ({ at }) => told.push(`queried ${at}`),
+      ranQueries(batch) {
+        for (let i = 0; i < batch.count; i++) {
+          told.push(`${batch.admitted[i] === 1 ? "queried" : "ran"} ${batch.at[i]}`);
+        }
+      },
       admitWrite: ({ at }) => told.push(`write ${at}`),
     },
   ]);

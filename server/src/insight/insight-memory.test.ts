@@ -3,7 +3,7 @@ import { it } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { AzureTargets } from "./azure-targets.ts";
-import { joinInsights } from "./insight.ts";
+import { DeferredWatchers } from "./deferred-watchers.ts";
 import { PartitionLoad } from "./partition-load.ts";
 
 const KEY_LENGTH_MAX = 512;
@@ -13,7 +13,7 @@ it("What is kept of partitions stays below 16 MiB, whatever their keys and howev
   const before = bytesUsed();
   const targets = new AzureTargets("what-if");
   const load = new PartitionLoad({ now: () => 0 });
-  const insight = joinInsights([targets, load]);
+  const insight = new DeferredWatchers([targets, load]);
   const mutations = [{ kind: "insert", rowKey: "r", ifMatch: undefined }] as const;
   for (let i = 0; i < 60_000; i++) {
     // Characters of two bytes, the longest keys, more tables than are followed, all of the heat map.

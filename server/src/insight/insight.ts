@@ -22,8 +22,6 @@ export interface QueryFacts {
   readonly projected: boolean;
   /** Address of who asks. */
   readonly client: string;
-  /** See `partitionNameOf`; "" until somebody asks for it. */
-  partitionName: string | undefined;
 }
 
 /** What a page was made from. */
@@ -72,14 +70,11 @@ export const NO_INSIGHT: Insight = {
   admitWrite() {},
 };
 
-/** Watches some of it. */
-export type Watcher = Partial<Insight>;
-
 /**
  * Several as one. Each is told of everything in turn; the first that refuses decides, and those behind
  * it do not hear of that request: what counts stands before what refuses afterwards.
  */
-export function joinInsights(watchers: readonly Watcher[]): Insight {
+export function joinInsights(watchers: readonly Partial<Insight>[]): Insight {
   const [first] = watchers;
   if (first === undefined) return NO_INSIGHT;
   if (watchers.length === 1 && isWhole(first)) return first;
@@ -101,25 +96,22 @@ export function joinInsights(watchers: readonly Watcher[]): Insight {
   };
 }
 
-function isWhole(watcher: Watcher): watcher is Insight {
+function isWhole(watcher: Partial<Insight>): watcher is Insight {
   return Boolean(watcher.admitQuery && watcher.queried && watcher.admitWrite);
 }
 
 /**
  * `account/table/partition key` of the one partition a query reads; undefined when it reads none or
- * several. The answer is kept with the query: several who watch ask for it.
+ * several.
  */
 export function partitionNameOf(query: QueryFacts): string | undefined {
-  if (query.partitionName !== "") return query.partitionName;
   const { account, table, partitionKey } = query;
-  const name = partitionKey === undefined ? undefined : partitionName(account, table, partitionKey);
-  query.partitionName = name;
-  return name;
+  return partitionKey === undefined ? undefined : partitionName(account, table, partitionKey);
 }
 
-/** The entities the cloud's scalability targets count for a query: those scanned, and at least one. */
-export function countedEntities(cost: QueryCost): number {
-  return Math.max(cost.entitiesRead, 1);
+/** What the cloud's scalability targets count of a query that read so many: at least one. */
+export function countedEntities(entitiesRead: number): number {
+  return Math.max(entitiesRead, 1);
 }
 
 /** The one partition a plan reads, and the one entity; undefined when it reads none or several. */
@@ -151,7 +143,7 @@ export function pushCostHeaders(headers: string[], planText: string, cost: Query
     "x-rowhouse-plan",
     planText.length > PLAN_LENGTH_MAX ? `${planText.slice(0, PLAN_LENGTH_MAX)}...` : planText,
     "x-rowhouse-cost",
-    `entities-read=${entitiesRead}, entities-returned=${entitiesReturned}, bytes-read=${bytesRead}, pages=${pages}, engine-us=${engineMicros}, azure-entities=${countedEntities(cost)}`,
+    `entities-read=${entitiesRead}, entities-returned=${entitiesReturned}, bytes-read=${bytesRead}, pages=${pages}, engine-us=${engineMicros}, azure-entities=${countedEntities(entitiesRead)}`,
   );
 }
 

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { explain } from "../query/explain.ts";
 import { planQuery } from "../query/planner.ts";
+import { DeferredWatchers } from "./deferred-watchers.ts";
 import { HeatMap } from "./heat-map.ts";
 import { InsertOrder } from "./insert-order.ts";
 import { keysRead } from "./insight.ts";
@@ -10,9 +11,10 @@ import { PartitionLoad } from "./partition-load.ts";
 
 describe("The load of partitions", () => {
   it("tells what was read, written and scanned, and how it is spread", () => {
-    const { load, query, write } = watch();
+    const { deferred, load, query, write } = watch();
     for (let i = 0; i < 9; i++) query("PartitionKey eq 'hot' and Age gt 1", 100, 10);
     write("cold", 100);
+    deferred.drain();
     const report = load.report();
     assert.deepEqual(
       report.hottest.map(({ partition, share }) => [partition, share]),
@@ -26,9 +28,30 @@ describe("The load of partitions", () => {
     assert.deepEqual(report.skew, { first: 0.9, firstTen: 1 });
   });
 
+  it("is the same whether it is told query by query or of many at once", () => {
+    const reports = [true, false].map((atOnce) => {
+      const { deferred, load, query } = watch();
+      for (let i = 0; i < 200; i++) {
+        query(
+          `PartitionKey eq 'p${(i >> 2) % 5}' and Age gt 1`,
+          i % 7,
+          i % 3,
+          1000 + (i >> 1) * 500,
+        );
+        if (i % 10 === 0) query("Age gt 1", i, 1, 1000 + (i >> 1) * 500);
+        if (atOnce) deferred.drain();
+      }
+      deferred.drain();
+      return load.report();
+    });
+    assert.equal(reports[0]!.hottest.length, 5);
+    assert.deepEqual(reports[1], reports[0]);
+  });
+
   it("keeps reads across partitions apart", () => {
-    const { load, query } = watch();
+    const { deferred, load, query } = watch();
     query("Age gt 1", 1000, 1);
+    deferred.drain();
     assert.equal(load.report().hottest.length, 0);
     assert.ok(load.report().loadAcrossPartitions > 11);
   });
@@ -97,13 +120,15 @@ describe("The heat map", () => {
 
 function watch() {
   const load = new PartitionLoad({ now: () => 1000 });
+  const deferred = new DeferredWatchers([load]);
   const client = "::1";
   return {
     load,
-    query(filter: string, entitiesRead: number, entitiesReturned: number) {
+    deferred,
+    query(filter: string, entitiesRead: number, entitiesReturned: number, at = 1000) {
       const plan = planQuery(parseFilter(filter));
       const facts = {
-        at: 1000,
+        at,
         account: "a",
         table: "T",
         plan,
@@ -111,15 +136,14 @@ function watch() {
         filter,
         client,
         ...keysRead(plan),
-        partitionName: "",
       };
       const cost = { entitiesRead, entitiesReturned, bytesRead: 0, engineMicros: 0 };
-      load.queried({ ...facts, projected: false }, cost);
+      deferred.queried({ ...facts, projected: false }, cost);
     },
     write(partitionKey: string, count: number) {
       const mutation = { kind: "insert", rowKey: "r", ifMatch: undefined } as const;
       const mutations = new Array<typeof mutation>(count).fill(mutation);
-      load.admitWrite({ at: 1000, account: "a", table: "T", partitionKey, mutations, client });
+      deferred.admitWrite({ at: 1000, account: "a", table: "T", partitionKey, mutations, client });
     },
   };
 }

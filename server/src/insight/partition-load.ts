@@ -1,16 +1,11 @@
 import type { Clock } from "../clock.ts";
+import type { Watcher } from "./deferred-watchers.ts";
 import { HeatMap, type HeatMapData } from "./heat-map.ts";
 import { InsertOrder, type OrderVerdict } from "./insert-order.ts";
-import {
-  countedEntities,
-  partitionNameOf,
-  type QueryCost,
-  type QueryFacts,
-  type Watcher,
-  type WriteFacts,
-} from "./insight.ts";
+import { countedEntities, type WriteFacts } from "./insight.ts";
 import { partitionName } from "./partition-names.ts";
 import { type Followed, PartitionSketch } from "./partition-sketch.ts";
+import type { QueryBatch } from "./query-batch.ts";
 
 export interface HotPartition {
   /** `account/table/partition key`. */
@@ -67,10 +62,33 @@ export class PartitionLoad implements Watcher {
     this.#heat = new HeatMap(random ? { random } : {});
   }
 
-  queried(query: QueryFacts, cost: QueryCost): void {
-    const entities = countedEntities(cost);
-    const name = partitionNameOf(query);
-    const now = query.at;
+  ranQueries(batch: QueryBatch): void {
+    const { at, count, entitiesRead, entitiesReturned, partition } = batch;
+    let i = 0;
+    while (i < count) {
+      const name = partition[i];
+      const now = at[i]!;
+      let entities = 0;
+      let read = 0;
+      let scanned = 0;
+      // A partition asked again and again within a millisecond is looked up once.
+      do {
+        entities += countedEntities(entitiesRead[i]!);
+        read += entitiesReturned[i]!;
+        scanned += entitiesRead[i]!;
+        i++;
+      } while (i < count && partition[i] === name && at[i] === now);
+      this.#add(name, now, entities, read, scanned);
+    }
+  }
+
+  #add(
+    name: string | undefined,
+    now: number,
+    entities: number,
+    read: number,
+    scanned: number,
+  ): void {
     if (name === undefined) {
       this.#fadeAcross(now);
       this.#across += entities;
@@ -79,8 +97,8 @@ export class PartitionLoad implements Watcher {
     const followed = this.#sketch.add(name, entities, now);
     if (followed) {
       const { weight } = this.#sketch.scale;
-      followed.read += cost.entitiesReturned * weight;
-      followed.scanned += cost.entitiesRead * weight;
+      followed.read += read * weight;
+      followed.scanned += scanned * weight;
     }
     this.#heat.add(name, entities, now);
   }

@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { parseFilter } from "@rowhouse/protocol/filter-parser";
+import { planQuery } from "../query/planner.ts";
+import { DeferredWatchers } from "./deferred-watchers.ts";
+import { keysRead } from "./insight.ts";
 import { Histogram, printMetrics } from "./prometheus.ts";
 import { engineMetrics, RequestMetrics } from "./request-metrics.ts";
 import { isTraceApi, tracingObserver } from "./traces.ts";
@@ -38,6 +42,30 @@ describe("The metrics of requests", () => {
       `rowhouse_request_duration_seconds_bucket{${labels},le="+Inf"} 2`,
       `rowhouse_request_duration_seconds_count{${labels}} 2`,
       'rowhouse_errors_total{code="EntityAlreadyExists"} 1',
+    ]) {
+      assert.ok(text.includes(`${line}\n`), line);
+    }
+  });
+
+  it("count queries by class, with what they read", () => {
+    const metrics = new RequestMetrics();
+    const deferred = new DeferredWatchers([metrics]);
+    const base = { at: 0, account: "a", table: "T", planText: "", client: "::1" };
+    for (const filter of ["PartitionKey eq 'p' and RowKey eq 'r'", "Age gt 1", "Age gt 2"]) {
+      const plan = planQuery(parseFilter(filter));
+      const cost = { entitiesRead: 5, entitiesReturned: 2, bytesRead: 900, engineMicros: 60 };
+      deferred.queried({ ...base, plan, ...keysRead(plan), filter, projected: false }, cost);
+    }
+    deferred.drain();
+    const text = printMetrics(metrics.metrics());
+    for (const line of [
+      'rowhouse_queries_total{class="point query"} 1',
+      'rowhouse_queries_total{class="table scan"} 2',
+      'rowhouse_entities_read_total{class="table scan"} 10',
+      'rowhouse_entities_returned_total{class="table scan"} 4',
+      'rowhouse_bytes_read_total{class="point query"} 900',
+      'rowhouse_query_engine_seconds_bucket{class="table scan",le="0.00005"} 0',
+      'rowhouse_query_engine_seconds_bucket{class="table scan",le="0.0001"} 2',
     ]) {
       assert.ok(text.includes(`${line}\n`), line);
     }

@@ -1,7 +1,9 @@
 import type { Observer, RequestRecord } from "../http/observer.ts";
-import { PLAN_CLASSES, type PlanClass } from "../query/plan.ts";
-import type { QueryCost, QueryFacts, Watcher, WriteFacts } from "./insight.ts";
+import { PLAN_CLASSES } from "../query/plan.ts";
+import type { Watcher } from "./deferred-watchers.ts";
+import type { WriteFacts } from "./insight.ts";
 import { Histogram, type Metric } from "./prometheus.ts";
+import type { QueryBatch } from "./query-batch.ts";
 
 /** Seconds. */
 const REQUEST_BOUNDS = [
@@ -17,8 +19,8 @@ const ENGINE_BOUNDS = [0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.0
 export class RequestMetrics implements Observer, Watcher {
   readonly #operations = new Map<string, OperationCounts>();
   readonly #errors = new Map<string, number>();
+  /** By class, in the order of `PLAN_CLASSES`. */
   readonly #queries = PLAN_CLASSES.map(() => new QueryCounts());
-  readonly #pointQueries = this.#queriesOf("point query");
   /** Of the request before. At first of none: no operation is called so. */
   #last = new OperationCounts("table", "none");
   #entitiesWritten = 0;
@@ -50,21 +52,19 @@ export class RequestMetrics implements Observer, Watcher {
     return counts;
   }
 
-  queried({ plan, rowKey }: QueryFacts, cost: QueryCost): void {
-    const counts = rowKey !== undefined ? this.#pointQueries : this.#queriesOf(plan.class);
-    counts.queries++;
-    counts.entitiesRead += cost.entitiesRead;
-    counts.entitiesReturned += cost.entitiesReturned;
-    counts.bytesRead += cost.bytesRead;
-    counts.seconds.add(cost.engineMicros / 1e6);
+  ranQueries(batch: QueryBatch): void {
+    for (let i = 0; i < batch.count; i++) {
+      const counts = this.#queries[batch.planClass[i]!]!;
+      counts.queries++;
+      counts.entitiesRead += batch.entitiesRead[i]!;
+      counts.entitiesReturned += batch.entitiesReturned[i]!;
+      counts.bytesRead += batch.bytesRead[i]!;
+      counts.seconds.add(batch.engineMicros[i]! / 1e6);
+    }
   }
 
   admitWrite({ mutations }: WriteFacts): void {
     this.#entitiesWritten += mutations.length;
-  }
-
-  #queriesOf(planClass: PlanClass): QueryCounts {
-    return this.#queries[PLAN_CLASSES.indexOf(planClass)]!;
   }
 
   metrics(): Metric[] {

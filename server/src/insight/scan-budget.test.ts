@@ -4,7 +4,8 @@ import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { explain } from "../query/explain.ts";
 import { planQuery } from "../query/planner.ts";
 import { cureOfQuery, shapeOf } from "./cure.ts";
-import { keysRead, type QueryCost, type QueryFacts } from "./insight.ts";
+import { DeferredWatchers } from "./deferred-watchers.ts";
+import { type Insight, keysRead, type QueryCost, type QueryFacts } from "./insight.ts";
 import { ScanBudget } from "./scan-budget.ts";
 import { parseScanRules } from "./scan-budget-rules.ts";
 
@@ -44,6 +45,26 @@ describe("A scan budget", () => {
     run(budget, "", 501, 501, "People");
     run(budget, "", 1, 1, "Other");
     assert.equal(budget.summary().overBudget, 2);
+  });
+
+  it("judges the same when it hears of many queries at once", () => {
+    const rules = "no table scan; density 0.5 from 100; people: read 500, density 0.1; Log: allow";
+    const atOnce = new ScanBudget(parseScanRules(rules));
+    const later = new ScanBudget(parseScanRules(rules));
+    const deferred = new DeferredWatchers([later]);
+    for (const table of ["People", "Log", "T"]) {
+      for (const filter of ["", "PartitionKey eq 'a'", "PartitionKey eq 'a' and RowKey eq 'b'"]) {
+        for (const read of [0, 1, 99, 100, 101, 500, 501]) {
+          for (const returned of [0, read >> 3, read >> 1, read]) {
+            run(atOnce, filter, read, returned, table);
+            run(deferred, filter, read, returned, table);
+          }
+        }
+      }
+    }
+    deferred.drain();
+    assert.ok(atOnce.summary().overBudget > 20);
+    assert.deepEqual(later.summary(), atOnce.summary());
   });
 
   it("refuses in strict mode before anything is read, naming query, cost and cure", () => {
@@ -104,12 +125,12 @@ describe("The cure of a query", () => {
 function facts(filter: string, table = "People"): QueryFacts {
   const plan = planQuery(filter === "" ? undefined : parseFilter(filter));
   const planText = explain(plan);
-  const base = { at: 0, account: "a", client: "::1", projected: false, partitionName: "" };
+  const base = { at: 0, account: "a", client: "::1", projected: false };
   return { ...base, table, plan, ...keysRead(plan), planText, filter };
 }
 
 function run(
-  budget: ScanBudget,
+  budget: Pick<Insight, "admitQuery" | "queried">,
   filter: string,
   entitiesRead: number,
   entitiesReturned: number,

@@ -2,8 +2,10 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { PLAN_CLASSES, type PlanClass } from "../query/plan.ts";
 import { cureOfQuery, shapeOf } from "./cure.ts";
-import type { QueryCost, QueryFacts, Watcher } from "./insight.ts";
+import type { Watcher } from "./deferred-watchers.ts";
+import type { QueryCost, QueryFacts } from "./insight.ts";
 import type { Metric } from "./prometheus.ts";
+import type { QueryBatch } from "./query-batch.ts";
 import type { ScanRule, ScanRules } from "./scan-budget-rules.ts";
 
 /** Queries of one kind that were over budget. */
@@ -41,17 +43,25 @@ interface CompiledRules {
   readonly rank: number;
   readonly reason: string;
   readonly limits: readonly ScanRule[];
+  /** Queries that read fewer entities keep all limits. */
+  readonly readMin: number;
 }
 
 function compileRules(rules: readonly ScanRule[]): CompiledRules {
   const binding = rules.filter(({ allow }) => !allow);
   const ranks = binding.flatMap((rule) => (rule.class === undefined ? [] : [rankOf(rule.class)]));
   const rank = Math.min(...ranks, PLAN_CLASSES.length);
+  const limits = binding.filter(({ density, read }) => density !== undefined || read !== undefined);
   return {
     rank,
     reason: `no ${PLAN_CLASSES[rank]}`,
-    limits: binding.filter(({ density, read }) => density !== undefined || read !== undefined),
+    limits,
+    readMin: Math.min(...limits.map(readMinOf)),
   };
+}
+
+function readMinOf({ density, from = 0, read = Number.POSITIVE_INFINITY }: ScanRule): number {
+  return density === undefined ? read : Math.min(from, read);
 }
 
 const POINT_RANK = 1;
@@ -97,6 +107,17 @@ export class ScanBudget implements Watcher {
     this.#queries++;
     const reason = this.#judgeClass(query) ?? this.#judgeCost(query, cost);
     if (reason !== undefined) this.#over(query, reason, cost);
+  }
+
+  /** Where nothing is refused. */
+  ranQueries(batch: QueryBatch): void {
+    for (let i = 0; i < batch.count; i++) {
+      const rules = this.#byTable.size === 0 ? this.#general : this.#rulesFor(batch.query(i).table);
+      // Nearly every query is within its class, and reads less than is judged.
+      if (batch.planClass[i]! < rules.rank && batch.entitiesRead[i]! < rules.readMin) {
+        this.#queries++;
+      } else this.queried(batch.query(i), batch.cost(i));
+    }
   }
 
   summary(): ScanSummary {

@@ -60,7 +60,6 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
       filter: undefined,
       projected: select !== undefined,
       client: remoteAddress,
-      partitionName: "",
     };
     insight.admitQuery(facts);
     const began = performance.now();

@@ -66,7 +66,6 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
       filter: request.query.get("$filter"),
       projected: select !== undefined,
       client: request.remoteAddress,
-      partitionName: "",
     };
     insight.admitQuery(facts);
     const began = performance.now();
