@@ -107,7 +107,8 @@ export async function* summedContent(
   const digest = beginDigest(expected.bytes, wantedOf(expected, wanted, frame));
   let isWhole = false;
   try {
-    yield* parts.gather(body, (bytes) => (frame ? unframePart(frame, bytes) : bytes), digest);
+    const contentOf = (bytes: Part) => (frame ? unframePart(frame, bytes) : bytes);
+    yield* parts.gather(body, expected.bodyBytes, contentOf, digest);
     frame?.end();
     isWhole = true;
   } finally {
