@@ -1,15 +1,20 @@
 import type { AtomicWrite, Change, Check, CommitResult, Key, Updated } from "../engine.ts";
 import { EngineError } from "../engine.ts";
 import type { VersionClock } from "../version-clock.ts";
-import { lastVersion, putNew, type Store, viewOf } from "./binding.ts";
+import { lastVersion, putNew, type Store, viewOf, WriteTransactions } from "./binding.ts";
 import type { DataFolder } from "./data-folder.ts";
-import { reasonOf, toEngineError } from "./lmdb-errors.ts";
+import { toEngineError } from "./lmdb-errors.ts";
 import { FORMAT, readMeta, writeMeta } from "./meta-record.ts";
 
 /** A group stops growing here: the event loop stands still while it is applied, 3 µs a key. */
 const GROUP_KEYS_MAX = 2000;
 /** … and here: LMDB holds the changed pages of a transaction in memory. */
 const GROUP_BYTES_MAX = 16 << 20;
+
+/** The share of its time in which the event loop did not wait, from which on it has much to do. */
+const BUSY = 0.5;
+/** Those who are on disk wait so long at most for the next group to be applied, in milliseconds. */
+const ANSWER_MS_MAX = 1;
 
 /**
  * Versions are reserved this many microseconds ahead, on disk, so that the record of it is written
@@ -42,16 +47,27 @@ interface Extent {
 /**
  * Group commit: the commits that come while a transaction is flushed wait, and share the next one.
  * Inside it they are applied one after the other, each seeing the ones before it, and all are
- * answered after its one flush, which happens on a thread of libuv's pool.
+ * answered after its flush, which happens on a thread of libuv's pool.
  *
- *   idle ──commit──▶ scheduled ──begins, takes all that wait──▶ flushing ──▶ answered
- *                        ▲                                          │
- *                        └───────── when commits wait again ────────┘
+ *   idle ──commit──▶ asked for ──begun──▶ applied ──its thread──▶ on disk ──▶ answered
+ *                        ▲                                           │
+ *                        └───────────── when commits wait ───────────┘
+ *
+ * Up to "applied" nothing is on disk and no reader sees anything: changed pages are in memory. The
+ * thread writes them, flushes them, and writes and flushes the page that shows them. Then the group
+ * is on disk, readers see it, and it may be answered, never before.
+ *
+ * It is answered at once, and the next group is asked for a turn of the event loop later: some of
+ * those who were answered are then back, and share it. But where requests kept this thread busy while
+ * the disk worked, the disk must not stand idle while this thread answers: the next group is asked
+ * for first, and the last one answered when that is applied. With 64 upserting on one core that is
+ * 1.05 to 1.2 times their throughput; asked for first always, 16 lose up to a tenth of theirs.
  */
 export class GroupCommit {
   /** Transactions that were flushed, the commits in them, and the most that shared one. */
   readonly counts = { groups: 0, commits: 0, groupCommitsMax: 0 };
   readonly #store: Store;
+  readonly #transactions: WriteTransactions;
   readonly #folder: DataFolder;
   readonly #versions: VersionClock;
   #versionsReserved: number;
@@ -62,6 +78,8 @@ export class GroupCommit {
   #waiting: Waiting[] = [];
   /** So many of those that wait are tried one by one, for their group failed. */
   #alone = 0;
+  /** On disk, and not yet answered. */
+  #flushed: Waiting[] = [];
   #extent: Extent = { keys: 0, bytes: 0, newest: 0 };
   #running: Promise<void> | undefined;
   #broken: EngineError | undefined;
@@ -70,6 +88,7 @@ export class GroupCommit {
 
   constructor(store: Store, folder: DataFolder, versions: VersionClock, versionsReserved: number) {
     this.#store = store;
+    this.#transactions = new WriteTransactions(store);
     this.#folder = folder;
     this.#versions = versions;
     this.#versionsReserved = versionsReserved;
@@ -133,43 +152,65 @@ export class GroupCommit {
     while (this.#running) await this.#running;
   }
 
-  /**
-   * One transaction after the other while commits wait. The next is asked for only when the last
-   * one is through: LMDB refuses all transactions after it failed to write its first page, and
-   * lmdb-js never answers one that cannot begin.
-   */
+  /** One transaction after the other while commits wait: LMDB has one writer. */
   async #run(): Promise<void> {
-    while (this.#waiting.length > 0 && !this.#broken) await this.#runGroup();
+    let isBusy = false;
+    while (this.#waiting.length > 0 && !this.#broken) {
+      if (!isBusy) {
+        this.#answerFlushed();
+        await nextTurn();
+      }
+      isBusy = await this.#runGroup();
+    }
     this.#running = undefined;
+    this.#answerFlushed();
     if (this.#broken) refuse(this.#waiting.splice(0), this.#broken);
   }
 
-  async #runGroup(): Promise<void> {
+  /** Answers whether this thread was busy most of the time that the flush took. */
+  async #runGroup(): Promise<boolean> {
     if (this.#folder.isGone()) {
       this.#broken = this.#folderGone();
-      return;
+      return false;
     }
     const group: Waiting[] = [];
-    let transaction = 0;
+    let transaction: number | undefined;
     let hasWritten = false;
+    let load = performance.eventLoopUtilization();
+    // Another process may hold the lock: nobody who is on disk waits for that.
+    const impatience =
+      this.#flushed.length > 0 && setTimeout(() => this.#answerFlushed(), ANSWER_MS_MAX);
     try {
-      await this.#store.childTransaction(() => {
-        transaction = this.#learnNewest();
+      await this.#transactions.run(() => {
+        transaction = this.#store.getWriteTxnId();
+        this.#learnNewest(transaction);
         this.#applyTo(group);
         hasWritten = this.#reserveVersions();
+        this.#answerFlushed();
+        load = performance.eventLoopUtilization();
       });
     } catch (error) {
+      this.#answerFlushed();
+      const canGoOn = transaction !== undefined && (await this.#canBegin());
       // None was taken when the transaction could not begin.
-      await this.#fail(group.length > 0 ? group : this.#waiting.splice(0), error, group.length > 1);
-      return;
+      this.#fail(group.length > 0 ? group : this.#waiting.splice(0), error, canGoOn);
+      return false;
+    } finally {
+      if (impatience) clearTimeout(impatience);
     }
     // One that changes nothing leaves its number to the next, which may be another process's.
-    if (hasWritten) this.#lastTransaction = transaction;
+    if (hasWritten && transaction !== undefined) this.#lastTransaction = transaction;
     this.#failure = undefined;
     this.counts.groups++;
     this.counts.commits += group.length;
     this.counts.groupCommitsMax = Math.max(this.counts.groupCommitsMax, group.length);
-    for (const each of group) each.answer();
+    this.#flushed = group;
+    return performance.eventLoopUtilization(load).utilization > BUSY;
+  }
+
+  #answerFlushed(): void {
+    for (const each of this.#flushed) each.answer();
+    this.#flushed = [];
   }
 
   /** Applies those that wait, as many as a group may hold: at least one, whatever its size. */
@@ -195,14 +236,12 @@ export class GroupCommit {
    * have happened all the same, and LMDB lets no transaction begin again; where anything else
    * failed, such as writing to a full disk, nothing happened, and the next commit may succeed.
    */
-  async #fail(group: Waiting[], error: unknown, hadCompany: boolean): Promise<void> {
+  #fail(group: Waiting[], error: unknown, canGoOn: boolean): void {
     // What it reserved was not written either.
     this.#versionsReserved = 0;
-    const reason = await reasonOf(error);
-    const canGoOn = await this.#canBegin();
-    const { code, message } = toEngineError(reason, canGoOn ? "Unavailable" : "Unknown", "commit");
+    const { code, message } = toEngineError(error, canGoOn ? "Unavailable" : "Unknown", "commit");
     // LMDB calls it an input/output error when a part of a write still found room.
-    const failure = new EngineError(code, this.#folder.noSpaceLeft() ?? message, { cause: reason });
+    const failure = new EngineError(code, this.#folder.noSpaceLeft() ?? message, { cause: error });
     this.#failure = failure;
     if (!canGoOn || failure.code === "Corrupt") {
       this.#broken = new EngineError(
@@ -212,7 +251,7 @@ export class GroupCommit {
       );
     }
     // One that is too large for what the disk has left must not refuse the deletes beside it.
-    if (!this.#broken && hadCompany) {
+    if (!this.#broken && group.length > 1) {
       this.#waiting.unshift(...group);
       this.#alone = group.length;
     } else refuse(group, failure);
@@ -227,7 +266,7 @@ export class GroupCommit {
 
   async #canBegin(): Promise<boolean> {
     // The worker that failed is cleared away in this turn of the event loop.
-    await new Promise((resolve) => setImmediate(resolve));
+    await nextTurn();
     try {
       this.#store.transactionSync(() => {});
       return true;
@@ -239,14 +278,12 @@ export class GroupCommit {
   /**
    * Where no other process wrote since our last transaction, the newest version is one of ours, and a
    * put with a newer one need not look at what it replaces: 3 % of an upsert. Otherwise it is at most
-   * what is reserved. Answers the number of this transaction.
+   * what is reserved.
    */
-  #learnNewest(): number {
-    const transaction = this.#store.getWriteTxnId();
+  #learnNewest(transaction: number): void {
     if (transaction !== this.#lastTransaction + 1) {
       this.#newest = Math.max(this.#newest, readMeta(this.#store)?.versionsReserved ?? 0);
     }
-    return transaction;
   }
 
   #apply(write: AtomicWrite): CommitResult {
@@ -349,4 +386,8 @@ function holds({ expected }: Check, stored: number | undefined): boolean {
 
 function refuse(group: readonly Waiting[], error: EngineError): void {
   for (const { reject } of group) reject(error);
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
 }

@@ -258,6 +258,36 @@ describe("several processes on one folder", () => {
       { clock: { now: () => 2_000_000 } },
     ));
 
+  it("answer what is on disk while another of them holds the lock that the next commit waits for", () =>
+    withEngine(async (engine) => {
+      const second = fork(join(import.meta.dirname, "second-process.ts"), [engine.path, "1"], {
+        stdio: ["pipe", "inherit", "inherit", "ipc"],
+      });
+      await once(second, "message");
+      for (let round = 0; round < 5; round++) {
+        const letGo = once(second, "message");
+        let isAnswered = false;
+        let next: Promise<unknown> | undefined;
+        engine
+          .update(a, () => {
+            second.send("hold");
+            setImmediate(() => {
+              next = put(engine, a, "next");
+            });
+            return bytes(`${round}`);
+          })
+          .then(() => {
+            isAnswered = true;
+          });
+        // Whoever has much to do asks for the next transaction first; see `GroupCommit`.
+        while (!isAnswered) await new Promise((resolve) => setImmediate(resolve));
+        second.stdin!.write("x");
+        await Promise.all([next, letGo]);
+      }
+      second.send("close");
+      await once(second, "close");
+    }));
+
   it("let a process that was killed keep neither the lock nor a snapshot", () =>
     withEngine(async (engine) => {
       const second = fork(join(import.meta.dirname, "second-process.ts"), [engine.path, "1"]);

@@ -4,8 +4,6 @@ import { EngineError, type EngineErrorCode } from "../engine.ts";
 /** What lmdb-js says of an error: LMDB's code as a negative number, or the system's as a positive one. */
 interface LmdbError extends Error {
   readonly code?: unknown;
-  /** A commit that failed carries its reason as a promise that rejects. */
-  readonly commitError?: unknown;
 }
 
 const { ENOSPC, EFBIG, EDQUOT, ENOMEM, EACCES, EPERM, EROFS, ENOENT } = constants.errno;
@@ -36,17 +34,6 @@ export function toEngineError(
   return new EngineError((code && CODES.get(code)) || otherwise, `${doing}: ${message}`, {
     cause: error,
   });
-}
-
-/** The error a failed commit hides behind a promise; any other error as it is. */
-export async function reasonOf(error: unknown): Promise<unknown> {
-  if (!(error instanceof Error)) return error;
-  const { commitError }: LmdbError = error;
-  if (!(commitError instanceof Promise)) return error;
-  return commitError.then(
-    () => error,
-    (reason: unknown) => reason,
-  );
 }
 
 function codeOf(error: unknown): number | undefined {
