@@ -5,8 +5,9 @@ import {
   type TransactionAction,
 } from "@azure/data-tables";
 import type { EdmType, EdmValue, Properties } from "./ports/edm.ts";
-import { isAboutRequest, isRefusalInside, PortError } from "./ports/port-error.ts";
+import { isRefusalInside } from "./ports/port-error.ts";
 import { PROFILES, type Profile, type ProfileName } from "./ports/profile.ts";
+import { asked } from "./ports/storage-error.ts";
 import type {
   CommitOptions,
   Continuation,
@@ -43,7 +44,11 @@ export function azureTables(
 /** The client passes the service's timeout parameter on but does not declare it. */
 type WriteOptions = Parameters<TableClient["createEntity"]>[1] & { readonly timeout?: number };
 
-type Answer = { headers: { get(name: string): string | undefined }; parsedBody?: unknown };
+interface Answer {
+  readonly status: number;
+  readonly headers: { get(name: string): string | undefined };
+  readonly parsedBody?: unknown;
+}
 
 class AzureTables implements TablesPort {
   readonly profile: Profile;
@@ -61,118 +66,95 @@ class AzureTables implements TablesPort {
 
   async get(
     table: string,
-    { partitionKey, rowKey }: EntityKey,
+    key: EntityKey,
     { select }: ReadOptions = {},
   ): Promise<StoredEntity | undefined> {
     let stored: StoredEntity | undefined;
-    try {
-      await this.#client(table).getEntity(partitionKey, rowKey, {
-        onResponse: (answer, _flat, error) => {
-          if (!error)
-            stored = toStored(answer.parsedBody, dateOf(answer), { partitionKey, rowKey });
-        },
-        ...(select && { queryOptions: { select: withKeys(select) } }),
-      });
-      return stored;
-    } catch (error) {
-      const failure = portError(error);
-      if (isRefusalInside(failure, 404)) return undefined;
-      throw failure;
-    }
+    const request = this.#client(table).getEntity(key.partitionKey, key.rowKey, {
+      onResponse: (answer, _flat, error) => {
+        if (!error) stored = toStored(answer.parsedBody, dateOf(answer), key);
+      },
+      ...(select && { queryOptions: { select: withKeys(select) } }),
+    });
+    return asked(request).then(
+      () => stored,
+      (error) => {
+        if (isRefusalInside(error, 404)) return undefined;
+        throw error;
+      },
+    );
   }
 
   async query(table: string, { filter, select, top, continuation }: TableQuery): Promise<Page> {
     let entities: StoredEntity[] = [];
     let inspected: number | undefined;
-    try {
-      const pages = this.#client(table)
-        .listEntities({
-          onResponse: (answer, flat, error) => {
-            if (error) return;
-            entities = takeRows(answer, flat);
-            inspected = inspectedFor(answer);
-          },
-          queryOptions: {
-            ...(filter && { filter: printFilter(filter) }),
-            ...(select && { select: withKeys(select) }),
-          },
-        })
-        .byPage({
-          ...(top !== undefined && { maxPageSize: top }),
-          ...(continuation && { continuationToken: encodeContinuation(continuation) }),
-        });
-      const { value: page } = await pages.next();
-      return {
-        entities,
-        ...(inspected !== undefined && { inspected }),
-        ...(page?.continuationToken && {
-          continuation: decodeContinuation(page.continuationToken),
-        }),
-      };
-    } catch (error) {
-      throw portError(error);
-    }
+    const pages = this.#client(table)
+      .listEntities({
+        onResponse: (answer, flat, error) => {
+          if (error) return;
+          entities = takeRows(answer, flat);
+          inspected = inspectedFor(answer);
+        },
+        queryOptions: {
+          ...(filter && { filter: printFilter(filter) }),
+          ...(select && { select: withKeys(select) }),
+        },
+      })
+      .byPage({
+        ...(top !== undefined && { maxPageSize: top }),
+        ...(continuation && { continuationToken: encodeContinuation(continuation) }),
+      });
+    const { value: page } = await asked(pages.next());
+    return {
+      entities,
+      ...(inspected !== undefined && { inspected }),
+      ...(page?.continuationToken && {
+        continuation: decodeContinuation(page.continuationToken),
+      }),
+    };
   }
 
-  async commit(
+  commit(
     table: string,
     mutations: readonly Mutation[],
     options: CommitOptions = {},
   ): Promise<(string | undefined)[]> {
-    try {
-      const [only] = mutations;
-      return mutations.length === 1
-        ? [await this.#write(table, only!, options)]
-        : await this.#transact(table, mutations, options);
-    } catch (error) {
-      throw portError(error);
-    }
+    const [only] = mutations;
+    return asked(
+      mutations.length === 1
+        ? this.#write(table, only!, options).then((etag) => [etag])
+        : this.#transact(table, mutations, options),
+    );
   }
 
   async createTable(table: string): Promise<boolean> {
-    try {
-      let created = true;
-      // The client takes "exists already" for success and reports it only here.
-      await this.#service.createTable(table, {
-        onResponse: ({ status }) => {
-          created = status !== 409;
-        },
-      });
-      return created;
-    } catch (error) {
-      throw portError(error);
-    }
+    let created = true;
+    // The client takes "exists already" for success and reports it only here.
+    const onResponse = ({ status }: Answer) => {
+      created = status !== 409;
+    };
+    await asked(this.#service.createTable(table, { onResponse }));
+    return created;
   }
 
   async deleteTable(table: string): Promise<boolean> {
-    try {
-      let deleted = true;
-      await this.#service.deleteTable(table, {
-        onResponse: ({ status }) => {
-          deleted = status !== 404;
-        },
-      });
-      return deleted;
-    } catch (error) {
-      throw portError(error);
-    }
+    let deleted = true;
+    const onResponse = ({ status }: Answer) => {
+      deleted = status !== 404;
+    };
+    await asked(this.#service.deleteTable(table, { onResponse }));
+    return deleted;
   }
 
   async listTables({ from, to, continuation }: TableNameRange): Promise<TableNamePage> {
-    try {
-      const bounds = [from && `TableName ge '${from}'`, to && `TableName lt '${to}'`].filter(
-        Boolean,
-      );
-      const pages = this.#service
-        .listTables(bounds.length > 0 ? { queryOptions: { filter: bounds.join(" and ") } } : {})
-        .byPage(continuation === undefined ? {} : { continuationToken: continuation });
-      const { value: page } = await pages.next();
-      if (!page) return { names: [] };
-      const names = [...page].map(({ name }) => name ?? "");
-      return { names, ...(page.continuationToken && { continuation: page.continuationToken }) };
-    } catch (error) {
-      throw portError(error);
-    }
+    const bounds = [from && `TableName ge '${from}'`, to && `TableName lt '${to}'`].filter(Boolean);
+    const pages = this.#service
+      .listTables(bounds.length > 0 ? { queryOptions: { filter: bounds.join(" and ") } } : {})
+      .byPage(continuation === undefined ? {} : { continuationToken: continuation });
+    const { value: page } = await asked(pages.next());
+    if (!page) return { names: [] };
+    const names = [...page].map(({ name }) => name ?? "");
+    return { names, ...(page.continuationToken && { continuation: page.continuationToken }) };
   }
 
   async #write(
@@ -188,21 +170,13 @@ class AzureTables implements TablesPort {
       return undefined;
     }
     const entity = { partitionKey, rowKey, ...mutation.properties };
-    switch (mutation.kind) {
-      case "insert":
-        return (await client.createEntity(entity, options)).etag;
-      case "insertOrReplace":
-        return (await client.upsertEntity(entity, "Replace", options)).etag;
-      case "insertOrMerge":
-        return (await client.upsertEntity(entity, "Merge", options)).etag;
-      case "replace":
-        return (
-          await client.updateEntity(entity, "Replace", { ...options, etag: mutation.ifMatch })
-        ).etag;
-      case "merge":
-        return (await client.updateEntity(entity, "Merge", { ...options, etag: mutation.ifMatch }))
-          .etag;
-    }
+    const mode = /merge/i.test(mutation.kind) ? "Merge" : "Replace";
+    const { etag } = await ("ifMatch" in mutation
+      ? client.updateEntity(entity, mode, { ...options, etag: mutation.ifMatch })
+      : mutation.kind === "insert"
+        ? client.createEntity(entity, options)
+        : client.upsertEntity(entity, mode, options));
+    return etag;
   }
 
   /**
@@ -431,34 +405,4 @@ function inspectedFor({ headers }: Answer): number | undefined {
 function dateOf({ headers }: Answer): number | undefined {
   const ms = Date.parse(headers.get("date") ?? "");
   return Number.isNaN(ms) ? undefined : ms;
-}
-
-interface RestFailure {
-  readonly statusCode?: number;
-  readonly code?: string;
-  readonly message?: string;
-  readonly details?: {
-    readonly odataError?: {
-      readonly code?: string;
-      readonly message?: { readonly value?: string };
-    };
-  };
-  readonly response?: Answer;
-}
-
-function portError(error: unknown): unknown {
-  if (error instanceof PortError || !isAboutRequest(error)) return error;
-  const failure: RestFailure = typeof error === "object" && error !== null ? error : {};
-  const odata = failure.details?.odataError;
-  const message = odata?.message?.value ?? failure.message ?? "The request failed.";
-  // A transaction names the operation at fault: `3:The specified entity already exists.`
-  const index = Number(message.match(/^(\d+):/)?.[1] ?? 0);
-  const retryAfterS = Number(failure.response?.headers.get("retry-after"));
-  return new PortError(message, {
-    status: failure.statusCode ?? 0,
-    code: odata?.code ?? failure.code ?? "Unknown",
-    index,
-    ...(retryAfterS > 0 && { retryAfterMs: retryAfterS * 1000 }),
-    cause: error,
-  });
 }

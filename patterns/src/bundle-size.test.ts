@@ -27,14 +27,15 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * What is reached, where that is more: nothing may grow beyond it by more than `SLACK`. Beyond the budget
  * are the core, the protocols that keep entries in other partitions, lists of any length, and all that
  * operators do.
+ * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 15_365,
-  everything: 58_800,
-  "list-index.ts": 4754,
-  "remote-index.ts": 4054,
-  "remote-list.ts": 3713,
-  "sharded-build.ts": 3083,
+  core: 15_067,
+  everything: 58_418,
+  "list-index.ts": 4767,
+  "remote-index.ts": 4104,
+  "remote-list.ts": 3793,
+  "sharded-build.ts": 3132,
 };
 const SLACK = 1.02;
 

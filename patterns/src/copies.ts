@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { isTableError, refused, validationFailed } from "./errors.ts";
+import { refused, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
@@ -13,16 +13,15 @@ import {
   changeStep,
   commitSteps,
   deleteStep,
-  insertStep,
   keyIn,
   mustRead,
   type OpenEntity,
   openEntity,
   readEntity,
-  Stale,
   type Step,
   untilUncontended,
   updateStep,
+  upsertOver,
 } from "./write.ts";
 
 export interface CopiesOptions<S, SourceKey, T, TargetKey> {
@@ -102,7 +101,7 @@ class OpenCopies {
     const isCertain = await this.#uncontended(async () => {
       const before = await readEntity(this.#target, row);
       const source = await this.#sourceOf(row);
-      const step = await put(this.#target, before, this.#filled(row, source));
+      const step = await upsertOver(this.#target, before, this.#filled(row, source));
       const isNear = source !== undefined && this.#isNear(row, source.row);
       await commitSteps([isNear ? withTouch(step, source) : step]);
       return isNear || this.#options.via(row) === undefined;
@@ -112,7 +111,7 @@ class OpenCopies {
   }
 
   putSource(row: Row): Promise<void> {
-    return this.#writeSource(row, async (before) => put(this.#source, before, row));
+    return this.#writeSource(row, async (before) => upsertOver(this.#source, before, row));
   }
 
   updateSource(key: Row, change: (current: Row) => Row | undefined): Promise<void> {
@@ -225,19 +224,8 @@ class OpenCopies {
   }
 
   #uncontended<Result>(attempt: () => Promise<Result>): Promise<Result> {
-    return untilUncontended(this.#database, {}, () =>
-      attempt().catch((error) => {
-        // Somebody else inserted it since we looked.
-        const isRace = isTableError(error, "unique-violation") && error.index === "key";
-        throw isRace ? new Stale(error.key, error) : error;
-      }),
-    );
+    return untilUncontended(this.#database, {}, attempt);
   }
-}
-
-async function put(open: OpenEntity, before: Snapshot | undefined, row: Row): Promise<Step> {
-  if (before) return updateStep(open, before, row, "replace");
-  return insertStep(open, row);
 }
 
 /** The target's transaction fails when its source is not what was read. */

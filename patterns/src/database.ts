@@ -10,7 +10,7 @@ import { type Layer, layered, type PortCall } from "./store/layer.ts";
 import { type LimitOptions, limiter } from "./store/limit.ts";
 import { meter, type Usage } from "./store/meter.ts";
 import { resilience } from "./store/resilience.ts";
-import { Retry, type RetryOptions } from "./store/retry.ts";
+import { type Retry, type RetryOptions, retrying } from "./store/retry.ts";
 import { ulid } from "./store/write-token.ts";
 import { runTransaction, type Transaction } from "./transaction.ts";
 import type { WriteOptions } from "./write.ts";
@@ -94,7 +94,7 @@ export class Database {
     const open = <Port extends object>(name: PortCall["port"], port: Port) => {
       this.#gates[name] ??= {
         limit: limiter(clock, options.limit),
-        retry: new Retry(clock, this.random, options.retry),
+        retry: retrying(clock, this.random, options.retry),
       };
       const { limit, retry } = this.#gates[name];
       const limited = [limit(signal), ...metered];

@@ -23,8 +23,6 @@ export interface TableErrorPayloads {
   "poison-message": { readonly queue: string; readonly id: string; readonly dequeueCount: number };
   /** A definition that would sort wrongly, exceed a limit or scan silently. */
   "invalid-definition": { readonly issues: readonly Issue[] };
-  /** Any other refusal of the service, as it came. */
-  service: { readonly status: number; readonly serviceCode: string };
 }
 
 export interface Issue {
@@ -35,30 +33,25 @@ export interface Issue {
 
 export type TableErrorCode = keyof TableErrorPayloads;
 
-const REMEDIES: Record<TableErrorCode, string> = {
+/** Where whoever throws has none that fits better. */
+const REMEDIES: Partial<Record<TableErrorCode, string>> = {
   "unique-violation": "choose another value, or update that entity.",
   conflict: "read the entity again and repeat the change.",
-  "contention-exhausted": "spread the writes over more entities, or allow more attempts.",
+  "contention-exhausted": "spread the writes, or allow more attempts.",
   "not-found": "check the key, or insert the entity first.",
   "key-too-long": 'shorten the value, or declare the segment with overflow: "hash".',
-  "entity-too-large": "move large values to a blob, or split the entity.",
-  "batch-too-large": "split the work into several transactions, or batch it in mode chunked.",
-  "scan-not-permitted": "add an index, or pass { allow, because }.",
-  "unsupported-by-profile": "bound the query, or use an endpoint that offers this.",
-  "index-not-readable": "build the index, then mark it readable.",
-  "validation-failed": "correct the values named.",
+  "batch-too-large": "split the work, or batch it in mode chunked.",
   "ambiguous-outcome": "read the entity and decide whether the change is in it.",
   throttled: "lower the rate, or spread the load over more partitions.",
-  "poison-message": "look at the message in the poison queue and redrive it.",
-  "invalid-definition": "correct the definition.",
-  service: "see the service's error code.",
 };
 
 class TypedError<Code extends TableErrorCode> extends Error {
   readonly code: Code;
 
   constructor(code: Code, message: string, options: TableErrorOptions = {}) {
-    super(`${message}\n  Fix: ${options.remedy ?? REMEDIES[code]}`, { cause: options.cause });
+    super(`${message}\n  Fix: ${options.remedy ?? REMEDIES[code] ?? "correct what is named."}`, {
+      cause: options.cause,
+    });
     this.name = `TableError[${code}]`;
     this.code = code;
   }

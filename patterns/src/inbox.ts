@@ -14,7 +14,7 @@ import { type Field, f } from "./model/field.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { openable } from "./model/openable.ts";
 import { text } from "./ports/edm.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { isRefusal, unlessRefused } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
 import { type From, pages, pagesOf } from "./query/pages.ts";
 import type { Json } from "./saga.ts";
@@ -179,11 +179,10 @@ class TableInbox implements Inbox {
     const insert = () =>
       this.#database.tables.commit(table, [{ kind: "insert", ...key, properties }]);
     try {
-      await insert().catch(async (error) => {
-        if (!isRefusal(error, 404)) throw error;
+      if (!(await unlessRefused(insert(), 404))) {
         await this.#database.tables.createTable(table);
-        return insert();
-      });
+        await insert();
+      }
       return outcome;
     } catch (error) {
       // Delivered twice at the same time: the first one to record is the one that counts.
@@ -212,10 +211,7 @@ class TableInbox implements Inbox {
     key: EntityKey,
   ): Promise<{ readonly outcome: Outcome } | undefined> {
     // A table that is not there yet holds nothing.
-    const stored = await this.#database.tables.get(table, key).catch((error) => {
-      if (isRefusal(error, 404)) return undefined;
-      throw error;
-    });
+    const stored = await unlessRefused(this.#database.tables.get(table, key), 404);
     return stored && { outcome: JSON.parse(String(stored.properties.outcome?.value)) };
   }
 }

@@ -43,7 +43,8 @@ class ControlledIndexes implements IndexStates {
     const { state } = await this.#stateOf(entity, name);
     if (state.startsWith("readable")) return;
     const index = `${entity.name}.${name}`;
-    throw tableError("index-not-readable", `${index} is ${state}.`, { index, state });
+    const remedy = "build the index first.";
+    throw tableError("index-not-readable", `${index} is ${state}.`, { index, state }, { remedy });
   }
 
   guard(...[entity, name, follower]: Parameters<IndexStates["guard"]>) {

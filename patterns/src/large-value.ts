@@ -3,12 +3,14 @@ import type { Database } from "./database.ts";
 import { isTableError, refused, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
+import { padded } from "./keys/number.ts";
 import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
 import { openable } from "./model/openable.ts";
 import type { ByteRange } from "./ports/blobs.ts";
+import { hexOf } from "./ports/edm.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import { EntityRepository, type KeyOf } from "./repository.ts";
 import { PointedBlobs } from "./store/pointed-blobs.ts";
@@ -187,7 +189,7 @@ class OpenValues {
           throw validationFailed("The value", this.#name, `it takes more than ${BYTES_MAX} bytes`);
         }
         hash.update(piece);
-        const id = btoa(String(blocks.length).padStart(6, "0"));
+        const id = btoa(padded(blocks.length, 6));
         await port.stageBlock(container, blob, id, piece);
         blocks.push(id);
       }
@@ -346,5 +348,5 @@ async function* inPieces(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint
 
 async function sha256(body: Uint8Array): Promise<string> {
   const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", new Uint8Array(body)));
-  return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hexOf(hash);
 }

@@ -1,6 +1,7 @@
-import { isTableError, tableError } from "./errors.ts";
+import { tableError } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
+import { padded } from "./keys/number.ts";
 import { endOf } from "./keys/text.ts";
 import {
   digitsOf,
@@ -33,10 +34,10 @@ import type { Change, Contribution, FollowerContext } from "./model/follower.ts"
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
 import { deleteOf, writeOver } from "./ports/mutation.ts";
-import { isRefusalInside } from "./ports/port-error.ts";
 import type { Continuation, EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
 import { type From, pages, pagesOf } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
+import { commitIfCurrent } from "./store/if-current.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { PointedBlobs } from "./store/pointed-blobs.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
@@ -239,12 +240,12 @@ class OpenList implements ListKeeper {
       try {
         const changes = await this.#corrections(base, hints);
         const mutations = changes.flatMap((change) => change.mutations ?? []);
-        if (mutations.length > 0) await database.tables.commit(entity.table, mutations);
-        for (const { committed } of changes) await committed?.(undefined);
-        return "done";
+        if (mutations.length === 0 || (await commitIfCurrent(database, entity.table, mutations))) {
+          for (const { committed } of changes) await committed?.(undefined);
+          return "done";
+        }
       } catch (error) {
-        const isLost = error instanceof Stale || isRefusalInside(error, 404, 409, 412);
-        if (!isLost && !isTableError(error, "ambiguous-outcome")) throw error;
+        if (!(error instanceof Stale)) throw error;
       }
       await database.clock.sleep(BACKOFF_MS * database.random());
     }
@@ -406,7 +407,7 @@ class OpenList implements ListKeeper {
 
   #further({ partitionKey, rowKey }: EntityKey, rows: readonly StoredEntity[]): EntityKey {
     const numbers = rows.map((row) => Number(row.rowKey.slice(rowKey.length + FURTHER.length)));
-    const number = String(Math.max(0, ...numbers) + 1).padStart(4, "0");
+    const number = padded(Math.max(0, ...numbers) + 1, 4);
     return { partitionKey, rowKey: rowKey + FURTHER + number };
   }
 
@@ -466,9 +467,7 @@ class OpenList implements ListKeeper {
     const parts = Array.from({ length: count }, (_, i) =>
       encoding.encode(ids.slice(i * perProperty, (i + 1) * perProperty)),
     );
-    return Object.fromEntries(
-      parts.map((part, i) => [`${property}_${String(i).padStart(2, "0")}`, part]),
-    );
+    return Object.fromEntries(parts.map((part, i) => [`${property}_${padded(i, 2)}`, part]));
   }
 
   #parse({ properties }: StoredEntity): string[] {

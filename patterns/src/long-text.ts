@@ -1,4 +1,5 @@
 import { tableError, validationFailed } from "./errors.ts";
+import { padded } from "./keys/number.ts";
 import { type Field, f } from "./model/field.ts";
 
 type Digit = "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9";
@@ -31,10 +32,7 @@ const PART_LENGTH_MAX = 32_768;
 
 /** Text of 64 KiB to 900 KiB in one entity, split over up to 15 properties. */
 export function longText<const Name extends string>(name: Name): LongText<Name> {
-  const names = Array.from(
-    { length: PARTS_MAX },
-    (_, i) => `${name}_${String(i).padStart(2, "0")}`,
-  );
+  const names = Array.from({ length: PARTS_MAX }, (_, i) => `${name}_${padded(i, 2)}`);
   const count = `${name}_count`;
   const fields = Object.fromEntries(names.map((part) => [part, f.string().optional()]));
   // The names computed here are those the type computes from `name`.

@@ -15,7 +15,7 @@ import type {
 } from "./model/follower.ts";
 import { text } from "./ports/edm.ts";
 import { deleteOf } from "./ports/mutation.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { unlessRefused } from "./ports/port-error.ts";
 import type { EntityKey, StoredEntity } from "./ports/tables.ts";
 import { pagesOf } from "./query/pages.ts";
 import type { Handler } from "./queue-worker.ts";
@@ -139,9 +139,5 @@ async function send(
 ): Promise<void> {
   const { queue, message } = JSON.parse(String(properties[MESSAGE]?.value));
   await sendMessage(database, queue, message);
-  try {
-    await database.tables.commit(table, [deleteOf({ partitionKey, rowKey })]);
-  } catch (error) {
-    if (!isRefusal(error, 404)) throw error;
-  }
+  await unlessRefused(database.tables.commit(table, [deleteOf({ partitionKey, rowKey })]), 404);
 }

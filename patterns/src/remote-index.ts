@@ -11,7 +11,7 @@ import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { keyOf } from "./ports/mutation.ts";
 import type { StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
-import { QueryRun } from "./query/query-run.ts";
+import { type QueryRun, queryRun } from "./query/query-run.ts";
 import { BASE_PARTITION_KEY, BASE_ROW_KEY, RemoteEntries, STATE } from "./remote/remote-entries.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 
@@ -160,7 +160,7 @@ class OpenRemote {
     if (!isVerified && copy === "keys") {
       throw validationFailed(name, "consistency", "the entries repeat nothing to be read");
     }
-    return new QueryRun({
+    return queryRun({
       database,
       table,
       partitionKey: partitionKeyOf(this.#index.partition, query),

@@ -1,5 +1,4 @@
 import type { Database } from "./database.ts";
-import { isTableError } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { within } from "./keys/key-range.ts";
 import { KeyShape } from "./keys/key-shape.ts";
@@ -19,10 +18,10 @@ import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
 import { deleteOf, keyOf, writeOver } from "./ports/mutation.ts";
-import { isRefusalInside } from "./ports/port-error.ts";
 import type { Continuation, EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
 import { type Filter, inRange } from "./query/filter.ts";
 import { type From, pages, pagesWhere } from "./query/pages.ts";
+import { commitIfCurrent } from "./store/if-current.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
 
 export interface RemoteListOptions<P extends KeyDeclaration, R extends KeyDeclaration>
@@ -265,14 +264,7 @@ class ListRows implements ListStore {
   }
 
   async #commit(mutations: readonly Mutation[]): Promise<boolean> {
-    try {
-      await this.#database.tables.commit(this.#options.table, mutations);
-      return true;
-    } catch (error) {
-      if (isRefusalInside(error, 404, 409, 412) || isTableError(error, "ambiguous-outcome"))
-        return false;
-      throw error;
-    }
+    return (await commitIfCurrent(this.#database, this.#options.table, mutations)) !== undefined;
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { isTableError, tableError, validationFailed } from "./errors.ts";
+import { tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { within } from "./keys/key-range.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
@@ -11,7 +11,7 @@ import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { deleteOf } from "./ports/mutation.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
 import type { Query, Saved } from "./query/query.ts";
-import { QueryRun, type QuerySource } from "./query/query-run.ts";
+import { type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 import {
@@ -130,7 +130,7 @@ export class EntityRepository {
 
   range(query: KeyValues): QueryRun {
     const { rows } = this.#open.entity;
-    return new QueryRun({
+    return queryRun({
       ...this.#source,
       partitionKey: rows.partitionKey(query),
       range: rows.row.rangeOf(query),
@@ -138,7 +138,7 @@ export class EntityRepository {
   }
 
   scan(): QueryRun {
-    return new QueryRun({ ...this.#source, range: within(this.#open.entity.rows.row.prefix) });
+    return queryRun({ ...this.#source, range: within(this.#open.entity.rows.row.prefix) });
   }
 
   insert(entity: Row): Promise<Row> {
@@ -171,14 +171,7 @@ export class EntityRepository {
 
   async upsert(entity: Row, options: WriteOptions = {}): Promise<Row> {
     if (!this.#isFollowed) return saved(entity, await this.#blind("insertOrReplace", entity));
-    return this.#uncontended(options, async () =>
-      commit(await upsertStep(this.#open, entity)).catch((error) => {
-        // Somebody else inserted it since we looked.
-        throw isTableError(error, "unique-violation") && error.index === "key"
-          ? new Stale(error.key, error)
-          : error;
-      }),
-    );
+    return this.#uncontended(options, async () => commit(await upsertStep(this.#open, entity)));
   }
 
   async insertOrMerge(fields: Row): Promise<void> {

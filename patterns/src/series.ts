@@ -2,6 +2,7 @@ import type { Database } from "./database.ts";
 import { definitionRefused, isTableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
+import { padded } from "./keys/number.ts";
 import { type AnyEntity, entity, type Openable } from "./model/entity.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
@@ -106,7 +107,7 @@ function pointName({ name, count }: Slots<unknown>, slot: number): string {
 }
 
 function pad(index: number, count: number): string {
-  return String(index).padStart(Math.max(2, String(count - 1).length), "0");
+  return padded(index, Math.max(2, String(count - 1).length));
 }
 
 class OpenSeries {

@@ -13,13 +13,13 @@ import {
   OWNER_MS,
 } from "./indexes/control.ts";
 import { within } from "./keys/key-range.ts";
+import { padded } from "./keys/number.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { EntryKeeper, ListKeeper } from "./model/entity-index.ts";
-import { text } from "./ports/edm.ts";
 import { deleteOf, keyOf } from "./ports/mutation.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { unlessRefused } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
-import { and, compare, inRange } from "./query/filter.ts";
+import { and, bound, inRange } from "./query/filter.ts";
 import { pagesOf, pagesWhere } from "./query/pages.ts";
 import { type JsonRow, jsonRow, type Known, knownIn } from "./store/json-row.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
@@ -49,9 +49,9 @@ export interface ShardedProgress {
 /** A range of partitions. */
 interface Shard {
   /** The first partition key; from the beginning otherwise. */
-  readonly from?: string;
+  readonly from?: string | undefined;
   /** The first one behind it; to the end otherwise. */
-  readonly to?: string;
+  readonly to?: string | undefined;
   readonly progress: BuildProgress;
   readonly isDone?: true;
   /** Whoever works on it wrote it last. */
@@ -156,9 +156,9 @@ class ShardedBuild {
     const found = await this.#read(shards.plan);
     const open = found.filter(({ known }) => !known.value.isDone);
     if (open.length === 0 && found.length === shards.count) {
-      const all = found.map(({ known }) => known.value.progress);
-      const duplicates = firstOf(all.flatMap((one) => one.duplicates));
-      const whole = { done: all.reduce((sum, { done }) => sum + done, 0), duplicates };
+      const all = found.map(({ known }) => known.value);
+      const duplicates = firstOf(all.flatMap(({ progress }) => progress.duplicates));
+      const whole = { done: doneIn(all), duplicates };
       const next = duplicates.length > 0 ? "readable-dups" : "readable";
       await this.#control.write({ state: next, build: whole, shards }, row);
       return undefined;
@@ -202,9 +202,7 @@ class ShardedBuild {
     const bounds = [undefined, ...cuts, undefined];
     const count = bounds.length - 1;
     await mapBounded(bounds.slice(1), LOOKUPS_AT_ONCE, (to, i) => {
-      const from = bounds[i];
-      const range = { ...(from !== undefined && { from }), ...(to !== undefined && { to }) };
-      const shard: Shard = { ...range, progress: { done: 0, duplicates: [] } };
+      const shard = { from: bounds[i], to, progress: { done: 0, duplicates: [] } };
       return this.#rowOf(this.#keyOf(plan, i)).write(shard, undefined);
     });
     await this.#control.write({ state: "writeonly", shards: { plan, count } }, known);
@@ -257,8 +255,6 @@ class ShardedBuild {
       ({ value, ...row } = written);
       this.#tell(key, value);
     };
-    const at = (comparison: "ge" | "lt", bound: string | undefined) =>
-      bound === undefined ? undefined : compare("PartitionKey", comparison, text(bound));
     try {
       await save({});
       await buildRange(
@@ -266,7 +262,10 @@ class ShardedBuild {
           database: this.#database,
           entity: this.#entity,
           keeper: this.#keeper,
-          filter: and(at("ge", value.from), at("lt", value.to)),
+          filter: and(
+            bound("PartitionKey", "ge", value.from),
+            bound("PartitionKey", "lt", value.to),
+          ),
           pace: this.#pace,
           save: (progress) => save({ progress }),
         },
@@ -293,14 +292,10 @@ class ShardedBuild {
   /** These shards, and what was left of earlier builds. */
   async #drop(plan: string): Promise<void> {
     const rows = { ...within(`${this.#prefix}${plan}!`), from: this.#prefix };
-    for await (const page of pagesOf(this.#database, CONTROL_TABLE, {
-      partitionKey: PARTITION,
-      rows,
-    })) {
+    const range = { partitionKey: PARTITION, rows };
+    for await (const page of pagesOf(this.#database, CONTROL_TABLE, range)) {
       await mapBounded(page, LOOKUPS_AT_ONCE, (row) =>
-        this.#database.tables.commit(CONTROL_TABLE, [deleteOf(row)]).catch((error) => {
-          if (!isRefusal(error, 404)) throw error;
-        }),
+        unlessRefused(this.#database.tables.commit(CONTROL_TABLE, [deleteOf(row)]), 404),
       );
     }
   }
@@ -309,22 +304,23 @@ class ShardedBuild {
     this.#shards.set(key.rowKey, shard);
     const all = [...this.#shards.values()];
     this.#options.onProgress?.({
-      done: all.reduce((sum, { progress }) => sum + progress.done, 0),
+      done: doneIn(all),
       shards: all.length,
       shardsDone: all.filter(({ isDone }) => isDone).length,
     });
   }
 
   #keyOf(plan: string, i: number): EntityKey {
-    return {
-      partitionKey: PARTITION,
-      rowKey: `${this.#prefix}${plan}!${String(i).padStart(4, "0")}`,
-    };
+    return { partitionKey: PARTITION, rowKey: `${this.#prefix}${plan}!${padded(i, 4)}` };
   }
 
   #rowOf(key: EntityKey): JsonRow<Shard> {
     return jsonRow(this.#database, CONTROL_TABLE, key, PROPERTY);
   }
+}
+
+function doneIn(shards: readonly Shard[]): number {
+  return shards.reduce((sum, { progress }) => sum + progress.done, 0);
 }
 
 /** Somebody else works on the shard. */

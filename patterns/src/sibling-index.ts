@@ -15,10 +15,10 @@ import type { Change, Contribution, FollowerContext, Snapshot } from "./model/fo
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
 import { writeOver } from "./ports/mutation.ts";
-import { isRefusal } from "./ports/port-error.ts";
 import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
-import { QueryRun, type QuerySource } from "./query/query-run.ts";
+import { type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts";
+import { commitIfCurrent } from "./store/if-current.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
 import { readAt } from "./write.ts";
@@ -162,12 +162,7 @@ class OpenSibling implements EntryKeeper {
         const lead = { partitionKey, rowKey, ifMatch: stored.etag, properties: {} };
         mutations.unshift({ kind: "merge", ...lead });
       }
-      try {
-        await database.tables.commit(this.table, mutations);
-        return "done";
-      } catch (error) {
-        if (!isRefusal(error, 404, 409, 412)) throw error;
-      }
+      if (await commitIfCurrent(database, this.table, mutations)) return "done";
     }
     return "unsettled";
   }
@@ -196,7 +191,7 @@ class OpenSibling implements EntryKeeper {
   range(query: KeyValues): QueryRun {
     const { rows } = this.#context.entity;
     const partitionKey = rows.partitionKey(query);
-    return new QueryRun({ ...this.#source, partitionKey, range: this.#index.row.rangeOf(query) });
+    return queryRun({ ...this.#source, partitionKey, range: this.#index.row.rangeOf(query) });
   }
 
   async get(query: KeyValues): Promise<Row | undefined> {

@@ -3,6 +3,7 @@ import { definitionRefused, tableError, validationFailed } from "./errors.ts";
 import { bucketOf } from "./keys/hash.ts";
 import { type KeyDeclaration, k } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
+import { padded } from "./keys/number.ts";
 import { type AnyEntity, entity, type Infer, type Openable } from "./model/entity.ts";
 import { assertKeyFits, type Fields, type Row } from "./model/entity-rows.ts";
 import { f } from "./model/field.ts";
@@ -249,8 +250,7 @@ class OpenSpread {
       const endMs = settings[i + 1]?.[0] ?? Number.POSITIVE_INFINITY;
       if (query.to.getTime() <= fromMs || query.from.getTime() >= endMs) continue;
       const width = String(buckets - 1).length;
-      for (let bucket = 0; bucket < buckets; bucket++)
-        names.add(String(bucket).padStart(width, "0"));
+      for (let bucket = 0; bucket < buckets; bucket++) names.add(padded(bucket, width));
     }
     return Array.from(names, (bucket) => this.#partition(bucket, stream));
   }

@@ -76,6 +76,15 @@ describe("a transaction", () => {
     assert.equal(await count(), 4);
   });
 
+  it("runs again when somebody else inserts what it upserts", async () => {
+    const { db } = await open();
+    const key = { ...sales, id: 1 };
+    const upsert = (email: string) => db.tx(sales, (t) => t.upsert(Employee, { ...key, email }));
+    await Promise.all(["a", "b", "c", "d"].map(upsert));
+    assert.ok(await db.open(Employee).get(key));
+    assert.equal((await db.open(Employee).by.email.range(sales).all()).length, 1);
+  });
+
   it("refuses a second partition, a second change of a row and too many operations", async () => {
     const { db } = await open();
     const refused = (

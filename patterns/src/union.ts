@@ -12,7 +12,7 @@ import { text } from "./ports/edm.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import type { StoredEntity } from "./ports/tables.ts";
 import type { Query } from "./query/query.ts";
-import { QueryRun, type QuerySource } from "./query/query-run.ts";
+import { type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts";
 import { tokensAfter, tokensOf, WRITE_TOKENS } from "./store/write-token.ts";
 
 type AnyDefinition = AnyEntity & { readonly infer: unknown };
@@ -100,11 +100,11 @@ class OpenUnion {
 
   range(partition: KeyValues): QueryRun {
     const partitionKey = this.#first.rows.partitionKey(partition);
-    return new QueryRun({ ...this.#source(), partitionKey });
+    return queryRun({ ...this.#source(), partitionKey });
   }
 
   scan(): QueryRun {
-    return new QueryRun(this.#source());
+    return queryRun(this.#source());
   }
 
   async mergeUnknown({ raw }: UnknownRow, properties: Properties, expected: string): Promise<void> {

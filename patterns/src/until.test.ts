@@ -6,7 +6,7 @@ import { isRefusal } from "./ports/port-error.ts";
 import { createWorker, type Handler, sendMessage } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import type { Clock } from "./store/clock.ts";
-import { Slots } from "./store/limit.ts";
+import { slotsOf } from "./store/limit.ts";
 import { FakeClock, intercept, memory, withFaults } from "./testing.ts";
 
 const Employee = entity("Employee", {
@@ -62,23 +62,23 @@ function pushBack(after = 0) {
 
 describe("a database until a signal", () => {
   it("ends the wait for a slot at once, and the slot goes to the next in line", async () => {
-    const slots = new Slots(1, new FakeClock());
+    const slots = slotsOf(1, new FakeClock());
     const controller = new AbortController();
     const ran: string[] = [];
     let finish = () => {};
-    const first = slots.run(() => new Promise<void>((resolve) => (finish = resolve)));
-    const second = slots.run(async () => ran.push("second"), controller.signal);
-    const third = slots.run(async () => ran.push("third"));
+    const first = slots(() => new Promise<void>((resolve) => (finish = resolve)));
+    const second = slots(async () => ran.push("second"), controller.signal);
+    const third = slots(async () => ran.push("third"));
     controller.abort(gone);
     await assert.rejects(second, isGone);
     finish();
     await Promise.all([first, third]);
     assert.deepEqual(ran, ["third"]);
     await assert.rejects(
-      slots.run(async () => ran.push("late"), controller.signal),
+      slots(async () => ran.push("late"), controller.signal),
       isGone,
     );
-    assert.equal(await slots.run(async () => "free"), "free");
+    assert.equal(await slots(async () => "free"), "free");
   });
 
   it("shares the slots of the database it comes from", async () => {

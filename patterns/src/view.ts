@@ -9,7 +9,8 @@ import type { EntityRows, Fields, Row } from "./model/entity-rows.ts";
 import type { Change, Follower, FollowerContext, OpenFollower } from "./model/follower.ts";
 import type { CheckedKey } from "./model/key-query.ts";
 import { outbox } from "./outbox.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { printKey } from "./ports/mutation.ts";
+import { isRefusal, unlessRefused } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
 import type { Handler } from "./queue-worker.ts";
 import { EntityRepository, type Repository } from "./repository.ts";
@@ -139,7 +140,8 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
         entity: name,
         table,
         base: key,
-        keys: unique(keys),
+        // Each once.
+        keys: [...new Map(keys.map((one) => [printKey(one), one])).values()],
       };
       return { kind: KIND, key: key.rowKey, body };
     };
@@ -178,9 +180,7 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
   async #status(database: Database): Promise<ViewStatus> {
     const [{ state }, checkpoint, waiting] = await Promise.all([
       readState(database, this.name),
-      database.tables.get(CONTROL_TABLE, checkpointOf(this.name)).catch((error) => {
-        if (!isRefusal(error, 404)) throw error;
-      }),
+      unlessRefused(database.tables.get(CONTROL_TABLE, checkpointOf(this.name)), 404),
       queuesOf(database).peek(this.queue, PEEK_MAX),
     ]);
     const times = waiting.flatMap(({ text: content }) => {
@@ -246,18 +246,12 @@ function generationsOf({ readable, building }: ViewState): number[] {
 async function writeCheckpoint(database: Database, view: string, at: string): Promise<void> {
   const properties = { [APPLIED]: { type: "DateTime", value: at } } as const;
   const mutation = { kind: "insertOrReplace", ...checkpointOf(view), properties } as const;
-  await database.tables.commit(CONTROL_TABLE, [mutation]).catch(async (error) => {
-    if (!isRefusal(error, 404)) throw error;
-    await database.tables.createTable(CONTROL_TABLE);
-    await database.tables.commit(CONTROL_TABLE, [mutation]);
-  });
+  const write = () => database.tables.commit(CONTROL_TABLE, [mutation]);
+  if (await unlessRefused(write(), 404)) return;
+  await database.tables.createTable(CONTROL_TABLE);
+  await write();
 }
 
 function checkpointOf(view: string): EntityKey {
   return { partitionKey: partitionOf(view), rowKey: "applied" };
-}
-
-function unique(keys: readonly EntityKey[]): EntityKey[] {
-  const byText = new Map(keys.map((key) => [`${key.partitionKey} ${key.rowKey}`, key]));
-  return [...byText.values()];
 }

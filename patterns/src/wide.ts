@@ -1,11 +1,5 @@
 import type { Database } from "./database.ts";
-import {
-  definitionRefused,
-  isTableError,
-  reasonOf,
-  tableError,
-  validationFailed,
-} from "./errors.ts";
+import { definitionRefused, reasonOf, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { within } from "./keys/key-range.ts";
 import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
@@ -224,10 +218,7 @@ class OpenWide {
   async #commit(lead: Mutation, others: readonly Mutation[]): Promise<void> {
     const open = openEntity(this.#database, this.#definition);
     const change = { key: lead, token: "", shared: new Map() };
-    await commitSteps([beside({ open, lead, change }, { mutations: others })]).catch((error) => {
-      // Somebody else wrote it first since we looked.
-      throw isTableError(error, "unique-violation") ? new Stale(lead.rowKey, error) : error;
-    });
+    await commitSteps([beside({ open, lead, change, isUpsert: true }, { mutations: others })]);
   }
 
   #first(key: KeyValues): Promise<StoredEntity | undefined> {

@@ -23,6 +23,8 @@ export interface Step {
   readonly open: OpenEntity;
   readonly lead: Mutation;
   readonly change: Change;
+  /** Inserts what was absent when it was read: who meets it there has lost a race. */
+  readonly isUpsert?: boolean;
 }
 
 /** The race was lost: read again and repeat. */
@@ -116,9 +118,8 @@ export async function updateStep(
     );
   }
   const next = rows.encode(row, token, tokensOf(stored.properties));
-  const known = new Set(Object.keys(rows.fields).map((name) => rows.propertyOf(name)));
   const vanished = Object.keys(stored.properties).filter((name) => !(name in next));
-  const unknown = vanished.filter((name) => !known.has(name));
+  const unknown = vanished.filter((name) => !rows.known.has(name));
   const removes = vanished.length > (mode === "replace" ? 0 : unknown.length);
   if (removes && (rows.versionOf(stored.properties) ?? 0) > rows.version) {
     throw validationFailed(
@@ -160,8 +161,16 @@ export function deleteStep(open: OpenEntity, before: Snapshot): Step {
 
 /** Whatever is there now becomes `row`. */
 export async function upsertStep(open: OpenEntity, row: Row): Promise<Step> {
-  const before = await readEntity(open, row);
-  return before ? updateStep(open, before, row, "replace") : insertStep(open, row);
+  return upsertOver(open, await readEntity(open, row), row);
+}
+
+export async function upsertOver(
+  open: OpenEntity,
+  before: Snapshot | undefined,
+  row: Row,
+): Promise<Step> {
+  if (before) return updateStep(open, before, row, "replace");
+  return { ...(await insertStep(open, row)), isUpsert: true };
 }
 
 /** Undefined when `change` wants nothing changed. */
@@ -239,8 +248,8 @@ export function beside(step: Step, contribution: Contribution): Step {
   return { ...step, open: { ...step.open, followers: [...step.open.followers, follower] } };
 }
 
-function leadRefused({ open, lead }: Step, cause: unknown): Error {
-  if (lead.kind !== "insert") return new Stale(lead.rowKey, cause);
+function leadRefused({ open, lead, isUpsert }: Step, cause: unknown): Error {
+  if (lead.kind !== "insert" || isUpsert) return new Stale(lead.rowKey, cause);
   const { kind: _kind, properties: _properties, ...owner } = lead;
   return tableError(
     "unique-violation",

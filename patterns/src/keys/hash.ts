@@ -1,4 +1,4 @@
-import { padded } from "./number.ts";
+import { hex, padded } from "./number.ts";
 
 /** FNV-1a over UTF-8. The function and the bucket count are part of the stored layout. */
 export function fnv1a(text: string): number {
@@ -18,5 +18,5 @@ export function fnv1a128(text: string): string {
   for (const byte of new TextEncoder().encode(text)) {
     hash = BigInt.asUintN(128, (hash ^ BigInt(byte)) * 0x1000000000000000000013bn);
   }
-  return padded(hash.toString(16), 32);
+  return hex(hash, 32);
 }

@@ -32,7 +32,7 @@ export function encodeInt64(value: bigint): string {
   if (value < -INT64_OFFSET || value >= INT64_OFFSET) {
     throw new RangeError(`${value} does not fit in 64 bits.`);
   }
-  return hex64(value + INT64_OFFSET);
+  return hex(value + INT64_OFFSET, 16);
 }
 
 export function decodeInt64(text: string): bigint {
@@ -45,7 +45,7 @@ export function encodeDouble(value: number): string {
   const view = new DataView(new ArrayBuffer(8));
   view.setFloat64(0, value === 0 ? 0 : value);
   const bits = view.getBigUint64(0);
-  return hex64(bits >= INT64_OFFSET ? ~bits & ALL_BITS : bits | INT64_OFFSET);
+  return hex(bits >= INT64_OFFSET ? ~bits & ALL_BITS : bits | INT64_OFFSET, 16);
 }
 
 export function decodeDouble(text: string): number {
@@ -61,8 +61,9 @@ function assertInteger(value: number, min: number, max: number): void {
   }
 }
 
-function hex64(value: bigint): string {
-  return padded(value.toString(16), 16);
+/** Hexadecimal digits of a fixed width. */
+export function hex(value: number | bigint, width: number): string {
+  return padded(value.toString(16), width);
 }
 
 /** Digits of a fixed width. */

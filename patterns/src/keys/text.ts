@@ -6,7 +6,7 @@
  * `~~`, which sorts above anything that can follow that character unescaped; so order survives.
  */
 
-import { padded } from "./number.ts";
+import { hex } from "./number.ts";
 
 const ESCAPE_OF: Record<string, string> = { "%": "$~~", "/": ".~~", "?": ">~~", "\\": "[~~" };
 const ESCAPED_BY: Record<string, string> = { $: "%", ".": "/", ">": "?", "[": "\\", "^": "_" };
@@ -62,8 +62,4 @@ export function endOf(key: string): string {
 /** Whether some text begins with both. */
 export function beginAlike(a: string, b: string): boolean {
   return a.startsWith(b) || b.startsWith(a);
-}
-
-function hex(unit: number, width: number): string {
-  return padded(unit.toString(16), width);
 }

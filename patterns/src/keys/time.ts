@@ -38,13 +38,9 @@ export function encodeIsoDate(value: Date, unit: TimeUnit): string {
 
 /** The first instant of the period. */
 export function decodeIsoDate(text: string): Date {
-  const [year, month, day, hour] = [
-    text.slice(0, 4),
-    text.slice(4, 6),
-    text.slice(6, 8),
-    text.slice(8, 10),
-  ];
-  return new Date(`${year}-${month || "01"}-${day || "01"}T${hour || "00"}:00:00Z`);
+  const [, year, month = "01", day = "01", hour = "00"] =
+    /^(.{4})(..)?(..)?(..)?$/.exec(text) ?? [];
+  return new Date(`${year}-${month}-${day}T${hour}:00:00Z`);
 }
 
 function ticksOf(value: Date): bigint {

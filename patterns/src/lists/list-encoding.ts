@@ -1,5 +1,6 @@
 import { validationFailed } from "../errors.ts";
 import type { KeyShape } from "../keys/key-shape.ts";
+import { padded } from "../keys/number.ts";
 import { base64Of, bytesOf, type EdmValue, text } from "../ports/edm.ts";
 
 /**
@@ -47,7 +48,7 @@ export const LIST_ENCODINGS: Readonly<Record<ListEncodingName, ListEncoding>> = 
       const { buffer, byteLength } = bytesOf(String(value));
       const view = new DataView(buffer);
       return Array.from({ length: Math.floor(byteLength / PACKED_BYTES) }, (_, i) =>
-        String(view.getUint32(i * PACKED_BYTES)).padStart(width, "0"),
+        padded(view.getUint32(i * PACKED_BYTES), width),
       );
     },
   },

@@ -1,3 +1,4 @@
+import { padded } from "../keys/number.ts";
 import type { BlobInfo, BlobsPort, Metadata } from "../ports/blobs.ts";
 import { type From, pages } from "../query/pages.ts";
 
@@ -16,7 +17,7 @@ export function folderOf(service: string, hour: number): string {
 
 /** `…/1800/000001.log`. */
 export function fileName(folder: string, sequence: number): string {
-  return `${folder}${String(sequence).padStart(6, "0")}.log`;
+  return `${folder}${padded(sequence, 6)}.log`;
 }
 
 export async function filesOf(

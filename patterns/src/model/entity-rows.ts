@@ -45,6 +45,8 @@ export class EntityRows {
   readonly partition: KeyShape;
   readonly row: KeyShape;
   readonly typeProperty: string;
+  /** The properties that fields are stored in. */
+  readonly known: ReadonlySet<string>;
   /** Fields that can be read back from the keys and are therefore not stored again. */
   readonly inKeys: ReadonlySet<string>;
   /** Fields the keys are made of: they cannot change. */
@@ -64,6 +66,7 @@ export class EntityRows {
     const segments = [...options.partition.segments, ...options.row.segments];
     this.keyFields = new Set(segments.map(({ field }) => field));
     this.inKeys = new Set(segments.filter(({ lossless }) => lossless).map(({ field }) => field));
+    this.known = new Set(Object.keys(this.fields).map((name) => this.propertyOf(name)));
     this.#stored = Object.entries(options.fields)
       .filter(([name]) => !this.inKeys.has(name))
       .map(([name, field]) => ({ name, property: field.property ?? name, field }));
@@ -194,10 +197,9 @@ export class EntityRows {
     properties: Properties,
   ): Record<string, unknown> {
     if (version >= this.version || !this.needsWholeRows) return fields;
-    const known = new Set(Object.keys(this.fields).map((name) => this.propertyOf(name)));
     let row: Row = fields;
     for (const [name, value] of Object.entries(properties)) {
-      if (!known.has(name) && !name.startsWith("rh_") && name !== this.typeProperty) {
+      if (!this.known.has(name) && !name.startsWith("rh_") && name !== this.typeProperty) {
         row = { ...row, [name]: naturalValue(value) };
       }
     }

@@ -38,6 +38,10 @@ export function bytesOf(base64: string): Uint8Array {
   return Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
 }
 
+export function hexOf(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
 export function base64Of(bytes: Uint8Array): string {
   // In slices: a call takes no more arguments than the stack holds.
   let binary = "";

@@ -26,6 +26,9 @@ export class PortError extends Error {
   }
 }
 
+/** The service gave up on a request after 30 s, because it was busy. */
+export const TIMED_OUT = "OperationTimedOut";
+
 export function isRefusal(error: unknown, ...statuses: number[]): error is PortError {
   return error instanceof PortError && statuses.includes(error.status);
 }
@@ -33,6 +36,24 @@ export function isRefusal(error: unknown, ...statuses: number[]): error is PortE
 /** The same of what is in a table or container that is there. */
 export function isRefusalInside(error: unknown, ...statuses: number[]): error is PortError {
   return isRefusal(error, ...statuses) && !/^(Table|Container)NotFound$/.test(error.code);
+}
+
+/** Undefined when the request is refused with one of these statuses. */
+export async function unlessRefused<Answer>(
+  request: Promise<Answer>,
+  ...statuses: number[]
+): Promise<Answer | undefined> {
+  try {
+    return await request;
+  } catch (error) {
+    if (!isRefusal(error, ...statuses)) throw error;
+    return undefined;
+  }
+}
+
+/** The service asks for fewer requests. */
+export function isPushback(error: unknown): boolean {
+  return isRefusal(error, 429, 503) || (isRefusal(error, 500) && error.code === TIMED_OUT);
 }
 
 /** `ECONNRESET`, `ENOTFOUND`, …: what the sockets of a transport of the user's own fail with. */

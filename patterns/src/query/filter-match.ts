@@ -1,4 +1,4 @@
-import { bytesOf, type EdmValue } from "../ports/edm.ts";
+import { bytesOf, type EdmValue, hexOf } from "../ports/edm.ts";
 import type { StoredEntity } from "../ports/tables.ts";
 import type { Comparison, Filter } from "./filter.ts";
 
@@ -47,7 +47,7 @@ function orderOf(a: EdmValue | undefined, b: EdmValue): number | undefined {
     case "DateTime":
       return order(comparableDate(String(a.value)), comparableDate(String(b.value)));
     case "Binary":
-      return order(hexOf(String(a.value)), hexOf(String(b.value)));
+      return order(hexOf(bytesOf(String(a.value))), hexOf(bytesOf(String(b.value))));
     default:
       return order(a.value, b.value);
   }
@@ -61,10 +61,6 @@ function order<Value extends string | number | bigint | boolean>(a: Value, b: Va
 function comparableDate(iso: string): string {
   const [seconds = "", fraction = ""] = iso.replace("Z", "").split(".");
   return `${seconds}.${fraction.padEnd(7, "0")}`;
-}
-
-function hexOf(base64: string): string {
-  return Array.from(bytesOf(base64), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function holds(comparison: Comparison, order: number): boolean {

@@ -1,5 +1,5 @@
 import type { KeyRange } from "../keys/key-range.ts";
-import { type EdmValue, text } from "../ports/edm.ts";
+import { bytesOf, type EdmValue, hexOf, text } from "../ports/edm.ts";
 
 export type Comparison = "eq" | "ne" | "gt" | "ge" | "lt" | "le";
 
@@ -27,11 +27,18 @@ export function and(...filters: readonly (Filter | undefined)[]): Filter | undef
     );
 }
 
+/** No condition where there is no key. */
+export function bound(
+  name: "PartitionKey" | "RowKey",
+  comparison: Comparison,
+  key: string | undefined,
+): Filter | undefined {
+  return key === undefined ? undefined : compare(name, comparison, text(key));
+}
+
 /** The rows of a range, in one partition or in all. */
 export function inRange(partitionKey: string | undefined, range: KeyRange): Filter | undefined {
   const { from, to } = range;
-  const bound = (name: string, comparison: Comparison, key: string | undefined) =>
-    key === undefined ? undefined : compare(name, comparison, text(key));
   return and(
     bound("PartitionKey", "eq", partitionKey),
     ...(isOneRow(range)
@@ -47,8 +54,9 @@ export function isOneRow({ from, to }: KeyRange): boolean {
   return from !== undefined && from === to;
 }
 
-/** The `$filter` text. Parentheses stand only where an `and` holds an `or`, and after `not`. */
-export function printFilter(filter: Filter): string {
+/** The `$filter` text; empty for none. Parentheses stand only where an `and` holds an `or`, and after `not`. */
+export function printFilter(filter: Filter | undefined): string {
+  if (!filter) return "";
   switch (filter.kind) {
     case "compare":
       return `${filter.property} ${filter.comparison} ${printLiteral(filter.value)}`;
@@ -75,15 +83,11 @@ function printLiteral({ type, value }: EdmValue): string {
     case "DateTime":
       return `datetime'${value}'`;
     case "Binary":
-      return `X'${hexOf(atob(String(value)))}'`;
+      return `X'${hexOf(bytesOf(String(value)))}'`;
     case "Double":
       // A whole number without a point would be taken for an Int32.
       return Number.isInteger(value) ? `${value}.0` : String(value);
     default:
       return String(value);
   }
-}
-
-function hexOf(binary: string): string {
-  return Array.from(binary, (char) => char.charCodeAt(0).toString(16).padStart(2, "0")).join("");
 }

@@ -5,7 +5,7 @@ import type { KeyRange } from "../keys/key-range.ts";
 import type { Row } from "../model/entity-rows.ts";
 import type { Field } from "../model/field.ts";
 import type { Continuation, Page, StoredEntity } from "../ports/tables.ts";
-import { type CursorScope, decodeCursor, encodeCursor } from "./cursor.ts";
+import { decodeCursor, encodeCursor } from "./cursor.ts";
 import {
   and,
   type Comparison,
@@ -61,216 +61,184 @@ interface FoundPage {
   readonly continuation: Continuation | undefined;
 }
 
+/** A query without its types; see `Query`. Each step returns a new one. */
+export interface QueryRun {
+  where(condition: (columns: Record<string, Column<unknown>>) => Condition): QueryRun;
+  select(...fields: string[]): QueryRun;
+  limit(limit: number): QueryRun;
+  all(permit?: Permit<Plan>): Promise<Row[]>;
+  first(permit?: Permit<Plan>): Promise<Row | undefined>;
+  stream(permit?: Permit<Plan>): AsyncGenerator<Row>;
+  page(cursor: string | undefined, permit?: Permit<Plan>): Promise<QueryPage<Row>>;
+  explain(): Explanation;
+}
+
 const PAGE_ENTITIES_MAX = 1000;
 
-/** A query without its types; see `Query`. Each step returns a new one. */
-export class QueryRun {
-  readonly #source: QuerySource;
-  readonly #state: QueryState;
+export function queryRun(source: QuerySource, state: QueryState = {}): QueryRun {
+  const { database, table, partitionKey, range } = source;
+  const { condition, fields, limit } = state;
+  const { ordered, name: profile } = database.profile;
+  const plan: Plan =
+    partitionKey === undefined
+      ? "table-scan"
+      : condition
+        ? "partition-scan"
+        : isOneRow(range)
+          ? "point"
+          : "range";
+  const isScan = plan.endsWith("scan");
+  const filterOf = () => and(inRange(partitionKey, range), condition);
+  const filterText = () => printFilter(filterOf());
+  const scope = () => ({
+    plan,
+    table,
+    filterHash: fnv1a128(filterText()),
+    secret: database.cursorSecret,
+  });
 
-  constructor(source: QuerySource, state: QueryState = {}) {
-    this.#source = source;
-    this.#state = state;
-  }
-
-  where(condition: (columns: Record<string, Column<unknown>>) => Condition): QueryRun {
-    const columns = Object.entries(this.#source.fields).map(([name, field]) => {
-      const refusal = this.#source.notComparable(name);
-      return [name, columnOf(name, field, refusal)];
-    });
-    const { filter } = condition(Object.fromEntries(columns));
-    return new QueryRun(this.#source, {
-      ...this.#state,
-      condition: and(this.#state.condition, filter)!,
-    });
-  }
-
-  select(...fields: string[]): QueryRun {
-    return new QueryRun(this.#source, { ...this.#state, fields });
-  }
-
-  limit(limit: number): QueryRun {
-    if (!Number.isInteger(limit) || limit < 1) {
-      throw validationFailed("The limit", "limit", `${limit} is not 1, 2, 3, …`);
-    }
-    return new QueryRun(this.#source, { ...this.#state, limit });
-  }
-
-  async all(permit?: Permit<Plan>): Promise<Row[]> {
-    const found: Found[] = [];
-    const next = this.#pages(permit);
-    for (let page = await next(); page; page = await next()) found.push(...page.found);
-    if (!this.#source.database.profile.ordered) {
-      // The endpoint promises no order, so a limit must not cut before sorting; see `#top`.
-      found.sort((a, b) => order(a.stored, b.stored)).splice(this.#state.limit ?? found.length);
-    }
-    return found.map(({ row }) => row);
-  }
-
-  async first(permit?: Permit<Plan>): Promise<Row | undefined> {
-    return (await this.limit(1).all(permit))[0];
-  }
-
-  async *stream(permit?: Permit<Plan>): AsyncGenerator<Row> {
-    const next = this.#pages(permit);
-    for (let page = await next(); page; page = await next()) {
-      for (const { row } of page.found) yield row;
-    }
-  }
-
-  async page(cursor: string | undefined, permit?: Permit<Plan>): Promise<QueryPage<Row>> {
-    const { database } = this.#source;
-    if (!database.profile.ordered) {
-      const payload = { profile: database.profile.name, feature: "paging" };
+  function assertPermitted(permit: Permit<Plan> | undefined): void {
+    if (!isScan) return;
+    const filter = filterText();
+    if (permit?.allow !== plan || !permit.because) {
       throw tableError(
-        "unsupported-by-profile",
-        "Pages need an endpoint that returns rows in key order.",
-        payload,
+        "scan-not-permitted",
+        `This query is a ${plan} of ${table}: ${filter || "no filter"}.`,
+        { plan, filter },
+        { remedy: `add an index, or pass { allow: "${plan}", because: "…" }.` },
       );
     }
-    const scope = this.#scope();
-    const from = cursor === undefined ? undefined : await decodeCursor(scope, cursor);
-    const items: Row[] = [];
-    let at: Continuation | undefined;
-    const bounded = this.#state.limit === undefined ? this.limit(PAGE_ENTITIES_MAX) : this;
-    const next = bounded.#pages(permit, from);
-    for (let page = await next(); page; page = await next()) {
-      items.push(...page.found.map(({ row }) => row));
-      at = page.continuation;
-    }
-    return at ? { items, cursor: await encodeCursor(scope, at) } : { items };
+    database.report({ kind: "scan", plan, table, filter, because: permit.because });
   }
 
-  explain(): Explanation {
-    const { table, range, partitionKey } = this.#source;
-    const { fields, limit } = this.#state;
-    const filter = this.#filter();
-    const plan = this.#plan();
-    const rows = limit === undefined ? "rows" : `min(rows, ${limit})`;
-    const { perRow, notes } = this.#source.surcharge(fields);
-    const pages =
-      plan === "point"
-        ? "1"
-        : limit !== undefined && limit <= PAGE_ENTITIES_MAX
-          ? "1"
-          : `⌈${rows}/1000⌉`;
-    const inspected =
-      plan === "partition-scan"
-        ? "rows of the range"
-        : plan === "table-scan"
-          ? "rows of the table"
-          : rows;
-    const whole = partitionKey !== undefined && range.from === undefined && range.to === undefined;
-    return {
-      plan,
-      table,
-      filter: filter ? printFilter(filter) : "",
-      requests: plan.endsWith("scan")
-        ? `⌈${inspected}/1000⌉ or more`
-        : pages + (perRow ? ` + ${perRow} × ${rows}` : ""),
-      entities: (plan === "point" ? "1" : inspected) + (perRow ? ` + ${perRow} × ${rows}` : ""),
-      notes: [
-        ...notes,
-        ...(whole ? ["reads the whole partition"] : []),
-        ...(this.#source.database.profile.ordered
-          ? []
-          : ["collected and sorted here: the endpoint promises no order"]),
-      ],
-    };
-  }
-
-  #plan(): Plan {
-    const { partitionKey, range } = this.#source;
-    if (partitionKey === undefined) return "table-scan";
-    if (this.#state.condition) return "partition-scan";
-    return isOneRow(range) ? "point" : "range";
-  }
-
-  #filter(): Filter | undefined {
-    const { partitionKey, range } = this.#source;
-    return and(inRange(partitionKey, range), this.#state.condition);
+  /** As a page. Asked for by its keys an entity takes half the client's time that a query of one takes. */
+  async function point(select: readonly string[] | undefined): Promise<Page> {
+    const key = { partitionKey: partitionKey ?? "", rowKey: range.from ?? "" };
+    const stored = await database.tables.get(table, key, select && { select });
+    return { entities: stored ? [stored] : [] };
   }
 
   /** Each call answers the next page; undefined at the end. A generator takes more turns for a page. */
-  #pages(permit: Permit<Plan> | undefined, from?: Continuation) {
-    const { database, table, readable, checked } = this.#source;
-    const { fields, limit } = this.#state;
-    this.#assertPermitted(permit);
-    const select = this.#source.projection(fields);
-    const plan = this.#plan();
-    const isPoint = plan === "point";
-    const filter = isPoint ? undefined : this.#filter();
-    let missing = limit ?? Number.POSITIVE_INFINITY;
+  function pages(permit: Permit<Plan> | undefined, from?: Continuation, max = limit) {
+    assertPermitted(permit);
+    const select = source.projection(fields);
+    const filter = plan === "point" ? undefined : filterOf();
+    let missing = max ?? Number.POSITIVE_INFINITY;
     let continuation = from;
     let isLast = false;
     return async (): Promise<FoundPage | undefined> => {
       if (isLast) return undefined;
       const isFirst = continuation === from;
-      if (readable && isFirst) await readable();
-      const top = this.#top(missing);
-      const page = isPoint
-        ? await this.#point(select)
-        : await database.tables.query(table, {
-            ...(filter && { filter }),
-            ...(select && { select }),
-            ...(top && { top }),
-            ...(continuation && { continuation }),
-          });
-      const decoded = await this.#source.decode(page.entities, fields);
+      if (isFirst) await source.readable?.();
+      // Never more than are missing: rows beyond the limit would be paid for and lost to the cursor.
+      const top = ordered && missing < PAGE_ENTITIES_MAX && missing;
+      const page =
+        plan === "point"
+          ? await point(select)
+          : await database.tables.query(table, {
+              ...(filter && { filter }),
+              ...(select && { select }),
+              ...(top && { top }),
+              ...(continuation && { continuation }),
+            });
+      const decoded = await source.decode(page.entities, fields);
       const found: Found[] = [];
       decoded.forEach((row, i) => {
         if (row) found.push({ stored: page.entities[i]!, row });
       });
+      const { checked } = source;
       database.onPage?.({ plan, table, filter, isFirst, page, returned: found.length, checked });
-      if (database.profile.ordered) missing -= found.length;
+      if (ordered) missing -= found.length;
       continuation = page.continuation;
       isLast = !continuation || missing <= 0;
       return { found, continuation };
     };
   }
 
-  /** As a page. Asked for by its keys an entity takes half the client's time that a query of one takes. */
-  async #point(select: readonly string[] | undefined): Promise<Page> {
-    const { database, table, partitionKey = "", range } = this.#source;
-    const key = { partitionKey, rowKey: range.from ?? "" };
-    const stored = await database.tables.get(table, key, select && { select });
-    return { entities: stored ? [stored] : [] };
-  }
+  return {
+    where(conditionOn) {
+      const columns = Object.entries(source.fields).map(([name, field]) => [
+        name,
+        columnOf(name, field, source.notComparable(name)),
+      ]);
+      const { filter } = conditionOn(Object.fromEntries(columns));
+      return queryRun(source, { ...state, condition: and(condition, filter)! });
+    },
+    select: (...fields) => queryRun(source, { ...state, fields }),
+    limit(limit) {
+      if (!Number.isInteger(limit) || limit < 1) {
+        throw validationFailed("The limit", "limit", `${limit} is not 1, 2, 3, …`);
+      }
+      return queryRun(source, { ...state, limit });
+    },
 
-  /** Never more than are missing: rows beyond the limit would be paid for and lost to the cursor. */
-  #top(missing: number): number | undefined {
-    return missing < PAGE_ENTITIES_MAX && this.#source.database.profile.ordered
-      ? missing
-      : undefined;
-  }
+    async all(permit) {
+      const found: Found[] = [];
+      const next = pages(permit);
+      for (let page = await next(); page; page = await next()) found.push(...page.found);
+      if (!ordered) {
+        // The endpoint promises no order, so a limit must not cut before sorting.
+        found.sort((a, b) => order(a.stored, b.stored)).splice(limit ?? found.length);
+      }
+      return found.map(({ row }) => row);
+    },
+    async first(permit) {
+      return (await queryRun(source, { ...state, limit: 1 }).all(permit))[0];
+    },
+    async *stream(permit) {
+      const next = pages(permit);
+      for (let page = await next(); page; page = await next()) {
+        for (const { row } of page.found) yield row;
+      }
+    },
+    async page(cursor, permit) {
+      if (!ordered) {
+        throw tableError(
+          "unsupported-by-profile",
+          "Pages need an endpoint that returns rows in key order.",
+          { profile, feature: "paging" },
+          { remedy: "use all or first, which sort here." },
+        );
+      }
+      const from = cursor === undefined ? undefined : await decodeCursor(scope(), cursor);
+      const items: Row[] = [];
+      let at: Continuation | undefined;
+      const next = pages(permit, from, limit ?? PAGE_ENTITIES_MAX);
+      for (let page = await next(); page; page = await next()) {
+        items.push(...page.found.map(({ row }) => row));
+        at = page.continuation;
+      }
+      return at ? { items, cursor: await encodeCursor(scope(), at) } : { items };
+    },
 
-  #assertPermitted(permit: Permit<Plan> | undefined): void {
-    const plan = this.#plan();
-    if (plan === "point" || plan === "range") return;
-    const { table, database } = this.#source;
-    const filter = this.explain().filter;
-    if (permit?.allow !== plan || !permit.because) {
-      throw tableError(
-        "scan-not-permitted",
-        `This query is a ${plan} of ${table}: ${filter || "no filter"}.`,
-        { plan, filter },
-        {
-          remedy: `add an index, or pass { allow: "${plan}", because: "…" }.`,
-        },
-      );
-    }
-    database.report({ kind: "scan", plan, table, filter, because: permit.because });
-  }
-
-  #scope(): CursorScope {
-    const { plan, table, filter } = this.explain();
-    return {
-      plan,
-      table,
-      filterHash: fnv1a128(filter),
-      secret: this.#source.database.cursorSecret,
-    };
-  }
+    explain() {
+      const rows = limit === undefined ? "rows" : `min(rows, ${limit})`;
+      const { perRow, notes } = source.surcharge(fields);
+      const more = perRow ? ` + ${perRow} × ${rows}` : "";
+      const inspected = {
+        point: "1",
+        range: rows,
+        "partition-scan": "rows of the range",
+        "table-scan": "rows of the table",
+      }[plan];
+      const isOnePage = plan === "point" || (limit !== undefined && limit <= PAGE_ENTITIES_MAX);
+      const pages = `⌈${inspected}/1000⌉`;
+      const whole =
+        partitionKey !== undefined && range.from === undefined && range.to === undefined;
+      return {
+        plan,
+        table,
+        filter: filterText(),
+        requests: isScan ? `${pages} or more` : (isOnePage ? "1" : pages) + more,
+        entities: inspected + more,
+        notes: [
+          ...notes,
+          ...(whole ? ["reads the whole partition"] : []),
+          ...(ordered ? [] : ["collected and sorted here: the endpoint promises no order"]),
+        ],
+      };
+    },
+  };
 }
 
 function order(a: StoredEntity, b: StoredEntity): number {

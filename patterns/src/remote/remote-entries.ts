@@ -8,9 +8,9 @@ import { ageOf, EntryRows, hasKey, isSameKey } from "../model/entry.ts";
 import type { Change, Contribution, FollowerContext, Snapshot } from "../model/follower.ts";
 import { type Properties, text } from "../ports/edm.ts";
 import { keyOf, printKey } from "../ports/mutation.ts";
-import { isRefusalInside } from "../ports/port-error.ts";
 import type { EntityKey, Mutation, StoredEntity } from "../ports/tables.ts";
 import type { RemoteIndex, WriteMode } from "../remote-index.ts";
+import { commitIfCurrent } from "../store/if-current.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
 import { lastToken } from "../store/write-token.ts";
 import { readAt, Stale, timeLeft } from "../write.ts";
@@ -299,14 +299,8 @@ export class RemoteEntries implements EntryKeeper {
   ): Promise<{ readonly etag: string | undefined } | undefined> {
     const { database } = this.#context;
     const timeout = timeLeft(database, byMs, mutation.rowKey);
-    try {
-      const [etag] = await database.tables.commit(this.table, [mutation], timeout);
-      return { etag };
-    } catch (error) {
-      if (isRefusalInside(error, 404, 409, 412) || isTableError(error, "ambiguous-outcome"))
-        return undefined;
-      throw error;
-    }
+    const written = await commitIfCurrent(database, this.table, [mutation], timeout);
+    return written && { etag: written[0] };
   }
 
   /** The base is committed: what fails from here on is left to the worker or the scrub. */

@@ -23,16 +23,30 @@ export function awakenedBy(clock: Clock, signal: AbortSignal): Clock {
 }
 
 function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  return unlessAborted((done) => {
+    const timer = setTimeout(done, ms);
+    return () => clearTimeout(timer);
+  }, signal);
+}
+
+/**
+ * Resolves when what `start` begins calls `done`; it returns how to end that early.
+ * @throws the signal's reason, once it is aborted.
+ */
+export function unlessAborted(
+  start: (done: () => void) => () => unknown,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
-    const abort = () => {
-      clearTimeout(timer);
-      reject(signal?.reason);
-    };
-    const timer = setTimeout(() => {
+    const stop = start(() => {
       signal?.removeEventListener("abort", abort);
       resolve();
-    }, ms);
+    });
+    const abort = () => {
+      stop();
+      reject(signal?.reason);
+    };
     signal?.addEventListener("abort", abort, { once: true });
   });
 }

@@ -1,8 +1,9 @@
 import type { Database } from "../database.ts";
 import { type Properties, text } from "../ports/edm.ts";
 import { writeOver } from "../ports/mutation.ts";
-import { isRefusal, isRefusalInside } from "../ports/port-error.ts";
+import { unlessRefused } from "../ports/port-error.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
+import { commitIfCurrent } from "./if-current.ts";
 import { tokensAfter, tokensOf, WRITE_TOKENS } from "./write-token.ts";
 
 /** A value as it was read, and what it takes to write it over. */
@@ -30,27 +31,18 @@ export function jsonRow<Value>(
   key: EntityKey,
   property: string,
 ): JsonRow<Value> {
-  const { tables } = database;
   return {
     async read() {
-      const stored = await tables.get(table, key).catch((error) => {
-        if (isRefusal(error, 404)) return undefined;
-        throw error;
-      });
+      const stored = await unlessRefused(database.tables.get(table, key), 404);
       return stored && knownIn(stored, property);
     },
     async write(value, before, beside) {
       const json = JSON.stringify(value);
       const tokens = tokensAfter(database.writeToken(), before?.tokens);
       const properties = { ...beside, [property]: text(json), [WRITE_TOKENS]: text(tokens) };
-      try {
-        const [etag = ""] = await tables.commit(table, [writeOver(before, key, properties)]);
-        // As it will be read after a crash: nothing works only as long as it is not interrupted.
-        return { value: JSON.parse(json), etag, tokens };
-      } catch (error) {
-        if (isRefusalInside(error, 404, 409, 412)) return undefined;
-        throw error;
-      }
+      const written = await commitIfCurrent(database, table, [writeOver(before, key, properties)]);
+      // As it will be read after a crash: nothing works only as long as it is not interrupted.
+      return written && { value: JSON.parse(json), etag: written[0] ?? "", tokens };
     },
   };
 }

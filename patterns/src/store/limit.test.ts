@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { PortError } from "../ports/port-error.ts";
 import { FakeClock } from "../testing/fake-clock.ts";
-import { mapBounded, Slots } from "./limit.ts";
+import { mapBounded, type Slots, slotsOf } from "./limit.ts";
 
 const busy = () => new PortError("busy", { status: 503, code: "ServerBusy" });
 
@@ -15,43 +15,43 @@ async function width(slots: Slots): Promise<number> {
     await new Promise((resolve) => setImmediate(resolve));
     running--;
   };
-  await Promise.all(Array.from({ length: 100 }, () => slots.run(work)));
+  await Promise.all(Array.from({ length: 100 }, () => slots(work)));
   return most;
 }
 
 describe("slots", () => {
   it("start at eight and double every two seconds, up to the limit", async () => {
     const clock = new FakeClock();
-    const slots = new Slots(50, clock);
+    const slots = slotsOf(50, clock);
     const widths: number[] = [];
     for (let i = 0; i < 5; i++) {
       widths.push(await width(slots));
       clock.advance(2000);
     }
     assert.deepEqual(widths, [8, 16, 32, 50, 50]);
-    assert.equal(await width(new Slots(3, clock)), 3);
+    assert.equal(await width(slotsOf(3, clock)), 3);
   });
 
   it("halve when the service pushes back, then grow by one each quiet second", async () => {
     const clock = new FakeClock();
-    const slots = new Slots(64, clock);
+    const slots = slotsOf(64, clock);
     clock.advance(20_000);
     assert.equal(await width(slots), 64);
-    await assert.rejects(slots.run(() => Promise.reject(busy())));
+    await assert.rejects(slots(() => Promise.reject(busy())));
     assert.equal(await width(slots), 32);
     clock.advance(3000);
     assert.equal(await width(slots), 35);
-    for (let i = 0; i < 10; i++) await assert.rejects(slots.run(() => Promise.reject(busy())));
+    for (let i = 0; i < 10; i++) await assert.rejects(slots(() => Promise.reject(busy())));
     assert.equal(await width(slots), 1);
   });
 
   it("do not care about other refusals, and serve in order", async () => {
-    const slots = new Slots(1, new FakeClock());
+    const slots = slotsOf(1, new FakeClock());
     const refusal = new PortError("taken", { status: 409, code: "EntityAlreadyExists" });
     const order: number[] = [];
     await Promise.allSettled(
       [1, 2, 3].map((i) =>
-        slots.run(async () => {
+        slots(async () => {
           order.push(i);
           throw refusal;
         }),

@@ -1,5 +1,5 @@
-import { PortError } from "../ports/port-error.ts";
-import type { Clock } from "./clock.ts";
+import { isPushback } from "../ports/port-error.ts";
+import { type Clock, unlessAborted } from "./clock.ts";
 import { type Layer, mutationsOf, type PortCall } from "./layer.ts";
 
 export interface LimitOptions {
@@ -13,85 +13,50 @@ const RAMP_START = 8;
 const RAMP_STEP_MS = 2000;
 const QUIET_STEP_MS = 1000;
 
+/** Runs `work` when its turn has come. A signal ends the wait for that, not the work. */
+export type Slots = <Result>(work: () => Promise<Result>, signal?: AbortSignal) => Promise<Result>;
+
 /**
  * Slots given out first come, first served. The number starts low and doubles while all is well,
  * because spikes are throttled until the service has rebalanced; it halves when the service pushes
  * back, then grows by one each quiet second.
  */
-export class Slots {
-  readonly #max: number;
-  readonly #clock: Clock;
-  readonly #waiting: (() => void)[] = [];
-  #open: number;
-  #taken = 0;
-  #changedAt: number;
-  #ramping = true;
+export function slotsOf(max: number, clock: Clock): Slots {
+  const waiting: (() => void)[] = [];
+  let taken = 0;
+  let open = Math.min(max, RAMP_START);
+  let changedAt = clock.now();
+  let isRamping = true;
 
-  constructor(max: number, clock: Clock) {
-    this.#max = max;
-    this.#clock = clock;
-    this.#open = Math.min(max, RAMP_START);
-    this.#changedAt = clock.now();
-  }
-
-  /** A signal ends the wait for a slot, not the work. @throws the signal's reason, before `work` began. */
-  async run<Result>(work: () => Promise<Result>, signal?: AbortSignal): Promise<Result> {
+  const isFree = () => {
+    const step = isRamping ? RAMP_STEP_MS : QUIET_STEP_MS;
+    for (; open < max && clock.now() - changedAt >= step; changedAt += step) {
+      open = Math.min(max, isRamping ? open * 2 : open + 1);
+    }
+    return taken < open;
+  };
+  const turn = (go: () => void) => {
+    waiting.push(go);
+    return () => waiting.splice(waiting.indexOf(go), 1);
+  };
+  return async (work, signal) => {
     signal?.throwIfAborted();
-    if (this.#taken >= this.#width()) await this.#turn(signal);
-    else this.#taken++;
+    if (isFree()) taken++;
+    else await unlessAborted(turn, signal);
     try {
       signal?.throwIfAborted();
       return await work();
     } catch (error) {
-      if (isPushback(error)) this.#narrow();
+      if (isPushback(error)) {
+        isRamping = false;
+        open = Math.max(1, open >> 1);
+        changedAt = clock.now();
+      }
       throw error;
     } finally {
-      this.#taken--;
-      while (this.#taken < this.#width() && this.#waiting.length > 0) {
-        this.#taken++;
-        this.#waiting.shift()!();
-      }
+      for (taken--; isFree() && waiting.length > 0; taken++) waiting.shift()!();
     }
-  }
-
-  #turn(signal: AbortSignal | undefined): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const go = () => {
-        signal?.removeEventListener("abort", leave);
-        resolve();
-      };
-      const leave = () => {
-        this.#waiting.splice(this.#waiting.indexOf(go), 1);
-        reject(signal?.reason);
-      };
-      this.#waiting.push(go);
-      signal?.addEventListener("abort", leave, { once: true });
-    });
-  }
-
-  #width(): number {
-    const step = this.#ramping ? RAMP_STEP_MS : QUIET_STEP_MS;
-    for (
-      ;
-      this.#open < this.#max && this.#clock.now() - this.#changedAt >= step;
-      this.#changedAt += step
-    ) {
-      this.#open = Math.min(this.#max, this.#ramping ? this.#open * 2 : this.#open + 1);
-    }
-    return this.#open;
-  }
-
-  #narrow(): void {
-    this.#ramping = false;
-    this.#open = Math.max(1, this.#open >> 1);
-    this.#changedAt = this.#clock.now();
-  }
-}
-
-function isPushback(error: unknown): boolean {
-  if (!(error instanceof PortError)) return false;
-  const { status, code } = error;
-  return status === 503 || status === 429 || (status === 500 && code === "OperationTimedOut");
+  };
 }
 
 /**
@@ -102,19 +67,19 @@ export function limiter(
   clock: Clock,
   options: LimitOptions = {},
 ): (signal: AbortSignal | undefined) => Layer {
-  const account = new Slots(options.account ?? 64, clock);
-  const partitions = new Map<string, { readonly slots: Slots; users: number }>();
+  const account = slotsOf(options.account ?? 64, clock);
+  const partitions = new Map<string, { readonly run: Slots; users: number }>();
   return (signal) => async (call, send) => {
     const id = partitionOf(call);
-    if (id === undefined) return account.run(send, signal);
+    if (id === undefined) return account(send, signal);
     const partition = partitions.get(id) ?? {
-      slots: new Slots(options.partition ?? 8, clock),
+      run: slotsOf(options.partition ?? 8, clock),
       users: 0,
     };
     partitions.set(id, partition);
     partition.users++;
     try {
-      return await partition.slots.run(() => account.run(send, signal), signal);
+      return await partition.run(() => account(send, signal), signal);
     } finally {
       if (--partition.users === 0) partitions.delete(id);
     }

@@ -22,7 +22,7 @@ export function resilience(
       return send();
     };
     try {
-      return await retry.run(attempt, deadlineOf(args[2]), signal);
+      return await retry(attempt, deadlineOf(args[2]), signal);
     } catch (error) {
       if (method !== "commit" || attempts < 2 || !isRefusal(error, 404, 409, 412)) throw error;
       // The arguments are those of `TablesPort.commit`.
@@ -69,7 +69,7 @@ export function resilience(
 
   function read(table: string, { partitionKey, rowKey }: EntityKey) {
     const get = () => tables.get(table, { partitionKey, rowKey }, { select: [WRITE_TOKENS] });
-    return retry.run(get, undefined, signal);
+    return retry(get, undefined, signal);
   }
 }
 

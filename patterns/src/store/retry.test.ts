@@ -3,23 +3,21 @@ import { describe, it } from "node:test";
 import { isTableError } from "../errors.ts";
 import { PortError } from "../ports/port-error.ts";
 import { FakeClock } from "../testing/fake-clock.ts";
-import { Retry, type RetryOptions } from "./retry.ts";
+import { type RetryOptions, retrying } from "./retry.ts";
 
 const halfway = () => 0.5; // No jitter.
 
 async function waits(outcomes: readonly PortError[], options: RetryOptions = {}) {
   const clock = new FakeClock();
-  const retry = new Retry(clock, halfway, options);
+  const retry = retrying(clock, halfway, options);
   const started = clock.now();
   const times: number[] = [];
-  const outcome = await retry
-    .run(async (count) => {
-      times.push(clock.now() - started);
-      const failure = outcomes[count - 1];
-      if (failure) throw failure;
-      return "done";
-    })
-    .catch((error) => (isTableError(error) ? error.code : error.status));
+  const outcome = await retry(async (count) => {
+    times.push(clock.now() - started);
+    const failure = outcomes[count - 1];
+    if (failure) throw failure;
+    return "done";
+  }).catch((error) => (isTableError(error) ? error.code : error.status));
   return [outcome, times];
 }
 
@@ -67,10 +65,10 @@ describe("the retry schedule", () => {
   });
 
   it("stops repeating when repeats make up too much of the traffic", async () => {
-    const retry = new Retry(new FakeClock(), halfway);
+    const retry = retrying(new FakeClock(), halfway);
     let attempts = 0;
     const storm = () =>
-      retry.run(async (): Promise<never> => {
+      retry(async (): Promise<never> => {
         attempts++;
         throw answer(503);
       });

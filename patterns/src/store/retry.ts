@@ -1,5 +1,5 @@
 import { reasonOf, tableError } from "../errors.ts";
-import { PortError } from "../ports/port-error.ts";
+import { PortError, TIMED_OUT } from "../ports/port-error.ts";
 import type { Clock, Random } from "./clock.ts";
 
 export interface RetryOptions {
@@ -33,37 +33,31 @@ const RETRYABLE: Readonly<Record<number, Retryable>> = {
 /** Undefined for what may not be repeated. */
 function classify(error: unknown): Retryable | undefined {
   if (!(error instanceof PortError)) return undefined;
-  return error.code === "OperationTimedOut" ? "scheduled" : RETRYABLE[error.status];
+  return error.code === TIMED_OUT ? "scheduled" : RETRYABLE[error.status];
 }
 
-/** Repeats what may succeed, never what cannot; one instance for each endpoint, for it holds the budget. */
-export class Retry {
-  readonly #clock: Clock;
-  readonly #random: Random;
-  readonly #schedule: readonly number[];
-  readonly #deadlineMs: number;
-  #budget = BUDGET_MAX;
+/**
+ * Calls `attempt` with 1, 2, … until it succeeds or may not be repeated.
+ * @throws throttled when the schedule, the deadline or the budget is used up; the signal's reason when
+ * that ends a wait; else what `attempt` threw.
+ */
+export type Retry = <Result>(
+  attempt: (count: number) => Promise<Result>,
+  deadlineMs?: number,
+  signal?: AbortSignal,
+) => Promise<Result>;
 
-  constructor(clock: Clock, random: Random, options: RetryOptions = {}) {
-    this.#clock = clock;
-    this.#random = random;
-    const schedule = options.schedule ?? "patient";
-    this.#schedule = typeof schedule === "string" ? SCHEDULES[schedule] : schedule;
-    this.#deadlineMs = options.deadlineMs ?? Number.POSITIVE_INFINITY;
-  }
-
-  /**
-   * Calls `attempt` with 1, 2, … until it succeeds or may not be repeated.
-   * @throws throttled when the schedule, the deadline or the budget is used up; the signal's reason when
-   * that ends a wait; else what `attempt` threw.
-   */
-  async run<Result>(
-    attempt: (count: number) => Promise<Result>,
-    deadlineMs = this.#deadlineMs,
-    signal?: AbortSignal,
-  ): Promise<Result> {
-    const started = this.#clock.now();
-    this.#budget = Math.min(BUDGET_MAX, this.#budget + BUDGET_SHARE);
+/** Repeats what may succeed, never what cannot; one for each endpoint, for it holds the budget. */
+export function retrying(
+  clock: Clock,
+  random: Random,
+  { schedule = "patient", deadlineMs: usualMs = Number.POSITIVE_INFINITY }: RetryOptions = {},
+): Retry {
+  const waits = typeof schedule === "string" ? SCHEDULES[schedule] : schedule;
+  let budget = BUDGET_MAX;
+  return async (attempt, deadlineMs = usualMs, signal) => {
+    const started = clock.now();
+    budget = Math.min(BUDGET_MAX, budget + BUDGET_SHARE);
     let waited = 0;
     for (let count = 1; ; count++) {
       try {
@@ -74,18 +68,18 @@ export class Retry {
         if (!retryable || isEnough) throw error;
         let waitMs = 0;
         if (retryable !== "at once" || count > 1) {
-          const planned = this.#schedule[waited++];
+          const planned = waits[waited++];
           if (planned === undefined) throw throttled(count, error);
           const retryAfterMs = error instanceof PortError ? (error.retryAfterMs ?? 0) : 0;
-          waitMs = Math.max(planned * (1 + JITTER * (2 * this.#random() - 1)), retryAfterMs);
+          waitMs = Math.max(planned * (1 + JITTER * (2 * random() - 1)), retryAfterMs);
         }
-        const tooLate = this.#clock.now() + waitMs - started > deadlineMs;
-        if (tooLate || this.#budget < 1) throw throttled(count, error);
-        this.#budget--;
-        if (waitMs > 0) await this.#clock.sleep(waitMs, signal);
+        const tooLate = clock.now() + waitMs - started > deadlineMs;
+        if (tooLate || budget < 1) throw throttled(count, error);
+        budget--;
+        if (waitMs > 0) await clock.sleep(waitMs, signal);
       }
     }
-  }
+  };
 }
 
 function throttled(attempts: number, cause: unknown): Error {

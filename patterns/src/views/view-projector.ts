@@ -3,7 +3,7 @@ import { validationFailed } from "../errors.ts";
 import type { AnyEntity } from "../model/entity.ts";
 import { type EntityRows, type Row, TYPE_PROPERTY } from "../model/entity-rows.ts";
 import { text } from "../ports/edm.ts";
-import { writeOver } from "../ports/mutation.ts";
+import { printKey, writeOver } from "../ports/mutation.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
 import { lastToken, tokensAfter, tokensOf, WRITE_TOKENS } from "../store/write-token.ts";
@@ -43,9 +43,9 @@ export class ViewProjector {
     if (!source) return [];
     const own = this.#source.rows.key(source, profile);
     return this.#view.project(source).map((row) => {
-      const { partitionKey, rowKey } = this.#source.rows.key(row, profile);
-      if (partitionKey !== own.partitionKey || rowKey !== own.rowKey) {
-        const message = `a row made from ${own.rowKey} has the key fields of ${rowKey}`;
+      const key = this.#source.rows.key(row, profile);
+      if (printKey(key) !== printKey(own)) {
+        const message = `a row made from ${own.rowKey} has the key fields of ${key.rowKey}`;
         throw validationFailed(name, "project", message);
       }
       return rows.key(row, profile);
@@ -80,11 +80,9 @@ export class ViewProjector {
     }
   }
 
-  async #rowAt({ partitionKey, rowKey }: EntityKey, source: Row | undefined) {
+  async #rowAt(wanted: EntityKey, source: Row | undefined) {
     const { rows } = this.#view;
-    const at = this.keysOf(source).findIndex(
-      (key) => key.partitionKey === partitionKey && key.rowKey === rowKey,
-    );
+    const at = this.keysOf(source).findIndex((key) => printKey(key) === printKey(wanted));
     const row = at < 0 ? undefined : this.#view.project(source!)[at];
     if (row) await rows.validate(row);
     return row;

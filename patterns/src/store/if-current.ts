@@ -1,0 +1,24 @@
+import type { Database } from "../database.ts";
+import { isTableError } from "../errors.ts";
+import { isRefusalInside } from "../ports/port-error.ts";
+import type { CommitOptions, Mutation } from "../ports/tables.ts";
+
+/**
+ * Commits on the conditions that the mutations name. Undefined when somebody else wrote one of the rows:
+ * before us, or so often after us that nothing tells whether we wrote it as well.
+ */
+export async function commitIfCurrent(
+  { tables }: Database,
+  table: string,
+  mutations: readonly Mutation[],
+  options?: CommitOptions,
+): Promise<(string | undefined)[] | undefined> {
+  try {
+    return await tables.commit(table, mutations, options);
+  } catch (error) {
+    const isLost =
+      isRefusalInside(error, 404, 409, 412) || isTableError(error, "ambiguous-outcome");
+    if (isLost) return undefined;
+    throw error;
+  }
+}
