@@ -2,6 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
 import {
+  type AtomicWrite,
   type Awaitable,
   type Check,
   type Engine,
@@ -128,7 +129,7 @@ export class BlobStore {
     const { key, version } = state;
     const { record, checks = [], puts = [], deletes = [], released = NOTHING } = change;
     const own: Check[] = [{ key, expected: version ?? "absent" }, ...checks];
-    const result = await engine.commit({
+    const write: AtomicWrite = {
       version: engine.nextVersion(),
       checks: [...own, ...contents.flatMap((content) => content.checks)],
       puts: [
@@ -143,6 +144,13 @@ export class BlobStore {
         ...released.deletes,
         ...contents.flatMap((content) => content.deletes),
       ],
+    };
+    const result = await engine.commit(write).catch((error: unknown) => {
+      // The blob may have its content: to give it up would leave a blob without one.
+      if (error instanceof EngineError && error.code === "Unknown") {
+        for (const { making } of contents) making?.leaveInDoubt();
+      }
+      throw error;
     });
     if (result.committed) {
       for (const { making } of contents) making?.settle();

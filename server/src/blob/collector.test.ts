@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import { RowContentStore } from "../content/row-content-store.ts";
-import { EngineError } from "../engine/engine.ts";
+import { type AtomicWrite, type CommitResult, EngineError } from "../engine/engine.ts";
+import { MemoryEngine } from "../engine/memory-engine.ts";
 import { BodyAborted } from "../http/raw-request.ts";
 import { auditBlobs } from "./audit.ts";
-import { BlobLab } from "./blob-lab.ts";
+import { BlobLab, LabClock } from "./blob-lab.ts";
 import { putExtent } from "./extents.ts";
 
 const BLOCK = { "x-ms-blob-type": "BlockBlob" };
@@ -278,6 +279,24 @@ describe("What was in the making", () => {
     await next.close();
   });
 
+  for (const happened of [true, false]) {
+    it(`stays while nobody knows whether its commit happened, which it ${happened ? "did" : "did not"}`, async () => {
+      const clock = new LabClock();
+      const engine = new DoubtfulEngine({ clock });
+      const lab = await BlobLab.open({ clock, engine });
+      await lab.must("PUT", "/docs?restype=container");
+      const put = { headers: BLOCK, body: LARGE };
+      // A spare, so that the next commit is the one by which the blob takes its content.
+      await lab.must("PUT", "/docs/before", put);
+      engine.loses = happened ? "the answer" : "the commit";
+      await lab.refused("500 OperationTimedOut", "PUT", "/docs/a", put);
+      await lab.assertTidy();
+      if (happened) assert.deepEqual((await lab.must("GET", "/docs/a")).body, LARGE);
+      else await lab.refused("404 BlobNotFound", "GET", "/docs/a");
+      await lab.close();
+    });
+  }
+
   it("cannot become a blob's any more once another process has given it up", async () => {
     const lab = await BlobLab.open();
     await lab.must("PUT", "/docs?restype=container");
@@ -294,6 +313,19 @@ describe("What was in the making", () => {
     await other.close();
   });
 });
+
+/** As an engine behind a network that breaks: of one commit nobody hears how it ended. */
+class DoubtfulEngine extends MemoryEngine {
+  loses: "the commit" | "the answer" | undefined;
+
+  override async commit(write: AtomicWrite): Promise<CommitResult> {
+    const { loses } = this;
+    this.loses = undefined;
+    if (loses === undefined) return super.commit(write);
+    if (loses === "the answer") await super.commit(write);
+    throw new EngineError("Unknown", "The outcome of a commit is not known.");
+  }
+}
 
 function isUnavailable(error: unknown): boolean {
   return error instanceof EngineError && error.code === "Unavailable";

@@ -73,6 +73,11 @@ export interface Making {
   settle(): void;
   /** That commit will not come, unless it is done already. What is there of the thing is garbage. */
   giveUp(): void;
+  /**
+   * Nobody knows whether that commit is done, or still on its way. The note does: it stands as long as
+   * the commit is not done, and once the collector has taken it, the commit fails.
+   */
+  leaveInDoubt(): void;
 }
 
 /** A content in the making. */
@@ -156,6 +161,10 @@ export class Notes {
         if (this.#making.has(textOf(making.note))) this.#making.delete(spareText);
         making.giveUp();
       },
+      leaveInDoubt: () => {
+        this.#making.delete(spareText);
+        making.leaveInDoubt();
+      },
     };
   }
 
@@ -203,6 +212,9 @@ export class Notes {
       settle: () => this.#making.delete(text),
       giveUp: () => {
         if (this.#making.delete(text)) void this.#giveUp(thing, note);
+      },
+      leaveInDoubt: () => {
+        if (this.#making.delete(text)) this.#options.onLeftOver();
       },
     };
   }
