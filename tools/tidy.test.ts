@@ -10,14 +10,18 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const ALLOWED: Record<string, readonly string[]> = {
   "protocol/src": [],
   "patterns/src": [],
-  "server/src/engine": ["server/src/clock.ts", "server/src/byte-views.ts"],
+  "server/src/engine": [
+    "server/src/clock.ts",
+    "server/src/awaitable.ts",
+    "server/src/byte-views.ts",
+  ],
   "server/src/query": ["protocol/src", "server/src/auth/identity.ts"],
   "server/src/xml": ["protocol/src"],
   "server/src/auth": [
     "protocol/src",
     "server/src/operation.ts",
     "server/src/clock.ts",
-    "server/src/engine/engine.ts",
+    "server/src/awaitable.ts",
     "server/src/http/query.ts",
   ],
   "server/src/catalog": [
@@ -40,10 +44,10 @@ const ALLOWED: Record<string, readonly string[]> = {
     "server/src/byte-views.ts",
   ],
   "server/src/insight": [
-    "server/src/engine/engine.ts",
     "protocol/src",
     "server/src/query",
     "server/src/clock.ts",
+    "server/src/awaitable.ts",
     "server/src/http/observer.ts",
     "server/src/http/gate.ts",
     "server/src/http/pages.ts",

@@ -1,4 +1,5 @@
-import type { Awaitable } from "./engine/engine.ts";
+/** What may be there already, or comes by promise: an engine in this process answers a read at once. */
+export type Awaitable<T> = T | Promise<T>;
 
 /**
  * `then` for values that are often there already: a read answered synchronously by the engine then

@@ -1,6 +1,6 @@
 import type { Account } from "./auth/accounts.ts";
 import type { Identity } from "./auth/identity.ts";
-import type { Awaitable } from "./engine/engine.ts";
+import type { Awaitable } from "./awaitable.ts";
 import type { Query } from "./http/query.ts";
 import type { BodySource } from "./http/raw-request.ts";
 

@@ -1,5 +1,6 @@
 import type { Accounts } from "./auth/account-settings.ts";
 import type { BearerVerifier } from "./auth/bearer.ts";
+import type { Awaitable } from "./awaitable.ts";
 import { LogBlobs } from "./blob/log-blobs.ts";
 import { openBlobService } from "./blob/open-blob-service.ts";
 import { openAccountIds } from "./catalog/account-ids.ts";
@@ -9,7 +10,7 @@ import { KEY_SPACES } from "./catalog/key-spaces.ts";
 import type { ServicePropertiesStore } from "./catalog/service-properties-store.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { ContentStore } from "./content/content-store.ts";
-import type { Awaitable, Engine } from "./engine/engine.ts";
+import type { Engine } from "./engine/engine.ts";
 import { Front } from "./http/front.ts";
 import type { Gate } from "./http/gate.ts";
 import { type Health, withHealth } from "./http/health.ts";

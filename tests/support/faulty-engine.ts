@@ -1,6 +1,6 @@
+import type { Awaitable } from "@rowhouse/server/awaitable";
 import {
   type AtomicWrite,
-  type Awaitable,
   type CommitResult,
   type Engine,
   EngineError,

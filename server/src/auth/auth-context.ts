@@ -1,6 +1,6 @@
 import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
+import type { Awaitable } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
-import type { Awaitable } from "../engine/engine.ts";
 import type { Account } from "./accounts.ts";
 import type { BearerVerifier } from "./bearer.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { accountSasString, parseSas } from "@rowhouse/protocol/sas";
-import type { Awaitable } from "../engine/engine.ts";
+import type { Awaitable } from "../awaitable.ts";
 import { DEVELOPMENT_ACCOUNT } from "./account-settings.ts";
 import type { AuthContext, PolicyAddress } from "./auth-context.ts";
 import { authenticate } from "./authenticate.ts";

@@ -7,7 +7,7 @@ import {
   SAS_VERSIONS,
   type SasParameters,
 } from "@rowhouse/protocol/sas";
-import type { Awaitable } from "../engine/engine.ts";
+import type { Awaitable } from "../awaitable.ts";
 import type { RequestHead } from "../operation.ts";
 import type { AuthContext } from "./auth-context.ts";
 import type { AuthDialect, ServiceSasReading } from "./dialect.ts";

@@ -2,7 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseHttpDate } from "@rowhouse/protocol/http-date";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { parseSas, type SasParameters } from "@rowhouse/protocol/sas";
-import type { Awaitable } from "../engine/engine.ts";
+import type { Awaitable } from "../awaitable.ts";
 import type { RequestHead } from "../operation.ts";
 import type { AuthContext } from "./auth-context.ts";
 import { authenticateSas } from "./authenticate-sas.ts";

@@ -1,9 +1,8 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { whenReady } from "../awaitable.ts";
+import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
 import {
   type AtomicWrite,
-  type Awaitable,
   type Check,
   type Engine,
   EngineError,

@@ -1,7 +1,7 @@
 import { createHash, type Hash } from "node:crypto";
 import { availableParallelism } from "node:os";
 import { Crc64 } from "@rowhouse/protocol/crc64";
-import type { Awaitable } from "../engine/engine.ts";
+import type { Awaitable } from "../awaitable.ts";
 import { beginMd5 } from "./md5-thread.ts";
 
 /** The checksums of content as it flows by. */

@@ -1,4 +1,4 @@
-import type { Awaitable } from "../engine/engine.ts";
+import type { Awaitable } from "../awaitable.ts";
 import type { BodySource } from "../http/raw-request.ts";
 import type { RunningDigest } from "./content-digest.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { whenReady } from "../awaitable.ts";
-import type { Awaitable, Engine, Entry, Key } from "../engine/engine.ts";
+import { type Awaitable, whenReady } from "../awaitable.ts";
+import type { Engine, Entry, Key } from "../engine/engine.ts";
 import { copyKey, encodeId, encodeText, prefixEnd } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import type { KeySpace } from "./key-spaces.ts";

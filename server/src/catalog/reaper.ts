@@ -1,4 +1,5 @@
-import type { Awaitable, Engine, Key, KeyRange } from "../engine/engine.ts";
+import type { Awaitable } from "../awaitable.ts";
+import type { Engine, Key, KeyRange } from "../engine/engine.ts";
 import { after, copyKey } from "../engine/key-codec.ts";
 import { BackgroundLoop } from "./background-loop.ts";
 import type { Catalog } from "./catalog.ts";

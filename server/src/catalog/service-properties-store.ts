@@ -1,6 +1,6 @@
-import { whenReady } from "../awaitable.ts";
+import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
-import type { Awaitable, Engine, Entry, Key } from "../engine/engine.ts";
+import type { Engine, Entry, Key } from "../engine/engine.ts";
 import { encodeId } from "../engine/key-codec.ts";
 import type { DocumentRules } from "../xml/document-rules.ts";
 import {

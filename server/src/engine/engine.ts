@@ -1,3 +1,5 @@
+import type { Awaitable } from "../awaitable.ts";
+
 /**
  * The storage contract: an ordered map from keys to byte values.
  *
@@ -67,8 +69,6 @@ export interface Engine {
   /** Waits for commits under way, then releases everything. Calling it twice is allowed. */
   close(): Promise<void>;
 }
-
-export type Awaitable<T> = T | Promise<T>;
 
 /** Entries of one partition live together: a commit inside it is cheap, and a cluster places it as one. */
 export interface Key {

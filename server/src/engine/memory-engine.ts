@@ -1,7 +1,7 @@
+import type { Awaitable } from "../awaitable.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import {
   type AtomicWrite,
-  type Awaitable,
   type Change,
   type Check,
   type CommitResult,

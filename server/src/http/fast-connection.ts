@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import type { Awaitable } from "../engine/engine.ts";
+import type { Awaitable } from "../awaitable.ts";
 import type { WireResponse } from "../operation.ts";
 import { AnswerWriter } from "./answer-writer.ts";
 import { ArrivingBody } from "./arriving-body.ts";

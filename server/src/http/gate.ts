@@ -1,4 +1,4 @@
-import type { Awaitable } from "../engine/engine.ts";
+import type { Awaitable } from "../awaitable.ts";
 
 /** What every request passes once it is known what it asks for, before anything is done. */
 export interface Gate {

@@ -1,4 +1,4 @@
-import type { Awaitable } from "../engine/engine.ts";
+import type { Awaitable } from "../awaitable.ts";
 import type { WireResponse } from "../operation.ts";
 import type { Handle } from "./node-listener.ts";
 

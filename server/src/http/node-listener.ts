@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 import type { Socket } from "node:net";
 import type { Writable } from "node:stream";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import type { Awaitable } from "../engine/engine.ts";
+import type { Awaitable } from "../awaitable.ts";
 import type { WireResponse } from "../operation.ts";
 import {
   BodyAborted,

@@ -2,7 +2,7 @@ import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import type { ServiceError } from "@rowhouse/protocol/errors";
 import type { PolicyAddress } from "../auth/auth-context.ts";
 import type { AuthDialect } from "../auth/dialect.ts";
-import type { Awaitable } from "../engine/engine.ts";
+import type { Awaitable } from "../awaitable.ts";
 import type { AnyOperation, Location, RequestHead, WireResponse } from "../operation.ts";
 import type { CorsRule } from "../xml/cors-rules.ts";
 import type { Query } from "./query.ts";

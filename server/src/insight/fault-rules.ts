@@ -1,5 +1,5 @@
 import { ERRORS, type ErrorCode, ServiceError } from "@rowhouse/protocol/errors";
-import type { Awaitable } from "../engine/engine.ts";
+import type { Awaitable } from "../awaitable.ts";
 import type { Gate, GateFacts } from "../http/gate.ts";
 
 /** Something that goes wrong on purpose. */

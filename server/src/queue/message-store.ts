@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { whenReady } from "../awaitable.ts";
+import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
 import type { Clock } from "../clock.ts";
-import type { Awaitable, Engine, Entry } from "../engine/engine.ts";
+import type { Engine, Entry } from "../engine/engine.ts";
 import type { Metadata } from "../http/metadata.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
 import { Dispenser } from "./dispenser.ts";

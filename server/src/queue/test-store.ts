@@ -1,6 +1,7 @@
+import type { Awaitable } from "../awaitable.ts";
 import { Catalog } from "../catalog/catalog.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
-import type { Awaitable, Engine, KeyRange, ScanEnd, ScanHints, Visit } from "../engine/engine.ts";
+import type { Engine, KeyRange, ScanEnd, ScanHints, Visit } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { queuePartition } from "./message-keys.ts";
 import type { Message } from "./message-record.ts";

@@ -1,8 +1,8 @@
 import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { whenReady } from "../awaitable.ts";
+import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
-import type { AtomicWrite, Awaitable, Check, Engine, Entry, Key, Put } from "../engine/engine.ts";
+import type { AtomicWrite, Check, Engine, Entry, Key, Put } from "../engine/engine.ts";
 import { encodeText } from "../engine/key-codec.ts";
 import { encodeRecord, recordTimestamp, restampRecord } from "./entity-record.ts";
 import { mergeRecord } from "./merge-record.ts";

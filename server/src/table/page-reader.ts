@@ -1,6 +1,7 @@
 import type { EntityContinuation } from "@rowhouse/protocol/query-options";
+import type { Awaitable } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
-import type { Awaitable, Engine, Entry, Key, KeyRange, WantedSorts } from "../engine/engine.ts";
+import type { Engine, Entry, Key, KeyRange, WantedSorts } from "../engine/engine.ts";
 import { decodeText, encodeText, keyBytes, partitionPrefixRange } from "../engine/key-codec.ts";
 import type { QueryCost } from "../insight/insight.ts";
 import type { KeyPosition, KeyRead, Plan, PointRead, RangeRead } from "../query/plan.ts";

@@ -6,8 +6,7 @@ import {
   parseEntityQueryOptions,
 } from "@rowhouse/protocol/query-options";
 import type { SasKeyRange } from "../auth/identity.ts";
-import { whenReady } from "../awaitable.ts";
-import type { Awaitable } from "../engine/engine.ts";
+import { type Awaitable, whenReady } from "../awaitable.ts";
 import { keysRead, pushCostHeaders, type QueryCost, type QueryFacts } from "../insight/insight.ts";
 import { explain } from "../query/explain.ts";
 import { planQuery, resumePlan } from "../query/planner.ts";

@@ -1,9 +1,9 @@
 import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
 import { join } from "node:path";
+import type { Awaitable } from "../../awaitable.ts";
 import { type Clock, systemClock } from "../../clock.ts";
 import {
   type AtomicWrite,
-  type Awaitable,
   type Change,
   type CommitResult,
   type Engine,
