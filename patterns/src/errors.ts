@@ -20,6 +20,7 @@ export interface TableErrorPayloads {
   /** The request may or may not have taken effect, and nothing stored tells which. */
   "ambiguous-outcome": { readonly key: string; readonly token: string };
   throttled: { readonly attempts: number };
+  /** A worker put the message aside: it failed too often, or cannot succeed. */
   "poison-message": { readonly queue: string; readonly id: string; readonly dequeueCount: number };
   /** A definition that would sort wrongly, exceed a limit or scan silently. */
   "invalid-definition": { readonly issues: readonly Issue[] };

@@ -92,6 +92,35 @@ describe("a queue worker", () => {
     ]);
   });
 
+  it("tells of each message it puts aside as poison-message, with what the handler threw", async () => {
+    const told: string[] = [];
+    const { db, backend, worker, send } = await open(
+      async ({ key }) => {
+        throw key === "a" ? new Fatal("never") : new Error("not yet");
+      },
+      {
+        maxDequeue: 1,
+        concurrency: 1,
+        onFailure: (message, error) => {
+          const isPoison = isTableError(error, "poison-message");
+          const { queue, id, dequeueCount } = isPoison ? error : {};
+          const said = isPoison ? [queue, id === message?.id, dequeueCount, error.cause] : [error];
+          told.push([message?.key, ...said.map(String)].join(" "));
+        },
+      },
+    );
+    await send("a");
+    await sendMessage(db, QUEUE, note("b"));
+    await worker.drain();
+    backend.clock.advance(2000);
+    await worker.drain();
+    assert.deepEqual(told, [
+      "a work true 1 Fatal: never",
+      "b Error: not yet",
+      "b work true 2 undefined",
+    ]);
+  });
+
   it("sends poison messages back to work on demand", async () => {
     let isBroken = true;
     const { worker, send, left } = await open(async () => {

@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { isTableError } from "./errors.ts";
+import { isTableError, tableError } from "./errors.ts";
 import { blobsOf, parseMessage, withBody } from "./messages/large-message.ts";
 import { type Message, queuesOf } from "./messages/message.ts";
 import { isRefusal } from "./ports/port-error.ts";
@@ -58,6 +58,10 @@ export interface WorkerOptions {
   /** How long handlers may go on after a stop; 30 seconds otherwise. */
   readonly drainTimeoutMs?: number;
   readonly onDone?: (message: Message) => void;
+  /**
+   * What a handler threw; poison-message, with that as its cause, once the message is in the poison queue.
+   * Undefined for a message that is none of ours.
+   */
   readonly onFailure?: (message: Message | undefined, error: unknown) => void;
 }
 
@@ -230,10 +234,10 @@ export class Worker {
     if (job.lost.signal.aborted) return;
     if (!failure) return this.#finish(message, job, outcome);
     const { error } = failure;
-    onFailure?.(message, error);
     if (error instanceof Fatal || isTableError(error, "validation-failed")) {
-      return this.#poison(received, job, message, textOf(error));
+      return this.#poison(received, job, message, textOf(error), error);
     }
+    onFailure?.(message, error);
     const visibilityMs = RETRY_MS[Math.min(received.dequeueCount, RETRY_MS.length) - 1]!;
     const text = JSON.stringify(this.#failed(message, received, textOf(error)));
     await this.#update(job, { visibilityMs, text });
@@ -287,11 +291,18 @@ export class Worker {
     received: ReceivedMessage,
     job: Job,
     message: Message | undefined,
-    error: string,
+    why: string,
+    cause?: unknown,
   ): Promise<void> {
-    const text = message ? JSON.stringify(this.#failed(message, received, error)) : received.text;
+    const { queue, onFailure } = this.#options;
+    const text = message ? JSON.stringify(this.#failed(message, received, why)) : received.text;
     await this.#queues.send(this.#poisonQueue, text);
-    await this.#queues.delete(this.#options.queue, job.receipt);
+    await this.#queues.delete(queue, job.receipt);
+    const { id } = message ?? received;
+    const payload = { queue, id, dequeueCount: received.dequeueCount };
+    const said = `Message ${id} of ${queue} is in ${this.#poisonQueue} now: ${why}.`;
+    const remedy = "mend what it names, then redrive it.";
+    onFailure?.(message, tableError("poison-message", said, payload, { cause, remedy }));
   }
 
   #failed(message: Message, { dequeueCount }: ReceivedMessage, error: string): Message {
