@@ -1,15 +1,19 @@
 import { type Engine, EngineError } from "@rowhouse/server/engine/engine";
 
+/** What an unsteady engine does from now on. */
+export interface Mood {
+  /** Share of commits that are refused. */
+  readonly refusals: number;
+  /** Share of commits of which nobody is told whether they happened; some happen only afterwards. */
+  readonly doubts?: number;
+}
+
 /**
  * An engine whose answers come late, some later than others, and whose commits are refused now and
- * then: as over a network, so that whatever can come between two steps does. Random, by the numbers
- * it is given. `mood.refusals` is the share of commits refused from then on.
+ * then, or end nobody knows how: as over a network, so that whatever can come between two steps does.
+ * Random, by the numbers it is given.
  */
-export function unsteady(
-  engine: Engine,
-  random: () => number,
-  mood: { readonly refusals: number },
-): Engine {
+export function unsteady(engine: Engine, random: () => number, mood: Mood): Engine {
   const late = async () => {
     for (let turns = Math.floor(random() * 4); turns > 0; turns--) {
       await new Promise<void>((resolve) => setImmediate(resolve));
@@ -35,6 +39,12 @@ export function unsteady(
     async commit(write) {
       await late();
       if (random() < mood.refusals) throw new EngineError("Unavailable", "Refused at random.");
+      if (random() < (mood.doubts ?? 0)) {
+        const fate = random();
+        if (fate < 0.4) await engine.commit(write);
+        else if (fate < 0.7) void late().then(() => engine.commit(write));
+        throw new EngineError("Unknown", "Broken off at random.");
+      }
       const result = await engine.commit(write);
       await late();
       return result;

@@ -33,6 +33,8 @@ export interface LabOptions {
   /** Whether large contents are in the engine's rows, and `contents` is not used. */
   readonly inRows?: boolean;
   readonly allowsPublicAccess?: boolean;
+  /** What background work does when it fails. Default: the test fails. */
+  readonly onError?: (error: unknown) => void;
 }
 
 export interface LabRequest {
@@ -65,14 +67,12 @@ export class BlobLab {
     contents: ContentStore | undefined,
     accountIds: ReadonlyMap<string, number>,
     allowsPublicAccess: boolean,
+    onError: (error: unknown) => void,
   ) {
     this.clock = clock;
     this.engine = engine;
     this.contents = contents;
     const auth = { checkDate: false, bearer: undefined };
-    const onError = (error: unknown) => {
-      throw error;
-    };
     this.service = openBlobService({
       engine,
       clock,
@@ -96,7 +96,8 @@ export class BlobLab {
     const contents = options.inRows ? undefined : (options.contents ?? new MemoryContentStore());
     const engine = options.engine ?? new MemoryEngine({ clock });
     const accountIds = await openAccountIds(engine, [ACCOUNT]);
-    return new BlobLab(clock, engine, contents, accountIds, options.allowsPublicAccess ?? true);
+    const { allowsPublicAccess = true, onError = rethrow } = options;
+    return new BlobLab(clock, engine, contents, accountIds, allowsPublicAccess, onError);
   }
 
   /** `path` begins below the account. */
@@ -171,6 +172,10 @@ export class BlobLab {
   async close(): Promise<void> {
     for (const work of this.service.background) await work.close();
   }
+}
+
+function rethrow(error: unknown): never {
+  throw error;
 }
 
 function authorization(verb: string, target: string, rawHeaders: readonly string[]): string {
