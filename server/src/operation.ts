@@ -10,11 +10,11 @@ import type { BodySource } from "./http/raw-request.ts";
  *
  * `decode` and `encode` are pure, so that `$batch` runs the same operations without HTTP.
  */
-export interface Operation<Context, Input, Output> {
+export interface Operation<Context, Input, Output, Resource extends string = string> {
   /** The name in the storage analytics log; also the name in our logs and metrics. */
   readonly name: string;
   /** Where it listens: method, resource (as the service's `locate` names it) and `comp` value. */
-  readonly route: Route;
+  readonly route: Route<Resource>;
   /** What a caller must be granted. Checked before the body is read. */
   readonly access: Access | ((request: WireRequest) => Access);
   /** How the body arrives; `stream` is for bodies too large to hold. Default "none". */
@@ -31,9 +31,9 @@ export interface Operation<Context, Input, Output> {
 /** Any operation, as routers and lists hold it: what passes between its own steps is its own affair. */
 export type AnyOperation<Context> = Operation<Context, unknown, unknown>;
 
-export interface Route {
+export interface Route<Resource extends string> {
   readonly method: string;
-  readonly resource: string;
+  readonly resource: Resource;
   /** Value of the `comp` parameter, lower case; absent when the operation has none. */
   readonly comp?: string;
   /** Where an `If-Match` makes another operation of the same request: update or upsert. */
@@ -96,8 +96,8 @@ export interface WireRequest extends RequestHead {
 }
 
 /** A path, read by a service: the kind of resource and its names, percent-decoded. */
-export interface Location {
-  readonly resource: string;
+export interface Location<Resource extends string = string> {
+  readonly resource: Resource;
   /** The table, queue or container; "" when the resource has none. */
   readonly name: string;
   /** Entity keys, blob name, message id: whatever the service keeps there. */

@@ -16,6 +16,7 @@ import type { BlobName, BlobState, BlobStore } from "./blob-store.ts";
 import type { BlockCounts } from "./block-counts.ts";
 import type { ContainerValue, PublicAccess } from "./container-value.ts";
 import type { Contents } from "./contents.ts";
+import type { BlobResource } from "./locate.ts";
 import type { Notes } from "./notes.ts";
 import type { Readers } from "./readers.ts";
 
@@ -39,7 +40,7 @@ export interface BlobContext {
   readonly allowsPublicAccess: boolean;
 }
 
-export type BlobOperation<Input, Output> = Operation<BlobContext, Input, Output>;
+export type BlobOperation<Input, Output> = Operation<BlobContext, Input, Output, BlobResource>;
 
 /** Containers with a meaning of their own, which may be created like any other. */
 const SPECIAL_CONTAINERS = new Set(["$root", "$web"]);

@@ -6,10 +6,11 @@ import {
   getServiceStats,
   setServiceProperties,
 } from "../catalog/service-operations.ts";
+import { storedPolicy } from "../catalog/stored-policy.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
 import type { ErrorFacts, Service } from "../http/service.ts";
 import { encodeStorageError, refuseRoute } from "../http/storage-refusals.ts";
-import { versionOf } from "../http/version.ts";
+import { NEWEST_VERSION, versionOf } from "../http/version.ts";
 import type { AnyOperation, RequestHead, WireResponse } from "../operation.ts";
 import { BLOB_DOCUMENTS } from "../xml/document-rules.ts";
 import { getAccountInformation } from "./account-information.ts";
@@ -73,9 +74,6 @@ export const BLOB_OPERATIONS: readonly AnyOperation<BlobContext>[] = [
   sealBlob,
 ];
 
-/** The version of those who name none and need not: the newest the official clients send. */
-const NEWEST_VERSION = "2026-04-06";
-
 /** The Blob service, ready to be put behind a front. */
 export function blobService(context: BlobContext): Service<BlobContext> {
   return {
@@ -92,11 +90,8 @@ export function blobService(context: BlobContext): Service<BlobContext> {
     versionOf: (head) => blobVersionOf(head, context),
     refuse,
     encodeError: encodeBlobError,
-    corsRules: (account) => whenReady(context.properties.get(account), ({ cors }) => cors),
-    storedPolicy: ({ account, name, id }) =>
-      whenReady(context.catalog.find(account.name, name), (named) =>
-        named?.value.policies.find((policy) => policy.id === id),
-      ),
+    corsRules: (account) => context.properties.corsRules(account),
+    storedPolicy: (address) => storedPolicy(context.catalog, address),
   };
 }
 

@@ -4,16 +4,21 @@ import type { Location, RequestHead } from "../operation.ts";
 
 const ROOT_CONTAINER = "$root";
 
+/** What a path names, and so where an operation can listen. */
+export type BlobResource =
+  | "account" // `/`
+  | "service" // `/?restype=service`
+  | "account information" // `restype=account`, of anything
+  | "container" // `/CONTAINER?restype=container`
+  | "blob" // `/CONTAINER/BLOB`, or `/BLOB` in the root container
+  | "unknown restype"; // Nothing listens; judged only once the caller is known.
+
 /**
- * Reads the path below the account: `/`, `/CONTAINER` with `restype=container`, `/CONTAINER/BLOB`,
- * and `/BLOB` for a blob of the root container. A blob's name is all that follows the container's
- * slash, percent-decoded once; slashes in it are as good as any other character.
- *
- * Resources: "account", "service" (`restype=service`), "account information" (`restype=account`, of
- * anything), "container", "blob", "unknown restype".
+ * Reads the path below the account. A blob's name is all that follows the container's slash,
+ * percent-decoded once; slashes in it are as good as any other character.
  * @throws ServiceError InvalidUri
  */
-export function locateBlob(servicePath: string, query: Query): Location {
+export function locateBlob(servicePath: string, query: Query): Location<BlobResource> {
   const path = decode(servicePath.slice(1));
   const type = query.get("restype")?.toLowerCase();
   const slash = path.indexOf("/");
@@ -36,7 +41,6 @@ export function locateBlob(servicePath: string, query: Query): Location {
       if (first === "" || rest) throw new ServiceError("InvalidUri");
       return { resource: "container", name: first };
     default:
-      // Judged only once the caller is known.
       return { resource: "unknown restype", name: first };
   }
 }

@@ -1,10 +1,10 @@
 import type { AuthContext } from "../auth/auth-context.ts";
-import { whenReady } from "../awaitable.ts";
 import type { BackgroundWork } from "../catalog/background-loop.ts";
 import { Catalog } from "../catalog/catalog.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import { Reaper } from "../catalog/reaper.ts";
 import { ServicePropertiesStore } from "../catalog/service-properties-store.ts";
+import { storedPolicy } from "../catalog/stored-policy.ts";
 import type { Clock } from "../clock.ts";
 import { ContentIds } from "../content/content-ids.ts";
 import type { ContentStore } from "../content/content-store.ts";
@@ -101,10 +101,7 @@ export function openBlobService(options: BlobServiceOptions): OpenBlobService {
     auth: {
       ...options.auth,
       clock,
-      storedPolicy: ({ account, name, id }) =>
-        whenReady(catalog.find(account.name, name), (named) =>
-          named?.value.policies.find((policy) => policy.id === id),
-        ),
+      storedPolicy: (address) => storedPolicy(catalog, address),
     },
     allowsPublicAccess: options.allowsPublicAccess ?? true,
   };

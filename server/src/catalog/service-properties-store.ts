@@ -2,6 +2,7 @@ import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
 import type { Engine, Entry, Key } from "../engine/engine.ts";
 import { encodeId } from "../engine/key-codec.ts";
+import type { CorsRule } from "../xml/cors-rules.ts";
 import type { DocumentRules } from "../xml/document-rules.ts";
 import {
   changeServiceProperties,
@@ -58,6 +59,10 @@ export class ServicePropertiesStore {
     return whenReady(this.#engine.get([this.#key(account)]), ([entry]) =>
       this.#keep(account, entry),
     );
+  }
+
+  corsRules(account: string): Awaitable<readonly CorsRule[]> {
+    return whenReady(this.get(account), ({ cors }) => cors);
   }
 
   /** Reads those of some accounts, so that `chosen` knows them. */

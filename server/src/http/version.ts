@@ -2,6 +2,9 @@ import type { AuthDialect } from "../auth/dialect.ts";
 import type { RequestHead } from "../operation.ts";
 import { invalidHeader, missingHeader } from "./header-values.ts";
 
+/** What queues and blobs say to those who name no version and need not: the newest the official clients send. */
+export const NEWEST_VERSION = "2026-04-06";
+
 /**
  * The protocol version a request is processed by: `x-ms-version`, else `api-version`, else the
  * token's `sv`. Any date a version could be published on is good, newer ones than we know included.

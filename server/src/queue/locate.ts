@@ -3,19 +3,26 @@ import type { Query } from "../http/query.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
 import type { Location, RequestHead } from "../operation.ts";
 
-const ACCOUNT: Location = { resource: "account", name: "" };
-const SERVICE: Location = { resource: "service", name: "" };
-/** Judged only once the caller is known. */
-const UNKNOWN_TYPE: Location = { resource: "unknown restype", name: "" };
+/** What a path names, and so where an operation can listen. */
+export type QueueResource =
+  | "account" // `/`
+  | "service" // `/?restype=service`
+  | "queue" // `/QUEUE`
+  | "messages" // `/QUEUE/messages`
+  | "message" // `/QUEUE/messages/ID`
+  | "unknown restype"; // Nothing listens; judged only once the caller is known.
+
+type QueueLocation = Location<QueueResource>;
+
+const ACCOUNT: QueueLocation = { resource: "account", name: "" };
+const SERVICE: QueueLocation = { resource: "service", name: "" };
+const UNKNOWN_TYPE: QueueLocation = { resource: "unknown restype", name: "" };
 
 /**
  * Reads the path below the account, with a final slash or without.
- *
- * Resources: "account" (`/`), "service" (`/?restype=service`), "queue" (`/QUEUE`), "messages"
- * (`/QUEUE/messages`), "message" (`/QUEUE/messages/ID`), "unknown restype".
  * @throws ServiceError InvalidUri, URIError for an escape that is no UTF-8.
  */
-export function locateQueue(servicePath: string, query: Query): Location {
+export function locateQueue(servicePath: string, query: Query): QueueLocation {
   const segments = servicePath.split("/").slice(1);
   if (segments.at(-1) === "") segments.pop();
   if (segments.length === 0) return locateRoot(query.get("restype"));
@@ -26,7 +33,7 @@ export function locateQueue(servicePath: string, query: Query): Location {
   return item === undefined ? { resource: "messages", name } : { resource: "message", name, item };
 }
 
-function locateRoot(type: string | undefined): Location {
+function locateRoot(type: string | undefined): QueueLocation {
   if (type === undefined) return ACCOUNT;
   return type.toLowerCase() === "service" ? SERVICE : UNKNOWN_TYPE;
 }

@@ -6,6 +6,7 @@ import type { Query } from "../http/query.ts";
 import { integerParameter } from "../http/query-parameters.ts";
 import { checkResourceName } from "../http/resource-name.ts";
 import type { Operation, WireRequest } from "../operation.ts";
+import type { QueueResource } from "./locate.ts";
 import type { MessageStore, QueueName, QueueValue } from "./message-store.ts";
 
 /** What queue operations work with. */
@@ -16,7 +17,7 @@ export interface QueueContext {
   readonly reaper: Reaper<QueueValue>;
 }
 
-export type QueueOperation<Input, Output> = Operation<QueueContext, Input, Output>;
+export type QueueOperation<Input, Output> = Operation<QueueContext, Input, Output, QueueResource>;
 
 /**
  * The queue a request names. Every operation asks, so no name that cannot exist is ever looked up.

@@ -1,16 +1,16 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { queueAuth } from "../auth/dialect.ts";
-import { whenReady } from "../awaitable.ts";
 import {
   getServiceProperties,
   getServiceStats,
   setServiceProperties,
 } from "../catalog/service-operations.ts";
+import { storedPolicy } from "../catalog/stored-policy.ts";
 import { withContentMd5 } from "../http/content-md5.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
 import type { Service } from "../http/service.ts";
 import { encodeStorageError, refuseRoute } from "../http/storage-refusals.ts";
-import { versionOf } from "../http/version.ts";
+import { NEWEST_VERSION, versionOf } from "../http/version.ts";
 import type { AnyOperation, RequestHead } from "../operation.ts";
 import { QUEUE_DOCUMENTS } from "../xml/document-rules.ts";
 import { clearMessages } from "./clear-messages.ts";
@@ -47,9 +47,6 @@ export const QUEUE_OPERATIONS: readonly AnyOperation<QueueContext>[] = [
   getServiceStats("GetQueueServiceStats", QUEUE_DOCUMENTS),
 ].map(withContentMd5);
 
-/** The version of those who name none and need not: the newest the official clients send. */
-const NEWEST_VERSION = "2026-04-06";
-
 /** The Queue service, ready to be put behind a front. */
 export function queueService(context: QueueContext): Service<QueueContext> {
   return {
@@ -66,11 +63,8 @@ export function queueService(context: QueueContext): Service<QueueContext> {
     versionOf: (head) => versionOf(head, queueAuth),
     refuse,
     encodeError: encodeStorageError,
-    corsRules: (account) => whenReady(context.properties.get(account), ({ cors }) => cors),
-    storedPolicy: ({ account, name, id }) =>
-      whenReady(context.catalog.find(account.name, name), (named) =>
-        named?.value.policies.find((policy) => policy.id === id),
-      ),
+    corsRules: (account) => context.properties.corsRules(account),
+    storedPolicy: (address) => storedPolicy(context.catalog, address),
   };
 }
 

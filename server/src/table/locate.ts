@@ -2,20 +2,29 @@ import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Location } from "../operation.ts";
 
-const SERVICE: Location = { resource: "service", name: "" };
-const TABLES: Location = { resource: "tables", name: "" };
-const BATCH: Location = { resource: "batch", name: "" };
-const METADATA: Location = { resource: "metadata", name: "" };
+/** What a path names, and so where an operation can listen. */
+export type TableResource =
+  | "service" // `/`
+  | "tables" // `/Tables`
+  | "table" // `/Tables('t')`
+  | "entities" // `/t`, `/t()`
+  | "entity" // `/t(PartitionKey='p',RowKey='r')`
+  | "batch" // `/$batch`
+  | "metadata"; // `/$metadata`
+
+type TableLocation = Location<TableResource>;
+
+const SERVICE: TableLocation = { resource: "service", name: "" };
+const TABLES: TableLocation = { resource: "tables", name: "" };
+const BATCH: TableLocation = { resource: "batch", name: "" };
+const METADATA: TableLocation = { resource: "metadata", name: "" };
 
 /**
  * Reads the path below the account. Percent-decoded once, as a whole: clients escape quotes and
  * parentheses or not.
- *
- * Resources: "service" (`/`), "tables" (`/Tables`), "table" (`/Tables('t')`), "entities" (`/t`, `/t()`),
- * "entity" (`/t(PartitionKey='p',RowKey='r')`), "batch" (`/$batch`), "metadata" (`/$metadata`).
  * @throws ServiceError InvalidUri, InvalidInput, OutOfRangeInput, PropertyValueTooLarge or NotImplemented.
  */
-export function locateTable(servicePath: string): Location {
+export function locateTable(servicePath: string): TableLocation {
   const path = servicePath.includes("%") ? decodeURIComponent(servicePath) : servicePath;
   if (path === "" || path === "/") return SERVICE;
   const open = path.indexOf("(");

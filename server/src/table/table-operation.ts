@@ -7,6 +7,7 @@ import type { Gate } from "../http/gate.ts";
 import type { Insight } from "../insight/insight.ts";
 import type { Operation } from "../operation.ts";
 import type { EntityStore, TableValue } from "./entity-store.ts";
+import type { TableResource } from "./locate.ts";
 
 /** What table operations work with. */
 export interface TableContext {
@@ -21,7 +22,7 @@ export interface TableContext {
   readonly gate: Gate | undefined;
 }
 
-export type TableOperation<Input, Output> = Operation<TableContext, Input, Output>;
+export type TableOperation<Input, Output> = Operation<TableContext, Input, Output, TableResource>;
 
 /** Headers of every answer to an OData request, with a body or without. */
 export const ODATA_HEADERS: readonly string[] = [

@@ -1,11 +1,11 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { tableAuth } from "../auth/dialect.ts";
-import { whenReady } from "../awaitable.ts";
 import {
   getServiceProperties,
   getServiceStats,
   setServiceProperties,
 } from "../catalog/service-operations.ts";
+import { storedPolicy } from "../catalog/stored-policy.ts";
 import { headerValues } from "../http/header-values.ts";
 import type { Service } from "../http/service.ts";
 import { versionOf } from "../http/version.ts";
@@ -70,11 +70,8 @@ export function tableService(context: TableContext): Service<TableContext> {
     versionOf: (head) => versionOf(head, tableAuth),
     refuse,
     encodeError: encodeTableError,
-    corsRules: (account) => whenReady(context.properties.get(account), ({ cors }) => cors),
-    storedPolicy: ({ account, name, id }) =>
-      whenReady(context.catalog.find(account.name, name), (named) =>
-        named?.value.policies.find((policy) => policy.id === id),
-      ),
+    corsRules: (account) => context.properties.corsRules(account),
+    storedPolicy: (address) => storedPolicy(context.catalog, address),
   };
 }
 
