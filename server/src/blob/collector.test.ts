@@ -297,6 +297,31 @@ describe("What was in the making", () => {
     });
   }
 
+  it("fails when another process frees what it is made from", async () => {
+    const clock = new LabClock();
+    const engine = new InterruptedEngine({ clock });
+    const lab = await BlobLab.open({ clock, engine });
+    const other = await BlobLab.open({ clock, engine, contents: lab.contents! });
+    await lab.must("PUT", "/docs?restype=container");
+    for (const id of ["AAAA", "BBBB"]) {
+      await lab.must("PUT", `/docs/a?comp=block&blockid=${id}`, { body: LARGE });
+    }
+    const body = "<BlockList><Latest>AAAA</Latest><Latest>BBBB</Latest></BlockList>";
+    await lab.must("PUT", "/docs/a?comp=blocklist", { body });
+    await lab.assertTidy();
+    engine.beforeCommit = async () => {
+      await other.must("DELETE", "/docs/a");
+      await other.assertTidy();
+      await other.close();
+    };
+    const source = "http://127.0.0.1:10000/devstoreaccount1/docs/a";
+    const headers = { "x-ms-copy-source": source };
+    await lab.refused("503 ServerBusy", "PUT", "/docs/b", { headers });
+    await lab.refused("404 BlobNotFound", "GET", "/docs/b");
+    await lab.assertTidy();
+    await lab.close();
+  });
+
   it("cannot become a blob's any more once another process has given it up", async () => {
     const lab = await BlobLab.open();
     await lab.must("PUT", "/docs?restype=container");
@@ -324,6 +349,18 @@ class DoubtfulEngine extends MemoryEngine {
     if (loses === undefined) return super.commit(write);
     if (loses === "the answer") await super.commit(write);
     throw new EngineError("Unknown", "The outcome of a commit is not known.");
+  }
+}
+
+/** Where something comes between a request's first steps and its first commit. */
+class InterruptedEngine extends MemoryEngine {
+  beforeCommit: (() => Promise<void>) | undefined;
+
+  override async commit(write: AtomicWrite): Promise<CommitResult> {
+    const { beforeCommit } = this;
+    this.beforeCommit = undefined;
+    await beforeCommit?.();
+    return super.commit(write);
   }
 }
 

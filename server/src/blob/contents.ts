@@ -1,12 +1,12 @@
 import type { ContentIds } from "../content/content-ids.ts";
 import type { ContentId, ContentStore } from "../content/content-store.ts";
 import type { RowContentStore } from "../content/row-content-store.ts";
-import { type Engine, EngineError, type Key } from "../engine/engine.ts";
+import type { Engine, Key } from "../engine/engine.ts";
 import type { BodySource } from "../http/raw-request.ts";
 import type { CommittedBlob, ContentReference } from "./blob-record.ts";
 import type { Released } from "./blob-store.ts";
 import type { Digests } from "./content-digest.ts";
-import { type ContentPiece, type PlacedExtent, readExtents } from "./extents.ts";
+import { type ContentPiece, gone, type PlacedExtent, readExtents } from "./extents.ts";
 import { type IncomingContent, receiveWhole, summedContent } from "./incoming-content.ts";
 import { type NewContent, NO_CONTENT } from "./new-content.ts";
 import type { Making, Notes } from "./notes.ts";
@@ -202,13 +202,11 @@ export class Contents {
     let at = start;
     for await (const extents of readExtents(this.#options.engine, list, start, end)) {
       for (const placed of extents) {
-        if (placed.start > at) break;
         const until = Math.min(end, placed.end);
         yield* this.#readExtent(placed, at, until);
         at = until;
       }
     }
-    if (at < end) throw gone(list);
   }
 
   async *#readExtent(
@@ -260,8 +258,3 @@ function begun(parts: Parts) {
 const NO_BODY = { fill: () => 0 };
 
 async function* nothing(): AsyncGenerator<Uint8Array> {}
-
-/** Another process has freed it under its reader, who then finds the blob changed. */
-function gone(id: string): EngineError {
-  return new EngineError("Unavailable", `Content ${id} is not there any more.`);
-}

@@ -1,5 +1,5 @@
 import type { ContentId } from "../content/content-store.ts";
-import type { Engine, Key, Put } from "../engine/engine.ts";
+import { type Engine, EngineError, type Key, type Put } from "../engine/engine.ts";
 import { decodeId, partitionRange } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import { extentPartition, extentSort } from "./blob-keys.ts";
@@ -107,7 +107,10 @@ export interface ExtentBatch {
 
 const BATCH: ExtentBatch = { extentsMax: 256, bytesMax: 1 << 20 };
 
-/** The extents that hold bytes `start` to `end` (not included), a batch at a time. */
+/**
+ * The extents that hold bytes `start` to `end` (not included), a batch at a time.
+ * @throws EngineError `Unavailable` when they are not all there any more
+ */
 export async function* readExtents(
   engine: Engine,
   list: string,
@@ -117,11 +120,18 @@ export async function* readExtents(
 ): AsyncGenerator<readonly PlacedExtent[]> {
   for (let at = start; at < end; ) {
     const extents = await readBatch(engine, list, at, end, batch);
-    const last = extents.at(-1);
-    if (last === undefined) return;
+    if (extents.length === 0) throw gone(list);
+    for (const extent of extents) {
+      if (extent.start > at) throw gone(list);
+      at = extent.end;
+    }
     yield extents;
-    at = last.end;
   }
+}
+
+/** Another process has freed it under its reader, who then finds the blob changed. */
+export function gone(id: string): EngineError {
+  return new EngineError("Unavailable", `Content ${id} is not there any more.`);
 }
 
 async function readBatch(
