@@ -1,11 +1,11 @@
 import type { Database } from "./database.ts";
 import { refused, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
-import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entity.ts";
+import type { AnyEntity, EntityDefinition, Infer } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import type { Snapshot } from "./model/follower.ts";
-import { openable } from "./model/openable.ts";
+import { type Openable, openable } from "./model/openable.ts";
 import { keyOf } from "./ports/mutation.ts";
 import type { Changes, KeyOf } from "./repository.ts";
 import {

@@ -1,5 +1,5 @@
-import type { Openable } from "./model/entity.ts";
 import type { IndexStates } from "./model/entity-index.ts";
+import type { Openable } from "./model/openable.ts";
 import type { BlobsPort } from "./ports/blobs.ts";
 import type { Profile } from "./ports/profile.ts";
 import type { QueuesPort } from "./ports/queues.ts";

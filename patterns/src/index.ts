@@ -7,7 +7,8 @@ export {
   type TableErrorPayloads,
 } from "./errors.ts";
 export { k } from "./keys/key.ts";
-export { type EntityDefinition, entity, type Infer, type Openable } from "./model/entity.ts";
+export { type EntityDefinition, entity, type Infer } from "./model/entity.ts";
 export { f } from "./model/field.ts";
+export type { Openable } from "./model/openable.ts";
 export type { Explanation, Permit, Plan, Query, QueryPage, Saved } from "./query/query.ts";
 export type { KeyOf, Repository } from "./repository.ts";

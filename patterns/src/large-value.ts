@@ -4,11 +4,11 @@ import { isTableError, refused, tableError, validationFailed } from "./errors.ts
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { padded } from "./keys/number.ts";
-import type { AnyEntity, EntityDefinition, Infer, Openable } from "./model/entity.ts";
+import type { AnyEntity, EntityDefinition, Infer } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
-import { openable } from "./model/openable.ts";
+import { type Openable, openable } from "./model/openable.ts";
 import type { ByteRange } from "./ports/blobs.ts";
 import { hexOf } from "./ports/edm.ts";
 import { isRefusal } from "./ports/port-error.ts";

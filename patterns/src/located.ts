@@ -1,9 +1,9 @@
 import type { Database } from "./database.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
-import type { EntityDefinition, Infer, Openable } from "./model/entity.ts";
+import type { EntityDefinition, Infer } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
 import type { Fields } from "./model/entity-rows.ts";
-import { openable } from "./model/openable.ts";
+import { type Openable, openable } from "./model/openable.ts";
 import type { Saved } from "./query/query.ts";
 import type { KeyOf, Repository } from "./repository.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";

@@ -3,7 +3,7 @@ import type { LogFormat, Timed } from "./logs/log-format.ts";
 import { type LogQuery, LogReader } from "./logs/log-reader.ts";
 import { LogWriter, type LogWriterOptions } from "./logs/log-writer.ts";
 import { blobsOf } from "./messages/large-message.ts";
-import type { Openable } from "./model/entity.ts";
+import type { Openable } from "./model/openable.ts";
 
 export { delimited, jsonLines, type LogFormat, type Timed } from "./logs/log-format.ts";
 export type { LogQuery } from "./logs/log-reader.ts";

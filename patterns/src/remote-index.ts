@@ -5,7 +5,7 @@ import { REPAIR_QUEUE, repairTripwire } from "./messages/repair-order.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
 import { partitionKeyOf, project, type Row } from "./model/entity-rows.ts";
-import { type EntryOptions, entryProblems, hasKey, type Place } from "./model/entry.ts";
+import { entryProblems, hasKey, type Place } from "./model/entry.ts";
 import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { keyOf } from "./ports/mutation.ts";
@@ -13,45 +13,10 @@ import type { StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
 import { type QueryRun, queryRun } from "./query/query-run.ts";
 import { BASE_PARTITION_KEY, BASE_ROW_KEY, RemoteEntries, STATE } from "./remote/remote-entries.ts";
+import type { RemoteOptions, Timing } from "./remote/remote-options.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 
-/**
- * How entries follow their base: `guarded` (the writer does it, and a worker if the writer dies), `inline`
- * (the writer; what a dead one left is found by the scrub) or `queued` (a worker does it, soon).
- */
-export type WriteMode = "guarded" | "inline" | "queued";
-
-export interface RemoteOptions<
-  P extends KeyDeclaration,
-  R extends KeyDeclaration,
-  Unique extends boolean,
-> extends EntryOptions {
-  /** The entity's own table otherwise; its keys must then begin with another literal. */
-  readonly table?: string;
-  readonly partition: P;
-  /** Unless unique, the two keys name the base's two keys as well. */
-  readonly row: R;
-  /** At most one entity has the value, in whatever partition it is. */
-  readonly unique?: Unique;
-  /** `guarded` where the database has queues, else `inline`. */
-  readonly mode?: WriteMode;
-  /** Where the messages of the guarded and queued modes go; "index-repairs" otherwise. */
-  readonly queue?: string;
-  /** Verified reads that meet an entry without an entity have it repaired; not otherwise. */
-  readonly repairOnRead?: boolean;
-  /** What a write does while no message can be sent; "fail" otherwise. */
-  readonly withoutQueue?: "fail" | "inline";
-  readonly timing?: Partial<Timing>;
-}
-
-export interface Timing {
-  /** A writer claims and commits within this time, or starts over. */
-  readonly deadlineMs: number;
-  /** An entry may be deleted or taken over when nobody touched it for this long; more than `deadlineMs`. */
-  readonly settleMs: number;
-  /** When a worker looks after a writer that did not report back; more than `settleMs`. */
-  readonly tripwireMs: number;
-}
+export type { RemoteOptions, Timing, WriteMode } from "./remote/remote-options.ts";
 
 export interface RemoteRead {
   /**

@@ -3,10 +3,10 @@ import { definitionRefused, isTableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { padded } from "./keys/number.ts";
-import { type AnyEntity, entity, type Openable } from "./model/entity.ts";
+import { type AnyEntity, entity } from "./model/entity.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
-import { openable } from "./model/openable.ts";
+import { type Openable, openable } from "./model/openable.ts";
 import { EntityRepository, type KeyOf } from "./repository.ts";
 import type { WriteOptions } from "./write.ts";
 

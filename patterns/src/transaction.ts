@@ -1,9 +1,10 @@
 import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
-import type { AnyEntity, Openable } from "./model/entity.ts";
+import type { AnyEntity } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
 import type { Row } from "./model/entity-rows.ts";
+import type { Openable } from "./model/openable.ts";
 import type { Saved } from "./query/query.ts";
 import type { Changes, KeyOf, Repository } from "./repository.ts";
 import {

@@ -4,7 +4,7 @@ import type { KeyDeclaration } from "./keys/key.ts";
 import { within } from "./keys/key-range.ts";
 import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
 import { padded } from "./keys/number.ts";
-import { type AnyEntity, entity, type Infer, type Openable } from "./model/entity.ts";
+import { type AnyEntity, entity, type Infer } from "./model/entity.ts";
 import {
   assertEntityFits,
   assertKeyFits,
@@ -13,7 +13,7 @@ import {
   type Row,
   TYPE_PROPERTY,
 } from "./model/entity-rows.ts";
-import { openable } from "./model/openable.ts";
+import { type Openable, openable } from "./model/openable.ts";
 import { type EdmValue, text } from "./ports/edm.ts";
 import { deleteOf } from "./ports/mutation.ts";
 import { isRefusalInside } from "./ports/port-error.ts";

@@ -1,7 +1,8 @@
 import type { Database } from "@rowhouse/patterns";
 import type { Segment } from "@rowhouse/patterns/keys/key";
 import type { KeyShape } from "@rowhouse/patterns/keys/key-shape";
-import type { AnyEntity, Openable } from "@rowhouse/patterns/model/entity";
+import type { AnyEntity } from "@rowhouse/patterns/model/entity";
+import type { Openable } from "@rowhouse/patterns/model/openable";
 import type { Explanation } from "@rowhouse/patterns/query/query";
 
 /** A way to read entities by their keys or by an index. */

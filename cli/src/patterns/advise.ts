@@ -1,6 +1,7 @@
 import type { Database } from "@rowhouse/patterns";
-import type { AnyEntity, Openable } from "@rowhouse/patterns/model/entity";
+import type { AnyEntity } from "@rowhouse/patterns/model/entity";
 import type { Row } from "@rowhouse/patterns/model/entity-rows";
+import type { Openable } from "@rowhouse/patterns/model/openable";
 import { alignColumns, type Outcome } from "./outcome.ts";
 import { optionsOf } from "./record.ts";
 import { listOf, type Schema, type Target, targetOf } from "./schema.ts";

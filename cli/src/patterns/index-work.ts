@@ -15,17 +15,14 @@ export interface IndexWork {
   readonly progress: Progress;
 }
 
-const CONTROL_TABLE = "rhcontrol";
 export const RATE = 200;
-/** What a move takes until all writers have seen it. */
-const WAIT_S = 50;
 
 export async function showStates(work: IndexWork, name: string): Promise<Outcome> {
   const target = targetOf(work.schema, name);
   const states = await Promise.all(
     indexesOf(target).map(async (index) => {
       const state = await (await lifeCycle(work, target, index))?.state();
-      const registered = state !== undefined && (await isRegistered(work.database, target, index));
+      const registered = state !== undefined && (await isRegistered(work, target, index));
       return { index: nameOf(target, index), state: state ?? "transactional", registered };
     }),
   );
@@ -60,11 +57,12 @@ export async function buildIndex(
   const target = targetOf(work.schema, name);
   const index = oneOf(target);
   const cycle = await mustHaveLifeCycle(work, target, index);
-  const registered = await isRegistered(database, target, index);
+  const { EVERYBODY_MS } = await work.schema.library.load("@rowhouse/patterns/indexes/control");
+  const registered = await isRegistered(work, target, index);
   const state = registered || !register ? await cycle.state() : "disabled";
   // Asked for keys alone, the rows cost next to nothing beside the build.
   const total = await countEntities(database, target.entity, signal);
-  const seconds = Math.ceil(total / rate) + (state === "disabled" ? WAIT_S : 0);
+  const seconds = Math.ceil(total / rate) + (state === "disabled" ? EVERYBODY_MS / 1000 : 0);
   if (dryRun) {
     const perEntity = requestsForEach(target.entity, index);
     const lines = [
@@ -193,8 +191,12 @@ function describeReport(index: string, report: VerifyReport): string[] {
 export async function retireIndex(work: IndexWork, name: string): Promise<Outcome> {
   const target = targetOf(work.schema, name);
   const cycle = await mustHaveLifeCycle(work, target, oneOf(target));
-  await work.database.tables.createTable(CONTROL_TABLE);
-  work.progress(`${name} is ${await cycle.state()}; readers and writers leave it within 100 s`);
+  const control = await work.schema.library.load("@rowhouse/patterns/indexes/control");
+  await work.database.tables.createTable(control.CONTROL_TABLE);
+  const seconds = (2 * control.EVERYBODY_MS) / 1000;
+  work.progress(
+    `${name} is ${await cycle.state()}; readers and writers leave it within ${seconds} s`,
+  );
   await cycle.retire({ signal: work.signal });
   const state = await cycle.state();
   return {
@@ -228,13 +230,13 @@ function nameOf({ entity }: Target, index: string): string {
 }
 
 async function isRegistered(
-  { tables }: Database,
+  { schema, database }: IndexWork,
   { entity }: Target,
   index: string,
 ): Promise<boolean> {
-  await tables.createTable(CONTROL_TABLE);
-  const key = { partitionKey: "index", rowKey: `${entity.table}.${entity.name}.${index}` };
-  return (await tables.get(CONTROL_TABLE, key)) !== undefined;
+  const control = await schema.library.load("@rowhouse/patterns/indexes/control");
+  await database.tables.createTable(control.CONTROL_TABLE);
+  return (await control.controlRow(database, entity, index).read()) !== undefined;
 }
 
 async function countEntities(

@@ -7,6 +7,7 @@ import type { Index, Indexes } from "./entity-index.ts";
 import { EntityRows, type Fields, TYPE_PROPERTY, type Upgrade } from "./entity-rows.ts";
 import type { Follower } from "./follower.ts";
 import type { CheckedKey } from "./key-query.ts";
+import type { Openable } from "./openable.ts";
 
 type OptionalNames<F extends Fields> = {
   [Name in keyof F]: F[Name]["isOptional"] extends true ? Name : never;
@@ -39,13 +40,6 @@ export interface EntityDeclaration<
   readonly upgrade?: Readonly<Record<number, Upgrade>>;
   /** The property that names type and version, for tables that have one already. */
   readonly typeProperty?: string;
-}
-
-/** Anything `db.open` can open: entities here, the definitions of other patterns elsewhere. */
-export interface Openable<Api> {
-  open(database: Database): Api;
-  /** Every table it uses. */
-  readonly tables: readonly string[];
 }
 
 /** A definition without its types. */

@@ -1,5 +1,11 @@
 import type { Database } from "../database.ts";
-import type { Openable } from "./entity.ts";
+
+/** Anything `db.open` can open: entities, and the definitions of the other patterns. */
+export interface Openable<Api> {
+  open(database: Database): Api;
+  /** Every table it uses. */
+  readonly tables: readonly string[];
+}
 
 /**
  * A definition whose API is declared by types and carried out without them. `Api` must say what `open`

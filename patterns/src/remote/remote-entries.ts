@@ -1,5 +1,4 @@
 import { isTableError, tableError } from "../errors.ts";
-import type { KeyDeclaration } from "../keys/key.ts";
 import { leftBehind, REPAIR_QUEUE, repairTripwire } from "../messages/repair-order.ts";
 import type { Tripwire } from "../messages/tripwire.ts";
 import type { EntryKeeper, Reconciled } from "../model/entity-index.ts";
@@ -9,11 +8,11 @@ import type { Change, Contribution, FollowerContext, Snapshot } from "../model/f
 import { type Properties, text } from "../ports/edm.ts";
 import { keyOf, printKey } from "../ports/mutation.ts";
 import type { EntityKey, Mutation, StoredEntity } from "../ports/tables.ts";
-import type { RemoteIndex, WriteMode } from "../remote-index.ts";
 import { commitIfCurrent } from "../store/if-current.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
 import { lastToken } from "../store/write-token.ts";
 import { readAt, Stale, timeLeft } from "../write.ts";
+import type { RemoteDeclaration, WriteMode } from "./remote-options.ts";
 
 /** The keys of the base, on every entry. */
 export const BASE_PARTITION_KEY = "basePK";
@@ -36,17 +35,14 @@ const ROUNDS_MAX = 5;
 export class RemoteEntries implements EntryKeeper {
   readonly table: string;
   readonly tag: string;
-  readonly #index: RemoteIndex<KeyDeclaration, KeyDeclaration, boolean>;
+  readonly #index: RemoteDeclaration;
   readonly #context: FollowerContext;
   /** What they look like. */
   readonly rows: EntryRows;
   readonly isLeftToScrub: boolean;
   readonly #mode: WriteMode;
 
-  constructor(
-    index: RemoteIndex<KeyDeclaration, KeyDeclaration, boolean>,
-    context: FollowerContext,
-  ) {
+  constructor(index: RemoteDeclaration, context: FollowerContext) {
     this.#index = index;
     this.#context = context;
     this.rows = new EntryRows(context, index.place(context.entity), index.options);
