@@ -59,6 +59,28 @@ describe("The parts of an upload", () => {
     const third = await memoryOf(new UploadParts());
     assert.deepEqual(third.memory, first.memory);
   });
+
+  it("fail their upload, and nothing else, when what sums them ends", async () => {
+    const parts = new UploadParts();
+    const ended = new Error("The thread that sums content ended.");
+    const failing = Promise.reject(ended);
+    failing.catch(() => {});
+    const digest = {
+      update: () => failing,
+      digest: () => failing,
+      forget() {},
+    };
+    const body = new PartsFiller(inPieces(patterned(9_000_000), 65_536));
+    const gathering = async () => {
+      for await (const _ of parts.gather(body, 9_000_000, asItIs, digest)) {
+        // A write, during which a refusal nobody listens for would end the process.
+        await new Promise(setImmediate);
+      }
+    };
+    await assert.rejects(gathering(), ended);
+    parts.giveBack();
+    await new Promise(setImmediate);
+  });
 });
 
 /** What a long upload passes through. */

@@ -67,8 +67,14 @@ export class UploadParts {
   }
 
   #take({ part, summed }: LentPart): void {
-    if (summed instanceof Promise) this.#summing.push(summed.then(() => part));
-    else this.#free.push(part);
+    if (!(summed instanceof Promise)) {
+      this.#free.push(part);
+      return;
+    }
+    const through = summed.then(() => part);
+    // Whoever wants the part or the sum hears of it.
+    through.catch(() => {});
+    this.#summing.push(through);
   }
 }
 

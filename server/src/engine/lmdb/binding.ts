@@ -111,6 +111,7 @@ export class WriteTransactions {
     let failure: { readonly thrown: unknown } | undefined;
     return new Promise((resolve, reject) => {
       this.#store.env.startWriting(this.#address, (status) => {
+        awaitedHere.delete(this);
         if (status === CALL_BACK) {
           try {
             this.#store.transactionSync(action);
@@ -127,6 +128,7 @@ export class WriteTransactions {
           reject(this.#errorOf(status));
         }
       });
+      awaitedHere.add(this);
     });
   }
 
@@ -142,6 +144,16 @@ export class WriteTransactions {
     }
   }
 }
+
+/**
+ * Those whose thread will wait, with LMDB's lock, until this thread answers its call. Node's exit waits
+ * for the threads of the pool and answers no calls: it would never end, and no other process could
+ * write. Nothing of such a transaction is on disk, so the process may end as a loss of power ends it.
+ */
+const awaitedHere = new Set<WriteTransactions>();
+process.on("exit", () => {
+  if (awaitedHere.size > 0) process.kill(process.pid, "SIGKILL");
+});
 
 /** To call back and wait until that returned. */
 const INSTRUCTION_CALL_BACK = 0x100008;

@@ -288,6 +288,21 @@ describe("several processes on one folder", () => {
       await once(second, "close");
     }));
 
+  it("let one end with a transaction that it asked for, which keeps neither it nor the lock", () =>
+    withEngine(async (engine) => {
+      const program = join(import.meta.dirname, "ending-process.ts");
+      for (const how of ["exit", "throw"]) {
+        const node = [...process.execArgv, program, engine.path, how];
+        const { error } = spawnSync(process.execPath, node, {
+          stdio: "ignore",
+          timeout: 60_000,
+          killSignal: "SIGKILL",
+        });
+        assert.equal(error, undefined, `It never ended: ${how}`);
+        await put(engine, a, how);
+      }
+    }));
+
   it("let a process that was killed keep neither the lock nor a snapshot", () =>
     withEngine(async (engine) => {
       const second = fork(join(import.meta.dirname, "second-process.ts"), [engine.path, "1"]);

@@ -35,7 +35,10 @@ import { fillReaderTable, MemoryMap } from "./memory-map.ts";
 import { type MetaRecord, openMeta, readMeta } from "./meta-record.ts";
 
 export interface LmdbEngineOptions {
-  /** The data folder; created when it is absent. Several processes may open the same one. */
+  /**
+   * The data folder; created when it is absent. Several processes may open the same one. A process that
+   * has it open must not open it again while it writes: both would wait for LMDB's lock in one thread.
+   */
   readonly path: string;
   readonly clock?: Clock;
   /** Address space for the file, hence the most it can grow to; all processes should agree. */
