@@ -3,6 +3,7 @@ import { copyFile, type FileHandle, link, open, readdir, unlink } from "node:fs/
 import { join } from "node:path";
 import { EngineError } from "../engine/engine.ts";
 import type { ContentId, ContentStore } from "./content-store.ts";
+import { SharedFlush } from "./shared-flush.ts";
 
 /** So many bytes are flushed while the next ones arrive, rather than all at the end: less than a usual block. */
 const FLUSH_BYTES = 2 << 20;
@@ -30,7 +31,7 @@ export class FileContentStore implements ContentStore {
   /** Opens the folder, making it when it is absent. Several processes may open the same one. */
   static async open(path: string): Promise<FileContentStore> {
     for (const name of FOLDERS) mkdirSync(join(path, name), { recursive: true, mode: 0o700 });
-    await new Folder(path).flush();
+    await flushFolder(path);
     return new FileContentStore(
       path,
       new Map(FOLDERS.map((name) => [name, new Folder(join(path, name))])),
@@ -39,9 +40,10 @@ export class FileContentStore implements ContentStore {
 
   async write(id: ContentId, bytes: AsyncIterable<Uint8Array>): Promise<void> {
     const folder = this.#folderOf(id);
+    const { failures } = folder;
     const file = await attempt(open(folder.pathOf(id), "wx", 0o600), "create a file");
     // The name is flushed beside the content, not after it.
-    const named = noticed(folder.flush());
+    const named = noticed(folder.keep(failures));
     try {
       await pour(bytes, file);
     } finally {
@@ -78,6 +80,7 @@ export class FileContentStore implements ContentStore {
     const source = this.#folderOf(from).pathOf(from);
     const folder = this.#folderOf(to);
     const target = folder.pathOf(to);
+    const { failures } = folder;
     try {
       // Contents never change, so one file may have many names.
       await link(source, target);
@@ -85,16 +88,17 @@ export class FileContentStore implements ContentStore {
       if (isMissing(cause)) throw missing(from, cause);
       await attempt(copyWhole(source, target), `copy ${from}`);
     }
-    await folder.flush();
+    await folder.keep(failures);
   }
 
   async delete(id: ContentId): Promise<void> {
     const folder = this.#folderOf(id);
+    const { failures } = folder;
     await unlink(folder.pathOf(id)).catch((cause) => {
       if (!isMissing(cause)) throw unavailable(`delete ${id}`, cause);
     });
     // A loss of power must not bring back what nobody remembers to delete.
-    await folder.flush();
+    await folder.keep(failures);
   }
 
   async *list(): AsyncGenerator<ContentId> {
@@ -112,37 +116,17 @@ export class FileContentStore implements ContentStore {
   }
 }
 
-/** A folder whose names must be on disk. Those who ask during a flush share the next one. */
-class Folder {
+/** A folder whose names must be on disk. */
+class Folder extends SharedFlush {
   readonly #path: string;
-  #running: Promise<void> | undefined;
-  #next: Promise<void> | undefined;
 
   constructor(path: string) {
+    super(() => flushFolder(path));
     this.#path = path;
   }
 
   pathOf(id: ContentId): string {
     return join(this.#path, id);
-  }
-
-  flush(): Promise<void> {
-    if (this.#next) return this.#next;
-    if (!this.#running) return this.#begin();
-    this.#next = this.#running.then(
-      () => this.#begin(),
-      () => this.#begin(),
-    );
-    return this.#next;
-  }
-
-  #begin(): Promise<void> {
-    this.#next = undefined;
-    const flushing = flushFolder(this.#path).finally(() => {
-      if (this.#running === flushing) this.#running = undefined;
-    });
-    this.#running = flushing;
-    return flushing;
   }
 }
 

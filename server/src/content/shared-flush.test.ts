@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { SharedFlush } from "./shared-flush.ts";
+
+/** A disk whose flushes end when and how the test says. */
+class Disk {
+  /** Those that have begun. */
+  readonly flushes: { readonly succeed: () => void; readonly fail: () => void }[] = [];
+  readonly shared = new SharedFlush(
+    () =>
+      new Promise((resolve, reject) => {
+        this.flushes.push({ succeed: resolve, fail: () => reject(new Error("EIO")) });
+      }),
+  );
+}
+
+const LOST = { message: "EIO" };
+
+describe("A flush that many share", () => {
+  let disk: Disk;
+  beforeEach(() => {
+    disk = new Disk();
+  });
+
+  it("serves all who asked during the one before it", async () => {
+    const { shared, flushes } = disk;
+    const first = shared.keep(0);
+    const others = [shared.keep(0), shared.keep(0)];
+    assert.equal(flushes.length, 1);
+    flushes[0]?.succeed();
+    await first;
+    assert.equal(flushes.length, 2);
+    flushes[1]?.succeed();
+    await Promise.all(others);
+    assert.equal(flushes.length, 2);
+  });
+
+  it("refuses, when it fails, those who wait for the next, for what they made may be lost with it", async () => {
+    const { shared, flushes } = disk;
+    const first = shared.keep(0);
+    const other = shared.keep(0);
+    flushes[0]?.fail();
+    await assert.rejects(first, LOST);
+    await assert.rejects(other, LOST);
+    assert.equal(flushes.length, 1);
+  });
+
+  it("refuses what was made before it failed, though it is asked for afterwards", async () => {
+    const { shared, flushes } = disk;
+    const madeSince = shared.failures;
+    const first = shared.keep(0);
+    flushes[0]?.fail();
+    await assert.rejects(first, LOST);
+    await assert.rejects(shared.keep(madeSince), LOST);
+    assert.equal(flushes.length, 1);
+  });
+
+  it("keeps what is made after one that failed", async () => {
+    const { shared, flushes } = disk;
+    const first = shared.keep(0);
+    const other = shared.keep(0);
+    flushes[0]?.fail();
+    await Promise.allSettled([first, other]);
+    const again = shared.keep(shared.failures);
+    flushes[1]?.succeed();
+    await again;
+  });
+});
