@@ -186,7 +186,7 @@ export class LmdbEngine implements Engine {
     };
   }
 
-  /** Why commits are refused, as far as it is known. Reads go on. */
+  /** Why commits are refused, as far as it is known. Reads go on, but where LMDB lets no transaction begin. */
   refusal(): Refusal | undefined {
     return this.#commits.refusal();
   }
