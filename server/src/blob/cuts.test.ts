@@ -32,7 +32,12 @@ describe("What is left out", () => {
     "DELETE /docs/a?comp=immutabilitypolicies",
     "PUT /docs/a?comp=legalhold",
     "PATCH /docs/a?action=append",
-    "PATCH /docs?resource=filesystem",
+    "HEAD /docs/a?action=getStatus",
+    "PUT /docs?resource=filesystem",
+    "GET /docs?resource=filesystem&recursive=true",
+    "DELETE /docs?resource=filesystem",
+    "PUT /docs/a?resource=file",
+    "GET /?resource=account",
   ]) {
     it(`is refused once and for all: ${line}`, async () => {
       const [method = "", path = ""] = line.split(" ");

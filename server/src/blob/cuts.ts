@@ -27,8 +27,7 @@ const CUT: Readonly<Record<string, readonly string[]>> = {
 
 /** Whether no operation listens because the feature is left out. */
 export function isCut({ location, query }: RequestHead): boolean {
+  if (location.resource === "hierarchy") return true;
   const comp = query.get("comp")?.toLowerCase();
-  if (comp !== undefined && CUT[location.resource]?.includes(comp)) return true;
-  // Hierarchical name spaces.
-  return query.get("resource") !== undefined || query.get("action") !== undefined;
+  return comp !== undefined && (CUT[location.resource]?.includes(comp) ?? false);
 }

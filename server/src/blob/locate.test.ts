@@ -22,6 +22,8 @@ describe("A path of the Blob service", () => {
     ["/$root/page.html", "blob $root page.html"],
     ["/?restype=account", "account information"],
     ["/docs/a?restype=account", "account information docs a"],
+    ["/docs?resource=filesystem", "hierarchy docs"],
+    ["/docs/a?action=append", "hierarchy docs"],
     ["/docs?restype=share", "unknown restype docs"],
   ] as const) {
     it(`${path || "(nothing)"} is ${expected}`, () => {

@@ -11,7 +11,8 @@ export type BlobResource =
   | "account information" // `restype=account`, of anything
   | "container" // `/CONTAINER?restype=container`
   | "blob" // `/CONTAINER/BLOB`, or `/BLOB` in the root container
-  | "unknown restype"; // Nothing listens; judged only once the caller is known.
+  | "hierarchy" // `resource=` or `action=`: a file system of Data Lake, and what is in it
+  | "unknown restype"; // Nothing listens on these two; judged only once the caller is known.
 
 /**
  * Reads the path below the account. A blob's name is all that follows the container's slash,
@@ -26,6 +27,7 @@ export function locateBlob(servicePath: string, query: Query): Location<BlobReso
   const rest = slash < 0 ? undefined : path.slice(slash + 1);
   switch (type) {
     case undefined:
+      if (isOfHierarchy(query)) return { resource: "hierarchy", name: first };
       if (path === "") return { resource: "account", name: "" };
       if (rest === undefined) return { resource: "blob", name: ROOT_CONTAINER, item: first };
       if (first === "" || rest === "") throw new ServiceError("InvalidUri");
@@ -43,6 +45,11 @@ export function locateBlob(servicePath: string, query: Query): Location<BlobReso
     default:
       return { resource: "unknown restype", name: first };
   }
+}
+
+/** Taken for requests of the Blob service some would do harm: a DELETE of a file system, of a blob. */
+function isOfHierarchy(query: Query): boolean {
+  return query.get("resource") !== undefined || query.get("action") !== undefined;
 }
 
 function decode(path: string): string {
