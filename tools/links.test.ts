@@ -6,8 +6,10 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
+const documents = filesOf("", ".md");
+
 describe("Links between documents lead somewhere", () => {
-  for (const file of documents("")) {
+  for (const file of documents) {
     it(file, () => {
       const text = readFileSync(join(root, file), "utf8").replace(/^(```|~~~).*?^\1/gms, "");
       for (const [, target = ""] of text.matchAll(/\]\(([^)\s]+)\)/g)) {
@@ -22,13 +24,36 @@ describe("Links between documents lead somewhere", () => {
   }
 });
 
-/** Every Markdown file that belongs to the repository. */
-function documents(folder: string): string[] {
+describe("Files that comments and documents name are there", () => {
+  const sources = filesOf("", ".ts");
+  const names = new Set(sources.flatMap((file) => endings(file)));
+  for (const file of [...sources, ...documents]) {
+    it(file, () => {
+      const text = readFileSync(join(root, file), "utf8");
+      const prose = file.endsWith(".ts") ? commentsOf(text) : text;
+      for (const [, name = ""] of prose.matchAll(/`([\w./-]*\w\.ts)`/g))
+        assert.equal(names.has(name), true, `${name} does not exist.`);
+    });
+  }
+});
+
+/** A path as it may be named: whole, or from any of its folders on. */
+function endings(path: string): string[] {
+  const parts = path.split("/");
+  return parts.map((_, i) => parts.slice(i).join("/"));
+}
+
+function commentsOf(source: string): string {
+  return Array.from(source.matchAll(/\/\*.*?\*\/|\/\/ .*?$/gms), ([comment]) => comment).join("\n");
+}
+
+/** Every file with this ending that belongs to the repository. */
+function filesOf(folder: string, ending: string): string[] {
   return readdirSync(join(root, folder), { withFileTypes: true }).flatMap((entry) => {
     if (/^(\.|node_modules$|dist$|rowhouse-data$)/.test(entry.name)) return [];
     const path = join(folder, entry.name);
-    if (entry.isDirectory()) return documents(path);
-    return entry.name.endsWith(".md") ? [path] : [];
+    if (entry.isDirectory()) return filesOf(path, ending);
+    return entry.name.endsWith(ending) ? [path] : [];
   });
 }
 

@@ -59,7 +59,7 @@ const COUNTER_SORT = 0x01;
 const NAME_SORT = 0x02;
 
 /** One line for an entry: what its key says, and how long its value is. */
-export function describeEntry({ key, value, version }: Entry, accounts: AccountNames): string {
+export function describeEntry({ key, value, version }: Entry): string {
   const { partition, sort } = key;
   const facts = `${value.length} bytes  version ${version}`;
   switch (partition[0]) {
@@ -68,7 +68,7 @@ export function describeEntry({ key, value, version }: Entry, accounts: AccountN
         ? `accounts  next id  ${text(value)}`
         : `accounts  ${decodeText(sort)}  id ${text(value)}`;
     case KEY_SPACES.tableCatalog:
-      return `table catalog  ${accounts(partition)}  ${printable(sort)}  ${facts}`;
+      return `table catalog  account ${decodeId(partition, 1).id}  ${printable(sort)}  ${facts}`;
     case KEY_SPACES.entities: {
       const account = decodeId(partition, 1);
       const table = decodeId(partition, account.end);
@@ -80,11 +80,6 @@ export function describeEntry({ key, value, version }: Entry, accounts: AccountN
     }
   }
 }
-
-type AccountNames = (partition: Uint8Array) => string;
-
-/** `accountsOf` for folders whose accounts are not looked up. */
-export const accountNumbers: AccountNames = (partition) => `account ${decodeId(partition, 1).id}`;
 
 const SPACE_NAMES: ReadonlyMap<number, string> = new Map(
   Object.entries(KEY_SPACES).map(([name, byte]) => [byte, name]),

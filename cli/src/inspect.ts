@@ -1,7 +1,7 @@
 import type { Engine, KeyRange } from "@rowhouse/server/engine/engine";
 import { scanToEnd } from "@rowhouse/server/engine/scan-to-end";
 import { type Command, InvalidArgumentError } from "commander";
-import { accountNumbers, describeEntry, listStoredTables, openDataFolder } from "./inspect-data.ts";
+import { describeEntry, listStoredTables, openDataFolder } from "./inspect-data.ts";
 import { sizesOfTables } from "./inspect-sizes.ts";
 
 interface InspectOptions {
@@ -55,7 +55,7 @@ export async function inspect(
     const ended = await scanToEnd(engine, range, (entry) => {
       if (printed === limit) return false;
       printed++;
-      say(describeEntry(entry, accountNumbers));
+      say(describeEntry(entry));
       return true;
     });
     if (ended === "stopped") {

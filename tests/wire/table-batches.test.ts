@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { after, describe, it } from "node:test";
 import type { HttpAnswer } from "./http-answer.ts";
 import { assertRefused } from "./refusals.ts";
 import {
@@ -13,17 +13,11 @@ import {
 } from "./table-batch.ts";
 import { type SasFields, tableSas } from "./table-sas.ts";
 import { WireTarget } from "./table-target.ts";
-import type { TableWire } from "./table-wire.ts";
 
-let target: WireTarget;
-let wire: TableWire;
-let table: string;
-before(async () => {
-  target = await WireTarget.open();
-  wire = target.wire;
-  table = await target.table();
-});
+const target = await WireTarget.open();
 after(() => target.close());
+const { wire } = target;
+const table = await target.table();
 
 let partitions = 0;
 /** A partition nobody used before. */

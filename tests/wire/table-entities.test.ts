@@ -1,19 +1,13 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { after, describe, it } from "node:test";
 import type { HttpAnswer } from "./http-answer.ts";
 import { assertRefused, type Refusal } from "./refusals.ts";
 import { WireTarget } from "./table-target.ts";
-import type { TableWire } from "./table-wire.ts";
 
-let target: WireTarget;
-let wire: TableWire;
-let table: string;
-before(async () => {
-  target = await WireTarget.open();
-  wire = target.wire;
-  table = await target.table();
-});
+const target = await WireTarget.open();
 after(() => target.close());
+const { wire } = target;
+const table = await target.table();
 
 let rows = 0;
 /** Keys nobody used before. */

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { after, describe, it } from "node:test";
 import {
   AzureNamedKeyCredential,
   AzureSASCredential,
@@ -16,15 +16,10 @@ import {
 import { WireTarget } from "./table-target.ts";
 
 const options = { allowInsecureConnection: true, retryOptions: { maxRetries: 0 } };
-let target: WireTarget;
-let service: TableServiceClient;
-let credential: AzureNamedKeyCredential;
-before(async () => {
-  target = await WireTarget.open();
-  credential = new AzureNamedKeyCredential(target.account, target.key);
-  service = TableServiceClient.fromConnectionString(target.connectionString, options);
-});
+const target = await WireTarget.open();
 after(() => target.close());
+const credential = new AzureNamedKeyCredential(target.account, target.key);
+const service = TableServiceClient.fromConnectionString(target.connectionString, options);
 
 /** A client of a new table. */
 async function newTable(): Promise<TableClient> {

@@ -1,16 +1,11 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { after, describe, it } from "node:test";
 import { assertRefused, type Refusal } from "./refusals.ts";
 import { WireTarget } from "./table-target.ts";
-import type { TableWire } from "./table-wire.ts";
 
-let target: WireTarget;
-let wire: TableWire;
-before(async () => {
-  target = await WireTarget.open();
-  wire = target.wire;
-});
+const target = await WireTarget.open();
 after(() => target.close());
+const { wire } = target;
 
 const ACCEPT = (level: string) => ({ Accept: `application/json;odata=${level}` });
 const NO_CONTENT = { Prefer: "return-no-content" };

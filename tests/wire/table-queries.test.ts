@@ -3,15 +3,10 @@ import { after, before, describe, it } from "node:test";
 import type { HttpAnswer } from "./http-answer.ts";
 import { assertRefused, type Refusal } from "./refusals.ts";
 import { WireTarget } from "./table-target.ts";
-import type { TableWire } from "./table-wire.ts";
 
-let target: WireTarget;
-let wire: TableWire;
-before(async () => {
-  target = await WireTarget.open();
-  wire = target.wire;
-});
+const target = await WireTarget.open();
 after(() => target.close());
+const { wire } = target;
 
 const NOMETADATA = { Accept: "application/json;odata=nometadata" };
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, describe, it } from "node:test";
+import { after, describe, it } from "node:test";
 import { TableClient } from "@azure/data-tables";
 import { startRowhouse, withFolder } from "../support/rowhouse-process.ts";
 import type { HttpAnswer } from "./http-answer.ts";
@@ -7,21 +7,16 @@ import { assertRefused } from "./refusals.ts";
 import { readBatch, sendBatch, sendChangeset } from "./table-batch.ts";
 import { accountSas, tableSas } from "./table-sas.ts";
 import { WireTarget } from "./table-target.ts";
-import type { Call, TableWire } from "./table-wire.ts";
+import type { Call } from "./table-wire.ts";
 
 /*
  * The short cases of the protocol's description, each under its letter.
  */
 
-let target: WireTarget;
-let wire: TableWire;
-let table: string;
-before(async () => {
-  target = await WireTarget.open();
-  wire = target.wire;
-  table = await target.table();
-});
+const target = await WireTarget.open();
 after(() => target.close());
+const { wire } = target;
+const table = await target.table();
 
 let rows = 0;
 const fresh = () => ({ PartitionKey: "p", RowKey: `row${rows++}` });

@@ -39,7 +39,7 @@ export type ContentReference =
   | { readonly in: "row"; readonly id: ContentId }
   /** The content store. */
   | { readonly in: "store"; readonly id: ContentId }
-  /** Several pieces, each of them anywhere; see `extent-lists.ts`. */
+  /** Several pieces, each of them anywhere; see `extents.ts`. */
   | { readonly in: "list"; readonly id: string };
 
 /** The properties that clients set and get back. */

@@ -2,7 +2,7 @@ import type { Check } from "../engine/engine.ts";
 
 /**
  * Where contents too large for an engine's values live: bytes under an id, written once as a stream,
- * never changed, read in ranges, deleted. What they belong to is metadata's affair; `content-ledger.ts`
+ * never changed, read in ranges, deleted. What refers to them is the caller's affair; `blob/notes.ts`
  * sees to it that nothing stays that nothing refers to.
  *
  * `conformance.ts` is the executable half of this file.
