@@ -8,8 +8,11 @@ import { repairIndex, verifyIndex } from "./index-scrub.ts";
 import { type BuildProgress, controlledIndexes } from "./index-states.ts";
 import { Pace } from "./indexes/build-range.ts";
 import { fields, Indexed, key, Plain } from "./indexes/indexed-employee.ts";
+import { definitionHash } from "./model/definition-hash.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
+import { buildInShards } from "./sharded-build.ts";
+import { siblingIndex } from "./sibling-index.ts";
 import {
   crashEverywhere,
   FakeClock,
@@ -247,8 +250,7 @@ describe("the life cycle of an index", () => {
     assert.equal(done, 900);
     assert.ok(duplicates.length > 200 && duplicates.length < 900, `${duplicates.length}`);
     assert.equal(await of("far").state(), "readable-dups");
-    const rowKey = "Employee.Employee.far";
-    const row = await backend.tables.get("rhcontrol", { partitionKey: "index", rowKey });
+    const [row] = (await everything(backend.tables, "rhcontrol")).entities;
     assert.ok(String(row?.properties.control?.value).length <= 32_768);
   });
 
@@ -368,6 +370,52 @@ describe("the life cycle of an index", () => {
     }
     const same = changed({ timing: { deadlineMs: 19_000 }, queue: "other", mode: "inline" });
     await indexLifeCycle(db, same, "far").build();
+  });
+
+  it("registers a changed definition beside the old one, where that is asked for, and builds it after that", async () => {
+    const { backend, db } = await open(2);
+    for (const name of NAMES) {
+      await indexLifeCycle(db, Indexed, name).disable();
+      await indexLifeCycle(db, Indexed, name).build();
+    }
+    const { near, far } = Indexed.indexes;
+    const row = [k.lit("mail"), k.str("email")] as const;
+    const indexes = { near: siblingIndex({ row, unique: true }), far };
+    const Changed = entity("Employee", { version: 1, fields, key, indexes });
+    const connected = () =>
+      connect({ ...backend, indexStates: controlledIndexes({ unregistered: "disabled" }) });
+    const before = backend.clock.now();
+    await Promise.all(
+      [connected(), connected()].map((one, i) =>
+        one.open(Changed).insert({ dept: "Sales", id: 3 + i, email: `e${3 + i}` }),
+      ),
+    );
+    // Not before every reader of the old one has seen that it is kept no longer.
+    assert.ok(backend.clock.now() >= before + 50_000);
+    const states = (await everything(backend.tables, "rhcontrol")).entities.map(
+      ({ rowKey, properties }) => `${rowKey} ${properties.state?.value}`,
+    );
+    const hashes = { old: definitionHash(Indexed, "near"), now: definitionHash(Changed, "near") };
+    assert.deepEqual(states, [
+      `Employee.Employee.far@${definitionHash(Indexed, "far")} readable`,
+      ...[
+        `Employee.Employee.near@${hashes.now} disabled`,
+        `Employee.Employee.near@${hashes.old} retiring`,
+      ].sort(),
+    ]);
+    const isGone = (error: unknown) => isTableError(error, "index-not-readable");
+    await assert.rejects(db.open(Indexed).by.near.get({ dept: "Sales", email: "e1" }), isGone);
+
+    const cycle = indexLifeCycle(db, Changed, "near");
+    await assert.rejects(cycle.build(), /was another before: retire that one/);
+    await assert.rejects(buildInShards(db, Changed, "near"), /was another before: retire that one/);
+    await indexLifeCycle(db, Indexed, "near").retire();
+    assert.equal((await cycle.build()).done, 4);
+    assert.equal((await db.open(Changed).by.near.get({ dept: "Sales", email: "e4" }))?.id, 4);
+    // Old code, now that it would write entities that nobody indexes.
+    const old = entity("Employee", { version: 1, fields, key, indexes: { near } });
+    const late = connected().open(old).insert({ dept: "Sales", id: 5, email: "e5" });
+    await assert.rejects(late, /definition: is not the one that was registered/);
   });
 
   it("is refused until it is registered, where that is asked for", async () => {

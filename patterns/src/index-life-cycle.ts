@@ -10,6 +10,7 @@ import {
   type IndexState,
   keeperOf,
   OWNER_MS,
+  register,
 } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { type EntryKeeper, keepsRows, type ListKeeper } from "./model/entity-index.ts";
@@ -56,9 +57,17 @@ export class IndexLifeCycle {
     return (await this.#control.read()).control.state;
   }
 
-  /** Registers an index that is not built yet. Do this before any code that declares it is deployed. */
+  /** False for an index that is taken for built because nobody registered it. */
+  async isRegistered(): Promise<boolean> {
+    return (await this.#control.find()).row !== undefined;
+  }
+
+  /**
+   * Registers an index that is not built yet. Do this before any code that declares it is deployed. Another
+   * definition that had its name is taken from readers.
+   */
   async disable(): Promise<void> {
-    await this.#control.register();
+    await register(this.#database, this.#control);
   }
 
   /**
@@ -138,7 +147,7 @@ export class IndexLifeCycle {
   }
 
   async #claim(owner: string) {
-    const found = await this.#control.read();
+    const found = await this.#control.readToBuild();
     const { ownedUntilMs = 0, owner: other, shards } = found.control;
     const now = this.#database.clock.now();
     if (shards || (other !== undefined && ownedUntilMs > now)) {

@@ -1,16 +1,16 @@
 import type { Database } from "./database.ts";
 import { isTableError, tableError, validationFailed } from "./errors.ts";
 import {
-  controlKey,
   EVERYBODY_MS,
   IndexControl,
   type IndexState,
   keeperIn,
   LEASE_MS,
-  readControl,
+  register,
 } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { IndexStates } from "./model/entity-index.ts";
+import type { EntityRows } from "./model/entity-rows.ts";
 
 export type { BuildProgress, IndexState } from "./indexes/control.ts";
 
@@ -29,10 +29,16 @@ export function controlledIndexes(
   return (database) => new ControlledIndexes(database, options);
 }
 
+interface KnownState {
+  readonly state: IndexState;
+  readonly readAtMs: number;
+}
+
 class ControlledIndexes implements IndexStates {
   readonly #database: Database;
   readonly #unregistered: ControlOptions["unregistered"];
-  readonly #known = new Map<string, { readonly state: IndexState; readonly readAtMs: number }>();
+  /** Of each declaration, by table and index. */
+  readonly #known = new WeakMap<EntityRows, Map<string, KnownState>>();
 
   constructor(database: Database, { unregistered }: ControlOptions) {
     this.#database = database;
@@ -61,20 +67,24 @@ class ControlledIndexes implements IndexStates {
   }
 
   async #stateOf(entity: AnyEntity, name: string) {
-    const id = controlKey(entity, name).rowKey;
-    const known = this.#known.get(id);
+    const known = this.#known.get(entity.rows) ?? new Map<string, KnownState>();
+    this.#known.set(entity.rows, known);
+    const id = `${entity.table}.${name}`;
     const now = this.#database.clock.now();
-    if (known && now - known.readAtMs < LEASE_MS) return known;
+    const last = known.get(id);
+    if (last && now - last.readAtMs < LEASE_MS) return last;
     const fresh = { state: await this.#read(entity, name), readAtMs: now };
-    this.#known.set(id, fresh);
+    known.set(id, fresh);
     return fresh;
   }
 
   async #read(entity: AnyEntity, name: string): Promise<IndexState> {
-    const { control, row } = await readControl(this.#database, entity, name);
-    const how = this.#unregistered ?? "readable";
-    if (row || how === "readable" || !keeperIn(this.#database, entity, name)) return control.state;
     const index = new IndexControl(this.#database, entity, name);
+    const how = this.#unregistered ?? "readable";
+    const found = await index.find();
+    if (found.row || how === "readable" || !keeperIn(this.#database, entity, name)) {
+      return (await index.read(found)).control.state;
+    }
     if (how === "refused") {
       throw validationFailed(
         `${index}`,
@@ -83,7 +93,7 @@ class ControlledIndexes implements IndexStates {
       );
     }
     try {
-      await index.register();
+      await register(this.#database, index);
     } catch (error) {
       if (!isTableError(error, "conflict")) throw error;
     }

@@ -6,6 +6,7 @@ import { indexRepairs } from "./index-repairs.ts";
 import { repairIndex, verifyIndex } from "./index-scrub.ts";
 import { controlledIndexes } from "./index-states.ts";
 import { fields, Indexed, key, Plain } from "./indexes/indexed-employee.ts";
+import { definitionHash } from "./model/definition-hash.ts";
 import { deleteOf } from "./ports/mutation.ts";
 import type { Continuation } from "./ports/tables.ts";
 import { type From, pages } from "./query/pages.ts";
@@ -238,13 +239,14 @@ describe("a build in shards", () => {
 
   it("never takes some of the shards for all of them", async () => {
     const { backend, db } = await open(2);
+    const rowKey = `Employee.Employee.near@${definitionHash(Indexed, "near")}`;
     const stop = new AbortController();
     let loseOne = true;
     let requests = 0;
     const layer = async (_call: unknown, send: () => Promise<unknown>) => {
       const [shard] = loseOne ? await shardsIn(backend) : [];
       const { control } = await backend.tables
-        .get("rhcontrol", { partitionKey: "index", rowKey: "Employee.Employee.near" })
+        .get("rhcontrol", { partitionKey: "index", rowKey })
         .then((row) => row?.properties ?? {});
       if (shard && String(control?.value).includes("count")) {
         loseOne = false;

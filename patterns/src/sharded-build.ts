@@ -5,7 +5,6 @@ import {
   type BuildProgress,
   CONTROL_TABLE,
   type Control,
-  controlKey,
   EVERYBODY_MS,
   IndexControl,
   type KnownControl,
@@ -120,7 +119,7 @@ class ShardedBuild {
     this.#keeper = keeper;
     this.#options = options;
     this.#control = new IndexControl(database, entity, name);
-    this.#prefix = `${controlKey(entity, name).rowKey}!`;
+    this.#prefix = `${this.#control.key}!`;
     this.#pace = new Pace(database.clock, options.rate ?? RATE);
   }
 
@@ -140,7 +139,7 @@ class ShardedBuild {
   /** Does what is to be done next. @returns all that was built, when nothing is. */
   async #goOn(fail: (error: unknown) => void): Promise<BuildProgress | undefined> {
     const { clock } = this.#database;
-    const { control, row } = await this.#control.read();
+    const { control, row } = await this.#control.readToBuild();
     const { state, build, shards } = control;
     if (state.startsWith("readable") && build) {
       if (shards) {

@@ -21,8 +21,9 @@ export async function showStates(work: IndexWork, name: string): Promise<Outcome
   const target = targetOf(work.schema, name);
   const states = await Promise.all(
     indexesOf(target).map(async (index) => {
-      const state = await (await lifeCycle(work, target, index))?.state();
-      const registered = state !== undefined && (await isRegistered(work, target, index));
+      const cycle = await lifeCycle(work, target, index);
+      const state = await cycle?.state();
+      const registered = (await cycle?.isRegistered()) ?? false;
       return { index: nameOf(target, index), state: state ?? "transactional", registered };
     }),
   );
@@ -58,7 +59,7 @@ export async function buildIndex(
   const index = oneOf(target);
   const cycle = await mustHaveLifeCycle(work, target, index);
   const { EVERYBODY_MS } = await work.schema.library.load("@rowhouse/patterns/indexes/control");
-  const registered = await isRegistered(work, target, index);
+  const registered = await cycle.isRegistered();
   const state = registered || !register ? await cycle.state() : "disabled";
   // Asked for keys alone, the rows cost next to nothing beside the build.
   const total = await countEntities(database, target.entity, signal);
@@ -227,16 +228,6 @@ function oneOf(target: Target): string {
 
 function nameOf({ entity }: Target, index: string): string {
   return `${entity.name}.${index}`;
-}
-
-async function isRegistered(
-  { schema, database }: IndexWork,
-  { entity }: Target,
-  index: string,
-): Promise<boolean> {
-  const control = await schema.library.load("@rowhouse/patterns/indexes/control");
-  await database.tables.createTable(control.CONTROL_TABLE);
-  return (await control.controlRow(database, entity, index).read()) !== undefined;
 }
 
 async function countEntities(

@@ -1,11 +1,14 @@
 import type { Database } from "../database.ts";
 import { tableError, validationFailed } from "../errors.ts";
+import { within } from "../keys/key-range.ts";
 import { definitionHash } from "../model/definition-hash.ts";
 import type { AnyEntity } from "../model/entity.ts";
 import { type EntryKeeper, keepsRows, type ListKeeper } from "../model/entity-index.ts";
 import { text } from "../ports/edm.ts";
-import type { Continuation, EntityKey } from "../ports/tables.ts";
-import { type JsonRow, jsonRow, type Known } from "../store/json-row.ts";
+import { unlessRefused } from "../ports/port-error.ts";
+import type { Continuation } from "../ports/tables.ts";
+import { pagesOf } from "../query/pages.ts";
+import { jsonRow, type Known, knownIn } from "../store/json-row.ts";
 import { LOOKUPS_AT_ONCE } from "../store/limit.ts";
 
 /**
@@ -16,6 +19,7 @@ export type IndexState = "disabled" | "writeonly" | "readable" | "readable-dups"
 
 export const CONTROL_TABLE = "rhcontrol";
 const PARTITION = "index";
+const PROPERTY = "control";
 /** Writers use a state for this long before they read it again. */
 export const LEASE_MS = 30_000;
 /** And commit within this time of preparing. */
@@ -25,8 +29,6 @@ export const EVERYBODY_MS = LEASE_MS + COMMIT_MS;
 
 export interface Control {
   readonly state: IndexState;
-  /** The hash of the definition that was registered. */
-  readonly definition?: string;
   readonly owner?: string;
   readonly ownedUntilMs?: number;
   readonly build?: BuildProgress;
@@ -42,33 +44,20 @@ export interface BuildProgress {
   readonly duplicates: readonly string[];
 }
 
-export function controlKey(entity: AnyEntity, name: string): EntityKey {
-  return { partitionKey: PARTITION, rowKey: `${entity.table}.${entity.name}.${name}` };
-}
-
-export function controlRow(database: Database, entity: AnyEntity, name: string): JsonRow<Control> {
-  return jsonRow(database, CONTROL_TABLE, controlKey(entity, name), "control");
-}
-
 export interface KnownControl {
   readonly control: Control;
   /** Undefined for an index nobody registered, which is one that was there from the start: readable. */
   readonly row: Known<Control> | undefined;
 }
 
-export async function readControl(
-  database: Database,
-  entity: AnyEntity,
-  name: string,
-): Promise<KnownControl> {
-  const row = await controlRow(database, entity, name).read();
-  const hash = definitionHash(entity, name);
-  if (row && (row.value.definition ?? hash) !== hash) {
-    const message = "is not the one that was registered; declare it under a new name";
-    throw validationFailed(`${entity.name}.${name}`, "definition", message);
-  }
-  return { control: row?.value ?? { state: "readable" }, row };
+/** What the table holds of a name: a row for each definition that was ever registered under it. */
+interface Registered {
+  readonly row: Known<Control> | undefined;
+  readonly others: readonly Other[];
 }
+
+/** The row of another definition. */
+type Other = readonly [rowKey: string, row: Known<Control>];
 
 /** Entities side by side would get into each other's way in a list. */
 export function widthOf(keeper: EntryKeeper | ListKeeper): number {
@@ -98,44 +87,104 @@ export function keeperOf(
 /** How long the work is its owner's after the last word from it. */
 export const OWNER_MS = 60_000;
 
-/** The control row, for those who move it. */
+/**
+ * The control row of one definition of an index: `<table>.<Entity>.<index>@<hash>`. Under a changed definition the
+ * name is another index with a row of its own, but its entries may stand where those of the old one do. So only one
+ * of them is in use at a time, and none is built before the entries of the others are gone.
+ */
 export class IndexControl {
   readonly #database: Database;
-  readonly #entity: AnyEntity;
+  readonly #index: string;
   readonly #name: string;
+  readonly key: string;
 
   constructor(database: Database, entity: AnyEntity, name: string) {
     this.#database = database;
-    this.#entity = entity;
-    this.#name = name;
+    this.#index = `${entity.name}.${name}`;
+    this.#name = `${entity.table}.${this.#index}@`;
+    this.key = this.#name + definitionHash(entity, name);
   }
 
-  read(): Promise<KnownControl> {
-    return readControl(this.#database, this.#entity, this.#name);
+  async find(): Promise<Registered> {
+    const range = { partitionKey: PARTITION, rows: within(this.#name) };
+    const all = new Map<string, Known<Control>>();
+    const read = async () => {
+      for await (const page of pagesOf(this.#database, CONTROL_TABLE, range)) {
+        for (const stored of page) all.set(stored.rowKey, knownIn(stored, PROPERTY));
+      }
+    };
+    await unlessRefused(read(), 404);
+    return { row: all.get(this.key), others: [...all].filter(([key]) => key !== this.key) };
   }
 
-  /** As disabled. @throws conflict when somebody did it before. */
-  async register(): Promise<void> {
-    await this.#database.tables.createTable(CONTROL_TABLE);
-    await this.write({ state: "disabled" }, undefined);
+  /** @throws validation-failed when another definition has the name. */
+  async read(found?: Registered): Promise<KnownControl> {
+    const { row, others } = found ?? (await this.find());
+    if (row ? others.some(isInUse) : others.length > 0) {
+      throw this.#refused("is not the one that was registered; declare it under a new name");
+    }
+    return { control: row?.value ?? { state: "readable" }, row };
+  }
+
+  /** @throws validation-failed also when the entries of another definition are still there. */
+  async readToBuild(): Promise<KnownControl> {
+    const found = await this.find();
+    const known = await this.read(found);
+    if (!found.others.some(hasEntries)) return known;
+    throw this.#refused("was another before: retire that one with the code that declares it");
   }
 
   /** @throws conflict when somebody else moved the index. */
-  async write(control: Control, before: KnownControl["row"]): Promise<KnownControl["row"]> {
-    const definition = definitionHash(this.#entity, this.#name);
-    const row = controlRow(this.#database, this.#entity, this.#name);
-    const beside = { state: text(control.state) };
-    const written = await row.write({ ...control, definition }, before, beside);
+  async write(control: Control, before: KnownControl["row"]): Promise<Known<Control>> {
+    const written = await this.put(this.key, control, before);
     if (written) return written;
-    const key = controlKey(this.#entity, this.#name).rowKey;
-    throw tableError("conflict", `${this}: somebody else moved the index.`, { key });
+    throw tableError("conflict", `${this}: somebody else moved the index.`, { key: this.key });
+  }
+
+  /** Undefined when somebody else moved the index. */
+  put(rowKey: string, control: Control, before: KnownControl["row"]) {
+    const key = { partitionKey: PARTITION, rowKey };
+    const row = jsonRow<Control>(this.#database, CONTROL_TABLE, key, PROPERTY);
+    return row.write(control, before, { state: text(control.state) });
+  }
+
+  #refused(message: string): Error {
+    return validationFailed(this.#index, "definition", message);
   }
 
   refusal(state: IndexState, verb: string): Error {
-    return validationFailed(`${this}`, "state", `is ${state}: it cannot ${verb} now`);
+    return validationFailed(this.#index, "state", `is ${state}: it cannot ${verb} now`);
   }
 
   toString(): string {
-    return `${this.#entity.name}.${this.#name}`;
+    return this.#index;
   }
+}
+
+/**
+ * Registers it as disabled. Other definitions of the name are taken from readers first, for whoever knows this one
+ * does not keep their entries.
+ * @throws conflict when somebody did it before.
+ */
+export async function register({ tables, clock }: Database, index: IndexControl): Promise<void> {
+  await tables.createTable(CONTROL_TABLE);
+  let found = await index.find();
+  if (!found.row && found.others.some(hasEntries)) {
+    for (let left = found.others; left.length > 0; left = found.others.filter(isInUse)) {
+      for (const [key, row] of left.filter(isInUse)) {
+        await index.put(key, { state: "retiring" }, row);
+      }
+      found = await index.find();
+    }
+    await clock.sleep(EVERYBODY_MS);
+  }
+  await index.write({ state: "disabled" }, undefined);
+}
+
+function hasEntries([, { value }]: Other): boolean {
+  return value.state !== "disabled";
+}
+
+function isInUse(other: Other): boolean {
+  return hasEntries(other) && other[1].value.state !== "retiring";
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import type { Database } from "@rowhouse/patterns";
+import { definitionHash } from "@rowhouse/patterns/model/definition-hash";
 import { sendMessage } from "@rowhouse/patterns/queue-worker";
 import { withAccount } from "./account.ts";
 import { Employee } from "./schema.ts";
@@ -72,7 +73,7 @@ describe("rowhouse patterns, as a process", () => {
         {
           kind: "insert",
           partitionKey: "index",
-          rowKey: "Employee.Employee.byTown",
+          rowKey: `Employee.Employee.byTown@${definitionHash(Employee, "byTown")}`,
           properties: { state: text("writeonly"), control: text(JSON.stringify(control)) },
         },
       ]);
