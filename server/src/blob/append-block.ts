@@ -3,17 +3,12 @@ import { LIMITS } from "@rowhouse/protocol/limits";
 import { STRUCTURED_BODY } from "@rowhouse/protocol/structured-message";
 import { integerHeader, invalidHeader } from "../http/header-values.ts";
 import type { Appended } from "./append-queue.ts";
-import {
-  type BlobOperation,
-  blobNameOf,
-  ENCRYPTED,
-  leaseIdOf,
-  refuseUnserved,
-} from "./blob-operation.ts";
+import { type BlobOperation, blobNameOf, ENCRYPTED, leaseIdOf } from "./blob-operation.ts";
 import type { BlobName } from "./blob-store.ts";
 import { type Conditions, writeConditions } from "./conditions.ts";
 import type { Digests } from "./content-digest.ts";
 import { type IncomingContent, incomingContent } from "./incoming-content.ts";
+import { refuseUnsupported } from "./unsupported.ts";
 import { validatorHeaders } from "./validators.ts";
 
 interface AppendBlockInput {
@@ -41,7 +36,7 @@ export const appendBlock: BlobOperation<AppendBlockInput, AppendBlockOutput> = {
   decode(request) {
     // The content would come from elsewhere: Append Block From URL.
     if (request.header("x-ms-copy-source") !== undefined) throw new ServiceError("NotImplemented");
-    refuseUnserved(request);
+    refuseUnsupported(request);
     const name = blobNameOf(request);
     const content = incomingContent(request, LIMITS.appendBlockBytesMax);
     if (content.bytes === 0) throw invalidHeader("Content-Length", "0");

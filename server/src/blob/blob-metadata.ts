@@ -6,8 +6,6 @@ import {
   ENCRYPTED,
   leaseIdOf,
   READ_ACCESS,
-  refuseOwnKeys,
-  refuseUnserved,
   WRITE_ACCESS,
 } from "./blob-operation.ts";
 import type { CommittedBlob } from "./blob-record.ts";
@@ -20,6 +18,7 @@ import {
 } from "./conditions.ts";
 import { readBlob, refuseOtherVersions } from "./get-blob.ts";
 import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { refuseOwnKeys, refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
 interface BlobInput {
@@ -59,7 +58,7 @@ export const setBlobMetadata: BlobOperation<BlobInput & { metadata: Metadata }, 
   access: WRITE_ACCESS,
 
   decode(request) {
-    refuseUnserved(request);
+    refuseUnsupported(request);
     return {
       name: blobNameOf(request),
       leaseId: leaseIdOf(request),

@@ -144,26 +144,6 @@ export function assertNotForbidden(allowsPublicAccess: boolean): void {
   if (!allowsPublicAccess) throw new ServiceError("PublicAccessNotPermitted");
 }
 
-/** Headers that ask for durable behaviour there is none of: not to be dropped silently. */
-const UNSERVED =
-  /^x-ms-(?:tags|encryption-.*|source-encryption-.*|immutability-policy-.*|legal-hold|expiry-.*|sequence-number-action)$/;
-
-/** @throws ServiceError NotImplemented */
-export function refuseUnserved({ rawHeaders }: RequestHead): void {
-  for (let i = 0; i < rawHeaders.length; i += 2) {
-    if (UNSERVED.test(rawHeaders[i]!.toLowerCase())) throw new ServiceError("NotImplemented");
-  }
-}
-
-const OWN_KEYS = ["x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-encryption-scope"];
-
-/** The same for reads, of what could only have been kept with a key of the caller's own. */
-export function refuseOwnKeys(head: RequestHead): void {
-  if (OWN_KEYS.some((name) => head.header(name) !== undefined)) {
-    throw new ServiceError("NotImplemented");
-  }
-}
-
 /** Of a letter in a SAS; keys may do everything. */
 export function grants({ identity }: WireRequest, letter: string): boolean {
   switch (identity.kind) {

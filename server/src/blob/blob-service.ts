@@ -25,7 +25,6 @@ import {
 } from "./container-properties.ts";
 import { abortCopyBlob, copyBlob } from "./copy-blob.ts";
 import { createContainer } from "./create-container.ts";
-import { isCut } from "./cuts.ts";
 import { deleteBlob } from "./delete-blob.ts";
 import { deleteContainer } from "./delete-container.ts";
 import { getBlob, getBlobProperties } from "./get-blob.ts";
@@ -40,6 +39,7 @@ import { putBlock } from "./put-block.ts";
 import { putBlockList } from "./put-block-list.ts";
 import { sealBlob } from "./seal-blob.ts";
 import { setBlobProperties } from "./set-blob-properties.ts";
+import { isUnsupported } from "./unsupported.ts";
 
 /** Every operation of the Blob service, once. Routing, permissions, logs and metrics follow it. */
 export const BLOB_OPERATIONS: readonly AnyOperation<BlobContext>[] = [
@@ -107,7 +107,7 @@ function blobVersionOf(head: RequestHead, { properties }: BlobContext) {
 }
 
 function refuse(head: RequestHead, method: string): ServiceError {
-  if (isCut(head)) return new ServiceError("NotImplemented");
+  if (isUnsupported(head)) return new ServiceError("NotImplemented");
   if (head.location.resource === "unknown restype") {
     const reason = "account, service or container is expected.";
     return invalidParameter("restype", head.query.get("restype") ?? "", reason);

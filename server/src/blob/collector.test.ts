@@ -5,7 +5,7 @@ import { RowContentStore } from "../content/row-content-store.ts";
 import { type AtomicWrite, type CommitResult, EngineError } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { BodyAborted } from "../http/raw-request.ts";
-import { auditBlobs } from "./audit.ts";
+import { auditBlobs } from "./audit-blobs.ts";
 import { BlobLab, LabClock } from "./blob-lab.ts";
 import { putExtent } from "./extents.ts";
 

@@ -10,7 +10,6 @@ import {
   blobNameOf,
   CREATE_ACCESS,
   leaseIdOf,
-  refuseUnserved,
 } from "./blob-operation.ts";
 import { accessTierOf } from "./blob-properties.ts";
 import type { CommittedBlob } from "./blob-record.ts";
@@ -28,6 +27,7 @@ import { type CopySource, copySourceOf, readSource } from "./copy-source.ts";
 import { assertLeaseForWrite, leaseAfterWrite, leaseState } from "./lease.ts";
 import { COPY } from "./locate.ts";
 import { releaseAll, releaseDraft } from "./release.ts";
+import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
 interface CopyBlobInput {
@@ -62,7 +62,7 @@ export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
   access: CREATE_ACCESS,
 
   decode(request) {
-    refuseUnserved(request);
+    refuseUnsupported(request);
     refuseCredentials(request);
     if (request.header("x-ms-source-lease-id") !== undefined) {
       throw new ServiceError("UnsupportedHeader");

@@ -14,7 +14,6 @@ import {
   leaseIdOf,
   READ_ACCESS,
   readForAnyone,
-  refuseOwnKeys,
 } from "./blob-operation.ts";
 import { blobHeaders, checkOverrides } from "./blob-properties.ts";
 import type { CommittedBlob } from "./blob-record.ts";
@@ -25,6 +24,7 @@ import { type Digests, digestOf } from "./content-digest.ts";
 import { gather } from "./contents.ts";
 import { isStructuredBody } from "./incoming-content.ts";
 import { assertLeaseForRead } from "./lease.ts";
+import { refuseOwnKeys } from "./unsupported.ts";
 
 interface GetBlobInput {
   readonly name: BlobName;

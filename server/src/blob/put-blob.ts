@@ -12,7 +12,6 @@ import {
   CREATE_ACCESS,
   ENCRYPTED,
   leaseIdOf,
-  refuseUnserved,
 } from "./blob-operation.ts";
 import { accessTierOf, propertiesOfContent } from "./blob-properties.ts";
 import type { BlobProperties, BlobType } from "./blob-record.ts";
@@ -23,6 +22,7 @@ import { referenceTo } from "./contents.ts";
 import { type IncomingContent, incomingContent } from "./incoming-content.ts";
 import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { releaseAll } from "./release.ts";
+import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
 interface PutBlobInput {
@@ -56,7 +56,7 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
     const type = typeOf(request);
     // The content would come from elsewhere: Put Blob From URL.
     if (request.header("x-ms-copy-source") !== undefined) throw new ServiceError("NotImplemented");
-    refuseUnserved(request);
+    refuseUnsupported(request);
     const name = blobNameOf(request);
     const length = request.header("x-ms-blob-content-length");
     if (length !== undefined) throw invalidHeader("x-ms-blob-content-length", length);

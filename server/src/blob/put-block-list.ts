@@ -13,7 +13,6 @@ import {
   CREATE_ACCESS,
   ENCRYPTED,
   leaseIdOf,
-  refuseUnserved,
 } from "./blob-operation.ts";
 import { accessTierOf, propertiesOfList } from "./blob-properties.ts";
 import type { BlobProperties, CommittedBlob } from "./blob-record.ts";
@@ -26,6 +25,7 @@ import { type IncomingContent, incomingContent, receiveWhole } from "./incoming-
 import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { type NewContent, NO_CONTENT } from "./new-content.ts";
 import { releaseContent, releaseDraft } from "./release.ts";
+import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
 interface PutBlockListInput {
@@ -60,7 +60,7 @@ export const putBlockList: BlobOperation<PutBlockListInput, PutBlockListOutput> 
   body: "stream",
 
   decode(request) {
-    refuseUnserved(request);
+    refuseUnsupported(request);
     return {
       name: blobNameOf(request),
       body: incomingContent(request, LIMITS.blockListBodyBytesMax),

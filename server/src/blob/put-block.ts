@@ -13,7 +13,6 @@ import {
   ENCRYPTED,
   grants,
   leaseIdOf,
-  refuseUnserved,
   WRITE_ACCESS,
 } from "./blob-operation.ts";
 import type { BlobChange, BlobName, BlobState } from "./blob-store.ts";
@@ -23,6 +22,7 @@ import { decodeUncommittedBlock, putDraftHead, putUncommittedBlock } from "./dra
 import { type IncomingContent, incomingContent } from "./incoming-content.ts";
 import { assertLeaseForWrite } from "./lease.ts";
 import type { NewContent } from "./new-content.ts";
+import { refuseUnsupported } from "./unsupported.ts";
 
 interface PutBlockInput {
   readonly name: BlobName;
@@ -46,7 +46,7 @@ export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
   decode(request) {
     // The content would come from elsewhere: Put Block From URL.
     if (request.header("x-ms-copy-source") !== undefined) throw new ServiceError("NotImplemented");
-    refuseUnserved(request);
+    refuseUnsupported(request);
     const name = blobNameOf(request);
     const block = request.query.get("blockid");
     if (block === undefined) throw missingParameter("blockid");

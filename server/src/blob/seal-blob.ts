@@ -1,15 +1,10 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { integerHeader } from "../http/header-values.ts";
-import {
-  type BlobOperation,
-  blobNameOf,
-  leaseIdOf,
-  refuseUnserved,
-  WRITE_ACCESS,
-} from "./blob-operation.ts";
+import { type BlobOperation, blobNameOf, leaseIdOf, WRITE_ACCESS } from "./blob-operation.ts";
 import type { BlobName } from "./blob-store.ts";
 import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
 import { assertLeaseForWrite } from "./lease.ts";
+import { refuseUnsupported } from "./unsupported.ts";
 import { validatorHeaders } from "./validators.ts";
 
 interface SealInput {
@@ -26,7 +21,7 @@ export const sealBlob: BlobOperation<SealInput, number> = {
   access: WRITE_ACCESS,
 
   decode(request) {
-    refuseUnserved(request);
+    refuseUnsupported(request);
     return {
       name: blobNameOf(request),
       leaseId: leaseIdOf(request),

@@ -1,17 +1,12 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { invalidHeader } from "../http/header-values.ts";
-import {
-  type BlobOperation,
-  blobNameOf,
-  leaseIdOf,
-  refuseUnserved,
-  WRITE_ACCESS,
-} from "./blob-operation.ts";
+import { type BlobOperation, blobNameOf, leaseIdOf, WRITE_ACCESS } from "./blob-operation.ts";
 import { blobHeadersOf } from "./blob-properties.ts";
 import type { BlobProperties } from "./blob-record.ts";
 import type { BlobName } from "./blob-store.ts";
 import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
 import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
 interface SetBlobPropertiesInput {
@@ -31,7 +26,7 @@ export const setBlobProperties: BlobOperation<SetBlobPropertiesInput, number> = 
   access: WRITE_ACCESS,
 
   decode(request) {
-    refuseUnserved(request);
+    refuseUnsupported(request);
     const length = request.header("x-ms-blob-content-length");
     if (length !== undefined) throw invalidHeader("x-ms-blob-content-length", length);
     return {
