@@ -316,6 +316,15 @@ describe("Get Blob", () => {
     assert.equal(part.body.subarray(23, 28).toString(), "world");
   });
 
+  it("is missing whatever a reader knows of it", async () => {
+    for (const header of ["If-Match", "If-None-Match"]) {
+      for (const etag of ["*", '"0x8DECF0000000000"']) {
+        const headers = { [header]: etag };
+        await lab.refused("404 BlobNotFound", "GET", "/docs/missing", { headers });
+      }
+    }
+  });
+
   it("knows no snapshots and no versions", async () => {
     for (const path of ["/docs/hello?snapshot=2026-01-01", "/docs/hello?versionid=1"]) {
       for (const method of ["GET", "HEAD", "DELETE"]) {

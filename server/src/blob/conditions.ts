@@ -14,14 +14,9 @@ export interface Conditions {
 /** ETags without quotation marks, any of which will do; or whatever there is. */
 type Etags = "*" | readonly string[];
 
-/**
- * The conditions of a read.
- * @throws ServiceError UnsatisfiableCondition for `If-None-Match: *`.
- */
+/** The conditions of a read. */
 export function readConditions(head: RequestHead): Conditions {
-  const conditions = conditionsOf(head, "");
-  if (conditions.ifNoneMatch === "*") throw new ServiceError("UnsatisfiableCondition");
-  return conditions;
+  return conditionsOf(head, "");
 }
 
 /**
@@ -57,10 +52,12 @@ export function dateConditions(head: RequestHead): Conditions {
 
 /**
  * Judges a read of a blob that was changed last at `modified`.
- * @throws ServiceError ConditionNotMet, with status 304 where the caller has what there is.
+ * @throws ServiceError ConditionNotMet, with status 304 where the caller has what there is;
+ * UnsatisfiableCondition for `If-None-Match: *`.
  */
 export function assertReadConditions(conditions: Conditions, modified: number): void {
   const { ifMatch, ifNoneMatch, ifModifiedSince, ifUnmodifiedSince } = conditions;
+  if (ifNoneMatch === "*") throw new ServiceError("UnsatisfiableCondition");
   if (ifMatch !== undefined && !includes(ifMatch, modified)) throw notMet();
   if (isModifiedAfter(ifUnmodifiedSince, modified)) throw notMet();
   const isNew = ifNoneMatch === undefined ? undefined : !includes(ifNoneMatch, modified);
