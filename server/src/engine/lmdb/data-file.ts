@@ -1,4 +1,14 @@
-import { closeSync, existsSync, fstatSync, openSync, readSync, statfsSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  readSync,
+  rmSync,
+  statfsSync,
+  writeSync,
+} from "node:fs";
 import { endianness } from "node:os";
 import { join } from "node:path";
 import { EngineError } from "../engine.ts";
@@ -8,6 +18,8 @@ export const LOCK_FILE = "lock.mdb";
 
 /** What LMDB needs at once for a new data file and its table of readers, with room to spare; with less a disk is full. */
 const FIRST_BYTES = 2 ** 20;
+/** More than either of its two files is long when it is new. */
+const FIRST_FILE_BYTES = 2 ** 17;
 
 // Where lmdb-js's LMDB keeps what, from the beginning of each of the two meta pages, in the machine's
 // own order of bytes.
@@ -51,11 +63,30 @@ function freeBytes(folder: string): number {
 function assertRoomToBegin(folder: string): void {
   if (existsSync(join(folder, LOCK_FILE))) return;
   const free = freeBytes(folder);
-  if (free >= FIRST_BYTES) return;
-  throw new EngineError(
-    "Unavailable",
-    `open ${folder}: its disk has ${free} bytes free, and ${FIRST_BYTES} are needed to begin.`,
-  );
+  if (free < FIRST_BYTES) {
+    throw new EngineError(
+      "Unavailable",
+      `open ${folder}: its disk has ${free} bytes free, and ${FIRST_BYTES} are needed to begin.`,
+    );
+  }
+  assertTakesFiles(folder);
+}
+
+/** Meets what free space says nothing of: a quota, a limit on files, a disk that fails. */
+function assertTakesFiles(folder: string): void {
+  const file = join(folder, `trial-${process.pid}`);
+  try {
+    const descriptor = openSync(file, "w", 0o600);
+    try {
+      const bytes = new Uint8Array(FIRST_FILE_BYTES);
+      for (let at = 0; at < bytes.length; at += writeSync(descriptor, bytes, at));
+      fsyncSync(descriptor);
+    } finally {
+      closeSync(descriptor);
+    }
+  } finally {
+    rmSync(file, { force: true });
+  }
 }
 
 function assertWhole(file: string, descriptor: number): void {

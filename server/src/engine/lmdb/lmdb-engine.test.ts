@@ -1,7 +1,15 @@
 import assert from "node:assert/strict";
 import { fork, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  mkdtempSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -401,6 +409,14 @@ describe("the data folder", () => {
     await assert.rejects(openLmdbEngine({ path: "/proc" }), noRoom);
   });
 
+  it("is refused, not met as a signal, when it may not write what it needs to begin", () => {
+    const path = newFolder();
+    const { status, stderr } = runWithFileLimit(64, "first-open-process.ts", path);
+    assert.equal(status, 0, stderr);
+    assert.deepEqual(readdirSync(path), []);
+    rmSync(path, { recursive: true });
+  });
+
   it("has all of its table of readers on the disk, which a full one could not give to a reader", () =>
     withEngine(async ({ path }) => {
       const { size, blocks } = statSync(join(path, "lock.mdb"));
@@ -435,15 +451,18 @@ describe("the data folder", () => {
 
   it("refuses commits that no longer fit on the disk, whole, and takes those that do", () => {
     const path = newFolder();
-    const program = join(import.meta.dirname, "full-disk-process.ts");
-    // A limit of a few megabytes on files, and its signal ignored, is a full disk to whoever writes.
-    const limit = `trap '' XFSZ; ulimit -f 4096; exec "$0" "$@"`;
-    const node = [process.execPath, ...process.execArgv, program, path];
-    const { status, stderr } = spawnSync("sh", ["-c", limit, ...node], { encoding: "utf8" });
+    const { status, stderr } = runWithFileLimit(4096, "full-disk-process.ts", path);
     assert.equal(status, 0, stderr);
     rmSync(path, { recursive: true });
   });
 });
+
+/** A limit on files, and its signal ignored, is a full disk to whoever writes. In blocks of half a kilobyte. */
+function runWithFileLimit(blocks: number, program: string, path: string) {
+  const limit = `trap '' XFSZ; ulimit -f ${blocks}; exec "$0" "$@"`;
+  const node = [process.execPath, ...process.execArgv, join(import.meta.dirname, program), path];
+  return spawnSync("sh", ["-c", limit, ...node], { encoding: "utf8" });
+}
 
 async function scanVersions(engine: Engine): Promise<number[]> {
   return (await scanAll(engine)).map((entry) => entry.version);
