@@ -106,6 +106,7 @@ function addIndex(index: Command): void {
     const what = verb === "verify" ? "compare entities and entries" : "mend what verify finds";
     add(`${verb} <entity>`, `${what}; exit code 1 when something remains`)
       .option("--sample <percent>", "a share of the rows, such as 5%", share)
+      .option("--rate <rows>", "entities and entries a second; no limit otherwise", count)
       .option(
         "--resume <file>",
         "keep how far it got there, and go on from it after an interruption",

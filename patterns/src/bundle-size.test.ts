@@ -32,11 +32,11 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
 const REACHED: Readonly<Record<string, number>> = {
   core: 15_067,
   everything: 58_418,
-  "index-life-cycle.ts": 3250,
+  "index-life-cycle.ts": 3343,
   "list-index.ts": 4767,
   "remote-index.ts": 4104,
   "remote-list.ts": 3793,
-  "sharded-build.ts": 3252,
+  "sharded-build.ts": 3378,
 };
 const SLACK = 1.02;
 

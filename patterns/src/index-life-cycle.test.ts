@@ -93,7 +93,8 @@ describe("the life cycle of an index", () => {
       assert.deepEqual(await entriesOf(backend, name), await expected(plain));
       backend.clock.advance(MINUTE);
       const { examples, ...counts } = await verifyIndex(db, Indexed, name);
-      const clean = { missing: 0, wrong: 0, dangling: 0, duplicate: 0, young: 0 };
+      const bad = { missing: 0, wrong: 0, dangling: 0, duplicate: 0, young: 0 };
+      const clean = { ...bad, repairRequests: 0 };
       assert.deepEqual([counts, examples], [{ entities: 5, entries: 5, ...clean }, []]);
     });
 
@@ -189,8 +190,8 @@ describe("the life cycle of an index", () => {
       const brokenAt = backend.clock.now();
       const found = await verifyIndex(db, Indexed, name);
       assert.deepEqual(
-        [found.missing, found.wrong, found.dangling, found.duplicate, found.young],
-        [1, 1, 1, 0, 0],
+        [found.missing, found.wrong, found.dangling, found.duplicate, found.repairRequests],
+        [1, 1, 1, 0, name === "near" ? 9 : 15],
       );
       // Each might have been a write under way, had it not been the same a minute later.
       assert.ok(backend.clock.now() >= brokenAt + MINUTE);
@@ -246,8 +247,8 @@ describe("the life cycle of an index", () => {
     await batch(db, (plan) => {
       for (let id = 1; id <= 900; id++) plan.insert(Plain, { dept, id, email: "same" });
     });
-    const { done, duplicates } = await of("far").build({ rate: 10_000 });
-    assert.equal(done, 900);
+    const { done, written, errors, duplicates } = await of("far").build({ rate: 10_000 });
+    assert.deepEqual([done, written, errors], [900, 1, 899]);
     assert.ok(duplicates.length > 200 && duplicates.length < 900, `${duplicates.length}`);
     assert.equal(await of("far").state(), "readable-dups");
     const [row] = (await everything(backend.tables, "rhcontrol")).entities;
@@ -286,6 +287,23 @@ describe("the life cycle of an index", () => {
     assert.equal(pace.waitMs(), 1000);
     for (let i = 0; i < 3; i++) assert.ok(pace.slower());
     assert.ok(!pace.slower());
+  });
+
+  it("is verified and repaired at the rate asked for, and as fast as it can otherwise", async () => {
+    const { backend, db } = await open(0, memory());
+    const employees = db.open(Indexed);
+    for (let id = 1; id <= 40; id++) await employees.insert({ dept: "Sales", id, email: `e${id}` });
+    backend.clock.advance(2 * MINUTE);
+    const timeOf = async (work: Promise<unknown>) => {
+      const startedAt = backend.clock.now();
+      await work;
+      return backend.clock.now() - startedAt;
+    };
+    for (const scrub of [verifyIndex, repairIndex]) {
+      // 40 entities, then 40 entries.
+      assert.equal(await timeOf(scrub(db, Indexed, "far", { rate: 10 })), 4000);
+      assert.equal(await timeOf(scrub(db, Indexed, "far")), 0);
+    }
   });
 
   it("is verified from where an earlier one ended, with what that found", async () => {

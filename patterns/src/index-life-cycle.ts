@@ -9,6 +9,7 @@ import {
   IndexControl,
   type IndexState,
   keeperOf,
+  NOTHING,
   OWNER_MS,
   register,
 } from "./indexes/control.ts";
@@ -102,7 +103,7 @@ export class IndexLifeCycle {
           onProgress?.(progress);
         },
       },
-      control.build ?? { done: 0, duplicates: [] },
+      control.build ?? NOTHING,
     );
     const state = build.duplicates.length > 0 ? "readable-dups" : "readable";
     await this.#control.write({ state, build }, row);

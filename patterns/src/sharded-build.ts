@@ -9,6 +9,7 @@ import {
   IndexControl,
   type KnownControl,
   keeperOf,
+  NOTHING,
   OWNER_MS,
 } from "./indexes/control.ts";
 import { within } from "./keys/key-range.ts";
@@ -157,7 +158,8 @@ class ShardedBuild {
     if (open.length === 0 && found.length === shards.count) {
       const all = found.map(({ known }) => known.value);
       const duplicates = firstOf(all.flatMap(({ progress }) => progress.duplicates));
-      const whole = { done: doneIn(all), duplicates };
+      const [done, written, errors] = [sum(all, "done"), sum(all, "written"), sum(all, "errors")];
+      const whole = { done, written, errors, duplicates };
       const next = duplicates.length > 0 ? "readable-dups" : "readable";
       await this.#control.write({ state: next, build: whole, shards }, row);
       return undefined;
@@ -201,7 +203,7 @@ class ShardedBuild {
     const bounds = [undefined, ...cuts, undefined];
     const count = bounds.length - 1;
     await mapBounded(bounds.slice(1), LOOKUPS_AT_ONCE, (to, i) => {
-      const shard = { from: bounds[i], to, progress: { done: 0, duplicates: [] } };
+      const shard = { from: bounds[i], to, progress: NOTHING };
       return this.#rowOf(this.#keyOf(plan, i)).write(shard, undefined);
     });
     await this.#control.write({ state: "writeonly", shards: { plan, count } }, known);
@@ -303,7 +305,7 @@ class ShardedBuild {
     this.#shards.set(key.rowKey, shard);
     const all = [...this.#shards.values()];
     this.#options.onProgress?.({
-      done: doneIn(all),
+      done: sum(all, "done"),
       shards: all.length,
       shardsDone: all.filter(({ isDone }) => isDone).length,
     });
@@ -318,8 +320,8 @@ class ShardedBuild {
   }
 }
 
-function doneIn(shards: readonly Shard[]): number {
-  return shards.reduce((sum, { progress }) => sum + progress.done, 0);
+function sum(shards: readonly Shard[], of: "done" | "written" | "errors"): number {
+  return shards.reduce((total, { progress }) => total + progress[of], 0);
 }
 
 /** Somebody else works on the shard. */

@@ -93,7 +93,7 @@ export async function buildIndex(
     progress(`${done} of ${total} entities, ${speed} a second, ${left} to go`);
   };
   const options = { rate, signal, onProgress };
-  const { done, duplicates } =
+  const { done, written, errors, duplicates } =
     shards === undefined
       ? await cycle.build(options)
       : await buildInShards(work, target, index, { ...options, shards });
@@ -102,9 +102,10 @@ export async function buildIndex(
     lines: [
       `${name} is ${after}: ${done} entities.`,
       ...duplicates.map((base) => `  ${base}: another entity has its value`),
+      ...(errors > duplicates.length ? [`  and ${errors - duplicates.length} more`] : []),
     ],
-    json: { index: name, state: after, entities: done, duplicates },
-    found: duplicates.length > 0,
+    json: { index: name, state: after, entities: done, entries: written, errors, duplicates },
+    found: errors > 0,
   };
 }
 
@@ -121,6 +122,8 @@ async function buildInShards(
 export interface ScrubOptions {
   /** From 0 to 1. */
   readonly sample?: number;
+  /** Entities and entries a second. */
+  readonly rate?: number;
   /** Where to keep how far it got; it goes on from what is there. */
   readonly resume?: string;
 }
@@ -129,7 +132,7 @@ export async function scrubIndexes(
   work: IndexWork,
   name: string,
   verb: "verify" | "repair",
-  { sample, resume }: ScrubOptions,
+  { sample, rate, resume }: ScrubOptions,
 ): Promise<Outcome> {
   const target = targetOf(work.schema, name);
   const { verifyIndex, repairIndex } = await work.schema.library.load(
@@ -147,6 +150,7 @@ export async function scrubIndexes(
     const report = await scrub(work.database, target.entity, index, {
       signal: work.signal,
       ...(sample !== undefined && { sample }),
+      ...(rate !== undefined && { rate }),
       ...(from && { from }),
       onProgress(progress) {
         file?.write({ ...state, current: { index: called, progress } });
@@ -163,7 +167,7 @@ export async function scrubIndexes(
   const remain = (report: VerifyReport) =>
     verb === "verify" ? findingsIn(report) : report.duplicate + report.young;
   return {
-    lines: reports.flatMap((report) => describeReport(report.index, report)),
+    lines: reports.flatMap((report) => describeReport(report, verb)),
     json: reports,
     found: reports.some((report) => remain(report) > 0),
   };
@@ -178,7 +182,11 @@ function describeProgress({ report }: VerifyProgress): string {
   return `${entities} entities and ${entries} entries read, ${findingsIn(report)} found`;
 }
 
-function describeReport(index: string, report: VerifyReport): string[] {
+function describeReport(
+  report: ScrubState["reports"][number],
+  verb: "verify" | "repair",
+): string[] {
+  const { index, repairRequests } = report;
   const { entities, entries, missing, wrong, dangling, duplicate, young, examples } = report;
   return [
     `${index}: ${entities} entities and ${entries} entries; ${missing} missing, ${wrong} wrong, ${dangling} dangling, ${duplicate} duplicate, ${young} too young to judge`,
@@ -186,6 +194,9 @@ function describeReport(index: string, report: VerifyReport): string[] {
       ({ kind, base, entry }) =>
         `  ${kind}: ${base.partitionKey} | ${base.rowKey} by ${entry.partitionKey} | ${entry.rowKey}`,
     ),
+    ...(verb === "verify" && repairRequests > 0
+      ? [`  a repair takes about ${repairRequests} requests more than this`]
+      : []),
   ];
 }
 

@@ -45,12 +45,13 @@ export async function buildRange(
     const query = { top: PAGE, ...(filter && { filter }), ...from };
     const page = await database.tables.query(entity.table, query);
     const bases = page.entities.filter((stored) => entity.rows.decode(stored));
-    const duplicates = await reconciled(range, bases, progress);
+    const { written, duplicates } = await reconciled(range, bases, progress);
     const { cursor: _cursor, ...before } = progress;
     progress = {
-      ...before,
-      done: progress.done + bases.length,
-      duplicates: firstOf([...progress.duplicates, ...duplicates]),
+      done: before.done + bases.length,
+      written: before.written + written,
+      errors: before.errors + duplicates.length,
+      duplicates: firstOf([...before.duplicates, ...duplicates]),
       ...(page.continuation && { cursor: page.continuation }),
     };
     isLast = !page.continuation;
@@ -70,22 +71,27 @@ export function firstOf(duplicates: readonly string[]): string[] {
   return first;
 }
 
-/** Makes the entries of these entities. @returns those whose value belongs to another. */
+/** Makes the entries of these entities. @returns how many, and the entities whose value belongs to another. */
 async function reconciled(
   { database, entity, keeper, pace, save }: RangeBuild,
   bases: readonly StoredEntity[],
   progress: BuildProgress,
-): Promise<string[]> {
+): Promise<{ readonly written: number; readonly duplicates: string[] }> {
   const wait = (ms: number) => waiting(database.clock, ms, () => save(progress));
   const duplicates: string[] = [];
+  let written = 0;
   for (let left = bases; left.length > 0; ) {
     pace.begin(left.length);
     try {
-      const outcomes = await mapBounded(left, widthOf(keeper), (base) =>
-        // Where its entries should be is known by now: it need not be read to be told.
-        keeper.reconcile(base, keeper.keysOf(entity.rows.decode(base)!)),
+      // Where its entries should be is known by now: it need not be read to be told.
+      const keys = left.map((base) => keeper.keysOf(entity.rows.decode(base)!));
+      const outcomes = await mapBounded(left, widthOf(keeper), (base, i) =>
+        keeper.reconcile(base, keys[i] ?? []),
       );
       pace.faster();
+      for (const [i, outcome] of outcomes.entries()) {
+        if (outcome === "done") written += keys[i]?.length ?? 0;
+      }
       duplicates.push(...left.filter((_base, i) => outcomes[i] === "duplicate").map(printKey));
       left = left.filter((_base, i) => outcomes[i] === "unsettled");
     } catch (error) {
@@ -96,7 +102,7 @@ async function reconciled(
     // The value was claimed by a writer that gave up, or is about to commit. Time will tell.
     if (left.length > 0) await wait(UNSETTLED_MS);
   }
-  return duplicates;
+  return { written, duplicates };
 }
 
 /** Sleeps in steps and says `still` between them, so that the work stays ours. */

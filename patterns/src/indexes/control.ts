@@ -39,8 +39,13 @@ export interface Control {
 /** How far a build got: of an index, or of one shard. */
 export interface BuildProgress {
   readonly cursor?: Continuation;
+  /** Entities. */
   readonly done: number;
-  /** Bases whose value belongs to another; the first thousand, or fewer that fit. */
+  /** Entries that are right now; none of an entity that does not match. */
+  readonly written: number;
+  /** Entities without an entry, because their value belongs to another. */
+  readonly errors: number;
+  /** Those whose value belongs to another; the first thousand, or fewer that fit. */
   readonly duplicates: readonly string[];
 }
 
@@ -58,6 +63,9 @@ interface Registered {
 
 /** The row of another definition. */
 type Other = readonly [rowKey: string, row: Known<Control>];
+
+/** Of a build that begins. */
+export const NOTHING: BuildProgress = { done: 0, written: 0, errors: 0, duplicates: [] };
 
 /** Entities side by side would get into each other's way in a list. */
 export function widthOf(keeper: EntryKeeper | ListKeeper): number {

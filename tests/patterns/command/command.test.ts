@@ -67,7 +67,10 @@ describe("rowhouse patterns, as a process", () => {
     withAccount(async ({ database, run }) => {
       await fill(database);
       await database.tables.createTable("rhcontrol");
-      const control = { state: "writeonly", build: { done: 0, duplicates: [] } };
+      const control = {
+        state: "writeonly",
+        build: { done: 0, written: 0, errors: 0, duplicates: [] },
+      };
       const text = (value: string) => ({ type: "String", value }) as const;
       await database.tables.commit("rhcontrol", [
         {
