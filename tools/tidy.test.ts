@@ -32,7 +32,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     "server/src/awaitable.ts",
     "server/src/operation.ts",
   ],
-  "server/src/content": ["server/src/engine", "server/src/clock.ts"],
+  "server/src/content": ["server/src/engine", "server/src/clock.ts", "server/src/awaitable.ts"],
   "server/src/http": [
     "protocol/src",
     "server/src/auth",

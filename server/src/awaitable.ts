@@ -11,3 +11,9 @@ export function whenReady<T, U>(
 ): Awaitable<U> {
   return value instanceof Promise ? value.then(next) : next(value);
 }
+
+/** The same promise. A failure is for who awaits it later; until then it must not count as unhandled. */
+export function handledLater<T>(work: Promise<T>): Promise<T> {
+  work.catch(() => {});
+  return work;
+}

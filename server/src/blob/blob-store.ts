@@ -32,7 +32,7 @@ export interface BlobState {
 
 /** What becomes of a name, in one commit. */
 export interface BlobChange<Result> {
-  /** Undefined: nothing is left. What is unchanged is only checked. */
+  /** Undefined: the name is freed. "unchanged": the record is checked, not written. */
   readonly record: BlobRecord | "unchanged" | undefined;
   readonly checks?: readonly Check[];
   readonly puts?: readonly Put[];
@@ -41,13 +41,13 @@ export interface BlobChange<Result> {
   readonly result: Result;
 }
 
-/** What a commit carries that lets go of things: notes of garbage, and what it frees itself. */
+/** What a commit must carry to let go of something: notes of garbage, and rows it deletes itself. */
 export interface Released {
   readonly puts: readonly Put[];
   readonly deletes: readonly Key[];
 }
 
-/** Decides on a change of what it is shown, at an instant in microseconds; may throw a ServiceError. */
+/** Decides on a change of `state`, at an instant in microseconds; may throw a ServiceError. */
 export type Decide<Result> = (state: BlobState, now: number) => Awaitable<BlobChange<Result>>;
 
 export interface BlobStoreOptions {

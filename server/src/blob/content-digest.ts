@@ -15,11 +15,11 @@ export interface RunningDigest {
 
 export interface WantedDigests {
   readonly md5: boolean;
-  /** Who sums that already. */
+  /** Where the CRC64 is computed already, so that it is not computed twice. */
   readonly crc64?: Pick<Crc64, "digest"> | undefined;
 }
 
-/** CRC64 always, MD5 where somebody asks for it. */
+/** Always a CRC64; an MD5 where it is wanted. */
 export class ContentDigest implements RunningDigest {
   readonly #ownCrc64: Crc64 | undefined;
   readonly #crc64: Pick<Crc64, "digest">;

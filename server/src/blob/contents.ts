@@ -1,3 +1,4 @@
+import { handledLater } from "../awaitable.ts";
 import type { ContentIds } from "../content/content-ids.ts";
 import type { ContentId, ContentStore } from "../content/content-store.ts";
 import type { RowContentStore } from "../content/row-content-store.ts";
@@ -60,9 +61,7 @@ export class Contents {
     let summing: Promise<Digests> | undefined;
     const parts = new UploadParts();
     const content = summedContent(body, expected, wanted, parts, (whole) => {
-      summing = whole;
-      // Should storing fail, nobody asks.
-      whole.catch(() => {});
+      summing = handledLater(whole);
     });
     // They arrive while it is being noted that this is in the making, which takes a flush.
     const arriving = begun(content);
@@ -83,7 +82,7 @@ export class Contents {
     }
   }
 
-  /** The same for a list of extents, in which small content stands itself. */
+  /** The same for an extent: small content stands in the list of extents itself, and needs no row. */
   async receiveForList(
     source: BodySource | undefined,
     expected: IncomingContent,
@@ -93,12 +92,12 @@ export class Contents {
     return { ...NO_CONTENT, ...(await receiveWhole(source, expected, wanted)) };
   }
 
-  /** Where a content is that is one row. */
+  /** The engine key of a content that is one row. */
   rowKey(id: ContentId): Key {
     return this.#options.rows.keyOf(id);
   }
 
-  /** Bytes that are all here, for a row of their own. */
+  /** Content whose bytes are all in memory: the commit will put them as a row. */
   keep(bytes: Uint8Array): NewContent {
     if (bytes.length === 0) return NO_CONTENT;
     const { ids, rows } = this.#options;
@@ -113,12 +112,12 @@ export class Contents {
     };
   }
 
-  /** Content of a length known beforehand, to the content store. */
+  /** Streams content to the content store, under a note; its length is known beforehand. */
   async store(content: AsyncIterable<Uint8Array>, length: number): Promise<NewContent> {
     return this.#make(length, (id, { check }) => this.#options.store.write(id, content, check));
   }
 
-  /** The same bytes once more, to belong to another blob. */
+  /** Copies a content, for another blob to own. */
   async copy({ in: place, id, length }: ContentPiece): Promise<NewContent> {
     const { engine, rows, store } = this.#options;
     if (place === "store") {
@@ -129,7 +128,7 @@ export class Contents {
     return this.keep(row.value);
   }
 
-  /** The same under an id that what is in the making refers to. */
+  /** Copies a content to an id that a list in the making refers to already. */
   async copyTo({ in: place, id }: ContentPiece, to: ContentId, making: Making): Promise<void> {
     const { engine, rows, store } = this.#options;
     if (place === "store") return store.copy(id, to, making.check);
@@ -225,7 +224,7 @@ export function referenceTo(piece: ContentPiece | undefined): ContentReference {
   return piece === undefined ? { in: "nowhere" } : { in: piece.in, id: piece.id };
 }
 
-/** One buffer of all parts, which do not have to live on. */
+/** Copies all parts, which may be lent ones, into one buffer. */
 export async function gather(
   parts: AsyncIterable<Uint8Array>,
   length: number,
@@ -243,9 +242,7 @@ type Parts = AsyncGenerator<Uint8Array, void, undefined>;
 
 /** The same parts, with as many asked for at once as `UploadParts` lends together. */
 function begun(parts: Parts) {
-  const first = [parts.next(), parts.next()];
-  // Whoever asks for them hears of it.
-  for (const part of first) part.catch(() => {});
+  const first = [handledLater(parts.next()), handledLater(parts.next())];
   return {
     next: () => first.shift() ?? parts.next(),
     return: () => parts.return(),

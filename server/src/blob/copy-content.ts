@@ -11,7 +11,7 @@ export interface CopiedContent extends NewContent {
 /** Each step of a copy holds no more than this. */
 const BATCH = { extentsMax: 100, bytesMax: 1 << 20 };
 
-/** All bytes of a blob once more, for another one. The caller sees to it that they stay meanwhile. */
+/** Copies the content of a blob for another one. The caller holds the source meanwhile (see `Readers`). */
 export async function copyContent(
   context: BlobContext,
   { content, size }: CommittedBlob,
@@ -28,7 +28,10 @@ export async function copyContent(
   }
 }
 
-/** Under the note that the new list is in the making, which finds the contents that it refers to. */
+/**
+ * Copies a list of extents and every content in it. Should the process end on the way, the note of the
+ * new list leads the collector to the list, and the list to the contents copied so far.
+ */
 async function copyList(
   { engine, ids, contents, notes }: BlobContext,
   list: string,
@@ -43,7 +46,8 @@ async function copyList(
         end,
         copy: "bytes" in extent ? extent : { ...extent, id: ids.next() },
       }));
-      // First the list says what it refers to, then that is made: the other way round it could leak.
+      // The list refers to a content before there is one: else a crash in between would leave a content
+      // that nothing refers to.
       await making.put(copies.map(({ copy, end }) => putExtent(id, end, copy)));
       await Promise.all(copies.map(({ extent, copy }) => copyPiece(extent, copy)));
     }

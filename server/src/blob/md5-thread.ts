@@ -1,4 +1,5 @@
 import { Worker } from "node:worker_threads";
+import { handledLater } from "../awaitable.ts";
 
 /** What the thread runs. A text, so that it starts without a loader, as source and when built alike. */
 const PROGRAM = `
@@ -125,10 +126,7 @@ export class Md5Sum {
 
   /** Adds a part, which the thread reads where it is. It must stay as it is until this resolves. */
   update(part: Uint8Array<SharedArrayBuffer>): Promise<void> {
-    const summed = this.#thread.add(this.#sum, part);
-    // Whoever waits for the sum hears of it.
-    summed.catch(() => {});
-    return summed;
+    return handledLater(this.#thread.add(this.#sum, part));
   }
 
   /** In base64. To be asked once, or else `forget`. */
@@ -137,7 +135,7 @@ export class Md5Sum {
   }
 
   forget(): void {
-    // The thread forgets a sum when it has told it.
+    // The thread drops a sum once it has answered with it.
     this.digest().catch(() => {});
   }
 }

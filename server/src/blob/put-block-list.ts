@@ -44,7 +44,7 @@ interface PutBlockListOutput {
   readonly body: IncomingContent;
 }
 
-/** A list of more blocks is stored before the commit that makes it the blob's, so that this stays short. */
+/** Longer lists are stored before the commit that gives them to the blob, so that this commit stays short. */
 const EXTENTS_IN_COMMIT_MAX = 250;
 const EXTENTS_PER_COMMIT = 500;
 
@@ -196,14 +196,14 @@ function place(list: string, extents: readonly ContentExtent[]): { size: number;
   return { size, puts };
 }
 
-/** Extents that the last commit carries, or that are there before it. */
+/** Stores the extents of a list, unless there are so few that the last commit can carry them. */
 async function storeList(
   { notes }: BlobContext,
   list: string,
   puts: readonly Put[],
 ): Promise<NewContent> {
   if (puts.length <= EXTENTS_IN_COMMIT_MAX) return { ...NO_CONTENT, puts };
-  // Without its contents: until the commit they belong to what the list takes them from.
+  // `alone`: should it be given up, its contents stay, for the draft and the old list still own them.
   const making = await notes.begin({ kind: "list", id: list, alone: true });
   try {
     for (let from = 0; from < puts.length; from += EXTENTS_PER_COMMIT) {

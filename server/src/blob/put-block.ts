@@ -84,7 +84,7 @@ export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
 /** @throws ServiceError AuthorizationPermissionMismatch, InvalidBlobType, 412 of leases, InvalidBlobOrBlock. */
 function judgePutBlock({ record }: BlobState, input: PutBlockInput, request: WireRequest): void {
   const { blob, draft } = record;
-  // To create is no more than that: what is there is only for those who may write.
+  // The right to create does not extend to a blob that is there: changing it takes the right to write.
   if (blob !== undefined && !grants(request, "w")) {
     throw new ServiceError("AuthorizationPermissionMismatch");
   }
@@ -119,7 +119,7 @@ async function stage(
     });
   }
   return {
-    // The same record again would do no harm, but two blocks at a time would then be in each other's way.
+    // Putting the same record again would be harmless, but blocks that come at once would conflict on it.
     record: isFirst ? { ...record, draft } : "unchanged",
     checks: isFirst ? [] : [present(draftHeadKey(draft.id)), asRead(blockKey, replaced)],
     puts: [putDraftHead(draft.id, name), putUncommittedBlock(draft.id, block, piece!)],
@@ -132,7 +132,7 @@ function present(key: Key): Check {
   return { key, expected: "present" };
 }
 
-/** Of two that replace one block, the second must let go of what the first has put. */
+/** When two requests replace one block, the second must free what the first has put. */
 function asRead(key: Key, entry: Entry | undefined): Check {
   return { key, expected: entry?.version ?? "absent" };
 }

@@ -1,4 +1,4 @@
-import type { Awaitable } from "../awaitable.ts";
+import { type Awaitable, handledLater } from "../awaitable.ts";
 import type { BodySource } from "../http/raw-request.ts";
 import type { RunningDigest } from "./content-digest.ts";
 
@@ -52,10 +52,7 @@ export class UploadParts {
 
   async #ask(body: Pick<BodySource, "fill">): Promise<FillingPart> {
     const part = await this.#next();
-    const filling = Promise.resolve(body.fill(part));
-    // Whoever waits for it hears of it.
-    filling.catch(() => {});
-    return { part, filling };
+    return { part, filling: handledLater(Promise.resolve(body.fill(part))) };
   }
 
   async #next(): Promise<Part> {
@@ -71,10 +68,7 @@ export class UploadParts {
       this.#free.push(part);
       return;
     }
-    const through = summed.then(() => part);
-    // Whoever wants the part or the sum hears of it.
-    through.catch(() => {});
-    this.#summing.push(through);
+    this.#summing.push(handledLater(summed.then(() => part)));
   }
 }
 

@@ -1,6 +1,7 @@
 import { constants, mkdirSync, readdirSync } from "node:fs";
 import { copyFile, type FileHandle, link, open, readdir, unlink } from "node:fs/promises";
 import { join } from "node:path";
+import { handledLater } from "../awaitable.ts";
 import { EngineError } from "../engine/engine.ts";
 import type { ContentId, ContentStore } from "./content-store.ts";
 import { SharedFlush } from "./shared-flush.ts";
@@ -43,7 +44,7 @@ export class FileContentStore implements ContentStore {
     const { failures } = folder;
     const file = await attempt(open(folder.pathOf(id), "wx", 0o600), "create a file");
     // The name is flushed beside the content, not after it.
-    const named = noticed(folder.keep(failures));
+    const named = handledLater(folder.keep(failures));
     try {
       await pour(bytes, file);
     } finally {
@@ -68,7 +69,7 @@ export class FileContentStore implements ContentStore {
         const part = await ahead;
         at += part.length;
         [buffer, other] = [other, buffer];
-        if (at < end) ahead = noticed(readPart(file, id, buffer, at, end));
+        if (at < end) ahead = handledLater(readPart(file, id, buffer, at, end));
         yield part;
       }
     } finally {
@@ -160,9 +161,9 @@ async function pour(bytes: AsyncIterable<Uint8Array>, file: FileHandle): Promise
       await writing;
       if (!isFlushing && written - flushed >= FLUSH_BYTES) {
         flushed = written;
-        flushing = noticed(flush());
+        flushing = handledLater(flush());
       }
-      writing = noticed(attempt(writeWhole(file, part, written), "write"));
+      writing = handledLater(attempt(writeWhole(file, part, written), "write"));
       written += part.length;
     }
   } finally {
@@ -171,12 +172,6 @@ async function pour(bytes: AsyncIterable<Uint8Array>, file: FileHandle): Promise
   await writing;
   await flushing;
   await attempt(file.datasync(), "flush");
-}
-
-/** Whoever waits for it hears of its failure, and nobody before. */
-function noticed<T>(work: Promise<T>): Promise<T> {
-  work.catch(() => {});
-  return work;
 }
 
 async function writeWhole(file: FileHandle, bytes: Uint8Array, position: number): Promise<void> {

@@ -1,3 +1,4 @@
+import { handledLater } from "../awaitable.ts";
 import {
   type Check,
   type Engine,
@@ -54,8 +55,7 @@ export class RowContentStore implements ContentStore {
       await committing;
       const puts = rows;
       rows = [];
-      committing = this.#commit(puts, [], fence);
-      committing.catch(() => {});
+      committing = handledLater(this.#commit(puts, [], fence));
     };
     let index = 0;
     try {
