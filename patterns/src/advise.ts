@@ -14,9 +14,9 @@ export interface AdviceOptions<Row> {
   readonly workload: Workload;
   /** Whether the entries repeat what the lookups need, so that no base is read. */
   readonly isCovering?: boolean;
-  /** Rows in the whole table; as many as are in the sample otherwise. */
+  /** Rows in the whole table. Default: as many as are in the sample. */
   readonly rowsTotal?: number;
-  /** Rows looked at; 10,000 at most otherwise. */
+  /** Rows looked at, at most. Default: 10,000. */
   readonly sampleMax?: number;
 }
 

@@ -24,7 +24,7 @@ import type {
 import { printFilter } from "./query/filter.ts";
 
 export interface AzureTablesOptions {
-  /** What kind of endpoint the client talks to; "azure" otherwise. */
+  /** What kind of endpoint the client talks to. Default: "azure". */
   readonly profile?: ProfileName;
   /** The one the service client was given, if any: it is not part of the client's pipeline. */
   readonly httpClient?: NonNullable<TableServiceClientOptions["httpClient"]>;

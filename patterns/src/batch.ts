@@ -14,15 +14,15 @@ import { assertFits, bytesLimit, bytesOnWire, insertStep, openEntity } from "./w
 export interface BatchOptions {
   /**
    * `atomic`: everything in one transaction, or batch-too-large before anything is sent. `chunked`
-   * otherwise: as many transactions as it takes, each for itself.
+   * (default): as many transactions as it takes, each for itself.
    */
   readonly mode?: "atomic" | "chunked";
   /**
    * After a chunk failed: `stop` leaves out the rest of its partition, `continue` goes on, `isolate`
-   * (otherwise) repeats the chunk without the operation at fault.
+   * (default) repeats the chunk without the operation at fault.
    */
   readonly onError?: "stop" | "continue" | "isolate";
-  /** Partitions written at once; 16 otherwise. */
+  /** Partitions written at once. Default: 16. */
   readonly parallel?: number;
 }
 

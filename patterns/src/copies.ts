@@ -31,7 +31,7 @@ export interface CopiesOptions<S, SourceKey, T, TargetKey> {
   readonly targets: (source: S) => readonly TargetKey[];
   /** Each copied field of the target, and the source's field it copies. The target's are optional. */
   readonly copy: { readonly [Name in keyof T]?: keyof S };
-  /** What a target shows of a source that is deleted; "reject" forbids the deletion. "keep" otherwise. */
+  /** What a target shows of a source that is deleted; "reject" forbids the deletion. Default: "keep". */
   readonly onDelete?: "keep" | "clear" | "reject";
 }
 

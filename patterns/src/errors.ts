@@ -59,7 +59,7 @@ class TypedError<Code extends TableErrorCode> extends Error {
 }
 
 export interface TableErrorOptions {
-  /** One line; the code's usual remedy otherwise. */
+  /** One line. Default: the usual remedy of the code. */
   readonly remedy?: string;
   readonly cause?: unknown;
 }

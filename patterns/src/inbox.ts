@@ -22,9 +22,9 @@ import { WRITE_TOKENS } from "./store/write-token.ts";
 import type { EntityOf, Transaction } from "./transaction.ts";
 
 export interface InboxOptions {
-  /** How long a repeated message is recognised; 8 days otherwise: a day more than a message lives. */
+  /** How long a repeated message is recognised. Default: 8 days, a day more than a message lives. */
   readonly keepDays?: number;
-  /** Partitions of a day; 16 otherwise. Part of the stored layout. */
+  /** Partitions of a day. Default: 16. Part of the stored layout. */
   readonly buckets?: number;
 }
 
@@ -60,7 +60,7 @@ export interface TransactionInbox<Partition> {
     message: { readonly id: string },
     work: (transaction: Transaction) => unknown,
   ): Promise<boolean>;
-  /** Forgets the messages of a partition that came so long ago; 8 days otherwise. @returns how many. */
+  /** Forgets the messages of a partition that came so long ago. Default: 8 days. @returns how many. */
   forget(partition: Partition, olderThanMs?: number): Promise<number>;
 }
 

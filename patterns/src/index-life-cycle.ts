@@ -19,7 +19,7 @@ import { entriesOf } from "./model/entry.ts";
 import { pagesWhere } from "./query/pages.ts";
 
 export interface BuildOptions {
-  /** Entities a second at most, and fewer while the service pushes back; 200 otherwise. */
+  /** Entities a second at most, and fewer while the service pushes back. Default: 200. */
   readonly rate?: number;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: BuildProgress) => void;

@@ -5,7 +5,7 @@ import type { AnyEntity } from "./model/entity.ts";
 import { type Handler, later } from "./queue-worker.ts";
 
 export interface IndexRepairsOptions {
-  /** When to come back to an entry that is too young to be deleted; 30 seconds otherwise. */
+  /** When to come back to an entry that is too young to be deleted. Default: 30 seconds. */
   readonly unsettledMs?: number;
 }
 

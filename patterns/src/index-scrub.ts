@@ -23,11 +23,11 @@ const EXAMPLES_MAX = 100;
 const YOUNG_MAX = 1000;
 
 export interface VerifyOptions {
-  /** The share of rows to look at, from 0 to 1; all otherwise. */
+  /** The share of rows to look at, from 0 to 1. Default: all. */
   readonly sample?: number;
-  /** Entities and entries a second at most; as fast as it can otherwise. */
+  /** Entities and entries a second at most. Default: as fast as it can. */
   readonly rate?: number;
-  /** Goes on from what `onProgress` was told last; from the start otherwise. */
+  /** Goes on from what `onProgress` was told last. Default: from the start. */
   readonly from?: VerifyProgress;
   readonly signal?: AbortSignal;
   /** After each page. */

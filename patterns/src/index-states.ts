@@ -16,7 +16,7 @@ export type { BuildProgress, IndexState } from "./indexes/control.ts";
 
 export interface ControlOptions {
   /**
-   * What an index is that nobody registered: `readable`, otherwise, for it was there from the start; `refused`,
+   * What an index is that nobody registered: `readable` (default), for it was there from the start; `refused`,
    * so that code comes after the registration, never before; or `disabled`, registered so for a build to follow.
    */
   readonly unregistered?: "readable" | "refused" | "disabled";

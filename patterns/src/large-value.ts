@@ -77,7 +77,7 @@ export interface LargeValues<Key> {
   /** The entity, then its value. False when there is no entity. 4 R. */
   deleteEntity(key: Key): Promise<boolean>;
   /**
-   * Deletes blobs no entity points to that are older than `olderThanMs`, a day otherwise: what crashes
+   * Deletes blobs no entity points to that are older than `olderThanMs` (default: a day): what crashes
    * left. A read for each blob. @returns how many.
    */
   collect(olderThanMs?: number): Promise<number>;

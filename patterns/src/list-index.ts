@@ -51,7 +51,7 @@ export interface ListOptions<R extends KeyDeclaration> {
   /** Pure. Entities that do not match are in no list. */
   readonly when?: (entity: Row) => boolean;
   readonly each?: Each;
-  /** How a property holds ids; "csv" otherwise. Packed ones are numbers of at most 32 bits, in 4 bytes each. */
+  /** How a property holds ids. Default: "csv". Packed ones are numbers of at most 32 bits, in 4 bytes each. */
   readonly encoding?: ListEncodingName;
   /**
    * What a list may become when it outgrows one property, each with all that stands before it: refused, up to
@@ -60,9 +60,9 @@ export interface ListOptions<R extends KeyDeclaration> {
   readonly spill?: "none" | "properties" | "entities" | "blob";
   /** Where lists go whose `spill` is a blob. */
   readonly container?: string;
-  /** Characters in one property, each of two bytes; 32,768 at most and otherwise. */
+  /** Characters in one property, each of two bytes. At most 32,768, the default. */
   readonly propertyLengthMax?: number;
-  /** Rows of one list; 16 at most and otherwise. */
+  /** Rows of one list. At most 16, the default. */
   readonly rowsMax?: number;
 }
 
@@ -75,7 +75,7 @@ interface ListApi<T, Value> {
   ids(value: Value): Promise<string[]>;
   /** The members. Those that other software listed wrongly are left out. m R and E beside those of `ids`. */
   get(value: Value): Promise<Saved<T>[]>;
-  /** Deletes blobs that no list is in and that are older than `olderThanMs`, a day otherwise. @returns how many. */
+  /** Deletes blobs that no list is in and that are older than `olderThanMs` (default: a day). @returns how many. */
   collect(olderThanMs?: number): Promise<number>;
 }
 

@@ -21,7 +21,7 @@ export interface LogTailOptions<
   readonly stream: S;
   /** The field that orders it. */
   readonly at: At;
-  /** The name otherwise. */
+  /** Default: the name. */
   readonly table?: string;
 }
 
@@ -50,11 +50,11 @@ export interface Log<T, S extends KeyDeclaration, At extends string> {
 }
 
 export interface FollowOptions {
-  /** Nothing before this time is given; now otherwise. */
+  /** Nothing before this time is given. Default: now. */
   readonly from?: Date;
-  /** 1 s otherwise. */
+  /** Default: 1 s. */
   readonly pollMs?: number;
-  /** How late an entry may become visible, clocks of other writers included; 5 s otherwise. */
+  /** How late an entry may become visible, clocks of other writers included. Default: 5 s. */
   readonly overlapMs?: number;
   readonly signal?: AbortSignal;
 }

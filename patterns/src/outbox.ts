@@ -27,7 +27,7 @@ export interface OutboxOptions {
   readonly message: (
     change: Pick<Change, "key" | "before" | "after">,
   ) => NewMessage | readonly NewMessage[] | undefined;
-  /** When a worker looks after a writer that did not report back; 90 seconds otherwise. */
+  /** When a worker looks after a writer that did not report back. Default: 90 seconds. */
   readonly tripwireMs?: number;
 }
 

@@ -43,19 +43,19 @@ export function later(ms: number): Later {
 export interface WorkerOptions {
   readonly queue: string;
   readonly handlers: readonly Handler[];
-  /** Messages at once; 4 otherwise. */
+  /** Messages at once. Default: 4. */
   readonly concurrency?: number;
-  /** Messages for one request, at most 32; as many as may run otherwise. */
+  /** Messages for one request, at most 32. Default: as many as may run. */
   readonly batch?: number;
-  /** How long a message is hidden from others; renewed at `renewAt` of it. A minute otherwise. */
+  /** How long a message is hidden from others; renewed at `renewAt` of it. Default: a minute. */
   readonly visibilityMs?: number;
-  /** Half otherwise. */
+  /** Default: half. */
   readonly renewAt?: number;
-  /** Deliveries after which a message is poison; 5 otherwise. */
+  /** Deliveries after which a message is poison. Default: 5. */
   readonly maxDequeue?: number;
-  /** `<queue>-poison` otherwise. */
+  /** Default: `<queue>-poison`. */
   readonly poisonQueue?: string;
-  /** How long handlers may go on after a stop; 30 seconds otherwise. */
+  /** How long handlers may go on after a stop. Default: 30 seconds. */
   readonly drainTimeoutMs?: number;
   readonly onDone?: (message: Message) => void;
   /**

@@ -20,7 +20,7 @@ export type { RemoteOptions, Timing, WriteMode } from "./remote/remote-options.t
 
 export interface RemoteRead {
   /**
-   * `verify`, otherwise: each entry is checked against its base, 2 requests. `eventual`: what the entry
+   * `verify` (default): each entry is checked against its base, 2 requests. `eventual`: what the entry
    * repeats, 1 request; it may be a little old, but was committed once.
    */
   readonly consistency?: "verify" | "eventual";

@@ -26,13 +26,13 @@ import { tokensAfter, tokensOf } from "./store/write-token.ts";
 
 export interface RemoteListOptions<P extends KeyDeclaration, R extends KeyDeclaration>
   extends QueuedListOptions {
-  /** The entity's own table otherwise; its keys must then begin with another literal. */
+  /** Default: the entity's own table; its keys must then begin with another literal. */
   readonly table?: string;
   readonly partition: P;
   readonly row: R;
   /** The property that holds the members, as in `EmployeeDetails`. */
   readonly property: string;
-  /** Characters in a row before the list goes on in another; 32,768 at most and otherwise. */
+  /** Characters in a row before the list goes on in another. At most 32,768, the default. */
   readonly lengthMax?: number;
 }
 

@@ -20,9 +20,9 @@ export interface RotationOptions<At> {
   readonly unit: TimeUnit;
   /** How many whole units are kept beside the current one. */
   readonly keep: number;
-  /** How many tables are made before their time, so that the service knows them; 1 otherwise. */
+  /** How many tables are made before their time, so that the service knows them. Default: 1. */
   readonly ahead?: number;
-  /** How long a table outlives what is kept, for clocks that differ; an hour otherwise. */
+  /** How long a table outlives what is kept, for clocks that differ. Default: an hour. */
   readonly graceMs?: number;
   /**
    * What becomes of a row older than what is kept: refused, put into the oldest table that is kept, with

@@ -60,11 +60,11 @@ export function backTo(step: string): BackTo {
 }
 
 export interface SagaOptions {
-  /** Counts up when the steps change: a saga under way is not continued by other code. 1 otherwise. */
+  /** Counts up when the steps change: a saga under way is not continued by other code. Default: 1. */
   readonly version?: number;
-  /** Where the states are; "Sagas" otherwise. */
+  /** Where the states are. Default: "Sagas". */
   readonly table?: string;
-  /** Where the worker listens; "work" otherwise. */
+  /** Where the worker listens. Default: "work". */
   readonly queue?: string;
 }
 

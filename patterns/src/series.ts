@@ -50,7 +50,7 @@ export interface SeriesOptions<
 export interface Series<Key, Value> {
   /** One point, without looking at the others. 1 R, 1 E. Not for series with writers. */
   set(key: Key, slot: number, value: Value): Promise<void>;
-  /** Adds to one point; no addition is lost or counted twice. 2 R, 2 E. `writer` is any otherwise. */
+  /** Adds to one point; no addition is lost or counted twice. 2 R, 2 E. Default `writer`: any. */
   add(key: Key, slot: number, delta: Value, options?: AddOptions): Promise<void>;
   /** All points, undefined for gaps. 1 R, 1 E; times the writers. */
   read(key: Key): Promise<(Value | undefined)[]>;

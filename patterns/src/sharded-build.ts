@@ -26,13 +26,13 @@ import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 
 export interface ShardedBuildOptions {
   /**
-   * How many ranges of partitions the collection is cut into, if it has as many partitions; 16 otherwise.
+   * How many ranges of partitions the collection is cut into, if it has as many partitions. Default: 16.
    * Whoever begins the build decides.
    */
   readonly shards?: number;
-  /** Shards that this process works on at once; 4 otherwise. */
+  /** Shards that this process works on at once. Default: 4. */
   readonly parallel?: number;
-  /** Entities a second of this process at most, and fewer while the service pushes back; 200 otherwise. */
+  /** Entities a second of this process at most, and fewer while the service pushes back. Default: 200. */
   readonly rate?: number;
   readonly signal?: AbortSignal;
   readonly onProgress?: (progress: ShardedProgress) => void;
@@ -48,9 +48,9 @@ export interface ShardedProgress {
 
 /** A range of partitions. */
 interface Shard {
-  /** The first partition key; from the beginning otherwise. */
+  /** The first partition key. Default: from the beginning. */
   readonly from?: string | undefined;
-  /** The first one behind it; to the end otherwise. */
+  /** The first one behind it. Default: to the end. */
   readonly to?: string | undefined;
   readonly progress: BuildProgress;
   readonly isDone?: true;

@@ -29,7 +29,7 @@ export interface SpreadOptions<F extends Fields, S extends KeyDeclaration, At> {
 export type Spreadable<T> = T & { readonly entryId: string };
 
 export interface Spread<T, S extends KeyDeclaration, At extends string> {
-  /** `entryId` decides the bucket; a ULID otherwise. 1 R, 1 E; a read of the setting once a minute. */
+  /** `entryId` decides the bucket. Default: a ULID. 1 R, 1 E; a read of the setting once a minute. */
   append(entry: T & { readonly entryId?: string }): Promise<Saved<Spreadable<T>>>;
   /** 1 R, 1 E: the bucket is computed. */
   get(

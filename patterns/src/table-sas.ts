@@ -21,11 +21,11 @@ export type TablePermission = "read" | "add" | "update" | "delete";
 export interface SasGrant<P, R> {
   /** One partition, whole. */
   readonly partition: P;
-  /** Which rows of it: equality on leading segments, then `startsWith` at most. All of them otherwise. */
+  /** Which rows of it: equality on leading segments, then `startsWith` at most. Default: all of them. */
   readonly rows?: R;
-  /** Reading alone otherwise. An entity with indexes or followers can only be read. */
+  /** Default: reading alone. An entity with indexes or followers can only be read. */
   readonly permissions?: readonly TablePermission[];
-  /** An hour otherwise; at most 7 days, unless a policy limits the token. */
+  /** Default: an hour. At most 7 days, unless a policy limits the token. */
   readonly ttlMs?: number;
   /** A stored access policy of the table, which says what is allowed and until when, and may be revoked. */
   readonly policy?: string;

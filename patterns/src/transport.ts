@@ -3,9 +3,9 @@ import { Agent as HttpsAgent } from "node:https";
 import { refused } from "./errors.ts";
 
 export interface TransportOptions {
-  /** Sockets at once for each endpoint; 64 otherwise, as many requests as `connect` lets through. */
+  /** Sockets at once for each endpoint. Default: 64, as many requests as `connect` lets through. */
   readonly connections?: number;
-  /** How long a socket that nobody uses stays open; a minute otherwise. */
+  /** How long a socket that nobody uses stays open. Default: a minute. */
   readonly idleMs?: number;
 }
 

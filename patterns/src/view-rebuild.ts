@@ -11,7 +11,7 @@ import { type AnyView, ViewProjector } from "./views/view-projector.ts";
 import { readState, tableOf, type ViewState, writeState } from "./views/view-state.ts";
 
 export interface RebuildOptions {
-  /** How long the old rows stay for readers who have not heard; a minute otherwise. */
+  /** How long the old rows stay for readers who have not heard. Default: a minute. */
   readonly graceMs?: number;
   readonly signal?: AbortSignal;
   /** After each page: how many sources are done. */

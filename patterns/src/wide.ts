@@ -36,7 +36,7 @@ export interface WideOptions<F extends Fields, P extends KeyDeclaration, R exten
   /** In an order that never changes: later versions add fields at the end. */
   readonly fields: F;
   readonly key: { readonly partition: P; readonly row: R };
-  /** Fields in each row, 248 at most and otherwise. It never changes either. */
+  /** Fields in each row: at most 248, the default. It never changes either. */
   readonly perPart?: number;
 }
 

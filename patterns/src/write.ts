@@ -321,7 +321,7 @@ const BACKOFF_MAX_MS = 200;
 const ATTEMPTS = 8;
 
 export interface WriteOptions {
-  /** How often a lost race is run again; 8 otherwise. */
+  /** How often a lost race is run again. Default: 8. */
   readonly attempts?: number;
 }
 

@@ -25,7 +25,7 @@ export interface RangeBuild {
   readonly database: Database;
   readonly entity: AnyEntity;
   readonly keeper: EntryKeeper | ListKeeper;
-  /** Which partitions; all otherwise. */
+  /** Which partitions. Default: all. */
   readonly filter?: Filter | undefined;
   readonly pace: Pace;
   /** Records how far it got, and that we are still there. Rejects when the work is somebody else's now. */

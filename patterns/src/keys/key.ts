@@ -35,7 +35,7 @@ export interface SegmentOptions<Value> {
   readonly lossless?: boolean;
   /** What stands in the key for no value; see `missing`. */
   readonly absent?: string;
-  /** The keys behind `prefix` that hold a value; all otherwise. */
+  /** The keys behind `prefix` that hold a value. Default: all. */
   among?(prefix: string): KeyRange;
   encode(value: Value, place: TextPlace): string;
   decode(text: string): Value;

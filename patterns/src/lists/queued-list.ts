@@ -16,7 +16,7 @@ export interface QueuedListOptions {
   readonly when?: (entity: Row) => boolean;
   /** An entity is in the list of each value; see the index tables. */
   readonly each?: Each;
-  /** Where the worker hears of changes; "index-repairs" otherwise. */
+  /** Where the worker hears of changes. Default: "index-repairs". */
   readonly queue?: string;
 }
 

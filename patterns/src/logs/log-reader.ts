@@ -10,7 +10,7 @@ export interface LogQuery<Entry> {
   readonly where?: (entry: Entry) => boolean;
   /** Sees lines that are no records; they are left out. */
   readonly onUnreadable?: (line: string, file: string) => void;
-  /** Hours before `from` whose folders other writers put late records in; none otherwise. */
+  /** Hours before `from` whose folders other writers put late records in. Default: none. */
   readonly slackHours?: number;
 }
 

@@ -15,13 +15,13 @@ import {
 import type { LogFormat, Timed } from "./log-format.ts";
 
 export interface LogWriterOptions {
-  /** What makes a flush of its own accord; 1 MiB, 1,000 records or 5 seconds otherwise. */
+  /** What makes a flush of its own accord. Default: 1 MiB, 1,000 records or 5 seconds. */
   readonly flush?: { readonly bytes?: number; readonly records?: number; readonly ms?: number };
-  /** "each": `write` resolves when the record is stored. "interval" (otherwise): when it is buffered. */
+  /** "each": `write` resolves when the record is stored. "interval" (default): when it is buffered. */
   readonly durability?: "each" | "interval";
-  /** Where a file ends and the next begins: 64 MiB or 49,000 blocks otherwise. */
+  /** Where a file ends and the next begins. Default: 64 MiB or 49,000 blocks. */
   readonly file?: { readonly bytes?: number; readonly blocks?: number };
-  /** Buffered bytes from which `write` waits for a flush; 16 MiB otherwise. */
+  /** Buffered bytes from which `write` waits for a flush. Default: 16 MiB. */
   readonly highWaterBytes?: number;
 }
 

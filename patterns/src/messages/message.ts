@@ -24,7 +24,7 @@ export interface NewMessage<Body = unknown> {
   readonly key: string;
   readonly body: Body;
   readonly trace?: string;
-  /** A fresh one otherwise. */
+  /** Default: a fresh one. */
   readonly id?: string;
 }
 

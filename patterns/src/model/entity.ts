@@ -31,7 +31,7 @@ export interface EntityDeclaration<
     readonly partition: P & CheckedKey<P, Infer<F>>;
     readonly row: R & CheckedKey<R, Infer<F>>;
   };
-  /** The entity's name otherwise. Several definitions may share a table. */
+  /** Default: the entity's name. Several definitions may share a table. */
   readonly table?: string;
   readonly indexes?: I;
   /** What else must change with the entity. */

@@ -14,7 +14,7 @@ export type Copy = "full" | "keys" | readonly string[];
 
 /** What the declarations of all index kinds have in common. */
 export interface EntryOptions {
-  /** "full" otherwise: a read by the index need not read the base. */
+  /** Default: "full", so that a read by the index need not read the base. */
   readonly copy?: Copy;
   /** Pure. Entities that do not match have no entry. */
   readonly when?: (entity: Row) => boolean;

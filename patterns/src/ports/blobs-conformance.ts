@@ -6,7 +6,7 @@ import { isRefusal } from "./port-error.ts";
 export interface BlobsUnderTest {
   readonly name: string;
   open(): Promise<BlobsPort> | BlobsPort;
-  /** Declares a promise as a test; `it` of the runner otherwise. */
+  /** Declares a promise as a test. Default: `it` of the runner. */
   readonly it?: (name: string, work: () => Promise<void>) => void;
 }
 

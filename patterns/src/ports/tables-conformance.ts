@@ -9,7 +9,7 @@ export interface PortUnderTest {
   readonly name: string;
   /** A port of an endpoint where the tables that `table` names may be created. */
   open(): Promise<TablesPort> | TablesPort;
-  /** Declares a promise as a test; `it` of the runner otherwise. */
+  /** Declares a promise as a test. Default: `it` of the runner. */
   readonly it?: (name: string, work: () => Promise<void>) => void;
 }
 

@@ -37,9 +37,9 @@ export async function* pagesWhere(
 }
 
 export interface RowsOfTable {
-  /** Every partition otherwise: a table scan. */
+  /** Default: every partition, a table scan. */
   readonly partitionKey?: string;
-  /** Every row otherwise. */
+  /** Default: every row. */
   readonly rows?: KeyRange;
 }
 

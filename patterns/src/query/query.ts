@@ -84,7 +84,7 @@ export interface Query<T, P extends Plan> {
   stream(
     ...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>
   ): AsyncIterable<Saved<T>>;
-  /** One page of at most `limit` (1,000 otherwise), from the cursor of the page before. */
+  /** One page of at most `limit` (default: 1,000), from the cursor of the page before. */
   page(
     cursor: string | undefined,
     ...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>

@@ -13,7 +13,7 @@ export interface RemoteOptions<
   R extends KeyDeclaration,
   Unique extends boolean,
 > extends EntryOptions {
-  /** The entity's own table otherwise; its keys must then begin with another literal. */
+  /** Default: the entity's own table; its keys must then begin with another literal. */
   readonly table?: string;
   readonly partition: P;
   /** Unless unique, the two keys name the base's two keys as well. */
@@ -22,11 +22,11 @@ export interface RemoteOptions<
   readonly unique?: Unique;
   /** `guarded` where the database has queues, else `inline`. */
   readonly mode?: WriteMode;
-  /** Where the messages of the guarded and queued modes go; "index-repairs" otherwise. */
+  /** Where the messages of the guarded and queued modes go. Default: "index-repairs". */
   readonly queue?: string;
-  /** Verified reads that meet an entry without an entity have it repaired; not otherwise. */
+  /** Verified reads that meet an entry without an entity have it repaired. Default: false. */
   readonly repairOnRead?: boolean;
-  /** What a write does while no message can be sent; "fail" otherwise. */
+  /** What a write does while no message can be sent. Default: "fail". */
   readonly withoutQueue?: "fail" | "inline";
   readonly timing?: Partial<Timing>;
 }

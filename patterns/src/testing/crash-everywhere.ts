@@ -14,7 +14,7 @@ export interface CrashOptions {
   readonly backend?: () => Memory;
   /** What else the operation connects with. */
   readonly connect?: Partial<ConnectOptions>;
-  /** How long nobody does anything between the crash and the recovery; two minutes otherwise. */
+  /** How long nobody does anything between the crash and the recovery. Default: two minutes. */
   readonly idleMs?: number;
 }
 

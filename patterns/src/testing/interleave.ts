@@ -19,13 +19,13 @@ export interface InterleaveOptions {
   readonly backend?: (clock: FakeClock, seed: number) => Memory;
   /** What else the clients connect with. */
   readonly connect?: Partial<ConnectOptions>;
-  /** Schedules to try; 200 otherwise. `all` tries every one: for two clients of a few requests. */
+  /** Schedules to try. Default: 200. `all` tries every one: for two clients of a few requests. */
   readonly runs?: number | "all";
-  /** By chance otherwise. A failure names the seed that repeats it in one run. */
+  /** Default: a random one. A failure names the seed that repeats it in one run. */
   readonly seed?: number;
-  /** How often a client ends in the middle of a request, from 0 to 1; never otherwise. */
+  /** How often a client ends in the middle of a request, from 0 to 1. Default: never. */
   readonly crashShare?: number;
-  /** Steps by which time may move while a request is under way; it moves by sleeping only otherwise. */
+  /** Steps by which time may move while a request is under way; by default only sleeping moves it. */
   readonly pausesMs?: readonly number[];
   /**
    * A layer in front of each client's requests, by which a test can alter what the client does. Through
