@@ -1,4 +1,5 @@
 import type { IndexStates } from "./model/entity-index.ts";
+import type { Computed } from "./model/entry.ts";
 import type { Openable } from "./model/openable.ts";
 import type { BlobsPort } from "./ports/blobs.ts";
 import type { Profile } from "./ports/profile.ts";
@@ -33,6 +34,8 @@ export interface ConnectOptions {
   readonly meter?: Layer;
   /** Sees what each page of a query yielded. */
   readonly onPage?: (page: PageRead) => void;
+  /** `checkedTwice`, during development: see the testing kit. */
+  readonly computed?: Computed;
 }
 
 /** What is worth a line in a log. */
@@ -75,6 +78,7 @@ export class Database {
   readonly cursorSecret: string | undefined;
   readonly indexStates: IndexStates | undefined;
   readonly onPage: ConnectOptions["onPage"];
+  readonly computed: Computed;
   readonly #options: ConnectOptions;
   readonly #signal: AbortSignal | undefined;
   readonly #gates: Partial<Record<PortCall["port"], Gate>>;
@@ -86,6 +90,7 @@ export class Database {
     this.random = options.random ?? Math.random;
     this.cursorSecret = options.cursorSecret;
     this.onPage = options.onPage;
+    this.computed = options.computed ?? ((_name, compute, entity) => compute(entity));
     this.#options = options;
     this.#signal = signal;
     this.#gates = parent ? parent.#gates : {};

@@ -1,6 +1,7 @@
 /** The testing kit: endpoints in memory, faults, crashes, interleavings, clocks that a test moves. */
 
 export type { Layer, PortCall } from "./store/layer.ts";
+export { checkedTwice } from "./testing/checked-twice.ts";
 export { type CrashOptions, type CrashPoint, crashEverywhere } from "./testing/crash-everywhere.ts";
 export { FakeClock, seededRandom } from "./testing/fake-clock.ts";
 export { type Fault, intercept, type Ports, withFaults } from "./testing/intercept.ts";

@@ -27,6 +27,13 @@ export interface EntryOptions {
  */
 export type Each = Readonly<Record<string, (entity: Row) => readonly unknown[] | undefined>>;
 
+/** Runs a function of the user's that must be pure. */
+export type Computed = <Result>(
+  name: string,
+  compute: (entity: Row) => Result,
+  entity: Row,
+) => Result;
+
 /** Where the entries of an index stand. */
 export interface Place {
   readonly table: string;
@@ -114,16 +121,18 @@ export class EntryRows {
   readonly #rows: EntityRows;
   readonly #place: Place;
   readonly #copy: Copy;
-  readonly #when: (entity: Row) => boolean;
+  readonly #when: ((entity: Row) => boolean) | undefined;
   readonly #each: Each;
+  readonly #computed: Computed;
   /** The fields an entry can give without its base; undefined for all. */
   readonly #covered: ReadonlySet<string> | undefined;
 
   constructor(
-    { entity, name }: FollowerContext,
+    { database, entity, name }: FollowerContext,
     place: Place,
-    { copy = "full", when = () => true, each = {} }: EntryOptions,
+    { copy = "full", when, each = {} }: EntryOptions,
   ) {
+    this.#computed = database.computed;
     this.#name = name;
     this.#rows = entity.rows;
     this.#place = place;
@@ -148,9 +157,10 @@ export class EntryRows {
    */
   keysOf(row: Row): EntityKey[] {
     const { partition, row: rowShape } = this.#place;
-    let all: Row[] = this.#when(row) ? [row] : [];
+    const computed = this.#computed;
+    let all = !this.#when || computed(`${this.tag} when`, this.#when, row) ? [row] : [];
     for (const [name, valuesOf] of Object.entries(this.#each)) {
-      const values = valuesOf(row) ?? [];
+      const values = computed(`${this.tag} each ${name}`, valuesOf, row) ?? [];
       all = all.flatMap((one) => values.map((value) => ({ ...one, [name]: value })));
     }
     const keys: EntityKey[] = [];

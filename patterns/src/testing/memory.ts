@@ -1,5 +1,7 @@
+import type { Computed } from "../model/entry.ts";
 import { PROFILES, type ProfileName } from "../ports/profile.ts";
 import type { Random } from "../store/clock.ts";
+import { checkedTwice } from "./checked-twice.ts";
 import { FakeClock, seededRandom } from "./fake-clock.ts";
 import { MemoryBlobs } from "./memory-blobs.ts";
 import { MemoryQueues } from "./memory-queues.ts";
@@ -19,6 +21,7 @@ export interface Memory {
   readonly blobs: MemoryBlobs;
   readonly clock: FakeClock;
   readonly random: Random;
+  readonly computed: Computed;
 }
 
 export function memory(options: MemoryOptions = {}): Memory {
@@ -26,6 +29,7 @@ export function memory(options: MemoryOptions = {}): Memory {
   const random = options.random ?? seededRandom(options.seed ?? 1);
   const { profile, ...rest } = options;
   return {
+    computed: checkedTwice,
     clock,
     random,
     tables: new MemoryTables({ ...rest, clock, random, profile: PROFILES[profile ?? "rowhouse"] }),

@@ -1,0 +1,28 @@
+import { definitionRefused } from "../errors.ts";
+import type { Computed } from "../model/entry.ts";
+
+/**
+ * Runs what an index computes (`when`, `each`) twice, on copies of the entity: entries of a function that changes
+ * the entity, or answers otherwise the next time, are lost.
+ * @throws invalid-definition.
+ */
+export const checkedTwice: Computed = (name, compute, entity) => {
+  const run = () => {
+    const copy = structuredClone(entity);
+    const result = compute(copy);
+    const changed = Object.keys({ ...entity, ...copy }).find(
+      (field) => printed(copy[field]) !== printed(entity[field]),
+    );
+    if (changed === undefined) return result;
+    throw definitionRefused(name, changed, "is a field that it changes; it must be pure");
+  };
+  const result = run();
+  const again = printed(run());
+  if (printed(result) === again) return result;
+  const answers = `answers ${printed(result)}, then ${again}, for one entity; it must be pure`;
+  throw definitionRefused(name, "result", answers);
+};
+
+function printed(value: unknown): string {
+  return JSON.stringify([value], (_key, each) => (typeof each === "bigint" ? `${each}n` : each));
+}
