@@ -88,12 +88,14 @@ const ONLY_IN: Record<string, readonly string[]> = {
   "fast-xml-parser": ["server/src/xml"],
 };
 
+/** Tests, what only they use, and the promises they try on every engine, store or port. */
+const FOR_TESTS = /\.test\.ts$|\/test-|conformance/;
+
 describe("Imports point the way ARCHITECTURE.md says", () => {
   for (const file of sourceFiles()) {
     it(file, () => {
       for (const specifier of importsOf(file)) {
-        const isForTests = file.endsWith(".test.ts") || file.includes("conformance");
-        if (isForTests) continue;
+        if (FOR_TESTS.test(file)) continue;
         const target = targetOf(file, specifier);
         if (target === undefined) {
           const places = ONLY_IN[specifier];
@@ -107,6 +109,10 @@ describe("Imports point the way ARCHITECTURE.md says", () => {
           );
           continue;
         }
+        assert.ok(
+          !target.includes("/test-"),
+          `${file} imports ${target}, which is for tests alone.`,
+        );
         const place = placeOf(file);
         const allowed = [place, ...(ALLOWED[place] ?? [])];
         assert.ok(

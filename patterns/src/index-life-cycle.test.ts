@@ -7,7 +7,7 @@ import { indexRepairs } from "./index-repairs.ts";
 import { repairIndex, verifyIndex } from "./index-scrub.ts";
 import { type BuildProgress, controlledIndexes } from "./index-states.ts";
 import { Pace } from "./indexes/build-range.ts";
-import { fields, Indexed, key, Plain } from "./indexes/indexed-employee.ts";
+import { fields, Indexed, key, Plain } from "./indexes/test-employee.ts";
 import { definitionHash } from "./model/definition-hash.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";

@@ -5,7 +5,7 @@ import { indexLifeCycle } from "./index-life-cycle.ts";
 import { indexRepairs } from "./index-repairs.ts";
 import { repairIndex, verifyIndex } from "./index-scrub.ts";
 import { controlledIndexes } from "./index-states.ts";
-import { fields, Indexed, key, Plain } from "./indexes/indexed-employee.ts";
+import { fields, Indexed, key, Plain } from "./indexes/test-employee.ts";
 import { definitionHash } from "./model/definition-hash.ts";
 import { deleteOf } from "./ports/mutation.ts";
 import type { Continuation } from "./ports/tables.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { BlobLab, LabClock } from "@rowhouse/server/blob/blob-lab";
+import { BlobLab, LabClock } from "@rowhouse/server/blob/test-blob-lab";
 import type { ContentStore } from "@rowhouse/server/content/content-store";
 import { FileContentStore } from "@rowhouse/server/content/file-content-store";
 import type { Engine } from "@rowhouse/server/engine/engine";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { BlobLab, LabClock } from "@rowhouse/server/blob/blob-lab";
+import { BlobLab, LabClock } from "@rowhouse/server/blob/test-blob-lab";
 import { EngineError } from "@rowhouse/server/engine/engine";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { seededRandom } from "../support/seeded-random.ts";

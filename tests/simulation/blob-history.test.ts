@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { BlobLab, LabClock, type LabOptions } from "@rowhouse/server/blob/blob-lab";
+import { BlobLab, LabClock, type LabOptions } from "@rowhouse/server/blob/test-blob-lab";
 import { FileContentStore } from "@rowhouse/server/content/file-content-store";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { openDatabaseEngine } from "../support/database-engine.ts";

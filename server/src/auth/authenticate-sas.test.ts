@@ -8,7 +8,7 @@ import type { AuthContext, PolicyAddress } from "./auth-context.ts";
 import { authenticate } from "./authenticate.ts";
 import { type AuthDialect, blobAuth, queueAuth, tableAuth } from "./dialect.ts";
 import type { Identity } from "./identity.ts";
-import { contextAt, type RequestSketch, refusalOf, sign, sketchRequest } from "./sketch-request.ts";
+import { contextAt, type RequestSketch, refusalOf, sign, sketchRequest } from "./test-request.ts";
 
 const NOW = "2021-01-06T12:00:00Z";
 const LATER = "2021-01-07";

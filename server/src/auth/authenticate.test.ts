@@ -4,7 +4,7 @@ import type { ServiceError } from "@rowhouse/protocol/errors";
 import { authenticate } from "./authenticate.ts";
 import type { BearerVerifier } from "./bearer.ts";
 import { type AuthDialect, blobAuth, queueAuth, tableAuth } from "./dialect.ts";
-import { contextAt, type RequestSketch, refusalOf, sign, sketchRequest } from "./sketch-request.ts";
+import { contextAt, type RequestSketch, refusalOf, sign, sketchRequest } from "./test-request.ts";
 
 const DATE = "Wed, 06 Jan 2021 01:01:30 GMT";
 const NOW = "2021-01-06T01:01:30Z";

@@ -4,7 +4,7 @@ import type { Access } from "../operation.ts";
 import { authorize, permitsKey, permitsTable, refuseStranger } from "./authorize.ts";
 import { blobAuth, queueAuth, tableAuth } from "./dialect.ts";
 import type { Identity, SasKeyRange } from "./identity.ts";
-import { type RequestSketch, refusalOf, sketchRequest } from "./sketch-request.ts";
+import { type RequestSketch, refusalOf, sketchRequest } from "./test-request.ts";
 
 const CREATE_TABLE: Access = {
   resourceType: "c",

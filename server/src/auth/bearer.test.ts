@@ -10,7 +10,7 @@ import {
   type IssuerSettings,
   JwtVerifier,
 } from "./bearer.ts";
-import { frozenAt } from "./sketch-request.ts";
+import { frozenAt } from "./test-request.ts";
 
 const NOW = "2021-01-06T12:00:00Z";
 const NOW_S = Date.parse(NOW) / 1000;

@@ -4,14 +4,14 @@ import { parseSas } from "@rowhouse/protocol/sas";
 import type { RequestHead } from "../operation.ts";
 import type { AuthContext } from "./auth-context.ts";
 import { authenticate } from "./authenticate.ts";
+import { contextAt, refusalOf, sign, sketchRequest } from "./test-request.ts";
 import {
   BLOB_VECTORS,
   QUEUE_VECTORS,
   SIGNATURE_VECTORS,
   type SignatureVector,
   TABLE_VECTORS,
-} from "./signature-vectors.ts";
-import { contextAt, refusalOf, sign, sketchRequest } from "./sketch-request.ts";
+} from "./test-signature-vectors.ts";
 
 const SHARED_KEY_VECTORS = SIGNATURE_VECTORS.filter(({ scheme }) => scheme !== "SAS");
 

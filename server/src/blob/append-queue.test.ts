@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import type { AtomicWrite, CommitResult } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
-import { BlobLab, LabClock } from "./blob-lab.ts";
+import { BlobLab, LabClock } from "./test-blob-lab.ts";
 
 const APPEND = "/docs/log?comp=appendblock";
 

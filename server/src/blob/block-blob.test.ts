@@ -3,8 +3,8 @@ import { createHash } from "node:crypto";
 import { after, before, describe, it } from "node:test";
 import { StructuredMessageWriter } from "@rowhouse/protocol/structured-message";
 import { MemoryEngine } from "../engine/memory-engine.ts";
-import { BlobLab, type LabRequest } from "./blob-lab.ts";
 import { digestOf } from "./content-digest.ts";
+import { BlobLab, type LabRequest } from "./test-blob-lab.ts";
 
 const BLOCK = { "x-ms-blob-type": "BlockBlob" };
 let lab: BlobLab;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { refusalOf, sketchRequest } from "../auth/sketch-request.ts";
+import { refusalOf, sketchRequest } from "../auth/test-request.ts";
 import { clipRange, rangeOf } from "./byte-range.ts";
 
 describe("A range of bytes", () => {

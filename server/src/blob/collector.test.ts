@@ -6,8 +6,8 @@ import { type AtomicWrite, type CommitResult, EngineError } from "../engine/engi
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { BodyAborted } from "../http/raw-request.ts";
 import { auditBlobs } from "./audit-blobs.ts";
-import { BlobLab, LabClock } from "./blob-lab.ts";
 import { putExtent } from "./extents.ts";
+import { BlobLab, LabClock } from "./test-blob-lab.ts";
 
 const BLOCK = { "x-ms-blob-type": "BlockBlob" };
 const APPEND = { "x-ms-blob-type": "AppendBlob" };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { sketchRequest } from "../auth/sketch-request.ts";
+import { sketchRequest } from "../auth/test-request.ts";
 import {
   assertCreateConditions,
   assertReadConditions,

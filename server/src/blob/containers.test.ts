@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { BlobLab } from "./blob-lab.ts";
+import { BlobLab } from "./test-blob-lab.ts";
 
 const DOCS = "/docs?restype=container";
 const BLOCK = { "x-ms-blob-type": "BlockBlob" };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { BlobLab, type LabRequest } from "./blob-lab.ts";
+import { BlobLab, type LabRequest } from "./test-blob-lab.ts";
 
 const BLOCK = { "x-ms-blob-type": "BlockBlob" };
 const APPEND = { "x-ms-blob-type": "AppendBlob" };

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { BlobLab } from "./blob-lab.ts";
+import { BlobLab } from "./test-blob-lab.ts";
 
 const RULES = `<StorageServiceProperties><Cors>
 <CorsRule><AllowedOrigins>http://a.example</AllowedOrigins><AllowedMethods>GET,PUT</AllowedMethods>

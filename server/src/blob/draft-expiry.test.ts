@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { BlobLab } from "./blob-lab.ts";
+import { BlobLab } from "./test-blob-lab.ts";
 
 const DAY_MS = 24 * 3_600_000;
 const LARGE = Buffer.alloc(200_000, 1);

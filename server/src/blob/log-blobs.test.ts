@@ -4,8 +4,8 @@ import { openAccountIds } from "../catalog/account-ids.ts";
 import type { AtomicWrite, CommitResult } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { AnalyticsLog } from "../insight/analytics-log.ts";
-import { BlobLab, LabClock } from "./blob-lab.ts";
 import { LogBlobs } from "./log-blobs.ts";
+import { BlobLab, LabClock } from "./test-blob-lab.ts";
 
 const ACCOUNT = "devstoreaccount1";
 const HOUR_MS = 3_600_000;

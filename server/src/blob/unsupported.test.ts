@@ -1,5 +1,5 @@
 import { after, before, describe, it } from "node:test";
-import { BlobLab } from "./blob-lab.ts";
+import { BlobLab } from "./test-blob-lab.ts";
 
 let lab: BlobLab;
 before(async () => {

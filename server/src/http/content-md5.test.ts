@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { refusalOf } from "../auth/sketch-request.ts";
+import { refusalOf } from "../auth/test-request.ts";
 import { checkContentMd5 } from "./content-md5.ts";
 
 const HELLO = "XUFAKrxLKna5cZ2REBfFkg==";

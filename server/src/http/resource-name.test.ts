@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { refusalOf } from "../auth/sketch-request.ts";
+import { refusalOf } from "../auth/test-request.ts";
 import { checkResourceName } from "./resource-name.ts";
 
 describe("A name of a queue or a container", () => {

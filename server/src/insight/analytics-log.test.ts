@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { Query } from "../http/query.ts";
 import { AnalyticsLog } from "./analytics-log.ts";
-import { LOGGED_RECORD } from "./logged-record.ts";
+import { LOGGED_RECORD } from "./test-record.ts";
 
 const HOUR_MS = 3_600_000;
 const HOUR = Date.UTC(2026, 10, 20, 14);

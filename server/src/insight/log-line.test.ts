@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { Query } from "../http/query.ts";
 import { type LoggedRequest, printLogLine } from "./log-line.ts";
-import { LOGGED_RECORD as RECORD } from "./logged-record.ts";
+import { LOGGED_RECORD as RECORD } from "./test-record.ts";
 
 const AT = Date.UTC(2026, 10, 20, 14, 5, 30, 7);
 const FIELDS = 30;

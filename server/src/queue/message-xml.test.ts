@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { refusalOf } from "../auth/sketch-request.ts";
+import { refusalOf } from "../auth/test-request.ts";
 import { parseMessageText } from "./message-xml.ts";
 
 describe("The text of a message", () => {

@@ -268,7 +268,7 @@ describe("several processes on one folder", () => {
 
   it("answer what is on disk while another of them holds the lock that the next commit waits for", () =>
     withEngine(async (engine) => {
-      const second = fork(join(import.meta.dirname, "second-process.ts"), [engine.path, "1"], {
+      const second = fork(join(import.meta.dirname, "test-second-process.ts"), [engine.path, "1"], {
         stdio: ["pipe", "inherit", "inherit", "ipc"],
       });
       await once(second, "message");
@@ -298,7 +298,7 @@ describe("several processes on one folder", () => {
 
   it("let one end with a transaction that it asked for, which keeps neither it nor the lock", () =>
     withEngine(async (engine) => {
-      const program = join(import.meta.dirname, "ending-process.ts");
+      const program = join(import.meta.dirname, "test-ending-process.ts");
       for (const how of ["exit", "throw"]) {
         const node = [...process.execArgv, program, engine.path, how];
         const { error } = spawnSync(process.execPath, node, {
@@ -313,7 +313,7 @@ describe("several processes on one folder", () => {
 
   it("let a process that was killed keep neither the lock nor a snapshot", () =>
     withEngine(async (engine) => {
-      const second = fork(join(import.meta.dirname, "second-process.ts"), [engine.path, "1"]);
+      const second = fork(join(import.meta.dirname, "test-second-process.ts"), [engine.path, "1"]);
       await once(second, "message");
       second.kill("SIGKILL");
       await once(second, "close");
@@ -411,7 +411,7 @@ describe("the data folder", () => {
 
   it("is refused, not met as a signal, when it may not write what it needs to begin", () => {
     const path = newFolder();
-    const { status, stderr } = runWithFileLimit(64, "first-open-process.ts", path);
+    const { status, stderr } = runWithFileLimit(64, "test-first-open-process.ts", path);
     assert.equal(status, 0, stderr);
     assert.deepEqual(readdirSync(path), []);
     rmSync(path, { recursive: true });
@@ -451,7 +451,7 @@ describe("the data folder", () => {
 
   it("refuses commits that no longer fit on the disk, whole, and takes those that do", () => {
     const path = newFolder();
-    const { status, stderr } = runWithFileLimit(4096, "full-disk-process.ts", path);
+    const { status, stderr } = runWithFileLimit(4096, "test-full-disk-process.ts", path);
     assert.equal(status, 0, stderr);
     rmSync(path, { recursive: true });
   });
@@ -475,7 +475,7 @@ async function withSecondProcess<T>(
   clock: number,
   work: (ask: Ask) => Promise<T>,
 ): Promise<T> {
-  const program = join(import.meta.dirname, "second-process.ts");
+  const program = join(import.meta.dirname, "test-second-process.ts");
   const second = fork(program, [path, `${clock}`]);
   const ended = once(second, "close");
   try {

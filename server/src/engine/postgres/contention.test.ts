@@ -15,7 +15,7 @@ import {
 } from "./test-workloads.ts";
 
 /*
- * Short forms; `long-run.ts` repeats them for as long as one likes. Two engines each time: several
+ * Short forms; `test-long-run.ts` repeats them for as long as one likes. Two engines each time: several
  * front ends on one database are the normal case.
  */
 

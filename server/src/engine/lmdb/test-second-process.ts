@@ -1,6 +1,6 @@
 /**
  * Another process on the same folder, for the tests: answers commands that come by IPC, one by one.
- * `fork("second-process.ts", [folder, clock in milliseconds])`.
+ * `fork("test-second-process.ts", [folder, clock in milliseconds])`.
  */
 import { readSync } from "node:fs";
 import { bytes, getEntry, key, put, text } from "../conformance-steps.ts";

@@ -1,6 +1,6 @@
 import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { type AuthDialect, blobAuth, queueAuth, tableAuth } from "./dialect.ts";
-import type { RequestSketch } from "./sketch-request.ts";
+import type { RequestSketch } from "./test-request.ts";
 
 /** A request whose signature is known, for the development account. */
 export interface SignatureVector {
