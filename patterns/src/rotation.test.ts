@@ -279,6 +279,8 @@ describe("a rotation", () => {
     });
     refused(() => rotating(byId, { at: "at", unit: "day", keep: 1 }));
     refused(() => rotating(Attempt, { at: "at", unit: "day", keep: 0 }));
+    rotating(Attempt, { at: "at", unit: "hour", keep: 1000 });
+    refused(() => rotating(Attempt, { at: "at", unit: "hour", keep: 1001 }));
     refused(() => rotating(Attempt.in("L".repeat(56)), { at: "at", unit: "day", keep: 1 }));
     rotating(Attempt.in("L".repeat(55)), { at: "at", unit: "day", keep: 1 });
     const indexed = entity("Indexed", {

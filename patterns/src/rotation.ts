@@ -18,7 +18,7 @@ export interface RotationOptions<At> {
   readonly at: At;
   /** A table for each of these. */
   readonly unit: TimeUnit;
-  /** How many whole units are kept beside the current one. */
+  /** How many whole units are kept beside the current one: at most 1000, as each is a table. */
   readonly keep: number;
   /** How many tables are made before their time, so that the service knows them. Default: 1. */
   readonly ahead?: number;
@@ -70,6 +70,7 @@ const UNIT_MS = { day: 24 * HOUR_MS, hour: HOUR_MS };
 /** A dropped table's name cannot be used for a while. */
 const BEING_DELETED_WAITS_MS = [5_000, 10_000, 20_000, 40_000];
 const TABLE_NAME_LENGTH_MAX = 63;
+const KEEP_MAX = 1000;
 
 /** Rows that go away by age: a table for each period, and one request to drop it. */
 export function rotating<
@@ -98,6 +99,7 @@ function problemOf({ rows, table, tables }: Definition, options: RotationOptions
   }
   if (tables.length > 1) return "has indexes in other tables, which would not go away with it";
   if (!(options.keep >= 1)) return "keeps nothing";
+  if (options.keep > KEEP_MAX) return `keeps more than ${KEEP_MAX} tables; take a longer unit`;
   const length = table.length + encodeIsoDate(new Date(0), options.unit).length;
   return length > TABLE_NAME_LENGTH_MAX ? "has a name too long for dates behind it" : undefined;
 }

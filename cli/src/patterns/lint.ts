@@ -11,6 +11,7 @@ export function lintEntities(entities: readonly AnyEntity[]): Finding[] {
       ...lintPartitions(entity),
       ...lintPrefixes(entity),
       ...lintUnique(entity),
+      ...lintLists(entity),
     ]),
     ...lintShared(entities),
   ];
@@ -97,6 +98,23 @@ function lintUnique(entity: AnyEntity): Finding[] {
         where: `${entity.name}.${name}`,
         message: "is unique across partitions and inline: what a dead writer claimed stays claimed",
         fix: 'connect with queues and declare mode: "guarded".',
+      },
+    ];
+  });
+}
+
+/** A list that is full and cannot spill refuses every further entity of its value. */
+function lintLists(entity: AnyEntity): Finding[] {
+  return Object.entries(entity.indexes).flatMap(([name, index]): Finding[] => {
+    const { spill = "none" } = optionsOf(index);
+    if (kindOf(index) !== "list" || spill !== "none") return [];
+    return [
+      {
+        id: "unbounded-list",
+        level: "warning",
+        where: `${entity.name}.${name}`,
+        message: "nothing bounds how many entities share a value, and its list cannot spill",
+        fix: 'keep one row for each member (siblingIndex), or declare spill: "entities".',
       },
     ];
   });

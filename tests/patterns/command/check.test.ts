@@ -30,13 +30,14 @@ function moduleOf({
   writeFileSync(
     file,
     `import { entity, f, k } from "@rowhouse/patterns";
+import { listIndex } from "@rowhouse/patterns/list-index";
 import { remoteIndex } from "@rowhouse/patterns/remote-index";
 import { siblingIndex } from "@rowhouse/patterns/sibling-index";
 export const Employee = entity("Employee", {
   version: ${version}, fields: { ${fields} },
   key: { partition: [${partition}], row: [${row}] }, indexes: { ${indexes} }, ${upgrade}
 });
-void remoteIndex; void siblingIndex;
+void listIndex; void remoteIndex; void siblingIndex;
 ${more}`,
   );
   return file;
@@ -88,6 +89,16 @@ describe("rowhouse patterns check", () => {
     const { findings } = JSON.parse(stdout);
     assert.equal(findings[0].id, "constant-partition");
     assert.equal(code, 1);
+  });
+
+  it("warns of a list that grows with its value and cannot spill", async () => {
+    const findings = async (spill: string) => {
+      const row = '[k.lit("age"), k.uint("age", 3)]';
+      const indexes = `byAge: listIndex({ row: ${row}, property: "Ids", ${spill} })`;
+      return idsOf(await check(moduleOf({ indexes }), {})).ids;
+    };
+    assert.deepEqual(await findings(""), ["unbounded-list"]);
+    assert.deepEqual(await findings('spill: "entities"'), []);
   });
 
   it("finds no change in what is the same", async () => {
