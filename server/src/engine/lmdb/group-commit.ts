@@ -191,9 +191,12 @@ export class GroupCommit {
       });
     } catch (error) {
       this.#answerFlushed();
-      const canGoOn = transaction !== undefined && (await this.#canBegin());
+      const hasBegun = transaction !== undefined;
+      const canGoOn = hasBegun && (await this.#canBegin());
+      const mayHaveHappened = hasBegun && !canGoOn;
       // None was taken when the transaction could not begin.
-      this.#fail(group.length > 0 ? group : this.#waiting.splice(0), error, canGoOn);
+      const failed = group.length > 0 ? group : this.#waiting.splice(0);
+      this.#fail(failed, error, { canGoOn, mayHaveHappened });
       return false;
     } finally {
       if (impatience) clearTimeout(impatience);
@@ -236,12 +239,20 @@ export class GroupCommit {
    * have happened all the same, and LMDB lets no transaction begin again; where anything else
    * failed, such as writing to a full disk, nothing happened, and the next commit may succeed.
    */
-  #fail(group: Waiting[], error: unknown, canGoOn: boolean): void {
+  #fail(
+    group: Waiting[],
+    error: unknown,
+    { canGoOn, mayHaveHappened }: { canGoOn: boolean; mayHaveHappened: boolean },
+  ): void {
     // What it reserved was not written either.
     this.#versionsReserved = 0;
-    const { code, message } = toEngineError(error, canGoOn ? "Unavailable" : "Unknown", "commit");
-    // LMDB calls it an input/output error when a part of a write still found room.
-    const failure = new EngineError(code, this.#folder.noSpaceLeft() ?? message, { cause: error });
+    const { code, message } = toEngineError(error, "Unavailable", "commit");
+    const failure = new EngineError(
+      mayHaveHappened && code !== "Corrupt" ? "Unknown" : code,
+      // LMDB calls it an input/output error when a part of a write still found room.
+      this.#folder.noSpaceLeft() ?? message,
+      { cause: error },
+    );
     this.#failure = failure;
     if (!canGoOn || failure.code === "Corrupt") {
       this.#broken = new EngineError(
