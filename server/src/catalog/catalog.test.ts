@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import type { Engine } from "../engine/engine.ts";
+import type { Engine, ScanEnd } from "../engine/engine.ts";
 import { encodeText, partitionRange } from "../engine/key-codec.ts";
 import { openLmdbEngine } from "../engine/lmdb/lmdb-engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
@@ -148,7 +148,45 @@ describe("The reaper", () => {
     );
     await engine.close();
   }
+
+  it("keeps what could not be released, and tells of it once its scan is over", async () => {
+    const { engine, catalog } = await open(new LingeringEngine());
+    const { named } = await catalog.create("alice", "people", 1);
+    const partition = Uint8Array.of(KEY_SPACES.entities, named.id);
+    await engine.commit({
+      version: engine.nextVersion(),
+      checks: [],
+      puts: [{ key: { partition, sort: encodeText("row") }, value: Uint8Array.of(1) }],
+      deletes: [],
+    });
+    await catalog.remove("alice", "people");
+    const refused = new Error("No release just now.");
+    const reaper = new Reaper({
+      engine,
+      catalog,
+      contentsOf: () => partitionRange(partition),
+      release: async () => {
+        throw refused;
+      },
+      onError: (error) => assert.fail(String(error)),
+    });
+    await assert.rejects(reaper.reap(), refused);
+    await reaper.close();
+    let left = 0;
+    await engine.scan(partitionRange(partition), () => ++left > 0);
+    assert.equal(left, 1);
+    await engine.close();
+  });
 });
+
+/** An engine of which a scan lasts on for a turn after its last entry, as one over a network does. */
+class LingeringEngine extends MemoryEngine {
+  override async scan(...scan: Parameters<MemoryEngine["scan"]>): Promise<ScanEnd> {
+    const ended = await super.scan(...scan);
+    await new Promise((resolve) => setImmediate(resolve));
+    return ended;
+  }
+}
 
 async function open(engine: Engine = new MemoryEngine()) {
   const ids = await openAccountIds(engine, ["alice", "bob"]);

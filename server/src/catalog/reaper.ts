@@ -1,4 +1,4 @@
-import type { Awaitable } from "../awaitable.ts";
+import { type Awaitable, handledLater } from "../awaitable.ts";
 import type { Engine, Key, KeyRange } from "../engine/engine.ts";
 import { after, copyKey } from "../engine/key-codec.ts";
 import { BackgroundLoop } from "./background-loop.ts";
@@ -66,12 +66,13 @@ export class Reaper<Value> {
     let start = range.start;
     while (!this.#loop.closed) {
       const keys: Key[] = [];
-      const released: Awaitable<void>[] = [];
+      const released: Promise<void>[] = [];
       const ended = await engine.scan(
         { start, end: range.end },
         ({ key, value }) => {
           const own = copyKey(key);
-          if (release) released.push(release(own, value));
+          const releasing = release?.(own, value);
+          if (releasing instanceof Promise) released.push(handledLater(releasing));
           keys.push(own);
           return keys.length < KEYS_PER_COMMIT;
         },
