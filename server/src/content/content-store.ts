@@ -26,11 +26,14 @@ export interface ContentStore {
   /**
    * The bytes from `start` to `end`, which is not included, in parts. Each is lent until the next is
    * asked for; those who break off give back what is held by ending the iteration.
-   * @throws EngineError `Corrupt` when there are no such bytes.
+   * @throws EngineError `Corrupt` when there are no such bytes; `Unavailable` when they are being deleted.
    */
   read(id: ContentId, start: number, end: number): AsyncIterable<Uint8Array>;
 
-  /** The same bytes under another id; each can then be deleted without the other. `fence` as above. */
+  /**
+   * The same bytes under another id; each can then be deleted without the other. `fence` as above.
+   * @throws EngineError as `read` and `write` do; it never resolves with a part of them.
+   */
   copy(from: ContentId, to: ContentId, fence?: Check): Promise<void>;
 
   /** Takes away what there is under an id: all of it, what an interrupted write left, or nothing. */

@@ -1,6 +1,9 @@
+import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { describe, it } from "node:test";
+import { type AtomicWrite, type CommitResult, EngineError } from "../engine/engine.ts";
 import { type LmdbEngine, openLmdbEngine } from "../engine/lmdb/lmdb-engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { testContentStoreConformance } from "./conformance.ts";
@@ -29,3 +32,88 @@ testContentStoreConformance({
     rmSync(engine.path, { recursive: true });
   },
 });
+
+describe("Contents in rows that another process deletes meanwhile", () => {
+  const from = "00000000001aaaaa";
+  const to = "00000000002aaaaa";
+  const rowBytes = 128 << 10;
+
+  // Read eight rows at a time: 16 end with one such read, 21 in the middle of one. Deleted 256 rows at
+  // a time: of 300 the last ones are there a while longer.
+  for (const rows of [9, 16, 21, 300]) {
+    for (const moment of ["first", "last"] as const) {
+      it(`are never copied in part: ${rows} rows, gone before the ${moment} commit of the copy`, async () => {
+        const engine = new InterruptedEngine();
+        const store = new RowContentStore(engine, SPACE);
+        await store.write(from, numberedRows(rows));
+        const commits = Math.ceil(rows / 8);
+        engine.interruptCommit(moment === "first" ? 1 : commits, () => store.delete(from));
+        await assert.rejects(store.copy(from, to), isUnavailable);
+      });
+    }
+  }
+
+  it("are copied when the last of them was read before", async () => {
+    const engine = new InterruptedEngine();
+    const store = new RowContentStore(engine, SPACE);
+    await store.write(from, numberedRows(21));
+    await store.copy(from, to);
+    await store.delete(from);
+    let row = 0;
+    for await (const part of store.read(to, 0, 21 * rowBytes)) assert.equal(part[0], row++);
+    assert.equal(row, 21);
+  });
+
+  it("are not copied, and not read, while the first of them are gone and the last are not", async () => {
+    const engine = new InterruptedEngine();
+    const store = new RowContentStore(engine, SPACE);
+    await store.write(from, numberedRows(300));
+    let whenHalfGone: () => void = () => {};
+    const halfGone = new Promise<void>((resolve) => {
+      whenHalfGone = resolve;
+    });
+    let goOn: () => void = () => {};
+    const told = new Promise<void>((resolve) => {
+      goOn = resolve;
+    });
+    engine.interruptCommit(2, () => {
+      whenHalfGone();
+      return told;
+    });
+    const deleting = store.delete(from);
+    await halfGone;
+    await assert.rejects(store.copy(from, to), isUnavailable);
+    await assert.rejects(async () => {
+      for await (const part of store.read(from, 10 * rowBytes, 12 * rowBytes)) {
+        assert.fail(`Row ${part[0]} was read as row 10.`);
+      }
+    }, isUnavailable);
+    goOn();
+    await deleting;
+  });
+
+  async function* numberedRows(count: number): AsyncGenerator<Uint8Array> {
+    for (let row = 0; row < count; row++) yield Buffer.alloc(rowBytes, row % 256);
+  }
+});
+
+/** Where something comes before one of the next commits. */
+class InterruptedEngine extends MemoryEngine {
+  #commitsUntil = 0;
+  #interrupt: () => Promise<void> = async () => {};
+
+  /** @param nth 1: the next one */
+  interruptCommit(nth: number, interrupt: () => Promise<void>): void {
+    this.#commitsUntil = nth;
+    this.#interrupt = interrupt;
+  }
+
+  override async commit(write: AtomicWrite): Promise<CommitResult> {
+    if (--this.#commitsUntil === 0) await this.#interrupt();
+    return super.commit(write);
+  }
+}
+
+function isUnavailable(error: unknown): boolean {
+  return error instanceof EngineError && error.code === "Unavailable";
+}

@@ -7,7 +7,7 @@ import {
   type KeyRange,
   type Put,
 } from "../engine/engine.ts";
-import { copyKey, encodeId, partitionRange } from "../engine/key-codec.ts";
+import { copyKey, decodeId, encodeId, partitionRange } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import type { ContentId, ContentStore } from "./content-store.ts";
 
@@ -96,8 +96,12 @@ export class RowContentStore implements ContentStore {
       }
       const puts = rows.map((value, i) => ({ key: this.#rowKey(to, index + i), value }));
       if (puts.length > 0) await this.#commit(puts, [], fence);
-      if (rows.length < ROWS_TOGETHER) return;
+      if (rows.length < ROWS_TOGETHER) break;
     }
+    // It ends here, or another process has begun to delete it, which takes the first row before or with
+    // all others.
+    const [first] = await this.#engine.get([this.keyOf(from)]);
+    if (first === undefined) throw deleted(from);
   }
 
   async delete(id: ContentId): Promise<void> {
@@ -128,17 +132,25 @@ export class RowContentStore implements ContentStore {
 
   async close(): Promise<void> {}
 
-  /** A few rows from `index` on, as far as byte `end` needs them. */
+  /**
+   * A few rows from `index` on, as far as byte `end` needs them.
+   * @throws EngineError `Unavailable` where rows are gone that others follow: they are being deleted.
+   */
   async #readRows(id: ContentId, index: number, end: number): Promise<Uint8Array[]> {
     const rowsMax = Math.min(ROWS_TOGETHER, Math.ceil(end / ROW_BYTES) - index);
     const rows: Uint8Array[] = [];
     const { end: last } = partitionRange(this.#partition(id));
+    let isWhole = true;
     await scanToEnd(
       this.#engine,
       { start: this.#rowKey(id, index), end: last },
-      ({ value }) => rows.push(Uint8Array.from(value)) < rowsMax,
+      ({ key, value }) => {
+        isWhole = decodeId(key.sort).id === index + rows.length;
+        return isWhole && rows.push(Uint8Array.from(value)) < rowsMax;
+      },
       { entriesExpected: rowsMax },
     );
+    if (!isWhole) throw deleted(id);
     return rows;
   }
 
@@ -160,6 +172,10 @@ export class RowContentStore implements ContentStore {
     partition.write(id, 1, "latin1");
     return partition;
   }
+}
+
+function deleted(id: ContentId): EngineError {
+  return new EngineError("Unavailable", `Content ${id} is being deleted.`);
 }
 
 /** The same bytes in rows, all full but the last. */
