@@ -56,6 +56,29 @@ it("There is a sample of every operation of the Blob service but one", () => {
   );
 });
 
+it("A copy does not show its readers the signature by which its source was read", async () => {
+  const copy = SAMPLES.find(({ name }) => name === "CopyBlob")!;
+  const copied = await sendSample(copy, accountSas({ ss: "b", srt: "o", sp: "rwc" }));
+  assert.equal(copied.status, 202);
+  const shown = (await wire.send("HEAD", copy.path)).header("x-ms-copy-source") ?? "";
+  assert.match(shown, /\/docs\/a\?.*sp=r.*&sig=XXXXX$/);
+  const list = await wire.send("GET", "/docs?restype=container&comp=list&include=copy");
+  assert.match(list.body.toString(), /<CopySource>[^<]*sig=XXXXX<\/CopySource>/);
+});
+
+it("A blob's head has no body behind it, whatever empty parameters it is asked for with", async () => {
+  await prepare();
+  for (let i = 0; i < 2; i++) {
+    await wire.send("PUT", "/docs/log?comp=appendblock", { body: `block ${i}` });
+  }
+  for (const query of ["", "?comp=", "?comp"]) {
+    const head = await wire.send("HEAD", `/docs/log${query}`);
+    assert.deepEqual([head.status, head.header("content-length")], [200, "14"]);
+    const after = await wire.send("GET", "/docs/a");
+    assert.deepEqual([after.status, after.body.toString()], [200, "x"]);
+  }
+});
+
 for (const sample of SAMPLES) {
   const { account, service, strangers } = sample;
 

@@ -198,7 +198,12 @@ describe("Lists", () => {
     const next = await list(`&delimiter=%2F&maxresults=2&marker=${marker}`);
     assert.deepEqual(names(next), ["c/"]);
     assert.match(next, /<NextMarker \/>/);
-    for (const query of ["&marker=!", "&include=metadata,x"]) {
+    const padded = "=".repeat((4 - (marker!.length % 4)) % 4);
+    assert.deepEqual(names(await list(`&delimiter=%2F&marker=${marker}${padded}`)), ["c/"]);
+    const markers = ["!", `${marker}===`, `${"=".repeat(60_000)}x`].map(
+      (each) => `&marker=${each}`,
+    );
+    for (const query of [...markers, "&include=metadata,x"]) {
       await lab.refused("400 InvalidQueryParameterValue", "GET", `${DOCS}&comp=list${query}`);
     }
     await list("&include=snapshots,deleted,versions,tags");

@@ -5,6 +5,7 @@ import { authorize } from "../auth/authorize.ts";
 import { blobAuth } from "../auth/dialect.ts";
 import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { Query } from "../http/query.ts";
+import { withoutSignature } from "../http/without-signature.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
 import { assertNotForbidden, type BlobContext, blobNameOf, READ_ACCESS } from "./blob-operation.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
@@ -12,7 +13,7 @@ import { locateBlob } from "./locate.ts";
 
 /** Where a copy comes from, as a request to this server would name it. */
 export interface CopySource {
-  /** As it was sent. */
+  /** As it was sent, but for a signature: whoever may read the copy is shown it. */
   readonly url: string;
   readonly name: BlobName;
   readonly head: RequestHead;
@@ -36,7 +37,9 @@ export function copySourceOf(request: WireRequest): CopySource {
   if (head.query.get("snapshot") || head.query.get("versionid")) {
     throw new ServiceError("BlobNotFound");
   }
-  return { url, name: blobNameOf(head), head };
+  const queryAt = url.indexOf("?") + 1;
+  const shown = url.slice(0, queryAt) + withoutSignature(url.slice(queryAt));
+  return { url: queryAt === 0 ? url : shown, name: blobNameOf(head), head };
 }
 
 /** The path below the account. Any other account, here or elsewhere, is another account. */

@@ -69,7 +69,8 @@ export const COPY = "COPY";
  */
 export function blobMethodOf(head: RequestHead): string {
   const { verb } = head;
-  const isBlob = head.location.resource === "blob" && head.query.get("comp") === undefined;
+  // An empty one is none, as for the routes.
+  const isBlob = head.location.resource === "blob" && !head.query.get("comp");
   if (verb === "HEAD") return isBlob ? verb : "GET";
   if (verb !== "PUT" || !isBlob || head.header("x-ms-copy-source") === undefined) return verb;
   return head.header("x-ms-blob-type") === undefined ? COPY : verb;

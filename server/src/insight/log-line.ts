@@ -1,4 +1,5 @@
 import type { RequestRecord } from "../http/observer.ts";
+import { withoutSignature } from "../http/without-signature.ts";
 import type { WireRequest, WireResponse } from "../operation.ts";
 import { callerOf, outcomeOf } from "./transaction-counts.ts";
 
@@ -78,28 +79,10 @@ function isKnown(record: RequestRecord): boolean {
   return callerOf(record) === "";
 }
 
-/** A query as it may be shown: a signature opens, while it lasts, what a key does. */
-function withoutSignature(query: string): string {
-  const shown = query.split("&").map((pair) => {
-    const name = pair.split("=", 1)[0]!;
-    return isSignature(name) ? `${name}=XXXXX` : pair;
-  });
-  return shown.join("&");
-}
-
 /** A page that shows a blob may have been opened with a signature itself. */
 function refererOf(request: LoggedRequest): string {
   const [page, ...queries] = (request.header("referer") ?? "").split("?");
   return [page, ...queries.map(withoutSignature)].join("?");
-}
-
-/** Also when it is escaped, as servers understand it. */
-function isSignature(name: string): boolean {
-  try {
-    return decodeURIComponent(name).trim().toLowerCase() === "sig";
-  } catch {
-    return false;
-  }
 }
 
 const CONDITIONS = ["If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"];
