@@ -1,11 +1,11 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
+import { withoutSignature } from "@rowhouse/protocol/without-signature";
 import { authenticate } from "../auth/authenticate.ts";
 import { authorize } from "../auth/authorize.ts";
 import { blobAuth } from "../auth/dialect.ts";
 import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { Query } from "../http/query.ts";
-import { withoutSignature } from "../http/without-signature.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
 import { assertNotForbidden, type BlobContext, blobNameOf, READ_ACCESS } from "./blob-operation.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";

@@ -1,5 +1,5 @@
+import { withoutSignature } from "@rowhouse/protocol/without-signature";
 import type { RequestRecord } from "../http/observer.ts";
-import { withoutSignature } from "../http/without-signature.ts";
 import type { WireRequest, WireResponse } from "../operation.ts";
 import { callerOf, outcomeOf } from "./transaction-counts.ts";
 
