@@ -287,7 +287,6 @@ describe("several processes on one folder", () => {
           .then(() => {
             isAnswered = true;
           });
-        // Whoever has much to do asks for the next transaction first; see `GroupCommit`.
         while (!isAnswered) await new Promise((resolve) => setImmediate(resolve));
         second.stdin!.write("x");
         await Promise.all([next, letGo]);
