@@ -42,6 +42,10 @@ export type ContentReference =
   /** Several pieces, each of them anywhere; see `extents.ts`. */
   | { readonly in: "list"; readonly id: string };
 
+export function contentIdOf(blob: CommittedBlob | undefined): string | undefined {
+  return blob === undefined || blob.content.in === "nowhere" ? undefined : blob.content.id;
+}
+
 /** The properties that clients set and get back. */
 export interface BlobProperties {
   readonly contentType?: string | undefined;

@@ -11,7 +11,7 @@ import {
   type Put,
 } from "../engine/engine.ts";
 import { blobKey, blobPartition } from "./blob-keys.ts";
-import { type BlobRecord, decodeRecord, encodeRecord } from "./blob-record.ts";
+import { type BlobRecord, contentIdOf, decodeRecord, encodeRecord } from "./blob-record.ts";
 import type { ContainerValue } from "./container-value.ts";
 import type { NewContent } from "./new-content.ts";
 
@@ -96,6 +96,20 @@ export class BlobStore {
       if (!named) throw new ServiceError("ContainerNotFound");
       return named;
     });
+  }
+
+  /**
+   * For those who looked for something a record refers to, and did not find it: all is well when the
+   * record refers to it no more, and is looked at again.
+   * @throws EngineError `Corrupt` when it still does: looking again would never end.
+   */
+  async assertLetGo(name: BlobName, id: string, kind: "content" | "draft"): Promise<void> {
+    const { blob, draft } = (await this.read(name)).record;
+    const referred = kind === "draft" ? draft?.id : contentIdOf(blob);
+    if (referred !== id) return;
+    const { account, container, blob: path } = name;
+    const text = `The ${kind} ${id} of ${account}/${container}/${path} is not there.`;
+    throw new EngineError("Corrupt", text);
   }
 
   /**

@@ -12,7 +12,7 @@ import {
   leaseIdOf,
 } from "./blob-operation.ts";
 import { accessTierOf } from "./blob-properties.ts";
-import type { CommittedBlob } from "./blob-record.ts";
+import { type CommittedBlob, contentIdOf } from "./blob-record.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
 import {
   assertCreateConditions,
@@ -91,7 +91,7 @@ export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
     const judge = (state: BlobState) => judgeCopy(state, input, original, request);
     // Onto itself a blob keeps its content.
     const isSelf = name.container === source.name.container && name.blob === source.name.blob;
-    const { copied, digests } = await readers.hold(heldBy(original), async () => {
+    const { copied, digests } = await readers.hold(contentIdOf(original) ?? "", async () => {
       if (!isSelf && !contents.isSmall(original.size)) judge(await blobs.read(name));
       // First what may fail: a copy that is made and not used must be given up.
       const digests = input.isSynchronous
@@ -193,10 +193,6 @@ function refuseCredentials(head: RequestHead): void {
 
 function isTrue(head: RequestHead, name: string): boolean {
   return head.header(name)?.toLowerCase() === "true";
-}
-
-function heldBy({ content }: CommittedBlob): string {
-  return content.in === "nowhere" ? "" : content.id;
 }
 
 async function digestsOf(content: AsyncIterable<Uint8Array>): Promise<Digests> {

@@ -46,15 +46,20 @@ export function decodeUncommittedBlock(value: Uint8Array): UncommittedBlock {
   return JSON.parse(Buffer.from(value).toString("utf8")) as UncommittedBlock;
 }
 
-/** All uncommitted blocks, in ascending order of their ids. */
+/**
+ * All uncommitted blocks, in ascending order of their ids.
+ * @returns undefined when the draft was let go of meanwhile: then some may have been freed already
+ */
 export async function uncommittedBlocks(
   engine: Engine,
   draft: string,
-): Promise<ReadonlyMap<string, UncommittedBlock>> {
+): Promise<ReadonlyMap<string, UncommittedBlock> | undefined> {
   const blocks = new Map<string, UncommittedBlock>();
   await scanToEnd(engine, draftBlocksRange(draft), ({ key, value }) => {
     blocks.set(blockOfKey(key), decodeUncommittedBlock(value));
     return true;
   });
-  return blocks;
+  // Blocks are freed only after the head is gone.
+  const [head] = await engine.get([draftHeadKey(draft)]);
+  return head && blocks;
 }

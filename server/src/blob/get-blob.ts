@@ -16,7 +16,7 @@ import {
   readForAnyone,
 } from "./blob-operation.ts";
 import { blobHeaders, checkOverrides } from "./blob-properties.ts";
-import type { CommittedBlob } from "./blob-record.ts";
+import { type CommittedBlob, contentIdOf } from "./blob-record.ts";
 import type { BlobName } from "./blob-store.ts";
 import { type ByteRange, clipRange, rangeOf } from "./byte-range.ts";
 import { assertReadConditions, type Conditions, readConditions } from "./conditions.ts";
@@ -75,8 +75,11 @@ export const getBlob: BlobOperation<GetBlobInput, GetBlobOutput> = {
         throw new ServiceError("OutOfRangeInput");
       }
       const content = await contentOf(context, blob, start, end);
-      // Replaced between the two looks: its row went with it.
-      if (content === undefined) continue;
+      if (content === undefined) {
+        // Replaced between the two looks: its row went with it.
+        await context.blobs.assertLetGo(input.name, contentIdOf(blob) ?? "", "content");
+        continue;
+      }
       if (checksum === undefined) {
         return { blob, input, start, end, content, digests: undefined };
       }

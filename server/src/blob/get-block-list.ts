@@ -2,10 +2,11 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { refuseStranger } from "../auth/authorize.ts";
 import type { Engine } from "../engine/engine.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
-import type { RequestHead } from "../operation.ts";
+import type { RequestHead, WireRequest } from "../operation.ts";
 import { type ListedBlock, printBlockLists } from "../xml/block-list.ts";
 import { xmlResponse } from "../xml/print-xml.ts";
 import {
+  type BlobContext,
   type BlobOperation,
   blobNameOf,
   leaseIdOf,
@@ -50,24 +51,11 @@ export const getBlockList: BlobOperation<GetBlockListInput, GetBlockListOutput> 
     };
   },
 
-  async run(context, { name, which, leaseId, conditions }, request) {
-    const { record } = await readForAnyone(context, name, request);
-    const { blob, draft } = record;
-    if (which !== "committed" && request.identity.kind === "anonymous") {
-      throw refuseStranger(request.verb);
+  async run(context, input, request) {
+    for (;;) {
+      const lists = await readLists(context, input, request);
+      if (lists !== undefined) return lists;
     }
-    if (blob === undefined && draft === undefined) throw new ServiceError("BlobNotFound");
-    if (blob !== undefined) {
-      if (blob.type !== "BlockBlob") throw new ServiceError("InvalidBlobType");
-      assertReadConditions(conditions, blob.modified);
-      assertLeaseForRead(blob.lease, leaseId, request.arrivedAt, "blob");
-    }
-    return {
-      blob,
-      committed: which === "uncommitted" ? undefined : await committedList(context.engine, blob),
-      uncommitted:
-        which === "committed" ? undefined : await uncommittedList(context.engine, draft?.id),
-    };
   },
 
   encode({ blob, committed, uncommitted }) {
@@ -77,6 +65,37 @@ export const getBlockList: BlobOperation<GetBlockListInput, GetBlockListOutput> 
     return { status, headers: [...headers, ...own], body };
   },
 };
+
+/** @returns undefined when the draft was let go of meanwhile: then all must be looked at again */
+async function readLists(
+  context: BlobContext,
+  { name, which, leaseId, conditions }: GetBlockListInput,
+  request: WireRequest,
+): Promise<GetBlockListOutput | undefined> {
+  const { blobs, engine } = context;
+  const { record } = await readForAnyone(context, name, request);
+  const { blob, draft } = record;
+  if (which !== "committed" && request.identity.kind === "anonymous") {
+    throw refuseStranger(request.verb);
+  }
+  if (blob === undefined && draft === undefined) throw new ServiceError("BlobNotFound");
+  if (blob !== undefined) {
+    if (blob.type !== "BlockBlob") throw new ServiceError("InvalidBlobType");
+    assertReadConditions(conditions, blob.modified);
+    assertLeaseForRead(blob.lease, leaseId, request.arrivedAt, "blob");
+  }
+  const committed = which === "uncommitted" ? undefined : await committedList(engine, blob);
+  if (which === "committed") return { blob, committed, uncommitted: undefined };
+  if (draft === undefined) return { blob, committed, uncommitted: [] };
+  const blocks = await uncommittedBlocks(engine, draft.id);
+  if (blocks === undefined) {
+    await blobs.assertLetGo(name, draft.id, "draft");
+    return undefined;
+  }
+  // In ascending order of their ids.
+  const uncommitted = Array.from(blocks, ([id, { length }]) => ({ id, length }));
+  return { blob, committed, uncommitted };
+}
 
 function whichOf({ query }: RequestHead): GetBlockListInput["which"] {
   const text = query.get("blocklisttype");
@@ -98,11 +117,4 @@ async function committedList(
     }
   }
   return blocks;
-}
-
-/** In ascending order of their ids. */
-async function uncommittedList(engine: Engine, draft: string | undefined): Promise<ListedBlock[]> {
-  if (draft === undefined) return [];
-  const blocks = await uncommittedBlocks(engine, draft);
-  return Array.from(blocks, ([id, { length }]) => ({ id, length }));
 }

@@ -113,9 +113,13 @@ async function commitList(
 
   const headKey = draft && draftHeadKey(draft.id);
   const [head] = headKey ? await engine.get([headKey]) : [];
-  // Expired a moment ago, or taken by another list.
-  if (headKey && head === undefined) return undefined;
+  if (draft && head === undefined) {
+    // Expired a moment ago, or taken by another list.
+    await blobs.assertLetGo(input.name, draft.id, "draft");
+    return undefined;
+  }
   const extents = await resolve(engine, state, choices);
+  if (extents === undefined) return undefined;
   const list = ids.next();
   const placed = place(list, extents);
   const stored = await storeList(context, list, placed.puts);
@@ -149,14 +153,16 @@ async function commitList(
 
 /**
  * The blocks that are chosen, in order.
+ * @returns undefined when the draft was let go of meanwhile
  * @throws ServiceError InvalidBlockList when one is not there.
  */
 async function resolve(
   engine: Engine,
   { record: { blob, draft } }: BlobState,
   choices: readonly BlockChoice[],
-): Promise<ContentExtent[]> {
+): Promise<ContentExtent[] | undefined> {
   const uncommitted = draft ? await uncommittedBlocks(engine, draft.id) : NO_BLOCKS;
+  if (uncommitted === undefined) return undefined;
   const committed = choices.some(
     ({ from, id }) => from === "Committed" || (from === "Latest" && !uncommitted.has(id)),
   )

@@ -111,7 +111,10 @@ async function stage(
   const isFirst = record.draft === undefined;
   const draft = record.draft ?? { id: ids.next(), blockIdBytes: blockIdBytes(block) };
   const blockKey = draftBlockKey(draft.id, block);
-  const [replaced] = isFirst ? [] : await engine.get([blockKey]);
+  const headKey = draftHeadKey(draft.id);
+  const [head, replaced] = isFirst ? [] : await engine.get([headKey, blockKey]);
+  // Let go of between the two looks: the commit finds it so, and all is decided again.
+  if (!isFirst && head === undefined) await context.blobs.assertLetGo(name, draft.id, "draft");
   const isNew = replaced === undefined;
   if (isNew && !isFirst && (await blockCounts.of(draft.id)) >= LIMITS.uncommittedBlocksMax) {
     throw new ServiceError("BlockCountExceedsLimit", {
@@ -121,7 +124,7 @@ async function stage(
   return {
     // Putting the same record again would be harmless, but blocks that come at once would conflict on it.
     record: isFirst ? { ...record, draft } : "unchanged",
-    checks: isFirst ? [] : [present(draftHeadKey(draft.id)), asRead(blockKey, replaced)],
+    checks: isFirst ? [] : [present(headKey), asRead(blockKey, replaced)],
     puts: [putDraftHead(draft.id, name), putUncommittedBlock(draft.id, block, piece!)],
     released: releaseBlock(context, replaced),
     result: { draft: draft.id, isNew },

@@ -1,0 +1,182 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import type {
+  AtomicWrite,
+  CommitResult,
+  Engine,
+  Entry,
+  Key,
+  KeyRange,
+  ScanEnd,
+  ScanHints,
+  Visit,
+} from "../engine/engine.ts";
+import { MemoryEngine } from "../engine/memory-engine.ts";
+import { draftHeadKey } from "./blob-keys.ts";
+import type { BlobRecord } from "./blob-record.ts";
+import { BlobLab, LabClock } from "./test-blob-lab.ts";
+
+const BLOCK = { "x-ms-blob-type": "BlockBlob" };
+const SMALL = Buffer.alloc(1000, 1);
+const OTHER = Buffer.alloc(1000, 2);
+const LIST = "<BlockList><Latest>AAAA</Latest><Latest>BBBB</Latest></BlockList>";
+const NAME = { account: "devstoreaccount1", container: "docs", blob: "a" };
+
+describe("A blob that changes between two looks at it", () => {
+  let engine: InterruptedEngine;
+  let lab: BlobLab;
+
+  beforeEach(async () => {
+    const clock = new LabClock();
+    engine = new InterruptedEngine(new MemoryEngine({ clock }));
+    lab = await BlobLab.open({ clock, engine });
+    await lab.must("PUT", "/docs?restype=container");
+  });
+  afterEach(() => lab.close());
+
+  it("is read as it is then", async () => {
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: SMALL });
+    const row = await rowKey();
+    engine.before({ get: row }, () => lab.must("PUT", "/docs/a", { headers: BLOCK, body: OTHER }));
+    assert.deepEqual((await lab.must("GET", "/docs/a")).body, OTHER);
+    assert.ok(engine.wasInterrupted);
+  });
+
+  // Before its scan this client has read the draft; when it scans, all of the draft is freed.
+  it("has its blocks chosen from what it is then", async () => {
+    await putBlocks();
+    engine.before({ scan: await draftId() }, commitAndFree);
+    const body = "<BlockList><Latest>BBBB</Latest></BlockList>";
+    await lab.must("PUT", "/docs/a?comp=blocklist", { body });
+    assert.ok(engine.wasInterrupted);
+    assert.deepEqual((await lab.must("GET", "/docs/a")).body, OTHER);
+    await lab.assertTidy();
+  });
+
+  it("has its blocks listed as they are then", async () => {
+    await putBlocks();
+    engine.before({ scan: await draftId() }, commitAndFree);
+    const { body } = await lab.must("GET", "/docs/a?comp=blocklist&blocklisttype=all");
+    assert.ok(engine.wasInterrupted);
+    const [committed = "", uncommitted = ""] = body.toString().split("<UncommittedBlocks");
+    assert.equal(committed.match(/<Name>/g)?.length, 2);
+    assert.ok(!uncommitted.includes("<Name>"));
+  });
+
+  it("is told as corrupt where what it refers to is gone for good", async () => {
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: SMALL });
+    await lose(await rowKey());
+    await lab.refused("500 InternalError", "GET", "/docs/a");
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: OTHER });
+    assert.deepEqual((await lab.must("GET", "/docs/a")).body, OTHER);
+  });
+
+  it("is told as corrupt where the head of its draft is gone for good", async () => {
+    await putBlocks();
+    await lose(draftHeadKey(await draftId()));
+    const block = "/docs/a?comp=block&blockid=CCCC";
+    await lab.refused("500 InternalError", "PUT", block, { body: SMALL });
+    await lab.refused("500 InternalError", "PUT", "/docs/a?comp=blocklist", { body: LIST });
+    const lists = "/docs/a?comp=blocklist&blocklisttype=all";
+    await lab.refused("500 InternalError", "GET", lists);
+    // What replaces it needs nothing of the draft.
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: SMALL });
+    await lab.must("PUT", block, { body: OTHER });
+    await lab.assertTidy();
+  });
+
+  async function putBlocks(): Promise<void> {
+    await lab.must("PUT", "/docs/a?comp=block&blockid=AAAA", { body: SMALL });
+    await lab.must("PUT", "/docs/a?comp=block&blockid=BBBB", { body: OTHER });
+  }
+
+  async function commitAndFree(): Promise<void> {
+    await lab.must("PUT", "/docs/a?comp=blocklist", { body: LIST });
+    await lab.service.collector.collect();
+  }
+
+  async function record(): Promise<BlobRecord> {
+    return (await lab.service.service.context.blobs.read(NAME)).record;
+  }
+
+  async function rowKey(): Promise<Key> {
+    const content = (await record()).blob?.content;
+    assert.ok(content?.in === "row");
+    return lab.service.service.context.contents.rowKey(content.id);
+  }
+
+  async function draftId(): Promise<string> {
+    const { draft } = await record();
+    assert.ok(draft);
+    return draft.id;
+  }
+
+  async function lose(key: Key): Promise<void> {
+    const write = { version: engine.nextVersion(), checks: [], puts: [], deletes: [key] };
+    assert.ok((await engine.commit(write)).committed);
+  }
+});
+
+/** What is about to be read: one key, or entries of a draft. */
+type Read = { readonly get: Key } | { readonly scan: string };
+
+/** Where something comes before one of a request's reads. */
+class InterruptedEngine implements Engine {
+  wasInterrupted = false;
+  readonly name = "interrupted";
+  readonly keyBytesMax: number;
+  readonly #engine: Engine;
+  #read: Read | undefined;
+  #interrupt: () => Promise<unknown> = async () => {};
+
+  constructor(engine: Engine) {
+    this.#engine = engine;
+    this.keyBytesMax = engine.keyBytesMax;
+  }
+
+  before(read: Read, interrupt: () => Promise<unknown>): void {
+    this.#read = read;
+    this.#interrupt = interrupt;
+  }
+
+  async get(keys: readonly Key[]): Promise<(Entry | undefined)[]> {
+    const read = this.#read;
+    if (read !== undefined && "get" in read && keys.some((key) => textOf(key) === textOf(read.get)))
+      await this.#interrupted();
+    return this.#engine.get(keys);
+  }
+
+  async scan(range: KeyRange, visit: Visit, hints?: ScanHints): Promise<ScanEnd> {
+    const read = this.#read;
+    if (read !== undefined && "scan" in read && textOf(range.start).includes(read.scan)) {
+      await this.#interrupted();
+    }
+    return this.#engine.scan(range, visit, hints);
+  }
+
+  nextVersion(): number {
+    return this.#engine.nextVersion();
+  }
+
+  newestCommit(): number | undefined {
+    return this.#engine.newestCommit();
+  }
+
+  commit(write: AtomicWrite): Promise<CommitResult> {
+    return this.#engine.commit(write);
+  }
+
+  close(): Promise<void> {
+    return this.#engine.close();
+  }
+
+  async #interrupted(): Promise<void> {
+    this.#read = undefined;
+    this.wasInterrupted = true;
+    await this.#interrupt();
+  }
+}
+
+function textOf({ partition, sort }: Key): string {
+  return Buffer.concat([partition, sort]).toString("latin1");
+}
