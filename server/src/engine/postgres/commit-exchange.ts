@@ -53,8 +53,10 @@ export abstract class CommitExchange implements Exchange {
 
   lost(error: Error, isSent: boolean): void {
     // A server that closes the connection says so at the statement it gives up: the ones behind it,
-    // COMMIT among them, were never run.
-    if (this.#error) this.#settleFailed(this.#error);
+    // COMMIT among them, were never run. A pooler says that it lost the server: all may have been run,
+    // for what the server says of each statement it sends only at Sync.
+    if (this.#error?.isOfServer) this.#settleFailed(this.#error);
+    else if (this.#error) this.#settle({ kind: "lost", error: this.#error, isSent });
     else this.#settle({ kind: "lost", error, isSent });
   }
 

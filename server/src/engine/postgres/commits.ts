@@ -24,6 +24,7 @@ import { identify } from "./get.ts";
 import { type Outcome, toEngineError } from "./outcome.ts";
 import type { Dialect } from "./server-facts.ts";
 import type { SessionPool } from "./session-pool.ts";
+import type { Fault, ServerError } from "./sql-state.ts";
 import { verifyWritten } from "./verify-written.ts";
 
 /** Attempts after which rivals have won too often. */
@@ -174,22 +175,9 @@ export class Commits {
       return outcome.isSent ? this.#findOut(write, outcome.error) : "again";
     }
     const { error, mayHaveHappened } = outcome;
-    switch (error.fault) {
-      case "retry":
-      case "check":
-      case "forget":
-      case "standby":
-        return "again";
-      case "unknown":
-        return mayHaveHappened ? this.#findOut(write, error) : "again";
-      case "busy":
-      case "unavailable":
-      case "corrupt":
-        if (mayHaveHappened && !isCertain(error.sqlState)) return this.#findOut(write, error);
-        throw toEngineError(error);
-      default:
-        throw toEngineError(error);
-    }
+    if (mayHaveHappened && !isCertain(error)) return this.#findOut(write, error);
+    if (REPEATED.has(error.fault)) return "again";
+    throw toEngineError(error);
   }
 
   /** Looks once. A version other than ours proves nothing, so the outcome may stay unknown. */
@@ -246,9 +234,17 @@ function holds({ expected }: Check, version: number | undefined): boolean {
   return version === expected;
 }
 
-/** Errors that a waiting statement gets before it writes. */
-function isCertain(sqlState: string): boolean {
-  return sqlState === "55P03" || sqlState.startsWith("53");
+/** Faults after which a commit that did not happen is worth another attempt. */
+const REPEATED: ReadonlySet<Fault> = new Set(["retry", "check", "forget", "standby", "unknown"]);
+
+/**
+ * Whether nothing happened although the commit itself may have been run: it lost a race, or a
+ * statement waited and got this before it wrote. What ends the server's process may come behind the
+ * commit record, as a full disk does.
+ */
+function isCertain({ isFatal, fault, sqlState }: ServerError): boolean {
+  if (isFatal || fault === "unknown") return false;
+  return REPEATED.has(fault) || sqlState === "55P03" || sqlState.startsWith("53");
 }
 
 function sleep(ms: number): Promise<void> {

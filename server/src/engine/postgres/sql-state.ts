@@ -45,6 +45,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   "57P03": "unavailable", // cannot_connect_now: starting up or recovering.
   "57P05": "unknown", // idle_session_timeout.
   "25P03": "unknown", // idle_in_transaction_session_timeout.
+  "25P04": "unknown", // transaction_timeout.
   "25006": "standby", // read_only_sql_transaction.
 
   "54000": "keyTooLong", // program_limit_exceeded: an index row too long.
@@ -88,6 +89,11 @@ export class ServerError extends Error {
   /** The server closes the connection after this one. */
   readonly isFatal: boolean;
   readonly constraint: string | undefined;
+  /**
+   * PostgreSQL itself said it, of what it did: it names the routine that did, and poolers never do. Of
+   * trouble with a connection it may be a Citus worker's that is meant.
+   */
+  readonly isOfServer: boolean;
 
   constructor(fields: ReadonlyMap<string, string>) {
     const detail = fields.get("D");
@@ -97,6 +103,7 @@ export class ServerError extends Error {
     const severity = fields.get("V") ?? fields.get("S");
     this.isFatal = severity === "FATAL" || severity === "PANIC";
     this.constraint = fields.get("n");
+    this.isOfServer = fields.has("R") && !this.sqlState.startsWith("08");
   }
 
   get fault(): Fault {

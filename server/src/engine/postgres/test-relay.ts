@@ -1,8 +1,11 @@
 import { createServer, connect as netConnect, type Server, type Socket } from "node:net";
 import { WireReader } from "./wire-reader.ts";
 
-/** What a relay does with one message of the server: "pass", "swallow" it, or "cut" the connection. */
-export type Treatment = "pass" | "swallow" | "cut";
+/**
+ * What a relay does with one message of the server: "pass", "swallow" it, "cut" the connection, or
+ * say other bytes in its place.
+ */
+export type Treatment = "pass" | "swallow" | "cut" | Buffer;
 
 /** Stands between client and server and treats what each says as a test wants it. */
 export class Relay {
@@ -73,6 +76,7 @@ export class Relay {
       const treatment = this.onAnswer(String.fromCharCode(code), message.subarray(5), connection);
       if (treatment === "pass") client.write(message);
       else if (treatment === "cut") client.destroy();
+      else if (treatment !== "swallow") client.write(treatment);
     });
     server.on("data", (chunk) => reader.push(chunk));
   }

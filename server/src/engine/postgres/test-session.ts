@@ -48,5 +48,9 @@ export const bound = message("2");
 export const complete = message("C", "SELECT 0\0");
 export const ready = message("Z", "I");
 export const readyInFailed = message("Z", "E");
+/** As PostgreSQL says it. */
 export const failure = (state: string, severity = "ERROR") =>
-  message("E", `S${severity}\0V${severity}\0C${state}\0Mit failed\0\0`);
+  message("E", `S${severity}\0V${severity}\0C${state}\0Mit failed\0Ffile.c\0L1\0Rroutine\0\0`);
+/** As a pooler says it when it loses its server. */
+export const poolerFailure = (state: string, severity = "FATAL") =>
+  message("E", `S${severity}\0V${severity}\0C${state}\0Mserver conn crashed?\0\0`);

@@ -4,6 +4,7 @@ import { EngineError } from "../engine.ts";
 import { openPostgresEngine, type PostgresEngine } from "./postgres-engine.ts";
 import { Relay } from "./test-relay.ts";
 import { type TestServer, testServer } from "./test-server.ts";
+import { failure, poolerFailure } from "./test-session.ts";
 import { keyOf, textOf } from "./test-workloads.ts";
 
 describe("A commit whose answer is lost", () => {
@@ -40,12 +41,35 @@ describe("A commit whose answer is lost", () => {
     };
   }
 
+  /**
+   * Says `error` in place of what the server says of the commit behind its first `completed`
+   * statements. Of so little it says nothing before it has committed it all.
+   */
+  function answerWith(error: Buffer, completed: number, end: "pass" | "cut" = "cut"): void {
+    let seen = 0;
+    let answered: number | undefined;
+    relay.onAnswer = (code, _body, connection) => {
+      if (answered !== undefined && answered !== connection) return "pass";
+      if (code === "Z" && answered !== undefined) {
+        relay.onAnswer = () => "pass";
+        return end;
+      }
+      if (code !== "C") return "pass";
+      seen++;
+      if (seen <= completed) return "pass";
+      if (answered !== undefined) return "swallow";
+      answered = connection;
+      return error;
+    };
+  }
+
   const a = keyOf("unknown", "a");
   const b = keyOf("unknown", "b");
+  const elsewhere = keyOf("unknown2", "b");
   const isUnknown = (error: unknown) => error instanceof EngineError && error.code === "Unknown";
 
   async function clear(): Promise<void> {
-    await commitSteps({ deletes: [a, b] });
+    await commitSteps({ deletes: [a, b, elsewhere] });
   }
 
   function commitSteps(steps: {
@@ -67,11 +91,10 @@ describe("A commit whose answer is lost", () => {
 
   it("is found to have happened when all rows of a group show it", async () => {
     await clear();
-    const other = keyOf("unknown2", "b");
     // BEGIN, two locks, two upserts, COMMIT.
     cutAtComplete(6);
     const version = engine.nextVersion();
-    const puts = [a, other].map((key) => ({ key, value: Buffer.from("group") }));
+    const puts = [a, elsewhere].map((key) => ({ key, value: Buffer.from("group") }));
     const result = await commitSteps({ version, puts });
     assert.deepEqual(result, { committed: true, versions: [version, version] });
   });
@@ -91,6 +114,64 @@ describe("A commit whose answer is lost", () => {
     cutAtComplete(1);
     await assert.rejects(commitSteps({ deletes: [a] }), isUnknown);
     assert.deepEqual(await engine.get([a]), [undefined]);
+  });
+
+  it("is never repeated when a pooler says that it lost the server, whatever it calls that", async () => {
+    for (const error of [
+      poolerFailure("08P01"),
+      poolerFailure("08P01", "ERROR"),
+      poolerFailure("58000"),
+      poolerFailure("57P01"),
+    ]) {
+      const checks = [{ key: a, expected: "absent" as const }];
+      for (const keys of [[a], [a, b]]) {
+        await clear();
+        answerWith(error, 0);
+        const version = engine.nextVersion();
+        const puts = keys.map((key) => ({ key, value: Buffer.from("once") }));
+        assert.deepEqual(await engine.commit({ version, checks, puts, deletes: [] }), {
+          committed: true,
+          versions: keys.map(() => version),
+        });
+      }
+      answerWith(error, 0);
+      await assert.rejects(commitSteps({ deletes: [a] }), isUnknown);
+      assert.deepEqual(await engine.get([a]), [undefined]);
+    }
+  });
+
+  it("is repeated when PostgreSQL itself gave it up before its end", async () => {
+    await clear();
+    await commitSteps({ puts: [{ key: a, value: Buffer.from("before") }] });
+    // Its statements are BEGIN, a put in each partition, COMMIT.
+    answerWith(failure("57P01", "FATAL"), 1);
+    const puts = [a, elsewhere].map((key) => ({ key, value: Buffer.from("again") }));
+    const { committed } = await commitSteps({ puts });
+    assert.equal(committed, true);
+    assert.deepEqual((await engine.get([a, elsewhere])).map(textOf), ["again", "again"]);
+  });
+
+  it("is found out when its COMMIT brought the server down, or was refused after it", async () => {
+    for (const [error, end] of [
+      [failure("53100", "PANIC"), "cut"],
+      [failure("53200", "FATAL"), "cut"],
+      [failure("55000"), "pass"],
+      [failure("42601"), "pass"],
+    ] as const) {
+      await clear();
+      // BEGIN and a put in each partition are answered.
+      answerWith(error, 3, end);
+      const version = engine.nextVersion();
+      const puts = [a, elsewhere].map((key) => ({ key, value: Buffer.from("here") }));
+      assert.deepEqual(await commitSteps({ version, puts }), {
+        committed: true,
+        versions: [version, version],
+      });
+      assert.deepEqual((await engine.get([a, elsewhere])).map(textOf), ["here", "here"]);
+      // BEGIN, and a hold and a deletion in each.
+      answerWith(error, 5, end);
+      await assert.rejects(commitSteps({ deletes: [a, elsewhere] }), isUnknown);
+    }
   });
 
   it("is never repeated, so that a rival's later write stands", async () => {
