@@ -1,4 +1,6 @@
+import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
+import { putDraftHead } from "./drafts.ts";
 import { BlobLab } from "./test-blob-lab.ts";
 
 const DAY_MS = 24 * 3_600_000;
@@ -59,6 +61,23 @@ describe("Uncommitted blocks", () => {
     await after(8);
     await lab.service.service.context.reaper.reap();
     await lab.assertTidy();
+  });
+
+  it("go also where one before them cannot, as of an account that is no longer served", async () => {
+    const { engine } = lab;
+    const version = engine.nextVersion();
+    const name = { account: "gone", container: "docs", blob: "a" };
+    const puts = [putDraftHead("00000000001aaaaa", name)];
+    assert.ok((await engine.commit({ version, checks: [], puts, deletes: [] })).committed);
+    const errors: unknown[] = [];
+    const { clock } = lab;
+    const other = await BlobLab.open({ engine, clock, onError: (error) => errors.push(error) });
+    await putBlock("a", "AAAA");
+    clock.ms += 8 * DAY_MS;
+    await other.service.draftExpiry.expire();
+    assert.match(String(errors), /^Error: Account "gone" was not opened/);
+    await lab.refused("404 BlobNotFound", "GET", "/docs/a?comp=blocklist&blocklisttype=all");
+    await other.close();
   });
 
   async function putBlock(name: string, id: string): Promise<void> {

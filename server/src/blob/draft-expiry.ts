@@ -58,7 +58,10 @@ export class DraftExpiry implements BackgroundWork {
     while (!this.#loop.closed) {
       const draft = await this.#next(from, firstIdAt(before));
       if (draft === undefined) return;
-      if (draft.version / 1000 < before) await this.#drop(draft);
+      if (draft.version / 1000 < before) {
+        // One that cannot be dropped, as of an account that is no longer served, does not keep the others.
+        await this.#drop(draft).catch(this.#options.onError);
+      }
       from = afterPartition(draftPartition(draft.id)).partition;
     }
   }
