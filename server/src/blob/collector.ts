@@ -6,6 +6,7 @@ import { after, copyKey, partitionRange } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import { draftBlocksRange, draftHeadKey, extentPartition } from "./blob-keys.ts";
 import { decodeUncommittedBlock } from "./drafts.ts";
+import { eachBounded } from "./each-bounded.ts";
 import { contentsOfList, decodeExtent } from "./extents.ts";
 import { decodeNote, type Notes, SPARE_MICROS_MAX, type StoredNote, type Thing } from "./notes.ts";
 import type { Readers } from "./readers.ts";
@@ -67,7 +68,7 @@ export class Collector implements BackgroundWork {
         found.push(note);
         return found.length < NOTES_AT_A_TIME;
       });
-      await Promise.all(found.map((note) => this.#settle(note)));
+      await eachBounded(found, (note) => this.#settle(note));
       const last = found.at(-1);
       if (last === undefined) return;
       start = after(last.key);
@@ -152,7 +153,7 @@ export class Collector implements BackgroundWork {
         }
         return entries.length < ENTRIES_PER_COMMIT;
       });
-      await Promise.all(Array.from(inStore, (id) => contents.delete(id)));
+      await eachBounded(inStore, (id) => contents.delete(id));
       await this.#delete([...Array.from(inRows, (id) => rows.keyOf(id)), ...entries]);
       more = entries.length === ENTRIES_PER_COMMIT;
     }

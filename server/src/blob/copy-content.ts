@@ -1,6 +1,7 @@
 import type { BlobContext } from "./blob-operation.ts";
 import type { CommittedBlob, ContentReference } from "./blob-record.ts";
 import { referenceTo } from "./contents.ts";
+import { eachBounded } from "./each-bounded.ts";
 import { type ContentExtent, type Extent, putExtent, readExtents } from "./extents.ts";
 import { type NewContent, NO_CONTENT } from "./new-content.ts";
 
@@ -8,7 +9,7 @@ export interface CopiedContent extends NewContent {
   readonly content: ContentReference;
 }
 
-/** Each step of a copy holds no more than this. */
+/** A step of a copy holds no more than this of its list, and what a few copies of contents hold. */
 const BATCH = { extentsMax: 100, bytesMax: 1 << 20 };
 
 /** Copies the content of a blob for another one. The caller holds the source meanwhile (see `Readers`). */
@@ -49,7 +50,7 @@ async function copyList(
       // The list refers to a content before there is one: else a crash in between would leave a content
       // that nothing refers to.
       await making.put(copies.map(({ copy, end }) => putExtent(id, end, copy)));
-      await Promise.all(copies.map(({ extent, copy }) => copyPiece(extent, copy)));
+      await eachBounded(copies, ({ extent, copy }) => copyPiece(extent, copy));
     }
   } catch (error) {
     making.giveUp();

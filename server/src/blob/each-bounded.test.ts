@@ -1,0 +1,33 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { eachBounded } from "./each-bounded.ts";
+
+const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+describe("Doing the same with each", () => {
+  it("is done with all, four at a time", async () => {
+    const items = Array.from({ length: 21 }, (_, i) => i);
+    const done: number[] = [];
+    let underWay = 0;
+    let most = 0;
+    await eachBounded(items, async (item) => {
+      most = Math.max(most, ++underWay);
+      await turn();
+      underWay--;
+      done.push(item);
+    });
+    assert.deepEqual([done, most], [items, 4]);
+    await eachBounded([], () => assert.fail());
+  });
+
+  it("fails when one fails, after all others are done", async () => {
+    const done: number[] = [];
+    const work = async (item: number) => {
+      if (item === 1) throw new Error("broke off");
+      await turn();
+      done.push(item);
+    };
+    await assert.rejects(eachBounded([0, 1, 2, 3, 4, 5], work), /broke off/);
+    assert.deepEqual(done.sort(), [0, 2, 3, 4, 5]);
+  });
+});
