@@ -22,7 +22,7 @@ export interface Engine {
 
   /**
    * A version for the next commit: microseconds since 1970, larger than every version this engine
-   * object has given out or seen at open. Never repeats; fits a double until the year 2255.
+   * object has given out, seen at open, or answered by `get`. Never repeats; fits a double until the year 2255.
    */
   nextVersion(): number;
 
@@ -62,7 +62,7 @@ export interface Engine {
   /**
    * Commits what `change` makes of the value under `key` with no other commit in between. Engines
    * that cannot run code inside a commit leave it out; `get` and a checked `commit` do the same there.
-   * @throws what `change` throws, and what `commit` does: nothing happened.
+   * @throws what `change` throws (nothing happened), and what `commit` does.
    */
   update?(key: Key, change: Change): Promise<Updated>;
 

@@ -266,6 +266,19 @@ describe("several processes on one folder", () => {
       { clock: { now: () => 2_000_000 } },
     ));
 
+  it("hand out only versions above those they have read, however far ahead another's clock is", () =>
+    withEngine(
+      async (engine) => {
+        await withSecondProcess(engine.path, 2_000_000, async (ask) => {
+          const { version } = await ask({ put: "theirs" });
+          const [entry] = engine.get([key("p", "shared")]);
+          assert.equal(entry!.version, version);
+          assertAbove(engine.nextVersion(), version!);
+        });
+      },
+      { clock: { now: () => 1_000_000 } },
+    ));
+
   it("answer what is on disk while another of them holds the lock that the next commit waits for", () =>
     withEngine(async (engine) => {
       const second = fork(join(import.meta.dirname, "test-second-process.ts"), [engine.path, "1"], {
