@@ -5,6 +5,7 @@ import { HttpServer } from "@rowhouse/server/http/http-server";
 import type { Handle } from "@rowhouse/server/http/node-listener";
 import { BodyAborted } from "@rowhouse/server/http/raw-request";
 import { HttpConnection } from "./http-connection.ts";
+import { startLocalServer } from "./local-server.ts";
 
 /*
  * Bodies that are read as they arrive, in both lanes. `/take/N` puts a body into memory of N bytes, again
@@ -144,6 +145,23 @@ for (const lane of ["node", "fast"] as const) {
     }
   });
 }
+
+describe("A long body of a stranger", () => {
+  for (const lane of ["node", "fast"] as const) {
+    it(`is refused before it is read (${lane})`, async () => {
+      const any = { host: "127.0.0.1", port: 0 };
+      const server = await startLocalServer({ lane, listen: { queue: any, table: any } });
+      for (const target of ["/devstoreaccount1/People", "/devstoreaccount1/work/messages"]) {
+        const url = target.endsWith("messages") ? server.urls.queue : server.urls.table;
+        const connection = await HttpConnection.open(new URL(url ?? ""));
+        connection.write(head(target, 4_000_000).replace("PUT", "POST"));
+        assert.ok([401, 403, 404].includes((await connection.answer()).status));
+        connection.destroy();
+      }
+      await server.close();
+    });
+  }
+});
 
 function head(target: string, bodyBytes: number): string {
   return `PUT ${target} HTTP/1.1\r\nHost: h\r\nContent-Length: ${bodyBytes}\r\n\r\n`;

@@ -402,6 +402,7 @@ describe("The fast lane's patience", () => {
     handle: echo.handle,
     giveAway: (socket) => http.emit("connection", socket),
     onFault: (error) => assert.fail(String(error)),
+    requestMsMax: NODE_HTTP_OPTIONS.requestTimeout,
     now: () => now,
   });
   const sockets = new Set<Socket>();
@@ -451,6 +452,23 @@ describe("The fast lane's patience", () => {
     now += requestTimeout - headersTimeout;
     lane.sweep();
     assert.equal((await connection.rest()).toString(), TIMEOUT);
+    connection.destroy();
+  });
+
+  it("with a long body that nobody wants ends five minutes after its first byte", async () => {
+    const connection = await HttpConnection.open(await url());
+    const head = POST.replace("5", "1000000");
+    connection.write(head);
+    assert.equal((await connection.answer()).text, "/a too large");
+    connection.write("hel");
+    await arrived(head.length + 3);
+    now += requestTimeout;
+    lane.sweep();
+    await turns(5);
+    assert.equal(connection.socket.readableEnded, false);
+    now += 1;
+    lane.sweep();
+    assert.equal((await connection.rest()).length, 0);
     connection.destroy();
   });
 

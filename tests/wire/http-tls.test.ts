@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { X509Certificate } from "node:crypto";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { Server } from "node:https";
 import { after, before, describe, it } from "node:test";
+import { STILL_MS_MAX } from "@rowhouse/server/http/node-listener";
 import { selfSignedCertificate } from "../support/certificate.ts";
 import { HttpConnection } from "./http-connection.ts";
 import { type LocalServer, startLocalServer } from "./local-server.ts";
@@ -71,6 +74,19 @@ describe("Over TLS", () => {
     assert.doesNotMatch((await plain.rest()).toString("latin1"), /200 OK/);
     plain.destroy();
     assert.equal((await wire.send("GET", "/Tables")).status, 200);
+  });
+
+  it("clients that stop reading are cut in the end", async () => {
+    const limits: number[] = [];
+    const note = (message: unknown) => {
+      assert.ok(message instanceof Object && "server" in message);
+      assert.ok(message.server instanceof Server);
+      limits.push(message.server.timeout);
+    };
+    subscribe("http.server.request.start", note);
+    await wire.send("GET", "/Tables");
+    unsubscribe("http.server.request.start", note);
+    assert.deepEqual(limits, [STILL_MS_MAX]);
   });
 
   it("a server closes though clients are silent or idle", async () => {

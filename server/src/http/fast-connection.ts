@@ -1,5 +1,4 @@
 import type { Socket } from "node:net";
-import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Awaitable } from "../awaitable.ts";
 import type { WireResponse } from "../operation.ts";
 import { AnswerWriter } from "./answer-writer.ts";
@@ -15,7 +14,7 @@ import {
   STILL_MS_MAX,
   UNWANTED_BYTES_MAX,
 } from "./node-listener.ts";
-import { PLAIN_HEAD_BYTES_MAX, type PlainRequest, readPlainRequest } from "./plain-request.ts";
+import { type PlainRequest, readPlainRequest } from "./plain-request.ts";
 import { BodyAborted, type BodySource, WholeBody } from "./raw-request.ts";
 
 /** What a connection must know of the lane it is in. */
@@ -24,8 +23,8 @@ export interface Lane {
   /** Takes a paused socket whose unread bytes are back in it. */
   readonly giveAway: (socket: Socket) => void;
   readonly onFault: OnFault;
-  /** Longer bodies are handed over as they arrive. Undefined: all are handed over whole. */
-  readonly wholeBytesMax: number | undefined;
+  /** How long a request may take to arrive, its body too; 0: as long as something moves. */
+  readonly requestMsMax: number;
   /** Milliseconds that only grow. */
   readonly now: () => number;
   /** Whether every answer is the last of its connection. */
@@ -34,6 +33,11 @@ export interface Lane {
   forget(connection: FastConnection): void;
 }
 
+/**
+ * Longer bodies are handed over as they arrive: the handler asks for them once it knows who sends them,
+ * so that a stranger cannot make the server hold more than this.
+ */
+const WHOLE_BYTES_MAX = 256 * 1024;
 const IDLE_MS_MAX = KEEP_ALIVE_SECONDS * 1000;
 const NOTHING = Buffer.alloc(0);
 
@@ -81,9 +85,15 @@ export class FastConnection {
   }
 
   endIfLate(now: number): void {
-    if (this.#answering) return;
     const ms = now - this.#since;
     const { headersTimeout, requestTimeout } = NODE_HTTP_OPTIONS;
+    if (this.#answering) {
+      const { requestMsMax } = this.#lane;
+      if (this.#arriving?.isWhole === false && requestMsMax > 0 && ms > requestMsMax) {
+        this.socket.destroy();
+      }
+      return;
+    }
     if (this.#unread.length === 0) {
       if (ms > IDLE_MS_MAX) this.socket.destroy();
     } else if (ms > (this.#wanted > 0 ? requestTimeout : headersTimeout)) {
@@ -159,12 +169,10 @@ export class FastConnection {
    * @param lent whether the bytes are gone once this returns
    */
   #read(bytes: Buffer, lent: boolean): void {
-    const { wholeBytesMax = LIMITS.bodyBytesMax } = this.#lane;
-    const streams = this.#lane.wholeBytesMax !== undefined;
     let at = 0;
     this.#wanted = 0;
     while (at < bytes.length) {
-      const read = readPlainRequest(bytes, at, wholeBytesMax, streams);
+      const read = readPlainRequest(bytes, at, WHOLE_BYTES_MAX);
       if (read.kind === "request") {
         const { request } = read;
         const { bodyStart, end } = request;
@@ -182,8 +190,7 @@ export class FastConnection {
       }
       // The next request, if it has begun, begins now.
       if (at > 0) this.#since = this.#lane.now();
-      const bytesMax = PLAIN_HEAD_BYTES_MAX + wholeBytesMax;
-      if (read.kind === "unknown" || read.bytes > bytesMax) {
+      if (read.kind === "unknown") {
         this.#giveAway(bytes.subarray(at));
         return;
       }

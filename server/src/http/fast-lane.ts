@@ -1,9 +1,8 @@
 import type { Socket } from "node:net";
 import { FastConnection, type Lane } from "./fast-connection.ts";
 
-export interface FastLaneOptions extends Pick<Lane, "handle" | "giveAway" | "onFault"> {
-  /** Default: all bodies are handed over whole. */
-  readonly wholeBytesMax?: number;
+export interface FastLaneOptions
+  extends Pick<Lane, "handle" | "giveAway" | "onFault" | "requestMsMax"> {
   /** Default `performance.now`. */
   readonly now?: () => number;
 }
@@ -22,7 +21,7 @@ export class FastLane implements Lane {
   readonly handle: Lane["handle"];
   readonly giveAway: Lane["giveAway"];
   readonly onFault: Lane["onFault"];
-  readonly wholeBytesMax: number | undefined;
+  readonly requestMsMax: number;
   readonly now: () => number;
   isClosing = false;
   readonly #connections = new Set<FastConnection>();
@@ -32,7 +31,7 @@ export class FastLane implements Lane {
     this.handle = options.handle;
     this.giveAway = options.giveAway;
     this.onFault = options.onFault;
-    this.wholeBytesMax = options.wholeBytesMax;
+    this.requestMsMax = options.requestMsMax;
     this.now = options.now ?? (() => performance.now());
     // One timer for all: a timer for each request costs more than reading it.
     this.#timer = setInterval(() => this.sweep(), SWEEP_MS);

@@ -35,8 +35,6 @@ export type TlsMaterial =
   | { readonly cert: string | Buffer; readonly key: string | Buffer }
   | { readonly pfx: Buffer; readonly passphrase: string };
 
-/** Where bodies may stream, longer ones do. */
-const STREAMED_BYTES_MIN = 256 * 1024;
 /** How long requests under way may take to end once the server closes. */
 const CLOSING_MS_MAX = 10_000;
 const IDLE_LOOK_MS = 50;
@@ -60,7 +58,8 @@ export class HttpServer {
     this.#http = options.tls
       ? createHttpsServer({ ...settings, ...options.tls }, listener)
       : createHttpServer(settings, listener);
-    if (options.carriesStreams) this.#http.setTimeout(STILL_MS_MAX);
+    // Also of a client that reads no more of its answer, which would be held for it for ever.
+    this.#http.setTimeout(STILL_MS_MAX);
     // A client that says it is done sending is answered all the same.
     Object.assign(this.#http, { httpAllowHalfOpen: true });
     this.#watch(this.#http, options.tls ? "secureConnection" : "connection");
@@ -73,7 +72,7 @@ export class HttpServer {
     const lane = new FastLane({
       handle,
       onFault,
-      ...(options.carriesStreams && { wholeBytesMax: STREAMED_BYTES_MIN }),
+      requestMsMax: settings.requestTimeout,
       // As if the connection had just been accepted there.
       giveAway: (socket) => {
         this.#http.emit("connection", socket);

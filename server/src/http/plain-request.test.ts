@@ -23,10 +23,9 @@ describe("A plain request", () => {
     assert.equal(readPlainRequest(bytes, first.request.end, 100).kind, "request");
   });
 
-  it("need not wait for the end of a long body where bodies stream", () => {
+  it("need not wait for the end of a long body", () => {
     const head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5000000000\r\n\r\n";
-    assert.equal(readPlainRequest(Buffer.from(head), 0, 100).kind, "unknown");
-    const read = readPlainRequest(Buffer.from(head), 0, 100, true);
+    const read = readPlainRequest(Buffer.from(head), 0, 100);
     assert.ok(read.kind === "request");
     assert.equal(read.request.end, head.length + 5_000_000_000);
   });
@@ -58,7 +57,6 @@ describe("A plain request", () => {
     "two lengths": "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\ncontent-length: 1\r\n\r\na",
     "a length with a sign": "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: +1\r\n\r\na",
     "a list of lengths": "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1, 1\r\n\r\na",
-    "a length above what is taken": "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 101\r\n\r\n",
     "a transfer encoding":
       "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "a transfer encoding in any case": "POST / HTTP/1.1\r\nHost: h\r\ntRANSFER-eNCODING: x\r\n\r\n",

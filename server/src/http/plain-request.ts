@@ -29,16 +29,10 @@ const UNKNOWN: PlainRead = { kind: "unknown" };
 const VERBS = new Set(["GET", "POST", "PUT", "DELETE", "MERGE", "PATCH", "HEAD", "OPTIONS"]);
 const HEAD_END = Buffer.from("\r\n\r\n", "latin1");
 /**
- * @param wholeBytesMax longest body that must be here with its head
- * @param streams whether a longer one may still be on its way, so that the request ends behind `bytes`;
- * else it is unknown here
+ * @param wholeBytesMax longest body that must be here with its head; a longer one may still be on its
+ * way, so that the request ends behind `bytes`
  */
-export function readPlainRequest(
-  bytes: Buffer,
-  start: number,
-  wholeBytesMax: number,
-  streams = false,
-): PlainRead {
+export function readPlainRequest(bytes: Buffer, start: number, wholeBytesMax: number): PlainRead {
   const headEnd = bytes.indexOf(HEAD_END, start);
   if (headEnd < 0) {
     return bytes.length - start > PLAIN_HEAD_BYTES_MAX ? UNKNOWN : { kind: "incomplete", bytes: 0 };
@@ -93,7 +87,7 @@ export function readPlainRequest(
     }
   }
   const arrives = contentLength > wholeBytesMax;
-  if (!hasHost || (arrives && !streams) || spans.length > 4 * PLAIN_HEADERS_MAX) return UNKNOWN;
+  if (!hasHost || spans.length > 4 * PLAIN_HEADERS_MAX) return UNKNOWN;
   const bodyStart = headEnd + HEAD_END.length;
   const end = bodyStart + Math.max(contentLength, 0);
   if (end > bytes.length && !arrives) return { kind: "incomplete", bytes: end - start };
