@@ -43,6 +43,18 @@ describe("the string a table request signs", () => {
 });
 
 describe("the string a queue or blob request signs", () => {
+  it("has the documented reading alone where the query is very long", () => {
+    const ways = (length: number) => {
+      const query = `a+b=&prefix=${"x".repeat(length)}`;
+      const headers = ["Content-Encoding", "gzip", "x-ms-b", "1", "x-ms-a-b", "2", "x-ms-aa", "3"];
+      return [...sharedKeyStrings(request("GET", "/c", query, headers), "acct")];
+    };
+    assert.ok(ways(1_000).length > 8);
+    const long = ways(100_000);
+    assert.equal(long.length, 1);
+    assert.equal(long[0]?.replace("x".repeat(99_000), ""), ways(1_000)[0]);
+  });
+
   it("has every standard header in its line", () => {
     const names = [
       "Content-Encoding",

@@ -54,6 +54,9 @@ export function tableSharedKeyLiteString(
   return `${date}\n/${account}${path || "/"}${compOf(request.query)}`;
 }
 
+/** Longer queries have the documented reading alone: strangers must not make the server sign them often. */
+const VARIOUS_QUERY_LENGTH_MAX = 8 * 1024;
+
 /**
  * Queue and Blob, every accepted reading.
  * @throws ServiceError InvalidHeaderValue for a signed header sent twice, RequestUrlFailedToParse.
@@ -65,6 +68,11 @@ export function* sharedKeyStrings(
 ): Generator<string, void, undefined> {
   const signed = collectHeaders(request.rawHeaders);
   const heads = contentOrders(request.verb, signed);
+  if (request.query.raw.length > VARIOUS_QUERY_LENGTH_MAX) {
+    const parameters = canonicalParameters(request.query.raw, { plus: "+", empties: true });
+    yield `${heads[0]}${documentedOrder(signed.extensions)}/${account}${path || "/"}${parameters}`;
+    return;
+  }
   for (const parameters of parameterReadings(request.query.raw)) {
     const resource = `/${account}${path || "/"}${parameters}`;
     for (const headers of headerOrders(signed.extensions)) {
