@@ -26,6 +26,12 @@ describe("the accounts of the environment", () => {
     assert.equal(accounts.find("One1"), undefined);
   });
 
+  it("are not called as the server's own pages are", () => {
+    for (const name of ["healthz", "readyz", "metrics", "rowhouse"]) {
+      assert.throws(() => parseAccounts(`${name}:${KEY}`), /cannot be called/);
+    }
+  });
+
   const wrong: [text: string, message: RegExp][] = [
     [
       `ab:${KEY}`,

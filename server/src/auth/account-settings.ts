@@ -74,6 +74,8 @@ export function readAccounts(settings: SettingsSection): Accounts {
 
 const ACCOUNT_KEYS_MAX = 2;
 const ACCOUNT_NAME = /^[a-z0-9]+$/;
+/** What stands first in the paths of health, metrics and insight, where accounts stand otherwise. */
+const PAGE_NAMES = new Set(["healthz", "readyz", "metrics", "rowhouse"]);
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 function readAccount(
@@ -88,6 +90,9 @@ function readAccount(
     throw new SettingsError(
       `The name of account ${position} has ${name.length} characters${found}; ${min} to ${max} lower-case letters and digits are allowed.`,
     );
+  }
+  if (PAGE_NAMES.has(name)) {
+    throw new SettingsError(`An account cannot be called "${name}": the server's own pages are.`);
   }
   if (keys.length === 0 || keys.length > ACCOUNT_KEYS_MAX) {
     throw new SettingsError(
