@@ -4,8 +4,11 @@ import { EngineError } from "../engine.ts";
 import type { PostgresConfig, TlsMode } from "./config.ts";
 import { openPostgresEngine } from "./postgres-engine.ts";
 import { selfSignedCertificate } from "./test-certificate.ts";
+import { Relay } from "./test-relay.ts";
 import { LocalServer } from "./test-server.ts";
 import { commit, keyOf, textOf } from "./test-workloads.ts";
+
+const PARSE = "P".charCodeAt(0);
 
 describe("A connection to PostgreSQL", () => {
   const { cert, key } = selfSignedCertificate("localhost");
@@ -99,6 +102,24 @@ describe("A connection to PostgreSQL", () => {
     await grant();
     const engine = await open("require", { certificateAuthority: undefined });
     await engine.close();
+  });
+
+  it("is given up when nothing comes after the login, in the time a query has", async (test) => {
+    const relay = await Relay.open(server.url("store"));
+    const asked = new Promise<void>((resolve) => {
+      relay.onRequest = (message) => {
+        if (message[0] !== PARSE) return message;
+        resolve();
+        return Buffer.alloc(0);
+      };
+    });
+    test.mock.timers.enable({ apis: ["setTimeout"] });
+    const opening = assertRefused(openPostgresEngine({ url: relay.url }), /did not answer in time/);
+    await asked;
+    test.mock.timers.tick(5_000);
+    await opening;
+    test.mock.timers.reset();
+    await relay.close();
   });
 
   it("does not fall back to plain text, and says which rule of the server refuses it", async () => {

@@ -23,7 +23,10 @@ export function query(
   return queryAll(session, [{ statement, parameters, onRow }]);
 }
 
-/** Runs statements up to the first error, with one Sync: between BEGIN and COMMIT, all or none. */
+/**
+ * Runs statements up to the first error, with one Sync: between BEGIN and COMMIT, all or none. It
+ * keeps its time itself, for it may run before a pool looks after the session.
+ */
 export function queryAll(
   session: Session,
   queries: readonly Query[],
@@ -32,6 +35,11 @@ export function queryAll(
   return new Promise((resolve, reject) => {
     let completed = 0;
     let failure: Error | undefined;
+    const overdue = setTimeout(
+      () => session.destroy(new Error("The database did not answer in time.")),
+      timeoutMs,
+    );
+    overdue.unref();
     const exchange: Exchange = {
       deadline: performance.now() + timeoutMs,
       row: (row) => queries[completed]?.onRow?.(row),
@@ -41,8 +49,15 @@ export function queryAll(
       failed: (error) => {
         failure ??= error;
       },
-      ready: () => (failure ? reject(failure) : resolve()),
-      lost: (error) => reject(failure ?? error),
+      ready() {
+        clearTimeout(overdue);
+        if (failure) reject(failure);
+        else resolve();
+      },
+      lost(error) {
+        clearTimeout(overdue);
+        reject(failure ?? error);
+      },
     };
     session.begin(exchange);
     for (const { statement, parameters = [] } of queries) {

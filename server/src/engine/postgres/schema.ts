@@ -98,7 +98,8 @@ export async function installSchema(session: Session, dialect: Dialect): Promise
     }
   }
   if (dialect === "postgres" || dialect === "citus") {
-    await query(session, textQuery(COMPRESSION)).catch(() => {});
+    const compress = [{ statement: textQuery(COMPRESSION) }];
+    await queryAll(session, compress, INSTALL_TIMEOUT_MS).catch(() => {});
   }
 }
 
