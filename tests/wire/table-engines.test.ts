@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { Engine } from "@rowhouse/server/engine/engine";
+import type { Awaitable } from "@rowhouse/server/awaitable";
+import { openAccountIds } from "@rowhouse/server/catalog/account-ids";
+import { Catalog } from "@rowhouse/server/catalog/catalog";
+import { KEY_SPACES } from "@rowhouse/server/catalog/key-spaces";
+import type { Engine, Key, KeyRange, ScanEnd, Visit } from "@rowhouse/server/engine/engine";
+import { copyKey } from "@rowhouse/server/engine/key-codec";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
+import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import type { ServerOptions } from "@rowhouse/server/server";
 import { withFolder } from "../support/rowhouse-process.ts";
 import { openLastingEngine, openTestEngine } from "../support/test-engine.ts";
@@ -55,7 +61,45 @@ function nextOf(answer: HttpAnswer): string {
   return partition ? `&NextPartitionKey=${partition}${row ? `&NextRowKey=${row}` : ""}` : "";
 }
 
+/** Removes the table and frees the front of it, as another process does, when a query comes to scan it. */
+class VanishingTables extends MemoryEngine {
+  isArmed = false;
+
+  override scan(range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
+    if (!this.isArmed) return super.scan(range, visit);
+    this.isArmed = false;
+    return this.#vanish(range).then(() => super.scan(range, visit));
+  }
+
+  async #vanish(range: KeyRange): Promise<void> {
+    const ids = await openAccountIds(this, ["devstoreaccount1"]);
+    const catalog = new Catalog(this, KEY_SPACES.tableCatalog, ids);
+    await catalog.remove("devstoreaccount1", "People");
+    const deletes: Key[] = [];
+    await super.scan(range, ({ key }) => {
+      deletes.push(copyKey(key));
+      return false;
+    });
+    await this.commit({ version: this.nextVersion(), checks: [], puts: [], deletes });
+  }
+}
+
 describe("Pages", () => {
+  it("are refused, not cut short, where their table is removed and freed while they are read", () => {
+    const engine = new VanishingTables();
+    return serve(engine, async (wire) => {
+      await createTable(wire);
+      for (const RowKey of ["1", "2", "3"]) {
+        const body = { PartitionKey: "p", RowKey };
+        await wire.send("POST", "/People", { body });
+      }
+      assert.deepEqual(rowsOf(await wire.send("GET", "/People()")), ["1", "2", "3"]);
+      engine.isArmed = true;
+      const answer = await wire.send("GET", "/People()");
+      assertRefused(answer, { status: 404, code: "TableNotFound" });
+    });
+  });
+
   it("go on behind a restart, and behind the removal of the entity that their token names", async () => {
     await withFolder(async (path) => {
       const rows = Array.from({ length: 9 }, (_, i) => `r${i}`);

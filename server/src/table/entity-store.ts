@@ -45,6 +45,16 @@ export class EntityStore {
     });
   }
 
+  /**
+   * That an opened table is there still: until then nothing that was read of it was freed.
+   * @throws ServiceError TableNotFound
+   */
+  mustBeThere(account: string, name: string, opened: OpenTable): Awaitable<void> {
+    return whenReady(this.#find(account, name), (table) => {
+      if (table?.named.id !== opened.named.id) throw new ServiceError("TableNotFound");
+    });
+  }
+
   /** The table as it is now. Not read where nothing was written since it was found: once a group commit. */
   #find(account: string, name: string): Awaitable<OpenTable | undefined> {
     const newestCommit = this.#engine.newestCommit();
