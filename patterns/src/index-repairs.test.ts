@@ -65,15 +65,26 @@ async function assertMended(db: Database, backend: Memory): Promise<void> {
   assert.deepEqual(backend.queues.contents(`${QUEUE}-poison`), []);
 }
 
-/** One live entry, where the person lives. */
+/** One entry, a live one, where the person lives. */
 async function assertInStep(db: Database, backend: Memory): Promise<void> {
   const { town } = await db.open(Person).mustGet({ id: 1 });
-  const entries = [];
+  assert.deepEqual(await entriesIn(backend), [[town, "live"]]);
+}
+
+/** The same, but that a writer who was refused may have left one that is not live yet: a later scrub's. */
+async function assertLiveInStep(db: Database, backend: Memory): Promise<void> {
+  const { town } = await db.open(Person).mustGet({ id: 1 });
+  const live = (await entriesIn(backend)).filter(([, state]) => state === "live");
+  assert.deepEqual(live, [[town, "live"]]);
+}
+
+async function entriesIn(backend: Memory): Promise<[town: string, state: "live" | "pending"][]> {
+  const entries: [string, "live" | "pending"][] = [];
   for (const partitionKey of ["Old", "New", "Else"]) {
     const entry = await backend.tables.get("ByTown", { partitionKey, rowKey: "0001" });
-    if (entry) entries.push(partitionKey, "rh_s" in entry.properties);
+    if (entry) entries.push([partitionKey, "rh_s" in entry.properties ? "pending" : "live"]);
   }
-  assert.deepEqual(entries, [town, false]);
+  return entries;
 }
 
 // A commit that the schedule delays beyond its deadline is refused; nothing is written then.
@@ -149,7 +160,7 @@ describe("index repairs", () => {
         },
         writer: (db) => moveAway(db, Inline),
       },
-      check: assertInStep,
+      check: assertLiveInStep,
       runs: 200,
     });
   });
