@@ -85,6 +85,28 @@ function testGetAndCommit(withEngine: WithEngine): void {
       assert.deepEqual(await engine.get([]), []);
     }));
 
+  it("ends get where the values reach the bytes asked for, at one entry at least", () =>
+    withEngine(async (engine) => {
+      const large = "x".repeat(1000);
+      for (const partitions of [["p"], ["p", "q", "r"]]) {
+        const keys = ["1", "2", "3", "4", "5", "6"].map((sort, index) =>
+          key(partitions[index % partitions.length]!, sort),
+        );
+        await mustCommit(engine, { puts: keys.slice(1).map((each) => [each, large]) });
+        for (const [bytesMax, countMax] of [
+          [0, 1],
+          [1500, 3],
+          [2000, 3],
+          [2001, 4],
+        ] as const) {
+          const entries = await engine.get(keys, bytesMax);
+          assert.ok(entries.length >= 1 && entries.length <= countMax, `${entries.length}`);
+          assert.deepEqual(entries, (await engine.get(keys)).slice(0, entries.length));
+        }
+        assert.equal((await engine.get(keys, 5001)).length, keys.length);
+      }
+    }));
+
   it("shows a commit to every read that begins after it resolved", () =>
     withEngine(async (engine) => {
       for (let round = 0; round < 20; round++) {

@@ -35,8 +35,11 @@ export interface Engine {
   /**
    * Reads many keys in one snapshot. The answer has the length and order of `keys`; its bytes stay
    * as they are, and must be left as they are.
+   *
+   * With `bytesMax` it may end sooner, though not before the first: once values of so many bytes are
+   * read, no more are held. The rest is another call, hence another snapshot.
    */
-  get(keys: readonly Key[]): Awaitable<(Entry | undefined)[]>;
+  get(keys: readonly Key[], bytesMax?: number): Awaitable<(Entry | undefined)[]>;
 
   /**
    * Calls `visit` for the entries of `range` in ascending unsigned byte order of (partition, sort).

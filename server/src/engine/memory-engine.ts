@@ -64,9 +64,17 @@ export class MemoryEngine implements Engine {
     return this.#commits;
   }
 
-  get(keys: readonly Key[]): (Entry | undefined)[] {
+  get(keys: readonly Key[], bytesMax = Number.POSITIVE_INFINITY): (Entry | undefined)[] {
     this.#assertOpen();
-    return keys.map((key) => this.#byKey.get(this.#flat(key)));
+    const flat = keys.map((key) => this.#flat(key));
+    const entries: (Entry | undefined)[] = [];
+    for (let index = 0, bytes = 0; index < flat.length; index++) {
+      const entry = this.#byKey.get(flat[index]!);
+      entries.push(entry);
+      bytes += entry?.value.length ?? 0;
+      if (bytes >= bytesMax) break;
+    }
+    return entries;
   }
 
   scan(range: KeyRange, visit: Visit): Awaitable<ScanEnd> {

@@ -4,7 +4,7 @@ import type { Clock } from "../clock.ts";
 import type { Engine, Entry, Key, KeyRange, WantedSorts } from "../engine/engine.ts";
 import { decodeText, encodeText, keyBytes, partitionPrefixRange } from "../engine/key-codec.ts";
 import type { QueryCost } from "../insight/insight.ts";
-import type { KeyPosition, KeyRead, Plan, PointRead, RangeRead } from "../query/plan.ts";
+import type { KeyPosition, KeyRead, Plan, RangeRead } from "../query/plan.ts";
 import type { Predicate } from "../query/predicate.ts";
 import { RecordView } from "./record-view.ts";
 import { entityKey, positionKey } from "./table-keys.ts";
@@ -30,7 +30,7 @@ export interface PageEnd {
   readonly work: Omit<QueryCost, "engineMicros">;
 }
 
-/** Points read in one snapshot. More would hold more values at once than a page may be long. */
+/** Points read in one snapshot, while their values are no more than a page may still take. */
 const POINTS_AT_ONCE = 250;
 /** Asking the clock costs as much as testing a filter. */
 const ENTITIES_PER_CLOCK_LOOK = 128;
@@ -88,29 +88,42 @@ export class PageReader {
 
   /** The point reads from here on that may share a snapshot. */
   #points(): Awaitable<void> {
-    const { plan, prefix } = this.#request;
-    const points: PointRead[] = [];
-    for (let i = this.#readIndex; i < plan.reads.length && points.length < POINTS_AT_ONCE; i++) {
-      const read = plan.reads[i]!;
+    const { bytesMax, plan, prefix } = this.#request;
+    const keys: Key[] = [];
+    /** The read of each key. */
+    const indexes: number[] = [];
+    let index = this.#readIndex;
+    for (; index < plan.reads.length && keys.length < POINTS_AT_ONCE; index++) {
+      const read = plan.reads[index]!;
       if (read.kind !== "point") break;
-      points.push(read);
+      const key = entityKey(prefix, read.partitionKey, read.rowKey);
+      // A key longer than the engine can hold is no entity's.
+      if (keyBytes(key) > this.#engine.keyBytesMax) continue;
+      keys.push(key);
+      indexes.push(index);
     }
-    const keys = points.map(({ partitionKey, rowKey }) => entityKey(prefix, partitionKey, rowKey));
-    // A key longer than the engine can hold is no entity's.
-    const found = this.#engine.get(keys.filter((key) => keyBytes(key) <= this.#engine.keyBytesMax));
-    return found instanceof Promise
-      ? found.then((entries) => this.#takePoints(points, entries))
-      : this.#takePoints(points, found);
+    // A full page looks for one entity more, which stands as far away as it may.
+    const found = this.#engine.get(keys, Math.max(1, bytesMax - this.#bytesReturned));
+    const take = (entries: readonly (Entry | undefined)[]) => {
+      this.#takePoints(entries, indexes[entries.length] ?? index);
+      // A filter may refuse one group of large entities after the other.
+      if (entries.length < keys.length && !this.#ended) {
+        return new Promise<void>((resolve) => setImmediate(resolve));
+      }
+    };
+    return found instanceof Promise ? found.then(take) : take(found);
   }
 
-  #takePoints(points: readonly PointRead[], entries: readonly (Entry | undefined)[]): void {
+  /** @param next the read behind them */
+  #takePoints(entries: readonly (Entry | undefined)[], next: number): void {
     for (const entry of entries) {
       if (entry && !this.#visit(entry)) return;
     }
-    this.#readIndex += points.length;
-    const after = this.#request.plan.reads[this.#readIndex];
-    const last = points[points.length - 1]!;
-    if (after && this.#entitiesReturned > 0 && partitionOf(after) === last.partitionKey) {
+    const { reads } = this.#request.plan;
+    const last = reads[next - 1]!;
+    const after = reads[next];
+    this.#readIndex = next;
+    if (after && this.#entitiesReturned > 0 && partitionOf(after) === partitionOf(last)) {
       this.#end(after.kind === "point" ? after : after.start);
     }
   }

@@ -135,11 +135,11 @@ export class LmdbEngine implements Engine {
     return this.#scanSource.map?.newestCommit();
   }
 
-  get(keys: readonly Key[]): (Entry | undefined)[] {
+  get(keys: readonly Key[], bytesMax = Number.POSITIVE_INFINITY): (Entry | undefined)[] {
     this.#assertOpen();
     for (const key of keys) assertKeyFits(key);
-    if (this.#visiting) return this.#visiting.lendAgainAfter(() => this.#getEntries(keys));
-    return this.#getEntries(keys);
+    const get = () => this.#getEntries(keys, bytesMax);
+    return this.#visiting ? this.#visiting.lendAgainAfter(get) : get();
   }
 
   scan(range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
@@ -199,10 +199,16 @@ export class LmdbEngine implements Engine {
     return meta;
   }
 
-  #getEntries(keys: readonly Key[]): (Entry | undefined)[] {
+  #getEntries(keys: readonly Key[], bytesMax: number): (Entry | undefined)[] {
     return this.#readOnce(() => {
       const entries: (Entry | undefined)[] = [];
-      for (const key of keys) entries.push(this.#getEntry(key));
+      let bytes = 0;
+      for (const key of keys) {
+        const entry = this.#getEntry(key);
+        entries.push(entry);
+        bytes += entry === undefined ? 0 : entry.value.length;
+        if (bytes >= bytesMax) break;
+      }
       return entries;
     });
   }

@@ -17,9 +17,16 @@ type Entries = (Entry | undefined)[];
 /** Rows with this version are the engine's own, see `schema.ts`; nobody else sees them. */
 export const OWN_ROW_VERSION = 0;
 
+/** What a read may still hold of values, in bytes; shared by the statements it is made of. */
+export interface Room {
+  bytes: number;
+}
+
 /** Who waits for the entries, and how long. */
 export interface Reader {
   readonly deadline: number;
+  /** The entries end at the first that found none; two always have it. */
+  readonly room: Room;
   readonly resolve: (entries: Entries) => void;
   readonly reject: (error: Error) => void;
 }
@@ -98,10 +105,13 @@ class GetFew extends Get {
 class GetMany extends Get {
   readonly #statement: Statement;
   readonly #isAcross: boolean;
-  readonly #found = new Map<string, { value: Uint8Array; version: number }>();
+  readonly #room: Room;
+  /** Undefined: a row there was no room for. */
+  readonly #found = new Map<string, { value: Uint8Array; version: number } | undefined>();
 
   constructor(keys: readonly Key[], statement: Statement, reader: Reader) {
     super(keys, reader);
+    this.#room = reader.room;
     this.#statement = statement;
     this.#isAcross = statement === GET_ACROSS;
   }
@@ -129,19 +139,30 @@ class GetMany extends Get {
   override row(row: RowReader): void {
     const id = this.#isAcross ? identify(row.bytes(), row.bytes()) : latin1(row.bytes());
     const version = row.int8();
-    if (version !== OWN_ROW_VERSION) this.#found.set(id, { value: copied(row.bytes()), version });
+    if (version === OWN_ROW_VERSION) return;
+    if (this.#room.bytes <= 0) {
+      this.#found.set(id, undefined);
+      return;
+    }
+    const value = copied(row.bytes());
+    this.#room.bytes -= value.length;
+    this.#found.set(id, { value, version });
   }
 
   override restart(): void {
+    for (const found of this.#found.values()) this.#room.bytes += found?.value.length ?? 0;
     this.#found.clear();
   }
 
   protected override entries(): Entries {
-    return this.keys.map((key) => {
+    const entries: Entries = [];
+    for (const key of this.keys) {
       const id = this.#isAcross ? identify(key.partition, key.sort) : latin1(key.sort);
       const found = this.#found.get(id);
-      return found && { key, value: found.value, version: found.version };
-    });
+      if (found === undefined && this.#found.has(id)) break;
+      entries.push(found && { key, value: found.value, version: found.version });
+    }
+    return entries;
   }
 }
 
@@ -169,7 +190,7 @@ function copied(bytes: Buffer): Uint8Array {
 export function getEachPartition(
   reads: PointReads,
   keys: readonly Key[],
-  deadline: number,
+  { deadline, room }: Pick<Reader, "deadline" | "room">,
 ): Promise<Entries> {
   const groups = new Map<string, number[]>();
   for (const [index, { partition }] of keys.entries()) {
@@ -179,12 +200,14 @@ export function getEachPartition(
     else groups.set(id, [index]);
   }
   const entries: Entries = new Array(keys.length).fill(undefined);
+  let end = keys.length;
   const parts = [...groups.values()].map(async (indexes) => {
     const part = await new Promise<Entries>((resolve, reject) => {
       const own = indexes.map((index) => keys[index]!);
-      reads.submit(new GetMany(own, GET_MANY_OF_SHARD, { deadline, resolve, reject }));
+      reads.submit(new GetMany(own, GET_MANY_OF_SHARD, { deadline, room, resolve, reject }));
     });
-    for (const [at, index] of indexes.entries()) entries[index] = part[at];
+    for (const [at, entry] of part.entries()) entries[indexes[at]!] = entry;
+    end = Math.min(end, indexes[part.length] ?? end);
   });
-  return Promise.all(parts).then(() => entries);
+  return Promise.all(parts).then(() => entries.slice(0, end));
 }

@@ -195,23 +195,35 @@ export class PostgresEngine implements Engine {
     this.#assertOpen();
   }
 
-  get(keys: readonly Key[]): Promise<(Entry | undefined)[]> {
+  get(keys: readonly Key[], bytesMax?: number): Promise<(Entry | undefined)[]> {
     this.#assertOpen();
     for (const key of keys) assertStorable(key);
-    return this.#get(keys, performance.now() + this.#timeoutMs);
+    const deadline = performance.now() + this.#timeoutMs;
+    const reading = this.#get(keys, deadline, bytesMax);
+    if (bytesMax === undefined) return reading;
+    // No order of rows is promised: others may have taken all room before the first one came.
+    return reading.then((entries) =>
+      entries.length > 0 ? entries : this.#get(keys.slice(0, 1), deadline),
+    );
   }
 
-  #get(keys: readonly Key[], deadline: number): Promise<(Entry | undefined)[]> {
+  #get(
+    keys: readonly Key[],
+    deadline: number,
+    bytesMax = Number.POSITIVE_INFINITY,
+  ): Promise<(Entry | undefined)[]> {
+    const room = { bytes: bytesMax };
     const [first] = keys;
     if (first === undefined) return Promise.resolve([]);
     const isAcross = keys.some(({ partition }) => !equalBytes(partition, first.partition));
     // One statement is one snapshot. Shards have none in common: there each partition is asked alone.
     if (this.facts.dialect === "citus" && keys.length > 1) {
-      return getEachPartition(this.#reads, keys, deadline).then((entries) => this.#see(entries));
+      const reading = getEachPartition(this.#reads, keys, { deadline, room });
+      return reading.then((entries) => this.#see(entries));
     }
     return new Promise((settle, reject) => {
       const resolve = (entries: (Entry | undefined)[]) => settle(this.#see(entries));
-      this.#reads.submit(pointRead(keys, isAcross, { deadline, resolve, reject }));
+      this.#reads.submit(pointRead(keys, isAcross, { deadline, room, resolve, reject }));
     });
   }
 
