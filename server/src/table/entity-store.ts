@@ -2,7 +2,15 @@ import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
-import type { AtomicWrite, Check, Engine, Entry, Key, Put } from "../engine/engine.ts";
+import {
+  type AtomicWrite,
+  type Check,
+  type Engine,
+  EngineError,
+  type Entry,
+  type Key,
+  type Put,
+} from "../engine/engine.ts";
 import { encodeText } from "../engine/key-codec.ts";
 import { encodeRecord, recordTimestamp, restampRecord } from "./entity-record.ts";
 import { mergeRecord } from "./merge-record.ts";
@@ -183,20 +191,31 @@ export class EntityStore {
   /**
    * The engine raises a version that is not above what it finds; the Timestamp inside the record
    * is then stamped anew, or it would not grow. Happens only between servers whose clocks differ.
+   *
+   * The write stands whatever becomes of this. Where the engine fails, the client is told the ETag that
+   * was committed first: it is nobody else's. Should the new one have been stored all the same, a write
+   * with the old one is refused, and its client reads again.
    */
   async #restamp(write: TransactionWrite, versions: readonly number[]): Promise<void> {
-    for (const [i, raised] of versions.entries()) {
-      if (raised === write.version) continue;
-      const { key } = write.puts[i]!;
-      const restamped = { key, value: restampRecord(write.puts[i]!.value, raised + 1) };
-      const result = await this.#engine.commit({
-        version: raised + 1,
-        checks: [{ key, expected: raised }],
-        puts: [restamped],
-        deletes: [],
-      });
-      // A check that fails means somebody wrote since: their Timestamp stands, ours was never seen.
-      if (result.committed) write.puts[i] = restamped;
+    try {
+      for (const [i, raised] of versions.entries()) {
+        if (raised === write.version) continue;
+        const { key } = write.puts[i]!;
+        // Above the raised one, and no other write's: two contents never share an ETag.
+        const version = this.#engine.nextVersion();
+        const restamped = { key, value: restampRecord(write.puts[i]!.value, version) };
+        const checks = [{ key, expected: raised }];
+        const result = await this.#engine.commit({
+          version,
+          checks,
+          puts: [restamped],
+          deletes: [],
+        });
+        // A check that fails means somebody wrote since: their Timestamp stands, ours was never seen.
+        if (result.committed) write.puts[i] = restamped;
+      }
+    } catch (error) {
+      if (!(error instanceof EngineError)) throw error;
     }
   }
 
