@@ -178,7 +178,7 @@ function openMetricsTables(
   settings: ReadonlyMap<ServiceName, ServicePropertiesStore>,
 ): MetricsTables {
   const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds);
-  const entities = new EntityStore(engine, catalog);
+  const entities = new EntityStore(engine, catalog, clock);
   return new MetricsTables({
     ...{ engine, clock, catalog, entities, analytics, onError },
     retentionDays(account, table) {

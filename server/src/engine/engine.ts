@@ -166,6 +166,12 @@ export type CommitResult =
   /** Index of the first check, in the order given, that does not hold. */
   | { readonly committed: false; readonly failedCheck: number };
 
+/**
+ * Milliseconds that a call takes at most in an engine that waits for another machine. Clients of the
+ * services wait 30 seconds: they are to hear of it, with a little of them left.
+ */
+export const CALL_MS_MAX = 25_000;
+
 export type EngineErrorCode = "Closed" | "KeyTooLong" | "Unavailable" | "Unknown" | "Corrupt";
 
 /** A fault below the services. Expected outcomes are values; see `CommitResult`. */

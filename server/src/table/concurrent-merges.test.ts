@@ -7,6 +7,7 @@ import { decodeEntity } from "@rowhouse/protocol/entity-json";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { Catalog } from "../catalog/catalog.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
+import { systemClock } from "../clock.ts";
 import { type LmdbEngine, openLmdbEngine } from "../engine/lmdb/lmdb-engine.ts";
 import { EntityStore, type TableValue } from "./entity-store.ts";
 import type { CommitOutcome, Mutation } from "./mutation.ts";
@@ -89,7 +90,7 @@ async function withStore(test: (lab: Lab) => Promise<void>): Promise<void> {
     const ids = new Map([["acc", 1]]);
     const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, ids);
     await catalog.create("acc", "t", { policies: [] });
-    const store = new EntityStore(engine, catalog);
+    const store = new EntityStore(engine, catalog, systemClock);
     // Known from here on, as in a server: whatever comes then leaves in the order it came.
     await store.openTable("acc", "t");
     await test({ engine, catalog, store });

@@ -6,6 +6,7 @@ import { type IfMatch, parseIfMatch } from "@rowhouse/protocol/etag";
 import { openAccountIds } from "../catalog/account-ids.ts";
 import { Catalog } from "../catalog/catalog.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
+import { systemClock } from "../clock.ts";
 import { type Engine, EngineError, type EngineErrorCode } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { recordEtag, recordTimestamp } from "./entity-record.ts";
@@ -146,7 +147,7 @@ function isTableNotFound(error: unknown): boolean {
 async function openStore(engine: Engine) {
   const accountIds = await openAccountIds(engine, ["acc"]);
   const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds);
-  const store = new EntityStore(engine, catalog);
+  const store = new EntityStore(engine, catalog, systemClock);
   const write = (kind: Mutation["kind"], rowKey: string, json: string, ifMatch?: IfMatch) => {
     const address = { partitionKey: "p", rowKey };
     const entity = decodeEntity(Buffer.from(json), address);

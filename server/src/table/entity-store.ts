@@ -2,6 +2,7 @@ import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
+import type { Clock } from "../clock.ts";
 import {
   type AtomicWrite,
   type Check,
@@ -38,9 +39,10 @@ export interface OpenTable {
 export class EntityStore {
   readonly #engine: Engine;
   readonly #catalog: Catalog<TableValue>;
-  readonly #turns = new Turns();
+  readonly #turns: Turns;
 
-  constructor(engine: Engine, catalog: Catalog<TableValue>) {
+  constructor(engine: Engine, catalog: Catalog<TableValue>, clock: Clock) {
+    this.#turns = new Turns(clock);
     this.#engine = engine;
     this.#catalog = catalog;
   }

@@ -143,7 +143,7 @@ async function open({ hours, minutes }: Chosen, retentionDays?: number) {
   const tables: MetricsTables[] = [];
   const stores = () => {
     const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds);
-    return { catalog, entities: new EntityStore(engine, catalog) };
+    return { catalog, entities: new EntityStore(engine, catalog, clock) };
   };
   const { entities } = stores();
   const view = new RecordView();

@@ -50,7 +50,7 @@ export function openTableService(options: TableServiceOptions): OpenTableService
     accountIds,
     rules: TABLE_DOCUMENTS,
   });
-  const entities = new EntityStore(engine, catalog);
+  const entities = new EntityStore(engine, catalog, clock);
   const service = tableService({
     engine,
     clock,

@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { systemClock } from "../clock.ts";
+import { CALL_MS_MAX } from "../engine/engine.ts";
 import { Turns } from "./turns.ts";
 
 describe("Turns", () => {
   it("lets tasks of one key run one after the other, in order, even when one fails", async () => {
-    const turns = new Turns();
+    const turns = new Turns(systemClock);
     const log: string[] = [];
     const task =
       (name: string, fails = false) =>
@@ -34,11 +37,33 @@ describe("Turns", () => {
   });
 
   it("lets tasks of different keys run at once", async () => {
-    const turns = new Turns();
+    const turns = new Turns(systemClock);
     let release = () => {};
     const blocked = turns.take("a", () => new Promise<void>((resolve) => (release = resolve)));
     assert.equal(await turns.take("b", async () => "b ran"), "b ran");
     release();
     await blocked;
+  });
+
+  it("refuses those that waited longer than a call may take, and goes on with who comes then", async () => {
+    let now = 0;
+    const turns = new Turns({ now: () => now });
+    const began: string[] = [];
+    /** A task that ends only by its time-out. */
+    const stalled = (name: string) => async () => {
+      began.push(name);
+      await Promise.resolve();
+      now += CALL_MS_MAX;
+      throw new Error(name);
+    };
+    const names = ["first", "second", "third", "fourth"];
+    const results = await Promise.allSettled(names.map((each) => turns.take("k", stalled(each))));
+    // The second waited exactly as long as it may.
+    assert.deepEqual(began, ["first", "second"]);
+    for (const result of results.slice(2)) {
+      assert.ok(result.status === "rejected");
+      assert.ok(result.reason instanceof ServiceError && result.reason.code === "ServerBusy");
+    }
+    assert.equal(await turns.take("k", async () => "fifth ran"), "fifth ran");
   });
 });

@@ -1,14 +1,33 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
+import type { Clock } from "../clock.ts";
+import { CALL_MS_MAX } from "../engine/engine.ts";
+
 /**
  * Lets tasks that share a key go one after the other, in the order they came. Merges of one hot
  * entity each read what the one before wrote: in turns every flush takes one of them further, while
  * a race would let one win and send all others back to read again, some of them for ever.
  */
 export class Turns {
+  readonly #clock: Clock;
   readonly #last = new Map<string, Promise<unknown>>();
 
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /**
+   * Who waited as long as a call may take is refused when its turn comes: where every task meets an
+   * engine that is away, the last would wait for all their time-outs, and its client is gone by then.
+   * @throws ServiceError ServerBusy: the task did not begin
+   */
   async take<T>(key: string, task: () => Promise<T>): Promise<T> {
+    const cameAt = this.#clock.now();
+    const inTurn = () => {
+      if (this.#clock.now() - cameAt > CALL_MS_MAX) throw new ServiceError("ServerBusy");
+      return task();
+    };
     const before = this.#last.get(key);
-    const mine = before ? before.then(task, task) : task();
+    const mine = before ? before.then(inTurn, inTurn) : task();
     this.#last.set(key, mine);
     try {
       return await mine;

@@ -1,6 +1,7 @@
 import { type Clock, systemClock } from "../../clock.ts";
 import {
   type AtomicWrite,
+  CALL_MS_MAX,
   type CommitResult,
   type Engine,
   EngineError,
@@ -42,8 +43,8 @@ export interface PostgresEngineOptions {
   /** Create the table when it is missing. Default true; needs the right to. */
   readonly install?: boolean;
   /**
-   * A call takes no longer than this; a read that has to be cancelled one second more, and a commit
-   * whose outcome must be found out two.
+   * A call takes no longer than this, by default `CALL_MS_MAX`; a read that has to be cancelled one
+   * second more, and a commit whose outcome must be found out two.
    */
   readonly timeoutMs?: number;
   /** Connections: all front ends together must stay below the server's `max_connections`. */
@@ -58,7 +59,6 @@ export interface PostgresHealth {
   readonly detail: string;
 }
 
-const TIMEOUT_MS = 25_000;
 const WRITERS_MAX = 16;
 const READERS_MAX = 2;
 const SCANNERS_MAX = 4;
@@ -72,7 +72,7 @@ const HEALTH_TIMEOUT_MS = 2_000;
  */
 export async function openPostgresEngine(options: PostgresEngineOptions): Promise<PostgresEngine> {
   const config = options.config ?? parsePostgresUrl(options.url ?? "postgres://localhost");
-  const timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
+  const timeoutMs = options.timeoutMs ?? CALL_MS_MAX;
   const preparedStatements = options.preparedStatements ?? true;
   let session: Session | undefined;
   try {

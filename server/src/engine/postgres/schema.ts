@@ -1,3 +1,4 @@
+import { CALL_MS_MAX } from "../engine.ts";
 import { OWN_ROW_VERSION } from "./get.ts";
 import { type Query, query, queryAll, queryText } from "./query.ts";
 import type { Dialect } from "./server-facts.ts";
@@ -66,13 +67,11 @@ export function roleStatements(dialect: Dialect): readonly string[] {
     "CREATE ROLE rowhouse LOGIN PASSWORD '…';",
     "GRANT SELECT, INSERT, UPDATE, DELETE ON rh_kv TO rowhouse;",
   ];
-  for (const [name, value] of sessionSettings(ROLE_TIMEOUT_MS, dialect)) {
+  for (const [name, value] of sessionSettings(CALL_MS_MAX, dialect)) {
     statements.push(`ALTER ROLE rowhouse SET ${name} = '${value}';`);
   }
   return statements;
 }
-
-const ROLE_TIMEOUT_MS = 25_000;
 
 /** Rarely built in, and worth little: outside the transaction, and its refusal is no news. */
 const COMPRESSION = "ALTER TABLE rh_kv ALTER COLUMN val SET COMPRESSION lz4";
