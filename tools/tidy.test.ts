@@ -127,6 +127,23 @@ describe("Imports point the way ARCHITECTURE.md says", () => {
   }
 });
 
+/** Where processes begin. The entry points of patterns are for its users to import. */
+const BEGINNINGS = ["server/src/server.ts", "cli/src/main.ts", "patterns/src/"];
+
+describe("Files that only tests use are called test-….ts", () => {
+  const imported = new Set(
+    sourceFiles()
+      .filter((file) => !FOR_TESTS.test(file))
+      .flatMap((file) => importsOf(file).map((specifier) => targetOf(file, specifier))),
+  );
+  for (const file of sourceFiles()) {
+    if (FOR_TESTS.test(file) || BEGINNINGS.some((each) => file.startsWith(each))) continue;
+    it(file, () => {
+      assert.equal(imported.has(file), true, `No source but those of tests imports ${file}.`);
+    });
+  }
+});
+
 function sourceFiles(): string[] {
   const folders = ["protocol/src", "server/src", "patterns/src", "cli/src"];
   return folders
@@ -140,8 +157,11 @@ function sourceFiles(): string[] {
 
 function importsOf(file: string): string[] {
   const text = readFileSync(join(root, file), "utf8");
-  return [...text.matchAll(/^(?:import|export)\b[^"';]*?from "([^"]+)"|^import "([^"]+)"/gm)].map(
-    (match) => match[1] ?? match[2] ?? "",
+  const imports =
+    /^(?:import|export)\b[^"';]*?from "([^"]+)"|^import "([^"]+)"|\bimport\("([^"]+)"\)/gm;
+  return Array.from(
+    text.matchAll(imports),
+    ([, from, alone, later]) => from ?? alone ?? later ?? "",
   );
 }
 

@@ -6,7 +6,7 @@ import type { Engine } from "@rowhouse/server/engine/engine";
 import { openPostgresEngine } from "@rowhouse/server/engine/postgres/postgres-engine";
 import { type TestServer, testServer } from "@rowhouse/server/engine/postgres/test-server";
 import { planQuery } from "@rowhouse/server/query/planner";
-import { everyKey, randomFilters } from "@rowhouse/server/query/random-filters";
+import { everyKey, randomFilters } from "@rowhouse/server/query/test-random-filters";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
 import fc from "fast-check";
 import { TableWire } from "../wire/table-wire.ts";

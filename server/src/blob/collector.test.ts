@@ -5,8 +5,8 @@ import { RowContentStore } from "../content/row-content-store.ts";
 import { type AtomicWrite, type CommitResult, EngineError } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { BodyAborted } from "../http/raw-request.ts";
-import { auditBlobs } from "./audit-blobs.ts";
 import { putExtent } from "./extents.ts";
+import { auditBlobs } from "./test-audit-blobs.ts";
 import { BlobLab, LabClock } from "./test-blob-lab.ts";
 
 const BLOCK = { "x-ms-blob-type": "BlockBlob" };

@@ -10,9 +10,9 @@ import { MemoryEngine } from "../engine/memory-engine.ts";
 import { Front } from "../http/front.ts";
 import { Query } from "../http/query.ts";
 import { type BodySource, HeaderList, PartsFiller, WholeBody } from "../http/raw-request.ts";
-import { auditBlobs } from "./audit-blobs.ts";
 import type { BlobContext } from "./blob-operation.ts";
 import { type OpenBlobService, openBlobService } from "./open-blob-service.ts";
+import { auditBlobs } from "./test-audit-blobs.ts";
 
 const ACCOUNT = DEVELOPMENT_ACCOUNT.name;
 

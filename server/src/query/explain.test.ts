@@ -5,7 +5,7 @@ import type { FilterNode } from "@rowhouse/protocol/filter-tree";
 import fc from "fast-check";
 import { explain } from "./explain.ts";
 import { planQuery } from "./planner.ts";
-import { randomFilters } from "./random-filters.ts";
+import { randomFilters } from "./test-random-filters.ts";
 
 describe("explain", () => {
   it("writes plain keys as they are and quotes the rest", () => {

@@ -9,8 +9,8 @@ import type { SasKeyRange } from "../auth/identity.ts";
 import { explain } from "./explain.ts";
 import { isBefore, type KeyPosition, type KeyRead, type Plan } from "./plan.ts";
 import { planQuery, resumePlan } from "./planner.ts";
-import { everyKey, randomEntities, randomFilters, randomKeys } from "./random-filters.ts";
-import { evaluate, type PlainEntity } from "./reference.ts";
+import { everyKey, randomEntities, randomFilters, randomKeys } from "./test-random-filters.ts";
+import { evaluate, type PlainEntity } from "./test-reference.ts";
 
 describe("planQuery", () => {
   it("reads one entity when both keys are known", () => {

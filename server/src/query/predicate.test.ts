@@ -4,9 +4,9 @@ import { parseFilter, parseTableFilter } from "@rowhouse/protocol/filter-parser"
 import type { Literal } from "@rowhouse/protocol/filter-tree";
 import fc from "fast-check";
 import { compilePredicate } from "./predicate.ts";
-import { randomEntities, randomFilters } from "./random-filters.ts";
-import { evaluate, PlainView } from "./reference.ts";
 import { compileTablePredicate } from "./table-predicate.ts";
+import { randomEntities, randomFilters } from "./test-random-filters.ts";
+import { evaluate, PlainView } from "./test-reference.ts";
 
 const OPERATORS = ["eq", "ne", "lt", "le", "gt", "ge"] as const;
 

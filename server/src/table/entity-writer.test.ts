@@ -7,8 +7,13 @@ import fc from "fast-check";
 import { encodeRecord } from "./entity-record.ts";
 import { EntityListWriter, entityJson } from "./entity-writer.ts";
 import type { MetadataLevel } from "./negotiate.ts";
-import { annotatedMembers, decoded, type RandomEntity, randomEntities } from "./random-entities.ts";
 import { RecordView } from "./record-view.ts";
+import {
+  annotatedMembers,
+  decoded,
+  type RandomEntity,
+  randomEntities,
+} from "./test-random-entities.ts";
 
 const LEVELS: readonly MetadataLevel[] = ["nometadata", "minimalmetadata", "fullmetadata"];
 const BASE = "http://127.0.0.1:10002/devstoreaccount1";

@@ -6,8 +6,8 @@ import { LIMITS } from "@rowhouse/protocol/limits";
 import fc from "fast-check";
 import { encodeRecord, recordTimestamp } from "./entity-record.ts";
 import { mergeRecord } from "./merge-record.ts";
-import { annotatedMembers, decoded, randomProperties } from "./random-entities.ts";
 import { RecordView } from "./record-view.ts";
+import { annotatedMembers, decoded, randomProperties } from "./test-random-entities.ts";
 
 const KEYS = { partitionKey: "p", rowKey: "r" };
 

@@ -4,8 +4,8 @@ import { ticksOfMicros } from "@rowhouse/protocol/date-time";
 import { encodeName } from "@rowhouse/protocol/property-name";
 import fc from "fast-check";
 import { encodeRecord } from "./entity-record.ts";
-import { decoded, type RandomProperty, randomEntities } from "./random-entities.ts";
 import { RecordView } from "./record-view.ts";
+import { decoded, type RandomProperty, randomEntities } from "./test-random-entities.ts";
 
 describe("a view", () => {
   it("finds every property of any entity and reads its value", () => {

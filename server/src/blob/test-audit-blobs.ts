@@ -20,7 +20,7 @@ export interface Audit {
 
 /**
  * Looks at everything that is stored for blobs, of all accounts. Takes as long as there is much of
- * it: for tests, and for those who want to know. Only a server that is idle answers truly.
+ * it. Only a server that is idle answers truly.
  *
  * @param contents where large contents are; absent when they are in the engine's rows
  */

@@ -1,6 +1,6 @@
 import type { ComparisonOperator, FilterNode, Literal } from "@rowhouse/protocol/filter-tree";
 import fc from "fast-check";
-import type { PlainEntity } from "./reference.ts";
+import type { PlainEntity } from "./test-reference.ts";
 
 /**
  * Filters and entities for property tests, over so few keys, names and values that they meet. All
