@@ -3,11 +3,12 @@ import { LIMITS } from "@rowhouse/protocol/limits";
 import { STRUCTURED_BODY } from "@rowhouse/protocol/structured-message";
 import { integerHeader, invalidHeader } from "../http/header-values.ts";
 import type { Appended } from "./append-queue.ts";
-import { type BlobOperation, blobNameOf, ENCRYPTED, leaseIdOf } from "./blob-operation.ts";
+import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import type { BlobName } from "./blob-store.ts";
 import { type Conditions, writeConditions } from "./conditions.ts";
 import type { Digests } from "./content-digest.ts";
 import { type IncomingContent, incomingContent } from "./incoming-content.ts";
+import { leaseIdOf } from "./lease-request.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { validatorHeaders } from "./validators.ts";
 

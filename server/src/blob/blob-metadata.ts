@@ -1,13 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { type Metadata, metadataHeaders, readMetadata } from "../http/metadata.ts";
-import {
-  type BlobOperation,
-  blobNameOf,
-  ENCRYPTED,
-  leaseIdOf,
-  READ_ACCESS,
-  WRITE_ACCESS,
-} from "./blob-operation.ts";
+import { READ_ACCESS, WRITE_ACCESS } from "./blob-access.ts";
+import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import type { CommittedBlob } from "./blob-record.ts";
 import type { BlobName } from "./blob-store.ts";
 import {
@@ -18,6 +12,7 @@ import {
 } from "./conditions.ts";
 import { readBlob, refuseOtherVersions } from "./get-blob.ts";
 import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { leaseIdOf } from "./lease-request.ts";
 import { refuseOwnKeys, refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 

@@ -4,7 +4,7 @@ import { invalidParameter } from "../http/query-parameters.ts";
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
 /** Whether the text is base64 of 1 to 64 bytes. */
-export function isBlockId(text: string): boolean {
+function isBlockId(text: string): boolean {
   return text !== "" && BASE64.test(text) && blockIdBytes(text) <= LIMITS.blockIdBytesMax;
 }
 

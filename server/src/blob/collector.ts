@@ -7,7 +7,7 @@ import { scanToEnd } from "../engine/scan-to-end.ts";
 import { draftBlocksRange, draftHeadKey, extentPartition } from "./blob-keys.ts";
 import { decodeUncommittedBlock } from "./drafts.ts";
 import { eachBounded } from "./each-bounded.ts";
-import { contentsOfList, decodeExtent } from "./extents.ts";
+import { type ContentPiece, contentsOfList, decodeExtent, type Extent } from "./extents.ts";
 import { decodeNote, type Notes, SPARE_MICROS_MAX, type StoredNote, type Thing } from "./notes.ts";
 import type { Readers } from "./readers.ts";
 
@@ -137,7 +137,7 @@ export class Collector implements BackgroundWork {
   async #freeEntries(
     range: KeyRange,
     kept: ReadonlySet<ContentId>,
-    pieceOf: (value: Uint8Array) => { in: "row" | "store"; id: ContentId } | undefined,
+    pieceOf: (value: Uint8Array) => ContentPiece | undefined,
   ): Promise<void> {
     const { engine, contents, rows } = this.#options;
     for (let more = true; more; ) {
@@ -166,6 +166,6 @@ export class Collector implements BackgroundWork {
   }
 }
 
-function contentOf(extent: ReturnType<typeof decodeExtent>) {
+function contentOf(extent: Extent): ContentPiece | undefined {
   return "bytes" in extent ? undefined : extent;
 }

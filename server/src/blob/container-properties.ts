@@ -3,17 +3,12 @@ import { refuseStranger } from "../auth/authorize.ts";
 import type { Named } from "../catalog/catalog.ts";
 import { type Metadata, metadataHeaders, readMetadata } from "../http/metadata.ts";
 import type { WireRequest } from "../operation.ts";
-import {
-  assertNotForbidden,
-  assertPublic,
-  type BlobContext,
-  type BlobOperation,
-  containerNameOf,
-  leaseIdOf,
-} from "./blob-operation.ts";
+import { assertNotForbidden, assertPublic } from "./blob-access.ts";
+import { type BlobContext, type BlobOperation, containerNameOf } from "./blob-operation.ts";
 import { assertWriteConditions, type Conditions, dateConditions } from "./conditions.ts";
 import type { ContainerValue } from "./container-value.ts";
 import { assertLeaseForRead, leaseHeaders } from "./lease.ts";
+import { leaseIdOf } from "./lease-request.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
 export interface ContainerInput {

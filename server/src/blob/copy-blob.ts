@@ -4,13 +4,8 @@ import { md5Mismatch } from "../http/content-md5.ts";
 import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
-import {
-  assertMayReplace,
-  type BlobOperation,
-  blobNameOf,
-  CREATE_ACCESS,
-  leaseIdOf,
-} from "./blob-operation.ts";
+import { assertMayReplace, CREATE_ACCESS } from "./blob-access.ts";
+import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import { accessTierOf } from "./blob-properties.ts";
 import { type CommittedBlob, contentIdOf } from "./blob-record.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
@@ -25,6 +20,7 @@ import { ContentDigest, type Digests } from "./content-digest.ts";
 import { copyContent } from "./copy-content.ts";
 import { type CopySource, copySourceOf, readSource } from "./copy-source.ts";
 import { assertLeaseForWrite, leaseAfterWrite, leaseState } from "./lease.ts";
+import { leaseIdOf } from "./lease-request.ts";
 import { COPY } from "./locate.ts";
 import { releaseAll, releaseDraft } from "./release.ts";
 import { refuseUnsupported } from "./unsupported.ts";

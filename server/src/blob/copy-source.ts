@@ -7,7 +7,8 @@ import { blobAuth } from "../auth/dialect.ts";
 import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { Query } from "../http/query.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
-import { assertNotForbidden, type BlobContext, blobNameOf, READ_ACCESS } from "./blob-operation.ts";
+import { assertNotForbidden, READ_ACCESS } from "./blob-access.ts";
+import { type BlobContext, blobNameOf } from "./blob-operation.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
 import { locateBlob } from "./locate.ts";
 

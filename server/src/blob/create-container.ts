@@ -2,7 +2,8 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { invalidHeader } from "../http/header-values.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { RequestHead } from "../operation.ts";
-import { assertNotForbidden, type BlobOperation, containerNameOf } from "./blob-operation.ts";
+import { assertNotForbidden } from "./blob-access.ts";
+import { type BlobOperation, containerNameOf } from "./blob-operation.ts";
 import type { PublicAccess } from "./container-value.ts";
 import { validatorHeaders } from "./validators.ts";
 

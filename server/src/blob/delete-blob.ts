@@ -1,11 +1,12 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { invalidHeader } from "../http/header-values.ts";
 import type { RequestHead } from "../operation.ts";
-import { type BlobOperation, blobNameOf, leaseIdOf } from "./blob-operation.ts";
+import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import type { BlobName } from "./blob-store.ts";
 import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
 import { refuseOtherVersions } from "./get-blob.ts";
 import { assertLeaseForWrite } from "./lease.ts";
+import { leaseIdOf } from "./lease-request.ts";
 import { releaseAll } from "./release.ts";
 
 interface DeleteBlobInput {

@@ -32,7 +32,7 @@ export interface PlacedExtent {
   readonly end: number;
 }
 
-export function extentLength(extent: Extent): number {
+function extentLength(extent: Extent): number {
   return "bytes" in extent ? extent.bytes.length : extent.length;
 }
 

@@ -7,14 +7,8 @@ import {
 } from "@rowhouse/protocol/structured-message";
 import { invalidHeader } from "../http/header-values.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
-import {
-  type BlobContext,
-  type BlobOperation,
-  blobNameOf,
-  leaseIdOf,
-  READ_ACCESS,
-  readForAnyone,
-} from "./blob-operation.ts";
+import { READ_ACCESS, readForAnyone } from "./blob-access.ts";
+import { type BlobContext, type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import { blobHeaders, checkOverrides } from "./blob-properties.ts";
 import { type CommittedBlob, contentIdOf } from "./blob-record.ts";
 import type { BlobName } from "./blob-store.ts";
@@ -24,6 +18,7 @@ import { type Digests, digestOf } from "./content-digest.ts";
 import { gather } from "./contents.ts";
 import { isStructuredBody } from "./incoming-content.ts";
 import { assertLeaseForRead } from "./lease.ts";
+import { leaseIdOf } from "./lease-request.ts";
 import { refuseOwnKeys } from "./unsupported.ts";
 
 interface GetBlobInput {

@@ -5,14 +5,8 @@ import { invalidParameter } from "../http/query-parameters.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
 import { type ListedBlock, printBlockLists } from "../xml/block-list.ts";
 import { xmlResponse } from "../xml/print-xml.ts";
-import {
-  type BlobContext,
-  type BlobOperation,
-  blobNameOf,
-  leaseIdOf,
-  READ_ACCESS,
-  readForAnyone,
-} from "./blob-operation.ts";
+import { READ_ACCESS, readForAnyone } from "./blob-access.ts";
+import { type BlobContext, type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import type { CommittedBlob } from "./blob-record.ts";
 import type { BlobName } from "./blob-store.ts";
 import { assertReadConditions, type Conditions, readConditions } from "./conditions.ts";
@@ -20,6 +14,7 @@ import { uncommittedBlocks } from "./drafts.ts";
 import { readExtents } from "./extents.ts";
 import { refuseOtherVersions } from "./get-blob.ts";
 import { assertLeaseForRead } from "./lease.ts";
+import { leaseIdOf } from "./lease-request.ts";
 import { validatorHeaders } from "./validators.ts";
 
 interface GetBlockListInput {

@@ -1,12 +1,11 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { invalidHeader, missingHeader, requiredHeader } from "../http/header-values.ts";
 import type { RequestHead, WireResponse } from "../operation.ts";
-import { guidHeader } from "./blob-operation.ts";
 import { type Lease, type LeaseAction, secondsUntilBroken } from "./lease.ts";
 import { validatorHeaders } from "./validators.ts";
 
 /*
- * Lease Blob and Lease Container read and answer alike.
+ * What requests say of leases. Lease Blob and Lease Container read and answer alike.
  */
 
 /** A lease action without the id that is made up when none is proposed. */
@@ -17,6 +16,11 @@ export type LeaseRequest =
       readonly seconds: number;
       readonly proposedId: string | undefined;
     };
+
+/** The lease that whoever sends the request holds. @throws ServiceError InvalidHeaderValue */
+export function leaseIdOf(head: RequestHead): string | undefined {
+  return guidHeader(head, "x-ms-lease-id");
+}
 
 /** @throws ServiceError MissingRequiredHeader or InvalidHeaderValue. */
 export function leaseRequestOf(head: RequestHead): LeaseRequest {
@@ -42,6 +46,21 @@ export function leaseRequestOf(head: RequestHead): LeaseRequest {
     default:
       throw invalidHeader("x-ms-lease-action", action);
   }
+}
+
+const GUID =
+  /^[{(]?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})[)}]?$/i;
+
+/**
+ * A GUID in any of its forms, in lower case with hyphens; undefined when the header was not sent.
+ * @throws ServiceError InvalidHeaderValue
+ */
+function guidHeader(head: RequestHead, name: string): string | undefined {
+  const text = head.header(name);
+  if (text === undefined || text === "") return undefined;
+  const parts = GUID.exec(text.trim());
+  if (parts === null) throw invalidHeader(name, text);
+  return parts.slice(1).join("-").toLowerCase();
 }
 
 function requiredGuid(head: RequestHead, name: string): string {

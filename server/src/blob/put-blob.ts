@@ -5,14 +5,8 @@ import { md5Mismatch } from "../http/content-md5.ts";
 import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
-import {
-  assertMayReplace,
-  type BlobOperation,
-  blobNameOf,
-  CREATE_ACCESS,
-  ENCRYPTED,
-  leaseIdOf,
-} from "./blob-operation.ts";
+import { assertMayReplace, CREATE_ACCESS } from "./blob-access.ts";
+import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import { accessTierOf, propertiesOfContent } from "./blob-properties.ts";
 import type { BlobProperties, BlobType } from "./blob-record.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
@@ -21,6 +15,7 @@ import type { Digests } from "./content-digest.ts";
 import { referenceTo } from "./contents.ts";
 import { type IncomingContent, incomingContent } from "./incoming-content.ts";
 import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { leaseIdOf } from "./lease-request.ts";
 import { releaseAll } from "./release.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";

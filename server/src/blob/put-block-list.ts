@@ -4,16 +4,9 @@ import type { Check, Engine, Put } from "../engine/engine.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { WireRequest } from "../operation.ts";
 import { type BlockChoice, parseBlockList } from "../xml/block-list.ts";
+import { assertMayReplace, CREATE_ACCESS } from "./blob-access.ts";
 import { draftHeadKey } from "./blob-keys.ts";
-import {
-  assertMayReplace,
-  type BlobContext,
-  type BlobOperation,
-  blobNameOf,
-  CREATE_ACCESS,
-  ENCRYPTED,
-  leaseIdOf,
-} from "./blob-operation.ts";
+import { type BlobContext, type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import { accessTierOf, propertiesOfList } from "./blob-properties.ts";
 import type { BlobProperties, CommittedBlob } from "./blob-record.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
@@ -23,6 +16,7 @@ import { uncommittedBlocks } from "./drafts.ts";
 import { type ContentExtent, type ContentPiece, putExtent, readExtents } from "./extents.ts";
 import { type IncomingContent, incomingContent, receiveWhole } from "./incoming-content.ts";
 import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { leaseIdOf } from "./lease-request.ts";
 import { type NewContent, NO_CONTENT } from "./new-content.ts";
 import { releaseContent, releaseDraft } from "./release.ts";
 import { refuseUnsupported } from "./unsupported.ts";

@@ -5,22 +5,16 @@ import type { Check, Entry, Key } from "../engine/engine.ts";
 import { invalidHeader } from "../http/header-values.ts";
 import { missingParameter } from "../http/query-parameters.ts";
 import type { WireRequest } from "../operation.ts";
+import { grants, WRITE_ACCESS } from "./blob-access.ts";
 import { draftBlockKey, draftHeadKey } from "./blob-keys.ts";
-import {
-  type BlobContext,
-  type BlobOperation,
-  blobNameOf,
-  ENCRYPTED,
-  grants,
-  leaseIdOf,
-  WRITE_ACCESS,
-} from "./blob-operation.ts";
+import { type BlobContext, type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import type { BlobChange, BlobName, BlobState } from "./blob-store.ts";
 import { blockIdBytes, checkBlockId } from "./block-id.ts";
 import type { Digests } from "./content-digest.ts";
 import { decodeUncommittedBlock, putDraftHead, putUncommittedBlock } from "./drafts.ts";
 import { type IncomingContent, incomingContent } from "./incoming-content.ts";
 import { assertLeaseForWrite } from "./lease.ts";
+import { leaseIdOf } from "./lease-request.ts";
 import type { NewContent } from "./new-content.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 

@@ -1,9 +1,11 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { integerHeader } from "../http/header-values.ts";
-import { type BlobOperation, blobNameOf, leaseIdOf, WRITE_ACCESS } from "./blob-operation.ts";
+import { WRITE_ACCESS } from "./blob-access.ts";
+import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import type { BlobName } from "./blob-store.ts";
 import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
 import { assertLeaseForWrite } from "./lease.ts";
+import { leaseIdOf } from "./lease-request.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { validatorHeaders } from "./validators.ts";
 

@@ -1,11 +1,13 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { invalidHeader } from "../http/header-values.ts";
-import { type BlobOperation, blobNameOf, leaseIdOf, WRITE_ACCESS } from "./blob-operation.ts";
+import { WRITE_ACCESS } from "./blob-access.ts";
+import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import { blobHeadersOf } from "./blob-properties.ts";
 import type { BlobProperties } from "./blob-record.ts";
 import type { BlobName } from "./blob-store.ts";
 import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
 import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { leaseIdOf } from "./lease-request.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
