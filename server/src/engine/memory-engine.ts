@@ -15,7 +15,7 @@ import {
   type Visit,
 } from "./engine.ts";
 import { copyKey, joinKey, keyBytes, pairBytesMax } from "./key-codec.ts";
-import { ScanBudget } from "./scan-budget.ts";
+import { TurnBudget } from "./turn-budget.ts";
 import { VersionClock } from "./version-clock.ts";
 
 /** As the LMDB engine: keys that are legal in the services then fit here too. */
@@ -197,7 +197,7 @@ export class MemoryEngine implements Engine {
       entryIndex: lowerBound(this.#leaves[leafIndex]?.entries ?? [], start),
       end: range.end && latin1(joinKey(range.end)),
       visit,
-      budget: new ScanBudget(),
+      budget: new TurnBudget(),
       loan: new Loan(),
     };
   }
@@ -242,7 +242,7 @@ interface Scan {
   entryIndex: number;
   readonly end: string | undefined;
   readonly visit: Visit;
-  readonly budget: ScanBudget;
+  readonly budget: TurnBudget;
   readonly loan: Loan;
 }
 

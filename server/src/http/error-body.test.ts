@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ERRORS } from "@rowhouse/protocol/errors";
 import {
-  type ErrorFacts,
+  type ErrorBody,
   printErrorTime,
   storageErrorXml,
   tableErrorJson,
@@ -36,7 +36,7 @@ describe("An error body", () => {
   });
 
   it("of queues and blobs ends with the details of its code", () => {
-    const facts: ErrorFacts = {
+    const facts: ErrorBody = {
       code: "InvalidHeaderValue",
       message: ERRORS.InvalidHeaderValue[1],
       requestId: "6a03526c-ca2c-4358-a63a-b5d096988533",

@@ -2,7 +2,7 @@ import type { ErrorDetail } from "@rowhouse/protocol/errors";
 import { escapeText, printLeaf, XML_DECLARATION } from "../xml/print-xml.ts";
 
 /** What an error body says, whichever form it takes. */
-export interface ErrorFacts {
+export interface ErrorBody {
   readonly code: string;
   /** Without the lines that follow it on the wire. */
   readonly message: string;
@@ -20,34 +20,34 @@ export function printErrorTime(milliseconds: number): string {
 }
 
 /** `odata.error`: what the table service sends to clients that read JSON, in batches too. */
-export function tableErrorJson(facts: ErrorFacts): string {
-  const value = quote(fullMessage(facts));
-  return `{"odata.error":{"code":${quote(facts.code)},"message":{"lang":"en-US","value":${value}}}}`;
+export function tableErrorJson(body: ErrorBody): string {
+  const value = quote(fullMessage(body));
+  return `{"odata.error":{"code":${quote(body.code)},"message":{"lang":"en-US","value":${value}}}}`;
 }
 
 /** `m:error`: the table service's ACL and service operations, and its refusals of credentials. No byte order mark. */
-export function tableErrorXml(facts: ErrorFacts): string {
+export function tableErrorXml(body: ErrorBody): string {
   return (
     XML_DECLARATION +
     '<m:error xmlns:m="http://schemas.microsoft.com/ado/2007/08/dataservices/metadata">' +
-    printLeaf("m:code", facts.code) +
-    `<m:message xml:lang="en-US">${escapeText(fullMessage(facts))}</m:message></m:error>`
+    printLeaf("m:code", body.code) +
+    `<m:message xml:lang="en-US">${escapeText(fullMessage(body))}</m:message></m:error>`
   );
 }
 
 /** `Error`: the queue and blob services, with the details of the code as further elements. */
-export function storageErrorXml(facts: ErrorFacts): string {
-  const details = facts.details ?? [];
+export function storageErrorXml(body: ErrorBody): string {
+  const details = body.details ?? [];
   return (
     `${XML_DECLARATION}<Error>` +
-    printLeaf("Code", facts.code) +
-    printLeaf("Message", fullMessage(facts)) +
+    printLeaf("Code", body.code) +
+    printLeaf("Message", fullMessage(body)) +
     details.map(([name, value]) => printLeaf(name, value)).join("") +
     "</Error>"
   );
 }
 
-function fullMessage({ message, requestId, time }: ErrorFacts): string {
+function fullMessage({ message, requestId, time }: ErrorBody): string {
   return `${message}\nRequestId:${requestId}\nTime:${time}`;
 }
 

@@ -12,7 +12,7 @@ import { MessageCounter } from "./message-counter.ts";
 import { toMessageId } from "./message-id.ts";
 import { ID_BYTES, queuePartition, type ReadyPlace, recordKey } from "./message-keys.ts";
 import { decodeMessage, type Message, NONCE_BYTES, readPlace } from "./message-record.ts";
-import { MessagesChange, putMessage } from "./messages-change.ts";
+import { MessagesChange, writeOfNewMessage } from "./messages-change.ts";
 import { isPresentReceipt, type PopReceipt } from "./pop-receipt.ts";
 import { VisibleMessages } from "./visible-messages.ts";
 
@@ -119,7 +119,7 @@ export class MessageStore {
       nonce: random.toString("latin1", ID_BYTES),
       text: message.text,
     };
-    await this.#engine.commit(putMessage(partition, version, stored));
+    await this.#engine.commit(writeOfNewMessage(partition, version, stored));
     this.#counter.added(partition);
     return stored;
   }

@@ -5,8 +5,12 @@ import { encodeMessage, type Message } from "./message-record.ts";
 
 const NOTHING = new Uint8Array(0);
 
-/** Puts a new message. Its id is random, so there is nothing to check. */
-export function putMessage(partition: Uint8Array, version: number, message: Message): AtomicWrite {
+/** The commit that puts a new message. Its id is random, so there is nothing to check. */
+export function writeOfNewMessage(
+  partition: Uint8Array,
+  version: number,
+  message: Message,
+): AtomicWrite {
   return {
     version,
     checks: [],

@@ -1,6 +1,6 @@
 import type { KeyRange, ScanEnd, Visit } from "../engine.ts";
 import { after, copyKey } from "../key-codec.ts";
-import { ScanBudget } from "../scan-budget.ts";
+import { TurnBudget } from "../turn-budget.ts";
 import type { Snapshot, Snapshots, Store } from "./binding.ts";
 import { CursorEntries } from "./cursor-entries.ts";
 import { toEngineError } from "./lmdb-errors.ts";
@@ -29,7 +29,7 @@ export class EntryScan {
   readonly #snapshot: Snapshot;
   readonly #entries: TreeWalk | CursorEntries;
   readonly #visit: Visit;
-  readonly #budget = new ScanBudget();
+  readonly #budget = new TurnBudget();
   readonly #endsAt: number;
 
   constructor(source: ScanSource, range: KeyRange, visit: Visit) {

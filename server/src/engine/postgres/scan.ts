@@ -1,6 +1,6 @@
 import type { Key, KeyRange, ScanEnd, Visit, WantedSorts } from "../engine.ts";
 import { after, equalBytes } from "../key-codec.ts";
-import { ScanBudget } from "../scan-budget.ts";
+import { TurnBudget } from "../turn-budget.ts";
 import { OWN_ROW_VERSION } from "./get.ts";
 import type { RowReader } from "./row-reader.ts";
 import type { Exchange, Session } from "./session.ts";
@@ -65,7 +65,7 @@ export class Scan implements Exchange {
   readonly #isAcross: boolean;
   /** Only what it wants is answered, and marks; otherwise everything is. */
   readonly #wanted: WantedSorts | undefined;
-  readonly #budget = new ScanBudget();
+  readonly #budget = new TurnBudget();
   #chunkRows: number;
   /** Rows the server has read, those it left out included. */
   #examined = 0;

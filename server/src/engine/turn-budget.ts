@@ -9,7 +9,7 @@ const QUICK_MS = 0.25;
  * Reading the time costs as much as stepping over a small entry, so it is read ever more rarely
  * while entries are quick, and for each entry as soon as they are not.
  */
-export class ScanBudget {
+export class TurnBudget {
   #turnEndsAt = performance.now() + TURN_MS;
   #lookedAt = 0;
   #entriesPerLook = 1;
