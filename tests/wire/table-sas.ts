@@ -1,4 +1,4 @@
-import type { TableTarget } from "./table-target.ts";
+import type { TableTarget } from "./table-wire.ts";
 import { hmac } from "./table-wire.ts";
 
 /** Parameters of a shared access signature, as the protocol names them. */

@@ -1,16 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
 import { startLocalServer } from "./local-server.ts";
-import { TableWire } from "./table-wire.ts";
-
-/** A table endpoint and one account's key to it. */
-export interface TableTarget {
-  /** Of the account: `http://127.0.0.1:10002/devstoreaccount1`, no final slash. */
-  readonly url: string;
-  readonly account: string;
-  /** Base64. */
-  readonly key: string;
-}
+import { type TableTarget, TableWire } from "./table-wire.ts";
 
 /**
  * What the wire tests talk to: the endpoint in `TARGET` (with `TARGET_ACCOUNT` and `TARGET_KEY`), be it a

@@ -1,7 +1,15 @@
 import { createHmac } from "node:crypto";
 import type { HttpAnswer } from "./http-answer.ts";
 import { HttpConnection } from "./http-connection.ts";
-import type { TableTarget } from "./table-target.ts";
+
+/** A table endpoint and one account's key to it. */
+export interface TableTarget {
+  /** Of the account: `http://127.0.0.1:10002/devstoreaccount1`, no final slash. */
+  readonly url: string;
+  readonly account: string;
+  /** Base64. */
+  readonly key: string;
+}
 
 /** How a request proves who sends it. */
 export type Credentials =
