@@ -32,7 +32,7 @@ export interface ServeOptions extends ServicePlaces, WatchOptions {
   readonly skipDateCheck?: true;
 }
 
-/** Every flag of `rowhouse serve`. Those of the incumbent keep their names and meaning. */
+/** Every flag of `rowhouse serve`. Those of the emulator keep their names and meaning. */
 export function serveOptions(): Option[] {
   return [
     new Option("-l, --location <folder>", "where the data is kept").default("rowhouse-data"),
@@ -59,7 +59,9 @@ export function serveOptions(): Option[] {
     new Option("--cert <file>", "TLS certificate (PEM), or a PFX archive with --pwd"),
     new Option("--key <file>", "key of the TLS certificate (PEM)"),
     new Option("--pwd <passphrase>", "passphrase of the PFX archive"),
-    new Option("--oauth <level>", "accept bearer tokens").choices(["basic"]),
+    new Option("--oauth <level>", "warn when no issuer of bearer tokens is configured").choices([
+      "basic",
+    ]),
     new Option("--disableProductStyleUrl", "never read the account from the host name"),
     new Option("--forbidPublicAccess", "never show blobs to callers without credentials"),
     new Option("--skipDateCheck", "accept signed requests of any date (to replay recordings)"),
@@ -70,7 +72,7 @@ export function serveOptions(): Option[] {
   ];
 }
 
-/** Flags of the incumbent that ask for what is always so here, or for what does not exist here. */
+/** Flags of the emulator that ask for what is always so here, or for what does not exist here. */
 const ACCEPTED = [
   "-L, --loose",
   "--skipApiVersionCheck",

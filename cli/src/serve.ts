@@ -57,9 +57,6 @@ async function start(
   // lmdb-js prints every commit that failed; the log tells of those with what they refused.
   console.error = (...words) => log.debug({ words: words.map(String) }, "printed by a library");
   const { engine, contents, health } = await openEngine(options, log);
-  if (options.insight && accounts.find("rowhouse")) {
-    throw new Error('--insight serves /rowhouse/, the address of the account "rowhouse".');
-  }
   const faults = new FaultLog(log, systemClock);
   const watch = openWatch(options, engine, log, loggingObserver(log, faults));
   const { insight, observer, gate, pages, stopwatch } = watch;

@@ -6,20 +6,19 @@ interface Listening {
   readonly lines: readonly string[];
 }
 
-/** A worker that dies this soon after it began would die again: then nothing is served. */
-const EARLY_MS = 2_000;
-
 /**
  * Runs the same command in `count` processes that share the ports and the data folder. Connections
- * are dealt out in turn. A worker that dies is replaced; what it had acknowledged is on disk.
+ * are dealt out in turn. A worker that dies is replaced; what it had acknowledged is on disk. Where one
+ * cannot begin to serve, all end, with code 2.
  */
 export function runWorkers(count: number, log: Logger, say: (line: string) => void): void {
   let listening = 0;
   let closing = false;
-  const fork = () => {
-    const beganAt = Date.now();
+  const fork = (): void => {
     const worker = cluster.fork();
+    let hasServed = false;
     worker.once("message", ({ lines }: Listening) => {
+      hasServed = true;
       listening++;
       // When the last of the first workers is ready, all of it is.
       if (listening === count) for (const line of lines) say(line);
@@ -27,11 +26,11 @@ export function runWorkers(count: number, log: Logger, say: (line: string) => vo
     worker.once("exit", (code, signal) => {
       if (closing) return;
       log.error({ pid: worker.process.pid, code, signal }, "a worker died");
-      if (Date.now() - beganAt < EARLY_MS) {
-        closing = true;
-        process.exitCode = 1;
-        for (const other of workers()) other.process.kill("SIGTERM");
-      } else fork();
+      if (hasServed) return fork();
+      // What it could not do the next one could not do either.
+      closing = true;
+      process.exitCode = 2;
+      for (const other of workers()) other.process.kill("SIGTERM");
     });
   };
   for (let i = 0; i < count; i++) fork();

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { TableClient } from "@azure/data-tables";
@@ -29,7 +31,7 @@ describe("rowhouse", () => {
     await withFolder(async (folder) => {
       const accounts = { AZURITE_ACCOUNTS: `first1:${KEY};second:${OTHER_KEY}:${KEY}` };
       const log = join(folder, "logs", "debug.log");
-      // Every flag that the incumbent's users give.
+      // Every flag that the emulator's users give.
       const flags = [
         ...FREE,
         "--tableHost",
@@ -173,4 +175,17 @@ describe("rowhouse", () => {
     }
     assert.equal(await first.exited, 0);
   });
+
+  it("ends with 2 when its workers cannot start", () =>
+    withFolder(async (folder) => {
+      const taken = createServer().listen(0, "127.0.0.1");
+      await once(taken, "listening");
+      const address = taken.address();
+      assert.ok(typeof address === "object" && address !== null);
+      const flags = ["--workers", "2", "--tableOnly", "--tablePort", String(address.port)];
+      const command = new RowhouseCommand(["--location", folder, ...flags]);
+      assert.equal(await command.exited, 2);
+      assert.match(command.stderr, /rowhouse cannot start: .*EADDRINUSE/);
+      taken.close();
+    }));
 });
