@@ -62,6 +62,7 @@ describe("A flush that many share", () => {
     flushes[0]?.fail();
     await Promise.allSettled([first, other]);
     const again = shared.keep(shared.failures);
+    assert.equal(flushes.length, 2);
     flushes[1]?.succeed();
     await again;
   });

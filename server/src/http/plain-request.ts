@@ -21,7 +21,7 @@ export interface PlainRequest {
   readonly end: number;
 }
 
-export const PLAIN_HEAD_BYTES_MAX = 16 * 1024;
+const PLAIN_HEAD_BYTES_MAX = 16 * 1024;
 /** Clients send about fifteen. How many are too many differs between versions of Node. */
 const PLAIN_HEADERS_MAX = 200;
 
