@@ -3,7 +3,7 @@ import { ownText } from "./own-text.ts";
 /** Load by range of partition names and by time, ready to be drawn. */
 export interface HeatMapData {
   readonly slotMs: number;
-  /** When each column begins, milliseconds since 1970; the last one is not over yet. */
+  /** When each column begins, milliseconds since 1970; there is none for a time without load. */
   readonly columns: readonly number[];
   /** Each begins at its name and ends before the next one's; ranges carried alike at first. */
   readonly rows: readonly string[];
@@ -14,6 +14,7 @@ export interface HeatMapData {
 interface Slot {
   readonly begin: number;
   total: number;
+  /** 128 places: each holds a name with the chance of its share of the total. */
   readonly names: string[];
 }
 
@@ -48,27 +49,39 @@ export class HeatMap {
   add(name: string, entities: number, now: number): void {
     let slot = this.#current;
     if (now >= slot.begin + this.#slotMs) {
-      slot = { begin: now - (now % this.#slotMs), total: 0, names: [] };
+      const names = new Array<string>(SAMPLES).fill("");
+      slot = { begin: now - (now % this.#slotMs), total: 0, names };
       this.#current = slot;
       this.#slots.push(slot);
       if (this.#slots.length > this.#slotsMax) this.#slots.shift();
     }
     slot.total += entities;
-    if (slot.names.length < SAMPLES) slot.names.push(ownText(name.slice(0, NAME_LENGTH_MAX)));
-    else if (this.#random() * slot.total < SAMPLES * entities) {
-      slot.names[Math.floor(this.#random() * SAMPLES)] = ownText(name.slice(0, NAME_LENGTH_MAX));
+    // So many places are given to this name as keep its share; the first of a slot takes all.
+    const places = Math.floor((SAMPLES * entities) / slot.total + this.#random());
+    if (places > 0) this.#place(slot.names, name, places);
+  }
+
+  #place(names: string[], name: string, places: number): void {
+    const own = ownText(name.slice(0, NAME_LENGTH_MAX));
+    for (let i = 0; i < places && i < SAMPLES; i++) {
+      // Places are taken at random, and none twice: those that were stand in front.
+      const at = i + Math.floor(this.#random() * (SAMPLES - i));
+      names[at] = names[i]!;
+      names[i] = own;
     }
   }
 
-  data(rowsMax: number): HeatMapData {
-    const names = this.#slots.flatMap((slot) => slot.names).sort(byUnits);
+  data(rowsMax: number, now: number): HeatMapData {
+    const since = now - this.#slotsMax * this.#slotMs;
+    const slots = this.#slots.filter(({ begin }) => begin > since);
+    const names = slots.flatMap((slot) => slot.names).sort(byUnits);
     const rows: string[] = [];
     for (let i = 0; i < rowsMax; i++) {
       const name = names[Math.floor((i * names.length) / rowsMax)];
       if (name !== undefined && name !== rows.at(-1)) rows.push(name);
     }
-    const cells = rows.map(() => new Array<number>(this.#slots.length).fill(0));
-    for (const [column, slot] of this.#slots.entries()) {
+    const cells = rows.map(() => new Array<number>(slots.length).fill(0));
+    for (const [column, slot] of slots.entries()) {
       const share = slot.total / slot.names.length;
       for (const name of slot.names) {
         const row = Math.max(
@@ -80,7 +93,7 @@ export class HeatMap {
     }
     return {
       slotMs: this.#slotMs,
-      columns: this.#slots.map(({ begin }) => begin),
+      columns: slots.map(({ begin }) => begin),
       rows,
       cells: cells.map((row) => row.map(Math.round)),
     };

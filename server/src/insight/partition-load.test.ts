@@ -100,23 +100,44 @@ describe("The order of inserts", () => {
 
 describe("The heat map", () => {
   it("keeps each slot's exact total and spreads it over ranges as sampled", () => {
-    let turn = 0;
-    const random = () => {
-      turn += 0.618;
-      return turn % 1;
-    };
-    const heat = new HeatMap({ slotMs: 1000, slotsMax: 2, random });
+    const heat = new HeatMap({ slotMs: 1000, slotsMax: 2, random: evenly() });
     for (let second = 0; second < 3; second++) {
       for (let i = 0; i < 1000; i++)
         heat.add(i % 4 === 0 ? "a" : "b", 2, second * 1000 + (i % 900));
     }
-    const { columns, rows, cells } = heat.data(8);
+    const { columns, rows, cells } = heat.data(8, 2999);
     assert.deepEqual(columns, [1000, 2000]);
     assert.deepEqual(rows, ["a", "b"]);
     assert.equal(cells[0]![1]! + cells[1]![1]!, 2000);
     assert.ok(Math.abs(cells[0]![1]! / 2000 - 0.25) < 0.1);
   });
+
+  it("forgets what is older than it shows, also while nothing is asked", () => {
+    const heat = new HeatMap({ slotMs: 1000, slotsMax: 2 });
+    heat.add("a", 1, 500);
+    assert.deepEqual(heat.data(8, 1999).columns, [0]);
+    assert.deepEqual(heat.data(8, 2000).columns, []);
+  });
+
+  it("gives a scan its weight where little else was asked, first or last", () => {
+    for (const at of [0, 50]) {
+      const heat = new HeatMap({ random: evenly() });
+      for (let i = 0; i < 51; i++) heat.add(i === at ? "scanned" : "asked", i === at ? 950 : 1, 0);
+      const { rows, cells } = heat.data(2, 0);
+      assert.deepEqual(rows, ["asked", "scanned"]);
+      assert.ok(Math.abs(cells[1]![0]! - 950) < 90, `${cells[1]![0]} of 1000`);
+    }
+  });
 });
+
+/** Numbers from 0 to 1 that no one chose, the same each time. */
+function evenly(): () => number {
+  let turn = 0;
+  return () => {
+    turn += 0.618;
+    return turn % 1;
+  };
+}
 
 function watch() {
   const load = new PartitionLoad({ now: () => 1000 });
@@ -138,7 +159,7 @@ function watch() {
         ...keysRead(plan),
       };
       const cost = { entitiesRead, entitiesReturned, bytesRead: 0, engineMicros: 0 };
-      deferred.queried({ ...facts, projected: false }, cost);
+      deferred.queried({ ...facts, projected: false, continued: false }, cost);
     },
     write(partitionKey: string, count: number) {
       const mutation = { kind: "insert", rowKey: "r", ifMatch: undefined } as const;

@@ -153,7 +153,7 @@ export class PartitionLoad implements Watcher {
   }
 
   heatMap(rowsMax = 32): HeatMapData {
-    return this.#heat.data(rowsMax);
+    return this.#heat.data(rowsMax, this.#clock.now());
   }
 
   #orderOf(account: string, table: string): InsertOrder | undefined {
