@@ -45,6 +45,7 @@ const ALLOWED: Record<string, readonly string[]> = {
   ],
   "server/src/insight": [
     "protocol/src",
+    "server/src/auth/settings-section.ts",
     "server/src/query",
     "server/src/clock.ts",
     "server/src/awaitable.ts",

@@ -25,15 +25,16 @@ export function cureOfQuery(table: string, plan: Plan): QueryCure {
   if (plan.class === "nothing") return undefined;
   const property = equalProperty(plan.residual);
   if (plan.class === "table scan" || plan.class === "partition range") {
-    if (property === "RowKey") return rowKeyAlone(table);
-    if (property !== undefined) return indexAcrossPartitions(table, property);
-    return namePartition(table, plan);
+    if (property?.name === "RowKey") return rowKeyAlone(table);
+    // An index of two partition keys would be two hot partitions.
+    if (property === undefined || property.isBoolean) return namePartition(table, plan);
+    return indexAcrossPartitions(table, property.name);
   }
   if (plan.residual === undefined) return plan.reads.length > 1 ? separateReads(plan) : undefined;
   if (plan.class === "point query") return undefined;
-  return property === undefined || property === "RowKey"
+  return property === undefined || property.name === "RowKey"
     ? orderByRowKey(table, plan)
-    : indexInPartition(table, property);
+    : indexInPartition(table, property.name);
 }
 
 /** Cost of each class in words; the plan's own text says which keys. */
@@ -61,15 +62,19 @@ export function shapeOf(filter: FilterNode): string {
 const LITERAL =
   /(\b(?:eq|ne|lt|le|gt|ge) )(?:(?:guid|datetime|X|binary)?'(?:[^']|'')*'|-?[\d.][\w.+-]*|true|false|NaN|-?INF(?:inity)?)/g;
 
-/** The property of an equality that every match must fulfil, and that no key answers. */
-export function equalProperty(filter: FilterNode | undefined): string | undefined {
-  if (filter?.kind === "comparison" && filter.operator === "eq") return filter.property;
-  if (filter?.kind !== "and") return undefined;
-  for (const clause of filter.clauses) {
-    const found = equalProperty(clause);
-    if (found !== undefined) return found;
+interface EqualProperty {
+  readonly name: string;
+  readonly isBoolean: boolean;
+}
+
+/** The property of an equality that every match must fulfil, and that no key answers: one of many values first. */
+function equalProperty(filter: FilterNode | undefined): EqualProperty | undefined {
+  if (filter?.kind === "comparison" && filter.operator === "eq") {
+    return { name: filter.property, isBoolean: filter.literal.type === "Edm.Boolean" };
   }
-  return undefined;
+  if (filter?.kind !== "and") return undefined;
+  const found = filter.clauses.flatMap((clause) => equalProperty(clause) ?? []);
+  return found.find(({ isBoolean }) => !isBoolean) ?? found[0];
 }
 
 function rowKeyAlone(table: string): Cure {
@@ -131,7 +136,7 @@ function orderByRowKey(table: string, plan: Plan): Cure {
 function separateReads(plan: Plan): Cure {
   return {
     pattern: plan.class === "point query" ? "point query" : "one partition a query",
-    advice: `These are ${plan.reads.length} cheap reads here; the cloud scans for an "or" over keys. Send one query for each, several at a time.`,
+    advice: `These are ${plan.reads.length} reads here; the cloud scans for an "or" over keys. Send one query for each, several at a time.`,
     layout: [],
     portable: true,
   };

@@ -2,9 +2,15 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
+import { parseFilter } from "@rowhouse/protocol/filter-parser";
+import { explain } from "../query/explain.ts";
+import { planQuery } from "../query/planner.ts";
 import { AzureTargets } from "./azure-targets.ts";
 import { DeferredWatchers } from "./deferred-watchers.ts";
+import { keysRead } from "./insight.ts";
 import { PartitionLoad } from "./partition-load.ts";
+import { ScanBudget } from "./scan-budget.ts";
+import { parseScanRules } from "./scan-budget-rules.ts";
 
 const KEY_LENGTH_MAX = 512;
 const BYTES_MAX = 16 * 1024 * 1024;
@@ -25,6 +31,25 @@ it("What is kept of partitions stays below 16 MiB, whatever their keys and howev
   const bytes = bytesUsed() - before;
   assert.ok(bytes > 0 && bytes < BYTES_MAX, `${bytes} bytes`);
   assert.ok(load.report().followed > 0 && targets.report().requests > 0);
+});
+
+it("What is kept of queries over budget stays below 16 MiB, however long their filters", () => {
+  const before = bytesUsed();
+  const budget = new ScanBudget(parseScanRules("no table scan"));
+  const cost = { entitiesRead: 1, entitiesReturned: 1, bytesRead: 1, engineMicros: 1 };
+  for (let i = 0; i < 600; i++) {
+    const property = `P${i}`.padEnd(255, "x");
+    const filter = new Array(120).fill(`${property} eq 'é'`).join(" or ");
+    const plan = planQuery(parseFilter(filter));
+    const asked = { at: 0, account: "a", table: "T", client: "::1", plan, planText: explain(plan) };
+    budget.queried(
+      { ...asked, ...keysRead(plan), filter, projected: false, continued: false },
+      cost,
+    );
+  }
+  const bytes = bytesUsed() - before;
+  assert.ok(bytes > 0 && bytes < BYTES_MAX, `${bytes} bytes`);
+  assert.equal(budget.summary().overruns.length, 500);
 });
 
 function bytesUsed(): number {

@@ -1,3 +1,4 @@
+import { SettingsSection } from "../auth/settings-section.ts";
 import { PLAN_CLASSES, type PlanClass } from "../query/plan.ts";
 
 /** What queries may cost. Absent limits do not limit. */
@@ -29,35 +30,42 @@ export interface ScanRules {
  *     part  := "strict" | [table ":"] limit ("," limit)*
  *     limit := "no " CLASS | "density " SHARE [" from " COUNT] | "read " COUNT | "allow"
  *
- * @throws Error naming the part that is none
+ * @throws Error naming what is no rule, or what holds none: a budget that never binds is a mistake
  */
 export function parseScanRules(text: string): ScanRules {
-  if (text.trimStart().startsWith("{")) return readRules(JSON.parse(text));
+  const rules = text.trimStart().startsWith("{") ? readJson(text) : parseText(text);
+  if (rules.rules.length === 0) throw new Error("The scan budget has no rules.");
+  return rules;
+}
+
+const DENSITY_FROM = 100;
+const CLASSES = PLAN_CLASSES.filter((name) => name !== "nothing");
+
+function parseText(text: string): ScanRules {
   const parts = text
     .split(";")
     .map((part) => part.trim())
     .filter((part) => part !== "");
-  if (parts.length === 0) throw new Error("The scan budget is empty.");
   return {
     strict: parts.includes("strict"),
-    rules: parts.filter((part) => part !== "strict").map(parsePart),
+    rules: parts.filter((part) => part !== "strict").flatMap(parsePart),
   };
 }
 
-const DENSITY_FROM = 100;
-
-function parsePart(part: string): ScanRule {
+/** A rule for each limit. */
+function parsePart(part: string): ScanRule[] {
   const named = /^([A-Za-z][A-Za-z0-9]*)\s*:(.*)$/s.exec(part);
-  let rule: ScanRule = { table: named?.[1] };
-  for (const limit of (named?.[2] ?? part).split(",")) rule = { ...rule, ...parseLimit(limit) };
-  return checked(rule);
+  const table = named?.[1];
+  return (named?.[2] ?? part).split(",").map((limit) => ({ table, ...parseLimit(limit) }));
 }
 
 function parseLimit(text: string): ScanRule {
   const limit = text.trim().replace(/\s+/g, " ");
   if (limit === "allow") return { allow: true };
   const density = /^density (\d*\.?\d+)(?: from (\d+))?$/.exec(limit);
-  if (density) return { density: Number(density[1]), from: Number(density[2] ?? DENSITY_FROM) };
+  if (density) {
+    return { density: share(Number(density[1])), from: Number(density[2] ?? DENSITY_FROM) };
+  }
   const read = /^read (\d+)$/.exec(limit);
   if (read) return { read: Number(read[1]) };
   if (limit.startsWith("no ")) return { class: planClass(limit.slice(3)) };
@@ -67,63 +75,46 @@ function parseLimit(text: string): ScanRule {
 }
 
 function planClass(text: string): PlanClass {
-  const found = PLAN_CLASSES.find((name) => name === text);
+  const found = CLASSES.find((name) => name === text);
   if (found) return found;
-  throw new Error(`"${text}" is no class of queries; ${PLAN_CLASSES.slice(1).join(", ")} are.`);
+  throw new Error(`"${text}" is no class of queries; ${CLASSES.join(", ")} are.`);
 }
 
-function readRules(json: unknown): ScanRules {
-  const root = asObject(json, "The scan budget");
-  const rules = root.rules ?? [];
-  if (!Array.isArray(rules)) throw new Error(`"rules" of the scan budget is not a list.`);
-  return {
-    strict: root.strict === true,
-    rules: rules.map((each: unknown, index) => {
-      const {
-        table,
-        class: name,
-        density,
-        from,
-        read,
-        allow,
-      } = asObject(each, `Rule ${index + 1}`);
-      return checked({
-        table: optional(table, "string", "table"),
-        allow: optional(allow, "boolean", "allow"),
-        class: name === undefined ? undefined : planClass(String(name)),
-        density: optional(density, "number", "density"),
-        from: optional(from, "number", "from") ?? DENSITY_FROM,
-        read: optional(read, "number", "read"),
-      });
-    }),
+function share(density: unknown): number {
+  if (typeof density === "number" && density >= 0 && density <= 1) return density;
+  throw new Error(`A density of ${density}; 0 to 1 are allowed.`);
+}
+
+function readJson(text: string): ScanRules {
+  const root = new SettingsSection(parseJson(text), "the scan budget");
+  const strict = root.flag("strict");
+  const rules = root.sections("rules").map(readRule);
+  root.end();
+  return { strict, rules };
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new Error("The scan budget cannot be read as JSON.", { cause });
+  }
+}
+
+function readRule(section: SettingsSection): ScanRule {
+  const name = section.optionalText("class");
+  const density = section.value("density");
+  const rule: ScanRule = {
+    table: section.optionalText("table"),
+    allow: section.flag("allow"),
+    class: name === undefined ? undefined : planClass(name),
+    density: density === undefined ? undefined : share(density),
+    from: section.optionalNumber("from", 0) ?? DENSITY_FROM,
+    read: section.optionalNumber("read", 0),
   };
-}
-
-function asObject(json: unknown, what: string): Readonly<Record<string, unknown>> {
-  if (typeof json === "object" && json !== null && !Array.isArray(json)) return { ...json };
-  throw new Error(`${what} is not an object.`);
-}
-
-interface TypeNames {
-  readonly string: string;
-  readonly number: number;
-  readonly boolean: boolean;
-}
-
-function optional<Name extends keyof TypeNames>(
-  value: unknown,
-  type: Name,
-  name: string,
-): TypeNames[Name] | undefined {
-  const isType = (each: unknown): each is TypeNames[Name] => typeof each === type;
-  if (value === undefined || isType(value)) return value;
-  throw new Error(`"${name}" of a scan rule is no ${type}.`);
-}
-
-function checked(rule: ScanRule): ScanRule {
-  const { density } = rule;
-  if (density !== undefined && !(density >= 0 && density <= 1)) {
-    throw new Error(`A density of ${density}; 0 to 1 are allowed.`);
+  section.end();
+  if (!rule.allow && rule.class === undefined && density === undefined && rule.read === undefined) {
+    throw new Error(`${section.path} limits nothing; class, density, read and allow do.`);
   }
   return rule;
 }

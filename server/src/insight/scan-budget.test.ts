@@ -84,7 +84,7 @@ describe("A scan budget", () => {
       [
         {
           table: "T",
-          allow: undefined,
+          allow: false,
           class: "table scan",
           density: 0.2,
           from: 100,
@@ -94,7 +94,27 @@ describe("A scan budget", () => {
     );
   });
 
-  for (const text of ["", "no scan", "density 2", "dense", '{"rules":[{"read":"many"}]}']) {
+  it("keeps every limit of a part, whichever comes last, and none beside allow", () => {
+    const rules = "no partition scan, no table scan, read 500, read 100; Log: allow, read 1";
+    const budget = new ScanBudget(parseScanRules(rules));
+    run(budget, "", 9, 9, "Log");
+    assert.equal(budget.summary().overBudget, 0);
+    run(budget, "PartitionKey eq 'a'", 9, 9);
+    run(budget, "PartitionKey eq 'a' and RowKey ge 'b'", 101, 101);
+    assert.equal(budget.summary().overBudget, 2);
+  });
+
+  // Each would never bind, and no suite would ever fail.
+  const binding = '{"rules":[{"class":"table scan"';
+  for (const text of [
+    ...["", "no scan", "no nothing", "density 2", "dense", "strict"],
+    ...["{}", '{"rules":[]}', '{"rule":[{"read":1}]}', '{"rules":[{"table":"T"}]}'],
+    ...[
+      '{"rules":[{"read":"many"}]}',
+      `${binding},"densty":0.1}]}`,
+      `${binding}}],"strict":"yes"}`,
+    ],
+  ]) {
     it(`refuses the rules ${JSON.stringify(text)}`, () => {
       assert.throws(() => parseScanRules(text), Error);
     });
@@ -116,6 +136,16 @@ describe("The cure of a query", () => {
     assert.equal(cureOfQuery("People", plan)?.pattern, "intra-partition secondary index");
   });
 
+  it("is no index across partitions by a Boolean, which has two partition keys", () => {
+    const pattern = (filter: string) => cureOfQuery("T", planQuery(parseFilter(filter)))?.pattern;
+    assert.equal(pattern("Open eq true"), "partition key for the query");
+    assert.equal(pattern("Open eq true and Email eq 'x'"), "inter-partition secondary index");
+    assert.equal(
+      pattern("PartitionKey eq 'a' and Open eq true"),
+      "intra-partition secondary index",
+    );
+  });
+
   it("is nothing for a range of row keys", () => {
     const plan = planQuery(parseFilter("PartitionKey eq 'a' and RowKey ge 'x'"));
     assert.equal(cureOfQuery("People", plan), undefined);
@@ -125,7 +155,7 @@ describe("The cure of a query", () => {
 function facts(filter: string, table = "People"): QueryFacts {
   const plan = planQuery(filter === "" ? undefined : parseFilter(filter));
   const planText = explain(plan);
-  const base = { at: 0, account: "a", client: "::1", projected: false };
+  const base = { at: 0, account: "a", client: "::1", projected: false, continued: false };
   return { ...base, table, plan, ...keysRead(plan), planText, filter };
 }
 

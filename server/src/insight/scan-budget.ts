@@ -4,6 +4,7 @@ import { PLAN_CLASSES, type PlanClass } from "../query/plan.ts";
 import { cureOfQuery, shapeOf } from "./cure.ts";
 import type { Watcher } from "./deferred-watchers.ts";
 import type { QueryCost, QueryFacts } from "./insight.ts";
+import { ownText } from "./own-text.ts";
 import type { Metric } from "./prometheus.ts";
 import type { QueryBatch } from "./query-batch.ts";
 import type { ScanRule, ScanRules } from "./scan-budget-rules.ts";
@@ -36,6 +37,8 @@ export interface ScanSummary {
 }
 
 const OVERRUNS_MAX = 500;
+/** Of each of a kind's texts: all kinds together stay below 10 MiB. */
+const TEXT_LENGTH_MAX = 2000;
 
 /** The rules of a table as they are asked: each query asks them twice. */
 interface CompiledRules {
@@ -48,7 +51,7 @@ interface CompiledRules {
 }
 
 function compileRules(rules: readonly ScanRule[]): CompiledRules {
-  const binding = rules.filter(({ allow }) => !allow);
+  const binding = rules.some(({ allow }) => allow) ? [] : rules;
   const ranks = binding.flatMap((rule) => (rule.class === undefined ? [] : [rankOf(rule.class)]));
   const rank = Math.min(...ranks, PLAN_CLASSES.length);
   const limits = binding.filter(({ density, read }) => density !== undefined || read !== undefined);
@@ -169,18 +172,20 @@ export class ScanBudget implements Watcher {
     const { account, table, plan, planText, filter } = query;
     this.#overBudget++;
     if (this.#strict) this.#refused++;
-    const shape = filter === undefined || filter === "" ? "" : shapeOf(parseFilter(filter));
+    const shape = filter?.trim() ? kept(shapeOf(parseFilter(filter))) : "";
     const kind = `${account}/${table}/${plan.class}/${shape}`;
     const known = this.#overruns.get(kind);
-    const cure = known?.cure ?? curePhrase(query);
+    const before: Overrun = known ?? {
+      ...{ account, table: ownText(table), class: plan.class, shape, reason },
+      ...{ example: kept(filter ?? ""), plan: kept(planText), cure: kept(curePhrase(query)) },
+      ...{ count: 0, refused: 0, entitiesRead: 0, entitiesReturned: 0 },
+    };
     const overrun: Overrun = {
-      ...{ account, table, shape, reason, cure, class: plan.class },
-      example: known?.example ?? filter ?? "",
-      plan: known?.plan ?? planText,
-      count: (known?.count ?? 0) + 1,
-      refused: (known?.refused ?? 0) + (this.#strict ? 1 : 0),
-      entitiesRead: (known?.entitiesRead ?? 0) + (cost?.entitiesRead ?? 0),
-      entitiesReturned: (known?.entitiesReturned ?? 0) + (cost?.entitiesReturned ?? 0),
+      ...{ ...before, reason },
+      count: before.count + 1,
+      refused: before.refused + (this.#strict ? 1 : 0),
+      entitiesRead: before.entitiesRead + (cost?.entitiesRead ?? 0),
+      entitiesReturned: before.entitiesReturned + (cost?.entitiesReturned ?? 0),
     };
     if (known || this.#overruns.size < OVERRUNS_MAX) this.#overruns.set(kind, overrun);
     this.#onOverrun(overrun);
@@ -191,9 +196,16 @@ export class ScanBudget implements Watcher {
     throw new ServiceError("ScanBudgetExceeded", {
       message:
         `The query of ${table} is over the scan budget of this server ("${reason}"): ` +
-        `${planText.slice(0, 500)}; ${spent}. ${cure}`,
+        `${planText.slice(0, 500)}; ${spent}. ${before.cure}`,
     });
   }
+}
+
+/** What outlives its query, and not all of a long one. */
+function kept(text: string): string {
+  return text.length <= TEXT_LENGTH_MAX
+    ? ownText(text)
+    : `${ownText(text.slice(0, TEXT_LENGTH_MAX))}...`;
 }
 
 function curePhrase({ table, plan }: QueryFacts): string {
