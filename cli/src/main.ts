@@ -24,6 +24,12 @@ addReportCommand(program);
 addAdviseCommand(program);
 addPatternsCommand(program);
 
+// Whoever read our lines may be gone, as behind `| head`, or behind `| tee` when a terminal ends both. Reports
+// are written all the same, and exit codes tell what they tell.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code !== "EPIPE") throw error;
+});
+
 try {
   await program.parseAsync();
 } catch (error) {

@@ -36,10 +36,11 @@ async function serve(options: ServeOptions, program: Command): Promise<void> {
       return runWorkers(options.workers, log, say);
     }
     const { server, watch } = await start(options, log);
+    // Before the lines: whoever waits for them may end the server at once.
+    closeOnSignal({ close: () => server.close().then(() => watch.close()) }, log);
     const lines = listeningLines(server);
     if (isWorker()) reportListening(lines);
     else for (const line of lines) say(line);
-    closeOnSignal({ close: () => server.close().then(() => watch.close()) }, log);
   } catch (error) {
     program.error(`rowhouse cannot start: ${error instanceof Error ? error.message : error}`);
   }

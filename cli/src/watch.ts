@@ -1,4 +1,12 @@
-import { createWriteStream, existsSync, readFileSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  createWriteStream,
+  existsSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { systemClock } from "@rowhouse/server/clock";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { LmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
@@ -7,7 +15,6 @@ import { joinObservers, type Observer } from "@rowhouse/server/http/observer";
 import type { Pages } from "@rowhouse/server/http/pages";
 import { AzureTargets, type Throttled } from "@rowhouse/server/insight/azure-targets";
 import { DeferredWatchers, type Watcher } from "@rowhouse/server/insight/deferred-watchers";
-import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
 import { type Insight, joinInsights } from "@rowhouse/server/insight/insight";
 import { insightPages, jsonPage, type Page } from "@rowhouse/server/insight/insight-pages";
 import { PartitionLoad } from "@rowhouse/server/insight/partition-load";
@@ -19,6 +26,7 @@ import { parseScanRules } from "@rowhouse/server/insight/scan-budget-rules";
 import { tracingObserver } from "@rowhouse/server/insight/traces";
 import type { Logger } from "pino";
 import { printScanReport, printTargets } from "./report.ts";
+import { openFaultGate } from "./watch-faults.ts";
 import type { WatchOptions } from "./watch-options.ts";
 import { slowInsight, slowObserver } from "./watch-slow.ts";
 import { loadTraceApi } from "./watch-traces.ts";
@@ -37,110 +45,138 @@ export interface Watch {
 /** Logs say at the latest so much later what was seen. */
 const DRAIN_MS = 1000;
 
-/** Opens what `options` ask for. @throws Error for rules that are none */
+/** Opens what `options` ask for. @throws Error for rules that are none, and for files that cannot be written */
 export function openWatch(
   options: WatchOptions & { readonly workers: number },
   engine: Engine,
   log: Logger,
   logging: Observer,
 ): Watch {
+  const parts = new WatchParts(logging);
+  if (options.faults !== undefined) breakRequests(parts, options.faults);
+  watchTargets(parts, options, log);
+  if (options.metrics) serveMetrics(parts, engine);
+  if (options.insight) watchLoad(parts);
+  if (options.record !== undefined) record(parts, options.record, log);
+  if (options.slowQuery !== undefined) logSlow(parts, options.slowQuery, log);
+  if (options.otel) parts.observers.push(tracingObserver(loadTraceApi(), () => Date.now()));
+  if (options.scanBudget !== undefined) holdToBudget(parts, options.scanBudget, options, log);
+  return watchOf(parts, options);
+}
+
+/** What those who watch add to a watch. */
+class WatchParts {
   // Told in this order: those that refuse before anything is read, all that only look, and those that
   // refuse to give what was read.
-  const first: Partial<Insight>[] = [];
-  const looking: Watcher[] = [];
-  const last: Partial<Insight>[] = [];
-  const observers: Observer[] = [logging];
-  const pages = new Map<string, Page>();
-  const counted: { metrics(): readonly Metric[] }[] = [];
-  const closers: (() => void | Promise<void>)[] = [];
+  readonly first: Partial<Insight>[] = [];
+  readonly looking: Watcher[] = [];
+  readonly last: Partial<Insight>[] = [];
+  readonly observers: Observer[];
+  readonly pages = new Map<string, Page>();
+  /** Whose metrics `/metrics` prints. */
+  readonly counted: { metrics(): readonly Metric[] }[] = [];
+  readonly closers: (() => void | Promise<void>)[] = [];
+  gate: Gate | undefined;
 
-  if (options.targets !== undefined || options.enforceTargets) {
-    const mode = options.enforceTargets ? "enforce" : "what-if";
-    const onPlace = (place: Throttled) =>
-      log.warn({ place, mode }, "over the cloud's scalability targets");
-    const targets = new AzureTargets(mode, onPlace, options.workers);
-    (mode === "enforce" ? first : looking).push(targets);
-    counted.push(targets);
-    pages.set(
-      "/rowhouse/targets",
-      jsonPage(() => targets.report()),
-    );
-    closers.push(() => {
-      process.stdout.write(printTargets(targets.report()));
-    });
+  constructor(logging: Observer) {
+    this.observers = [logging];
   }
-  if (options.metrics) {
-    const metrics = new RequestMetrics();
-    looking.push(metrics);
-    observers.push(metrics);
-    counted.push(metrics);
-    pages.set("/metrics", {
-      contentType: PROMETHEUS_TYPE,
-      open: true,
-      print: () =>
-        printMetrics([
-          ...counted.flatMap((each) => each.metrics()),
-          ...(engine instanceof LmdbEngine ? engineMetrics(engine.statistics()) : []),
-        ]),
-    });
-  }
-  if (options.insight) {
-    const load = new PartitionLoad(systemClock);
-    looking.push(load);
-    const count = (query: URLSearchParams, name: string, most: number) =>
-      Math.min(Math.max(Number(query.get(name)) || 0, 0), most) || undefined;
-    pages.set(
-      "/rowhouse/partitions",
-      jsonPage((query) => load.report(count(query, "top", 1000))),
-    );
-    pages.set(
-      "/rowhouse/heatmap",
-      jsonPage((query) => load.heatMap(count(query, "rows", 256))),
-    );
-  }
-  if (options.record !== undefined) {
-    const { recorder, close } = recordTo(options.record, log);
-    looking.push(recorder);
-    observers.push(recorder);
-    closers.push(close);
-  }
-  if (options.slowQuery !== undefined) {
-    looking.push(slowInsight(options.slowQuery, log));
-    observers.push(slowObserver(options.slowQuery, log));
-  }
-  if (options.otel) observers.push(tracingObserver(loadTraceApi(), () => Date.now()));
-  if (options.scanBudget !== undefined) {
-    const rules = parseScanRules(textOf(options.scanBudget));
-    const budget = new ScanBudget(rules, ({ example: _, ...overrun }) =>
-      log.warn({ overrun }, "a query is over the scan budget"),
-    );
-    (rules.strict ? last : looking).push(budget);
-    counted.push(budget);
-    pages.set(
-      "/rowhouse/scan-budget",
-      jsonPage(() => budget.summary()),
-    );
-    closers.push(() => {
-      const summary = budget.summary();
-      writeFileSync(options.scanReport, `${JSON.stringify(summary, null, 2)}\n`);
-      process.stdout.write(printScanReport(summary));
-    });
-  }
+}
+
+function breakRequests(parts: WatchParts, rules: string): void {
+  const gate = openFaultGate(textOf(rules));
+  parts.gate = gate;
+  parts.counted.push(gate);
+}
+
+function watchTargets(
+  { first, looking, counted, pages, closers }: WatchParts,
+  { enforceTargets, targets: cloud, workers }: WatchOptions & { readonly workers: number },
+  log: Logger,
+): void {
+  if (cloud === undefined && !enforceTargets) return;
+  const mode = enforceTargets ? "enforce" : "what-if";
+  const onPlace = (place: Throttled) =>
+    log.warn({ place, mode }, "over the cloud's scalability targets");
+  const targets = new AzureTargets(mode, onPlace, workers);
+  (mode === "enforce" ? first : looking).push(targets);
+  counted.push(targets);
+  const page = jsonPage(() => targets.report());
+  pages.set("/rowhouse/targets", page);
+  closers.push(() => print(printTargets(targets.report())));
+}
+
+function serveMetrics({ looking, observers, counted, pages }: WatchParts, engine: Engine): void {
+  const metrics = new RequestMetrics();
+  looking.push(metrics);
+  observers.push(metrics);
+  counted.push(metrics);
+  const print = () => {
+    const ofEngine = engine instanceof LmdbEngine ? engineMetrics(engine.statistics()) : [];
+    return printMetrics([...counted.flatMap((each) => each.metrics()), ...ofEngine]);
+  };
+  pages.set("/metrics", { contentType: PROMETHEUS_TYPE, open: true, print });
+}
+
+function watchLoad({ looking, pages }: WatchParts): void {
+  const load = new PartitionLoad(systemClock);
+  looking.push(load);
+  const count = (query: URLSearchParams, name: string, most: number) =>
+    Math.min(Math.max(Number(query.get(name)) || 0, 0), most) || undefined;
+  const partitions = jsonPage((query) => load.report(count(query, "top", 1000)));
+  const heatMap = jsonPage((query) => load.heatMap(count(query, "rows", 256)));
+  pages.set("/rowhouse/partitions", partitions).set("/rowhouse/heatmap", heatMap);
+}
+
+function record({ looking, observers, closers }: WatchParts, file: string, log: Logger): void {
+  const { recorder, close } = recordTo(file, log);
+  looking.push(recorder);
+  observers.push(recorder);
+  closers.push(close);
+}
+
+function logSlow({ looking, observers }: WatchParts, thresholdMs: number, log: Logger): void {
+  looking.push(slowInsight(thresholdMs, log));
+  observers.push(slowObserver(thresholdMs, log));
+}
+
+function holdToBudget(
+  { looking, last, counted, pages, closers }: WatchParts,
+  scanBudget: string,
+  { scanReport }: WatchOptions,
+  log: Logger,
+): void {
+  const rules = parseScanRules(textOf(scanBudget));
+  const budget = new ScanBudget(rules, ({ example: _, ...overrun }) =>
+    log.warn({ overrun }, "a query is over the scan budget"),
+  );
+  (rules.strict ? last : looking).push(budget);
+  counted.push(budget);
+  const page = jsonPage(() => budget.summary());
+  pages.set("/rowhouse/scan-budget", page);
+  // A report of another run must not pass for that of this one, which may be killed.
+  writeFileSync(scanReport, "");
+  rmSync(scanReport);
+  closers.push(() => {
+    const summary = budget.summary();
+    writeFileSync(scanReport, `${JSON.stringify(summary, null, 2)}\n`);
+    print(printScanReport(summary));
+  });
+}
+
+function watchOf(parts: WatchParts, options: WatchOptions): Watch {
+  const { first, looking, last, observers, pages, closers } = parts;
+  const { insightToken: token, metrics, otel, slowQuery } = options;
   const deferred = new DeferredWatchers(looking);
-  const timer = setInterval(() => deferred.drain(), DRAIN_MS).unref();
-  const isTimed = options.metrics || options.otel || options.slowQuery !== undefined;
+  const prepare = () => deferred.drain();
+  const timer = setInterval(prepare, DRAIN_MS).unref();
+  const isTimed = metrics || otel || slowQuery !== undefined;
   return {
     stopwatch: isTimed ? () => performance.now() : undefined,
     insight: joinInsights([...first, ...(looking.length > 0 ? [deferred] : []), ...last]),
     observer: joinObservers(observers),
-    gate:
-      options.faults === undefined
-        ? undefined
-        : new FaultGate(parseFaultRules(textOf(options.faults))),
-    pages:
-      pages.size > 0
-        ? insightPages({ pages, token: options.insightToken, prepare: () => deferred.drain() })
-        : undefined,
+    gate: parts.gate,
+    pages: pages.size > 0 ? insightPages({ pages, token, prepare }) : undefined,
     async close() {
       clearInterval(timer);
       deferred.drain();
@@ -149,13 +185,17 @@ export function openWatch(
   };
 }
 
+function print(text: string): void {
+  process.stdout.write(text);
+}
+
 /** The file of that name, or else the text itself. */
 function textOf(fileOrText: string): string {
   return existsSync(fileOrText) ? readFileSync(fileOrText, "utf8") : fileOrText;
 }
 
 /**
- * A new file that only its owner may read. A disk that fills up later ends the recording, not the server.
+ * A file that only its owner may read. A disk that fills up later ends the recording, not the server.
  * @throws Error when the file cannot be made
  */
 function recordTo(
@@ -163,6 +203,8 @@ function recordTo(
   log: Logger,
 ): { recorder: TrafficRecorder; close: () => Promise<void> } {
   writeFileSync(file, "", { mode: 0o600 });
+  // One that was there keeps its mode. A device is not ours to change.
+  if (statSync(file).isFile()) chmodSync(file, 0o600);
   const stream = createWriteStream(file, { flags: "a" });
   stream.on("error", (error) => log.error({ err: error, file }, "the recording ends here"));
   const recorder = new TrafficRecorder(systemClock, (bytes) => {

@@ -7,6 +7,11 @@ const COMMAND_LINES = [
   { what: "an unknown flag", args: ["serve", "--tabel"], reason: /unknown option '--tabel'/ },
   { what: "a missing argument", args: ["explain", "-t", "T"], reason: /missing required argument/ },
   { what: "an unknown command below another", args: ["engine", "x"], reason: /unknown command/ },
+  {
+    what: "a fault rule of an operation that there is not",
+    args: ["serve", "--inMemoryPersistence", "--faults", "503 on InsertEntiy"],
+    reason: /cannot start: "InsertEntiy" of a fault rule is no operation/,
+  },
   { what: "a report that is not there", args: ["report", "none.json"], reason: /does not exist/ },
 ];
 

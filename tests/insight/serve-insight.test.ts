@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
-import { writeFileSync } from "node:fs";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
+import { readRecording } from "@rowhouse/server/insight/recording";
 import { reportOf } from "rowhouse/report";
+import { RowhouseCommand } from "../support/rowhouse-command.ts";
 import { startRowhouse, withFolder } from "../support/rowhouse-process.ts";
 import { KEY } from "../wire/storage-wire.ts";
 import { TableWire } from "../wire/table-wire.ts";
@@ -38,6 +40,47 @@ describe("rowhouse serve --insight --metrics --scan-budget", () => {
       assert.equal(exitCode, 1);
       assert.match(report, /^scan budget: 2 queries, 1 over budget$/m);
       assert.match(report, /for example table scan where Age eq 1/);
+    }));
+});
+
+describe("rowhouse serve --scan-budget", () => {
+  const serve = (folder: string, report: string, flags: readonly string[] = []) => {
+    const ports = ["table", "queue", "blob"].flatMap((name) => [`--${name}Port`, "0"]);
+    const budget = ["--scan-budget", "no table scan", "--scan-report", report];
+    return new RowhouseCommand(["serve", "--location", folder, ...ports, ...budget, ...flags]);
+  };
+
+  it("takes a report of another run away when it begins", () =>
+    withFolder(async (folder) => {
+      const file = join(folder, "report.json");
+      writeFileSync(file, '{"queries":3,"overBudget":0,"overruns":[]}');
+      const server = serve(join(folder, "data"), file);
+      await server.until(/Table service is successfully listening/);
+      server.signal("SIGKILL");
+      await server.exited;
+      assert.throws(() => reportOf(file, "text"), /does not exist/);
+    }));
+
+  it("does not begin where it could not write its report", () =>
+    withFolder(async (folder) => {
+      const server = serve(join(folder, "data"), join(folder, "none", "report.json"));
+      assert.equal(await server.exited, 2);
+      assert.match(server.stderr, /cannot start: ENOENT.*report\.json/);
+    }));
+
+  it("writes report and recording also when nobody reads its words any more", () =>
+    withFolder(async (folder) => {
+      const files = [join(folder, "report.json"), join(folder, "traffic.jsonl")] as const;
+      writeFileSync(files[1], "of another run", { mode: 0o644 });
+      const flags = ["--targets", "azure", "--record", files[1]];
+      const server = serve(join(folder, "data"), files[0], flags);
+      await server.until(/Table service is successfully listening/);
+      server.stopReading();
+      server.signal("SIGINT");
+      assert.equal(await server.exited, 0);
+      assert.equal(reportOf(files[0], "text").exitCode, 0);
+      assert.equal(readRecording(readFileSync(files[1], "utf8")).ending, "whole");
+      assert.equal(statSync(files[1]).mode & 0o777, 0o600);
     }));
 });
 

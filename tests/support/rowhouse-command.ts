@@ -45,6 +45,11 @@ export class RowhouseCommand {
     }
   }
 
+  /** Nobody reads its standard output any more. */
+  stopReading(): void {
+    this.#child.stdout!.destroy();
+  }
+
   signal(name: NodeJS.Signals): void {
     this.#child.kill(name);
   }

@@ -1,6 +1,7 @@
 import { ERRORS, type ErrorCode, ServiceError } from "@rowhouse/protocol/errors";
 import type { Awaitable } from "../awaitable.ts";
 import type { Gate, GateFacts } from "../http/gate.ts";
+import type { Metric } from "./prometheus.ts";
 
 /** Something that goes wrong on purpose. */
 export interface FaultRule {
@@ -100,9 +101,14 @@ export class FaultGate implements Gate {
     this.#surroundings = surroundings;
   }
 
-  /** Requests refused or delayed so far. */
-  get struck(): number {
-    return this.#struck;
+  metrics(): Metric[] {
+    return [
+      {
+        ...{ name: "rowhouse_faults_total", type: "counter" },
+        help: "Requests, and operations of batches, refused or delayed by the fault rules.",
+        samples: [{ value: this.#struck }],
+      },
+    ];
   }
 
   enter({ operation, resource }: GateFacts): Awaitable<void> {
