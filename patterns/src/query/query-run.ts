@@ -76,168 +76,203 @@ export interface QueryRun {
 const PAGE_ENTITIES_MAX = 1000;
 
 export function queryRun(source: QuerySource, state: QueryState = {}): QueryRun {
-  const { database, table, partitionKey, range } = source;
-  const { condition, fields, limit } = state;
-  const { ordered, name: profile } = database.profile;
-  const plan: Plan =
-    partitionKey === undefined
-      ? "table-scan"
-      : condition
-        ? "partition-scan"
-        : isOneRow(range)
-          ? "point"
-          : "range";
-  const isScan = plan.endsWith("scan");
-  const filterOf = () => and(inRange(partitionKey, range), condition);
-  const filterText = () => printFilter(filterOf());
-  const scope = () => ({
-    plan,
-    table,
-    filterHash: fnv1a128(filterText()),
-    secret: database.cursorSecret,
-  });
-
-  function assertPermitted(permit: Permit<Plan> | undefined): void {
-    if (!isScan) return;
-    const filter = filterText();
-    if (permit?.allow !== plan || !permit.because) {
-      throw tableError(
-        "scan-not-permitted",
-        `This query is a ${plan} of ${table}: ${filter || "no filter"}.`,
-        { plan, filter },
-        { remedy: `add an index, or pass { allow: "${plan}", because: "…" }.` },
-      );
-    }
-    database.report({ kind: "scan", plan, table, filter, because: permit.because });
-  }
-
-  /** As a page. Asked for by its keys an entity takes half the client's time that a query of one takes. */
-  async function point(select: readonly string[] | undefined): Promise<Page> {
-    const key = { partitionKey: partitionKey ?? "", rowKey: range.from ?? "" };
-    const stored = await database.tables.get(table, key, select && { select });
-    return { entities: stored ? [stored] : [] };
-  }
-
-  /** Each call answers the next page; undefined at the end. A generator takes more turns for a page. */
-  function pages(permit: Permit<Plan> | undefined, from?: Continuation, max = limit) {
-    assertPermitted(permit);
-    const select = source.projection(fields);
-    const filter = plan === "point" ? undefined : filterOf();
-    let missing = max ?? Number.POSITIVE_INFINITY;
-    let continuation = from;
-    let isLast = false;
-    return async (): Promise<FoundPage | undefined> => {
-      if (isLast) return undefined;
-      const isFirst = continuation === from;
-      if (isFirst) await source.readable?.();
-      // Never more than are missing: rows beyond the limit would be paid for and lost to the cursor.
-      const top = ordered && missing < PAGE_ENTITIES_MAX && missing;
-      const page =
-        plan === "point"
-          ? await point(select)
-          : await database.tables.query(table, {
-              ...(filter && { filter }),
-              ...(select && { select }),
-              ...(top && { top }),
-              ...(continuation && { continuation }),
-            });
-      const decoded = await source.decode(page.entities, fields);
-      const found: Found[] = [];
-      decoded.forEach((row, i) => {
-        if (row) found.push({ stored: page.entities[i]!, row });
-      });
-      const { checked } = source;
-      database.onPage?.({ plan, table, filter, isFirst, page, returned: found.length, checked });
-      if (ordered) missing -= found.length;
-      continuation = page.continuation;
-      isLast = !continuation || missing <= 0;
-      return { found, continuation };
-    };
-  }
-
+  const run: Run = { source, state, plan: planOf(source, state) };
+  const changed = (change: QueryState) => queryRun(source, { ...state, ...change });
   return {
     where(conditionOn) {
-      const columns = Object.entries(source.fields).map(([name, field]) => [
-        name,
-        columnOf(name, field, source.notComparable(name)),
-      ]);
-      const { filter } = conditionOn(Object.fromEntries(columns));
-      return queryRun(source, { ...state, condition: and(condition, filter)! });
+      const { filter } = conditionOn(columnsOf(source));
+      return changed({ condition: and(state.condition, filter)! });
     },
-    select: (...fields) => queryRun(source, { ...state, fields }),
+    select: (...fields) => changed({ fields }),
     limit(limit) {
       if (!Number.isInteger(limit) || limit < 1) {
         throw validationFailed("The limit", "limit", `${limit} is not 1, 2, 3, …`);
       }
-      return queryRun(source, { ...state, limit });
+      return changed({ limit });
     },
-
-    async all(permit) {
-      const found: Found[] = [];
-      const next = pages(permit);
-      for (let page = await next(); page; page = await next()) found.push(...page.found);
-      if (!ordered) {
-        // The endpoint promises no order, so a limit must not cut before sorting.
-        found.sort((a, b) => order(a.stored, b.stored)).splice(limit ?? found.length);
-      }
-      return found.map(({ row }) => row);
-    },
+    all: (permit) => allRows(run, permit),
     async first(permit) {
-      return (await queryRun(source, { ...state, limit: 1 }).all(permit))[0];
+      return (await changed({ limit: 1 }).all(permit))[0];
     },
     async *stream(permit) {
-      const next = pages(permit);
+      const next = pages(run, permit);
       for (let page = await next(); page; page = await next()) {
         for (const { row } of page.found) yield row;
       }
     },
-    async page(cursor, permit) {
-      if (!ordered) {
-        throw tableError(
-          "unsupported-by-profile",
-          "Pages need an endpoint that returns rows in key order.",
-          { profile, feature: "paging" },
-          { remedy: "use all or first, which sort here." },
-        );
-      }
-      const from = cursor === undefined ? undefined : await decodeCursor(scope(), cursor);
-      const items: Row[] = [];
-      let at: Continuation | undefined;
-      const next = pages(permit, from, limit ?? PAGE_ENTITIES_MAX);
-      for (let page = await next(); page; page = await next()) {
-        items.push(...page.found.map(({ row }) => row));
-        at = page.continuation;
-      }
-      return at ? { items, cursor: await encodeCursor(scope(), at) } : { items };
-    },
+    page: (cursor, permit) => pageAt(run, cursor, permit),
+    explain: () => explainRun(run),
+  };
+}
 
-    explain() {
-      const rows = limit === undefined ? "rows" : `min(rows, ${limit})`;
-      const { perRow, notes } = source.surcharge(fields);
-      const more = perRow ? ` + ${perRow} × ${rows}` : "";
-      const inspected = {
-        point: "1",
-        range: rows,
-        "partition-scan": "rows of the range",
-        "table-scan": "rows of the table",
-      }[plan];
-      const isOnePage = plan === "point" || (limit !== undefined && limit <= PAGE_ENTITIES_MAX);
-      const pages = `⌈${inspected}/1000⌉`;
-      const whole =
-        partitionKey !== undefined && range.from === undefined && range.to === undefined;
-      return {
-        plan,
-        table,
-        filter: filterText(),
-        requests: isScan ? `${pages} or more` : (isOnePage ? "1" : pages) + more,
-        entities: inspected + more,
-        notes: [
-          ...notes,
-          ...(whole ? ["reads the whole partition"] : []),
-          ...(ordered ? [] : ["collected and sorted here: the endpoint promises no order"]),
-        ],
-      };
-    },
+/** A query as its steps see it. */
+interface Run {
+  readonly source: QuerySource;
+  readonly state: QueryState;
+  readonly plan: Plan;
+}
+
+function planOf({ partitionKey, range }: QuerySource, { condition }: QueryState): Plan {
+  if (partitionKey === undefined) return "table-scan";
+  if (condition) return "partition-scan";
+  return isOneRow(range) ? "point" : "range";
+}
+
+function isScan({ plan }: Run): boolean {
+  return plan.endsWith("scan");
+}
+
+function filterOf({ source, state }: Run): Filter | undefined {
+  return and(inRange(source.partitionKey, source.range), state.condition);
+}
+
+function assertPermitted(run: Run, permit: Permit<Plan> | undefined): void {
+  if (!isScan(run)) return;
+  const { plan } = run;
+  const { database, table } = run.source;
+  const filter = printFilter(filterOf(run));
+  if (permit?.allow !== plan || !permit.because) {
+    throw tableError(
+      "scan-not-permitted",
+      `This query is a ${plan} of ${table}: ${filter || "no filter"}.`,
+      { plan, filter },
+      { remedy: `add an index, or pass { allow: "${plan}", because: "…" }.` },
+    );
+  }
+  database.report({ kind: "scan", plan, table, filter, because: permit.because });
+}
+
+/** As a page. Asked for by its keys an entity takes half the client's time that a query of one takes. */
+async function point(
+  { database, table, partitionKey, range }: QuerySource,
+  select: readonly string[] | undefined,
+): Promise<Page> {
+  const key = { partitionKey: partitionKey ?? "", rowKey: range.from ?? "" };
+  const stored = await database.tables.get(table, key, select && { select });
+  return { entities: stored ? [stored] : [] };
+}
+
+/** Each call answers the next page; undefined at the end. A generator takes more turns for a page. */
+function pages(
+  run: Run,
+  permit: Permit<Plan> | undefined,
+  from?: Continuation,
+  max = run.state.limit,
+): () => Promise<FoundPage | undefined> {
+  assertPermitted(run, permit);
+  const { source, plan } = run;
+  const { database, table } = source;
+  const { ordered } = database.profile;
+  const select = source.projection(run.state.fields);
+  const filter = plan === "point" ? undefined : filterOf(run);
+  let missing = max ?? Number.POSITIVE_INFINITY;
+  let continuation = from;
+  let isLast = false;
+  return async () => {
+    if (isLast) return undefined;
+    const isFirst = continuation === from;
+    if (isFirst) await source.readable?.();
+    // Never more than are missing: rows beyond the limit would be paid for and lost to the cursor.
+    const top = ordered && missing < PAGE_ENTITIES_MAX && missing;
+    const page =
+      plan === "point"
+        ? await point(source, select)
+        : await database.tables.query(table, {
+            ...(filter && { filter }),
+            ...(select && { select }),
+            ...(top && { top }),
+            ...(continuation && { continuation }),
+          });
+    const found = foundOn(page, await source.decode(page.entities, run.state.fields));
+    const { checked } = source;
+    database.onPage?.({ plan, table, filter, isFirst, page, returned: found.length, checked });
+    if (ordered) missing -= found.length;
+    continuation = page.continuation;
+    isLast = !continuation || missing <= 0;
+    return { found, continuation };
+  };
+}
+
+function foundOn({ entities }: Page, decoded: readonly (Row | undefined)[]): Found[] {
+  const found: Found[] = [];
+  decoded.forEach((row, i) => {
+    if (row) found.push({ stored: entities[i]!, row });
+  });
+  return found;
+}
+
+async function allRows(run: Run, permit: Permit<Plan> | undefined): Promise<Row[]> {
+  const found: Found[] = [];
+  const next = pages(run, permit);
+  for (let page = await next(); page; page = await next()) found.push(...page.found);
+  if (!run.source.database.profile.ordered) {
+    // The endpoint promises no order, so a limit must not cut before sorting.
+    found.sort((a, b) => order(a.stored, b.stored)).splice(run.state.limit ?? found.length);
+  }
+  return found.map(({ row }) => row);
+}
+
+async function pageAt(
+  run: Run,
+  cursor: string | undefined,
+  permit: Permit<Plan> | undefined,
+): Promise<QueryPage<Row>> {
+  const { ordered, name: profile } = run.source.database.profile;
+  if (!ordered) {
+    throw tableError(
+      "unsupported-by-profile",
+      "Pages need an endpoint that returns rows in key order.",
+      { profile, feature: "paging" },
+      { remedy: "use all or first, which sort here." },
+    );
+  }
+  const from = cursor === undefined ? undefined : await decodeCursor(scopeOf(run), cursor);
+  const items: Row[] = [];
+  let at: Continuation | undefined;
+  const next = pages(run, permit, from, run.state.limit ?? PAGE_ENTITIES_MAX);
+  for (let page = await next(); page; page = await next()) {
+    items.push(...page.found.map(({ row }) => row));
+    at = page.continuation;
+  }
+  return at ? { items, cursor: await encodeCursor(scopeOf(run), at) } : { items };
+}
+
+/** Of what a cursor is good for. */
+function scopeOf(run: Run) {
+  const { database, table } = run.source;
+  const filterHash = fnv1a128(printFilter(filterOf(run)));
+  return { plan: run.plan, table, filterHash, secret: database.cursorSecret };
+}
+
+function explainRun(run: Run): Explanation {
+  const { source, plan } = run;
+  const { limit, fields } = run.state;
+  const rows = limit === undefined ? "rows" : `min(rows, ${limit})`;
+  const { perRow, notes } = source.surcharge(fields);
+  const more = perRow ? ` + ${perRow} × ${rows}` : "";
+  const inspected = {
+    point: "1",
+    range: rows,
+    "partition-scan": "rows of the range",
+    "table-scan": "rows of the table",
+  }[plan];
+  const isOnePage = plan === "point" || (limit !== undefined && limit <= PAGE_ENTITIES_MAX);
+  const requests = `⌈${inspected}/1000⌉`;
+  const { from, to } = source.range;
+  const whole = source.partitionKey !== undefined && from === undefined && to === undefined;
+  return {
+    plan,
+    table: source.table,
+    filter: printFilter(filterOf(run)),
+    requests: isScan(run) ? `${requests} or more` : (isOnePage ? "1" : requests) + more,
+    entities: inspected + more,
+    notes: [
+      ...notes,
+      ...(whole ? ["reads the whole partition"] : []),
+      ...(source.database.profile.ordered
+        ? []
+        : ["collected and sorted here: the endpoint promises no order"]),
+    ],
   };
 }
 
@@ -247,6 +282,14 @@ function order(a: StoredEntity, b: StoredEntity): number {
 
 function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
+}
+
+function columnsOf(source: QuerySource): Record<string, Column<unknown>> {
+  const columns = Object.entries(source.fields).map(([name, field]) => [
+    name,
+    columnOf(name, field, source.notComparable(name)),
+  ]);
+  return Object.fromEntries(columns);
 }
 
 function columnOf(name: string, field: Field, refusal: string | undefined): Column<unknown> {
