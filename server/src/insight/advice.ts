@@ -6,6 +6,8 @@ export interface Finding {
   readonly rule: RuleName;
   /** `account/table`, or the account alone. */
   readonly table: string;
+  /** Which of the table's findings of this rule, the same in every recording: a shape, a place; or "". */
+  readonly subject: string;
   readonly title: string;
   /** What was seen: shapes of queries, counts, example keys. */
   readonly evidence: readonly string[];
@@ -71,6 +73,11 @@ export function queriesOf({ events }: Observed): QueryEvent[] {
 
 export function writesOf({ events }: Observed): WriteEvent[] {
   return events.filter((event) => event.kind === "write");
+}
+
+/** `1 client`, `2 clients`. */
+export function counted(count: number, one: string, more = `${one}s`): string {
+  return `${count} ${count === 1 ? one : more}`;
 }
 
 /** Lists by key, in order of first appearance. */

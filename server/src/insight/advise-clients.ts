@@ -1,5 +1,5 @@
-import { type Finding, groupBy, type Observed, sumOf } from "./advice.ts";
-import type { ClientCounts } from "./client-tally.ts";
+import { counted, type Finding, groupBy, type Observed, sumOf } from "./advice.ts";
+import { type ClientCounts, OTHERS } from "./client-tally.ts";
 
 const REQUESTS_MIN = 50;
 /** A client that keeps its connections sends more than this over each. */
@@ -9,7 +9,8 @@ const PREFLIGHTS_MIN = 20;
 
 /** Clients that open a connection for each request, or nearly. */
 export function findConnections({ clients }: Observed): Finding[] {
-  const byAddress = groupBy(clients, ({ account, client }) => `${account} ${client}`);
+  const known = clients.filter(({ client }) => client !== OTHERS);
+  const byAddress = groupBy(known, ({ account, client }) => `${account} ${client}`);
   const wasteful = [...byAddress.values()].flatMap((counts) => {
     const requests = sumOf(counts, (each) => each.requests);
     const connections = sumOf(counts, (each) => each.connections);
@@ -18,8 +19,8 @@ export function findConnections({ clients }: Observed): Finding[] {
     return isWasteful ? [{ ...counts[0]!, requests, connections }] : [];
   });
   return [...groupBy(wasteful, ({ account }) => account)].map(([account, all]) => ({
-    ...{ rule: "connections", table: account },
-    title: `${all.length} clients open a connection for nearly every request`,
+    ...{ rule: "connections", table: account, subject: "" },
+    title: `${counted(all.length, "client opens", "clients open")} a connection for nearly every request`,
     evidence: all
       .slice(0, 3)
       .map(
@@ -44,7 +45,7 @@ export function findPageAccess({ clients, refusals }: Observed): Finding[] {
   return [...accounts].flatMap((account) => {
     const own = clients.filter((each) => each.account === account);
     const finding = (title: string, evidence: string[], cost: string, advice: string): Finding => ({
-      ...{ rule: "page-access", table: account, title, evidence, cost },
+      ...{ rule: "page-access", table: account, subject: title, title, evidence, cost },
       cure: { pattern: "direct access by SAS and CORS", advice, layout: [], portable: true },
     });
     const findings: Finding[] = [];
@@ -107,17 +108,19 @@ export function findOldClients({ agents, clients }: Observed): Finding[] {
       .filter(({ version }) => byVersion(version, newest) < 0)
       .map(
         ({ connections, library, version }) =>
-          `${library} ${version} beside ${newest}, over ${connections} connections`,
+          `${library} ${version} beside ${newest}, over ${counted(connections, "connection")}`,
       );
   });
   const retired = [...agents]
     .filter(({ agent }) => RETIRED.test(agent))
-    .map(({ agent, connections }) => `${agent}: retired, over ${connections} connections`);
+    .map(
+      ({ agent, connections }) => `${agent}: retired, over ${counted(connections, "connection")}`,
+    );
   const evidence = [...retired, ...new Set(behind)].slice(0, 5);
   if (evidence.length === 0) return [];
   return [
     {
-      ...{ rule: "old-clients", table: clients[0]?.account ?? "", evidence },
+      ...{ rule: "old-clients", table: clients[0]?.account ?? "", subject: "", evidence },
       title: "Clients use retired or older libraries",
       cost: "Old libraries lack corrections of retries, timeouts and connection handling, and newer forms of credentials.",
       cure: {

@@ -1,4 +1,4 @@
-import { type Finding, groupBy, type Observed } from "./advice.ts";
+import { counted, type Finding, groupBy, type Observed } from "./advice.ts";
 import type { Refusal } from "./recording.ts";
 
 /** Whoever asks again this soon has not backed off. */
@@ -11,9 +11,11 @@ const HOPELESS = new Set([400, 401, 403, 405, 411, 413, 415, 501]);
 
 /** Requests sent again as they were: at once after a 500 or 503, or although nothing can change. */
 export function findRetries({ refusals }: Observed): Finding[] {
-  const requests = groupBy(refusals, ({ client, code, path, verb }) =>
-    [client, verb, path, code].join(" "),
-  );
+  const known = refusals.filter((each) => isOneEntity(each) || each.clientRequestId !== undefined);
+  const requests = groupBy(known, (each) => {
+    const { client, clientRequestId, code, path, verb } = each;
+    return [client, verb, path, code, isOneEntity(each) ? "" : clientRequestId].join(" ");
+  });
   const repeated = [...requests.values()].flatMap((answers) => {
     const within = HOPELESS.has(answers[0]!.status) ? SAME_ATTEMPT_MS : SOON_MS;
     if (within === SOON_MS && answers[0]!.status < 500) return [];
@@ -22,13 +24,13 @@ export function findRetries({ refusals }: Observed): Finding[] {
   });
   const tables = groupBy(repeated, ({ refusal }) => tableOfPath(refusal));
   return [...tables].map(([table, all]) => ({
-    ...{ rule: "retries", table },
-    title: `${all.length} requests were repeated at once, or although they cannot succeed`,
+    ...{ rule: "retries", table, subject: "" },
+    title: `${counted(all.length, "request was", "requests were")} repeated at once, or although ${all.length === 1 ? "it" : "they"} cannot succeed`,
     evidence: all
       .slice(0, 3)
       .map(
         ({ refusal: { code, path, status, verb }, times }) =>
-          `${verb} ${path.slice(0, 200)}: ${status} ${code}, sent again ${times} times`,
+          `${verb} ${path.slice(0, 200)}: ${status} ${code}, sent again ${counted(times, "time")}`,
       ),
     cost: "Each repetition is a request that is refused again, and keeps a busy partition busy.",
     cure: {
@@ -39,6 +41,14 @@ export function findRetries({ refusals }: Observed): Finding[] {
       portable: true,
     },
   }));
+}
+
+/**
+ * Whether the path says what was asked. The paths of inserts, batches and lists do not: two of them are
+ * the same request only where they bear the same id, as those that client libraries send again do.
+ */
+function isOneEntity({ path }: Refusal): boolean {
+  return /\(.+\)$/.test(path);
 }
 
 /** `account/table` of a path such as `/account/Table(...)`. */

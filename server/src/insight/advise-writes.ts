@@ -1,4 +1,5 @@
 import {
+  counted,
   type Finding,
   groupBy,
   nameOf,
@@ -33,7 +34,8 @@ export function findOverTargets({ events }: Observed): Finding[] {
   return targets.report().places.map(({ where, code, count, firstAt }) => ({
     rule: "over-targets",
     table: where.split("/").slice(0, 2).join("/"),
-    title: `The cloud would have answered ${code} ${count} times at ${where}`,
+    subject: `${code} ${where}`,
+    title: `The cloud would have answered ${code} ${counted(count, "time")} at ${where}`,
     evidence: [`first at ${new Date(firstAt).toISOString()}`],
     cost: "Each refusal is a wait of seconds in the client, and a retry.",
     cure: {
@@ -68,8 +70,8 @@ export function findHotPartitions({ events }: Observed): Finding[] {
   const hot = [...peaks].filter(([, peak]) => peak >= AZURE_TARGETS.partition / 2);
   const tables = groupBy(hot, ([partition]) => partition.split("/").slice(0, 2).join("/"));
   return [...tables].map(([table, partitions]) => ({
-    ...{ rule: "hot-partition", table },
-    title: `${partitions.length} partitions carried ${AZURE_TARGETS.partition / 2} entities or more in a second`,
+    ...{ rule: "hot-partition", table, subject: "" },
+    title: `${counted(partitions.length, "partition")} carried ${AZURE_TARGETS.partition / 2} entities or more in a second`,
     evidence: partitions
       .slice(0, 3)
       .map(([name, peak]) => `${name}: ${peak} in its busiest second`),
@@ -101,7 +103,7 @@ export function findAppendOnlyKeys(observed: Observed): Finding[] {
     const end = verdict === "append" ? "end" : "beginning";
     return [
       {
-        ...{ rule: "append-only-keys", table },
+        ...{ rule: "append-only-keys", table, subject: "" },
         title: `Every new partition key lands at the ${end} of the table`,
         evidence: [`${inserts} inserts`, `keys such as ${examples.join(", ")}`],
         cost: "All inserts meet in the one range of partitions that is served last; adding machines does not help.",
@@ -126,7 +128,7 @@ function spreadLayout(table: string): string {
 const RUN_MIN = 10;
 const RUN_GAP_MS = 1000;
 
-/** Runs of single writes into one partition that a transaction could have carried. */
+/** Runs of single writes into one partition, of another entity each, that a transaction could have carried. */
 export function findSingleWrites(observed: Observed): Finding[] {
   const runs: WriteEvent[][] = [];
   const end = (run: WriteEvent[]) => {
@@ -134,18 +136,25 @@ export function findSingleWrites(observed: Observed): Finding[] {
   };
   for (const writes of groupBy(writesOf(observed), ({ client }) => client).values()) {
     let run: WriteEvent[] = [];
+    let rowKeys = new Set<string>();
     for (const write of writes) {
       const last = run.at(-1);
+      const [{ rowKey } = { rowKey: "" }] = write.mutations;
       const goesOn =
         write.mutations.length === 1 &&
+        !rowKeys.has(rowKey) &&
         last?.partitionKey === write.partitionKey &&
         tableOf(last) === tableOf(write) &&
         write.at - last.at <= RUN_GAP_MS;
       if (!goesOn) {
         end(run);
         run = [];
+        rowKeys = new Set();
       }
-      if (write.mutations.length === 1) run.push(write);
+      if (write.mutations.length === 1) {
+        run.push(write);
+        rowKeys.add(rowKey);
+      }
     }
     end(run);
   }
@@ -154,8 +163,8 @@ export function findSingleWrites(observed: Observed): Finding[] {
     if (found.length < 3 && writes < 50) return [];
     return [
       {
-        ...{ rule: "single-writes", table },
-        title: `${writes} entities were written one by one in ${found.length} runs, each into one partition`,
+        ...{ rule: "single-writes", table, subject: "" },
+        title: `${writes} entities were written one by one in ${counted(found.length, "run")}, each into one partition`,
         evidence: [`for example ${found[0]!.length} writes into ${found[0]![0]!.partitionKey}`],
         cost: `${writes} requests and flushes; transactions of 100 make ${Math.ceil(writes / 100)}.`,
         cure: {
@@ -202,7 +211,7 @@ export function findReadBeforeWrite(observed: Observed): Finding[] {
     if (after < 5 || after < writes / 2) return [];
     return [
       {
-        ...{ rule: "read-before-write", table },
+        ...{ rule: "read-before-write", table, subject: "" },
         title: `${after} of ${writes} writes were preceded by a read of the same entity`,
         evidence: [`for example a point query of ${example}, without the ETag that was read`],
         cost: `${after} requests that change nothing; and between the two, somebody else may write.`,
@@ -234,7 +243,7 @@ export function findLargeValues({ data }: Observed): Finding[] {
     const [first] = large;
     return [
       {
-        ...{ rule: "large-values", table },
+        ...{ rule: "large-values", table, subject: "" },
         title: `${large.length} of ${samples.length} entities looked at are larger than 128 KiB`,
         evidence: [`for example ${first!.partitionKey}/${first!.rowKey}, ${first!.bytes} bytes`],
         cost: "Each query of such an entity moves all of it; a transaction holds 4 MiB.",

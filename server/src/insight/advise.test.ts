@@ -7,6 +7,7 @@ import type { EntitySample, TableData } from "./advice.ts";
 import { advise } from "./advise.ts";
 import { DeferredWatchers } from "./deferred-watchers.ts";
 import { keysRead, type MutationFacts, type QueryFacts } from "./insight.ts";
+import { adviceSarif } from "./print-advice.ts";
 import { type QueryEvent, readRecording, TrafficRecorder } from "./recording.ts";
 
 describe("A recording", () => {
@@ -60,11 +61,7 @@ describe("A recording", () => {
 
   it("gives back any order of queries by address, other queries, writes and refusals", () => {
     const seed = 20_261_122;
-    let state = seed;
-    const below = (end: number) => {
-      state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
-      return Math.floor(((state >>> 0) / 2 ** 32) * end);
-    };
+    const below = random(seed);
     const traffic = record();
     const told: Partial<QueryEvent>[] = [];
     for (let i = 0; i < 5_000; i++) {
@@ -102,7 +99,8 @@ describe("A recording", () => {
       '["q",5,1,0,"s",null,0,1,1,7]',
       '["end",1,0]',
     ];
-    const { events } = readRecording(`${lines.join("\n")}\n`);
+    const { events, ending } = readRecording(`${lines.join("\n")}\n`);
+    assert.equal(ending, "whole");
     assert.deepEqual(
       events.map((event) => event.kind === "query" && [event.at, event.partitionKey, event.rowKey]),
       [
@@ -115,15 +113,31 @@ describe("A recording", () => {
   it("ends where it is as long as it may be", () => {
     const traffic = record(100_000);
     for (let i = 0; i < 10_000; i++) traffic.write("partition", [["insert", `r${i}`, undefined]]);
-    const { length } = traffic.text();
-    assert.ok(length > 100_000 && length < 200_000, `${length}`);
+    const text = traffic.text();
+    assert.ok(text.length > 100_000 && text.length < 200_000, `${text.length}`);
+    assert.equal(readRecording(text).ending, "full");
+  });
+
+  it("tells whether a query goes on where a page ended", () => {
+    const traffic = record();
+    const page = { read: 1000, returned: 1000 };
+    traffic.query("Age gt 5", page);
+    traffic.query("Age gt 5", { ...page, continued: true, projected: true });
+    const told = traffic
+      .events()
+      .map((each) => each.kind === "query" && [each.continued, each.projected]);
+    assert.deepEqual(told, [
+      [false, false],
+      [true, true],
+    ]);
   });
 
   it("is read up to a last line that was cut off", () => {
     const traffic = record();
     traffic.write("p", [["insert", "r", undefined]]);
     const text = traffic.text();
-    assert.equal(readRecording(text.slice(0, -5)).events.length, 1);
+    const { events, ending } = readRecording(text.slice(0, -5));
+    assert.deepEqual([events.length, ending], [1, "cut off"]);
     assert.throws(() => readRecording("something else"), /no recording/);
   });
 });
@@ -136,6 +150,12 @@ describe("Advice on clients", () => {
     const opened = record();
     opened.ask(60, { perConnection: 2 });
     assert.deepEqual(opened.rules(), ["connections"]);
+  });
+
+  it("does not take the many addresses that are not told apart for one client", () => {
+    const traffic = record();
+    for (let i = 0; i < 400; i++) traffic.ask(1, { remoteAddress: `10.0.${i >> 8}.${i & 255}` });
+    assert.deepEqual(traffic.rules(), []);
   });
 
   it("sees web pages that sign with the account's key, and not those with a SAS", () => {
@@ -204,7 +224,7 @@ describe("Advice on clients", () => {
 describe("Advice", () => {
   it("is silent about an empty recording, and says that it cannot judge", () => {
     const { findings, lines } = advise({
-      ...{ events: [], refusals: [], clients: [], agents: [] },
+      ...{ events: [], refusals: [], clients: [], agents: [], ending: "whole" },
       data: new Map(),
     });
     assert.deepEqual(findings, []);
@@ -219,6 +239,91 @@ describe("Advice", () => {
     const batch = Array.from({ length: 60 }, (_, i) => ["insert", `r${i}`, undefined] as const);
     batched.write("p", batch);
     assert.deepEqual(batched.rules(), []);
+  });
+
+  it("does not ask for transactions of one entity written again and again: they hold each once", () => {
+    const traffic = record();
+    for (let i = 0; i < 200; i++) traffic.write("p", [["merge", "counter", '"etag"']]);
+    assert.deepEqual(traffic.rules(), []);
+  });
+
+  it("does not count the pages of a query that was asked once as so many queries", () => {
+    const page = { read: 1000, returned: 10 };
+    const pages = (queries: number) => {
+      const traffic = record();
+      for (let i = 0; i < queries; i++) {
+        for (let k = 0; k < 100; k++) {
+          traffic.query("Age gt 5", { ...page, continued: k > 0 });
+          traffic.tick(1000);
+        }
+      }
+      return traffic.advice().findings;
+    };
+    assert.deepEqual(pages(2), []);
+    const [scan] = pages(3);
+    assert.equal(scan?.rule, "scan");
+    assert.match(scan.cost, /^100000 entities a query/);
+  });
+
+  it("sees lists that are followed by a point query for each entity, and no others", () => {
+    const point = (traffic: ReturnType<typeof record>, i: number) =>
+      traffic.query(...(["", { read: 1, returned: 1, table: "Products" }] as const), {
+        partitionKey: "all",
+        rowKey: `r${i % 7}`,
+      });
+    const list = (traffic: ReturnType<typeof record>) =>
+      traffic.query("PartitionKey eq 'p'", { read: 5, returned: 5 });
+    const followed = record();
+    for (let i = 0; i < 40; i++) {
+      if (i % 8 === 0) list(followed);
+      else if (i % 8 < 6) point(followed, i);
+      followed.tick(10);
+    }
+    assert.deepEqual(followed.rules(), ["n-plus-one"]);
+    for (const pointsPerList of [2, 3, 4, 5, 7, 10, 20]) {
+      const below = random(pointsPerList);
+      const mixed = record();
+      for (let i = 0; i < 3000; i++) {
+        if (below(pointsPerList + 1) === 0) list(mixed);
+        else point(mixed, i);
+        mixed.tick(10);
+      }
+      assert.deepEqual(mixed.rules(), [], `${pointsPerList} point queries for each list`);
+    }
+  });
+
+  it("writes a long series out as entities that hold as many properties as they may", () => {
+    const traffic = record();
+    for (let i = 0; i < 3; i++) {
+      traffic.query("PartitionKey eq 'p'", { read: 1000, returned: 1000 });
+      traffic.query("PartitionKey eq 'p'", { read: 440, returned: 440, continued: true });
+      traffic.tick(10_000);
+    }
+    const samples: EntitySample[] = Array.from({ length: 100 }, (_, i) => ({
+      ...{ partitionKey: "p", rowKey: String(i).padStart(4, "0") },
+      ...{ bytes: 50, properties: 1, numeric: true },
+    }));
+    const data = new Map([["a/T", { entities: 1440, samples }]]);
+    const series = traffic.advice(data).findings.find(({ rule }) => rule === "series-as-entities");
+    assert.equal(series?.title, "A series of 1440 values is read as 1440 entities");
+    assert.match(series.cost, /where 6 would do/);
+    assert.match(
+      series.cure.layout.join(),
+      /_<its part, of 240 values>,properties: V00, V01 … V239;/,
+    );
+  });
+
+  it("names each of several findings of a rule in a table by itself, in every recording", () => {
+    const traffic = record();
+    for (let i = 0; i < 9; i++) {
+      traffic.query(`${i % 3 ? "Email" : "Phone"} eq '${i}'`, { read: 200, returned: 1 });
+    }
+    const sarif = adviceSarif(traffic.advice(), "1.0.0");
+    const found = JSON.stringify(sarif).match(/"rowhouse\/v2":"[^"]*"/g);
+    assert.deepEqual(found, [
+      '"rowhouse/v2":"scan:a/T:Phone eq ?"',
+      '"rowhouse/v2":"scan:a/T:Email eq ?"',
+    ]);
   });
 
   it("sees requests that are repeated at once, or without hope, and no others", () => {
@@ -237,6 +342,26 @@ describe("Advice", () => {
     // Found soon, or in a loop that reads again.
     assert.deepEqual(repeat(404, "ResourceNotFound", 50), []);
     assert.deepEqual(repeat(412, "UpdateConditionNotSatisfied", 50), []);
+  });
+
+  it("takes refused inserts for one request only where they bear the same id", () => {
+    const refused = (idOf: (i: number) => string | undefined) => {
+      const traffic = record();
+      for (let i = 0; i < 50; i++) traffic.refuse("/a/T", 503, "ServerBusy", idOf(i));
+      return traffic.rules();
+    };
+    assert.deepEqual(
+      refused(() => undefined),
+      [],
+    );
+    assert.deepEqual(
+      refused((i) => `id ${i}`),
+      [],
+    );
+    assert.deepEqual(
+      refused(() => "one id"),
+      ["retries"],
+    );
   });
 
   it("sees a filter that only the cloud finds dear", () => {
@@ -297,11 +422,21 @@ describe("Advice", () => {
   });
 });
 
+/** Whole numbers from 0 to below `end`. */
+function random(seed: number): (end: number) => number {
+  let state = seed;
+  return (end) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) | 0;
+    return Math.floor(((state >>> 0) / 2 ** 32) * end);
+  };
+}
+
 interface Spent {
   readonly read: number;
   readonly returned: number;
   readonly bytes?: number;
   readonly projected?: boolean;
+  readonly continued?: boolean;
   readonly table?: string;
   readonly client?: string;
 }
@@ -336,20 +471,31 @@ function record(bytesMax?: number) {
     recorder.end();
     return text;
   };
+  const advice = (data: ReadonlyMap<string, TableData> = new Map()) =>
+    advise({ ...readRecording(done()), data });
   return {
     tick(ms: number) {
       now += ms;
     },
     query(
       filter: string,
-      { read, returned, bytes = read * 100, projected = false, ...rest }: Spent,
+      { read, returned, bytes = read * 100, ...rest }: Spent,
       address?: Pick<QueryFacts, "partitionKey" | "rowKey">,
     ) {
       const plan = planQuery(filter === "" ? undefined : parseFilter(filter));
       const keys = address ? { ...address, filter: undefined } : { ...keysRead(plan), filter };
       const cost = { entitiesRead: read, entitiesReturned: returned, bytesRead: bytes };
       deferred.queried(
-        { ...base, ...rest, at: now, plan, planText: "", projected, ...keys },
+        {
+          ...base,
+          projected: false,
+          continued: false,
+          ...rest,
+          at: now,
+          plan,
+          planText: "",
+          ...keys,
+        },
         { ...cost, engineMicros: 1 },
       );
     },
@@ -361,8 +507,9 @@ function record(bytesMax?: number) {
       const mutations = parts.map(([kind, rowKey, ifMatch]) => ({ kind, rowKey, ifMatch }));
       deferred.admitWrite({ ...base, table, at: now, partitionKey, mutations });
     },
-    refuse(path: string, status: number, errorCode: string) {
-      recorder.finished({ ...REQUEST, verb: "PUT", path, status, errorCode }, sender({}));
+    refuse(path: string, status: number, errorCode: string, clientRequestId?: string) {
+      const refused = { ...REQUEST, verb: "PUT", path, status, errorCode, clientRequestId };
+      recorder.finished(refused, sender({}));
     },
     /** So many requests, the first of each `perConnection` opening a connection. */
     ask(count: number, { perConnection = count, headers = {}, ...rest }: Asked) {
@@ -371,12 +518,10 @@ function record(bytesMax?: number) {
         recorder.finished({ ...REQUEST, ...rest }, { ...sender(headers), opensConnection });
       }
     },
-    lines: () => advise({ ...readRecording(done()), data: new Map() }).lines,
+    lines: () => advice().lines,
     text: done,
     events: () => readRecording(done()).events,
-    rules(data: ReadonlyMap<string, TableData> = new Map()) {
-      const { findings } = advise({ ...readRecording(done()), data });
-      return findings.map(({ rule }) => rule);
-    },
+    advice,
+    rules: (data?: ReadonlyMap<string, TableData>) => advice(data).findings.map(({ rule }) => rule),
   };
 }

@@ -134,6 +134,7 @@ const CHECKLIST: readonly ChecklistLine[] = [
 
 export interface Advice {
   readonly events: number;
+  readonly recording: Observed["ending"];
   readonly findings: readonly Finding[];
   readonly lines: readonly LineVerdict[];
 }
@@ -151,6 +152,7 @@ export function advise(observed: Observed): Advice {
   const found = new Set(findings.map(({ rule }) => rule));
   return {
     events: observed.events.length,
+    recording: observed.ending,
     findings,
     lines: CHECKLIST.map((line) => judgeLine(line, observed, found)),
   };

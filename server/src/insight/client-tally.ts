@@ -20,6 +20,9 @@ export interface AgentCounts {
   connections: number;
 }
 
+/** What those are called that are not told apart. */
+export const OTHERS = "others";
+
 const CLIENTS_MAX = 256;
 const AGENTS_MAX = 64;
 const AGENT_LENGTH_MAX = 128;
@@ -74,7 +77,7 @@ export class ClientTally {
 
   #countsOf({ account, caller, remoteAddress }: RequestRecord): ClientCounts {
     const isKnown = this.#clients.has(`${remoteAddress} ${account} ${caller}`);
-    const client = isKnown || this.#clients.size < CLIENTS_MAX ? ownText(remoteAddress) : "others";
+    const client = isKnown || this.#clients.size < CLIENTS_MAX ? ownText(remoteAddress) : OTHERS;
     const key = `${client} ${account} ${caller}`;
     let counts = this.#clients.get(key);
     if (!counts) {
@@ -87,7 +90,7 @@ export class ClientTally {
 
   #countAgent(agent: string): void {
     const shown = agent.slice(0, AGENT_LENGTH_MAX);
-    const name = this.#agents.has(shown) || this.#agents.size < AGENTS_MAX ? shown : "others";
+    const name = this.#agents.has(shown) || this.#agents.size < AGENTS_MAX ? shown : OTHERS;
     const counts = this.#agents.get(name);
     if (counts) counts.connections++;
     else {

@@ -108,7 +108,16 @@ const COST = { entitiesRead: 1, entitiesReturned: 1, bytesRead: 1, engineMicros:
 
 function query(at: number, filter = "Age eq 1"): QueryFacts {
   const plan = planQuery(parseFilter(filter));
-  lastQuery = { ...BASE, planText: "", projected: false, at, plan, ...keysRead(plan), filter };
+  lastQuery = {
+    ...BASE,
+    planText: "",
+    projected: false,
+    continued: false,
+    at,
+    plan,
+    ...keysRead(plan),
+    filter,
+  };
   return lastQuery;
 }
 

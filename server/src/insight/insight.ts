@@ -20,6 +20,8 @@ export interface QueryFacts {
   readonly filter: string | undefined;
   /** Whether the answer is projected. */
   readonly projected: boolean;
+  /** Whether it goes on where a page ended: one more page of a query, and no more a query. */
+  readonly continued: boolean;
   /** Address of who asks. */
   readonly client: string;
 }

@@ -1,9 +1,16 @@
 import { RULE_TITLES } from "./advice.ts";
 import type { Advice } from "./advise.ts";
 
+/** What else there is to say of how much was looked at. */
+const ENDINGS: Readonly<Record<Advice["recording"], string>> = {
+  whole: "",
+  full: "; the recording was full before the server ended: what came later is not in it",
+  "cut off": "; the recording has no end: the server was killed, or runs still",
+};
+
 /** For people. */
-export function printAdvice({ events, findings, lines }: Advice): string {
-  const out = [`${events} operations looked at, ${findings.length} findings`];
+export function printAdvice({ events, recording, findings, lines }: Advice): string {
+  const out = [`${events} operations looked at, ${findings.length} findings${ENDINGS[recording]}`];
   for (const { rule, table, title, evidence, cost, cure } of findings) {
     out.push("", `${table}: ${title}  [${rule}]`);
     for (const each of evidence) out.push(`  seen     ${each}`);
@@ -19,7 +26,10 @@ export function printAdvice({ events, findings, lines }: Advice): string {
 }
 
 /** For machines that show findings beside code: SARIF 2.1.0. */
-export function adviceSarif({ findings, lines }: Advice, version: string): object {
+export function adviceSarif(
+  { events, recording, findings, lines }: Advice,
+  version: string,
+): object {
   return {
     $schema: "https://json.schemastore.org/sarif-2.1.0.json",
     version: "2.1.0",
@@ -35,7 +45,7 @@ export function adviceSarif({ findings, lines }: Advice, version: string): objec
             })),
           },
         },
-        results: findings.map(({ rule, table, title, evidence, cost, cure }) => ({
+        results: findings.map(({ rule, table, subject, title, evidence, cost, cure }) => ({
           ruleId: rule,
           level: "warning",
           message: {
@@ -50,9 +60,9 @@ export function adviceSarif({ findings, lines }: Advice, version: string): objec
               ],
             },
           ],
-          partialFingerprints: { "rowhouse/v1": `${rule}:${table}` },
+          partialFingerprints: { "rowhouse/v2": `${rule}:${table}:${subject}` },
         })),
-        properties: { checklist: lines },
+        properties: { operations: events, recording, checklist: lines },
       },
     ],
   };

@@ -27,6 +27,7 @@ export interface QueryEvent extends EventBase {
   readonly rowKey: string | undefined;
   readonly filter: string | undefined;
   readonly projected: boolean;
+  readonly continued: boolean;
   readonly read: number;
   readonly returned: number;
   readonly bytes: number;
@@ -55,12 +56,18 @@ export interface Refusal {
   readonly path: string;
   readonly status: number;
   readonly code: string;
+  readonly clientRequestId: string | undefined;
 }
 
 const FORMAT = "rowhouse-recording";
+const VERSION = 5;
+/** Recordings of version 3 have no "p", those of 4 do not tell what is continued. */
+const VERSIONS_READ = [3, 4, VERSION];
 export const RECORDING_BYTES_MAX = 64 * 1024 * 1024;
 const CHUNK_BYTES = 64 * 1024;
 const KINDS = ["insert", "replace", "merge", "delete"] as const;
+const PROJECTED = 1;
+const CONTINUED = 2;
 const POINT_CLASS = PLAN_CLASSES.indexOf("point query");
 const CONDITIONS = ["none", "any", "exact"] as const;
 const CALLERS = ["anonymous", "shared-key", "account-sas", "service-sas", "bearer"] as const;
@@ -68,19 +75,19 @@ const CALLERS = ["anonymous", "shared-key", "account-sas", "service-sas", "beare
 /**
  * Writes traffic down until the recording is as long as it may be. Each line is a JSON array:
  *
- *     ["rowhouse-recording", 4]
+ *     ["rowhouse-recording", 5]
  *     ["o", client, account, table]         of the lines that follow
  *     ["p", ms, row key, bytes]
- *     ["q", ms, class, partition key, row key, filter, projected, read, returned, bytes]
+ *     ["q", ms, class, partition key, row key, filter, flags, read, returned, bytes]
  *     ["w", ms, partition key, [[kind, row key, condition], …]]
- *     ["r", ms, client, account, verb, path, status, error code]
+ *     ["r", ms, client, account, verb, path, status, error code, client's request id]
  *     ["c", client, account, caller, requests, connections, preflights, scripted]   at the end
  *     ["a", user agent, connections]                                                at the end
  *     ["end", ms, whether it was full]
  *
  * "p" is a point query of the partition of the query before, all of its one entity, which was there. In "q" the
- * partition key of the query before is 0. `ms` is counted from the line before, the first from 1970. Lines
- * are put together byte by byte, which takes a quarter of what strings took.
+ * partition key of the query before is 0; `flags` are 1 for projected, 2 for continued. `ms` is counted from the
+ * line before, the first from 1970. Lines are put together byte by byte, which takes a quarter of what strings took.
  */
 export class TrafficRecorder implements Observer, Watcher {
   readonly #clock: Clock;
@@ -102,7 +109,7 @@ export class TrafficRecorder implements Observer, Watcher {
     this.#clock = clock;
     this.#write = write;
     this.#bytesMax = bytesMax;
-    this.#lines.raw(`["${FORMAT}",4]\n`);
+    this.#lines.raw(`["${FORMAT}",${VERSION}]\n`);
   }
 
   ranQueries(batch: QueryBatch): void {
@@ -132,7 +139,7 @@ export class TrafficRecorder implements Observer, Watcher {
 
   #query(batch: QueryBatch, i: number, isSame: boolean): void {
     const query = batch.query(i);
-    const { filter, partitionKey, projected, rowKey } = query;
+    const { continued, filter, partitionKey, projected, rowKey } = query;
     const lines = this.#lines;
     this.#begin(query, textBytes(partitionKey) + textBytes(rowKey) + textBytes(filter));
     lines.raw('["q"');
@@ -142,7 +149,7 @@ export class TrafficRecorder implements Observer, Watcher {
     else lines.text(partitionKey);
     lines.text(rowKey);
     lines.text(filter);
-    lines.number(projected ? 1 : 0);
+    lines.number((projected ? PROJECTED : 0) | (continued ? CONTINUED : 0));
     lines.number(batch.entitiesRead[i]!);
     lines.number(batch.entitiesReturned[i]!);
     lines.number(batch.bytesRead[i]!);
@@ -179,14 +186,14 @@ export class TrafficRecorder implements Observer, Watcher {
     this.#tally.finished(record, sender);
     if (record.status < 400 || this.#isFull) return;
     const texts = [record.remoteAddress, record.account, record.verb, record.path];
-    const code = record.errorCode ?? "";
-    this.#makeRoom(texts.reduce((bytes, text) => bytes + textBytes(text), textBytes(code)));
+    const about = [record.errorCode ?? "", record.clientRequestId];
+    this.#makeRoom([...texts, ...about].reduce((bytes, text) => bytes + textBytes(text), 0));
     const lines = this.#lines;
     lines.raw('["r"');
     this.#time(this.#clock.now());
     for (const text of texts) lines.text(text);
     lines.number(record.status);
-    lines.text(code);
+    for (const text of about) lines.text(text);
     lines.raw("]\n");
   }
 
@@ -360,14 +367,14 @@ const CLOSE = ENCODER.encode("]\n");
  */
 export function readRecording(recording: string): Recorded {
   const lines = recording.split("\n");
-  // Recordings of format 3 have no "p".
-  if (![3, 4].some((version) => lines[0]?.startsWith(`["${FORMAT}",${version}]`))) {
+  if (!VERSIONS_READ.some((version) => lines[0]?.startsWith(`["${FORMAT}",${version}]`))) {
     throw new Error("This is no recording of traffic.");
   }
   const events: TrafficEvent[] = [];
   const refusals: Refusal[] = [];
   const clients: ClientCounts[] = [];
   const agents: AgentCounts[] = [];
+  let ending: Recorded["ending"] = "cut off";
   let at = 0;
   let origin = { client: "", account: "", table: "" };
   let partitionKey: unknown;
@@ -404,9 +411,11 @@ export function readRecording(recording: string): Recorded {
       clients.push(readClient(rest));
     } else if (kind === "a") {
       agents.push({ agent: String(rest[0]), connections: Number(rest[1]) });
+    } else if (kind === "end") {
+      ending = rest[1] === 1 ? "full" : "whole";
     }
   }
-  return { events, refusals, clients, agents };
+  return { events, refusals, clients, agents, ending };
 }
 
 export interface Recorded {
@@ -415,6 +424,8 @@ export interface Recorded {
   /** Empty where the server was killed: they are told at the end. */
   readonly clients: readonly ClientCounts[];
   readonly agents: readonly AgentCounts[];
+  /** Whether it holds all that came: there may have been more than fits, or the server was killed. */
+  readonly ending: "whole" | "full" | "cut off";
 }
 
 function readClient(fields: readonly unknown[]): ClientCounts {
@@ -428,8 +439,9 @@ function readClient(fields: readonly unknown[]): ClientCounts {
 }
 
 function readRefusal(at: number, fields: readonly unknown[]): Refusal {
-  const [client, account, verb, path, status, code] = fields;
+  const [client, account, verb, path, status, code, clientRequestId] = fields;
   return {
+    clientRequestId: given(clientRequestId),
     ...{ at, client: String(client), account: String(account), verb: String(verb) },
     ...{ path: String(path), status: Number(status), code: String(code) },
   };
@@ -437,13 +449,15 @@ function readRefusal(at: number, fields: readonly unknown[]): Refusal {
 
 function readEvent(kind: "q" | "w", base: EventBase, fields: readonly unknown[]): TrafficEvent {
   if (kind === "q") {
-    const [planClass, partitionKey, rowKey, filter, projected, read, returned, bytes] = fields;
+    const [planClass, partitionKey, rowKey, filter, flags, read, returned, bytes] = fields;
     return {
       ...base,
       kind: "query",
       class: PLAN_CLASSES[Number(planClass)] ?? "table scan",
       ...{ partitionKey: given(partitionKey), rowKey: given(rowKey), filter: given(filter) },
-      ...{ projected: projected === 1, read: Number(read) },
+      projected: (Number(flags) & PROJECTED) !== 0,
+      continued: (Number(flags) & CONTINUED) !== 0,
+      read: Number(read),
       ...{ returned: Number(returned), bytes: Number(bytes) },
     };
   }

@@ -54,7 +54,10 @@ describe("The metrics of requests", () => {
     for (const filter of ["PartitionKey eq 'p' and RowKey eq 'r'", "Age gt 1", "Age gt 2"]) {
       const plan = planQuery(parseFilter(filter));
       const cost = { entitiesRead: 5, entitiesReturned: 2, bytesRead: 900, engineMicros: 60 };
-      deferred.queried({ ...base, plan, ...keysRead(plan), filter, projected: false }, cost);
+      deferred.queried(
+        { ...base, plan, ...keysRead(plan), filter, projected: false, continued: false },
+        cost,
+      );
     }
     deferred.drain();
     const text = printMetrics(metrics.metrics());

@@ -59,6 +59,7 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
       planText,
       filter: undefined,
       projected: select !== undefined,
+      continued: false,
       client: remoteAddress,
     };
     insight.admitQuery(facts);

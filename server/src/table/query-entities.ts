@@ -64,6 +64,7 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
       planText,
       filter: request.query.get("$filter"),
       projected: select !== undefined,
+      continued: from !== undefined,
       client: request.remoteAddress,
     };
     insight.admitQuery(facts);
