@@ -32,6 +32,15 @@ const cases: Case[] = [
   },
   {
     ...base,
+    // A stream of the official clients keeps up to five blocks on their way, so no flush is waited for alone.
+    name: "uploads of 64 MiB in blocks of 8 MiB, four at a time",
+    workload: { kind: "upload", bytes, blockBytes: 8 << 20 },
+    connections: 4,
+    against: ["bare node:http", "disk write"],
+    reaches: [ofSlowerLimit, cpuOf("bare node:http")],
+  },
+  {
+    ...base,
     // Its answer brings the MD5 of all of it, which no thread can share with another.
     name: "upload of 64 MiB in one request",
     workload: { kind: "upload", bytes },

@@ -10,7 +10,7 @@ export function createUpload(writer: SharedKeyWriter, container: string, bytes: 
   };
 }
 
-/** The same in blocks and a list of them, one after the other, as the clients' streams go up. */
+/** The same in blocks, one after the other, and a list of them. */
 export function createBlockUpload(
   writer: SharedKeyWriter,
   container: string,
