@@ -5,7 +5,13 @@ import { encodeName } from "@rowhouse/protocol/property-name";
 import { openAccountIds } from "../catalog/account-ids.ts";
 import { Catalog } from "../catalog/catalog.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
-import type { AtomicWrite, CommitResult } from "../engine/engine.ts";
+import {
+  type AtomicWrite,
+  CALL_MS_MAX,
+  type CommitResult,
+  EngineError,
+  type EngineErrorCode,
+} from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import type { RequestRecord } from "../http/observer.ts";
 import { Analytics, type MetricsSettings } from "../insight/analytics.ts";
@@ -105,23 +111,96 @@ describe("The metrics tables", () => {
     const lab = await open({ hours: { includeApis: false } });
     const process = lab.process();
     process.count([{}]);
-    lab.engine.fails = true;
+    lab.engine.fault = "bug";
     await assert.rejects(lab.write());
-    lab.engine.fails = false;
+    lab.engine.fault = undefined;
     process.count([{}]);
     await lab.write();
     assert.equal((await lab.row(HOURS, HOUR, "user;All"))("TotalRequests"), 2);
   });
+
+  it("count nothing twice of which nobody knows whether it was written", async () => {
+    const lab = await open({ hours: { includeApis: false } });
+    const process = lab.process();
+    process.count([{}]);
+    await lab.write();
+    process.count([{}]);
+    lab.engine.fault = "Unknown";
+    await assert.rejects(lab.write(), { code: "Unknown" });
+    lab.engine.fault = undefined;
+    process.count([{}]);
+    await lab.write();
+    assert.equal((await lab.row(HOURS, HOUR, "user;All"))("TotalRequests"), 3);
+  });
+
+  it("ask a store that is away once a minute, not once a row, and count on with all rows", async () => {
+    const lab = await open({ hours: { includeApis: true } });
+    const process = lab.process();
+    process.count(OPERATIONS);
+    await lab.write();
+    const { commits } = lab.engine;
+    lab.engine.fault = "Unavailable";
+    process.count(OPERATIONS);
+    await assert.rejects(lab.write(), { code: "Unavailable" });
+    assert.equal(lab.engine.commits, commits + 1);
+    lab.engine.fault = undefined;
+    await lab.write();
+    for (const { operation } of OPERATIONS) {
+      assert.equal((await lab.row(HOURS, HOUR, `user;${operation}`))("TotalRequests"), 2);
+    }
+  });
+
+  it("are written at the end, as far as the store can in short time", async () => {
+    for (const [rowMs, errors] of [
+      [0, []],
+      [6_000, ["Error: 2 rows of metrics were not written before the server ended."]],
+    ] as const) {
+      const lab = await open({ hours: { includeApis: true } });
+      const process = lab.process();
+      process.count(OPERATIONS);
+      await lab.write();
+      process.count(OPERATIONS);
+      lab.engine.onCommit = () => {
+        lab.clock.at += rowMs;
+      };
+      await process.close();
+      assert.deepEqual(process.errors.map(String), errors);
+    }
+  });
+
+  it("keep nobody waiting at the end for a store that was away already", async () => {
+    const lab = await open({ hours: { includeApis: true } });
+    const process = lab.process();
+    process.count(OPERATIONS);
+    let closing: Promise<void> | undefined;
+    lab.engine.fault = "Unavailable";
+    lab.engine.onCommit = () => {
+      closing ??= process.close();
+      lab.clock.at += CALL_MS_MAX;
+    };
+    process.start();
+    while (closing === undefined) await new Promise((resolve) => setImmediate(resolve));
+    await closing;
+    assert.equal(lab.engine.commits, lab.commitsToOpen + 1);
+    assert.match(String(process.errors), /4 rows of metrics were not written/);
+  });
 });
 
-/** A memory that can be made to fail. */
+/** A memory whose commits can be made to fail. */
 class TestEngine extends MemoryEngine {
-  fails = false;
+  /** What they end with; of "Unknown" nobody is told that they happened. */
+  fault: EngineErrorCode | "bug" | undefined;
   commits = 0;
+  /** Called at each. */
+  onCommit = () => {};
 
-  override commit(write: AtomicWrite): Promise<CommitResult> {
+  override async commit(write: AtomicWrite): Promise<CommitResult> {
     this.commits++;
-    return this.fails ? Promise.reject(new Error("The disk is full.")) : super.commit(write);
+    this.onCommit();
+    if (this.fault === "bug") throw new Error("Told to fail.");
+    if (this.fault === "Unknown") await super.commit(write);
+    if (this.fault) throw new EngineError(this.fault, "Told to fail.");
+    return super.commit(write);
   }
 }
 
@@ -157,18 +236,23 @@ async function open({ hours, minutes }: Chosen, retentionDays?: number) {
   };
   return {
     engine,
+    commitsToOpen: engine.commits,
     clock,
     find,
     /** One more process over the same data. */
     process() {
       const analytics = new Analytics(clock);
-      tables.push(
-        new MetricsTables({
-          ...{ engine, clock, analytics, ...stores(), onError: assert.ifError },
-          retentionDays: () => retentionDays,
-        }),
-      );
+      const errors: unknown[] = [];
+      const metricsTables = new MetricsTables({
+        ...{ engine, clock, analytics, ...stores() },
+        retentionDays: () => retentionDays,
+        onError: (error) => errors.push(error),
+      });
+      tables.push(metricsTables);
       return {
+        errors,
+        start: () => metricsTables.start(),
+        close: () => metricsTables.close(),
         count(requests: readonly Partial<RequestRecord>[]) {
           for (const request of requests) analytics.finished({ ...RECORD, ...request }, all);
         },
@@ -189,6 +273,12 @@ async function open({ hours, minutes }: Chosen, retentionDays?: number) {
     },
   };
 }
+
+const OPERATIONS = [
+  { operation: "InsertEntity" },
+  { operation: "QueryEntity" },
+  { operation: "DeleteEntity" },
+];
 
 const RECORD: RequestRecord = {
   service: "table",

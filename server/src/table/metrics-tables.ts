@@ -6,7 +6,7 @@ import { encodeName } from "@rowhouse/protocol/property-name";
 import { BackgroundLoop } from "../catalog/background-loop.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Clock } from "../clock.ts";
-import type { Engine } from "../engine/engine.ts";
+import { type Engine, EngineError } from "../engine/engine.ts";
 import { type Analytics, hourOf, type RowCounts } from "../insight/analytics.ts";
 import { TransactionCounts } from "../insight/transaction-counts.ts";
 import { planQuery } from "../query/planner.ts";
@@ -28,6 +28,8 @@ export interface MetricsTablesOptions {
 }
 
 const PERIOD_MS = 60_000;
+/** No row is begun when a server ends for longer than this. */
+const CLOSE_MS_MAX = 10_000;
 const DAY_MS = 86_400_000;
 
 /** Whether a table is one of the service's own, which users read, but neither list nor write. */
@@ -38,7 +40,8 @@ export function isMetricsTable(name: string): boolean {
 
 /**
  * Writes what was counted to the `$Metrics…` tables, once a minute and when the server ends. Counts are
- * added to the row that is there, so several processes may share it. A crash loses the last minute.
+ * added to the row that is there, so several processes may share it. A crash loses the last minute, and
+ * a store that is away at the end what could not be written since it went.
  */
 export class MetricsTables {
   readonly #options: MetricsTablesOptions;
@@ -46,6 +49,8 @@ export class MetricsTables {
   readonly #view = new RecordView();
   /** The hour in which old rows were last looked for, by account and table. */
   readonly #cleared = new Map<string, string>();
+  /** Milliseconds since 1970. */
+  #endsAt = Number.POSITIVE_INFINITY;
 
   constructor(options: MetricsTablesOptions) {
     this.#options = options;
@@ -58,24 +63,36 @@ export class MetricsTables {
   }
 
   async close(): Promise<void> {
+    this.#endsAt = this.#options.clock.now() + CLOSE_MS_MAX;
     await this.#loop.close();
     await this.write().catch(this.#options.onError);
   }
 
-  /** Writes what was counted so far. Rows that fail are counted on. */
+  /**
+   * Writes what was counted so far. Rows that fail are counted on, and with the engine all that are
+   * left: each would wait for its time-out.
+   */
   async write(): Promise<void> {
-    const { analytics } = this.#options;
+    const { analytics, clock } = this.#options;
     const rows = analytics.take();
     const failures: unknown[] = [];
-    for (const row of rows) {
+    let begun = 0;
+    while (begun < rows.length && clock.now() <= this.#endsAt) {
+      const row = rows[begun++]!;
       try {
         await this.#add(row);
         await this.#clearOld(row);
       } catch (error) {
         failures.push(error);
+        if (error instanceof EngineError) break;
       }
     }
+    const left = rows.slice(begun);
+    for (const row of left) analytics.giveBack(row);
     if (failures.length > 0) throw failures[0];
+    if (left.length > 0) {
+      throw new Error(`${left.length} rows of metrics were not written before the server ended.`);
+    }
   }
 
   async #add(row: RowCounts): Promise<void> {
@@ -100,7 +117,8 @@ export class MetricsTables {
         if (outcome.committed) return;
       }
     } catch (error) {
-      analytics.giveBack(row);
+      // May be written: a minute that is counted too few is better than one counted twice.
+      if (!(error instanceof EngineError && error.code === "Unknown")) analytics.giveBack(row);
       throw error;
     }
   }
@@ -128,6 +146,7 @@ export class MetricsTables {
       const partitions = await this.#rowsBefore(account, table, before);
       if (partitions.size === 0) return;
       for (const mutations of partitions.values()) {
+        if (this.#loop.closed) return;
         await this.#options.entities.commit(account, table, mutations);
       }
     }
