@@ -2,15 +2,22 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { indexRepairs } from "./index-repairs.ts";
-import { repairIndex } from "./index-scrub.ts";
+import { repairIndex, verifyIndex } from "./index-scrub.ts";
 import { createWorker, sendMessage } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
-import { crashEverywhere, intercept, interleave, type Memory, memory } from "./testing.ts";
+import {
+  crashEverywhere,
+  type InterleaveOptions,
+  intercept,
+  interleave,
+  type Memory,
+  memory,
+} from "./testing.ts";
 
 const person = (mode?: "inline") =>
   entity("Person", {
     version: 1,
-    fields: { id: f.int32(), town: f.string() },
+    fields: { id: f.int32(), town: f.string(), age: f.int32().optional() },
     key: { partition: [k.lit("all")], row: [k.uint("id", 4)] },
     indexes: {
       town: remoteIndex({
@@ -163,6 +170,89 @@ describe("index repairs", () => {
       check: assertLiveInStep,
       runs: 200,
     });
+  });
+
+  /** An entry says what nobody wrote, under the token of its entity's last write. */
+  const damaged = (mutated: boolean): InterleaveOptions => {
+    const Inline = person("inline");
+    return {
+      before: async (db) => {
+        await db.createTables(Inline);
+        await db.open(Inline).insert({ id: 1, town: "Old", age: 1 });
+        const entry = (await db.tables.get("ByTown", { partitionKey: "Old", rowKey: "0001" }))!;
+        const properties = { ...entry.properties, age: { type: "Int32", value: 7 } } as const;
+        await db.tables.commit("ByTown", [{ ...entry, kind: "insertOrReplace", properties }]);
+        await db.clock.sleep(120_000);
+      },
+      clients: {
+        scrub: (db) => repairIndex(db, Inline, "town"),
+        ages: (db) => db.open(Inline).update({ id: 1 }, ({ age = 0 }) => ({ age: age + 1 })),
+        moves: (db) => moveAway(db, Inline),
+      },
+      check: async (db, backend) => {
+        const { town, age } = await db.open(Inline).mustGet({ id: 1 });
+        const states = Object.fromEntries(await entriesIn(backend));
+        assert.equal(states[town], "live");
+        const read = { consistency: "eventual" } as const;
+        const [entry] = await db.open(Inline).by.town.range({ town }, read).all();
+        assert.equal(entry?.age, age, "the entry says something else");
+      },
+      ...(mutated && {
+        layer:
+          (client, { tables }) =>
+          (call, send) => {
+            if (client !== "scrub" || call.method !== "commit") return send();
+            const [table, [mutation], options] = call.args as Parameters<typeof tables.commit>;
+            if (table !== "ByTown" || mutation?.kind !== "replace") return send();
+            const { ifMatch: _ifMatch, ...rest } = mutation;
+            return tables.commit(table, [{ ...rest, kind: "insertOrReplace" }], options);
+          },
+      }),
+    };
+  };
+
+  it("mend an entry that says something else under the right token, whoever writes", async () => {
+    await interleave({ ...damaged(false), runs: 150 });
+  });
+
+  it("are seen to break what a writer just said when they mend without a condition", async () => {
+    const runs = interleave({ ...damaged(true), runs: 2000 });
+    await assert.rejects(runs, /says something else/);
+  });
+
+  it("bring entries to a new version of their entity", async () => {
+    const { indexes } = person("inline");
+    const key = { partition: [k.lit("all")], row: [k.uint("id", 4)] } as const;
+    const fields = { id: f.int32(), town: f.string(), country: f.string() };
+    const upgrade = { 1: (old: object) => ({ ...old, country: "de" }) };
+    const Newer = entity("Person", { version: 2, fields, key, indexes, upgrade });
+    const db = connect(memory());
+    await db.createTables(Newer);
+    await db.open(person("inline")).insert({ id: 1, town: "Old" });
+    await db.clock.sleep(120_000);
+    assert.equal((await verifyIndex(db, Newer, "town")).wrong, 1);
+    await repairIndex(db, Newer, "town");
+    await db.clock.sleep(120_000);
+    assert.equal((await verifyIndex(db, Newer, "town")).wrong, 0);
+    const read = { consistency: "eventual" } as const;
+    const [entry] = await db.open(Newer).by.town.range({ town: "Old" }, read).all();
+    assert.equal(entry?.country, "de");
+  });
+
+  it("leave alone what a newer program's entry says of an entity it wrote", async () => {
+    const indexes = Person.indexes;
+    const key = { partition: [k.lit("all")], row: [k.uint("id", 4)] } as const;
+    const fields = { id: f.int32(), town: f.string(), phone: f.string().optional() };
+    const Newer = entity("Person", { version: 2, fields, key, indexes });
+    const db = connect(memory());
+    await db.createTables(Newer);
+    await workerOf(db).createQueues();
+    await db.open(Newer).insert({ id: 1, town: "Old", phone: "112" });
+    await db.clock.sleep(120_000);
+    assert.equal((await repairIndex(db, Person, "town")).wrong, 0);
+    const read = { consistency: "eventual" } as const;
+    const [entry] = await db.open(Newer).by.town.range({ town: "Old" }, read).all();
+    assert.equal(entry?.phone, "112");
   });
 
   it("put an order aside that speaks of an entity unknown here", async () => {

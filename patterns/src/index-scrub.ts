@@ -10,6 +10,7 @@ import {
 } from "./model/entity-index.ts";
 import { ageOf, entriesOf, hasKey } from "./model/entry.ts";
 import type { Snapshot } from "./model/follower.ts";
+import type { Properties } from "./ports/edm.ts";
 import { keyOf } from "./ports/mutation.ts";
 import type { Continuation, EntityKey, Page, StoredEntity } from "./ports/tables.ts";
 import type { Filter } from "./query/filter.ts";
@@ -113,7 +114,8 @@ export async function repairIndex(
   const until = signal ? database.until(signal) : database;
   const keeper = keeperOf(until, entity, name);
   // What a repair does is what the workers do.
-  const mend = ({ base, entry }: Finding) => keeper.reconcile(base, [entry]);
+  const mend = ({ kind, base, entry }: Finding) =>
+    keeper.reconcile(base, [entry], kind === "wrong");
   const report = await new Scrub(until, entity, name, keeper, mend).run(options);
   const index = new IndexControl(until, entity, name);
   const { control, row } = await index.read();
@@ -247,11 +249,10 @@ class Scrub {
     if (!entry) return missing;
     const age = Math.min(ageOf(base), ageOf(entry));
     if (!isSame(keeper.baseOf(entry), base)) return { kind: "duplicate", ...finding, age };
-    const { [WRITE_TOKENS]: _expected, ...expected } = keeper.contentOf({ row, stored: base });
-    const { [WRITE_TOKENS]: _tokens, ...found } = entry.properties;
-    const isRight =
-      Object.keys(found).length === Object.keys(expected).length &&
-      Object.entries(expected).every(([name, { value }]) => found[name]?.value === value);
+    const { rows } = this.#entity;
+    // Of an entity that a newer program wrote we do not know all that its entry should say.
+    const isNewer = (rows.versionOf(base.properties) ?? 0) > rows.version;
+    const isRight = isNewer || saysThat(entry.properties, keeper.contentOf({ row, stored: base }));
     return isRight ? undefined : { kind: "wrong", ...finding, age };
   }
 
@@ -335,4 +336,19 @@ const LISTED = Number.POSITIVE_INFINITY;
 
 function isSame(a: EntityKey | undefined, b: EntityKey): boolean {
   return a?.partitionKey === b.partitionKey && a.rowKey === b.rowKey;
+}
+
+/** Whether an entry says what it should, whichever write it is of. Services print a time in ways of their own. */
+function saysThat(found: Properties, expected: Properties): boolean {
+  return (
+    Object.keys(found).length === Object.keys(expected).length &&
+    Object.entries(expected).every(([name, { type, value }]) => {
+      const said = found[name]?.value;
+      return (
+        said === value ||
+        (said !== undefined && name === WRITE_TOKENS) ||
+        (type === "DateTime" && Date.parse(String(said)) === Date.parse(String(value)))
+      );
+    })
+  );
 }

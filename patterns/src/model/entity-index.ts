@@ -47,8 +47,11 @@ export interface OpenIndex extends OpenFollower {
 export interface Keeper {
   /** Where the entries of an entity stand, each once. */
   keysOf(entity: Row): readonly EntityKey[];
-  /** Makes the entries of one base right, those at `hints` included. Safe beside any writer. */
-  reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled>;
+  /**
+   * Makes the entries of one base right, those at `hints` included. Safe beside any writer. Entries that carry the
+   * token of the base's last write are taken for right, unless it `rewrites` all.
+   */
+  reconcile(base: EntityKey, hints: readonly EntityKey[], rewrites?: boolean): Promise<Reconciled>;
 }
 
 /** And to check one whose entries are rows. */

@@ -201,7 +201,11 @@ export class RemoteEntries implements EntryKeeper {
     return deleted !== undefined || (await this.#get(entry)) === undefined;
   }
 
-  async reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled> {
+  async reconcile(
+    base: EntityKey,
+    hints: readonly EntityKey[],
+    rewrites?: boolean,
+  ): Promise<Reconciled> {
     const keys = [...hints];
     for (let round = 0; round < ROUNDS_MAX; round++) {
       // The entries first: what is claimed later is younger than what we have seen of them.
@@ -213,7 +217,8 @@ export class RemoteEntries implements EntryKeeper {
       if (unread.length > 0) continue;
       const outcomes = await mapBounded(keys, LOOKUPS_AT_ONCE, async (key, i) => {
         const entry = entries[i];
-        if (row && stored && hasKey(desired, key)) return this.#mend(key, row, stored, entry);
+        if (row && stored && hasKey(desired, key))
+          return this.#mend(key, row, stored, entry, rewrites);
         const isOurs = entry && isSameKey(this.baseOf(entry), base);
         return !isOurs || (await this.#deleteSettled(entry)) ? "done" : "unsettled";
       });
@@ -233,6 +238,7 @@ export class RemoteEntries implements EntryKeeper {
     row: Row,
     stored: StoredEntity,
     entry: StoredEntity | undefined,
+    rewrites: boolean | undefined,
   ): Promise<Reconciled | "again"> {
     const token = lastToken(stored.properties) ?? "";
     const properties = this.#live(row, stored, token);
@@ -249,7 +255,7 @@ export class RemoteEntries implements EntryKeeper {
     }
     const isOurs = isSameKey(this.baseOf(entry), stored);
     const isCurrent = lastToken(entry.properties) === token && !(STATE in entry.properties);
-    if (isOurs && isCurrent) return "done";
+    if (isOurs && isCurrent && !rewrites) return "done";
     const { etag: ifMatch } = entry;
     return (await this.#try({ kind: "replace", ...key, ifMatch, properties })) ? "done" : "again";
   }
