@@ -1,9 +1,11 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { refuseStranger } from "../auth/authorize.ts";
-import type { WireRequest } from "../operation.ts";
+import type { Named } from "../catalog/catalog.ts";
+import { invalidHeader } from "../http/header-values.ts";
+import type { RequestHead, WireRequest } from "../operation.ts";
 import type { BlobContext } from "./blob-operation.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
-import type { PublicAccess } from "./container-value.ts";
+import type { ContainerValue, PublicAccess } from "./container-value.ts";
 
 /** What may create a blob; only with `w` may it replace one, which `assertMayReplace` sees to. */
 export const CREATE_ACCESS = {
@@ -49,20 +51,6 @@ export function assertMayReplace(request: WireRequest, { record }: BlobState): v
 }
 
 /**
- * Strangers may read what a container's public access opens to them.
- * @throws ServiceError ResourceNotFound, so that they do not learn what there is.
- */
-export function assertPublic(
-  request: WireRequest,
-  access: PublicAccess | undefined,
-  wanted: PublicAccess,
-): void {
-  if (request.identity.kind !== "anonymous") return;
-  if (access === "container" || access === wanted) return;
-  throw refuseStranger(request.verb);
-}
-
-/**
  * Reads the state of a blob for whoever asks. Strangers cannot tell a container that is missing from
  * one that is private.
  * @throws ServiceError ContainerNotFound, ResourceNotFound, PublicAccessNotPermitted.
@@ -76,7 +64,7 @@ export async function readForAnyone(
   assertNotForbidden(allowsPublicAccess);
   try {
     const state = await blobs.read(name);
-    assertPublic(request, state.container.value.publicAccess, "blob");
+    assertPublic(state.container.value.publicAccess, "blob", request);
     return state;
   } catch (error) {
     if (error instanceof ServiceError && error.code === "ContainerNotFound") {
@@ -84,6 +72,46 @@ export async function readForAnyone(
     }
     throw error;
   }
+}
+
+/**
+ * Finds a container for whoever asks. Strangers cannot tell one that is missing from one that is
+ * private.
+ * @throws ServiceError ContainerNotFound, ResourceNotFound, PublicAccessNotPermitted.
+ */
+export async function findForAnyone(
+  { allowsPublicAccess, blobs, catalog }: BlobContext,
+  name: string,
+  request: WireRequest,
+): Promise<Named<ContainerValue>> {
+  if (request.identity.kind !== "anonymous") return blobs.findContainer(request.account.name, name);
+  assertNotForbidden(allowsPublicAccess);
+  const named = await catalog.find(request.account.name, name);
+  if (!named) throw refuseStranger(request.verb);
+  assertPublic(named.value.publicAccess, "container", request);
+  return named;
+}
+
+/** What a request opens a container to. @throws ServiceError InvalidHeaderValue */
+export function publicAccessOf(head: RequestHead): PublicAccess | undefined {
+  const name = "x-ms-blob-public-access";
+  const text = head.header(name);
+  if (text === undefined || text === "") return undefined;
+  const access = text.toLowerCase();
+  if (access === "container" || access === "blob") return access;
+  throw invalidHeader(name, text);
+}
+
+/**
+ * Strangers may read what a container's public access opens to them.
+ * @throws ServiceError ResourceNotFound, so that they do not learn what there is.
+ */
+function assertPublic(
+  access: PublicAccess | undefined,
+  wanted: PublicAccess,
+  { verb }: WireRequest,
+): void {
+  if (access !== "container" && access !== wanted) throw refuseStranger(verb);
 }
 
 /** @throws ServiceError PublicAccessNotPermitted */

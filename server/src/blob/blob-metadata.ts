@@ -10,10 +10,10 @@ import {
   readConditions,
   writeConditions,
 } from "./conditions.ts";
-import { readBlob, refuseOtherVersions } from "./get-blob.ts";
+import { readBlob } from "./get-blob.ts";
 import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
-import { refuseOwnKeys, refuseUnsupported } from "./unsupported.ts";
+import { refuseOtherVersions, refuseOwnKeys, refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
 interface BlobInput {

@@ -4,12 +4,11 @@ import { checkContentMd5 } from "../http/content-md5.ts";
 import { parseAccessPolicies, printAccessPolicies } from "../xml/access-policies.ts";
 import { BLOB_DOCUMENTS } from "../xml/document-rules.ts";
 import { xmlResponse } from "../xml/print-xml.ts";
-import { assertNotForbidden } from "./blob-access.ts";
+import { assertNotForbidden, publicAccessOf } from "./blob-access.ts";
 import type { BlobOperation } from "./blob-operation.ts";
 import { assertWriteConditions, type Conditions, dateConditions } from "./conditions.ts";
 import { type ContainerInput, containerInputOf, readContainer } from "./container-properties.ts";
 import type { ContainerValue, PublicAccess } from "./container-value.ts";
-import { publicAccessOf } from "./create-container.ts";
 import { assertLeaseForRead } from "./lease.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 

@@ -1,9 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { refuseStranger } from "../auth/authorize.ts";
-import type { Named } from "../catalog/catalog.ts";
 import { type Metadata, metadataHeaders, readMetadata } from "../http/metadata.ts";
 import type { WireRequest } from "../operation.ts";
-import { assertNotForbidden, assertPublic } from "./blob-access.ts";
+import { findForAnyone } from "./blob-access.ts";
 import { type BlobContext, type BlobOperation, containerNameOf } from "./blob-operation.ts";
 import { assertWriteConditions, type Conditions, dateConditions } from "./conditions.ts";
 import type { ContainerValue } from "./container-value.ts";
@@ -102,22 +100,4 @@ export async function readContainer(
   const { value } = await findForAnyone(context, name, request);
   assertLeaseForRead(value.lease, leaseId, request.arrivedAt, "container");
   return value;
-}
-
-/**
- * Finds a container for whoever asks. Strangers cannot tell one that is missing from one that is
- * private.
- * @throws ServiceError ContainerNotFound, ResourceNotFound, PublicAccessNotPermitted.
- */
-export async function findForAnyone(
-  { allowsPublicAccess, blobs, catalog }: BlobContext,
-  name: string,
-  request: WireRequest,
-): Promise<Named<ContainerValue>> {
-  if (request.identity.kind !== "anonymous") return blobs.findContainer(request.account.name, name);
-  assertNotForbidden(allowsPublicAccess);
-  const named = await catalog.find(request.account.name, name);
-  if (!named) throw refuseStranger(request.verb);
-  assertPublic(request, named.value.publicAccess, "container");
-  return named;
 }

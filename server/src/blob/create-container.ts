@@ -1,8 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { invalidHeader } from "../http/header-values.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { RequestHead } from "../operation.ts";
-import { assertNotForbidden } from "./blob-access.ts";
+import { assertNotForbidden, publicAccessOf } from "./blob-access.ts";
 import { type BlobOperation, containerNameOf } from "./blob-operation.ts";
 import type { PublicAccess } from "./container-value.ts";
 import { validatorHeaders } from "./validators.ts";
@@ -42,16 +41,6 @@ export const createContainer: BlobOperation<CreateContainerInput, number> = {
 
   encode: (modified) => ({ status: 201, headers: validatorHeaders(modified) }),
 };
-
-/** @throws ServiceError InvalidHeaderValue */
-export function publicAccessOf(head: RequestHead): PublicAccess | undefined {
-  const name = "x-ms-blob-public-access";
-  const text = head.header(name);
-  if (text === undefined || text === "") return undefined;
-  const access = text.toLowerCase();
-  if (access === "container" || access === "blob") return access;
-  throw invalidHeader(name, text);
-}
 
 /** The one scope there is may be named. @throws ServiceError NotImplemented for others. */
 function refuseEncryptionScope(head: RequestHead): void {

@@ -4,10 +4,10 @@ import type { RequestHead } from "../operation.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import type { BlobName } from "./blob-store.ts";
 import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
-import { refuseOtherVersions } from "./get-blob.ts";
 import { assertLeaseForWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { releaseAll } from "./release.ts";
+import { refuseOtherVersions } from "./unsupported.ts";
 
 interface DeleteBlobInput {
   readonly name: BlobName;

@@ -19,7 +19,7 @@ import { gather } from "./contents.ts";
 import { isStructuredBody } from "./incoming-content.ts";
 import { assertLeaseForRead } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
-import { refuseOwnKeys } from "./unsupported.ts";
+import { refuseOtherVersions, refuseOwnKeys } from "./unsupported.ts";
 
 interface GetBlobInput {
   readonly name: BlobName;
@@ -143,11 +143,6 @@ export const getBlobProperties: BlobOperation<GetBlobInput, CommittedBlob> = {
     return { status: 200, headers };
   },
 };
-
-/** @throws ServiceError BlobNotFound: there are no snapshots and no versions. */
-export function refuseOtherVersions({ query }: RequestHead): void {
-  if (query.get("snapshot") || query.get("versionid")) throw new ServiceError("BlobNotFound");
-}
 
 /** @throws ServiceError BlobNotFound and others, in the order of the reference. */
 export async function readBlob(

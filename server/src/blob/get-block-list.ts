@@ -12,9 +12,9 @@ import type { BlobName } from "./blob-store.ts";
 import { assertReadConditions, type Conditions, readConditions } from "./conditions.ts";
 import { uncommittedBlocks } from "./drafts.ts";
 import { readExtents } from "./extents.ts";
-import { refuseOtherVersions } from "./get-blob.ts";
 import { assertLeaseForRead } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
+import { refuseOtherVersions } from "./unsupported.ts";
 import { validatorHeaders } from "./validators.ts";
 
 interface GetBlockListInput {

@@ -2,10 +2,10 @@ import { type Listing, listingOf, printListing, printMetadata, REPEATED } from "
 import { invalidParameter } from "../http/query-parameters.ts";
 import type { WireRequest } from "../operation.ts";
 import { hasForbidden, printElement, printLeaf, xmlResponse } from "../xml/print-xml.ts";
+import { findForAnyone } from "./blob-access.ts";
 import { type BlobOperation, containerNameOf } from "./blob-operation.ts";
 import { type BlobPage, type BlobPageEntry, readBlobPage } from "./blob-page.ts";
 import type { CommittedBlob, CopyFacts } from "./blob-record.ts";
-import { findForAnyone } from "./container-properties.ts";
 import { printLease } from "./print-lease.ts";
 import { etagOf, lastModifiedOf, printTime } from "./validators.ts";
 

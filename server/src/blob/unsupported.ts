@@ -56,3 +56,8 @@ export function refuseOwnKeys(head: RequestHead): void {
     throw new ServiceError("NotImplemented");
   }
 }
+
+/** @throws ServiceError BlobNotFound: there are no snapshots and no versions. */
+export function refuseOtherVersions({ query }: RequestHead): void {
+  if (query.get("snapshot") || query.get("versionid")) throw new ServiceError("BlobNotFound");
+}
