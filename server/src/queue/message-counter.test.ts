@@ -30,36 +30,93 @@ describe("Messages are counted", () => {
   });
 
   it("seldom when they are many, with what was put since on top", async () => {
-    const partition = Uint8Array.of(KEY_SPACES.messages, 1);
-    const engine = await filled(partition, 10_001);
-    const clock = { time: 0, now: () => clock.time };
-    let scans = 0;
-    // A count takes a second here.
-    const slow: Engine = {
-      ...engine,
-      scan(range, visit) {
-        scans++;
-        clock.time += 1000;
-        return engine.scan(range, visit);
-      },
-    };
-    const counter = new MessageCounter(slow, clock);
-    assert.equal(await counter.count(partition), 10_001);
-    counter.added(partition);
-    clock.time += 8999;
-    assert.equal(await counter.count(partition), 10_002);
-    assert.equal(scans, 1);
-    clock.time += 1;
-    assert.equal(await counter.count(partition), 10_001);
-    assert.equal(scans, 2);
+    const lab = await Lab.open({ messages: 10_001, walkMs: 1000 });
+    assert.equal(await lab.count(), 10_001);
+    lab.counter.added(lab.partition);
+    lab.elapsed += 8999;
+    assert.equal(await lab.count(), 10_002);
+    assert.equal(lab.walks, 1);
+    lab.elapsed += 1;
+    assert.equal(await lab.count(), 10_001);
+    assert.equal(lab.walks, 2);
+  });
+
+  it("seldom when many must be passed over because they have expired", async () => {
+    const lab = await Lab.open({ messages: 10_001, walkMs: 1000, expiresAt: 500 });
+    lab.clock.time = 500;
+    assert.equal(await lab.count(), 0);
+    assert.equal(await lab.count(), 0);
+    assert.equal(lab.walks, 1);
+  });
+
+  it("again in time when the clock was set while they were walked, or is set later", async () => {
+    const lab = await Lab.open({ messages: 10_001, walkMs: 1000, setClock: 1e12 });
+    await lab.count();
+    lab.clock.time = -1e12;
+    lab.elapsed += 9000;
+    await lab.count();
+    assert.equal(lab.walks, 2);
+  });
+
+  it("again after ten minutes, however long walking them takes", async () => {
+    const lab = await Lab.open({ messages: 10_001, walkMs: 3_600_000 });
+    await lab.count();
+    lab.elapsed += 10 * 60_000 - 1;
+    await lab.count();
+    assert.equal(lab.walks, 1);
+    lab.elapsed += 1;
+    await lab.count();
+    assert.equal(lab.walks, 2);
   });
 });
 
-async function filled(partition: Uint8Array, count: number): Promise<Engine> {
+/** A queue of which every walk takes some time, and during which the clock may be set. */
+class Lab {
+  readonly partition = Uint8Array.of(KEY_SPACES.messages, 1);
+  readonly clock = { time: 0, now: () => this.clock.time };
+  readonly counter: MessageCounter;
+  elapsed = 0;
+  walks = 0;
+
+  private constructor(engine: Engine, { walkMs, setClock = 0 }: LabOptions) {
+    const slow: Engine = {
+      ...engine,
+      scan: (range, visit) => {
+        this.walks++;
+        this.elapsed += walkMs;
+        this.clock.time += setClock;
+        return engine.scan(range, visit);
+      },
+    };
+    this.counter = new MessageCounter(slow, this.clock, () => this.elapsed);
+  }
+
+  static async open(options: LabOptions): Promise<Lab> {
+    const partition = Uint8Array.of(KEY_SPACES.messages, 1);
+    return new Lab(await filled(partition, options), options);
+  }
+
+  count(): Promise<number> {
+    return this.counter.count(this.partition);
+  }
+}
+
+interface LabOptions {
+  readonly messages: number;
+  readonly walkMs: number;
+  readonly expiresAt?: number;
+  /** Added to the clock in each walk. */
+  readonly setClock?: number;
+}
+
+async function filled(
+  partition: Uint8Array,
+  { messages, expiresAt = 1e14 }: LabOptions,
+): Promise<Engine> {
   const engine = new MemoryEngine();
   const id = "0123456789abcdef";
-  const puts = Array.from({ length: count }, (_, sequence) => ({
-    key: readyKey(partition, { visibleAt: 0, sequence, expiresAt: 1e9, id }),
+  const puts = Array.from({ length: messages }, (_, sequence) => ({
+    key: readyKey(partition, { visibleAt: 0, sequence, expiresAt, id }),
     value: new Uint8Array(0),
   }));
   await engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes: [] });

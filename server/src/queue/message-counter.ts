@@ -7,6 +7,8 @@ import { queueText, readReadyExpiry, readyRange } from "./message-keys.ts";
 const COUNTED_AFRESH_MAX = 10_000;
 /** A longer count is reused for so many times as long as it took: counting stays below a tenth of the time. */
 const REUSED_FACTOR = 9;
+/** … but never for longer than this, however slow it was: messages that others put are missing from it. */
+const REUSED_MS_MAX = 10 * 60_000;
 
 /**
  * Counts the unexpired messages of a queue, hidden ones too, by walking their ready keys: 36 bytes
@@ -17,18 +19,21 @@ const REUSED_FACTOR = 9;
 export class MessageCounter {
   readonly #engine: Engine;
   readonly #clock: Clock;
+  readonly #stopwatch: () => number;
   /** The counts that are under way, and the long ones that are reused. */
   readonly #counts = new Map<string, Count>();
 
-  constructor(engine: Engine, clock: Clock) {
+  /** @param stopwatch milliseconds that only grow; the clock, which may be set, says what has expired */
+  constructor(engine: Engine, clock: Clock, stopwatch = () => performance.now()) {
     this.#engine = engine;
     this.#clock = clock;
+    this.#stopwatch = stopwatch;
   }
 
   async count(partition: Uint8Array): Promise<number> {
     const queue = queueText(partition);
     const known = this.#counts.get(queue);
-    if (known?.isLong && this.#clock.now() < known.reusedUntil) {
+    if (known?.isLong && this.#stopwatch() < known.reusedUntil) {
       await known.done;
       return known.met + known.added;
     }
@@ -54,17 +59,21 @@ export class MessageCounter {
   }
 
   async #walk(partition: Uint8Array, count: Count): Promise<void> {
-    const begunAt = this.#clock.now();
+    const now = this.#clock.now();
+    const begunAt = this.#stopwatch();
     await scanToEnd(this.#engine, readyRange(partition), ({ key }) => {
-      if (readReadyExpiry(key) > begunAt) count.met++;
+      count.walked++;
+      if (readReadyExpiry(key) > now) count.met++;
       return true;
     });
-    const endedAt = this.#clock.now();
-    count.reusedUntil = endedAt + (endedAt - begunAt) * REUSED_FACTOR;
+    const endedAt = this.#stopwatch();
+    count.reusedUntil = endedAt + Math.min((endedAt - begunAt) * REUSED_FACTOR, REUSED_MS_MAX);
   }
 }
 
 class Count {
+  /** Entries seen, of expired messages too. */
+  walked = 0;
   met = 0;
   /** Messages put since the count began. */
   added = 0;
@@ -72,6 +81,6 @@ class Count {
   done: Promise<void> = Promise.resolve();
 
   get isLong(): boolean {
-    return this.met > COUNTED_AFRESH_MAX;
+    return this.walked > COUNTED_AFRESH_MAX;
   }
 }
