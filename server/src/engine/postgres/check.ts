@@ -1,4 +1,6 @@
+import { systemClock } from "../../clock.ts";
 import { type AdministerOptions, withAdministration } from "./administer.ts";
+import { CLOCK_SKEW_MS_MAX, clockAheadMs } from "./clock-skew.ts";
 import { durabilityOf } from "./durability.ts";
 import { queryText } from "./query.ts";
 import { FORMAT, readFormat } from "./schema.ts";
@@ -13,7 +15,8 @@ export interface Finding {
   readonly text: string;
 }
 
-const CLOCK_SKEW_MS_MAX = 1_000;
+/** Clocks that are kept differ by less. */
+const CLOCK_SKEW_MS_USUAL = 1_000;
 const DEADLOCK_TIMEOUT_MS_MAX = 500;
 const CONNECTIONS_MIN = 50;
 
@@ -127,13 +130,14 @@ async function checkRights(session: Session): Promise<Finding> {
     : problem("rights", `Missing on rh_kv: ${missing.join(", ")}.`);
 }
 
-/** Versions come from the clocks of front ends; see `version-clock.ts`. */
-function checkClock({ clockMicroseconds }: ServerFacts): Finding {
-  const skewMs = Math.round(Math.abs(Date.now() - clockMicroseconds / 1000));
-  const text = `The server's clock and this machine's differ by ${skewMs} ms.`;
+function checkClock(facts: ServerFacts): Finding {
+  const aheadMs = clockAheadMs(facts, systemClock);
+  const skewMs = Math.abs(aheadMs);
+  const text = `This machine's clock is ${skewMs} ms ${aheadMs < 0 ? "behind" : "ahead of"} the server's.`;
+  if (skewMs <= CLOCK_SKEW_MS_USUAL) return ok("clock", text);
   return skewMs > CLOCK_SKEW_MS_MAX
-    ? warning("clock", `${text} ETags rely on disciplined clocks: run NTP on both.`)
-    : ok("clock", text);
+    ? problem("clock", `${text} Serving is refused above ${CLOCK_SKEW_MS_MAX} ms: run NTP on both.`)
+    : warning("clock", `${text} Messages, leases and ETags rely on clocks: run NTP on both.`);
 }
 
 function checkSettings({ settings }: ServerFacts): Finding[] {

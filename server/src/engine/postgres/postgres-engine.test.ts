@@ -24,6 +24,9 @@ after(async () => {
   await server.stop();
 });
 
+/** For clocks that tests set: engines must be right with any of them. */
+const clockSkewMsMax = Number.POSITIVE_INFINITY;
+
 const DROP = "DROP TABLE IF EXISTS rh_kv";
 
 /** Empties the table for the next test, which is faster than to make it anew. */
@@ -35,9 +38,10 @@ testEngineConformance({
   name: "PostgresEngine",
   async open({ clock }) {
     await clear();
-    return openPostgresEngine({ allowUnsafe: true, url, clock });
+    return openPostgresEngine({ allowUnsafe: true, url, clock, clockSkewMsMax });
   },
-  reopen: async (_closed, { clock }) => openPostgresEngine({ allowUnsafe: true, url, clock }),
+  reopen: async (_closed, { clock }) =>
+    openPostgresEngine({ allowUnsafe: true, url, clock, clockSkewMsMax }),
 });
 
 let restricted: string | undefined;
@@ -111,14 +115,16 @@ describe("Two PostgresEngines on one database", () => {
     const stopped = { now: () => 1_000 };
     const engines = await Promise.all(
       Array.from({ length: 8 }, () =>
-        openPostgresEngine({ allowUnsafe: true, url, clock: stopped }),
+        openPostgresEngine({ allowUnsafe: true, url, clock: stopped, clockSkewMsMax }),
       ),
     );
     const yesterday = (systemClock.now() - 86_400_000) * 1000;
     for (const engine of engines) assert.ok(engine.nextVersion() > yesterday);
     const ahead = { now: () => systemClock.now() + 3_600_000 };
     const early = await Promise.all(
-      Array.from({ length: 8 }, () => openPostgresEngine({ allowUnsafe: true, url, clock: ahead })),
+      Array.from({ length: 8 }, () =>
+        openPostgresEngine({ allowUnsafe: true, url, clock: ahead, clockSkewMsMax }),
+      ),
     );
     const digits = new Set(early.map((engine) => engine.nextVersion() % 1000));
     assert.ok(digits.size > 1, `All began at ${[...digits]}.`);
@@ -128,7 +134,7 @@ describe("Two PostgresEngines on one database", () => {
   it("raise a version above one that a front end with a clock ahead has written", async () => {
     const ahead = { now: () => systemClock.now() + 3_600_000 };
     const [fast, slow] = [
-      await openPostgresEngine({ allowUnsafe: true, url, clock: ahead }),
+      await openPostgresEngine({ allowUnsafe: true, url, clock: ahead, clockSkewMsMax }),
       await openPostgresEngine({ allowUnsafe: true, url }),
     ];
     const keys = ["one", "many1", "many2"].map((sort) => keyOf("ahead", sort));
@@ -161,6 +167,19 @@ describe("Two PostgresEngines on one database", () => {
 });
 
 describe("A PostgresEngine", () => {
+  it("is not opened with a clock that is more than a minute from the server's", async () => {
+    const openAhead = (seconds: number) => {
+      const clock = { now: () => systemClock.now() + seconds * 1000 };
+      return openPostgresEngine({ allowUnsafe: true, url, clock });
+    };
+    await assert.rejects(
+      openAhead(90),
+      /clock is (89|90|91) s ahead of the database server's; at most 60 s are allowed.*engine check/,
+    );
+    await assert.rejects(openAhead(-3600), /clock is 36\d\d s behind the database server's/);
+    for (const seconds of [-30, 30]) await (await openAhead(seconds)).close();
+  });
+
   it("keeps its own row out of every answer", async () => {
     const engine = await openPostgresEngine({ allowUnsafe: true, url });
     const own = keyOf("", "schema");

@@ -14,6 +14,7 @@ import {
 } from "../engine.ts";
 import { compareKeys, equalBytes } from "../key-codec.ts";
 import { VersionClock } from "../version-clock.ts";
+import { assertClock, CLOCK_SKEW_MS_MAX, clockAheadMs } from "./clock-skew.ts";
 import { assertStorable, KEY_BYTES_MAX } from "./commit-plan.ts";
 import { Commits } from "./commits.ts";
 import { describeConfig, type PostgresConfig, parsePostgresUrl } from "./config.ts";
@@ -36,6 +37,8 @@ export interface PostgresEngineOptions {
   readonly url?: string;
   readonly config?: PostgresConfig;
   readonly clock?: Clock;
+  /** How far that clock may be from the server's when the engine is opened. Default a minute. */
+  readonly clockSkewMsMax?: number;
   /** Serve although the server would lose acknowledged writes in a crash. */
   readonly allowUnsafe?: boolean;
   /** False behind a pooler in transaction mode. */
@@ -67,7 +70,7 @@ const HEALTH_TIMEOUT_MS = 2_000;
 
 /**
  * Opens the store. Refuses a server that would lose acknowledged writes, one whose schema is newer
- * than this code, and one that cannot be reached.
+ * than this code, one that cannot be reached, and to serve by a clock that is not the server's.
  * @throws EngineError `Unavailable`; RangeError for a malformed URL.
  */
 export async function openPostgresEngine(options: PostgresEngineOptions): Promise<PostgresEngine> {
@@ -87,6 +90,10 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
         `Refused to serve from ${describeConfig(config)}. ${durability.detail}`,
       );
     }
+    assertClock(
+      clockAheadMs(facts, options.clock ?? systemClock),
+      options.clockSkewMsMax ?? CLOCK_SKEW_MS_MAX,
+    );
     await assertSchema(session, facts, options.install ?? true);
     // What the settings are depends on what answered.
     const settings = sessionSettings(timeoutMs, facts.dialect);
