@@ -1,9 +1,10 @@
 import { join, resolve } from "node:path";
+import { systemClock } from "@rowhouse/server/clock";
 import type { ContentStore } from "@rowhouse/server/content/content-store";
 import { FileContentStore } from "@rowhouse/server/content/file-content-store";
 import { MemoryContentStore } from "@rowhouse/server/content/memory-content-store";
 import type { Engine } from "@rowhouse/server/engine/engine";
-import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
+import { type LmdbEngine, openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import type { Health } from "@rowhouse/server/http/health";
 import type { Logger } from "pino";
@@ -17,10 +18,21 @@ export interface OpenedEngine {
   readonly health: () => Health | Promise<Health>;
 }
 
+/** The flags that it is opened by. */
+export type EngineOptions = Pick<
+  ServeOptions,
+  | "allowUnsafeEngine"
+  | "engine"
+  | "engineConnections"
+  | "inMemoryPersistence"
+  | "location"
+  | "preparedStatements"
+>;
+
 const POSTGRES_URL = /^postgres(ql)?:\/\//;
 
 /** Opens the engine that the flags ask for: LMDB in the data folder unless they say otherwise. */
-export async function openEngine(options: ServeOptions, log: Logger): Promise<OpenedEngine> {
+export async function openEngine(options: EngineOptions, log: Logger): Promise<OpenedEngine> {
   if (options.engine !== undefined) {
     if (!POSTGRES_URL.test(options.engine)) {
       // The text may be a mistyped URL with a password in it, so it is not repeated.
@@ -35,6 +47,7 @@ export async function openEngine(options: ServeOptions, log: Logger): Promise<Op
   }
   const path = resolve(options.location);
   const engine = await openLmdbEngine({ path });
+  warnOfVersionsAhead(engine, log);
   const contents = await FileContentStore.open(join(path, "contents"));
   return {
     engine,
@@ -54,9 +67,23 @@ export async function openEngine(options: ServeOptions, log: Logger): Promise<Op
   };
 }
 
+/** Versions are reserved for less than a second. */
+const VERSIONS_AHEAD_S_MAX = 60;
+
+/** They only rise: after a clock that was ahead, entities written now bear the time it showed. */
+function warnOfVersionsAhead(engine: LmdbEngine, log: Logger): void {
+  const { versionsReserved } = engine.meta();
+  const aheadSeconds = Math.round(versionsReserved / 1e6 - systemClock.now() / 1000);
+  if (aheadSeconds <= VERSIONS_AHEAD_S_MAX) return;
+  log.warn(
+    { location: engine.path, aheadSeconds, until: new Date(versionsReserved / 1000).toISOString() },
+    "the data was written by a clock that is ahead of this machine's: until it gets there, Timestamps go on from where that clock was",
+  );
+}
+
 async function openPostgres(
   url: string,
-  { allowUnsafeEngine, preparedStatements, engineConnections }: ServeOptions,
+  { allowUnsafeEngine, preparedStatements, engineConnections }: EngineOptions,
   log: Logger,
 ): Promise<OpenedEngine> {
   // Loaded when it is asked for: the driver would be a third of the start-up of everybody else.

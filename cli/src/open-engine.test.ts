@@ -1,0 +1,43 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
+import { pino } from "pino";
+import { openEngine } from "./open-engine.ts";
+
+describe("A data folder that is opened", () => {
+  for (const { written, warnings } of [
+    { written: "now", warnings: [] },
+    { written: "by a clock an hour ahead", warnings: [3600] },
+  ]) {
+    it(`and was written ${written} is ${warnings.length === 0 ? "no news" : "warned of once"}`, async () => {
+      const location = mkdtempSync(join(tmpdir(), "rowhouse-"));
+      const aheadMs = (warnings[0] ?? 0) * 1000;
+      const writer = await openLmdbEngine({
+        path: location,
+        clock: { now: () => Date.now() + aheadMs },
+      });
+      const key = { partition: Buffer.from("p"), sort: Buffer.from("s") };
+      const put = { key, value: Buffer.from("v") };
+      await writer.commit({
+        version: writer.nextVersion(),
+        ...{ checks: [], puts: [put], deletes: [] },
+      });
+      await writer.close();
+
+      const logged: { level: number; aheadSeconds: number }[] = [];
+      const log = pino({}, { write: (line) => logged.push(JSON.parse(line)) });
+      const { engine } = await openEngine({ location, preparedStatements: true }, log);
+      const found = logged.filter(({ level }) => level >= 40).map((line) => line.aheadSeconds);
+      assert.equal(found.length, warnings.length);
+      // The test takes less than a minute.
+      for (const [index, seconds] of found.entries()) {
+        assert.ok(Math.abs(seconds - warnings[index]!) < 60, `${seconds} s`);
+      }
+      await engine.close();
+      rmSync(location, { recursive: true });
+    });
+  }
+});
