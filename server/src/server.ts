@@ -23,6 +23,7 @@ import { Analytics } from "./insight/analytics.ts";
 import { AnalyticsLog } from "./insight/analytics-log.ts";
 import type { Insight } from "./insight/insight.ts";
 import type { WireRequest, WireResponse } from "./operation.ts";
+import { PatientClock } from "./patient-clock.ts";
 import { openQueueService } from "./queue/open-queue-service.ts";
 import { EntityStore, type TableValue } from "./table/entity-store.ts";
 import { MetricsTables } from "./table/metrics-tables.ts";
@@ -83,6 +84,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
   const foundation = {
     engine,
     clock: options.clock ?? systemClock,
+    ageClock: options.clock ?? new PatientClock(systemClock),
     accountIds: await openAccountIds(engine, accounts.names),
     onError: options.onBackgroundError ?? (() => {}),
   };
@@ -113,6 +115,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
   const log = new AnalyticsLog(() => logBlobs.wake());
   const logBlobs = new LogBlobs({
     ...foundation,
+    clock: foundation.ageClock,
     log,
     retentionDays: (account, service) =>
       settings.get(service)?.chosen(account)?.logging.retentionDays ?? undefined,
@@ -157,6 +160,8 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
 interface Foundation {
   readonly engine: Engine;
   readonly clock: Clock;
+  /** By which things are old enough to be freed. */
+  readonly ageClock: Clock;
   readonly accountIds: ReadonlyMap<string, number>;
   readonly onError: (error: unknown) => void;
 }
@@ -173,14 +178,14 @@ interface WithProperties {
 
 /** On stores of its own: other services are counted where no tables are served. */
 function openMetricsTables(
-  { engine, clock, accountIds, onError }: Foundation,
+  { engine, clock, ageClock, accountIds, onError }: Foundation,
   analytics: Analytics,
   settings: ReadonlyMap<ServiceName, ServicePropertiesStore>,
 ): MetricsTables {
   const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds);
   const entities = new EntityStore(engine, catalog, clock);
   return new MetricsTables({
-    ...{ engine, clock, catalog, entities, analytics, onError },
+    ...{ engine, clock: ageClock, catalog, entities, analytics, onError },
     retentionDays(account, table) {
       const service = SERVICE_NAMES.find((name) => table.toLowerCase().endsWith(name));
       const properties = service && settings.get(service)?.chosen(account);

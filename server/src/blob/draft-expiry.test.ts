@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { putDraftHead } from "./drafts.ts";
-import { BlobLab } from "./test-blob-lab.ts";
+import { BlobLab, LabClock } from "./test-blob-lab.ts";
 
 const DAY_MS = 24 * 3_600_000;
 const LARGE = Buffer.alloc(200_000, 1);
@@ -53,6 +53,16 @@ describe("Uncommitted blocks", () => {
       await lab.refused("404 BlobNotFound", "GET", path);
     }
     await lab.assertTidy();
+  });
+
+  it("stay where the clock alone says that it is a week later", async () => {
+    const { clock, engine } = lab;
+    const other = await BlobLab.open({ engine, clock, ageClock: new LabClock() });
+    await putBlock("a", "AAAA");
+    clock.ms += 8 * DAY_MS;
+    await other.service.draftExpiry.expire();
+    await lab.must("GET", "/docs/a?comp=blocklist&blocklisttype=all");
+    await other.close();
   });
 
   it("of a container that is gone go with it", async () => {

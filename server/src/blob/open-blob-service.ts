@@ -31,6 +31,8 @@ import { releaseAll } from "./release.ts";
 export interface BlobServiceOptions {
   readonly engine: Engine;
   readonly clock: Clock;
+  /** By which drafts are old enough to be freed. */
+  readonly ageClock: Clock;
   readonly accountIds: ReadonlyMap<string, number>;
   readonly onError: (error: unknown) => void;
   readonly auth: Omit<AuthContext, "clock" | "storedPolicy">;
@@ -51,7 +53,7 @@ export interface OpenBlobService {
 
 /** Puts the Blob service together on an engine. */
 export function openBlobService(options: BlobServiceOptions): OpenBlobService {
-  const { engine, clock, accountIds, onError } = options;
+  const { engine, clock, ageClock, accountIds, onError } = options;
   const space = KEY_SPACES.blobCatalog;
   const catalog = new Catalog<ContainerValue>(engine, space, accountIds);
   const ids = new ContentIds(engine);
@@ -70,7 +72,7 @@ export function openBlobService(options: BlobServiceOptions): OpenBlobService {
   });
   const contents = new Contents({ engine, ids, rows, store, notes, readers });
   const blobs = new BlobStore({ engine, catalog, onLeftOver });
-  const draftExpiry = new DraftExpiry({ engine, clock, blobs, notes, onError });
+  const draftExpiry = new DraftExpiry({ engine, clock: ageClock, blobs, notes, onError });
   const reaper = new Reaper({
     engine,
     catalog,

@@ -27,6 +27,8 @@ export class LabClock {
 
 export interface LabOptions {
   readonly clock?: LabClock;
+  /** By which drafts grow old. Default: the clock. */
+  readonly ageClock?: LabClock;
   /** Default: in memory. What a lab before this one had, for a restart. */
   readonly engine?: Engine;
   readonly contents?: ContentStore;
@@ -62,7 +64,7 @@ export class BlobLab {
   readonly #front: Front<BlobContext>;
 
   private constructor(
-    clock: LabClock,
+    { clock, ageClock }: { readonly clock: LabClock; readonly ageClock: LabClock },
     engine: Engine,
     contents: ContentStore | undefined,
     accountIds: ReadonlyMap<string, number>,
@@ -76,6 +78,7 @@ export class BlobLab {
     this.service = openBlobService({
       engine,
       clock,
+      ageClock,
       accountIds,
       onError,
       auth,
@@ -92,12 +95,19 @@ export class BlobLab {
   }
 
   static async open(options: LabOptions = {}): Promise<BlobLab> {
-    const { clock = new LabClock() } = options;
+    const { clock = new LabClock(), ageClock = clock } = options;
     const contents = options.inRows ? undefined : (options.contents ?? new MemoryContentStore());
     const engine = options.engine ?? new MemoryEngine({ clock });
     const accountIds = await openAccountIds(engine, [ACCOUNT]);
     const { allowsPublicAccess = true, onError = rethrow } = options;
-    return new BlobLab(clock, engine, contents, accountIds, allowsPublicAccess, onError);
+    return new BlobLab(
+      { clock, ageClock },
+      engine,
+      contents,
+      accountIds,
+      allowsPublicAccess,
+      onError,
+    );
   }
 
   /** `path` begins below the account. */

@@ -18,6 +18,8 @@ import { Sweeper } from "./sweeper.ts";
 export interface QueueServiceOptions {
   readonly engine: Engine;
   readonly clock: Clock;
+  /** By which messages are old enough to be freed. */
+  readonly ageClock: Clock;
   readonly accountIds: ReadonlyMap<string, number>;
   readonly onError: (error: unknown) => void;
   /** Default: of the operating system. */
@@ -28,11 +30,13 @@ export interface OpenQueueService {
   readonly service: Service<QueueContext>;
   /** Not begun yet. */
   readonly background: readonly BackgroundWork[];
+  /** For those who must not wait for the background. */
+  readonly sweeper: Sweeper;
 }
 
 /** Puts the Queue service together on an engine. */
 export function openQueueService(options: QueueServiceOptions): OpenQueueService {
-  const { engine, clock, accountIds, onError } = options;
+  const { engine, clock, ageClock, accountIds, onError } = options;
   const space = KEY_SPACES.queueCatalog;
   const catalog = new Catalog<QueueValue>(engine, space, accountIds);
   const reaper = new Reaper({
@@ -41,7 +45,7 @@ export function openQueueService(options: QueueServiceOptions): OpenQueueService
     contentsOf: (accountId, queueId) => partitionRange(queuePartition(accountId, queueId)),
     onError,
   });
-  const sweeper = new Sweeper({ engine, clock, catalog, onError });
+  const sweeper = new Sweeper({ engine, clock: ageClock, catalog, onError });
   const messages = new MessageStore({
     engine,
     clock,
@@ -57,5 +61,5 @@ export function openQueueService(options: QueueServiceOptions): OpenQueueService
     rules: QUEUE_DOCUMENTS,
   });
   const service = queueService({ catalog, messages, properties, reaper });
-  return { service, background: [reaper, sweeper] };
+  return { service, background: [reaper, sweeper], sweeper };
 }

@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { PatientClock } from "./patient-clock.ts";
+
+const MINUTE = 60_000;
+const DAY = 86_400_000;
+
+describe("A patient clock", () => {
+  it("is the clock's time while that is kept, slewed or set back", () => {
+    const lab = new Lab();
+    for (const step of [0, 59_000, -3 * DAY, 1000]) {
+      lab.set(step);
+      lab.pass(15_000);
+      assert.equal(lab.patient.now(), lab.clock.now());
+    }
+  });
+
+  it("goes on through a jump ahead, and is the clock's again when that is set right", () => {
+    const lab = new Lab();
+    lab.set(8 * DAY);
+    assert.equal(lab.patient.now(), lab.clock.now() - 8 * DAY);
+    lab.pass(MINUTE);
+    lab.set(2 * DAY);
+    assert.equal(lab.patient.now(), lab.clock.now() - 10 * DAY);
+    lab.set(-10 * DAY);
+    assert.equal(lab.patient.now(), lab.clock.now());
+  });
+
+  it("believes a jump after a day, and is patient with the next", () => {
+    const lab = new Lab();
+    lab.set(8 * DAY);
+    lab.patient.now();
+    lab.pass(DAY - 1);
+    assert.equal(lab.patient.now(), lab.clock.now() - 8 * DAY);
+    lab.pass(1);
+    assert.equal(lab.patient.now(), lab.clock.now());
+    lab.set(DAY);
+    assert.equal(lab.patient.now(), lab.clock.now() - DAY);
+  });
+});
+
+class Lab {
+  #elapsed = 500;
+  #offset = Date.UTC(2026, 6, 31);
+  readonly clock = { now: () => this.#offset + this.#elapsed };
+  readonly patient = new PatientClock(this.clock, () => this.#elapsed);
+
+  pass(milliseconds: number): void {
+    this.#elapsed += milliseconds;
+  }
+
+  set(milliseconds: number): void {
+    this.#offset += milliseconds;
+  }
+}
