@@ -3,6 +3,7 @@ import { copyFile, type FileHandle, link, open, readdir, unlink } from "node:fs/
 import { join } from "node:path";
 import { handledLater } from "../awaitable.ts";
 import { EngineError } from "../engine/engine.ts";
+import { makeFolder } from "../engine/make-folder.ts";
 import type { ContentId, ContentStore } from "./content-store.ts";
 import { SharedFlush } from "./shared-flush.ts";
 
@@ -31,6 +32,7 @@ export class FileContentStore implements ContentStore {
 
   /** Opens the folder, making it when it is absent. Several processes may open the same one. */
   static async open(path: string): Promise<FileContentStore> {
+    makeFolder(path, 0o700);
     for (const name of FOLDERS) mkdirSync(join(path, name), { recursive: true, mode: 0o700 });
     await flushFolder(path);
     return new FileContentStore(

@@ -1,4 +1,4 @@
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Awaitable } from "../../awaitable.ts";
 import { type Clock, systemClock } from "../../clock.ts";
@@ -16,6 +16,7 @@ import {
   type Visit,
 } from "../engine.ts";
 import { keyBytes, pairBytesMax } from "../key-codec.ts";
+import { flushFolder, makeFolder } from "../make-folder.ts";
 import { VersionClock } from "../version-clock.ts";
 import {
   FLAT_KEY_BYTES_MAX,
@@ -101,13 +102,14 @@ export class LmdbEngine implements Engine {
   constructor(options: LmdbEngineOptions) {
     this.path = options.path;
     const isNew = !existsSync(join(options.path, DATA_FILE));
-    mkdirSync(options.path, { recursive: true });
+    makeFolder(options.path);
     assertCanBeOpened(options.path);
     this.#store = openStore({
       path: options.path,
       mapSizeBytes: options.mapSizeBytes ?? 2 ** 40,
       readersMax: options.readersMax ?? 1024,
     });
+    // A new file is safe from a loss of power only when its folder is on disk, too.
     if (isNew) flushFolder(options.path);
     // Snapshots of processes that were killed would keep their pages for ever.
     this.#store.readerCheck();
@@ -293,14 +295,4 @@ function assertKeyFits(key: Key): void {
     "KeyTooLong",
     `A key of ${keyBytes(key)} bytes; at most ${KEY_BYTES_MAX} are allowed.`,
   );
-}
-
-/** A new file is safe from a loss of power only when its folder is on disk, too. */
-function flushFolder(path: string): void {
-  const folder = openSync(path, "r");
-  try {
-    fsyncSync(folder);
-  } finally {
-    closeSync(folder);
-  }
 }
