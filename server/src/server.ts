@@ -13,11 +13,11 @@ import type { ContentStore } from "./content/content-store.ts";
 import type { Engine } from "./engine/engine.ts";
 import { Front } from "./http/front.ts";
 import type { Gate } from "./http/gate.ts";
-import { type Health, withHealth } from "./http/health.ts";
+import { type Health, healthPages } from "./http/health.ts";
 import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
 import type { Handle } from "./http/node-listener.ts";
 import type { Observer, RequestRecord, Sender } from "./http/observer.ts";
-import { type Pages, withPages } from "./http/pages.ts";
+import { joinPages, type Pages, withPages } from "./http/pages.ts";
 import type { Service } from "./http/service.ts";
 import { Analytics } from "./insight/analytics.ts";
 import { AnalyticsLog } from "./insight/analytics-log.ts";
@@ -106,7 +106,8 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     stopwatch: options.stopwatch,
     auth: { checkDate: options.checkDate ?? true, bearer: options.bearer },
   };
-  const health = options.health ?? (() => ({ ready: true, detail: { engine: engine.name } }));
+  const ready = () => ({ ready: true, detail: { engine: engine.name } });
+  const health = healthPages(options.health ?? ready);
   const handles = new Map<ServiceName, Handle>();
   const background: BackgroundWork[] = [];
   const settings = new Map<ServiceName, ServicePropertiesStore>();
@@ -124,9 +125,15 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     settings.set(opened.service.name, opened.service.context.properties);
     const front = new Front(opened.service, frontOptions);
     const { name } = opened.service;
-    const handle = withHealth((request) => front.handle(request), health);
-    const { pages } = options;
-    handles.set(name, pages && name === "table" ? withPages(handle, pages) : handle);
+    const pages = options.pages && name === "table" ? joinPages([health, options.pages]) : health;
+    handles.set(
+      name,
+      withPages(
+        (request) => front.handle(request),
+        pages,
+        (request) => front.hostNamesAccount(request),
+      ),
+    );
     background.push(...opened.background);
   };
 

@@ -63,7 +63,7 @@ export class AddressReader {
     if (!HOST.test(host)) throw new ServiceError("InvalidUri");
     const authority = secure ? `https://${host}` : `http://${host}`;
     const rules = this.#rules;
-    const inHost = rules.hostStyle ? accountInHost(host, rules) : undefined;
+    const inHost = accountInHost(host, rules);
     if (inHost) return { ...inHost, servicePath: rawPath, baseUrl: authority };
 
     const end = rawPath.indexOf("/", 1);
@@ -72,6 +72,10 @@ export class AddressReader {
     if (!named) throw new ServiceError("ResourceNotFound");
     this.#last = { host, secure, segment, named, baseUrl: authority + segment };
     return below(this.#last, rawPath);
+  }
+
+  isHostStyle(host: string | undefined): boolean {
+    return host !== undefined && accountInHost(host, this.#rules) !== undefined;
   }
 }
 
@@ -86,6 +90,7 @@ function below({ segment, named, baseUrl }: PathStyle, rawPath: string): Address
 }
 
 function accountInHost(host: string, rules: AddressRules): NamedAccount | undefined {
+  if (!rules.hostStyle) return undefined;
   const first = host.indexOf(".");
   if (first < 0 || !host.startsWith(rules.serviceName + ".", first + 1)) return undefined;
   return findNamed(host.slice(0, first).toLowerCase(), rules);

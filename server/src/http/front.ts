@@ -88,6 +88,11 @@ export class Front<Context> {
     }
   }
 
+  /** Whether the account stands in the host, so that all of the path is below it. */
+  hostNamesAccount({ headers }: RawRequest): boolean {
+    return this.#addresses.isHostStyle(headers.get("host"));
+  }
+
   #identify(request: Request): Awaitable<WireResponse> {
     const service = this.#service;
     const address = this.#addresses.read(request.header("host"), request.rawPath, request.secure);

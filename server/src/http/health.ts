@@ -1,6 +1,6 @@
 import type { Awaitable } from "../awaitable.ts";
 import type { WireResponse } from "../operation.ts";
-import type { Handle } from "./node-listener.ts";
+import type { Pages } from "./pages.ts";
 
 export interface Health {
   readonly ready: boolean;
@@ -8,20 +8,19 @@ export interface Health {
   readonly detail: Readonly<Record<string, string | number | boolean>>;
 }
 
-/**
- * Answers `/healthz` (this process runs) and `/readyz` (it can serve) without credentials, in front
- * of a service whose account names cannot be either.
- */
-export function withHealth(handle: Handle, look: () => Awaitable<Health>): Handle {
-  return (request) => {
-    if (request.target === "/healthz") return answer(200, { status: "ok" });
-    if (request.target !== "/readyz") return handle(request);
-    return Promise.resolve(look()).then(
-      ({ ready, detail }) =>
-        answer(ready ? 200 : 503, { status: ready ? "ready" : "not ready", ...detail }),
-      () => answer(503, { status: "not ready" }),
-    );
+/** `/healthz` (this process runs) and `/readyz` (it can serve), for callers without credentials. */
+export function healthPages(look: () => Awaitable<Health>): Pages {
+  const healthz = () => answer(200, { status: "ok" });
+  const readyz = async () => {
+    try {
+      const { ready, detail } = await look();
+      return answer(ready ? 200 : 503, { status: ready ? "ready" : "not ready", ...detail });
+    } catch {
+      return answer(503, { status: "not ready" });
+    }
   };
+  return ({ target }) =>
+    target === "/healthz" ? healthz : target === "/readyz" ? readyz : undefined;
 }
 
 function answer(status: number, body: object): WireResponse {

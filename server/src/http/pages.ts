@@ -3,10 +3,37 @@ import type { WireResponse } from "../operation.ts";
 import type { Handle } from "./node-listener.ts";
 import type { RawRequest } from "./raw-request.ts";
 
-/** Answers requests that are none of a service's; undefined leaves them to it. */
-export type Pages = (request: RawRequest) => Awaitable<WireResponse> | undefined;
+/** Finds the page that a request names, to be made if it is asked for; undefined where it names none. */
+export type Pages = (request: RawRequest) => (() => Awaitable<WireResponse>) | undefined;
 
-/** Puts pages in front of a service. */
-export function withPages(handle: Handle, pages: Pages): Handle {
-  return (request) => pages(request) ?? handle(request);
+/**
+ * Puts pages in front of a service, whose accounts cannot be called as the paths of pages begin. Where the
+ * host names the account, all paths are the account's own: `/metrics` is a table there.
+ */
+export function withPages(
+  handle: Handle,
+  pages: Pages,
+  hostNamesAccount: (request: RawRequest) => boolean,
+): Handle {
+  return (request) => {
+    const page = pages(request);
+    if (page === undefined || hostNamesAccount(request)) return handle(request);
+    if (request.verb === "GET" || request.verb === "HEAD") return page();
+    return {
+      status: 405,
+      headers: ["Allow", "GET, HEAD", "Content-Type", "text/plain"],
+      body: "Pages are read with GET.\n",
+    };
+  };
+}
+
+/** The pages of the first that has one. */
+export function joinPages(all: readonly Pages[]): Pages {
+  return (request) => {
+    for (const pages of all) {
+      const page = pages(request);
+      if (page !== undefined) return page;
+    }
+    return undefined;
+  };
 }

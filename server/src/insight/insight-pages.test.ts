@@ -33,13 +33,12 @@ describe("Pages that show keys", () => {
     assert.equal(statusOf({ token, headers, remoteAddress, host: "rowhouse.example" }), 200);
   });
 
-  it("are read only, and leave every other path to the service", () => {
-    assert.equal(statusOf({ verb: "POST" }), 405);
+  it("leave every other path to the service", () => {
     assert.equal(statusOf({ target: "/rowhouse/People()" }), undefined);
   });
 
   it("hand the query to the page", () => {
-    const answer = insightPages({ pages })(request({ target: `${PATH}?top=3` }));
+    const answer = insightPages({ pages })(request({ target: `${PATH}?top=3` }))?.();
     assert.ok(answer && !(answer instanceof Promise));
     assert.equal(answer.body, '{\n  "top": "3"\n}\n');
   });
@@ -52,7 +51,6 @@ describe("Pages that show nobody's data", () => {
 });
 
 interface Asked {
-  readonly verb?: string;
   readonly target?: string;
   readonly host?: string;
   readonly remoteAddress?: string;
@@ -61,15 +59,15 @@ interface Asked {
 }
 
 function statusOf(asked: Asked): number | undefined {
-  const answer = insightPages({ pages, token: asked.token })(request(asked));
+  const answer = insightPages({ pages, token: asked.token })(request(asked))?.();
   assert.ok(!(answer instanceof Promise));
   return answer?.status;
 }
 
 function request(asked: Asked): RawRequest {
-  const { verb = "GET", target = PATH, host = "localhost:10002", headers = [] } = asked;
+  const { target = PATH, host = "localhost:10002", headers = [] } = asked;
   return {
-    verb,
+    verb: "GET",
     target,
     headers: new HeaderList(["Host", host, ...headers]),
     secure: false,

@@ -31,23 +31,24 @@ export function insightPages({ pages, token, prepare }: PagesOptions): Pages {
   const beginnings = new Uint8Array(2 ** 16);
   for (const path of pages.keys()) beginnings[path.charCodeAt(1)] = 1;
   return (request) => {
-    const { target, verb } = request;
+    const { target } = request;
     if (beginnings[target.charCodeAt(1)] !== 1) return undefined;
     const mark = target.indexOf("?");
     const page = pages.get(mark < 0 ? target : target.slice(0, mark));
     if (page === undefined) return undefined;
-    if (verb !== "GET" && verb !== "HEAD") return refusal(405, "Pages are read with GET.");
-    if (!page.open && !mayRead(request, token)) {
-      return refusal(
-        403,
-        token === undefined
-          ? "This page is for this machine alone; start the server with an insight token to read it from elsewhere."
-          : "This page asks for the server's insight token: Authorization: Bearer TOKEN.",
-      );
-    }
-    prepare?.();
-    const query = new URLSearchParams(mark < 0 ? "" : target.slice(mark + 1));
-    return answer(200, page.contentType, page.print(query));
+    return () => {
+      if (!page.open && !mayRead(request, token)) {
+        return refusal(
+          403,
+          token === undefined
+            ? "This page is for this machine alone; start the server with an insight token to read it from elsewhere."
+            : "This page asks for the server's insight token: Authorization: Bearer TOKEN.",
+        );
+      }
+      prepare?.();
+      const query = new URLSearchParams(mark < 0 ? "" : target.slice(mark + 1));
+      return answer(200, page.contentType, page.print(query));
+    };
   };
 }
 
