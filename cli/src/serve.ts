@@ -38,7 +38,9 @@ async function serve(options: ServeOptions, program: Command): Promise<void> {
     const { server, watch } = await start(options, log);
     // Before the lines: whoever waits for them may end the server at once.
     closeOnSignal({ close: () => server.close().then(() => watch.close()) }, log);
-    const lines = listeningLines(server);
+    const { table } = server.urls;
+    const pages = table === undefined ? [] : watch.addresses(table);
+    const lines = [...pages.map((url) => `Insight is at ${url}`), ...listeningLines(server)];
     if (isWorker()) reportListening(lines);
     else for (const line of lines) say(line);
   } catch (error) {

@@ -30,7 +30,7 @@ export function watchOptions(): Option[] {
     new Option("--insight", "serve the load of partitions at /rowhouse/ of the table port"),
     new Option(
       "--insight-token <token>",
-      "serve it to whoever sends this bearer token, not to this machine alone",
+      "what whoever reads it must send; default a new one, printed at the start",
     ).env("ROWHOUSE_INSIGHT_TOKEN"),
     new Option("--metrics", "serve counts for Prometheus at /metrics of the table port"),
     new Option("--slow-query <ms>", "log what takes at least so many milliseconds").argParser(

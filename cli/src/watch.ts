@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import {
   chmodSync,
   createWriteStream,
@@ -37,6 +38,8 @@ export interface Watch {
   readonly observer: Observer;
   readonly gate: Gate | undefined;
   readonly pages: Pages | undefined;
+  /** Where to read pages whose token nobody knows yet, with the token. */
+  addresses(tableUrl: string): readonly string[];
   /** There when somebody asks how long requests took. */
   readonly stopwatch: (() => number) | undefined;
   close(): Promise<void>;
@@ -44,6 +47,7 @@ export interface Watch {
 
 /** Logs say at the latest so much later what was seen. */
 const DRAIN_MS = 1000;
+const TOKEN_BYTES = 18;
 
 /** Opens what `options` ask for. @throws Error for rules that are none, and for files that cannot be written */
 export function openWatch(
@@ -166,7 +170,8 @@ function holdToBudget(
 
 function watchOf(parts: WatchParts, options: WatchOptions): Watch {
   const { first, looking, last, observers, pages, closers } = parts;
-  const { insightToken: token, metrics, otel, slowQuery } = options;
+  const { insightToken, metrics, otel, slowQuery } = options;
+  const token = insightToken || randomBytes(TOKEN_BYTES).toString("base64url");
   const deferred = new DeferredWatchers(looking);
   const prepare = () => deferred.drain();
   const timer = setInterval(prepare, DRAIN_MS).unref();
@@ -177,6 +182,10 @@ function watchOf(parts: WatchParts, options: WatchOptions): Watch {
     observer: joinObservers(observers),
     gate: parts.gate,
     pages: pages.size > 0 ? insightPages({ pages, token, prepare }) : undefined,
+    addresses: (tableUrl) =>
+      Array.from(pages).flatMap(([path, { open }]) =>
+        open || insightToken ? [] : [`${tableUrl}${path}?token=${token}`],
+      ),
     async close() {
       clearInterval(timer);
       deferred.drain();

@@ -26,9 +26,14 @@ describe("rowhouse serve --insight --metrics --scan-budget", () => {
         await wire.send("GET", "/People(PartitionKey='p',RowKey='r')");
         await wire.send("GET", "/People()?$filter=Age%20eq%201");
         wire.close();
-        const load = await text(`${server.tableUrl}/rowhouse/partitions`);
-        assert.match(load, /"partition": "devstoreaccount1\/People\/p"/);
-        assert.match(await text(`${server.tableUrl}/rowhouse/heatmap`), /"slotMs": 10000/);
+        const [load = "", heat = "", ...others] = server.lines.flatMap(
+          (line) => /^Insight is at (\S+)$/.exec(line)?.[1] ?? [],
+        );
+        assert.equal(others.length, 1, "the scan budget's page");
+        assert.match(await text(load), /"partition": "devstoreaccount1\/People\/p"/);
+        assert.match(await text(heat), /"slotMs": 10000/);
+        const refused = await fetch(`${server.tableUrl}/rowhouse/partitions`);
+        assert.equal(refused.status, 403);
         const metrics = await text(`${server.tableUrl}/metrics`);
         assert.match(metrics, /operation="QueryEntity",status="200"\} 1/);
         assert.match(metrics, /^rowhouse_engine_flushes_total [1-9]/m);

@@ -18,6 +18,8 @@ export interface RowhouseProcess {
   /** What official clients take, for the development account. */
   readonly connectionString: string;
   readonly pid: number;
+  /** What it has printed, line by line. */
+  readonly lines: readonly string[];
   /** Ends it as an operator would; answers the exit code. */
   stop(): Promise<number | null>;
   /** Ends it as a power switch would: nothing of the process runs any more. */
@@ -58,13 +60,15 @@ export async function startRowhouse(
   const exited = new Promise<number | null>((resolve) =>
     child.once("exit", (code) => resolve(code)),
   );
-  const urls = await listeningUrls(child, exited);
+  const lines: string[] = [];
+  const urls = await listeningUrls(child, exited, lines);
   return {
     tableUrl: urls.table,
     queueUrl: urls.queue,
     blobUrl: urls.blob,
     connectionString: `DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=${KEY};TableEndpoint=${urls.table}/devstoreaccount1;QueueEndpoint=${urls.queue}/devstoreaccount1;BlobEndpoint=${urls.blob}/devstoreaccount1`,
     pid: child.pid!,
+    lines,
     stop() {
       child.kill("SIGTERM");
       return exited;
@@ -84,13 +88,18 @@ async function engineFlagsOf(folder: string): Promise<readonly string[]> {
 
 type Urls = Readonly<Record<"table" | "queue" | "blob", string>>;
 
-function listeningUrls(child: ChildProcess, exited: Promise<number | null>): Promise<Urls> {
+function listeningUrls(
+  child: ChildProcess,
+  exited: Promise<number | null>,
+  lines: string[],
+): Promise<Urls> {
   return new Promise((resolve, reject) => {
     const urls: Record<string, string> = {};
     exited.then((code) =>
       reject(new Error(`The server ended with code ${code} before it listened.`)),
     );
     createInterface({ input: child.stdout! }).on("line", (line) => {
+      lines.push(line);
       const found = /(Table|Queue|Blob) service is successfully listening at (\S+)/.exec(line);
       if (!found) return;
       urls[found[1]!.toLowerCase()] = found[2]!;

@@ -14,16 +14,15 @@ export interface Page {
 export interface PagesOptions {
   /** By path, such as `/rowhouse/partitions`. */
   readonly pages: ReadonlyMap<string, Page>;
-  /** What `Authorization: Bearer` must carry; undefined: nobody but this machine is answered. */
-  readonly token?: string | undefined;
+  /** What callers of pages that are not open must know. Not empty. */
+  readonly token: string;
   /** Called before a page is printed. */
   readonly prepare?: () => void;
 }
 
 /**
- * Serves pages beside a service. Keys are data, so pages that show them are for this machine alone
- * unless a token is agreed on. "This machine" is a loopback client that addresses a loopback host and
- * was forwarded by nobody: neither a proxy's callers nor a web page that renamed its host count.
+ * Serves pages beside a service. Keys are data, so pages that show them ask for a token, of this machine
+ * too: what comes from it may be forwarded by a proxy that does not say so.
  */
 export function insightPages({ pages, token, prepare }: PagesOptions): Pages {
   // Nearly every request is for no page: a character tells, where cutting and looking up a target
@@ -37,16 +36,15 @@ export function insightPages({ pages, token, prepare }: PagesOptions): Pages {
     const page = pages.get(mark < 0 ? target : target.slice(0, mark));
     if (page === undefined) return undefined;
     return () => {
-      if (!page.open && !mayRead(request, token)) {
-        return refusal(
+      const query = new URLSearchParams(mark < 0 ? "" : target.slice(mark + 1));
+      if (!page.open && !isShown(token, request, query)) {
+        return answer(
           403,
-          token === undefined
-            ? "This page is for this machine alone; start the server with an insight token to read it from elsewhere."
-            : "This page asks for the server's insight token: Authorization: Bearer TOKEN.",
+          "text/plain",
+          "This page asks for the server's insight token: ?token=TOKEN, or Authorization: Bearer TOKEN.\n",
         );
       }
       prepare?.();
-      const query = new URLSearchParams(mark < 0 ? "" : target.slice(mark + 1));
       return answer(200, page.contentType, page.print(query));
     };
   };
@@ -60,26 +58,17 @@ export function jsonPage(data: (query: URLSearchParams) => unknown): Page {
   };
 }
 
-const LOOPBACK_HOST = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/i;
-const LOOPBACK_CLIENT = /^(?:::1|127(?:\.\d{1,3}){3})$/;
-const FORWARDED = ["forwarded", "x-forwarded-for", "x-real-ip", "via"];
-
-function mayRead({ headers, remoteAddress }: RawRequest, token: string | undefined): boolean {
-  if (token !== undefined) return isSame(headers.get("authorization") ?? "", `Bearer ${token}`);
+/** For programs in a header, for people in a URL to click on. */
+function isShown(token: string, { headers }: RawRequest, query: URLSearchParams): boolean {
   return (
-    LOOPBACK_CLIENT.test(remoteAddress) &&
-    LOOPBACK_HOST.test(headers.get("host") ?? "") &&
-    FORWARDED.every((name) => headers.get(name) === undefined)
+    isSame(headers.get("authorization") ?? "", `Bearer ${token}`) ||
+    isSame(query.get("token") ?? "", token)
   );
 }
 
 function isSame(given: string, wanted: string): boolean {
   const [a, b] = [Buffer.from(given), Buffer.from(wanted)];
   return a.length === b.length && timingSafeEqual(a, b);
-}
-
-function refusal(status: number, message: string): WireResponse {
-  return answer(status, "text/plain", `${message}\n`);
 }
 
 function answer(status: number, contentType: string, body: string): WireResponse {
