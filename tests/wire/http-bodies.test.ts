@@ -9,10 +9,11 @@ import { startLocalServer } from "./local-server.ts";
 
 /*
  * Bodies that are read as they arrive, in both lanes. `/take/N` puts a body into memory of N bytes, again
- * and again, and answers its digest; `/refuse` answers at once.
+ * and again, and answers its digest; `/refuse` answers at once, `/begin` when it has some of it.
  */
 
 const LENGTH = 3_000_001;
+const HALF = 1_500_000;
 const TAKE = "/take/";
 const NEXT = "GET /refuse HTTP/1.1\r\nHost: h\r\n\r\n";
 
@@ -36,6 +37,10 @@ for (const lane of ["node", "fast"] as const) {
       });
       const handle: Handle = async ({ body, target }) => {
         if (target === "/refuse") return { status: 409, headers: [], body: "no" };
+        if (target === "/begin") {
+          await body.fill(new Uint8Array(1000));
+          return { status: 409, headers: [], body: "no more" };
+        }
         const digest = createHash("sha256");
         const memory = new Uint8Array(Number(target.slice(TAKE.length)));
         try {
@@ -118,6 +123,17 @@ for (const lane of ["node", "fast"] as const) {
       connection.write(head("/refuse", LENGTH));
       assert.equal((await connection.answer()).text, "no");
       connection.write(patterned(LENGTH));
+      connection.write(NEXT);
+      assert.equal((await connection.answer()).text, "no");
+      connection.destroy();
+    });
+
+    it("that somebody began to read is passed over too", async () => {
+      const connection = await open();
+      connection.write(head("/begin", LENGTH));
+      connection.write(patterned(HALF));
+      assert.equal((await connection.answer()).text, "no more");
+      connection.write(patterned(LENGTH - HALF));
       connection.write(NEXT);
       assert.equal((await connection.answer()).text, "no");
       connection.destroy();

@@ -4,8 +4,14 @@ import { type AddressInfo, createServer, type Server, type Socket } from "node:n
 import { after, afterEach, beforeEach, describe, it } from "node:test";
 import { FastLane } from "@rowhouse/server/http/fast-lane";
 import { HttpServer } from "@rowhouse/server/http/http-server";
-import { type Handle, NODE_HTTP_OPTIONS, nodeListener } from "@rowhouse/server/http/node-listener";
+import {
+  type Handle,
+  NODE_HTTP_OPTIONS,
+  nodeListener,
+  STILL_MS_MAX,
+} from "@rowhouse/server/http/node-listener";
 import type { RawRequest } from "@rowhouse/server/http/raw-request";
+import type { WireResponse } from "@rowhouse/server/operation";
 import { HEAD_ROOM_BYTES, ListBody, takePage } from "@rowhouse/server/table/list-body";
 import { HttpConnection } from "./http-connection.ts";
 
@@ -20,12 +26,15 @@ const POST = "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n";
 class Echo {
   readonly seen: string[] = [];
   readonly aborted: string[] = [];
+  /** Answered in place of all that, if given. */
+  answer: (() => WireResponse) | undefined;
   gate: Promise<void> | undefined;
   /** What is answered instead of the body. */
   content: Uint8Array | undefined;
 
   readonly handle: Handle = (request) => {
     this.seen.push(request.target);
+    if (this.answer) return this.answer();
     const body = request.body.read(1024);
     if (!(body instanceof Promise) && !this.gate) return this.#answer(request, body);
     return this.#later(request, body);
@@ -469,6 +478,27 @@ describe("The fast lane's patience", () => {
     now += 1;
     lane.sweep();
     assert.equal((await connection.rest()).length, 0);
+    connection.destroy();
+  });
+
+  it("with a body that nobody wants behind an answer that streamed ends when nothing moves", async () => {
+    echo.answer = () => ({
+      status: 200,
+      headers: ["Content-Length", "2"],
+      body: (async function* () {
+        yield Buffer.from("ok");
+      })(),
+    });
+    const connection = await HttpConnection.open(await url());
+    connection.write(POST.replace("5", "1000000"));
+    assert.equal((await connection.answer()).text, "ok");
+    await turns(5);
+    const socket = [...sockets].at(-1)!;
+    assert.equal(socket.timeout, STILL_MS_MAX);
+    echo.answer = undefined;
+    connection.write(`${"x".repeat(1_000_000)}${GET}`);
+    assert.equal((await connection.answer()).text, "/a ");
+    assert.equal(socket.timeout, 0);
     connection.destroy();
   });
 

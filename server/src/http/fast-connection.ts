@@ -81,6 +81,7 @@ export class FastConnection {
     this.#remoteAddress = plainAddress(socket.remoteAddress ?? "");
     socket.on("end", this.#onEnd);
     socket.on("error", this.#onError);
+    socket.on("timeout", this.#cutStill);
     socket.on("close", this.#onClose);
   }
 
@@ -207,7 +208,7 @@ export class FastConnection {
   #receive(begin: Buffer, length: number): ArrivingBody {
     const body = new ArrivingBody(this.#reads, begin, length);
     this.#arriving = body;
-    this.socket.setTimeout(STILL_MS_MAX, this.#cutStill);
+    this.socket.setTimeout(STILL_MS_MAX);
     return body;
   }
 
@@ -215,6 +216,7 @@ export class FastConnection {
     const { socket } = this;
     socket.off("end", this.#onEnd);
     socket.off("error", this.#onError);
+    socket.off("timeout", this.#cutStill);
     socket.off("close", this.#onClose);
     this.#lane.forget(this);
     this.#lane.giveAway(this.#reads.giveBack(bytes));
@@ -268,10 +270,10 @@ export class FastConnection {
     }
     if (rest === undefined) return true;
     this.#answering = true;
-    this.socket.setTimeout(STILL_MS_MAX, this.#cutStill);
+    this.socket.setTimeout(STILL_MS_MAX);
     rest.then(
       () => {
-        this.socket.setTimeout(0, this.#cutStill);
+        this.socket.setTimeout(0);
         this.#settle();
       },
       // The status is out already; cutting the connection is the only way left to say that this failed.
@@ -294,22 +296,24 @@ export class FastConnection {
     if (this.#arriving !== undefined) {
       this.#answering = true;
       if (!this.#arriving.isWhole) {
+        // An answer that streamed has ended the watch.
+        this.socket.setTimeout(STILL_MS_MAX);
         this.#arriving.discard();
         return true;
       }
       this.#arriving = undefined;
       this.#reads.room = undefined;
-      this.socket.setTimeout(0, this.#cutStill);
+      this.socket.setTimeout(0);
     }
     if (!this.#writer.mustDrain) return false;
     this.#answering = true;
-    this.socket.setTimeout(STILL_MS_MAX, this.#cutStill);
+    this.socket.setTimeout(STILL_MS_MAX);
     this.#writer.whenDrained(this.#onDrained);
     return true;
   }
 
   #onDrained = (): void => {
-    this.socket.setTimeout(0, this.#cutStill);
+    this.socket.setTimeout(0);
     this.#goOn();
   };
 

@@ -35,9 +35,11 @@ export type OnFault = (error: unknown) => void;
 /** Carries requests between node:http and a handler that knows nothing of it. */
 export function nodeListener(handle: Handle, onFault: OnFault): RequestListener {
   return (message, response) => {
+    const body = new NodeBody(message);
     const give = (answer: WireResponse) => {
       try {
         send(message, response, answer, onFault);
+        body.discard();
       } catch (error) {
         cut(error);
       }
@@ -53,7 +55,7 @@ export function nodeListener(handle: Handle, onFault: OnFault): RequestListener 
       secure: "encrypted" in message.socket,
       remoteAddress: plainAddress(message.socket.remoteAddress ?? ""),
       opensConnection: opens(message.socket),
-      body: new NodeBody(message),
+      body,
     };
     const serve = () => {
       let answer: Awaitable<WireResponse>;
@@ -207,6 +209,12 @@ class NodeBody implements BodySource {
         if (!message.complete) reject(new BodyAborted());
       });
     });
+  }
+
+  /** Nobody will ask any more. A body that nobody began to read, node:http passes over itself. */
+  discard(): void {
+    // A client that leaves in the middle of it has left: there is nobody to tell.
+    this.#filler?.discard().catch(() => {});
   }
 
   async fill(memory: Uint8Array): Promise<number> {

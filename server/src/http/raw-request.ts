@@ -64,6 +64,12 @@ export class PartsFiller implements Pick<BodySource, "fill"> {
     return this.#last;
   }
 
+  /** Passes over what is left. */
+  async discard(): Promise<void> {
+    await this.#last;
+    while (!(await this.#parts.next()).done);
+  }
+
   async #fill(memory: Uint8Array): Promise<number> {
     let filled = 0;
     while (filled < memory.length) {
