@@ -16,13 +16,12 @@ import type { Gate } from "./http/gate.ts";
 import { type Health, healthPages } from "./http/health.ts";
 import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
 import type { Handle } from "./http/node-listener.ts";
-import type { Observer, RequestRecord, Sender } from "./http/observer.ts";
+import type { ExchangeObserver, Observer } from "./http/observer.ts";
 import { joinPages, type Pages, withPages } from "./http/pages.ts";
 import type { Service } from "./http/service.ts";
 import { Analytics } from "./insight/analytics.ts";
 import { AnalyticsLog } from "./insight/analytics-log.ts";
 import type { Insight } from "./insight/insight.ts";
-import type { WireRequest, WireResponse } from "./operation.ts";
 import { PatientClock } from "./patient-clock.ts";
 import { openQueueService } from "./queue/open-queue-service.ts";
 import { EntityStore, type TableValue } from "./table/entity-store.ts";
@@ -88,39 +87,28 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     accountIds: await openAccountIds(engine, accounts.names),
     onError: options.onBackgroundError ?? (() => {}),
   };
+  const settings = new Map<ServiceName, ServicePropertiesStore>();
+  const analytics = openAnalytics(foundation, settings);
+  const exchangeObserver: ExchangeObserver = {
+    finished(record, request, response) {
+      analytics.finished(record, request, response);
+      observer?.finished(record, request);
+    },
+  };
+  const auth = { checkDate: options.checkDate ?? true, bearer: options.bearer };
   const frontOptions = {
     accounts,
     clock: foundation.clock,
-    observer: {
-      finished(record: RequestRecord, request: WireRequest & Sender, response: WireResponse) {
-        const chosen = settings.get(record.service)?.chosen(record.account);
-        if (chosen !== undefined) {
-          analytics.finished(record, chosen);
-          log.finished(record, chosen, request, response);
-        }
-        observer?.finished(record, request);
-      },
-    },
+    observer: exchangeObserver,
     hostStyle: options.hostStyle ?? true,
     gate: options.gate,
     stopwatch: options.stopwatch,
-    auth: { checkDate: options.checkDate ?? true, bearer: options.bearer },
+    auth,
   };
   const ready = () => ({ ready: true, detail: { engine: engine.name } });
   const health = healthPages(options.health ?? ready);
   const handles = new Map<ServiceName, Handle>();
   const background: BackgroundWork[] = [];
-  const settings = new Map<ServiceName, ServicePropertiesStore>();
-  const analytics = new Analytics(foundation.clock);
-  const metricsTables = openMetricsTables(foundation, analytics, settings);
-  const log = new AnalyticsLog(() => logBlobs.wake());
-  const logBlobs = new LogBlobs({
-    ...foundation,
-    clock: foundation.ageClock,
-    log,
-    retentionDays: (account, service) =>
-      settings.get(service)?.chosen(account)?.logging.retentionDays ?? undefined,
-  });
   const open = <Context extends WithProperties>(opened: OpenService<Context>) => {
     settings.set(opened.service.name, opened.service.context.properties);
     const front = new Front(opened.service, frontOptions);
@@ -139,7 +127,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
 
   if (options.services.includes("blob")) {
     const { contents, allowsPublicAccess } = options;
-    open(openBlobService({ ...foundation, ...frontOptions, contents, allowsPublicAccess }));
+    open(openBlobService({ ...foundation, auth, contents, allowsPublicAccess }));
   }
   if (options.services.includes("queue")) {
     open(openQueueService({ ...foundation, randomBytes: options.randomBytes }));
@@ -151,7 +139,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
 
   // Whether an account's first request is to be logged and counted must be known when it comes.
   await Promise.all([...settings.values()].map((each) => each.remember(accounts.names)));
-  background.push(metricsTables, logBlobs);
+  background.push(...analytics.background);
   for (const work of background) work.start();
   return {
     handles,
@@ -183,11 +171,41 @@ interface WithProperties {
   readonly properties: ServicePropertiesStore;
 }
 
+/** What somebody set of each service, as far as it is open. */
+type Settings = ReadonlyMap<ServiceName, ServicePropertiesStore>;
+
+interface OpenAnalytics extends ExchangeObserver {
+  /** Not begun yet. */
+  readonly background: readonly BackgroundWork[];
+}
+
+/** The metrics tables and the analytics log, for accounts whose service properties ask for them. */
+function openAnalytics(foundation: Foundation, settings: Settings): OpenAnalytics {
+  const counts = new Analytics(foundation.clock);
+  const log = new AnalyticsLog(() => logBlobs.wake());
+  const logBlobs = new LogBlobs({
+    ...foundation,
+    clock: foundation.ageClock,
+    log,
+    retentionDays: (account, service) =>
+      settings.get(service)?.chosen(account)?.logging.retentionDays ?? undefined,
+  });
+  return {
+    finished(record, request, response) {
+      const chosen = settings.get(record.service)?.chosen(record.account);
+      if (chosen === undefined) return;
+      counts.finished(record, chosen);
+      log.finished(record, chosen, request, response);
+    },
+    background: [openMetricsTables(foundation, counts, settings), logBlobs],
+  };
+}
+
 /** On stores of its own: other services are counted where no tables are served. */
 function openMetricsTables(
   { engine, clock, ageClock, accountIds, onError }: Foundation,
   analytics: Analytics,
-  settings: ReadonlyMap<ServiceName, ServicePropertiesStore>,
+  settings: Settings,
 ): MetricsTables {
   const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds);
   const entities = new EntityStore(engine, catalog, clock);
