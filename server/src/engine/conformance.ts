@@ -107,6 +107,20 @@ function testGetAndCommit(withEngine: WithEngine): void {
       }
     }));
 
+  it("refuses as a bug, before anything is written, to put and to delete one key at once", () =>
+    withEngine(async (engine) => {
+      await put(engine, a, "1");
+      const puts: [Key, string][] = [
+        [c, "2"],
+        [key("p", "a"), "2"],
+      ];
+      await assert.rejects(commit(engine, { puts, deletes: [b, a] }), { code: "ERR_ASSERTION" });
+      assert.deepEqual(await scanText(engine), ["p/a=1"]);
+      // The same sort key in another partition is another key.
+      await mustCommit(engine, { puts: [[key("q", "a"), "2"]], deletes: [a] });
+      assert.deepEqual(await scanText(engine), ["q/a=2"]);
+    }));
+
   it("shows a commit to every read that begins after it resolved", () =>
     withEngine(async (engine) => {
       for (let round = 0; round < 20; round++) {

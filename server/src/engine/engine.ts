@@ -132,7 +132,7 @@ export interface AtomicWrite {
   readonly version: number;
   /** What each key must be now: absent, present, or at one version. */
   readonly checks: readonly Check[];
-  /** At most one put or delete per key. */
+  /** At most one put or delete per key: `assertDisjoint`. */
   readonly puts: readonly Put[];
   /** Deleting an absent key is allowed and does nothing. */
   readonly deletes: readonly Key[];

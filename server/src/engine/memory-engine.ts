@@ -1,5 +1,6 @@
 import type { Awaitable } from "../awaitable.ts";
 import { type Clock, systemClock } from "../clock.ts";
+import { assertDisjoint } from "./assert-disjoint.ts";
 import {
   type AtomicWrite,
   type Change,
@@ -110,6 +111,7 @@ export class MemoryEngine implements Engine {
 
   #apply(write: AtomicWrite): CommitResult {
     this.#assertOpen();
+    assertDisjoint(write);
     const checked = write.checks.map(({ key }) => this.#flat(key));
     const put = write.puts.map(({ key }) => this.#flat(key));
     const deleted = write.deletes.map((key) => this.#flat(key));

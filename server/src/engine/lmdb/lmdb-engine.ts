@@ -2,6 +2,7 @@ import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Awaitable } from "../../awaitable.ts";
 import { type Clock, systemClock } from "../../clock.ts";
+import { assertDisjoint } from "../assert-disjoint.ts";
 import {
   type AtomicWrite,
   type Change,
@@ -155,6 +156,7 @@ export class LmdbEngine implements Engine {
   commit(write: AtomicWrite): Promise<CommitResult> {
     try {
       this.#assertOpen();
+      assertDisjoint(write);
       // lmdb-js can take the process down when it closes after a key that is too long.
       for (const { key } of write.checks) assertKeyFits(key);
       for (const { key } of write.puts) assertKeyFits(key);

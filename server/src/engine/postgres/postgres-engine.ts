@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from "../../clock.ts";
+import { assertDisjoint } from "../assert-disjoint.ts";
 import {
   type AtomicWrite,
   CALL_MS_MAX,
@@ -248,6 +249,7 @@ export class PostgresEngine implements Engine {
 
   async commit(write: AtomicWrite): Promise<CommitResult> {
     this.#assertOpen();
+    assertDisjoint(write);
     for (const { key } of write.puts) assertWritable(key);
     for (const key of write.deletes) assertWritable(key);
     const commit = this.#commits.commit(write);
