@@ -205,6 +205,18 @@ describe("A transaction that fails", () => {
       "PropertyValueTooLarge",
       "The property value exceeds the maximum allowed size (64KB). If the property value is a string, it is UTF-16 encoded and the maximum number of characters should be 32K or less.",
     ],
+    "a merge that makes an entity of too many properties": (p) => [
+      to(
+        "MERGE",
+        p,
+        "there",
+        {},
+        Object.fromEntries(Array.from({ length: 252 }, (_, i) => [`p${i}`, i])),
+      ),
+      400,
+      "TooManyProperties",
+      "The entity contains more properties than allowed. Each entity can include up to 252 properties to store data. Each entity also has 3 system properties.",
+    ],
     "a key that is no key": (p) => [
       insert(p, "a/b"),
       400,

@@ -298,7 +298,13 @@ class TransactionWrite implements AtomicWrite {
     if (refusal) return refusal;
     if (entry) this.checks.push({ key, expected: entry.version });
     else if (mutation.kind !== "delete") this.checks.push({ key, expected: "absent" });
-    this.#addWrite(mutation, key, entry?.value);
+    try {
+      this.#addWrite(mutation, key, entry?.value);
+    } catch (error) {
+      // A merge with what is there may be too large.
+      if (error instanceof ServiceError) return error;
+      throw error;
+    }
     return undefined;
   }
 
