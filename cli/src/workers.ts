@@ -7,11 +7,14 @@ interface Listening {
 }
 
 /**
- * Runs the same command in `count` processes that share the ports and the data folder. Connections
- * are dealt out in turn. A worker that dies is replaced; what it had acknowledged is on disk. Where one
- * cannot begin to serve, all end, with code 2.
+ * Runs the same command in `count` processes that share the ports and the data folder. A worker that
+ * dies is replaced; what it had acknowledged is on disk. Where one cannot begin to serve, all end, with
+ * code 2.
  */
 export function runWorkers(count: number, log: Logger, say: (line: string) => void): void {
+  // Each accepts for itself. Where the primary deals connections out, one that was dealt to a worker that
+  // is dying stays open and is never answered, or the primary dies of the broken channel.
+  cluster.schedulingPolicy = cluster.SCHED_NONE;
   let listening = 0;
   let closing = false;
   const fork = (): void => {

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -20,10 +20,14 @@ export interface RowhouseProcess {
   readonly pid: number;
   /** What it has printed, line by line. */
   readonly lines: readonly string[];
+  /** The processes that `--workers` asked for, as far as they run. */
+  workerPids(): number[];
   /** Ends it as an operator would; answers the exit code. */
   stop(): Promise<number | null>;
-  /** Ends it as a power switch would: nothing of the process runs any more. */
+  /** Ends it and its workers as a power switch would: nothing of it runs any more. */
   kill(): Promise<void>;
+  /** Resolves when nothing of it runs any more. */
+  readonly ended: Promise<void>;
 }
 
 /** With `TEST_ENGINE=postgres` a front end over the database that stands for the folder. */
@@ -32,6 +36,7 @@ export async function startRowhouse(
   flags: readonly string[] = [],
 ): Promise<RowhouseProcess> {
   const engineFlags = flags.includes("--engine") ? [] : await engineFlagsOf(location);
+  const hasWorkers = flags.includes("--workers");
   const child = spawn(
     process.execPath,
     [
@@ -55,11 +60,18 @@ export async function startRowhouse(
       cwd: root,
       stdio: ["ignore", "pipe", "inherit"],
       env: { ...process.env, AZURITE_ACCOUNTS: "" },
+      // A group of its own, which can be killed as one.
+      detached: hasWorkers,
     },
   );
   const exited = new Promise<number | null>((resolve) =>
     child.once("exit", (code) => resolve(code)),
   );
+  let hasEnded = false;
+  const ended = exited.then(async () => {
+    while (hasWorkers && isThere(-child.pid!)) await new Promise((next) => setImmediate(next));
+    hasEnded = true;
+  });
   const lines: string[] = [];
   const urls = await listeningUrls(child, exited, lines);
   return {
@@ -69,15 +81,35 @@ export async function startRowhouse(
     connectionString: `DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=${KEY};TableEndpoint=${urls.table}/devstoreaccount1;QueueEndpoint=${urls.queue}/devstoreaccount1;BlobEndpoint=${urls.blob}/devstoreaccount1`,
     pid: child.pid!,
     lines,
+    workerPids: () => workersOf(child.pid!),
+    ended,
     stop() {
       child.kill("SIGTERM");
       return exited;
     },
     async kill() {
-      child.kill("SIGKILL");
-      await exited;
+      if (!hasEnded) process.kill(hasWorkers ? -child.pid! : child.pid!, "SIGKILL");
+      await ended;
     },
   };
+}
+
+/** Whether there is such a process, or, below zero, any of such a group. One that ended is there until it was waited for. */
+function isThere(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+function workersOf(pid: number): number[] {
+  const processes = execFileSync("ps", ["-A", "-o", "pid=,ppid=,args="], { encoding: "utf8" });
+  // A compiler of the sources may run beside them.
+  const workers = processes.matchAll(/^ *(\d+) +(\d+) .*main\.ts serve /gm);
+  return [...workers].flatMap(([, worker, parent]) =>
+    Number(parent) === pid ? [Number(worker)] : [],
+  );
 }
 
 async function engineFlagsOf(folder: string): Promise<readonly string[]> {

@@ -40,6 +40,23 @@ describe("Two workers on one data folder", () => {
       }
     });
   });
+
+  // A connection that was dealt to one of them would wait for it, and for ever where it dies.
+  it("answer every connection while one of them does nothing", { timeout: 120_000 }, async () => {
+    await withFolder(async (folder) => {
+      const server = await startRowhouse(folder, ["--silent", "--workers", "2"]);
+      process.kill(server.workerPids()[0]!, "SIGSTOP");
+      const wires = Array.from({ length: 4 }, () => new QueueWire(server.queueUrl));
+      try {
+        for (const wire of wires) {
+          assert.equal((await wire.send("GET", "/?comp=list")).status, 200);
+        }
+      } finally {
+        for (const wire of wires) wire.close();
+        await server.kill();
+      }
+    });
+  });
 });
 
 async function each(wires: QueueWire[], action: (wire: QueueWire) => Promise<void>): Promise<void> {

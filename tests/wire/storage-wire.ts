@@ -78,7 +78,10 @@ export class StorageWire {
   }
 
   close(): void {
-    void this.#connection?.then((connection) => connection.destroy());
+    this.#connection?.then(
+      (connection) => connection.destroy(),
+      () => {},
+    );
     this.#connection = undefined;
   }
 }
