@@ -23,10 +23,11 @@ import {
   NOTHING,
   type Piece,
 } from "./blob-ledger.ts";
+import { interrupt, type Pace, TWO_WORKERS, type Victim, victimOf } from "./interruption.ts";
 
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000);
 const rounds = Number(process.env.CRASH_ROUNDS ?? 3);
-const WORKERS = 6;
+const CLIENTS = 6;
 const NAMES_EACH = 2;
 const LOG = "/docs/shared.log";
 const BLOCK_IDS = ["AAAA", "BBBB", "CCCC", "DDDD"];
@@ -40,6 +41,8 @@ const APPEND_BLOB = { "x-ms-blob-type": "AppendBlob" };
 interface Place {
   start(): Promise<RowhouseProcess>;
   open(): Promise<{ readonly engine: Engine; readonly contents?: ContentStore }>;
+  /** What is killed in a round. */
+  victimOf?(round: number): Victim;
 }
 
 describe(`A server killed during uploads (seed ${seed}, CRASH_SEED repeats it)`, () => {
@@ -47,10 +50,17 @@ describe(`A server killed during uploads (seed ${seed}, CRASH_SEED repeats it)`,
     await withFolder((folder) =>
       crash(rounds, {
         start: () => startRowhouse(folder, ["--silent"]),
-        open: async () => ({
-          engine: await openLmdbEngine({ path: folder }),
-          contents: await FileContentStore.open(join(folder, "contents")),
-        }),
+        open: () => openFolder(folder),
+      }),
+    );
+  });
+
+  it("has it with two workers too, of which one is killed, or both", async () => {
+    await withFolder((folder) =>
+      crash(process.env.CRASH_ROUNDS ? rounds : 2, {
+        start: () => startRowhouse(folder, TWO_WORKERS),
+        open: () => openFolder(folder),
+        victimOf,
       }),
     );
   });
@@ -75,34 +85,44 @@ describe(`A server killed during uploads (seed ${seed}, CRASH_SEED repeats it)`,
   });
 });
 
+async function openFolder(folder: string) {
+  return {
+    engine: await openLmdbEngine({ path: folder }),
+    contents: await FileContentStore.open(join(folder, "contents")),
+  };
+}
+
 async function crash(rounds: number, place: Place): Promise<void> {
   const random = seededRandom(seed);
   const load = new Load(random);
-  for (let round = 0; round < rounds; round++) {
-    const server = await place.start();
-    const wires = Array.from({ length: WORKERS + 1 }, () => new Wire(server.blobUrl));
-    let halves: Wire[] = [];
-    try {
+  let server: RowhouseProcess | undefined;
+  try {
+    for (let round = 0; round < rounds; round++) {
+      server ??= await place.start();
+      const { blobUrl } = server;
+      const wires = Array.from({ length: CLIENTS + 1 }, () => new Wire(blobUrl));
       if (round === 0) await prepare(wires[0]!);
       else await load.verify((path) => wires[0]!.send("GET", path));
       await noteSpares(wires);
-      halves = beginHalves(server.blobUrl);
-      const enough = load.answered(40 + Math.floor(random() * 80));
-      const workers = wires.slice(1).map((wire, number) => load.work(wire, number));
-      await Promise.race([enough, Promise.all(workers)]);
-      await server.kill();
-      await Promise.all(workers);
-    } finally {
-      await server.kill();
+      const halves = beginHalves(blobUrl);
+      const victim = place.victimOf?.(round) ?? "everything";
+      const answers = 40 + Math.floor(random() * 80);
+      await interrupt({ server, victim, answers, random }, (pace) =>
+        Promise.all(wires.slice(1).map((wire, number) => load.work(wire, number, pace))),
+      );
       for (const wire of [...wires, ...halves]) wire.close();
+      if (victim === "worker") continue;
+      server = undefined;
+      await judgeStored(place, load);
     }
-    await judgeStored(place, load);
+    server ??= await place.start();
+    const wire = new Wire(server.blobUrl);
+    await load.verify((path) => wire.send("GET", path));
+    wire.close();
+    assert.equal(await server.stop(), 0);
+  } finally {
+    await server?.kill();
   }
-  const server = await place.start();
-  const wire = new Wire(server.blobUrl);
-  await load.verify((path) => wire.send("GET", path));
-  wire.close();
-  assert.equal(await server.stop(), 0);
 }
 
 async function prepare(wire: Wire): Promise<void> {
@@ -176,73 +196,63 @@ type Get = (path: string) => Promise<{
   readonly body: Buffer;
 }>;
 
-/** What all workers write, and know of it. */
+/** What all clients write, and know of it. */
 class Load {
   readonly #random: () => number;
   readonly #log = new LogLedger();
   readonly #names = new Map<string, KnownName>();
   #pieces = 0;
-  #acknowledged = 0;
-  #awaited = Number.POSITIVE_INFINITY;
-  #reached: () => void = () => {};
 
   constructor(random: () => number) {
     this.#random = random;
-    for (let worker = 0; worker < WORKERS; worker++) {
+    for (let client = 0; client < CLIENTS; client++) {
       for (let name = 0; name < NAMES_EACH; name++) {
         const known = { acknowledged: NOTHING, underWay: undefined };
-        this.#names.set(nameOf(worker, name), known);
+        this.#names.set(nameOf(client, name), known);
       }
     }
   }
 
-  /** Resolves once so many more requests were answered. */
-  answered(count: number): Promise<void> {
-    this.#awaited = this.#acknowledged + count;
-    return new Promise((resolve) => {
-      this.#reached = resolve;
-    });
-  }
-
-  /** Writes one thing after the other, until the server is gone. */
-  async work(wire: Wire, worker: number): Promise<void> {
-    const send = async (path: string, call: StorageCall, status: number, method = "PUT") => {
-      let answer: HttpAnswer;
-      try {
-        answer = await wire.send(method, path, call);
-      } catch {
-        return undefined;
-      }
-      assert.equal(answer.status, status, answer.text);
-      if (++this.#acknowledged >= this.#awaited) this.#reached();
+  /** Writes one thing after the other, until the round or the server ends. */
+  async work(wire: Wire, client: number, pace: Pace): Promise<void> {
+    const send: Send = async (path, call, status, method = "PUT") => {
+      const answer = await wire.send(method, path, call).catch((cause) => {
+        throw new BrokenOff(path, { cause });
+      });
+      if (status !== undefined) assert.equal(answer.status, status, answer.text);
+      pace.answer();
       return answer;
     };
-    for (;;) {
-      const isAnswered =
-        this.#random() < 0.4
-          ? await this.#append(send)
-          : await this.#change(nameOf(worker, Math.floor(this.#random() * NAMES_EACH)), send);
-      if (!isAnswered) return;
+    while (!pace.isOver) {
+      try {
+        if (this.#random() < 0.4) await this.#append(send);
+        else await this.#change(nameOf(client, Math.floor(this.#random() * NAMES_EACH)), send);
+      } catch (error) {
+        if (!(error instanceof BrokenOff)) throw error;
+        if (pace.isLast) return;
+        wire.close();
+      }
     }
   }
 
-  async #append(send: Send): Promise<boolean> {
+  async #append(send: Send): Promise<void> {
     const piece = this.#piece(LOG_SIZES);
     this.#log.begin(piece);
     const body = LogLedger.bytesOf(piece);
     const answer = await send(`${LOG}?comp=appendblock`, { body }, 201);
-    if (!answer) return false;
     this.#log.acknowledge(piece, Number(answer.header("x-ms-blob-append-offset")));
-    return true;
   }
 
-  async #change(name: string, send: Send): Promise<boolean> {
+  async #change(name: string, send: Send): Promise<void> {
     const known = this.#names.get(name)!;
+    if (known.underWay) {
+      judgeName(name, known, await read(name, (path) => send(path, {}, undefined, "GET")));
+    }
     const { uncommitted, content } = known.acknowledged;
     const kind = this.#random();
     const piece = this.#piece(SIZES);
     let next: NameState;
-    let change: () => Promise<HttpAnswer | undefined>;
+    let change: () => Promise<HttpAnswer>;
     if (kind < 0.35) {
       next = { content: [piece], uncommitted: new Map() };
       change = () => send(name, { headers: BLOCK_BLOB, body: bytesOf(piece) }, 201);
@@ -262,10 +272,9 @@ class Load {
       change = () => send(name, {}, status, "DELETE");
     }
     known.underWay = next;
-    if (!(await change())) return false;
+    await change();
     known.acknowledged = next;
     known.underWay = undefined;
-    return true;
   }
 
   /** Compares everything with what was acknowledged. */
@@ -282,15 +291,19 @@ class Load {
   }
 }
 
+/** @throws BrokenOff, or where the status is another than the one demanded */
 type Send = (
   path: string,
   call: StorageCall,
-  status: number,
+  status: number | undefined,
   method?: string,
-) => Promise<HttpAnswer | undefined>;
+) => Promise<HttpAnswer>;
 
-function nameOf(worker: number, name: number): string {
-  return `/docs/worker-${worker}/${name}`;
+/** The connection broke: the request was carried out, or it was not. */
+class BrokenOff extends Error {}
+
+function nameOf(client: number, name: number): string {
+  return `/docs/client-${client}/${name}`;
 }
 
 async function read(name: string, get: Get): Promise<FoundName> {

@@ -14,7 +14,7 @@ export interface NameState {
 
 export const NOTHING: NameState = { content: undefined, uncommitted: new Map() };
 
-/** A name that one worker alone writes to: as acknowledged last, and as it may be by now. */
+/** A name that one client alone writes to: as acknowledged last, and as it may be by now. */
 export interface KnownName {
   acknowledged: NameState;
   underWay: NameState | undefined;

@@ -16,44 +16,34 @@ import { type RowhouseProcess, startRowhouse, withFolder } from "../support/rowh
 import { seededRandom } from "../support/seeded-random.ts";
 import type { HttpAnswer } from "../wire/http-answer.ts";
 import { QueueWire } from "../wire/queue-wire.ts";
+import { interrupt, type Pace, TWO_WORKERS, type Victim, victimOf } from "./interruption.ts";
 
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000);
 const rounds = Number(process.env.CRASH_ROUNDS ?? 3);
-const WORKERS = 8;
+const CLIENTS = 8;
 const QUEUE = "/orders";
+/** What was received becomes visible again after the test, unless it is released. */
+const HELD_S = 24 * 3600;
 
 /** What is known of a message from what was acknowledged, and from what is under way. */
 interface Known {
   readonly text: string;
   receipt: string;
-  /** The number of the worker that holds it. */
+  dequeueCount: number;
+  /** The number of the client that holds it. */
   holder: number | undefined;
+  /** Updating and deleting last where the connection broke: it happened, or it did not. */
   state: "there" | "updating" | "deleting" | "deleted";
 }
 
-/** What all workers know together. */
+/** What all clients know together. */
 class Ledger {
   readonly messages = new Map<string, Known>();
   /** Texts of puts that were sent and not acknowledged. */
   readonly unsurePuts = new Set<string>();
   /** How many messages may have been received by somebody who was not told. */
   unsureReceives = 0;
-  #acknowledged = 0;
   #texts = 0;
-  #reached: () => void = () => {};
-  #awaited = Number.POSITIVE_INFINITY;
-
-  acknowledge(): void {
-    if (++this.#acknowledged >= this.#awaited) this.#reached();
-  }
-
-  /** Resolves once so many more requests were answered. */
-  answered(count: number): Promise<void> {
-    this.#awaited = this.#acknowledged + count;
-    return new Promise((resolve) => {
-      this.#reached = resolve;
-    });
-  }
 
   nextText(): string {
     return `${this.#texts++} ${"x".repeat(this.#texts % 3000)}`;
@@ -66,6 +56,16 @@ describe(`A server killed while a queue is worked off (seed ${seed}, CRASH_SEED 
       crash(rounds, {
         start: () => startRowhouse(folder, ["--silent"]),
         open: () => openLmdbEngine({ path: folder }),
+      }),
+    );
+  });
+
+  it("loses none with two workers either, of which one is killed, or both", async () => {
+    await withFolder((folder) =>
+      crash(process.env.CRASH_ROUNDS ? rounds : 2, {
+        start: () => startRowhouse(folder, TWO_WORKERS),
+        open: () => openLmdbEngine({ path: folder }),
+        victimOf,
       }),
     );
   });
@@ -90,63 +90,82 @@ describe(`A server killed while a queue is worked off (seed ${seed}, CRASH_SEED 
 interface Place {
   start(): Promise<RowhouseProcess>;
   open(): Promise<Engine>;
+  /** What is killed in a round. */
+  victimOf?(round: number): Victim;
 }
 
 async function crash(rounds: number, place: Place): Promise<void> {
   const random = seededRandom(seed);
   const ledger = new Ledger();
-  for (let round = 0; round < rounds; round++) {
-    const server = await place.start();
-    const wires = Array.from({ length: WORKERS }, () => new QueueWire(server.queueUrl));
-    try {
+  let server: RowhouseProcess | undefined;
+  try {
+    for (let round = 0; round < rounds; round++) {
+      server ??= await place.start();
+      const { queueUrl } = server;
+      const wires = Array.from({ length: CLIENTS }, () => new QueueWire(queueUrl));
       const created = await wires[0]!.send("PUT", QUEUE);
       assert.equal(created.status, round === 0 ? 201 : 204);
-      const enough = ledger.answered(200 + Math.floor(random() * 500));
-      const workers = wires.map((wire, number) => work(wire, number, ledger, random));
-      await Promise.race([enough, Promise.all(workers)]);
-      await server.kill();
-      await Promise.all(workers);
-    } finally {
-      await server.kill();
+      const victim = place.victimOf?.(round) ?? "everything";
+      const answers = 200 + Math.floor(random() * 500);
+      await interrupt({ server, victim, answers, random }, (pace) =>
+        Promise.all(wires.map((wire, number) => work(wire, number, { ledger, random, pace }))),
+      );
       for (const wire of wires) wire.close();
+      if (victim !== "worker") server = undefined;
+      judge(await readStored(place), ledger);
     }
-    judge(await readStored(place), ledger);
+  } finally {
+    await server?.kill();
   }
 }
 
-/** Puts, receives, updates and deletes, one after the other, until the server is gone. */
+interface Work {
+  readonly ledger: Ledger;
+  readonly random: () => number;
+  readonly pace: Pace;
+}
+
+/** Puts, receives, updates and deletes, one after the other, until the round or the server ends. */
 async function work(
   wire: QueueWire,
   number: number,
-  ledger: Ledger,
-  random: () => number,
+  { ledger, random, pace }: Work,
 ): Promise<void> {
-  const worker = new Worker(wire, number, ledger, random);
-  for (;;) {
-    const kind = random();
-    const isAnswered =
-      kind < 0.35
-        ? await worker.put()
-        : kind < 0.6
-          ? await worker.receive()
-          : kind < 0.85
-            ? await worker.delete()
-            : await worker.update();
-    if (!isAnswered) return;
+  const client = new Client(wire, number, ledger, random);
+  while (!pace.isOver) {
+    if (await client.act()) pace.answer();
+    else if (pace.isLast) return;
+    else wire.close();
   }
 }
 
-class Worker {
+/** Its actions answer whether they were answered. */
+class Client {
   readonly #wire: QueueWire;
   readonly #number: number;
   readonly #ledger: Ledger;
   readonly #random: () => number;
+  /** What it tries again, as its connection broke. */
+  #again: (() => Promise<boolean>) | undefined;
 
   constructor(wire: QueueWire, number: number, ledger: Ledger, random: () => number) {
     this.#wire = wire;
     this.#number = number;
     this.#ledger = ledger;
     this.#random = random;
+  }
+
+  act(): Promise<boolean> {
+    const again = this.#again;
+    this.#again = undefined;
+    if (again) return again();
+    const kind = this.#random();
+    if (kind < 0.35) return this.put();
+    if (kind < 0.6) return this.receive();
+    const held = this.#anyHeld();
+    if (!held) return Promise.resolve(true);
+    if (kind < 0.85) return this.delete(held);
+    return this.update(held, this.#random() < 0.5 ? 0 : HELD_S);
   }
 
   async put(): Promise<boolean> {
@@ -157,87 +176,105 @@ class Worker {
     if (!answer) return false;
     assert.equal(answer.status, 201, answer.text);
     this.#ledger.unsurePuts.delete(text);
-    const [message] = messagesOf(answer);
+    const { id, receipt } = messagesOf(answer)[0]!;
     // Somebody may have received it before its sender was told.
-    if (!this.#ledger.messages.has(message!.id)) {
-      this.#ledger.messages.set(message!.id, {
-        text,
-        receipt: message!.receipt,
-        holder: undefined,
-        state: "there",
-      });
+    if (!this.#ledger.messages.has(id)) {
+      const known = { text, receipt, dequeueCount: 0, holder: undefined, state: "there" } as const;
+      this.#ledger.messages.set(id, { ...known });
     }
     return true;
   }
 
   async receive(): Promise<boolean> {
     const max = 1 + Math.floor(this.#random() * 4);
-    const answer = await this.#send("GET", `/messages?numofmessages=${max}&visibilitytimeout=3600`);
+    const query = `numofmessages=${max}&visibilitytimeout=${HELD_S}`;
+    const answer = await this.#send("GET", `/messages?${query}`);
     if (!answer) {
       this.#ledger.unsureReceives += max;
       return false;
     }
     assert.equal(answer.status, 200, answer.text);
-    for (const { id, receipt, text } of messagesOf(answer)) {
+    for (const { id, receipt, text, dequeueCount } of messagesOf(answer)) {
       const known = this.#ledger.messages.get(id);
       if (!known) {
         assert.ok(this.#ledger.unsurePuts.has(text), "a message that nobody put");
       } else {
+        assert.equal(known.text, text);
         assert.equal(known.holder, undefined, "a message that somebody holds");
         assert.notEqual(known.state, "deleted", "a message that was deleted");
       }
-      this.#ledger.messages.set(id, { text, receipt, holder: this.#number, state: "there" });
+      // Whoever receives it unnoticed keeps it.
+      assert.equal(dequeueCount, (known?.dequeueCount ?? 0) + 1, "received that often");
+      const holder = this.#number;
+      this.#ledger.messages.set(id, { text, receipt, dequeueCount, holder, state: "there" });
     }
     return true;
   }
 
-  async delete(): Promise<boolean> {
-    const held = this.#anyHeld();
-    if (!held) return true;
-    const [id, known] = held;
+  async delete(held: Held, isRepeated = false): Promise<boolean> {
+    const { id, known } = held;
     known.state = "deleting";
     const answer = await this.#send("DELETE", `/messages/${id}?popreceipt=${known.receipt}`);
-    if (!answer) return false;
-    assert.equal(answer.status, 204, answer.text);
+    if (!answer) return this.#breakOff(() => this.delete(held, true));
+    // Nobody else can have deleted it, so it is gone by now whatever the answer.
+    if (!isRefused(answer, isRepeated)) assert.equal(answer.status, 204, answer.text);
     known.state = "deleted";
     known.holder = undefined;
     return true;
   }
 
-  async update(): Promise<boolean> {
-    const held = this.#anyHeld();
-    if (!held) return true;
-    const [id, known] = held;
-    const releases = this.#random() < 0.5;
+  async update(held: Held, seconds: number, isRepeated = false): Promise<boolean> {
+    const { id, known } = held;
+    const isAnothers = () => this.#ledger.messages.get(id) !== known;
+    const wasAnothers = isAnothers();
     known.state = "updating";
     // As soon as it is visible somebody else may have it, and its sender hears of that later.
-    if (releases) known.holder = undefined;
-    const seconds = releases ? 0 : 3600;
+    if (seconds === 0) known.holder = undefined;
     const query = `popreceipt=${known.receipt}&visibilitytimeout=${seconds}`;
     const answer = await this.#send("PUT", `/messages/${id}?${query}`);
-    if (!answer) return false;
+    if (!answer) return this.#breakOff(() => this.update(held, seconds, true));
+    // Then it was updated before, and nobody was told the receipt.
+    if (isRefused(answer, isRepeated)) return true;
     assert.equal(answer.status, 204, answer.text);
-    if (this.#ledger.messages.get(id) !== known) return true;
+    assert.ok(!wasAnothers, "a receipt older than the one somebody else got");
+    if (isAnothers()) return true;
     known.state = "there";
     known.receipt = answer.header("x-ms-popreceipt")!;
     return true;
   }
 
-  #anyHeld(): [string, Known] | undefined {
-    const held = [...this.#ledger.messages].filter(([, { holder }]) => holder === this.#number);
-    return held[Math.floor(this.#random() * held.length)];
+  /** Any message it holds of which nothing is in doubt. */
+  #anyHeld(): Held | undefined {
+    const held = [...this.#ledger.messages].filter(
+      ([, { holder, state }]) => holder === this.#number && state === "there",
+    );
+    const found = held[Math.floor(this.#random() * held.length)];
+    return found && { id: found[0], known: found[1] };
   }
 
-  /** Undefined when the server is gone. */
+  /** Some try again what they do not know to have happened; others leave it at that. */
+  #breakOff(again: () => Promise<boolean>): false {
+    if (this.#random() < 0.5) this.#again = again;
+    return false;
+  }
+
+  /** Undefined when the connection broke. */
   async #send(method: string, path: string, body?: string): Promise<HttpAnswer | undefined> {
     try {
-      const answer = await this.#wire.send(method, QUEUE + path, { body });
-      this.#ledger.acknowledge();
-      return answer;
+      return await this.#wire.send(method, QUEUE + path, { body });
     } catch {
       return undefined;
     }
   }
+}
+
+interface Held {
+  readonly id: string;
+  readonly known: Known;
+}
+
+function isRefused(answer: HttpAnswer, isRepeated: boolean): boolean {
+  return isRepeated && answer.status === 404 && answer.text.includes("MessageNotFound");
 }
 
 interface Stored {
@@ -281,21 +318,25 @@ function judge({ messages, ready }: Stored, ledger: Ledger): void {
     }
     assert.equal(textOf(message), known.text);
     const receipt = printPopReceipt(message);
-    if (known.state === "there" && receipt !== known.receipt) {
-      assert.equal(known.holder, undefined, "somebody received what somebody else held");
-      receivedUnnoticed++;
-    }
+    const received = message.dequeueCount - known.dequeueCount;
+    assert.ok(received >= 0, "the dequeue count fell");
+    if (known.state === "there") assert.equal(receipt === known.receipt, received === 0);
+    if (known.holder !== undefined) assert.equal(received, 0, "somebody received what is held");
+    receivedUnnoticed += received;
     known.state = "there";
     known.receipt = receipt;
+    known.dequeueCount = message.dequeueCount;
   }
-  assert.ok(receivedUnnoticed <= ledger.unsureReceives);
   for (const [id, message] of found) {
     if (ledger.messages.has(id)) continue;
     const text = textOf(message);
     assert.ok(ledger.unsurePuts.has(text), `nobody put "${text}"`);
+    const { dequeueCount } = message;
+    receivedUnnoticed += dequeueCount;
     const receipt = printPopReceipt(message);
-    ledger.messages.set(id, { text, receipt, holder: undefined, state: "there" });
+    ledger.messages.set(id, { text, receipt, dequeueCount, holder: undefined, state: "there" });
   }
+  assert.ok(receivedUnnoticed <= ledger.unsureReceives);
   ledger.unsurePuts.clear();
   ledger.unsureReceives = 0;
   const expected = messages.map((message) => hex(readyKey(NOWHERE, message).sort));
@@ -312,12 +353,20 @@ function hex(bytes: Uint8Array): string {
   return Buffer.from(bytes).toString("hex");
 }
 
-function messagesOf(answer: HttpAnswer): { id: string; receipt: string; text: string }[] {
+interface Answered {
+  readonly id: string;
+  readonly receipt: string;
+  readonly dequeueCount: number;
+  readonly text: string;
+}
+
+function messagesOf(answer: HttpAnswer): Answered[] {
   const pattern =
-    /<MessageId>(.*?)<\/MessageId>.*?<PopReceipt>(.*?)<\/PopReceipt>.*?<\/TimeNextVisible>(?:<DequeueCount>\d+<\/DequeueCount><MessageText>(.*?)<\/MessageText>)?/gs;
-  return [...answer.text.matchAll(pattern)].map(([, id, receipt, text]) => ({
+    /<MessageId>(.*?)<\/MessageId>.*?<PopReceipt>(.*?)<\/PopReceipt>.*?<\/TimeNextVisible>(?:<DequeueCount>(\d+)<\/DequeueCount><MessageText>(.*?)<\/MessageText>)?/gs;
+  return [...answer.text.matchAll(pattern)].map(([, id, receipt, count, text]) => ({
     id: id!,
     receipt: receipt!,
+    dequeueCount: Number(count ?? 0),
     text: text ?? "",
   }));
 }

@@ -1,17 +1,18 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { RestError, TableClient, type TransactionAction } from "@azure/data-tables";
+import { odata, RestError, TableClient, type TransactionAction } from "@azure/data-tables";
 import { LocalServer } from "@rowhouse/server/engine/postgres/test-server";
 import { settled } from "../support/database-engine.ts";
 import { type RowhouseProcess, startRowhouse, withFolder } from "../support/rowhouse-process.ts";
 import { seededRandom } from "../support/seeded-random.ts";
+import { interrupt, type Pace, TWO_WORKERS, type Victim, victimOf } from "./interruption.ts";
 
 const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000);
 const rounds = Number(process.env.CRASH_ROUNDS ?? 3);
-const WORKERS = 8;
+const CLIENTS = 8;
 const ROWS = 4;
 
-/** What a worker knows of its partition: row key → value, as acknowledged, and what may have happened since. */
+/** What a client knows of its partition: row key → value, as acknowledged, and what may have happened since. */
 interface Knowledge {
   acknowledged: Map<string, number>;
   underWay: Map<string, number> | undefined;
@@ -19,7 +20,18 @@ interface Knowledge {
 
 describe(`A server killed under load (seed ${seed}, CRASH_SEED repeats it)`, () => {
   it(`has every acknowledged write and no half transaction, ${rounds} times over`, async () => {
-    await withFolder((folder) => crash(rounds, () => startRowhouse(folder, ["--silent"])));
+    await withFolder((folder) =>
+      crash(rounds, { start: () => startRowhouse(folder, ["--silent"]) }),
+    );
+  });
+
+  it("has them with two workers too, of which one is killed, or both", async () => {
+    await withFolder((folder) =>
+      crash(process.env.CRASH_ROUNDS ? rounds : 2, {
+        start: () => startRowhouse(folder, TWO_WORKERS),
+        victimOf,
+      }),
+    );
   });
 
   it("has them over PostgreSQL too, whose process lives on", async () => {
@@ -29,9 +41,11 @@ describe(`A server killed under load (seed ${seed}, CRASH_SEED repeats it)`, () 
       const url = await database.createDatabase();
       const flags = ["--silent", "--engine", url];
       await withFolder((folder) =>
-        crash(process.env.CRASH_ROUNDS ? rounds : 1, async () => {
-          await settled(url);
-          return startRowhouse(folder, flags);
+        crash(process.env.CRASH_ROUNDS ? rounds : 1, {
+          async start() {
+            await settled(url);
+            return startRowhouse(folder, flags);
+          },
         }),
       );
     } finally {
@@ -40,28 +54,46 @@ describe(`A server killed under load (seed ${seed}, CRASH_SEED repeats it)`, () 
   });
 });
 
-async function crash(rounds: number, start: () => Promise<RowhouseProcess>): Promise<void> {
+interface Place {
+  start(): Promise<RowhouseProcess>;
+  /** What is killed in a round. */
+  victimOf?(round: number): Victim;
+}
+
+async function crash(rounds: number, place: Place): Promise<void> {
   const random = seededRandom(seed);
-  const known: Knowledge[] = Array.from({ length: WORKERS }, () => ({
+  const known: Knowledge[] = Array.from({ length: CLIENTS }, () => ({
     acknowledged: new Map(),
     underWay: undefined,
   }));
-  for (let round = 0; round < rounds; round++) {
-    const server = await start();
+  const counter = new SharedCounter();
+  let server: RowhouseProcess | undefined;
+  try {
+    for (let round = 0; round < rounds; round++) {
+      server ??= await place.start();
+      const table = clientOf(server.connectionString);
+      await createUnlessThere(table);
+      await verify(table, known, `before round ${round}`);
+      await counter.verify(table);
+      const victim = place.victimOf?.(round) ?? "everything";
+      const answers = 100 + Math.floor(random() * 400);
+      await interrupt({ server, victim, answers, random }, (pace) =>
+        Promise.all(
+          known.map((knowledge, client) =>
+            work(table, client, { knowledge, counter, random, pace }),
+          ),
+        ),
+      );
+      if (victim !== "worker") server = undefined;
+    }
+    server ??= await place.start();
     const table = clientOf(server.connectionString);
-    await createUnlessThere(table);
-    await verify(table, known, `before round ${round}`);
-    const writes = { count: 0, max: 100 + Math.floor(random() * 400) };
-    const workers = known.map((knowledge, worker) =>
-      work(table, worker, knowledge, random, writes),
-    );
-    await Promise.race([Promise.all(workers), reached(writes)]);
-    await server.kill();
-    await Promise.all(workers);
+    await verify(table, known, "at the end");
+    await counter.verify(table);
+    assert.equal(await server.stop(), 0);
+  } finally {
+    await server?.kill();
   }
-  const server = await start();
-  await verify(clientOf(server.connectionString), known, "at the end");
-  assert.equal(await server.stop(), 0);
 }
 
 function clientOf(connectionString: string): TableClient {
@@ -71,73 +103,150 @@ function clientOf(connectionString: string): TableClient {
   });
 }
 
-/** Resolves once that many writes were acknowledged. */
-async function reached(writes: { count: number; max: number }): Promise<void> {
-  while (writes.count < writes.max) await new Promise((resolve) => setImmediate(resolve));
+interface Work {
+  readonly knowledge: Knowledge;
+  readonly counter: SharedCounter;
+  readonly random: () => number;
+  readonly pace: Pace;
 }
 
-/** Writes to its own partition, one write after the other, until the server is gone. */
-async function work(
-  table: TableClient,
-  worker: number,
-  knowledge: Knowledge,
-  random: () => number,
-  writes: { count: number },
-): Promise<void> {
-  const partitionKey = `worker ${worker}`;
-  for (let value = 1; ; value++) {
-    const next = new Map(knowledge.acknowledged);
-    const rowKey = String(Math.floor(random() * ROWS));
-    const kind = random();
-    let write: () => Promise<unknown>;
-    if (kind < 0.3) {
-      // All rows get one value, or none does.
-      const actions: TransactionAction[] = [];
-      for (let row = 0; row < ROWS; row++) {
-        next.set(String(row), value);
-        actions.push(["upsert", { partitionKey, rowKey: String(row), value }, "Replace"]);
-      }
-      write = () => table.submitTransaction(actions);
-    } else if (kind < 0.5 && next.has(rowKey)) {
-      next.delete(rowKey);
-      write = () => table.deleteEntity(partitionKey, rowKey);
-    } else {
-      next.set(rowKey, value);
-      write = () =>
-        table.upsertEntity({ partitionKey, rowKey, value }, kind < 0.75 ? "Merge" : "Replace");
-    }
-    knowledge.underWay = next;
+/** Writes one thing after the other, until the round or the server ends. */
+async function work(table: TableClient, client: number, work: Work): Promise<void> {
+  const { knowledge, counter, random, pace } = work;
+  for (let value = 1; !pace.isOver; value++) {
     try {
-      await write();
+      if (random() < 0.25) await counter.raise(table);
+      else await change(table, client, { knowledge, random, value });
+      pace.answer();
     } catch (error) {
-      assert.ok(error instanceof RestError && error.statusCode === undefined, String(error));
-      return;
+      if (!isBrokenOff(error)) throw error;
+      if (pace.isLast) return;
     }
-    knowledge.acknowledged = next;
-    knowledge.underWay = undefined;
-    writes.count++;
   }
 }
+
+function isBrokenOff(error: unknown): boolean {
+  return error instanceof RestError && error.statusCode === undefined;
+}
+
+/** Writes to the client's own partition. */
+async function change(
+  table: TableClient,
+  client: number,
+  {
+    knowledge,
+    random,
+    value,
+  }: { readonly knowledge: Knowledge; readonly random: () => number; readonly value: number },
+): Promise<void> {
+  const partitionKey = `client ${client}`;
+  if (knowledge.underWay) {
+    judge(knowledge, await readPartition(table, partitionKey), partitionKey);
+  }
+  const next = new Map(knowledge.acknowledged);
+  const rowKey = String(Math.floor(random() * ROWS));
+  const kind = random();
+  let write: () => Promise<unknown>;
+  if (kind < 0.3) {
+    // All rows get one value, or none does.
+    const actions: TransactionAction[] = [];
+    for (let row = 0; row < ROWS; row++) {
+      next.set(String(row), value);
+      actions.push(["upsert", { partitionKey, rowKey: String(row), value }, "Replace"]);
+    }
+    write = () => table.submitTransaction(actions);
+  } else if (kind < 0.5 && next.has(rowKey)) {
+    next.delete(rowKey);
+    write = () => table.deleteEntity(partitionKey, rowKey);
+  } else {
+    next.set(rowKey, value);
+    write = () =>
+      table.upsertEntity({ partitionKey, rowKey, value }, kind < 0.75 ? "Merge" : "Replace");
+  }
+  knowledge.underWay = next;
+  await write();
+  knowledge.acknowledged = next;
+  knowledge.underWay = undefined;
+}
+
+/** Two rows with one number, which all clients raise by one: both rows in one transaction, if neither was changed. */
+class SharedCounter {
+  /** Numbers that somebody was told to have written. */
+  readonly #acknowledged = new Set<number>();
+  readonly #brokenOff = new Set<number>();
+
+  async raise(table: TableClient): Promise<void> {
+    const rows = await this.#read(table);
+    const value = (rows[0]?.value ?? 0) + 1;
+    const actions = ["a", "b"].map((rowKey, i): TransactionAction => {
+      const entity = { partitionKey: COUNTER, rowKey, value };
+      const etag = rows[i]?.etag;
+      return etag ? ["update", entity, "Replace", { etag }] : ["create", entity];
+    });
+    try {
+      await table.submitTransaction(actions);
+    } catch (error) {
+      // Somebody else was first.
+      if (error instanceof RestError && [409, 412].includes(error.statusCode ?? 0)) return;
+      if (isBrokenOff(error)) this.#brokenOff.add(value);
+      throw error;
+    }
+    assert.ok(!this.#acknowledged.has(value), `${value} was written twice`);
+    this.#acknowledged.add(value);
+  }
+
+  async verify(table: TableClient): Promise<void> {
+    const value = (await this.#read(table))[0]?.value ?? 0;
+    const last = Math.max(0, ...this.#acknowledged);
+    assert.ok(value >= last, `${last} was acknowledged, and is lost: ${value}`);
+    for (let each = 1; each <= value; each++) {
+      assert.ok(this.#acknowledged.has(each) || this.#brokenOff.has(each), `nobody wrote ${each}`);
+    }
+  }
+
+  async #read(table: TableClient): Promise<{ value: number; etag: string }[]> {
+    const rows: { value: number; etag: string }[] = [];
+    const queryOptions = { filter: odata`PartitionKey eq ${COUNTER}` };
+    for await (const { value, etag } of table.listEntities<{ value: number }>({ queryOptions })) {
+      rows.push({ value, etag });
+    }
+    assert.equal(rows[0]?.value, rows[1]?.value, "half a transaction");
+    return rows;
+  }
+}
+
+const COUNTER = "counter";
 
 async function verify(table: TableClient, known: Knowledge[], when: string): Promise<void> {
-  const found: Map<string, number>[] = known.map(() => new Map());
-  for await (const { partitionKey = "", rowKey = "", value } of table.listEntities<{
-    value: number;
-  }>()) {
-    found[Number(partitionKey.split(" ")[1])]!.set(rowKey, value);
+  for (const [client, knowledge] of known.entries()) {
+    const partitionKey = `client ${client}`;
+    judge(knowledge, await readPartition(table, partitionKey), `${when}, ${partitionKey}`);
   }
-  for (const [worker, knowledge] of known.entries()) {
-    const state = JSON.stringify([...found[worker]!].sort());
-    const expected = [knowledge.acknowledged, knowledge.underWay].map(
-      (state) => state && JSON.stringify([...state].sort()),
-    );
-    assert.ok(
-      expected.includes(state),
-      `${when}, worker ${worker}: found ${state}, expected ${expected.join(" or ")}`,
-    );
-    knowledge.acknowledged = found[worker]!;
-    knowledge.underWay = undefined;
-  }
+}
+
+async function readPartition(
+  table: TableClient,
+  partitionKey: string,
+): Promise<Map<string, number>> {
+  const found = new Map<string, number>();
+  const queryOptions = { filter: odata`PartitionKey eq ${partitionKey}` };
+  const entities = table.listEntities<{ value: number }>({ queryOptions });
+  for await (const { rowKey = "", value } of entities) found.set(rowKey, value);
+  return found;
+}
+
+/** Compares what was found with both states that are allowed, and learns which one it is. */
+function judge(knowledge: Knowledge, found: Map<string, number>, where: string): void {
+  const state = JSON.stringify([...found].sort());
+  const expected = [knowledge.acknowledged, knowledge.underWay].map(
+    (state) => state && JSON.stringify([...state].sort()),
+  );
+  assert.ok(
+    expected.includes(state),
+    `${where}: found ${state}, expected ${expected.join(" or ")}`,
+  );
+  knowledge.acknowledged = found;
+  knowledge.underWay = undefined;
 }
 
 async function createUnlessThere(table: TableClient): Promise<void> {
