@@ -55,6 +55,30 @@ describe("the string a queue or blob request signs", () => {
     assert.equal(long[0]?.replace("x".repeat(99_000), ""), ways(1_000)[0]);
   });
 
+  it("has the documented order of headers alone where they are very many or very long", () => {
+    const ways = (more: readonly string[]) => {
+      const headers = ["x-ms-b", "1", "x-ms-a-b", "2", "x-ms-aa", "3", ...more];
+      const sent = request("GET", "/c", "", headers);
+      return [sharedKeyStrings, sharedKeyLiteStrings].map((read) => [...read(sent, "acct")].length);
+    };
+    const many = Array.from({ length: 200 }, (_, i) => [`x-ms-meta-${i}`, ""]);
+    assert.deepEqual(ways([]), [2, 2]);
+    assert.deepEqual(ways(many.flat()), [1, 1]);
+    assert.deepEqual(ways(["x-ms-c", "x".repeat(20_000)]), [1, 1]);
+  });
+
+  it("is refused where a header was sent twice, wherever the second stands", () => {
+    for (const others of [[], ["x-ms-a", "1"], ["x-ms-z", "1"], ["x-ms-z", "1", "x-ms-a", "2"]]) {
+      const sent = request("GET", "/c", "", ["X-Ms-B", "1", ...others, "x-ms-b", "again"]);
+      for (const read of [sharedKeyStrings, sharedKeyLiteStrings]) {
+        assert.throws(
+          () => [...read(sent, "acct")],
+          (error) => error instanceof ServiceError && error.code === "InvalidHeaderValue",
+        );
+      }
+    }
+  });
+
   it("has every standard header in its line", () => {
     const names = [
       "Content-Encoding",
