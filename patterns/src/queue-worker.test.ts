@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { describe, it } from "node:test";
 import { connect, isTableError } from "./index.ts";
 import {
@@ -9,7 +10,7 @@ import {
   sendMessage,
   type WorkerOptions,
 } from "./queue-worker.ts";
-import { FakeClock, intercept, interleave, memory, withFaults } from "./testing.ts";
+import { FakeClock, intercept, interleave, type Layer, memory, withFaults } from "./testing.ts";
 
 const QUEUE = "work";
 const note = (key: string) => ({ kind: "note", key, body: { key } });
@@ -229,6 +230,76 @@ describe("a queue worker", () => {
     assert.deepEqual([ended, slowIsAborted, left()], [["quick"], true, 2]);
     const visible = await backend.queues.receive(QUEUE, { max: 5, visibilityMs: 1000 });
     assert.deepEqual(visible.map(({ text }) => JSON.parse(text).key).sort(), ["not begun", "slow"]);
+  });
+
+  it("gives back what takes too long when it is stopped while it receives, and hides it no more", async () => {
+    const clock = new FakeClock();
+    const stop = new AbortController();
+    const backend = memory({ clock });
+    const stopping: Layer = async ({ method }, send) => {
+      const answer = await send();
+      if (method === "receive") stop.abort();
+      return answer;
+    };
+    let end = () => {};
+    const handle = () =>
+      new Promise<void>((resolve) => {
+        end = resolve;
+      });
+    const db = connect({ ...backend, ...intercept(backend, stopping) });
+    const worker = createWorker(db, {
+      queue: QUEUE,
+      handlers: [{ kind: "note", handle }],
+      concurrency: 1,
+      drainTimeoutMs: 10_000,
+    });
+    await worker.createQueues();
+    await sendMessage(db, QUEUE, note("a"));
+    const running = worker.run({ signal: stop.signal });
+    for (let i = 0; i < 20; i++) await ticks();
+    clock.advance(10_000);
+    await running;
+    // The handler does not care about its signal.
+    clock.advance(30_000);
+    for (let i = 0; i < 20; i++) await ticks();
+    assert.equal((await backend.queues.receive(QUEUE, { max: 1, visibilityMs: 1000 })).length, 1);
+    end();
+  });
+
+  it("leaves nothing behind on its signal for the messages it handled", async () => {
+    const stop = new AbortController();
+    let handled = 0;
+    const { worker, send } = await open(
+      async () => {
+        await ticks();
+        if (++handled < 20) return;
+        stop.abort();
+        assert.ok(getEventListeners(stop.signal, "abort").length < 10);
+      },
+      { concurrency: 1, maxDequeue: 1 },
+    );
+    for (let i = 0; i < 20; i++) await send(`${i}`);
+    await worker.run({ signal: stop.signal });
+    assert.deepEqual(await worker.peekPoison(), []);
+    assert.equal(handled, 20);
+  });
+
+  it("leaves a large body to whoever has the message by now", async () => {
+    const clock = new FakeClock();
+    const backend = memory({ clock });
+    const { db, worker } = await open(
+      async () => {
+        clock.advance(61_000);
+        await backend.queues.receive(QUEUE, { max: 1, visibilityMs: 60_000 });
+      },
+      { renewAt: 2 },
+      backend,
+    );
+    await backend.blobs.createContainer("bodies");
+    const message = { kind: "note", key: "a", body: "x".repeat(60_000) };
+    await sendMessage(db, QUEUE, message, { largeBodies: "bodies" });
+    await worker.drain();
+    assert.equal((await backend.blobs.list("bodies", {})).blobs.length, 1);
   });
 
   it("goes on when receiving fails, and idles ever longer when there is nothing to do", async () => {

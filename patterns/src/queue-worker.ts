@@ -4,6 +4,7 @@ import { blobsOf, parseMessage, withBody } from "./messages/large-message.ts";
 import { type Message, queuesOf } from "./messages/message.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import type { MessageReceipt, QueuesPort, ReceivedMessage } from "./ports/queues.ts";
+import { unlessAborted } from "./store/clock.ts";
 
 export { type SendMessageOptions, sendMessage } from "./messages/large-message.ts";
 export type { Message, NewMessage } from "./messages/message.ts";
@@ -115,14 +116,17 @@ export class Worker {
       const started = free > 0 ? await this.#receive(free, queuesOf(database), signal) : 0;
       if (started > 0) idleMs = IDLE_MIN_MS;
       if (started > 0 && this.#jobs.size < concurrency) continue;
-      const wait =
-        this.#jobs.size < concurrency
-          ? clock.sleep(idleMs * (0.5 + random())).catch(() => undefined)
-          : new Promise<void>((resolve) =>
-              signal.addEventListener("abort", () => resolve(), { once: true }),
-            );
+      let goOn = () => {};
+      const stopped = unlessAborted((done) => {
+        goOn = done;
+        return done;
+      }, signal);
+      const isFull = this.#jobs.size >= concurrency;
+      const idle = isFull ? [] : [clock.sleep(idleMs * (0.5 + random()))];
       if (started === 0) idleMs = Math.min(IDLE_MAX_MS, idleMs * 2);
-      await Promise.race([wait, ...Array.from(this.#jobs, ({ done }) => done)]);
+      const jobs = Array.from(this.#jobs, ({ done }) => done);
+      await Promise.race([stopped, ...idle, ...jobs]).catch(() => undefined);
+      goOn();
     }
     await this.#stop();
   }
@@ -218,7 +222,8 @@ export class Worker {
       );
     }
     const finished = new AbortController();
-    const renewal = this.#renew(job, finished.signal);
+    const ended = AbortSignal.any([finished.signal, job.lost.signal]);
+    const renewal = this.#renew(job, ended);
     let outcome: unknown;
     let failure: { readonly error: unknown } | undefined;
     try {
@@ -252,9 +257,10 @@ export class Worker {
       await this.#queues.delete(queue, job.receipt);
       return;
     }
-    await this.#queues.delete(queue, job.receipt);
+    const isOurs = await this.#queues.delete(queue, job.receipt);
     const { blob } = message;
-    if (blob) await blobsOf(this.#database).delete(blob.container, blob.name);
+    // Whoever has the message now needs its body.
+    if (blob && isOurs) await blobsOf(this.#database).delete(blob.container, blob.name);
     onDone?.(message);
   }
 
