@@ -1,9 +1,19 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { inbox } from "./inbox.ts";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { outbox, outboxReplay } from "./outbox.ts";
-import { createWorker } from "./queue-worker.ts";
-import { crashEverywhere, type InterleaveOptions, interleave, memory } from "./testing.ts";
+import { PortError } from "./ports/port-error.ts";
+import { createWorker, type Message } from "./queue-worker.ts";
+import {
+  crashEverywhere,
+  FakeClock,
+  type InterleaveOptions,
+  intercept,
+  interleave,
+  type Layer,
+  memory,
+} from "./testing.ts";
 
 const Order = entity("Order", {
   version: 1,
@@ -126,6 +136,53 @@ describe("an outbox", () => {
     };
     // Near the first that fails from 1 on, to save time: later ones fail as well.
     await assert.rejects(slowWriters({ runs: 20_000, seed: 4450, layer }), /Fails with/);
+  });
+
+  it("sends a message again as it was, so that an inbox knows it on the next day too", async () => {
+    const clock = new FakeClock(Date.UTC(2026, 0, 1, 23, 59));
+    const backend = memory({ clock });
+    const stuck: Layer = ({ args }, send) =>
+      JSON.stringify(args).includes('"kind":"delete"')
+        ? Promise.reject(new PortError("refused", { status: 403, code: "AuthorizationFailure" }))
+        : send();
+    const db = connect(backend);
+    await prepare(db);
+    await connect({ ...backend, ...intercept(backend, stuck) })
+      .open(Order)
+      .insert(order);
+    backend.clock.advance(100_000);
+    const seen = inbox("Seen");
+    let effects = 0;
+    const handle = (message: Message) => db.open(seen).once(message, async () => ++effects);
+    const handlers = [outboxReplay(), { kind: "order-changed", handle }];
+    await createWorker(db, { queue: "events", handlers }).drain();
+    assert.deepEqual([effects, backend.queues.contents("events").length], [1, 0]);
+  });
+
+  it("refuses the change whose message no queue takes, and takes any id", async () => {
+    const declare = (body: string) =>
+      entity("Order", {
+        version: 1,
+        fields: { shop: f.string(), id: f.int32() },
+        key: { partition: [k.str("shop")], row: [k.lit("order"), k.uint("id", 6)] },
+        followers: {
+          events: outbox({
+            queue: "events",
+            message: () => ({ kind: "told", id: "a/b", key: "", body }),
+          }),
+        },
+      });
+    const backend = memory();
+    const db = connect(backend);
+    await prepare(db);
+    const tooLarge = declare("語".repeat(17_000));
+    await assert.rejects(db.open(tooLarge).insert({ shop: "s", id: 1 }), {
+      code: "validation-failed",
+    });
+    assert.deepEqual((await backend.tables.query("Order", {})).entities, []);
+    assert.deepEqual(backend.queues.contents("events"), []);
+    await db.open(declare("語")).insert({ shop: "s", id: 1 });
+    assert.equal(JSON.parse(backend.queues.contents("events")[0]!.text).id, "a/b");
   });
 
   it("is refused beside keys it could collide with, and with a tripwire that fires at once", () => {

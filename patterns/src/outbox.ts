@@ -1,7 +1,7 @@
 import type { Database } from "./database.ts";
 import { within } from "./keys/key-range.ts";
-import { beginAlike } from "./keys/text.ts";
-import { sendMessage } from "./messages/large-message.ts";
+import { beginAlike, encodeText } from "./keys/text.ts";
+import { sendMessage, textOf } from "./messages/large-message.ts";
 import { messageOf, type NewMessage } from "./messages/message.ts";
 import { Tripwire } from "./messages/tripwire.ts";
 import type { AnyEntity } from "./model/entity.ts";
@@ -82,23 +82,24 @@ class Outbox implements Follower {
 
   async #prepare(database: Database, table: string, change: Change): Promise<Contribution> {
     const { queue, message, tripwireMs = TRIPWIRE_MS } = this.#options;
-    const told = message(change);
-    const messages = told === undefined ? [] : "kind" in told ? [told] : told;
+    const messages = [message(change) ?? []].flat().map((one) => messageOf(database, one));
     if (messages.length === 0) return {};
+    // What no queue takes must not be committed.
+    messages.forEach(textOf);
     const { partitionKey } = change.key;
     const wire = { queue, kind: KIND, delayMs: tripwireMs };
     const body: Replay = { table, partitionKey };
     const key = `${table} ${partitionKey}`;
     const commitByMs = database.clock.now() + Math.min(COMMIT_MS, tripwireMs / 2);
     const tripwire = await Tripwire.across(database, change, wire, () => ({ key, body }));
-    const rows = messages.map((one) => {
-      const whole = messageOf(database, one);
+    const rows = messages.map((message) => {
       const properties = {
-        [MESSAGE]: text(JSON.stringify({ queue, message: whole })),
+        [MESSAGE]: text(JSON.stringify({ queue, message })),
         [TYPE_PROPERTY]: text("outbox:1"),
         [WRITE_TOKENS]: text(change.token),
       };
-      return { partitionKey, rowKey: PREFIX + whole.id, properties };
+      const rowKey = PREFIX + encodeText(message.id, { escapeUnderscore: false });
+      return { partitionKey, rowKey, properties };
     });
     return {
       mutations: rows.map((row) => ({ kind: "insert", ...row })),

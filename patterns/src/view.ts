@@ -193,7 +193,7 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
     const applied = checkpoint?.properties[APPLIED]?.value;
     return {
       generation: state.readable,
-      lagMs: Math.max(0, now - Math.min(now, ...times)),
+      lagMs: now - Math.min(now, ...times),
       appliedTo: applied === undefined ? undefined : new Date(String(applied)),
       ...(state.building !== undefined && { rebuilding: state.done ?? 0 }),
     };

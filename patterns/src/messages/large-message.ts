@@ -25,17 +25,25 @@ export async function sendMessage(
 ): Promise<MessageReceipt> {
   const queues = queuesOf(database);
   const whole = messageOf(database, message);
-  const json = JSON.stringify(whole);
-  const bytes = new TextEncoder().encode(json).length;
-  if (bytes <= MESSAGE_BYTES_MAX) return queues.send(queue, json, options);
-  if (container === undefined) {
-    const limit = `${bytes} bytes; at most ${MESSAGE_BYTES_MAX} fit, or name a container for large bodies`;
-    throw validationFailed("The message", "body", limit);
+  if (container === undefined || bytesOf(whole) <= MESSAGE_BYTES_MAX) {
+    return queues.send(queue, textOf(whole), options);
   }
   const { body, ...pointer } = { ...whole, blob: { container, name: whole.id } };
   const content = new TextEncoder().encode(JSON.stringify(body));
   await blobsOf(database).put(container, whole.id, content, { contentType: "application/json" });
   return queues.send(queue, JSON.stringify(pointer), options);
+}
+
+/** What a queue takes of it. @throws validation-failed for a message that is too large. */
+export function textOf(message: Message): string {
+  const bytes = bytesOf(message);
+  if (bytes <= MESSAGE_BYTES_MAX) return JSON.stringify(message);
+  const limit = `${bytes} bytes; at most ${MESSAGE_BYTES_MAX} fit, or name a container for large bodies`;
+  throw validationFailed("The message", "body", limit);
+}
+
+function bytesOf(message: Message): number {
+  return new TextEncoder().encode(JSON.stringify(message)).length;
 }
 
 /** Undefined for text that is no message of ours. */

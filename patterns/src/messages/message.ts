@@ -30,7 +30,7 @@ export interface NewMessage<Body = unknown> {
 
 export function messageOf(database: Database, message: NewMessage): Message {
   const at = new Date(database.clock.now()).toISOString();
-  return { v: 1, id: database.writeToken(), ...message, at };
+  return { v: 1, id: database.writeToken(), at, ...message };
 }
 
 /** @throws unsupported-by-profile when the database was connected without queues. */
