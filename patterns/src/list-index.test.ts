@@ -9,7 +9,9 @@ import { listIndex } from "./list-index.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { text } from "./ports/edm.ts";
 import { deleteOf, writeOver } from "./ports/mutation.ts";
+import type { Layer } from "./store/layer.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
+import { intercept } from "./testing/intercept.ts";
 import { type Client, interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
@@ -286,6 +288,55 @@ describe("a list index", () => {
         { numRuns: 15 },
       );
     }
+  });
+
+  it("does not take into a blob who left while it was written", async () => {
+    const { backend, db } = await open();
+    const lists = db.open(InBlobs);
+    // A full row, and behind it one of a single member.
+    for (let id = 101; id <= 116; id++) await lists.insert(jones(id));
+    for (let id = 110; id <= 116; id++) await lists.delete({ dept: "Sales", id });
+    for (let id = 1; id <= 7; id++) await lists.insert(jones(id));
+    let isBegun = false;
+    const layer: Layer = async ({ method }, send) => {
+      if (method === "commit" && !isBegun) {
+        isBegun = true;
+        await lists.delete({ dept: "Sales", id: 109 });
+      }
+      return send();
+    };
+    await connect({ ...backend, ...intercept(backend, layer) })
+      .open(InBlobs)
+      .insert(jones(8));
+    await auditSpilled(db, InBlobs);
+  });
+
+  it("is verified in the ordered layout too, which has its separator inside the list's key", async () => {
+    const Settler = entity("Settler", {
+      version: 1,
+      fields: { ...fields, town: f.string() },
+      key,
+      indexes: {
+        home: listIndex({
+          row: [k.lit("home"), k.str("town"), k.str("lastName")],
+          property: "IDs",
+          spill: "entities",
+          propertyLengthMax: 6,
+        }),
+      },
+    });
+    const db = connect(memory());
+    await db.createTables(Settler);
+    for (let id = 1; id <= 20; id++) await db.open(Settler).insert({ ...jones(id), town: "Bath" });
+    const verified = async () => {
+      const { missing, dangling, duplicate } = await verifyIndex(db, Settler, "home");
+      return [missing, dangling, duplicate];
+    };
+    assert.deepEqual(await verified(), [0, 0, 0]);
+    for (const rowKey of ["empid_000001", "empid_000020"]) {
+      await db.tables.commit("Settler", [deleteOf({ partitionKey: "Sales", rowKey })]);
+    }
+    assert.deepEqual(await verified(), [0, 2, 0]);
   });
 
   it("is encoded as declared, and goes on so where it spills", async () => {

@@ -279,10 +279,13 @@ class OpenList implements ListKeeper {
   }
 
   async *lists(from?: Continuation): AsyncGenerator<Listed> {
+    // The ordered layout has the same character between the parts of a key.
+    const count = this.#row.separator === FURTHER ? this.#row.parts.length : 1;
+    const parts = ({ rowKey }: EntityKey) => rowKey.split(FURTHER).slice(0, count);
     for await (const { entities, continuation } of this.#allRows(from)) {
       for (const [i, row] of entities.entries()) {
         const { partitionKey } = row;
-        const list = { partitionKey, rowKey: row.rowKey.split(FURTHER)[0] ?? "" };
+        const list = { partitionKey, rowKey: parts(row).join(FURTHER) };
         const isBlob = this.#blobIn([row]) !== undefined;
         const ids = isBlob ? await this.#idsIn(list, true) : this.#parse(row);
         const members = ids.map((id) => ({ partitionKey, rowKey: this.#prefix + id }));

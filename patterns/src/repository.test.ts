@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect, entity, f, isTableError, k } from "./index.ts";
+import { PortError } from "./ports/port-error.ts";
+import type { Layer } from "./store/layer.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
 import { memory } from "./testing/memory.ts";
 
@@ -97,6 +99,35 @@ describe("a repository", () => {
         .update({ dept: "Sales", id: 223 }, (e) => ({ age: (e.age ?? 0) + 1 }));
       assert.equal((await setup.open(Employee).mustGet({ dept: "Sales", id: 223 })).age, 2);
     }
+  });
+
+  it("gives nobody the ETag of what others wrote while an answer was lost", async () => {
+    const { backend, employees } = await open();
+    await employees.insert(jones);
+    const key = { dept: "Sales", id: 223 };
+    let isLost = false;
+    const layer: Layer = async ({ method }, send) => {
+      const answer = await send();
+      if (method !== "commit" || isLost) return answer;
+      isLost = true;
+      await employees.update(key, () => ({ email: "theirs" }));
+      throw new PortError("The connection was reset.", { status: 0, code: "ECONNRESET" });
+    };
+    const ours = connect({ ...backend, ...intercept(backend, layer) }).open(Employee);
+    const saved = await ours.update(key, () => ({ age: 40 }));
+    await assert.rejects(ours.replaceIfUnchanged({ ...saved, age: 41 }), { code: "conflict" });
+    await assert.rejects(ours.deleteIfUnchanged(saved), { code: "conflict" });
+    const { email, age } = await employees.mustGet(key);
+    assert.deepEqual([email, age], ["theirs", 40]);
+  });
+
+  it("checks the fields it merges without reading", async () => {
+    const { employees } = await open();
+    const key = { dept: "Sales", id: 223 };
+    await assert.rejects(employees.insertOrMerge({ ...key, age: 1.5 }), {
+      code: "validation-failed",
+    });
+    await employees.insertOrMerge({ ...key, age: 1 });
   });
 
   it("refuses bad values with every issue named", async () => {

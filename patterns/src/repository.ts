@@ -230,7 +230,7 @@ export class EntityRepository {
     fields: Row,
   ): Promise<string | undefined> {
     const { database, entity } = this.#open;
-    if (kind === "insertOrReplace") await entity.rows.validate(fields);
+    await entity.rows.validate(fields, kind === "insertOrMerge" ? Object.keys(fields) : undefined);
     const properties = entity.rows.encode(fields, database.writeToken());
     // A merge leaves the history of the row as it is: whoever waits to find its token there still will.
     if (kind === "insertOrMerge") delete properties[WRITE_TOKENS];

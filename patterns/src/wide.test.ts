@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { connect, type Database, f, isTableError, k } from "./index.ts";
+import type { StandardSchema } from "./model/standard-schema.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
@@ -127,6 +128,18 @@ describe("a wide entity", () => {
     assert.deepEqual(await rowKeys(db), ["000123_2014_01"]);
   });
 
+  it("is not written over by code of an older version, which would lose the newer fields", async () => {
+    const { db, year } = await open();
+    const fields = { ...abc, added: number };
+    const Newer = wide("YearStats", { version: 2, fields, key, perPart: 2 });
+    await db.open(Newer).write({ ...jones, a: 1, added: 2 });
+    await assert.rejects(year.write({ ...jones, a: 3 }), { code: "validation-failed" });
+    await assert.rejects(year.merge({ ...jones, a: 3, c: 3 }), { code: "validation-failed" });
+    await year.merge({ ...jones, a: 3 });
+    const expected = { ...jones, a: 3, added: 2 };
+    assert.deepEqual(withoutEtag(await db.open(Newer).read(jones)), expected);
+  });
+
   it("costs what the manual says", async () => {
     const { db } = await open();
     const cost = async (work: (db: Database) => Promise<unknown>) => {
@@ -150,6 +163,21 @@ describe("a wide entity", () => {
     await assert.rejects(year.merge({ ...jones, a: 1.5 }), (error) =>
       isTableError(error, "validation-failed"),
     );
+    const { db } = await open();
+    const small: StandardSchema<number> = {
+      "~standard": {
+        version: 1,
+        vendor: "test",
+        validate: (value) =>
+          Number(value) < 10 ? { value: Number(value) } : { issues: [{ message: "is too large" }] },
+      },
+    };
+    const fields = { ...keyFields, a: f.int32(small).optional() };
+    const Refined = wide("YearStats", { version: 1, fields, key });
+    await db.open(Refined).write({ ...jones, a: 9 });
+    await assert.rejects(db.open(Refined).merge({ ...jones, a: 10 }), {
+      code: "validation-failed",
+    });
     await assert.rejects(year.merge({ ...jones, id: 9, a: 1 }), (error) =>
       isTableError(error, "not-found"),
     );

@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { definitionRefused, reasonOf, tableError, validationFailed } from "./errors.ts";
+import { definitionRefused, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { within } from "./keys/key-range.ts";
 import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
@@ -25,6 +25,7 @@ import { tokensOf, WRITE_TOKENS } from "./store/write-token.ts";
 import {
   beside,
   commitSteps,
+  NEWER,
   openEntity,
   Stale,
   untilUncontended,
@@ -169,9 +170,10 @@ class OpenWide {
       (name) => this.#parts[part]?.includes(name) && fields[name] !== undefined,
     );
     if (!fits) return false;
+    await rows.validate(fields, given);
     const merge = (part: number, properties: Record<string, EdmValue>) =>
       ({ kind: "merge", ...this.#keyOf(fields, part), ifMatch: "*", properties }) as const;
-    const change = merge(part, this.#encode(fields, given));
+    const change = merge(part, rows.properties(fields, given));
     try {
       // The first part's ETag guards the whole, so it changes with every part.
       await this.#database.tables.commit(table, part === 0 ? [change] : [merge(0, {}), change]);
@@ -182,16 +184,11 @@ class OpenWide {
     }
   }
 
-  #encode(fields: Row, names: readonly string[]): Record<string, EdmValue> {
-    try {
-      return this.#definition.rows.properties(fields, names);
-    } catch (error) {
-      throw validationFailed(this.#definition.name, names.join(), reasonOf(error));
-    }
-  }
-
   async #commitWhole(entity: Row, before: StoredEntity | undefined): Promise<void> {
     const { rows } = this.#definition;
+    if ((rows.versionOf(before?.properties ?? {}) ?? 0) > rows.version) {
+      throw validationFailed(before?.rowKey ?? "", "version", NEWER);
+    }
     const token = this.#database.writeToken();
     const mark = text(`${this.#parts.length}:${token}`);
     const [first, ...others] = this.#parts.map((names, part) => {
@@ -222,7 +219,7 @@ class OpenWide {
   }
 
   #first(key: KeyValues): Promise<StoredEntity | undefined> {
-    const select = [PARTS, WRITE_TOKENS];
+    const select = [PARTS, WRITE_TOKENS, TYPE_PROPERTY];
     return this.#database.tables.get(this.#definition.table, this.#keyOf(key, 0), { select });
   }
 

@@ -122,11 +122,7 @@ export async function updateStep(
   const unknown = vanished.filter((name) => !rows.known.has(name));
   const removes = vanished.length > (mode === "replace" ? 0 : unknown.length);
   if (removes && (rows.versionOf(stored.properties) ?? 0) > rows.version) {
-    throw validationFailed(
-      key.rowKey,
-      "version",
-      "a newer version of the entity may hold fields that this one would lose",
-    );
+    throw validationFailed(key.rowKey, "version", NEWER);
   }
   const properties =
     removes && mode === "replace" ? next : { ...pick(stored.properties, unknown), ...next };
@@ -158,6 +154,9 @@ export function deleteStep(open: OpenEntity, before: Snapshot): Step {
     change: changeOf({ key, token: open.database.writeToken(), before }),
   };
 }
+
+/** Why a whole value is refused. */
+export const NEWER = "a newer version of the entity may hold fields that this one would lose";
 
 /** Whatever is there now becomes `row`. */
 export async function upsertStep(open: OpenEntity, row: Row): Promise<Step> {
@@ -215,7 +214,9 @@ export async function commitSteps(steps: readonly Step[]): Promise<(string | und
       const failed = isRefusalInside(error, 404, 409, 412) && mutations[error.index];
       if (!failed) throw error;
       const isLead = error.index < steps.length;
-      if (isLead || failed.kind !== "delete" || error.status !== 404) {
+      // Of a row that was read, its end is news: what was read with it may be out of date.
+      const isDone = failed.kind === "delete" && failed.ifMatch === "*" && error.status === 404;
+      if (isLead || !isDone) {
         throw isLead
           ? leadRefused(steps[error.index]!, error)
           : await explain(prepared, failed, error);
@@ -297,8 +298,14 @@ export function bytesLimit(database: Database): number {
 /** An upper estimate of what the mutations take in a transaction's body. */
 export function bytesOnWire(mutations: readonly Mutation[]): number {
   return (
-    mutations.length * OVERHEAD_BYTES + new TextEncoder().encode(JSON.stringify(mutations)).length
+    mutations.length * OVERHEAD_BYTES +
+    new TextEncoder().encode(JSON.stringify([mutations, namesIn(mutations)])).length
   );
+}
+
+/** A property whose type is spelled out is named twice. */
+function namesIn(mutations: readonly Mutation[]): string[] {
+  return mutations.flatMap((one) => ("properties" in one ? Object.keys(one.properties) : []));
 }
 
 function begin(open: OpenEntity, row: Row): { key: EntityKey; token: string } {

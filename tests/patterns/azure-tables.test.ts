@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { AzureNamedKeyCredential, TableServiceClient } from "@azure/data-tables";
+import { connect, entity, f, k } from "@rowhouse/patterns";
 import { azureTables } from "@rowhouse/patterns/azure-tables";
+import { batch } from "@rowhouse/patterns/batch";
 import { testTablesPort } from "@rowhouse/patterns/ports/tables-conformance";
 import { and, compare, inRange } from "@rowhouse/patterns/query/filter";
 import { memory } from "@rowhouse/patterns/testing";
@@ -33,6 +35,23 @@ function open() {
 testTablesPort({ name: "The official client against Rowhouse", open });
 
 describe("The official client against Rowhouse", () => {
+  it("takes the batches that the library fills, however long the names in them are", async () => {
+    const names = Array.from({ length: 245 }, (_, i) => `${"measured".repeat(15)}${i}`);
+    const doubles = Object.fromEntries(names.map((name) => [name, f.double()]));
+    const Wide = entity("Wide", {
+      version: 1,
+      fields: { p: f.string(), id: f.int32(), ...doubles },
+      key: { partition: [k.str("p")], row: [k.uint("id", 6)] },
+    });
+    const db = connect({ tables: open() });
+    await db.createTables(Wide);
+    const values = Object.fromEntries(names.map((name) => [name, 0.5]));
+    const results = await batch(db, (plan) => {
+      for (let id = 0; id < 100; id++) plan.upsert(Wide, { p: "p", id, ...values });
+    });
+    assert.ok(results.every(({ ok }) => ok));
+  });
+
   it("tells how many entities were read for a page, as the one in memory does", async () => {
     for (const port of [open(), memory().tables]) {
       await port.createTable("Inspected");

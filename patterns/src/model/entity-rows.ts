@@ -104,16 +104,18 @@ export class EntityRows {
     return Object.keys(this.#upgrades).length > 0;
   }
 
-  /** Checks types, presence and refinements. @throws validation-failed with every issue found. */
-  async validate(entity: Row): Promise<void> {
+  /** Checks types, presence and refinements, of these fields. @throws validation-failed with every issue found. */
+  async validate(entity: Row, names = Object.keys(this.fields)): Promise<void> {
     const issues: Issue[] = [];
     for (const name of Object.keys(entity)) {
       if (!(name in this.fields) && name !== "etag" && entity[name] !== undefined) {
         issues.push({ path: name, message: `${this.name} has no such field` });
       }
     }
-    for (const [name, field] of Object.entries(this.fields)) {
+    for (const name of names) {
+      const field = this.fields[name];
       const value = entity[name];
+      if (!field) continue;
       if (value === undefined || value === null) {
         if (!field.isOptional) issues.push({ path: name, message: "the value is missing" });
         continue;

@@ -55,8 +55,8 @@ export interface Contribution {
   readonly mutations?: readonly Mutation[];
   /**
    * Explains why the service refused one of `mutations`: an error for the caller, or "retry" to start
-   * over from the read; nothing to pass the refusal on. A delete of a row that is gone is left out
-   * without asking.
+   * over from the read; nothing to pass the refusal on. An unconditional delete of a row that is gone is
+   * left out without asking.
    */
   readonly explain?: (mutation: Mutation) => Promise<Error | "retry" | undefined>;
   /** The commit must not be sent later than this, by the database's clock. */

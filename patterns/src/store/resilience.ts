@@ -4,7 +4,10 @@ import { isRefusal } from "../ports/port-error.ts";
 import type { EntityKey, Mutation, TablesPort } from "../ports/tables.ts";
 import type { Layer } from "./layer.ts";
 import type { Retry } from "./retry.ts";
-import { verdict, WRITE_TOKENS } from "./write-token.ts";
+import { lastToken, verdict, WRITE_TOKENS } from "./write-token.ts";
+
+/** Well formed, and of no row: what it is a condition of is refused. */
+const OVERWRITTEN = `W/"datetime'0001-01-01T00%3A00%3A00Z'"`;
 
 /**
  * Repeats what may succeed, and finds out what became of a commit whose answer was lost: only after a
@@ -47,9 +50,7 @@ export function resilience(
         ? verdict(witness, stored?.properties)
         : "not ours";
     if (outcome === "not ours") throw refusal;
-    if (outcome === "ours") {
-      return Promise.all(mutations.map(async (mutation) => (await read(table, mutation))?.etag));
-    }
+    if (outcome === "ours") return Promise.all(mutations.map((one) => etagAfter(table, one)));
     throw tableError(
       "ambiguous-outcome",
       `The write to ${printKey(row)} got no answer, and later writes hide whether it happened.`,
@@ -59,6 +60,14 @@ export function resilience(
       },
       { cause: refusal },
     );
+  }
+
+  /** That of our own write: whoever takes the ETag of a later one would overwrite what it never saw. */
+  async function etagAfter(table: string, mutation: Mutation): Promise<string | undefined> {
+    if (mutation.kind === "delete") return undefined;
+    const stored = await read(table, mutation);
+    const isLatest = lastToken(stored?.properties) === lastToken(mutation.properties);
+    return stored && isLatest ? stored.etag : OVERWRITTEN;
   }
 
   /** One row that is there shows that none was deleted; one that is absent may never have been there. */
