@@ -196,11 +196,7 @@ export const k = {
       { descending: true },
     ),
   int: <const Name extends string>(name: Name, width: number) =>
-    fixed(
-      name,
-      (value: number) => encodeInt(value, width),
-      (key) => decodeInt(key, width),
-    ),
+    fixed(name, (value: number) => encodeInt(value, width), decodeInt),
   int64: <const Name extends string>(name: Name) => fixed(name, encodeInt64, decodeInt64),
   double: <const Name extends string>(name: Name) => fixed(name, encodeDouble, decodeDouble),
 

@@ -10,22 +10,22 @@ export function encodeUint(value: number, width: number): string {
 
 export function encodeUintDescending(value: number, width: number): string {
   assertInteger(value, 0, 10 ** width - 1);
-  return padded(10 ** width - 1 - value, width);
+  return complement(padded(value, width));
 }
 
 export function decodeUintDescending(text: string, width: number): number {
-  return 10 ** width - 1 - Number(text);
+  return Number(complement(padded(text, width)));
 }
 
 /** Negative numbers count up from the smallest one; `-` sorts before the digits. */
 export function encodeInt(value: number, width: number): string {
   const max = 10 ** width - 1;
   assertInteger(value, -max, max);
-  return value < 0 ? "-" + padded(max + value, width) : padded(value, width);
+  return value < 0 ? "-" + complement(padded(-value, width)) : padded(value, width);
 }
 
-export function decodeInt(text: string, width: number): number {
-  return text.startsWith("-") ? Number(text.slice(1)) - (10 ** width - 1) : Number(text);
+export function decodeInt(text: string): number {
+  return text.startsWith("-") ? -Number(complement(text.slice(1))) : Number(text);
 }
 
 export function encodeInt64(value: bigint): string {
@@ -55,8 +55,13 @@ export function decodeDouble(text: string): number {
   return view.getFloat64(0);
 }
 
+/** What is missing to nines, digit by digit: beyond 2^53 a subtraction would not be exact. */
+function complement(digits: string): string {
+  return digits.replace(/\d/g, (digit) => String(9 - Number(digit)));
+}
+
 function assertInteger(value: number, min: number, max: number): void {
-  if (!Number.isInteger(value) || value < min || value > max) {
+  if (!Number.isSafeInteger(value) || value < min || value > max) {
     throw new RangeError(`${value} is not a whole number from ${min} to ${max}.`);
   }
 }
