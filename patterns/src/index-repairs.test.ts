@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
+import { indexLifeCycle } from "./index-life-cycle.ts";
 import { indexRepairs } from "./index-repairs.ts";
 import { repairIndex, verifyIndex } from "./index-scrub.ts";
+import { controlledIndexes } from "./index-states.ts";
 import { createWorker, sendMessage } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import {
@@ -253,6 +255,18 @@ describe("index repairs", () => {
     const read = { consistency: "eventual" } as const;
     const [entry] = await db.open(Newer).by.town.range({ town: "Old" }, read).all();
     assert.equal(entry?.phone, "112");
+  });
+
+  it("leave alone what is retired, and mend the other indexes", async () => {
+    const backend = memory();
+    const db = connect({ ...backend, indexStates: controlledIndexes() });
+    await prepare(db);
+    const life = indexLifeCycle(db, Person, "town");
+    await life.disable();
+    await life.retire();
+    await settle(db);
+    assert.deepEqual(backend.queues.contents(QUEUE), []);
+    assert.deepEqual(backend.queues.contents(`${QUEUE}-poison`), []);
   });
 
   it("put an order aside that speaks of an entity unknown here", async () => {

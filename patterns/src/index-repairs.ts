@@ -25,11 +25,12 @@ export function indexRepairs(
       if (!entity)
         throw validationFailed("The repair", "entity", `${name} in ${table} is unknown here`);
       const outcomes = await Promise.all(
-        Object.entries(hints).map(([index, keys]) =>
-          entity.indexes[index]
-            ?.follow({ database, entity, name: index })
-            .keeper?.reconcile(base, keys),
-        ),
+        Object.entries(hints).map(async ([index, keys]) => {
+          const found = entity.indexes[index];
+          // What is retired has no entries, and perhaps no table.
+          if (!found || (await database.indexStates?.isDisabled(entity, index))) return undefined;
+          return found.follow({ database, entity, name: index }).keeper?.reconcile(base, keys);
+        }),
       );
       return outcomes.includes("unsettled") ? later(unsettledMs) : undefined;
     },

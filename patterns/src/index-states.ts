@@ -53,6 +53,10 @@ class ControlledIndexes implements IndexStates {
     throw tableError("index-not-readable", `${index} is ${state}.`, { index, state }, { remedy });
   }
 
+  async isDisabled(entity: AnyEntity, name: string): Promise<boolean> {
+    return (await this.#stateOf(entity, name)).state === "disabled";
+  }
+
   guard(...[entity, name, follower]: Parameters<IndexStates["guard"]>) {
     return {
       ...follower,

@@ -106,6 +106,7 @@ export type IndexApi<I, T, P> =
 export interface IndexStates {
   /** @throws index-not-readable. */
   assertReadable(entity: AnyEntity, name: string): Promise<void>;
+  isDisabled(entity: AnyEntity, name: string): Promise<boolean>;
   /** The follower, or one that does nothing while the index is disabled. */
   guard(entity: AnyEntity, name: string, follower: OpenFollower): OpenFollower;
 }
