@@ -102,6 +102,27 @@ describe("a log tail", () => {
     }, /enough/);
   });
 
+  it("follows on after an entry whose time is yet to come", async () => {
+    const { backend } = await open();
+    const end = new AbortController();
+    let pages = 0;
+    const onPage = () => (++pages === 20 ? end.abort(new Error("It never came.")) : undefined);
+    const log = connect({ ...backend, onPage }).open(Expense);
+    const at = (ms: number) => ({
+      ...stream,
+      filedAt: new Date(backend.clock.now() + ms),
+      amount: ms,
+    });
+    await log.append(at(3_600_000));
+    const seen: number[] = [];
+    for await (const { amount } of log.follow(stream, { signal: end.signal })) {
+      seen.push(amount);
+      if (seen.length === 1) await log.append(at(1));
+      if (seen.length === 2) break;
+    }
+    assert.deepEqual(seen, [3_600_000, 1]);
+  });
+
   it("costs a request for each append, tail and trim of few", async () => {
     const { db, log } = await open();
     for (const n of [1, 2, 3]) await log.append({ ...stream, filedAt: day(n), amount: n });

@@ -133,7 +133,8 @@ class OpenLog {
       const fresh = rows.filter(({ entryId }) => !seen.has(entryId)).reverse();
       seen = new Set(rows.map(({ entryId }) => entryId));
       for (const row of fresh) {
-        newest = Math.max(newest, Number(row[this.#at]));
+        // A time that is yet to come must not hide what is written until then.
+        newest = Math.max(newest, Math.min(Number(row[this.#at]), clock.now()));
         yield row;
       }
       await clock.sleep(pollMs, signal);
