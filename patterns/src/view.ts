@@ -131,8 +131,7 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
 
   follow(context: FollowerContext): OpenFollower {
     const projector = new ViewProjector(context.database, this, context.entity);
-    const message = (change: Pick<Change, "key" | "before" | "after">) => {
-      const { before, after, key } = change;
+    const message = ({ before, after, key }: Pick<Change, "key" | "before" | "after">) => {
       if (this.#print(before?.row) === this.#print(after)) return undefined;
       const keys = [...projector.keysOf(before?.row), ...projector.keysOf(after)];
       const { name, table } = context.entity;
@@ -158,7 +157,7 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
           const { state, row } = await readState(database, this.name);
           const table = tableOf(this.name, state.readable);
           if (!row) await database.tables.createTable(table);
-          const definition = { ...this.definition, rows: this.rows, table };
+          const definition = { ...this.definition, table };
           known = { rows: new EntityRepository(database, definition), readAtMs: now };
         }
         // The repository's rows follow the declaration that the type was inferred from.
@@ -184,8 +183,8 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
       unlessRefused(database.tables.get(CONTROL_TABLE, checkpointOf(this.name)), 404),
       queuesOf(database).peek(this.queue, PEEK_MAX),
     ]);
-    const times = waiting.flatMap(({ text: content }) => {
-      const message = parseMessage(content);
+    const times = waiting.flatMap(({ text }) => {
+      const message = parseMessage(text);
       const isOurs = message?.kind === KIND && (message.body as ViewUpdate).view === this.name;
       return isOurs ? [Date.parse(message.at)] : [];
     });

@@ -297,15 +297,10 @@ export function bytesLimit(database: Database): number {
 
 /** An upper estimate of what the mutations take in a transaction's body. */
 export function bytesOnWire(mutations: readonly Mutation[]): number {
-  return (
-    mutations.length * OVERHEAD_BYTES +
-    new TextEncoder().encode(JSON.stringify([mutations, namesIn(mutations)])).length
-  );
-}
-
-/** A property whose type is spelled out is named twice. */
-function namesIn(mutations: readonly Mutation[]): string[] {
-  return mutations.flatMap((one) => ("properties" in one ? Object.keys(one.properties) : []));
+  // A property whose type is spelled out is named twice.
+  const names = mutations.map((one) => "properties" in one && Object.keys(one.properties));
+  const json = JSON.stringify([mutations, names]);
+  return mutations.length * OVERHEAD_BYTES + new TextEncoder().encode(json).length;
 }
 
 function begin(open: OpenEntity, row: Row): { key: EntityKey; token: string } {

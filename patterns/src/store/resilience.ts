@@ -1,10 +1,10 @@
 import { tableError } from "../errors.ts";
 import { printKey } from "../ports/mutation.ts";
 import { isRefusal } from "../ports/port-error.ts";
-import type { EntityKey, Mutation, TablesPort } from "../ports/tables.ts";
+import type { EntityKey, Mutation, StoredEntity, TablesPort } from "../ports/tables.ts";
 import type { Layer } from "./layer.ts";
 import type { Retry } from "./retry.ts";
-import { lastToken, verdict, WRITE_TOKENS } from "./write-token.ts";
+import { tokensOf, verdict, WRITE_TOKENS } from "./write-token.ts";
 
 /** Well formed, and of no row: what it is a condition of is refused. */
 const OVERWRITTEN = `W/"datetime'0001-01-01T00%3A00%3A00Z'"`;
@@ -39,9 +39,7 @@ export function resilience(
     mutations: readonly Mutation[],
     refusal: unknown,
   ): Promise<(string | undefined)[]> {
-    const witness = mutations.find(
-      (mutation) => "properties" in mutation && WRITE_TOKENS in mutation.properties,
-    );
+    const witness = mutations.find(tokensIn);
     const row = witness ?? mutations[0]!;
     const stored = witness && (await read(table, row));
     const outcome = mutations.every(({ kind }) => kind === "delete")
@@ -54,20 +52,15 @@ export function resilience(
     throw tableError(
       "ambiguous-outcome",
       `The write to ${printKey(row)} got no answer, and later writes hide whether it happened.`,
-      {
-        key: row.rowKey,
-        token: "properties" in row ? String(row.properties[WRITE_TOKENS]?.value) : "",
-      },
+      { key: row.rowKey, token: tokensIn(row) ?? "" },
       { cause: refusal },
     );
   }
 
   /** That of our own write: whoever takes the ETag of a later one would overwrite what it never saw. */
   async function etagAfter(table: string, mutation: Mutation): Promise<string | undefined> {
-    if (mutation.kind === "delete") return undefined;
     const stored = await read(table, mutation);
-    const isLatest = lastToken(stored?.properties) === lastToken(mutation.properties);
-    return stored && isLatest ? stored.etag : OVERWRITTEN;
+    return tokensIn(stored) === tokensIn(mutation) ? stored?.etag : OVERWRITTEN;
   }
 
   /** One row that is there shows that none was deleted; one that is absent may never have been there. */
@@ -80,6 +73,10 @@ export function resilience(
     const get = () => tables.get(table, { partitionKey, rowKey }, { select: [WRITE_TOKENS] });
     return retry(get, undefined, signal);
   }
+}
+
+function tokensIn(row: Mutation | StoredEntity | undefined): string | undefined {
+  return row && "properties" in row ? tokensOf(row.properties) : undefined;
 }
 
 /** A commit that is refused when it comes too late must not be sent too late either. */
