@@ -14,6 +14,7 @@ import { blobKey, blobPartition } from "./blob-keys.ts";
 import { type BlobRecord, contentIdOf, decodeRecord, encodeRecord } from "./blob-record.ts";
 import type { ContainerValue } from "./container-value.ts";
 import type { NewContent } from "./new-content.ts";
+import { NOTHING_RELEASED, type Released } from "./released.ts";
 
 export interface BlobName {
   readonly account: string;
@@ -39,12 +40,6 @@ export interface BlobChange<Result> {
   readonly deletes?: readonly Key[];
   readonly released?: Released;
   readonly result: Result;
-}
-
-/** What a commit must carry to let go of something: notes of garbage, and rows it deletes itself. */
-export interface Released {
-  readonly puts: readonly Put[];
-  readonly deletes: readonly Key[];
 }
 
 /** Decides on a change of `state`, at an instant in microseconds; may throw a ServiceError. */
@@ -140,7 +135,7 @@ export class BlobStore {
   ): Promise<boolean> {
     const { engine, onLeftOver } = this.#options;
     const { key, version } = state;
-    const { record, checks = [], puts = [], deletes = [], released = NOTHING } = change;
+    const { record, checks = [], puts = [], deletes = [], released = NOTHING_RELEASED } = change;
     const own: Check[] = [{ key, expected: version ?? "absent" }, ...checks];
     const write: AtomicWrite = {
       version: engine.nextVersion(),
@@ -195,8 +190,6 @@ export class BlobStore {
     return blobKey(this.partition(account, container), blob, this.#options.engine.keyBytesMax);
   }
 }
-
-const NOTHING: Released = { puts: [], deletes: [] };
 
 function stateOf(container: Named<ContainerValue>, key: Key, found: Entry | undefined): BlobState {
   return {

@@ -5,13 +5,13 @@ import type { RowContentStore } from "../content/row-content-store.ts";
 import type { Engine, Key } from "../engine/engine.ts";
 import type { BodySource } from "../http/raw-request.ts";
 import type { CommittedBlob, ContentReference } from "./blob-record.ts";
-import type { Released } from "./blob-store.ts";
 import type { Digests } from "./content-digest.ts";
 import { type ContentPiece, gone, type PlacedExtent, readExtents } from "./extents.ts";
 import { type IncomingContent, receiveWhole, summedContent } from "./incoming-content.ts";
 import { type NewContent, NO_CONTENT } from "./new-content.ts";
 import type { Making, Notes } from "./notes.ts";
 import type { Readers } from "./readers.ts";
+import { NOTHING_RELEASED, type Released } from "./released.ts";
 import { UploadParts } from "./upload-parts.ts";
 
 export interface ReceivedContent extends NewContent {
@@ -180,7 +180,7 @@ export class Contents {
     const { notes, rows } = this.#options;
     switch (content.in) {
       case "nowhere":
-        return { puts: [], deletes: [] };
+        return NOTHING_RELEASED;
       case "row":
         return { puts: [], deletes: [rows.keyOf(content.id)] };
       case "store":

@@ -19,6 +19,7 @@ import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { type NewContent, NO_CONTENT } from "./new-content.ts";
 import { releaseContent, releaseDraft } from "./release.ts";
+import { bothReleased } from "./released.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
@@ -133,10 +134,7 @@ async function commitList(
   };
   const content = releaseContent(context, state.record, list);
   const blocks = releaseDraft(context, state.record, list);
-  const released = {
-    puts: [...content.puts, ...blocks.puts],
-    deletes: [...content.deletes, ...blocks.deletes],
-  };
+  const released = bothReleased(content, blocks);
   try {
     const change = { record: { blob: made }, checks, released, result: undefined };
     return (await blobs.commit(state, change, [stored])) ? modified : undefined;

@@ -16,6 +16,7 @@ import { type IncomingContent, incomingContent } from "./incoming-content.ts";
 import { assertLeaseForWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import type { NewContent } from "./new-content.ts";
+import { NOTHING_RELEASED, type Released } from "./released.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 
 interface PutBlockInput {
@@ -134,8 +135,8 @@ function asRead(key: Key, entry: Entry | undefined): Check {
   return { key, expected: entry?.version ?? "absent" };
 }
 
-function releaseBlock({ contents }: BlobContext, replaced: Entry | undefined) {
-  if (replaced === undefined) return { puts: [], deletes: [] };
+function releaseBlock({ contents }: BlobContext, replaced: Entry | undefined): Released {
+  if (replaced === undefined) return NOTHING_RELEASED;
   const { in: place, id } = decodeUncommittedBlock(replaced.value);
   return contents.release({ in: place, id });
 }

@@ -1,18 +1,11 @@
 import { draftHeadKey } from "./blob-keys.ts";
 import type { BlobContext } from "./blob-operation.ts";
 import type { BlobRecord } from "./blob-record.ts";
-import type { Released } from "./blob-store.ts";
-
-const NOTHING: Released = { puts: [], deletes: [] };
+import { bothReleased, NOTHING_RELEASED, type Released } from "./released.ts";
 
 /** Lets go of all that a record refers to: its content and its draft. */
 export function releaseAll(context: BlobContext, record: BlobRecord): Released {
-  const content = releaseContent(context, record);
-  const draft = releaseDraft(context, record);
-  return {
-    puts: [...content.puts, ...draft.puts],
-    deletes: [...content.deletes, ...draft.deletes],
-  };
+  return bothReleased(releaseContent(context, record), releaseDraft(context, record));
 }
 
 /** @param successor the list that some of it lives on in */
@@ -21,7 +14,7 @@ export function releaseContent(
   { blob }: BlobRecord,
   successor?: string,
 ): Released {
-  return blob === undefined ? NOTHING : contents.release(blob.content, successor);
+  return blob === undefined ? NOTHING_RELEASED : contents.release(blob.content, successor);
 }
 
 export function releaseDraft(
@@ -29,7 +22,7 @@ export function releaseDraft(
   { draft }: BlobRecord,
   successor?: string,
 ): Released {
-  if (draft === undefined) return NOTHING;
+  if (draft === undefined) return NOTHING_RELEASED;
   // Blocks that are on their way to it find no head, and begin another draft.
   return {
     puts: [notes.garbage({ kind: "draft", id: draft.id }, successor)],

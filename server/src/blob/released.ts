@@ -1,0 +1,16 @@
+import type { Key, Put } from "../engine/engine.ts";
+
+/** What a commit must carry to let go of something: notes of garbage, and rows it deletes itself. */
+export interface Released {
+  readonly puts: readonly Put[];
+  readonly deletes: readonly Key[];
+}
+
+export const NOTHING_RELEASED: Released = { puts: [], deletes: [] };
+
+export function bothReleased(one: Released, other: Released): Released {
+  return {
+    puts: [...one.puts, ...other.puts],
+    deletes: [...one.deletes, ...other.deletes],
+  };
+}
