@@ -1,3 +1,4 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
 import type { Clock } from "@rowhouse/server/clock";
 import { EngineError } from "@rowhouse/server/engine/engine";
 import type { Observer } from "@rowhouse/server/http/observer";
@@ -37,8 +38,8 @@ const SAY_AGAIN_MS = 60_000;
 const KINDS_MAX = 100;
 
 /**
- * Logs faults of ours. One of the storage, such as a full disk, fails for everybody: it is said once a
- * minute, not for every request.
+ * Logs faults of ours. One of the storage, such as a full disk, fails for everybody, and what a fault rule or
+ * a target refuses was asked for: such is said once a minute, not for every request.
  */
 export class FaultLog {
   readonly #log: Logger;
@@ -52,14 +53,15 @@ export class FaultLog {
 
   /** @param facts about what failed */
   tell(what: string, error: unknown, facts: object = {}): void {
-    const unsaid = error instanceof EngineError ? this.#unsaidBefore(what, error) : 0;
+    const isKnown = error instanceof EngineError || error instanceof ServiceError;
+    const unsaid = isKnown ? this.#unsaidBefore(what, error) : 0;
     const fault = { ...facts, err: error };
     if (unsaid === undefined) this.#log.debug(fault, what);
     else this.#log.error(unsaid === 0 ? fault : { ...fault, unsaid }, what);
   }
 
   /** How often this was not said since it was; undefined when it shall not be said now. */
-  #unsaidBefore(what: string, { code, message }: EngineError): number | undefined {
+  #unsaidBefore(what: string, { code, message }: EngineError | ServiceError): number | undefined {
     const now = this.#clock.now();
     const kind = `${what} ${code} ${message}`;
     const said = this.#said.get(kind);

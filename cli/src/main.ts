@@ -3,6 +3,7 @@ import { Command } from "commander";
 import { addAdviseCommand } from "./advise.ts";
 import { addEngineCommand } from "./engine-command.ts";
 import { addExplainCommand } from "./explain.ts";
+import { failWith } from "./fail-with.ts";
 import { addInspectCommand } from "./inspect.ts";
 import { addPatternsCommand } from "./patterns.ts";
 import { addReportCommand } from "./report.ts";
@@ -34,5 +35,5 @@ try {
   await program.parseAsync();
 } catch (error) {
   // 1 is what commands answer that found something.
-  program.error(`rowhouse: ${error instanceof Error ? error.message : error}`, { exitCode: 2 });
+  failWith(program, `rowhouse: ${error instanceof Error ? error.message : error}`);
 }

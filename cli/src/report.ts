@@ -41,11 +41,15 @@ function parsed(text: string): unknown {
   }
 }
 
-/** Written by this program: a file of another kind has no list of overruns. */
+/** Written by this program: a file of another kind has no such counts. */
 function isSummary(value: unknown): value is ScanSummary {
   return (
     typeof value === "object" &&
     value !== null &&
+    "queries" in value &&
+    typeof value.queries === "number" &&
+    "overBudget" in value &&
+    typeof value.overBudget === "number" &&
     "overruns" in value &&
     Array.isArray(value.overruns)
   );
@@ -54,7 +58,7 @@ function isSummary(value: unknown): value is ScanSummary {
 export function printScanReport(summary: ScanSummary): string {
   const { queries, overBudget, refused, overruns } = summary;
   const lines = [
-    `scan budget: ${queries} queries, ${overBudget} over budget${refused > 0 ? `, ${refused} of them refused` : ""}`,
+    `scan budget: ${queries} pages of queries, ${overBudget} over budget${refused > 0 ? `, ${refused} of them refused` : ""}`,
   ];
   for (const each of overruns) {
     const density =

@@ -4,6 +4,7 @@ import type { TlsMaterial } from "@rowhouse/server/http/http-server";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
 import type { Command } from "commander";
 import type { Logger } from "pino";
+import { failWith } from "./fail-with.ts";
 import { createLogger, FaultLog, loggingObserver } from "./logs.ts";
 import { openEngine } from "./open-engine.ts";
 import { type ServeOptions, serveOptions, servicesOf } from "./serve-options.ts";
@@ -44,7 +45,7 @@ async function serve(options: ServeOptions, program: Command): Promise<void> {
     if (isWorker()) reportListening(lines);
     else for (const line of lines) say(line);
   } catch (error) {
-    program.error(`rowhouse cannot start: ${error instanceof Error ? error.message : error}`);
+    failWith(program, `rowhouse cannot start: ${error instanceof Error ? error.message : error}`);
   }
 }
 

@@ -31,7 +31,9 @@ export function watchOptions(): Option[] {
     new Option(
       "--insight-token <token>",
       "what whoever reads it must send; default a new one, printed at the start",
-    ).env("ROWHOUSE_INSIGHT_TOKEN"),
+    )
+      .env("ROWHOUSE_INSIGHT_TOKEN")
+      .argParser(parseToken),
     new Option("--metrics", "serve counts for Prometheus at /metrics of the table port"),
     new Option("--slow-query <ms>", "log what takes at least so many milliseconds").argParser(
       parseMs,
@@ -57,6 +59,11 @@ export function watchOptions(): Option[] {
 export function isWatching(options: WatchOptions): boolean {
   const { scanBudget, insight, metrics, targets, record } = options;
   return [scanBudget, insight, metrics, targets, record].some((each) => each !== undefined);
+}
+
+function parseToken(text: string): string {
+  if (text.trim() !== "") return text;
+  throw new InvalidArgumentError("It is empty; leave it out to serve this machine alone.");
 }
 
 function parseMs(text: string): number {

@@ -12,7 +12,16 @@ const COMMAND_LINES = [
     args: ["serve", "--inMemoryPersistence", "--faults", "503 on InsertEntiy"],
     reason: /cannot start: "InsertEntiy" of a fault rule is no operation/,
   },
-  { what: "a report that is not there", args: ["report", "none.json"], reason: /does not exist/ },
+  {
+    what: "a report that is not there, without the help of a command line that was right",
+    args: ["report", "none.json"],
+    reason: /does not exist; the server writes it when it ends\.\n$/,
+  },
+  {
+    what: "an insight token that is empty",
+    args: ["serve", "--insight", "--insight-token="],
+    reason: /It is empty/,
+  },
 ];
 
 describe("Exit codes of the rowhouse command", () => {

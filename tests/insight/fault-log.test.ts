@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { ServiceError } from "@rowhouse/protocol/errors";
 import { EngineError } from "@rowhouse/server/engine/engine";
 import type { Observer, RequestRecord } from "@rowhouse/server/http/observer";
 import { pino } from "pino";
@@ -25,6 +26,17 @@ describe("The log of faults", () => {
         ["no space left on /data", undefined],
         ["no space left on /data", 4],
       ],
+    );
+  });
+
+  it("tells once a minute of what a fault rule refuses, which was asked for", () => {
+    const [busy, late] = [new ServiceError("ServerBusy"), new ServiceError("OperationTimedOut")];
+    const log = logged((observer) => {
+      for (const cause of [busy, busy, busy, late]) refuse(observer, cause);
+    });
+    assert.deepEqual(
+      log.map(({ err }) => err.message),
+      [busy.message, late.message],
     );
   });
 

@@ -21,6 +21,26 @@ describe("A strict scan budget over HTTP", () => {
     });
   });
 
+  it("counts the pages of a scan as of one, whichever is left of it", async () => {
+    const budget = new ScanBudget(parseScanRules("no table scan"));
+    await withServer({ insight: joinInsights([budget]) }, async ({ wire }) => {
+      await fillTable(wire, "People", people);
+      let next = "";
+      for (let page = 0; page < 3; page++) {
+        const answer = await wire.send("GET", `/People()?$top=1${next}`);
+        assert.equal(answer.status, 200);
+        const [partitionKey, rowKey] = ["Partition", "Row"].map((name) =>
+          answer.header(`x-ms-continuation-Next${name}Key`),
+        );
+        next = `&NextPartitionKey=${partitionKey}&NextRowKey=${rowKey}`;
+      }
+    });
+    const { overBudget, overruns } = budget.summary();
+    const [scan, ...others] = overruns;
+    assert.deepEqual([overBudget, others], [3, []]);
+    assert.deepEqual([scan?.class, scan?.count, scan?.entitiesReturned], ["table scan", 3, 3]);
+  });
+
   it("refuses a query whose answer is too thin, with what it read", async () => {
     const insight = joinInsights([new ScanBudget(parseScanRules("density 0.5 from 3; strict"))]);
     await withServer({ insight }, async ({ wire }) => {

@@ -43,7 +43,7 @@ describe("rowhouse serve --insight --metrics --scan-budget", () => {
       }
       const { text: report, exitCode } = reportOf(file, "text");
       assert.equal(exitCode, 1);
-      assert.match(report, /^scan budget: 2 queries, 1 over budget$/m);
+      assert.match(report, /^scan budget: 2 pages of queries, 1 over budget$/m);
       assert.match(report, /for example table scan where Age eq 1/);
     }));
 });
@@ -96,10 +96,10 @@ describe("rowhouse report", () => {
       const summary = { queries: 3, overBudget: 0, refused: 0, strict: false, overruns: [] };
       writeFileSync(file, JSON.stringify(summary));
       assert.deepEqual(reportOf(file, "text"), {
-        text: "scan budget: 3 queries, 0 over budget\n",
+        text: "scan budget: 3 pages of queries, 0 over budget\n",
         exitCode: 0,
       });
-      for (const other of ["{}", "null", "no JSON"]) {
+      for (const other of ["{}", '{"overruns":[]}', "null", "no JSON"]) {
         writeFileSync(file, other);
         assert.throws(() => reportOf(file, "text"), /report\.json is no report of a scan budget/);
       }

@@ -56,7 +56,7 @@ export function findScans(observed: Observed): Finding[] {
     const read = sumOf(queries, (query) => query.read);
     const returned = sumOf(queries, (query) => query.returned);
     if (times < TIMES_MIN || read < READ_MIN || returned >= DENSITY_MIN * read) continue;
-    const { filter = "", class: planClass } = queries.find(({ continued }) => !continued)!;
+    const { filter = "", class: planClass } = queries[0]!;
     const plan = planQuery(filter.trim() === "" ? undefined : parseFilter(filter));
     const cure = cureOfQuery(nameOf(table), plan);
     if (!cure) continue;
@@ -75,7 +75,9 @@ export function findScans(observed: Observed): Finding[] {
 
 export function findBulkReads(observed: Observed): Finding[] {
   return shapes(observed).flatMap(({ table, shape, queries }): Finding[] => {
-    const whole = queries.filter(({ class: name }) => name === "table scan");
+    const whole = queries.filter(
+      ({ class: name, continued }) => name === "table scan" && !continued,
+    );
     const read = sumOf(queries, (query) => query.read);
     const returned = sumOf(queries, (query) => query.returned);
     if (whole.length < TIMES_MIN || returned < DENSITY_MIN * read || read < 1000 * whole.length) {
@@ -250,7 +252,7 @@ export function findSeries(observed: Observed): Finding[] {
         title: `A series of ${points} values is read as ${points} entities`,
         evidence: [
           `${times} times ${shape || "(no filter)"}`,
-          `entities like ${example.partitionKey}/${example.rowKey}, of ${example.properties} numbers each`,
+          `entities like ${example.partitionKey}/${example.rowKey}, of ${counted(example.properties, "number")} each`,
         ],
         cost: `${points} entities read and counted where ${entities} would do, and ${points} writes.`,
         cure: {

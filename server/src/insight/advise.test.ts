@@ -490,6 +490,7 @@ function record(bytesMax?: number) {
           ...base,
           projected: false,
           continued: false,
+          class: plan.class,
           ...rest,
           at: now,
           plan,

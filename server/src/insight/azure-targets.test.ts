@@ -155,7 +155,7 @@ function facts(filter: string, at: number): QueryFacts {
   const plan = planQuery(parseFilter(filter));
   return {
     ...{ at, account: "a", table: "T", plan, planText: "", filter },
-    ...{ projected: false, continued: false, client: "::1", ...keysRead(plan) },
+    ...{ projected: false, continued: false, class: plan.class, client: "::1", ...keysRead(plan) },
   };
 }
 

@@ -113,6 +113,7 @@ function query(at: number, filter = "Age eq 1"): QueryFacts {
     planText: "",
     projected: false,
     continued: false,
+    class: plan.class,
     at,
     plan,
     ...keysRead(plan),

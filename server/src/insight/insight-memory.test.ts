@@ -43,7 +43,14 @@ it("What is kept of queries over budget stays below 16 MiB, however long their f
     const plan = planQuery(parseFilter(filter));
     const asked = { at: 0, account: "a", table: "T", client: "::1", plan, planText: explain(plan) };
     budget.queried(
-      { ...asked, ...keysRead(plan), filter, projected: false, continued: false },
+      {
+        ...asked,
+        ...keysRead(plan),
+        filter,
+        projected: false,
+        continued: false,
+        class: plan.class,
+      },
       cost,
     );
   }

@@ -1,4 +1,4 @@
-import type { Plan } from "../query/plan.ts";
+import type { Plan, PlanClass } from "../query/plan.ts";
 import { partitionName } from "./partition-names.ts";
 
 /** A query about to be run, or just run. */
@@ -10,7 +10,10 @@ export interface QueryFacts {
   readonly at: number;
   readonly account: string;
   readonly table: string;
+  /** What is read for this page. */
   readonly plan: Plan;
+  /** Of the whole query, whichever page this is: what is left of a table scan is a partition range. */
+  readonly class: PlanClass;
   /** As `keysRead` finds them. Who watches mostly wants no more of the plan, which is cold by then. */
   readonly partitionKey: string | undefined;
   readonly rowKey: string | undefined;

@@ -159,7 +159,7 @@ function watch() {
         ...keysRead(plan),
       };
       const cost = { entitiesRead, entitiesReturned, bytesRead: 0, engineMicros: 0 };
-      deferred.queried({ ...facts, projected: false, continued: false }, cost);
+      deferred.queried({ ...facts, projected: false, continued: false, class: plan.class }, cost);
     },
     write(partitionKey: string, count: number) {
       const mutation = { kind: "insert", rowKey: "r", ifMatch: undefined } as const;

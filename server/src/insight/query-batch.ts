@@ -52,7 +52,7 @@ export class QueryBatch {
     this.account[i] = query.account;
     this.client[i] = query.client;
     this.partition[i] = partitionNameOf(query);
-    this.planClass[i] = rowKey === undefined ? PLAN_CLASSES.indexOf(query.plan.class) : POINT;
+    this.planClass[i] = rowKey === undefined ? PLAN_CLASSES.indexOf(query.class) : POINT;
     this.plain[i] = rowKey !== undefined && query.filter === undefined && !query.projected ? 1 : 0;
     this.entitiesRead[i] = cost.entitiesRead;
     this.entitiesReturned[i] = cost.entitiesReturned;

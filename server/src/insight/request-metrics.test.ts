@@ -55,7 +55,15 @@ describe("The metrics of requests", () => {
       const plan = planQuery(parseFilter(filter));
       const cost = { entitiesRead: 5, entitiesReturned: 2, bytesRead: 900, engineMicros: 60 };
       deferred.queried(
-        { ...base, plan, ...keysRead(plan), filter, projected: false, continued: false },
+        {
+          ...base,
+          plan,
+          ...keysRead(plan),
+          filter,
+          projected: false,
+          continued: false,
+          class: plan.class,
+        },
         cost,
       );
     }

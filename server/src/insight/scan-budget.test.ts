@@ -156,7 +156,7 @@ function facts(filter: string, table = "People"): QueryFacts {
   const plan = planQuery(filter === "" ? undefined : parseFilter(filter));
   const planText = explain(plan);
   const base = { at: 0, account: "a", client: "::1", projected: false, continued: false };
-  return { ...base, table, plan, ...keysRead(plan), planText, filter };
+  return { ...base, table, plan, class: plan.class, ...keysRead(plan), planText, filter };
 }
 
 function run(

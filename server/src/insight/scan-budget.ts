@@ -149,11 +149,11 @@ export class ScanBudget implements Watcher {
     return this.#byTable.get(table.toLowerCase()) ?? this.#general;
   }
 
-  #judgeClass({ table, plan, rowKey }: QueryFacts): string | undefined {
+  #judgeClass({ table, class: planClass, rowKey }: QueryFacts): string | undefined {
     const { rank, reason } = this.#rulesFor(table);
     if (rowKey !== undefined && rank > POINT_RANK) return undefined;
     // Nearly every query is within its class.
-    if (rankOf(plan.class) < rank) return undefined;
+    if (rankOf(planClass) < rank) return undefined;
     return reason;
   }
 
@@ -169,14 +169,14 @@ export class ScanBudget implements Watcher {
 
   /** @throws ServiceError in strict mode */
   #over(query: QueryFacts, reason: string, cost: QueryCost | undefined): void {
-    const { account, table, plan, planText, filter } = query;
+    const { account, table, class: planClass, planText, filter } = query;
     this.#overBudget++;
     if (this.#strict) this.#refused++;
     const shape = filter?.trim() ? kept(shapeOf(parseFilter(filter))) : "";
-    const kind = `${account}/${table}/${plan.class}/${shape}`;
+    const kind = `${account}/${table}/${planClass}/${shape}`;
     const known = this.#overruns.get(kind);
     const before: Overrun = known ?? {
-      ...{ account, table: ownText(table), class: plan.class, shape, reason },
+      ...{ account, table: ownText(table), class: planClass, shape, reason },
       ...{ example: kept(filter ?? ""), plan: kept(planText), cure: kept(curePhrase(query)) },
       ...{ count: 0, refused: 0, entitiesRead: 0, entitiesReturned: 0 },
     };

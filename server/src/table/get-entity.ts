@@ -54,6 +54,7 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
       account: account.name,
       table: location.name,
       plan,
+      class: "point query",
       partitionKey,
       rowKey,
       planText,

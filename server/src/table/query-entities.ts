@@ -59,6 +59,7 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
       account: request.account.name,
       table: request.location.name,
       plan,
+      class: whole.class,
       partitionKey,
       rowKey,
       planText,
