@@ -1,9 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { connect, entity, f, isTableError, k } from "./index.ts";
+import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
+import { isRefusalInside } from "./ports/port-error.ts";
 import { siblingIndex } from "./sibling-index.ts";
+import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
+import { interleave } from "./testing/interleave.ts";
 import { memory } from "./testing/memory.ts";
 
 const Employee = entity("Employee", {
@@ -127,6 +130,7 @@ describe("a sibling index", () => {
       assert.ok(isTableError(error, "unique-violation"));
       assert.equal(error.index, "email");
       assert.deepEqual(error.owner, { dept: "Sales", id: 223 });
+      assert.ok(isRefusalInside(error.cause, 409));
       return true;
     });
   });
@@ -216,6 +220,44 @@ describe("a sibling index", () => {
     }
   });
 
+  const before = async (db: Database) => {
+    await db.createTables(Employee);
+    await db.open(Employee).insert({ ...jones, age: 61 });
+  };
+  /** The rows of the partition are the entities and what they index to, no more. */
+  const audit = async (db: Database, backend: Backend) => {
+    const all = await db.open(Employee).range({ dept: "Sales" }).all();
+    assert.deepEqual(await rowKeys(backend), all.flatMap(expectedKeys).sort());
+    assert.equal(new Set(all.map(({ email }) => email)).size, all.length);
+    await assertCopies(backend);
+  };
+  const writes: Record<string, (e: Repository) => Promise<unknown>> = {
+    insert: (e) => e.insert({ ...jones, id: 9, email: "n" }),
+    update: (e) => e.update(key, ({ age = 0 }) => ({ age: age + 1, lastName: "Lee", email: "n" })),
+    upsert: (e) => e.upsert({ ...jones, email: "n" }),
+    delete: (e) => e.delete(key),
+  };
+
+  it("equals the entities after a crash at each request of each write", async () => {
+    for (const write of Object.values(writes)) {
+      await crashEverywhere((db) => write(db.open(Employee)), { before, check: audit });
+    }
+  });
+
+  it("equals the entities in any order of writers, of one entity and of one value", async () => {
+    const tolerant = (name: string) => async (db: Database) => {
+      await writes[name]!(db.open(Employee)).catch((error) =>
+        assert.ok(isTableError(error, "unique-violation") || isTableError(error, "not-found")),
+      );
+    };
+    const pairs = Object.keys(writes).flatMap((one, i, all) =>
+      all.slice(i).map((two) => ({ one: tolerant(one), two: tolerant(two) })),
+    );
+    for (const clients of pairs) await interleave({ before, clients, check: audit, runs: 100 });
+    const clients = Object.fromEntries(Object.keys(writes).map((name) => [name, tolerant(name)]));
+    await interleave({ before, clients, check: audit, runs: 500 });
+  });
+
   it("is refused when it is declared wrongly", () => {
     const declare = (row: Parameters<typeof siblingIndex>[0]["row"], unique = false) =>
       entity("E", {
@@ -234,6 +276,31 @@ describe("a sibling index", () => {
     refused(() => declare([k.lit("id"), k.str("name")], true), /collide/);
     refused(() => declare([k.lit("x"), k.str("town")], true), /"town", which is not declared/);
     refused(() => declare([k.lit("x_y"), k.str("name")], true), /literal/);
+  });
+
+  it("is one of 49 at most, which all change in one transaction", async () => {
+    const declare = (count: number) =>
+      entity("Many", {
+        version: 1,
+        fields: { p: f.string(), id: f.int32(), name: f.string() },
+        key: { partition: [k.str("p")], row: [k.lit("id"), k.uint("id", 4)] },
+        indexes: Object.fromEntries(
+          Array.from({ length: count }, (_, i) => [
+            `by${i}`,
+            siblingIndex({ row: [k.lit(`n${i}x`), k.str("name"), k.uint("id", 4)] }),
+          ]),
+        ),
+      });
+    assert.throws(() => declare(50), /at most 49 fit in a transaction/);
+    const Many = declare(49);
+    const backend = memory();
+    const db = connect(backend);
+    await db.createTables(Many);
+    await db.open(Many).insert({ p: "p", id: 1, name: "old" });
+    await db.open(Many).update({ p: "p", id: 1 }, () => ({ name: "new" }));
+    const { entities } = await backend.tables.query("Many", {});
+    assert.equal(entities.filter(({ rowKey }) => rowKey.includes("_new_")).length, 49);
+    assert.equal(entities.length, 50);
   });
 });
 

@@ -267,7 +267,9 @@ async function explain(
 ): Promise<Error> {
   const author = contributions.find(({ mutations }) => mutations?.includes(failed));
   const explanation = await author?.explain?.(failed);
-  return explanation === "retry" ? new Stale(failed.rowKey, refusal) : (explanation ?? refusal);
+  if (explanation === "retry") return new Stale(failed.rowKey, refusal);
+  if (explanation) explanation.cause ??= refusal;
+  return explanation ?? refusal;
 }
 
 const TRANSACTION_OPERATIONS_MAX = 100;
