@@ -1,3 +1,4 @@
+import type { Database } from "@rowhouse/patterns";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { type AdviseOptions, adviseIndex } from "./patterns/advise.ts";
 import { type CheckOptions, check } from "./patterns/check.ts";
@@ -70,10 +71,13 @@ function addExplain(patterns: Command): void {
     .option("--json", "print JSON");
   addConnectionOptions(explain).action(
     (file: string | undefined, options: ExplainOptions & Connected) =>
-      perform(options, async () => {
+      perform(options, async (signal, progress) => {
         const schema = await loadSchema(file);
         const isConnected = options.connection !== undefined;
-        const database = isConnected ? await openDatabase(schema.library, options) : undefined;
+        const watching = { signal, progress };
+        const database = isConnected
+          ? await openDatabase(schema.library, options, watching)
+          : undefined;
         return explainSchema(schema, options, database);
       }),
   );
@@ -127,20 +131,22 @@ function addPoison(poison: Command): void {
       "print JSON",
     );
   const library = new Library(process.cwd());
-  const open = (options: Connected) => openDatabase(library, options, { queues: true });
+  const run = (options: Connected, work: (database: Database) => Promise<Outcome>) =>
+    perform(options, async (signal, progress) =>
+      work(await openDatabase(library, options, { queues: true, signal, progress })),
+    );
 
   add("list <queue>", "the first 32 poison messages; exit code 1 when there are any").action(
-    (queue: string, options: Connected) =>
-      perform(options, async () => listPoison(await open(options), queue)),
+    (queue: string, options: Connected) => run(options, (database) => listPoison(database, queue)),
   );
   add("show <queue> [id]", "the first 32 poison messages, or one, as they are").action(
     (queue: string, id: string | undefined, options: Connected) =>
-      perform(options, async () => showPoison(await open(options), queue, id)),
+      run(options, (database) => showPoison(database, queue, id)),
   );
   add("redrive <queue>", "send poison messages back to work")
     .option("--max <messages>", "as many", count, Number.POSITIVE_INFINITY)
     .action((queue: string, options: Connected & { readonly max: number }) =>
-      perform(options, async () => redrivePoison(library, await open(options), queue, options.max)),
+      run(options, (database) => redrivePoison(library, database, queue, options.max)),
     );
 }
 

@@ -28,16 +28,16 @@ export function addConnectionOptions(command: Command): Command {
 
 export interface Watching {
   readonly queues?: boolean;
-  /** No request is sent after it. */
-  readonly signal?: AbortSignal;
-  readonly progress?: Progress;
+  /** Nothing is sent after it, and nothing waits. */
+  readonly signal: AbortSignal;
+  readonly progress: Progress;
 }
 
 /** @throws Error when no connection is named, or a client is not installed. */
 export async function openDatabase(
   library: Library,
   { connection, profile }: ConnectionOptions,
-  watching: Watching = {},
+  { queues, signal, progress }: Watching,
 ): Promise<Database> {
   if (connection === undefined) {
     throw new Error("Name the account: --connection STRING or AZURE_STORAGE_CONNECTION_STRING.");
@@ -48,12 +48,13 @@ export async function openDatabase(
   const { controlledIndexes } = await library.load("@rowhouse/patterns/index-states");
   const allowInsecureConnection = /http:|UseDevelopmentStorage/i.test(connection);
   const client = TableServiceClient.fromConnectionString(connection, { allowInsecureConnection });
-  return connect({
+  const database = connect({
     tables: azureTables(client, { profile }),
     indexStates: controlledIndexes(),
-    meter: watch(watching),
-    ...(watching.queues && { queues: await openQueues(library, connection) }),
+    meter: watch(progress),
+    ...(queues && { queues: await openQueues(library, connection) }),
   });
+  return database.until(signal);
 }
 
 async function openQueues(library: Library, connection: string) {
@@ -65,16 +66,15 @@ async function openQueues(library: Library, connection: string) {
 const TOLD_EACH_MS = 2000;
 
 /** Counts requests aloud. */
-function watch({ signal, progress }: Watching): Layer {
+function watch(progress: Progress): Layer {
   let count = 0;
   let toldAt = Date.now();
   return (_call, send) => {
-    signal?.throwIfAborted();
     count++;
     const now = Date.now();
     if (now - toldAt >= TOLD_EACH_MS) {
       toldAt = now;
-      progress?.(`${count} requests`);
+      progress(`${count} requests`);
     }
     return send();
   };

@@ -15,6 +15,7 @@ export interface CommandAccount {
   /** Moves the server's clock on: what was written becomes old. */
   pass(ms: number): void;
   run(...args: string[]): Promise<Ran>;
+  start(...args: string[]): RowhouseCommand;
 }
 
 export interface Ran {
@@ -37,13 +38,15 @@ export async function withAccount(work: (account: CommandAccount) => Promise<voi
     tables: azureTables(TableServiceClient.fromConnectionString(connection, insecure)),
     queues: azureQueues(QueueServiceClient.fromConnectionString(connection, singleTry)),
   });
+  const environment = { AZURE_STORAGE_CONNECTION_STRING: connection };
   try {
     await work({
       database,
       pass: (ms) => {
         offset += ms;
       },
-      run: (...args) => run(args, { AZURE_STORAGE_CONNECTION_STRING: connection }),
+      run: (...args) => run(args, environment),
+      start: (...args) => new RowhouseCommand(["patterns", ...args], environment),
     });
   } finally {
     await server.close();

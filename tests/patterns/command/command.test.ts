@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createServer } from "node:http";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import type { Database } from "@rowhouse/patterns";
@@ -119,6 +120,53 @@ describe("rowhouse patterns, as a process", () => {
       assert.match(stdout, /^ {4}100 % of 6 rows in Sales$/m);
       assert.match(stdout, /^ {2}redmond {5}partition-scan/m);
       assert.equal(code, 1);
+    }));
+
+  it("prints one JSON value for whatever is asked", () =>
+    withAccount(async ({ database, run }) => {
+      await fill(database);
+      await database.queues?.createQueue("work-poison");
+      const index = "Employee.byTown";
+      const commands: [args: string[], code: number, expected: unknown][] = [
+        [["index", "status", index], 0, [{ index, state: "readable", registered: false }]],
+        [["queue", "poison", "list", "work"], 0, []],
+        [["queue", "poison", "redrive", "work"], 0, { queue: "work", redriven: 0 }],
+        [["queue", "poison", "list", "none"], 2, undefined],
+      ];
+      for (const [args, code, expected] of commands) {
+        const ofSchema = args[0] === "index" ? ["--schema", schema] : [];
+        const ran = await run(...args, ...ofSchema, "--json");
+        const printed = ran.stdout === "" ? undefined : JSON.parse(ran.stdout);
+        assert.deepEqual([ran.code, printed], [code, expected], `${args}: ${ran.stderr}`);
+      }
+    }));
+
+  it("ends with 130 at once when it is interrupted while it waits", () =>
+    withAccount(async ({ database, start }) => {
+      await fill(database);
+      const build = start("index", "build", "Employee.byTown", "--register", "--schema", schema);
+      await build.until(/about 51 s$/m, "stderr");
+      build.signal("SIGINT");
+      assert.equal(await build.exited, 130);
+      // Pushed back, it would try again for most of a minute.
+      let asked = () => {};
+      const isAsked = new Promise<void>((resolve) => {
+        asked = resolve;
+      });
+      const busy = createServer((_request, response) => {
+        response.writeHead(503, { "x-ms-error-code": "ServerBusy" }).end();
+        asked();
+      });
+      await new Promise<void>((resolve) => busy.listen(0, "127.0.0.1", resolve));
+      const address = busy.address();
+      const port = typeof address === "object" ? address?.port : 0;
+      const connection = `DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;TableEndpoint=http://127.0.0.1:${port}/a;QueueEndpoint=http://127.0.0.1:${port}/a`;
+      const list = start("queue", "poison", "list", "work", "--connection", connection);
+      await Promise.race([isAsked, list.exited]);
+      list.signal("SIGINT");
+      assert.deepEqual([await list.exited, list.stdout], [130, ""]);
+      busy.closeAllConnections();
+      busy.close();
     }));
 
   it("advises from the data", () =>
