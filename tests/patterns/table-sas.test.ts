@@ -3,6 +3,7 @@ import { after, before, describe, it } from "node:test";
 import {
   AzureNamedKeyCredential,
   AzureSASCredential,
+  TableClient,
   TableServiceClient,
 } from "@azure/data-tables";
 import { connect, entity, f, isTableError, k } from "@rowhouse/patterns";
@@ -95,9 +96,28 @@ describe("a token for one user's rows, on Rowhouse", () => {
     const notes = await as("read", "update");
     await notes.update(inbox(0), () => ({ text: "read" }));
     assert.equal((await notes.get(inbox(0)))?.text, "read");
-    await assert.rejects(
-      (await as("update", "add", "delete")).update(inbox(0), () => ({ text: "" })),
-    );
+    for (const permissions of [
+      ["update", "add", "delete"],
+      ["read", "add", "delete"],
+    ] as const) {
+      const update = (await as(...permissions)).update(inbox(0), () => ({ text: "" }));
+      await assert.rejects(update, isForbidden, permissions.join());
+    }
+  });
+
+  it("does what its policy says, until that is taken away", async () => {
+    const credential = new AzureNamedKeyCredential(ACCOUNT, KEY);
+    const url = `${server.url}/${ACCOUNT}`;
+    const table = new TableClient(url, "Note", credential, { allowInsecureConnection: true });
+    const accessPolicy = { permission: "r", start: new Date(0), expiry: new Date("2100-01-01") };
+    await table.setAccessPolicy([{ id: "readers", accessPolicy }]);
+    const grant = { partition: { user: "ann" }, rows: { folder: "in." }, policy: "readers" };
+    const { token } = await issuer.sasFor(Note, grant);
+    const notes = open(new AzureSASCredential(token)).open(Note);
+    assert.equal((await notes.get(inbox(9999)))?.id, 9999);
+    await assert.rejects(notes.insert(inbox(1)), isForbidden);
+    await table.setAccessPolicy([]);
+    await assert.rejects(notes.get(inbox(9999)), isForbidden);
   });
 
   it("commits no transaction that leaves its range", async () => {
