@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { bulkDelete } from "./bulk-delete.ts";
 import { connect, type Database } from "./index.ts";
+import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
 
 const TABLE = "Attempts";
@@ -59,6 +60,23 @@ describe("a bulk delete", () => {
       },
     });
     assert.equal(crashes, 2 * 6);
+  });
+
+  it("counts right although answers get lost", async () => {
+    let deleted = 0;
+    const lost = await loseEveryAnswer(
+      async (db) => {
+        deleted = await bulkDelete(db, TABLE, IN_MAY);
+      },
+      {
+        before: (db) => fill(db, 101),
+        check: async (_db, backend) => {
+          assert.equal(deleted, 101);
+          assert.deepEqual(await left(backend), OTHERS);
+        },
+      },
+    );
+    assert.equal(lost, 3);
   });
 
   it("does not mind others who delete the same rows, and counts each row once", async () => {

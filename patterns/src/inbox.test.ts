@@ -4,6 +4,7 @@ import { inbox, inboxIn } from "./inbox.ts";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { Layer } from "./store/layer.ts";
+import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { crashEverywhere, interleave, memory } from "./testing.ts";
 
 const Seen = inbox("Seen", { keepDays: 2 });
@@ -35,6 +36,20 @@ describe("an inbox", () => {
         assert.ok(effects <= 2 && recorded >= 1 && recorded <= Math.max(1, ran + 1));
       },
     });
+  });
+
+  it("runs an effect once although answers get lost", async () => {
+    let effects = 0;
+    const lost = await loseEveryAnswer((db) => db.open(Seen).once(message, async () => ++effects), {
+      before: async () => {
+        effects = 0;
+      },
+      check: async (db) => {
+        assert.equal(await db.open(Seen).once(message, async () => ++effects), 1);
+        assert.equal(effects, 1);
+      },
+    });
+    assert.ok(lost >= 3);
   });
 
   it("tells two deliveries at the same time the same outcome", async () => {
@@ -113,9 +128,10 @@ describe("an inbox beside what messages change", () => {
     assert.equal((await db.open(Account).range(bank).all()).length, 1);
   });
 
-  it("has it once whenever the process dies, and for deliveries side by side", async () => {
+  it("has it once whenever the process dies or an answer is lost, and for deliveries side by side", async () => {
     const check = async (db: Database) => assert.equal(await balanceIn(db), 10);
     await crashEverywhere(pay, { before, recover: pay, check });
+    assert.equal(await loseEveryAnswer(pay, { before, check }), 3);
     const clients = { one: pay, two: pay, three: pay };
     await interleave({ clients, before, recover: pay, check, crashShare: 0.1, runs: 300 });
   });

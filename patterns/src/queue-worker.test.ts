@@ -11,6 +11,7 @@ import {
   type WorkerOptions,
 } from "./queue-worker.ts";
 import { FakeClock, intercept, interleave, type Layer, memory, withFaults } from "./testing.ts";
+import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 
 const QUEUE = "work";
 const note = (key: string) => ({ kind: "note", key, body: { key } });
@@ -160,6 +161,35 @@ describe("a queue worker", () => {
     await worker.drain();
     assert.deepEqual(seen, [body]);
     assert.equal((await backend.blobs.list("bodies", {})).blobs.length, 0);
+  });
+
+  it("costs what the manual says", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    await createWorker(db, { queue: QUEUE, handlers: [] }).createQueues();
+    const { requests: toSend } = await db.metered(async (metered) => {
+      for (let i = 0; i < 10; i++) await sendMessage(metered, QUEUE, note("a"));
+    });
+    const { requests: toWork } = await db.metered((metered) =>
+      createWorker(metered, {
+        queue: QUEUE,
+        handlers: [{ kind: "note", handle: async () => {} }],
+        concurrency: 32,
+      }).drain(),
+    );
+    // One to receive them, one to delete each, one to see that there are no more.
+    assert.deepEqual([toSend, toWork], [10, 1 + 10 + 1]);
+  });
+
+  it("takes messages of 48 KiB, and no larger ones without a container", async () => {
+    const { backend, db } = await open(async () => {});
+    const send = (body: string) => sendMessage(db, QUEUE, { ...note("a"), id: "m", body });
+    await send("");
+    const bytes = backend.queues.contents(QUEUE)[0]!.text.length;
+    await send("x".repeat(48 * 1024 - bytes));
+    await assert.rejects(send("x".repeat(48 * 1024 - bytes + 1)), (error) =>
+      isTableError(error, "validation-failed"),
+    );
   });
 
   it("renews the lease of a long job, so that nobody else gets it", async () => {
@@ -321,6 +351,47 @@ describe("a queue worker", () => {
     assert.deepEqual(events, ["background failure"]);
     const seconds = (backend.clock.now() - from) / 1000;
     assert.ok(seconds > 300 && seconds < 1200, `${seconds} seconds for 30 empty answers`);
+  });
+
+  it("applies every message, or puts it aside, although answers get lost", async () => {
+    const applied: string[] = [];
+    const worker = (db: Parameters<typeof createWorker>[0]) =>
+      createWorker(db, {
+        queue: QUEUE,
+        handlers: [
+          {
+            kind: "note",
+            async handle({ key }) {
+              if (key === "bad") throw new Fatal("bad");
+              if (key === "later" && !applied.includes("asked")) {
+                applied.push("asked");
+                return later(1000);
+              }
+              applied.push(key);
+              return undefined;
+            },
+          },
+        ],
+      });
+    const lost = await loseEveryAnswer((db) => worker(db).drain(), {
+      before: async (db) => {
+        applied.length = 0;
+        await worker(db).createQueues();
+        for (const key of ["good", "bad", "later"]) await sendMessage(db, QUEUE, note(key));
+      },
+      check: async (db, { queues }) => {
+        for (let round = 0; round < 3; round++) {
+          await db.clock.sleep(61_000);
+          await worker(db).drain();
+        }
+        for (const key of ["good", "later"]) assert.ok(applied.includes(key), key);
+        const poison = queues.contents(`${QUEUE}-poison`).map(({ text }) => JSON.parse(text));
+        assert.deepEqual([...new Set(poison.map(({ key }) => key))], ["bad"]);
+        assert.equal(new Set(poison.map(({ id }) => id)).size, 1);
+        assert.deepEqual(queues.contents(QUEUE), []);
+      },
+    });
+    assert.ok(lost >= 6, `${lost}`);
   });
 
   it("applies every message at least once or puts it aside, whoever crashes (K1, K2)", async () => {

@@ -3,10 +3,11 @@ import { describe, it } from "node:test";
 import { connect, entity, f, isTableError, k } from "./index.ts";
 import { PortError } from "./ports/port-error.ts";
 import type { Layer } from "./store/layer.ts";
+import { siblingIndex } from "./sibling-index.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
 import { memory } from "./testing/memory.ts";
 
-const Employee = entity("Employee", {
+const declaration = {
   version: 1,
   fields: {
     dept: f.string(),
@@ -16,6 +17,11 @@ const Employee = entity("Employee", {
     age: f.int32().optional(),
   },
   key: { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] },
+} as const;
+const Employee = entity("Employee", declaration);
+const Indexed = entity("Employee", {
+  ...declaration,
+  indexes: { email: siblingIndex({ row: [k.lit("email"), k.str("email")], unique: true }) },
 });
 
 const jones = { dept: "Sales", id: 223, email: "jonesj@contoso.com", lastName: "Jones" };
@@ -128,6 +134,52 @@ describe("a repository", () => {
       code: "validation-failed",
     });
     await employees.insertOrMerge({ ...key, age: 1 });
+  });
+
+  it("costs what the manual says", async () => {
+    const key = { dept: "Sales", id: 223 };
+    type Common = Omit<ReturnType<typeof Indexed.open>, "by" | "insertOrMerge">;
+    type Work = (employees: Common) => Promise<unknown>;
+    const works: [work: Work, requests: number, entities: number, indexed: [number, number]][] = [
+      [(e) => e.insert({ ...jones, id: 9, email: "new" }), 1, 1, [1, 2]],
+      [(e) => e.upsert({ ...jones, id: 9, email: "new" }), 1, 1, [2, 2]],
+      [(e) => e.upsert({ ...jones, lastName: "Lee" }), 1, 1, [2, 3]],
+      [(e) => e.update(key, () => ({ lastName: "Lee" })), 2, 2, [2, 3]],
+      [(e) => e.update(key, () => undefined), 1, 1, [1, 1]],
+      [(e) => e.replace({ ...jones, lastName: "Lee" }), 2, 2, [2, 3]],
+      [(e) => e.delete(key), 2, 2, [2, 3]],
+      [(e) => e.delete(key, { force: true }), 1, 1, [2, 3]],
+      [(e) => e.get(key), 1, 1, [1, 1]],
+      [(e) => e.getMany([key, key, key]), 3, 3, [3, 3]],
+    ];
+    for (const [i, [work, requests, entities, indexed]] of works.entries()) {
+      for (const [definition, expected] of [
+        [Employee, [requests, entities]],
+        [Indexed, indexed],
+      ] as const) {
+        const { db } = await open();
+        await db.open(definition).insert(jones);
+        const cost = await db.metered((metered) => work(metered.open<Common>(definition)));
+        assert.deepEqual([cost.requests, cost.entities], expected, `${i}`);
+      }
+    }
+    for (const definition of [Employee, Indexed]) {
+      const isIndexed = definition === Indexed;
+      const { db } = await open();
+      const saved = await db.open(definition).insert(jones);
+      const replaced = await db.metered((metered) =>
+        metered.open(definition).replaceIfUnchanged({ ...saved, lastName: "Lee" }),
+      );
+      const deleted = await db.metered((metered) =>
+        metered.open(definition).deleteIfUnchanged(replaced.result),
+      );
+      assert.deepEqual([replaced.requests, deleted.requests], [2, isIndexed ? 2 : 1]);
+    }
+    const { db } = await open();
+    const merged = await db.metered((metered) =>
+      metered.open(Employee).insertOrMerge({ ...key, age: 3 }),
+    );
+    assert.deepEqual([merged.requests, merged.entities], [1, 1]);
   });
 
   it("refuses bad values with every issue named", async () => {

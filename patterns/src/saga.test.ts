@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { connect, type Database } from "./index.ts";
 import { createWorker, Fatal } from "./queue-worker.ts";
 import { type Saga, saga } from "./saga.ts";
+import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
 
 /** A saga that writes one row for each step done and deletes it when undone. */
@@ -101,6 +102,24 @@ describe("a saga", () => {
       }),
       { numRuns: 60 },
     );
+  });
+
+  it("comes to its end although answers get lost, to its client and to its worker", async () => {
+    for (const failing of [undefined, 2]) {
+      const definition = journal(failing);
+      const whole = async (db: Database) => {
+        await definition.start(db, { id: "one", input });
+        await work(db, definition, 3);
+      };
+      const check = async (db: Database, backend: Memory) => {
+        assert.equal((await definition.state(db, "one"))?.status, failing ? "undone" : "done");
+        assert.deepEqual(await rows(backend), failing ? [] : ["step 0", "step 1", "step 2"]);
+        for (const queue of ["work", "work-poison"]) {
+          assert.deepEqual(backend.queues.contents(queue), []);
+        }
+      };
+      assert.ok((await loseEveryAnswer(whole, { before: prepare, check })) > 8);
+    }
   });
 
   for (const failing of [undefined, 2]) {

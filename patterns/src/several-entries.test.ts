@@ -10,6 +10,7 @@ import type { Row } from "./model/entity-rows.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
+import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
 
 const tagsOf = ({ tags }: Row) => tags as readonly string[] | undefined;
@@ -204,10 +205,15 @@ describe("an index with several entries for each entity", () => {
   const change = (tags: readonly string[]) => (db: Database) =>
     db.open(Film).update(key, () => ({ tags, note: tags.join("") }));
 
-  it("survives a crash at every request, and any interleaving", async () => {
+  it("survives a crash and a lost answer at every request, and any interleaving", async () => {
     const remove = (db: Database) => db.open(Film).delete(key);
     for (const operation of [change(["b", "c"]), change([]), remove]) {
       await crashEverywhere(operation, { before, recover: settle, check: audit });
+      const settled = async (db: Database, backend: Memory) => {
+        await settle(db);
+        await audit(db, backend);
+      };
+      await loseEveryAnswer(operation, { before, check: settled });
     }
     const clients = { grow: change(["a", "b", "c"]), move: change(["b", "d"]), remove };
     const tolerant = Object.fromEntries(

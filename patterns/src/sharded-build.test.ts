@@ -12,6 +12,7 @@ import type { Continuation } from "./ports/tables.ts";
 import { type From, pages } from "./query/pages.ts";
 import { createWorker } from "./queue-worker.ts";
 import { buildInShards, type ShardedProgress } from "./sharded-build.ts";
+import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import {
   crashEverywhere,
   intercept,
@@ -79,6 +80,20 @@ describe("a build in shards", () => {
         },
       );
       assert.ok(crashes > 40);
+    });
+
+    it(`is done although answers get lost (${name})`, async () => {
+      const build = (db: Database) => buildInShards(db, Indexed, name, { shards: 2, parallel: 1 });
+      const lost = await loseEveryAnswer(build, {
+        before: (db) => prepare(db, 1),
+        check: async (db, backend) => {
+          backend.clock.advance(MINUTE);
+          await assertWhole(db, name);
+          assert.equal(await indexLifeCycle(db, Indexed, name).state(), "readable");
+          assert.deepEqual(await shardsIn(backend), []);
+        },
+      });
+      assert.ok(lost > 20);
     });
 
     it(`misses nothing that others write, however many build and die (${name})`, async () => {

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { connect, entity, f, isTableError, k } from "./index.ts";
+import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { siblingIndex } from "./sibling-index.ts";
+import { crashEverywhere } from "./testing/crash-everywhere.ts";
+import { interleave } from "./testing/interleave.ts";
+import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
 
 const Employee = entity("Employee", {
@@ -20,6 +23,7 @@ const Department = entity("Department", {
 });
 
 const sales = { dept: "Sales" };
+type Transaction = Parameters<Parameters<Database["tx"]>[1]>[0];
 
 async function open() {
   const backend = memory();
@@ -76,6 +80,28 @@ describe("a transaction", () => {
     assert.equal(await count(), 4);
   });
 
+  it("is whole or not there, once, after crashes, lost answers and any interleaving", async () => {
+    const before = async (db: Database) => {
+      await db.createTables(Employee, Department);
+      await db.open(Department).insert({ ...sales, employeeCount: 0 });
+    };
+    const hire = (id: number) => (db: Database) =>
+      db.tx(sales, (t) => {
+        t.insert(Employee, { ...sales, id, email: `e${id}` });
+        t.update(Department, sales, ({ employeeCount }) => ({ employeeCount: employeeCount + 1 }));
+      });
+    const agrees = (count?: number) => async (db: Database) => {
+      const { employeeCount } = await db.open(Department).mustGet(sales);
+      assert.equal((await db.open(Employee).range(sales).all()).length, employeeCount);
+      assert.equal((await db.open(Employee).by.email.range(sales).all()).length, employeeCount);
+      if (count !== undefined) assert.equal(employeeCount, count);
+    };
+    assert.equal(await crashEverywhere(hire(1), { before, check: agrees() }), 4);
+    assert.equal(await loseEveryAnswer(hire(1), { before, check: agrees(1) }), 2);
+    const clients = { one: hire(1), two: hire(2), three: hire(3) };
+    await interleave({ before, clients, check: agrees(3) });
+  });
+
   it("runs again when somebody else inserts what it upserts", async () => {
     const { db } = await open();
     const key = { ...sales, id: 1 };
@@ -98,8 +124,13 @@ describe("a transaction", () => {
       t.upsert(Department, { ...sales, employeeCount: 1 });
       t.upsert(Department, { ...sales, employeeCount: 2 });
     });
+    const hire = (count: number) => (t: Transaction) => {
+      for (let id = 0; id < count; id++) t.insert(Employee, { ...sales, id, email: `${id}` });
+    };
     await refused("batch-too-large", (t) => {
-      for (let id = 0; id < 51; id++) t.insert(Employee, { ...sales, id, email: `${id}` });
+      hire(50)(t);
+      t.update(Department, sales, () => ({ employeeCount: 50 }));
     });
+    await db.tx(sales, hire(50));
   });
 });

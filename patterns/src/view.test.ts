@@ -8,6 +8,7 @@ import { createWorker } from "./queue-worker.ts";
 import type { Layer, PortCall } from "./store/layer.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { interleave } from "./testing/interleave.ts";
+import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
 import { view, viewUpdates } from "./view.ts";
 import { rebuildView } from "./view-rebuild.ts";
@@ -234,6 +235,20 @@ async function before(db: Database) {
 describe("the view's promises", () => {
   it("the view follows whenever a writer or the projector dies", async () => {
     assert.ok((await crashEverywhere(change, { before, recover: settle, check })) > 40);
+  });
+
+  it("the view follows although answers get lost, and a rebuild ends", async () => {
+    const settled = async (db: Database) => {
+      await settle(db);
+      await check(db);
+    };
+    assert.ok((await loseEveryAnswer(change, { before, check: settled })) > 20);
+    const rebuild = (db: Database) => rebuildView(db, Sales, Order);
+    const filled = async (db: Database) => {
+      await before(db);
+      await settle(db);
+    };
+    assert.ok((await loseEveryAnswer(rebuild, { before: filled, check: settled })) >= 8);
   });
 
   it("a rebuild that dies is begun again, beside changes", async () => {

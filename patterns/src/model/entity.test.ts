@@ -49,6 +49,40 @@ describe("a definition", () => {
     refused(() => entity("Wide", { version: 1, fields: { ...fields, ...many(249) }, key }), /249/);
   });
 
+  it("takes of each type what a property holds, and nothing beyond", async () => {
+    const types = {
+      text: f.string().optional(),
+      json: f.json<string>().optional(),
+      bytes: f.bytes().optional(),
+      small: f.int32().optional(),
+      big: f.int64().optional(),
+      at: f.date().optional(),
+    };
+    const Typed = entity("Typed", { version: 1, fields: { ...fields, ...types }, key });
+    const db = connect(memory());
+    await db.createTables(Typed);
+    const typed = db.open(Typed);
+    type Values = Partial<typeof Typed.infer>;
+    const edges: readonly [held: Values, refused: Values][] = [
+      [{ text: "é".repeat(32_768) }, { text: "é".repeat(32_769) }],
+      [{ json: "x".repeat(32_766) }, { json: "x".repeat(32_767) }],
+      [{ bytes: new Uint8Array(65_536) }, { bytes: new Uint8Array(65_537) }],
+      [{ small: 2 ** 31 - 1 }, { small: 2 ** 31 }],
+      [{ small: -(2 ** 31) }, { small: -(2 ** 31) - 1 }],
+      [{ big: 2n ** 63n - 1n }, { big: 2n ** 63n }],
+      [{ big: -(2n ** 63n) }, { big: -(2n ** 63n) - 1n }],
+      [{ at: new Date("1601-01-01T00:00:00Z") }, { at: new Date("1600-12-31T23:59:59.999Z") }],
+      [{ at: new Date("9999-12-31T23:59:59.999Z") }, { at: new Date("+010000-01-01T00:00:00Z") }],
+    ];
+    for (const [held, refused] of edges) {
+      const saved = await typed.upsert({ p: "p", id: 1, ...held });
+      assert.deepEqual(await typed.get({ p: "p", id: 1 }), saved);
+      await assert.rejects(typed.upsert({ p: "p", id: 1, ...refused }), (error) =>
+        isTableError(error, "validation-failed"),
+      );
+    }
+  });
+
   it("is refused for keys that name a segment twice", () => {
     refused(
       () =>
