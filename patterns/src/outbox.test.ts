@@ -5,6 +5,7 @@ import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { outbox, outboxReplay } from "./outbox.ts";
 import { PortError } from "./ports/port-error.ts";
 import { createWorker, type Message } from "./queue-worker.ts";
+import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import {
   crashEverywhere,
   FakeClock,
@@ -14,7 +15,6 @@ import {
   type Layer,
   memory,
 } from "./testing.ts";
-import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 
 const Order = entity("Order", {
   version: 1,

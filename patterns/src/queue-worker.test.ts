@@ -10,8 +10,8 @@ import {
   sendMessage,
   type WorkerOptions,
 } from "./queue-worker.ts";
-import { FakeClock, intercept, interleave, type Layer, memory, withFaults } from "./testing.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
+import { FakeClock, intercept, interleave, type Layer, memory, withFaults } from "./testing.ts";
 
 const QUEUE = "work";
 const note = (key: string) => ({ kind: "note", key, body: { key } });

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect, entity, f, isTableError, k } from "./index.ts";
 import { PortError } from "./ports/port-error.ts";
-import type { Layer } from "./store/layer.ts";
 import { siblingIndex } from "./sibling-index.ts";
+import type { Layer } from "./store/layer.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
 import { memory } from "./testing/memory.ts";
 
