@@ -1,10 +1,8 @@
 import type { Awaitable } from "../awaitable.ts";
 import { type Clock, systemClock } from "../clock.ts";
-import { assertDisjoint } from "./assert-disjoint.ts";
 import {
   type AtomicWrite,
   type Change,
-  type Check,
   type CommitResult,
   type Engine,
   EngineError,
@@ -15,7 +13,8 @@ import {
   type Updated,
   type Visit,
 } from "./engine.ts";
-import { copyKey, joinKey, keyBytes, pairBytesMax } from "./key-codec.ts";
+import { assertDisjoint, assertKeyFits, holds } from "./engine-rules.ts";
+import { copyKey, joinKey, pairBytesMax } from "./key-codec.ts";
 import { TurnBudget } from "./turn-budget.ts";
 import { VersionClock } from "./version-clock.ts";
 
@@ -117,7 +116,7 @@ export class MemoryEngine implements Engine {
     const deleted = write.deletes.map((key) => this.#flat(key));
 
     const failedCheck = write.checks.findIndex(
-      (check, index) => !holds(check, this.#byKey.get(checked[index]!)),
+      (check, index) => !holds(check, this.#byKey.get(checked[index]!)?.version),
     );
     if (failedCheck >= 0) return { committed: false, failedCheck };
     this.#commits++;
@@ -229,7 +228,7 @@ export class MemoryEngine implements Engine {
   }
 
   #flat(key: Key): string {
-    if (keyBytes(key) > KEY_BYTES_MAX) throw keyTooLong(key);
+    assertKeyFits(key, KEY_BYTES_MAX);
     return latin1(joinKey(key));
   }
 
@@ -277,12 +276,6 @@ class Loan {
 /** No UTF-8 and no JSON. */
 const SPOILT = 0xff;
 
-function holds({ expected }: Check, stored: Stored | undefined): boolean {
-  if (expected === "absent") return stored === undefined;
-  if (expected === "present") return stored !== undefined;
-  return stored?.version === expected;
-}
-
 /** The first place in `entries` whose key is not below `flat`. */
 function lowerBound(entries: readonly Stored[], flat: string): number {
   let low = 0;
@@ -293,13 +286,6 @@ function lowerBound(entries: readonly Stored[], flat: string): number {
     else high = middle;
   }
   return low;
-}
-
-function keyTooLong(key: Key): EngineError {
-  return new EngineError(
-    "KeyTooLong",
-    `A key of ${keyBytes(key)} bytes; at most ${KEY_BYTES_MAX} are allowed.`,
-  );
 }
 
 function latin1(bytes: Uint8Array): string {

@@ -1,5 +1,6 @@
-import type { AtomicWrite, Change, Check, CommitResult, Key, Updated } from "../engine.ts";
+import type { AtomicWrite, Change, CommitResult, Key, Updated } from "../engine.ts";
 import { EngineError } from "../engine.ts";
+import { holds } from "../engine-rules.ts";
 import type { VersionClock } from "../version-clock.ts";
 import { lastVersion, putNew, type Store, viewOf, WriteTransactions } from "./binding.ts";
 import type { DataFolder } from "./data-folder.ts";
@@ -357,12 +358,6 @@ function isInsert({ checks, puts, deletes }: AtomicWrite): boolean {
     if (expected !== "absent" || key !== puts[index]!.key) return false;
   }
   return true;
-}
-
-function holds({ expected }: Check, stored: number | undefined): boolean {
-  if (expected === "absent") return stored === undefined;
-  if (expected === "present") return stored !== undefined;
-  return stored === expected;
 }
 
 function refuse(group: readonly Waiting[], error: EngineError): void {

@@ -2,7 +2,6 @@ import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Awaitable } from "../../awaitable.ts";
 import { type Clock, systemClock } from "../../clock.ts";
-import { assertDisjoint } from "../assert-disjoint.ts";
 import {
   type AtomicWrite,
   type Change,
@@ -16,7 +15,8 @@ import {
   type Updated,
   type Visit,
 } from "../engine.ts";
-import { keyBytes, pairBytesMax } from "../key-codec.ts";
+import { assertDisjoint, assertKeyFits } from "../engine-rules.ts";
+import { pairBytesMax } from "../key-codec.ts";
 import { flushFolder, makeFolder } from "../make-folder.ts";
 import { VersionClock } from "../version-clock.ts";
 import {
@@ -140,7 +140,7 @@ export class LmdbEngine implements Engine {
 
   get(keys: readonly Key[], bytesMax = Number.POSITIVE_INFINITY): (Entry | undefined)[] {
     this.#assertOpen();
-    for (const key of keys) assertKeyFits(key);
+    for (const key of keys) assertKeyFits(key, KEY_BYTES_MAX);
     const get = () => this.#getEntries(keys, bytesMax);
     return this.#visiting ? this.#visiting.lendAgainAfter(get) : get();
   }
@@ -158,9 +158,9 @@ export class LmdbEngine implements Engine {
       this.#assertOpen();
       assertDisjoint(write);
       // lmdb-js can take the process down when it closes after a key that is too long.
-      for (const { key } of write.checks) assertKeyFits(key);
-      for (const { key } of write.puts) assertKeyFits(key);
-      for (const key of write.deletes) assertKeyFits(key);
+      for (const { key } of write.checks) assertKeyFits(key, KEY_BYTES_MAX);
+      for (const { key } of write.puts) assertKeyFits(key, KEY_BYTES_MAX);
+      for (const key of write.deletes) assertKeyFits(key, KEY_BYTES_MAX);
     } catch (error) {
       return Promise.reject(error);
     }
@@ -169,7 +169,7 @@ export class LmdbEngine implements Engine {
 
   async update(key: Key, change: Change): Promise<Updated> {
     this.#assertOpen();
-    assertKeyFits(key);
+    assertKeyFits(key, KEY_BYTES_MAX);
     return this.#commits.update(key, this.#versions.next(), change);
   }
 
@@ -289,12 +289,4 @@ export class LmdbEngine implements Engine {
 
 function closed(): EngineError {
   return new EngineError("Closed", "The LMDB engine is closed.");
-}
-
-function assertKeyFits(key: Key): void {
-  if (keyBytes(key) <= KEY_BYTES_MAX) return;
-  throw new EngineError(
-    "KeyTooLong",
-    `A key of ${keyBytes(key)} bytes; at most ${KEY_BYTES_MAX} are allowed.`,
-  );
 }

@@ -2,6 +2,7 @@ import { systemClock } from "../../clock.ts";
 import { type AdministerOptions, withAdministration } from "./administer.ts";
 import { CLOCK_SKEW_MS_MAX, clockAheadMs } from "./clock-skew.ts";
 import { durabilityOf } from "./durability.ts";
+import { CONNECTIONS_MAX } from "./postgres-engine.ts";
 import { queryText } from "./query.ts";
 import { FORMAT, readFormat } from "./schema.ts";
 import type { ServerFacts } from "./server-facts.ts";
@@ -151,8 +152,8 @@ function checkSettings({ settings }: ServerFacts): Finding[] {
   const connections = Number(settings.max_connections ?? CONNECTIONS_MIN);
   findings.push(
     connections < CONNECTIONS_MIN
-      ? warning("max_connections", `${connections}: each front end holds up to 22.`)
-      : ok("max_connections", `${connections}; each front end holds up to 22.`),
+      ? warning("max_connections", `${connections}: each front end holds up to ${CONNECTIONS_MAX}.`)
+      : ok("max_connections", `${connections}; each front end holds up to ${CONNECTIONS_MAX}.`),
   );
   const isolation = settings.default_transaction_isolation ?? "unknown";
   findings.push(

@@ -1,5 +1,6 @@
-import { type AtomicWrite, type Check, EngineError, type Key } from "../engine.ts";
-import { equalBytes, keyBytes } from "../key-codec.ts";
+import type { AtomicWrite, Check, Key } from "../engine.ts";
+import { assertKeyFits } from "../engine-rules.ts";
+import { equalBytes } from "../key-codec.ts";
 import { identify, toBuffer } from "./get.ts";
 
 /** Longest pair of keys: a B-tree entry of PostgreSQL takes 2,704 bytes, measured with its header. */
@@ -114,21 +115,11 @@ export function pinVersions(write: AtomicWrite, sight: Sight): AtomicWrite {
   return { ...write, checks: [...checks, ...deletions] };
 }
 
-/** Throws for a key that cannot be stored, before anything is sent. */
-export function assertStorable(key: Key): void {
-  if (keyBytes(key) > KEY_BYTES_MAX) {
-    throw new EngineError(
-      "KeyTooLong",
-      `A key of ${keyBytes(key)} bytes; at most ${KEY_BYTES_MAX} are allowed.`,
-    );
-  }
-}
-
 function planKey(
   key: Key,
   { expected, write }: Partial<Pick<PlannedKey, "expected" | "write">> = {},
 ): PlannedKey {
-  assertStorable(key);
+  assertKeyFits(key, KEY_BYTES_MAX);
   const partition = toBuffer(key.partition);
   return { key, partition, sort: toBuffer(key.sort), expected, write, value: EMPTY };
 }

@@ -1,11 +1,11 @@
 import {
   type AtomicWrite,
-  type Check,
   type CommitResult,
   EngineError,
   type Entry,
   type Key,
 } from "../engine.ts";
+import { assertKeyFits, holds } from "../engine-rules.ts";
 import { equalBytes } from "../key-codec.ts";
 import type { VersionClock } from "../version-clock.ts";
 import { CommitBatch } from "./commit-batch.ts";
@@ -13,8 +13,8 @@ import type { CommitExchange, CommitExchangeOptions } from "./commit-exchange.ts
 import { CommitGroup } from "./commit-group.ts";
 import { judgeOne, type OneKeyWrite } from "./commit-one.ts";
 import {
-  assertStorable,
   type CommitPlan,
+  KEY_BYTES_MAX,
   pinVersions,
   planCommit,
   type Sight,
@@ -59,7 +59,7 @@ export class Commits {
     const deadline = performance.now() + this.#options.timeoutMs;
     const one = asOneKeyWrite(write);
     if (one) {
-      assertStorable(one.key);
+      assertKeyFits(one.key, KEY_BYTES_MAX);
       // Together with others first. What that did not settle is repeated alone.
       return this.#repeat(write, deadline, (attempts) =>
         attempts === 1 && this.#options.dialect === "postgres"
@@ -226,12 +226,6 @@ function versionsOf(write: AtomicWrite, raised: ReadonlyMap<string, number>): re
   return write.puts.map(
     ({ key }) => raised.get(identify(key.partition, key.sort)) ?? write.version,
   );
-}
-
-function holds({ expected }: Check, version: number | undefined): boolean {
-  if (expected === "absent") return version === undefined;
-  if (expected === "present") return version !== undefined;
-  return version === expected;
 }
 
 /** Faults after which a commit that did not happen is worth another attempt. */

@@ -1,5 +1,4 @@
 import { type Clock, systemClock } from "../../clock.ts";
-import { assertDisjoint } from "../assert-disjoint.ts";
 import {
   type AtomicWrite,
   CALL_MS_MAX,
@@ -13,10 +12,11 @@ import {
   type ScanHints,
   type Visit,
 } from "../engine.ts";
+import { assertDisjoint, assertKeyFits } from "../engine-rules.ts";
 import { compareKeys, equalBytes } from "../key-codec.ts";
 import { VersionClock } from "../version-clock.ts";
 import { assertClock, CLOCK_SKEW_MS_MAX, clockAheadMs } from "./clock-skew.ts";
-import { assertStorable, KEY_BYTES_MAX } from "./commit-plan.ts";
+import { KEY_BYTES_MAX } from "./commit-plan.ts";
 import { Commits } from "./commits.ts";
 import { describeConfig, type PostgresConfig, parsePostgresUrl } from "./config.ts";
 import { applySettings } from "./connect.ts";
@@ -66,6 +66,8 @@ export interface PostgresHealth {
 const WRITERS_MAX = 16;
 const READERS_MAX = 2;
 const SCANNERS_MAX = 4;
+/** What one front end holds at most, unless it is told otherwise. */
+export const CONNECTIONS_MAX = WRITERS_MAX + READERS_MAX + SCANNERS_MAX;
 const TICK_MS = 250;
 const HEALTH_TIMEOUT_MS = 2_000;
 
@@ -205,7 +207,7 @@ export class PostgresEngine implements Engine {
 
   get(keys: readonly Key[], bytesMax?: number): Promise<(Entry | undefined)[]> {
     this.#assertOpen();
-    for (const key of keys) assertStorable(key);
+    for (const key of keys) assertKeyFits(key, KEY_BYTES_MAX);
     const deadline = performance.now() + this.#timeoutMs;
     const reading = this.#get(keys, deadline, bytesMax);
     if (bytesMax === undefined) return reading;

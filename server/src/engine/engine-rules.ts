@@ -1,6 +1,26 @@
 import assert from "node:assert/strict";
-import type { AtomicWrite, Key } from "./engine.ts";
-import { equalBytes } from "./key-codec.ts";
+import { type AtomicWrite, type Check, EngineError, type Key } from "./engine.ts";
+import { equalBytes, keyBytes } from "./key-codec.ts";
+
+/*
+ * What every engine asks of keys, checks and writes alike.
+ */
+
+/** Whether a check of a key holds that has this version; undefined when the key is absent. */
+export function holds({ expected }: Check, version: number | undefined): boolean {
+  if (expected === "absent") return version === undefined;
+  if (expected === "present") return version !== undefined;
+  return version === expected;
+}
+
+/** @throws EngineError `KeyTooLong` */
+export function assertKeyFits(key: Key, keyBytesMax: number): void {
+  if (keyBytes(key) <= keyBytesMax) return;
+  throw new EngineError(
+    "KeyTooLong",
+    `A key of ${keyBytes(key)} bytes; at most ${keyBytesMax} are allowed.`,
+  );
+}
 
 /**
  * That a write both puts and deletes no key: what became of it would be each engine's own affair.
