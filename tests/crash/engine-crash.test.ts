@@ -10,6 +10,7 @@ import { it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { partitionRange } from "@rowhouse/server/engine/key-codec";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
+import { scanToEnd } from "@rowhouse/server/engine/scan-to-end";
 import { keyOf, type Partition, randomNumbers, stepsOf, textOf } from "./random-history.ts";
 
 // CRASH_ROUNDS=500 CRASH_SEED=7 node tools/test.mjs tests/crash
@@ -82,7 +83,8 @@ async function judge(path: string, acknowledged: readonly number[]): Promise<num
     const taken: number[] = [];
     for (const [writer, steps] of acknowledged.entries()) {
       const found = new Map<string, string>();
-      await engine.scan(partitionRange(keyOf(writer, "").partition), ({ key, value, version }) => {
+      const { partition } = keyOf(writer, "");
+      await scanToEnd(engine, partitionRange(partition), ({ key, value, version }) => {
         assert.ok(version < next, "A version written before the crash can be handed out again.");
         found.set(Buffer.from(key.sort).toString(), textOf(value));
         return true;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
+import { scanToEnd } from "@rowhouse/server/engine/scan-to-end";
 import { printMessageId } from "@rowhouse/server/queue/message-id";
 import {
   queuePartition,
@@ -288,14 +289,14 @@ async function readStored(place: Place): Promise<Stored> {
   // The only account, and the only queue it ever had.
   const partition = queuePartition(0, 0);
   const messages: Message[] = [];
-  await engine.scan(unexpiredRange(partition, Date.now()), (entry) => {
+  await scanToEnd(engine, unexpiredRange(partition, Date.now()), (entry) => {
     const { key, value, version } = entry;
     const own = { partition: Buffer.from(key.partition), sort: Buffer.from(key.sort) };
     messages.push(decodeMessage({ key: own, value: Buffer.from(value), version }));
     return true;
   });
   const ready = new Set<string>();
-  await engine.scan(readyRange(partition), ({ key }) => {
+  await scanToEnd(engine, readyRange(partition), ({ key }) => {
     ready.add(hex(key.sort));
     return true;
   });
