@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { after, afterEach, beforeEach, describe, it } from "node:test";
@@ -20,6 +21,7 @@ import { HttpConnection } from "./http-connection.ts";
  */
 
 const GET = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
+const ASKED = 10_000;
 const POST = "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n";
 
 /** Answers each request with its target and body, once the body is read and the gate is open. */
@@ -340,6 +342,29 @@ for (const lane of ["node", "fast"] as const) {
       assert.equal((await connection.answer()).text, "/a ");
       connection.destroy();
       await ignoring.close();
+    });
+
+    it("that asks for thousands of things at once is not read further than answers go", async () => {
+      let taken = 0;
+      const count = () => taken++;
+      subscribe("http.server.request.start", count);
+      let release = () => {};
+      echo.gate = new Promise((resolve) => {
+        release = resolve;
+      });
+      const connection = await open();
+      // What the fast lane does not know, so that node:http has it all.
+      const asked = GET.replace("Host", "TE: trailers\r\nHost");
+      connection.write(asked.repeat(ASKED));
+      await until(() => taken > 0);
+      await turns(200);
+      assert.ok(taken < ASKED / 3, `${taken} requests were taken before the first was answered.`);
+      echo.gate = undefined;
+      release();
+      for (let i = 0; i < ASKED; i++) assert.equal((await connection.answer()).text, "/a ");
+      assert.equal(taken, ASKED);
+      unsubscribe("http.server.request.start", count);
+      connection.destroy();
     });
 
     it("that is idle does not keep a server from closing, that is busy does", async () => {

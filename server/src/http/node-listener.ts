@@ -69,9 +69,33 @@ export function nodeListener(handle: Handle, onFault: OnFault): RequestListener 
     };
     // One request of a connection after the other: the next may read what this one writes. A response
     // gets its socket when those before it are out.
-    if (response.socket === null) response.once("socket", serve);
+    if (response.socket === null) waitForTurn(message.socket, response, serve);
     else serve();
   };
+}
+
+/** How many requests of a connection wait for the answers before theirs. */
+const waiting = new WeakMap<Socket, number>();
+
+/**
+ * Nothing more is read of the connection meanwhile: requests that nobody answers yet would pile up without
+ * end. node:http resumes it for reasons of its own, the end of a message among them.
+ */
+function waitForTurn(socket: Socket, response: ServerResponse, serve: () => void): void {
+  const before = waiting.get(socket);
+  if (before === undefined) {
+    socket.on("resume", () => {
+      if (waiting.get(socket) !== 0) socket.pause();
+    });
+  }
+  waiting.set(socket, (before ?? 0) + 1);
+  socket.pause();
+  response.once("socket", () => {
+    const left = waiting.get(socket)! - 1;
+    waiting.set(socket, left);
+    if (left === 0) socket.resume();
+    serve();
+  });
 }
 
 /** Connections that have carried a request. */
