@@ -2,14 +2,25 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { decodeEntity } from "@rowhouse/protocol/entity-json";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
+import { encodeName } from "@rowhouse/protocol/property-name";
 import type { EntityContinuation } from "@rowhouse/protocol/query-options";
-import { systemClock } from "../clock.ts";
-import type { Entry, Key } from "../engine/engine.ts";
+import type { Awaitable } from "../awaitable.ts";
+import type {
+  AtomicWrite,
+  CommitResult,
+  Engine,
+  Entry,
+  Key,
+  KeyRange,
+  ScanEnd,
+  Visit,
+} from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { planQuery, resumePlan } from "../query/planner.ts";
 import { compilePredicate } from "../query/predicate.ts";
 import { encodeRecord } from "./entity-record.ts";
 import { PageReader } from "./page-reader.ts";
+import type { RecordView } from "./record-view.ts";
 import { entityKey, tablePrefix } from "./table-keys.ts";
 
 const PREFIX = tablePrefix(1, 1);
@@ -47,58 +58,163 @@ describe("A page of point reads", () => {
     const filter = `PartitionKey eq 'p' and (${POINTS} or ${tooLong})`;
     assert.equal(await lab.page({ filter, rowKeys }), undefined);
     assert.deepEqual(rowKeys, ROW_KEYS);
-    assert.equal(lab.engine.gets, 1);
+    assert.equal(lab.engine.reads, 1);
   });
 });
 
-/** Counts what its answers hold. */
-class CountingEngine extends MemoryEngine {
-  gets = 0;
+describe("A page of several reads of one partition", () => {
+  const READS = {
+    "two ranges": "RowKey lt '120' or RowKey ge '140'",
+    "a range and a point": "RowKey lt '120' or RowKey eq '140'",
+    "points and a range": "RowKey eq '101' or RowKey eq '102' or RowKey ge '140'",
+  };
+
+  for (const [name, keys] of Object.entries(READS)) {
+    const filter = `PartitionKey eq 'p' and (${keys})`;
+
+    it(`is of one snapshot: ${name}`, async () => {
+      for (const become of ["others", "absent"] as const) {
+        const lab = await open(10);
+        lab.engine.beforeSecondRead = () => lab.write(11, become);
+        const sizes: number[] = [];
+        assert.equal((await lab.page({ filter, sizes }))?.rowKey, "140");
+        assert.deepEqual([...new Set(sizes)], [10]);
+      }
+    });
+
+    it(`goes on while nobody writes: ${name}`, async () => {
+      const lab = await open(10);
+      const rowKeys: string[] = [];
+      assert.equal(await lab.page({ filter, rowKeys }), undefined);
+      assert.ok(rowKeys.includes("140"));
+    });
+
+    it(`ends where an engine cannot say whether somebody wrote: ${name}`, async () => {
+      const lab = await open(10);
+      lab.engine.numbersCommits = false;
+      const rowKeys: string[] = [];
+      const next = await lab.page({ filter, rowKeys });
+      assert.ok(!rowKeys.includes("140"));
+      assert.equal(await lab.page({ filter, from: next, rowKeys }), undefined);
+      assert.equal(new Set(rowKeys).size, rowKeys.length);
+      assert.ok(rowKeys.includes("140"));
+    });
+  }
+
+  it("goes on in another partition, whoever writes", async () => {
+    const lab = await open(10);
+    lab.engine.beforeSecondRead = () => lab.write(11, "others");
+    const filter = "PartitionKey eq 'a' or (PartitionKey eq 'p' and RowKey ge '140')";
+    const sizes: number[] = [];
+    assert.equal(await lab.page({ filter, sizes }), undefined);
+    assert.deepEqual([...new Set(sizes)], [10, 11]);
+  });
+
+  it("has an end in time, also between reads that find nothing", async () => {
+    const lab = await open(10);
+    lab.engine.beforeSecondRead = () => {
+      lab.clock.at += PAGE_MS + 1;
+    };
+    const filter = "PartitionKey eq 'b' or PartitionKey eq 'd' or PartitionKey eq 'f'";
+    assert.deepEqual(await lab.page({ filter }), { partitionKey: "f", rowKey: "" });
+    assert.equal(lab.engine.reads, 2);
+  });
+});
+
+/** A memory that counts what its answers hold. */
+class LabEngine implements Engine {
+  readonly #inner = new MemoryEngine();
+  readonly name = "lab";
+  readonly keyBytesMax = this.#inner.keyBytesMax;
+  numbersCommits = true;
+  beforeSecondRead = () => {};
+  reads = 0;
   found = 0;
   bytesMax = 0;
 
-  override get(keys: readonly Key[], bytesMax?: number): (Entry | undefined)[] {
-    const entries = super.get(keys, bytesMax);
+  nextVersion(): number {
+    return this.#inner.nextVersion();
+  }
+
+  newestCommit(): number | undefined {
+    return this.numbersCommits ? this.#inner.newestCommit() : undefined;
+  }
+
+  get(keys: readonly Key[], bytesMax?: number): (Entry | undefined)[] {
+    if (++this.reads === 2) this.beforeSecondRead();
+    const entries = this.#inner.get(keys, bytesMax);
     const values = entries.flatMap((entry) => (entry ? [entry.value] : []));
     const bytes = values.reduce((sum, { length }) => sum + length, 0);
-    this.gets++;
     this.found += values.length;
     this.bytesMax = Math.max(this.bytesMax, bytes);
     return entries;
   }
+
+  scan(range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
+    if (++this.reads === 2) this.beforeSecondRead();
+    return this.#inner.scan(range, visit);
+  }
+
+  commit(write: AtomicWrite): Promise<CommitResult> {
+    return this.#inner.commit(write);
+  }
+
+  close(): Promise<void> {
+    return this.#inner.close();
+  }
 }
+
+const PAGE_MS = 5000;
 
 interface PageQuery {
   readonly filter: string;
   readonly from?: EntityContinuation | undefined;
-  /** Where the row keys found are added. */
-  readonly rowKeys: string[];
+  /** Where the row keys found are added, and the sizes. */
+  readonly rowKeys?: string[];
+  readonly sizes?: number[];
 }
 
-/** Entities of about `size` bytes in partition "p". */
+/** Entities of about `size` bytes: all of partition "p", one of "a". */
 async function open(size: number) {
-  const engine = new CountingEngine();
-  const body = Buffer.from(`{"Size":${size},"Text":"${"x".repeat(size)}"}`);
-  const version = engine.nextVersion();
-  const puts = ROW_KEYS.map((rowKey) => ({
-    key: entityKey(PREFIX, "p", rowKey),
-    value: encodeRecord(decodeEntity(body, { partitionKey: "p", rowKey }), version),
-  }));
-  await engine.commit({ version, checks: [], puts, deletes: [] });
+  const engine = new LabEngine();
+  const clock = { at: 0, now: () => clock.at };
+  const sizeName = encodeName("Size");
+  const keyOf = (rowKey: string) => entityKey(PREFIX, "p", rowKey);
+  const putsOf = (partitionKey: string, rowKeys: readonly string[], size: number) => {
+    const body = Buffer.from(`{"Size":${size},"Text":"${"x".repeat(size)}"}`);
+    return rowKeys.map((rowKey) => ({
+      key: entityKey(PREFIX, partitionKey, rowKey),
+      value: encodeRecord(decodeEntity(body, { partitionKey, rowKey }), 1),
+    }));
+  };
+  const puts = [...putsOf("a", ["100"], size), ...putsOf("p", ROW_KEYS, size)];
+  await engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes: [] });
   return {
     engine,
+    clock,
+    /** A transaction over all of "p", whose last third becomes others or is deleted. */
+    write(size: number, last: "others" | "absent"): void {
+      const kept = last === "others" ? ROW_KEYS : ROW_KEYS.slice(0, 40);
+      const puts = putsOf("p", kept, size);
+      const deletes = ROW_KEYS.slice(kept.length).map(keyOf);
+      void engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes });
+    },
     /** Reads a page, and answers where the next begins. */
-    async page({ filter, from, rowKeys }: PageQuery): Promise<EntityContinuation | undefined> {
+    async page(query: PageQuery): Promise<EntityContinuation | undefined> {
+      const { filter, from, rowKeys, sizes } = query;
       const whole = planQuery(parseFilter(filter));
       const plan = from ? resumePlan(whole, from) : whole;
-      const reader = new PageReader(engine, systemClock, {
+      const reader = new PageReader(engine, clock, {
         prefix: PREFIX,
         plan,
         predicate: plan.residual && compilePredicate(plan.residual),
         entitiesMax: 1000,
         bytesMax: BYTES_MAX,
-        deadline: systemClock.now() + 60_000,
-        take: ({ rowKey }) => rowKeys.push(rowKey),
+        deadline: clock.now() + PAGE_MS,
+        take(view: RecordView) {
+          rowKeys?.push(view.rowKey);
+          sizes?.push(view.number(view.find(sizeName)));
+        },
       });
       return (await reader.read()).next;
     },

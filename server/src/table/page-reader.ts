@@ -38,7 +38,7 @@ const ENTITIES_PER_CLOCK_LOOK = 128;
 /**
  * Reads one page of a plan: its reads in order, until the page is full, its time is over, or
  * nothing is left. A page sees each partition in one snapshot; where an engine cannot go on in the
- * same one, the page ends early.
+ * same one, or a commit came between two reads of one partition, the page ends early.
  *
  * A full page looks one entity further, to know whether to answer a continuation. That entity is not
  * tested against the filter: finding the next match may mean reading to the end of the table.
@@ -55,6 +55,10 @@ export class PageReader {
   #entitiesReturned = 0;
   #bytesRead = 0;
   #bytesReturned = 0;
+  /** The engine's newest commit before the first read of the partition that is read now. */
+  #newestCommit: number | undefined;
+  /** Whether what is read now must be as it was at that commit, and was not yet found to be. */
+  #mustStand = false;
   #ended = false;
   #isOverdue = false;
 
@@ -73,6 +77,13 @@ export class PageReader {
     const { reads } = this.#request.plan;
     while (!this.#ended && this.#readIndex < reads.length) {
       const read = reads[this.#readIndex]!;
+      if (this.#readIndex > 0 && this.#clock.now() > this.#request.deadline) {
+        this.#end(startOf(read));
+        break;
+      }
+      this.#mustStand = this.#goesOn();
+      if (!this.#mustStand) this.#newestCommit = this.#engine.newestCommit();
+      else if (!this.#stands()) break;
       const step = read.kind === "point" ? this.#points() : this.#range(read);
       if (step instanceof Promise) return step.then(() => this.read());
     }
@@ -116,16 +127,11 @@ export class PageReader {
 
   /** @param next the read behind them */
   #takePoints(entries: readonly (Entry | undefined)[], next: number): void {
+    if (!this.#stands()) return;
     for (const entry of entries) {
       if (entry && !this.#visit(entry)) return;
     }
-    const { reads } = this.#request.plan;
-    const last = reads[next - 1]!;
-    const after = reads[next];
     this.#readIndex = next;
-    if (after && this.#entitiesReturned > 0 && partitionOf(after) === partitionOf(last)) {
-      this.#end(after.kind === "point" ? after : after.start);
-    }
   }
 
   #range(read: RangeRead): Awaitable<void> {
@@ -149,11 +155,11 @@ export class PageReader {
   }
 
   #scanned(range: KeyRange, ended: "complete" | "stopped" | { resumeAt: Key }): Awaitable<void> {
+    if (ended === "stopped" || !this.#stands()) return;
     if (ended === "complete") {
       this.#readIndex++;
       return;
     }
-    if (ended === "stopped") return;
     const { resumeAt } = ended;
     // Inside a partition another snapshot must not be mixed into this page. (An engine that ends
     // between partitions says so by an empty sort part.)
@@ -167,10 +173,38 @@ export class PageReader {
     return this.#scan({ start: resumeAt, end: range.end });
   }
 
+  /** Whether the next read is of the partition of the last one, of which something may be on the page. */
+  #goesOn(): boolean {
+    const { reads } = this.#request.plan;
+    const last = reads[this.#readIndex - 1];
+    if (last === undefined || this.#entitiesReturned === 0) return false;
+    const end = last.kind === "point" ? last : last.end;
+    if (end === undefined || (last.kind === "range" && end.rowKey === "")) return false;
+    return end.partitionKey === startOf(reads[this.#readIndex]!).partitionKey;
+  }
+
+  /**
+   * Whether what was begun shows the snapshot that it must; ends the page in front of it if not. Asked
+   * behind the beginning: a number that stands then says that all between was one snapshot.
+   */
+  #stands(): boolean {
+    if (!this.#mustStand) return true;
+    const newest = this.#newestCommit;
+    if (newest === undefined || this.#engine.newestCommit() !== newest) {
+      this.#end(startOf(this.#request.plan.reads[this.#readIndex]!));
+      return false;
+    }
+    return true;
+  }
+
   #visit(entry: Entry): boolean {
     const { predicate, take } = this.#request;
     const view = this.#view;
     const { value } = entry;
+    if (this.#mustStand) {
+      if (!this.#stands()) return false;
+      this.#mustStand = false;
+    }
     view.reset(value);
     if (this.#isFull()) {
       this.#end(view);
@@ -213,6 +247,6 @@ export class PageReader {
   }
 }
 
-function partitionOf(read: KeyRead): string {
-  return read.kind === "point" ? read.partitionKey : read.start.partitionKey;
+function startOf(read: KeyRead): KeyPosition {
+  return read.kind === "point" ? read : read.start;
 }
