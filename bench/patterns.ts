@@ -65,7 +65,8 @@ async function compareWork(
 }
 
 async function compareBuilds(bench: Bench, client: Client): Promise<void> {
-  const persons = bench.options.short ? 1000 : 10_000;
+  const { short, full } = bench.options;
+  const persons = short ? 1000 : full ? 100_000 : 10_000;
   const name = `index build of ${persons} entities`;
   const rounds = await inTurns(bench, client, name, 3, (by) => ({ kind: "build", by, persons }));
   const result = toCaseResult({ name, rows: 1, reaches: REACHES }, rounds);

@@ -45,7 +45,7 @@ const QUESTIONS: readonly Question[] = [
 const USAGE = `npm run bench -- [question …] [--short] [--full] [--minutes N]
 
   --short      about a minute for each question; its figures do not enter RESULTS.md
-  --full       also tables of 10,000,000 entities
+  --full       also tables of 10,000,000 entities, and an index of 100,000
   --minutes N  length of the soak
 
 Questions:

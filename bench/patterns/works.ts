@@ -10,6 +10,7 @@ import { azureTables } from "@rowhouse/patterns/azure-tables";
 import { batch } from "@rowhouse/patterns/batch";
 import { remoteIndex } from "@rowhouse/patterns/remote-index";
 import { siblingIndex } from "@rowhouse/patterns/sibling-index";
+import { spread } from "@rowhouse/patterns/spread";
 
 /** An operation done by the library and by hand, by code that sends the same requests. */
 export interface PatternWork {
@@ -21,6 +22,8 @@ export interface PatternWork {
 export const PARTITIONS = 10;
 export const PARTITION_EMPLOYEES = 200;
 const BATCH = 100;
+/** Of what is inserted, whoever inserts it: an id is used once. */
+let nextId = PARTITION_EMPLOYEES;
 
 export const Employee = entity("Employee", {
   version: 1,
@@ -58,6 +61,33 @@ export const Indexed = entity("Person", {
   },
 });
 
+/** Looked up in another table, by a key that a hand can write down as well. */
+const Citizen = entity("Citizen", {
+  version: 1,
+  fields: { town: f.string(), id: f.int32(), email: f.string(), age: f.int32() },
+  key: { partition: [k.str("town")], row: [k.lit("c"), k.uint("id", 8)] },
+  indexes: {
+    email: remoteIndex({
+      table: "CitizenByEmail",
+      partition: [k.lit("email")],
+      row: [k.str("email")],
+      unique: true,
+      mode: "inline",
+    }),
+  },
+});
+const CITIZENS = 500;
+
+const BUCKETS = 16;
+const VISITS = 320;
+const Visits = spread("Visit", {
+  fields: { site: f.string(), at: f.date(), page: f.string() },
+  stream: [k.str("site")],
+  at: "at",
+  buckets: BUCKETS,
+});
+const VISITS_FROM = Date.UTC(2026, 0, 1);
+
 const Note = entity("Note", {
   version: 1,
   fields: { book: f.string(), id: f.int32(), text: f.string() },
@@ -74,7 +104,6 @@ export class PatternBench {
   readonly database: Database;
   readonly works: readonly PatternWork[];
   readonly #client: (table: string) => TableClient;
-  #next = PARTITION_EMPLOYEES;
 
   constructor({ url, name, keyBase64 }: Account, options: Pick<ConnectOptions, "clock" | "meter">) {
     const credential = new AzureNamedKeyCredential(name, keyBase64);
@@ -93,22 +122,34 @@ export class PatternBench {
     this.works = [
       this.#pointRead(),
       this.#indexRead(),
+      this.#remoteRead("verify"),
+      this.#remoteRead("eventual"),
       this.#rangeOf100(),
       this.#tailOf10(),
+      this.#fanIn(),
       this.#insert(),
       this.#update(),
-      this.#batchOf100(),
+      this.#batchOf(1),
+      this.#batchOf(10),
     ];
   }
 
   async fill(): Promise<void> {
-    await this.database.createTables(Employee, Note);
+    await this.database.createTables(Employee, Note, Citizen, Visits);
     const results = await batch(this.database, (plan) => {
       for (let i = 0; i < PARTITIONS * PARTITION_EMPLOYEES; i++) {
         plan.insert(Employee, employeeOf(i % PARTITIONS, Math.floor(i / PARTITIONS)));
       }
     });
     for (const result of results) if (!result.ok) throw result.error;
+    const citizens = this.database.open(Citizen);
+    for (let id = 0; id < CITIZENS; id++) {
+      await citizens.insert({ town: deptOf(id), id, email: emailOf(id), age: id });
+    }
+    const visits = this.database.open(Visits);
+    for (let i = 0; i < VISITS; i++) {
+      await visits.append({ site: "home", at: new Date(VISITS_FROM + i), page: `page${i}` });
+    }
   }
 
   #pointRead(): PatternWork {
@@ -137,6 +178,55 @@ export class PatternBench {
       byHand: async (i) => {
         const { dept, id } = keyOf(i);
         return fromRow(await client.getEntity(dept, `email_${emailOf(id)}`));
+      },
+    };
+  }
+
+  #remoteRead(consistency: "verify" | "eventual"): PatternWork {
+    const citizens = this.database.open(Citizen);
+    const [bases, entries] = [this.#client("Citizen"), this.#client("CitizenByEmail")];
+    return {
+      name: `lookup by a remote index, ${consistency === "verify" ? "checked" : "from its entry"}`,
+      library: (i) => citizens.by.email.get({ email: emailOf(i % CITIZENS) }, { consistency }),
+      byHand: async (i) => {
+        const email = emailOf(i % CITIZENS);
+        const entry = await entries.getEntity("email", email);
+        if (consistency === "eventual") return toCitizen(entry);
+        const base = await bases.getEntity(String(entry.basePK), String(entry.baseRK));
+        return base.email === email ? toCitizen(base) : undefined;
+      },
+    };
+  }
+
+  /** Sixteen buckets read side by side, merged by time. */
+  #fanIn(): PatternWork {
+    const visits = this.database.open(Visits);
+    const client = this.#client("Visit");
+    const interval = { from: new Date(VISITS_FROM), to: new Date(VISITS_FROM + VISITS) };
+    const rows = { from: ticksOf(interval.from), to: ticksOf(interval.to) };
+    return {
+      name: `range of ${VISITS} merged from ${BUCKETS} buckets`,
+      library: async () => {
+        const all = [];
+        for await (const visit of visits.rangeInOrder({ site: "home", ...interval })) {
+          all.push(visit);
+        }
+        return all;
+      },
+      byHand: async () => {
+        const buckets = Array.from({ length: BUCKETS }, async (_, bucket) => {
+          const partition = `${String(bucket).padStart(2, "0")}_home`;
+          const filter = odata`PartitionKey eq ${partition} and RowKey ge ${rows.from} and RowKey lt ${rows.to}`;
+          const found = [];
+          for await (const { rowKey = "", at, page } of client.listEntities({
+            queryOptions: { filter },
+          })) {
+            found.push({ rowKey, site: "home", at: new Date(String(at)), page: String(page) });
+          }
+          return found;
+        });
+        const all = (await Promise.all(buckets)).flat();
+        return all.sort((a, b) => (a.rowKey < b.rowKey ? -1 : 1));
       },
     };
   }
@@ -179,9 +269,9 @@ export class PatternBench {
     const client = this.#client("Employee");
     return {
       name: "insert with two sibling entries",
-      library: (i) => employees.insert(employeeOf(i % PARTITIONS, this.#next++)),
+      library: (i) => employees.insert(employeeOf(i % PARTITIONS, nextId++)),
       byHand: (i) => {
-        const employee = employeeOf(i % PARTITIONS, this.#next++);
+        const employee = employeeOf(i % PARTITIONS, nextId++);
         return client.submitTransaction(rowsOf(employee).map((row) => ["create", row]));
       },
     };
@@ -207,25 +297,37 @@ export class PatternBench {
     };
   }
 
-  #batchOf100(): PatternWork {
+  /** A hundred for each of so many partitions, side by side. */
+  #batchOf(partitions: number): PatternWork {
     const client = this.#client("Note");
-    const notes = () => {
-      const from = this.#next;
-      this.#next += BATCH;
-      return Array.from({ length: BATCH }, (_, i) => ({ id: from + i, text: `text ${i}` }));
-    };
+    const books = (i: number) =>
+      Array.from({ length: partitions }, (_, at) => {
+        const from = nextId;
+        nextId += BATCH;
+        const notes = Array.from({ length: BATCH }, (_, n) => ({
+          id: from + n,
+          text: `text ${n}`,
+        }));
+        return { book: deptOf(i + at), notes };
+      });
     return {
-      name: "batch of 100 inserts",
+      name: `batch of ${(partitions * BATCH).toLocaleString("en")} inserts`,
       library: (i) =>
         batch(this.database, (plan) => {
-          for (const note of notes()) plan.insert(Note, { book: deptOf(i), ...note });
+          for (const { book, notes } of books(i)) {
+            for (const note of notes) plan.insert(Note, { book, ...note });
+          }
         }),
       byHand: (i) =>
-        client.submitTransaction(
-          notes().map(({ id, text }) => [
-            "create",
-            { partitionKey: deptOf(i), rowKey: String(id).padStart(8, "0"), text: typed(text) },
-          ]),
+        Promise.all(
+          books(i).map(({ book, notes }) =>
+            client.submitTransaction(
+              notes.map(({ id, text }) => [
+                "create",
+                { partitionKey: book, rowKey: String(id).padStart(8, "0"), text: typed(text) },
+              ]),
+            ),
+          ),
         ),
     };
   }
@@ -362,6 +464,16 @@ function fromRow(found: Record<string, unknown>): Row {
     age: Number(found.age),
     hiredAt: new Date(String(found.hiredAt)),
   };
+}
+
+function toCitizen(found: Readonly<Record<string, unknown>>) {
+  const town = String(found.basePK ?? found.partitionKey);
+  return { town, email: String(found.email), age: Number(found.age) };
+}
+
+/** As row keys begin with them. */
+function ticksOf(date: Date): string {
+  return String(BigInt(date.getTime()) * 10_000n + 621_355_968_000_000_000n).padStart(19, "0");
 }
 
 async function listed(client: TableClient, filter: string): Promise<Row[]> {
