@@ -1,6 +1,7 @@
 import { validationFailed } from "./errors.ts";
 import { RECONCILE, type RepairOrder } from "./messages/repair-order.ts";
 import type { AnyEntity } from "./model/entity.ts";
+import { printKey } from "./ports/mutation.ts";
 
 import { type Handler, later } from "./queue-worker.ts";
 
@@ -29,7 +30,9 @@ export function indexRepairs(
           const found = entity.indexes[index];
           // What is retired has no entries, and perhaps no table.
           if (!found || (await database.indexStates?.isDisabled(entity, index))) return undefined;
-          return found.follow({ database, entity, name: index }).keeper?.reconcile(base, keys);
+          // A key that the change kept is named twice, and would get into its own way.
+          const unique = [...new Map(keys.map((key) => [printKey(key), key])).values()];
+          return found.follow({ database, entity, name: index }).keeper?.reconcile(base, unique);
         }),
       );
       return outcomes.includes("unsettled") ? later(unsettledMs) : undefined;

@@ -56,6 +56,21 @@ async function open() {
   return { backend, db, employees: db.open(Employee) };
 }
 
+const Townsman = entity("Townsman", {
+  version: 1,
+  fields: { ...fields, town: f.string() },
+  key,
+  indexes: {
+    names: remoteList({
+      table: "ByName",
+      partition: [k.str("lastName")],
+      row: [k.lit("lastName"), k.str("lastName")],
+      property: "Members",
+    }),
+    towns: blobList({ container: "towns", name: [k.str("town")] }),
+  },
+});
+
 async function work(db: Database, rounds: number) {
   const worker = createWorker(db, {
     queue: "index-repairs",
@@ -119,6 +134,23 @@ const jones = (id: number, lastName: string | undefined = "Jones", dept = "Sales
 });
 
 describe("lists kept by a worker", () => {
+  it("are settled when an entity stays in one of its lists and changes another", async () => {
+    const { backend, db } = await open();
+    await db.createTables(Townsman);
+    await db.blobs?.createContainer("towns");
+    const all = db.open(Townsman);
+    await all.insert({ ...jones(1), town: "Bath" });
+    await all.update({ dept: "Sales", id: 1 }, () => ({ town: "York" }));
+    const handlers = [indexRepairs([Townsman])];
+    for (let round = 0; round < 3; round++) {
+      await createWorker(db, { queue: "index-repairs", handlers }).drain();
+      await db.clock.sleep(95_000);
+    }
+    assert.deepEqual(backend.queues.contents("index-repairs"), []);
+    assert.equal((await all.by.names.keys({ lastName: "Jones" })).length, 1);
+    assert.equal((await all.by.towns.keys({ town: "York" })).length, 1);
+  });
+
   it("hold the keys of the members, a line each, in a row or a blob", async () => {
     const { backend, db, employees } = await open();
     await employees.insert(jones(309, "Jones", "Legal"));
