@@ -10,7 +10,7 @@ import type {
   PutOptions,
 } from "./ports/blobs.ts";
 import { concatenated } from "./ports/edm.ts";
-import { isRefusalInside } from "./ports/port-error.ts";
+import { isRefusalInside, PortError } from "./ports/port-error.ts";
 import { asked } from "./ports/storage-error.ts";
 
 export { singleTry } from "./ports/storage-error.ts";
@@ -40,7 +40,9 @@ class AzureBlobs implements BlobsPort {
     try {
       const client = this.#container(container).getBlobClient(blob);
       const answer = await asked(client.download(offset, count));
-      const body = await bytesOf(answer);
+      const body = await bytesOf(answer).catch((cause) => {
+        throw new PortError("The body did not come whole.", { status: 0, code: "ECONNRESET", cause });
+      });
       return {
         body,
         length: body.length,
