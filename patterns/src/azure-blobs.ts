@@ -41,7 +41,11 @@ class AzureBlobs implements BlobsPort {
       const client = this.#container(container).getBlobClient(blob);
       const answer = await asked(client.download(offset, count));
       const body = await bytesOf(answer).catch((cause) => {
-        throw new PortError("The body did not come whole.", { status: 0, code: "ECONNRESET", cause });
+        throw new PortError("The body did not come whole.", {
+          status: 0,
+          code: "ECONNRESET",
+          cause,
+        });
       });
       return {
         body,

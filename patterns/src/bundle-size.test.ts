@@ -31,7 +31,7 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 15_067,
-  everything: 58_540,
+  everything: 58_650,
   "index-life-cycle.ts": 3343,
   "list-index.ts": 4767,
   "remote-index.ts": 4104,
