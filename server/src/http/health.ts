@@ -11,13 +11,21 @@ export interface Health {
 /** `/healthz` (this process runs) and `/readyz` (it can serve), for callers without credentials. */
 export function healthPages(look: () => Awaitable<Health>): Pages {
   const healthz = () => answer(200, { status: "ok" });
-  const readyz = async () => {
+  const readiness = async () => {
     try {
       const { ready, detail } = await look();
       return answer(ready ? 200 : 503, { status: ready ? "ready" : "not ready", ...detail });
     } catch {
       return answer(503, { status: "not ready" });
     }
+  };
+  // Strangers ask, and a look may take one of the connections that clients write over: one look for all.
+  let looking: Promise<WireResponse> | undefined;
+  const readyz = () => {
+    looking ??= readiness().finally(() => {
+      looking = undefined;
+    });
+    return looking;
   };
   return ({ target }) =>
     target === "/healthz" ? healthz : target === "/readyz" ? readyz : undefined;
