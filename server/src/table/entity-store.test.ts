@@ -6,8 +6,8 @@ import { type IfMatch, parseIfMatch } from "@rowhouse/protocol/etag";
 import { openAccountIds } from "../catalog/account-ids.ts";
 import { Catalog } from "../catalog/catalog.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
-import { systemClock } from "../clock.ts";
-import { type Engine, EngineError, type EngineErrorCode } from "../engine/engine.ts";
+import { type Clock, systemClock } from "../clock.ts";
+import { CALL_MS_MAX, type Engine, EngineError, type EngineErrorCode } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { recordEtag, recordTimestamp } from "./entity-record.ts";
 import { EntityStore, type TableValue } from "./entity-store.ts";
@@ -139,15 +139,42 @@ describe("A write over one with a newer version, of a server whose clock is ahea
   });
 });
 
+describe("A write whose rivals win again and again", () => {
+  it("is refused when a call would be over; what its entity says against it goes before", async () => {
+    for (const [rowKey, code] of [
+      ["new", "ServerBusy"],
+      ["there", "EntityAlreadyExists"],
+    ] as const) {
+      const engine = new MemoryEngine();
+      const clock = { at: 0, now: () => clock.at };
+      const store = await openStore(engine, clock);
+      await store.create();
+      await store.insert("there");
+      let commits = 0;
+      engine.commit = async () => {
+        if (++commits > 9) throw new Error("It goes on and on.");
+        clock.at += CALL_MS_MAX / 2 + 1;
+        return { committed: false, failedCheck: 0 };
+      };
+      const outcome = store.tryInsert(rowKey).then(
+        (known) => (known.committed ? "committed" : known.error.code),
+        (error: unknown) => (error instanceof ServiceError ? error.code : String(error)),
+      );
+      assert.equal(await outcome, code);
+      assert.equal(commits, code === "ServerBusy" ? 2 : 1);
+    }
+  });
+});
+
 function isTableNotFound(error: unknown): boolean {
   return error instanceof ServiceError && error.code === "TableNotFound";
 }
 
 /** A server's view of one table over an engine that others may share. */
-async function openStore(engine: Engine) {
+async function openStore(engine: Engine, clock: Clock = systemClock) {
   const accountIds = await openAccountIds(engine, ["acc"]);
   const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds);
-  const store = new EntityStore(engine, catalog, systemClock);
+  const store = new EntityStore(engine, catalog, clock);
   const write = (kind: Mutation["kind"], rowKey: string, json: string, ifMatch?: IfMatch) => {
     const address = { partitionKey: "p", rowKey };
     const entity = decodeEntity(Buffer.from(json), address);
@@ -162,6 +189,7 @@ async function openStore(engine: Engine) {
       const outcome = await write("insert", rowKey, "{}");
       assert.equal(outcome.committed, true);
     },
+    tryInsert: (rowKey: string) => write("insert", rowKey, "{}"),
     replace: (rowKey: string, json: string, ifMatch?: IfMatch) =>
       write("replace", rowKey, json, ifMatch),
   };

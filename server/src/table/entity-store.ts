@@ -5,6 +5,7 @@ import type { Catalog, Named } from "../catalog/catalog.ts";
 import type { Clock } from "../clock.ts";
 import {
   type AtomicWrite,
+  CALL_MS_MAX,
   type Check,
   type Engine,
   EngineError,
@@ -39,9 +40,11 @@ export interface OpenTable {
 export class EntityStore {
   readonly #engine: Engine;
   readonly #catalog: Catalog<TableValue>;
+  readonly #clock: Clock;
   readonly #turns: Turns;
 
   constructor(engine: Engine, catalog: Catalog<TableValue>, clock: Clock) {
+    this.#clock = clock;
     this.#turns = new Turns(clock);
     this.#engine = engine;
     this.#catalog = catalog;
@@ -153,6 +156,7 @@ export class EntityStore {
   ): Promise<CommitOutcome> {
     // The first try reads only what the mutations must know. Whatever fails is then judged on a
     // snapshot of everything, in order, so that the mutation named is the first that cannot be.
+    const beganAt = this.#clock.now();
     for (let complete = false; ; complete = true) {
       const remembered = this.#catalog.remembered(account, name);
       const isReading = complete || mutations.some(needsCurrent);
@@ -182,6 +186,10 @@ export class EntityStore {
       if (refusal) {
         if (complete || mutations.length === 1) return refusal;
         continue;
+      }
+      // Rivals won every time: its client is gone by now, or as good as gone.
+      if (complete && this.#clock.now() - beganAt > CALL_MS_MAX) {
+        throw new ServiceError("ServerBusy");
       }
       const result = await this.#engine.commit(write);
       if (!result.committed) continue;
