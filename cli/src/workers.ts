@@ -1,3 +1,4 @@
+import type { ChildProcess } from "node:child_process";
 import cluster, { type Worker } from "node:cluster";
 import type { Logger } from "pino";
 
@@ -7,18 +8,20 @@ interface Listening {
 }
 
 /**
- * Runs the same command in `count` processes that share the ports and the data folder. A worker that
- * dies is replaced; what it had acknowledged is on disk. Where one cannot begin to serve, all end, with
- * code 2.
+ * Runs the same command in `count` processes that share the ports and the data folder. Connections
+ * are dealt out in turn: where workers accept for themselves, one of two took 31 of 32 that came at once.
+ * A worker that dies is replaced; what it had acknowledged is on disk. Where one cannot begin to serve, all
+ * end, with code 2.
  */
 export function runWorkers(count: number, log: Logger, say: (line: string) => void): void {
-  // Each accepts for itself. Where the primary deals connections out, one that was dealt to a worker that
-  // is dying stays open and is never answered, or the primary dies of the broken channel.
-  cluster.schedulingPolicy = cluster.SCHED_NONE;
+  cluster.schedulingPolicy = cluster.SCHED_RR;
   let listening = 0;
   let closing = false;
   const fork = (): void => {
     const worker = cluster.fork();
+    const dealt = new DealtConnections(worker.process);
+    // A worker that died a moment ago can be told nothing; its exit follows.
+    worker.on("error", (error) => log.warn({ err: error }, "a worker could not be told"));
     let hasServed = false;
     worker.once("message", ({ lines }: Listening) => {
       hasServed = true;
@@ -27,6 +30,7 @@ export function runWorkers(count: number, log: Logger, say: (line: string) => vo
       if (listening === count) for (const line of lines) say(line);
     });
     worker.once("exit", (code, signal) => {
+      dealt.closeLast();
       if (closing) return;
       log.error({ pid: worker.process.pid, code, signal }, "a worker died");
       if (hasServed) return fork();
@@ -45,6 +49,51 @@ export function runWorkers(count: number, log: Logger, say: (line: string) => vo
   };
   process.once("SIGINT", stop);
   process.once("SIGTERM", stop);
+}
+
+/**
+ * The connections that were dealt to a worker last. node:cluster closes its own copy of each, and deals the
+ * next, when the worker says that it took it. One that dies before leaves a copy open for ever, and a
+ * client that waits for it.
+ */
+class DealtConnections {
+  /** By the listening socket they came from. Closing one twice does nothing. */
+  readonly #last = new Map<unknown, { close(): void }>();
+
+  constructor(child: ChildProcess) {
+    const remember = (message: unknown, connection: unknown) => {
+      if (isDeal(message) && isHandle(connection)) this.#last.set(message.key, connection);
+    };
+    child.send = new Proxy(child.send, {
+      apply(send, self, [message, connection, ...rest]) {
+        remember(message, connection);
+        return Reflect.apply(send, self, [message, connection, ...rest]);
+      },
+    });
+  }
+
+  closeLast(): void {
+    for (const connection of this.#last.values()) connection.close();
+  }
+}
+
+function isDeal(message: unknown): message is { readonly key: unknown } {
+  return (
+    typeof message === "object" &&
+    message !== null &&
+    "act" in message &&
+    message.act === "newconn" &&
+    "key" in message
+  );
+}
+
+function isHandle(value: unknown): value is { close(): void } {
+  return (
+    typeof value === "object" &&
+    value !== null &&
+    "close" in value &&
+    typeof value.close === "function"
+  );
 }
 
 export function isWorker(): boolean {
