@@ -1,27 +1,9 @@
 import { reasonOf, tableError } from "../errors.ts";
 import { bucketOf, fnv1a128 } from "./hash.ts";
 import type { KeyRange } from "./key-range.ts";
-import {
-  decodeDouble,
-  decodeInt,
-  decodeInt64,
-  decodeUintDescending,
-  encodeDouble,
-  encodeInt,
-  encodeInt64,
-  encodeUint,
-  encodeUintDescending,
-} from "./number.ts";
+import { double, type FixedCodec, int, int64, uint, uintDescending } from "./number.ts";
 import { decodeText, encodeText, type TextPlace } from "./text.ts";
-import {
-  decodeDate,
-  decodeDateDescending,
-  decodeIsoDate,
-  encodeDate,
-  encodeDateDescending,
-  encodeIsoDate,
-  type TimeUnit,
-} from "./time.ts";
+import { date, dateDescending, decodeIsoDate, encodeIsoDate, type TimeUnit } from "./time.ts";
 
 /**
  * `fixed`: every value takes the same width, so it sorts right in any layout. `text`: any width.
@@ -105,15 +87,9 @@ type SegmentOf<
 
 function fixed<Name extends string, Value>(
   name: Name,
-  encode: (value: Value) => string,
-  decode: (text: string) => Value,
-  options: { descending?: boolean } = {},
+  codec: FixedCodec<Value>,
 ): SegmentOf<Name, Value> {
-  return new Segment<Name, Value, "fixed", Name>(name, name, "fixed", {
-    encode,
-    decode,
-    ...options,
-  });
+  return new Segment<Name, Value, "fixed", Name>(name, name, "fixed", codec);
 }
 
 function text<Name extends string>(
@@ -186,48 +162,38 @@ export const k = {
   strCI: <const Name extends string>(name: Name) =>
     text(name, (value) => value.toLowerCase().normalize("NFC"), false),
 
-  uint: <const Name extends string>(name: Name, width: number) =>
-    fixed(name, (value: number) => encodeUint(value, width), Number),
+  uint: <const Name extends string>(name: Name, width: number) => fixed(name, uint(width)),
   uintDesc: <const Name extends string>(name: Name, width: number) =>
-    fixed(
-      name,
-      (value: number) => encodeUintDescending(value, width),
-      (key) => decodeUintDescending(key, width),
-      { descending: true },
-    ),
-  int: <const Name extends string>(name: Name, width: number) =>
-    fixed(name, (value: number) => encodeInt(value, width), decodeInt),
-  int64: <const Name extends string>(name: Name) => fixed(name, encodeInt64, decodeInt64),
-  double: <const Name extends string>(name: Name) => fixed(name, encodeDouble, decodeDouble),
+    fixed(name, uintDescending(width)),
+  int: <const Name extends string>(name: Name, width: number) => fixed(name, int(width)),
+  int64: <const Name extends string>(name: Name) => fixed(name, int64),
+  double: <const Name extends string>(name: Name) => fixed(name, double),
 
-  date: <const Name extends string>(name: Name) => fixed(name, encodeDate, decodeDate),
+  date: <const Name extends string>(name: Name) => fixed(name, date),
   /** Newest first. */
-  dateDesc: <const Name extends string>(name: Name) =>
-    fixed(name, encodeDateDescending, decodeDateDescending, { descending: true }),
+  dateDesc: <const Name extends string>(name: Name) => fixed(name, dateDescending),
   /** The period a date falls in; give it a name of its own when the date stands in the key as well. */
   isoDate,
 
   guid: <const Name extends string>(name: Name) =>
-    fixed(name, lowerCaseOf(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/), asIs),
+    fixed(name, lowerCase(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/)),
   ulid: <const Name extends string>(name: Name) =>
-    fixed(name, lowerCaseOf(/^[\da-hjkmnp-tv-z]{26}$/), asIs),
+    fixed(name, lowerCase(/^[\da-hjkmnp-tv-z]{26}$/)),
   bool: <const Name extends string>(name: Name) =>
-    fixed(
-      name,
-      (value: boolean) => (value ? "1" : "0"),
-      (key) => key === "1",
-    ),
+    fixed<Name, boolean>(name, {
+      encode: (value) => (value ? "1" : "0"),
+      decode: (key) => key === "1",
+    }),
   /** Sorts in the order declared. */
   enumOf: <const Name extends string, const Member extends string>(
     name: Name,
     members: readonly Member[],
   ): SegmentOf<Name, Member> => {
-    const width = String(members.length - 1).length;
-    return fixed(
-      name,
-      (value: Member) => encodeUint(members.indexOf(value), width),
-      (key) => members[Number(key)]!,
-    );
+    const { encode, decode } = uint(String(members.length - 1).length);
+    return fixed<Name, Member>(name, {
+      encode: (value) => encode(members.indexOf(value)),
+      decode: (key) => members[decode(key)]!,
+    });
   },
 
   /** A bucket computed from the field: it spreads the load and serves point queries only. */
@@ -249,11 +215,14 @@ export const k = {
   ): LaidOut<Parts, "readable"> => ({ parts, layout: "readable" }),
 };
 
-function lowerCaseOf(pattern: RegExp): (value: string) => string {
-  return (value) => {
-    const key = value.toLowerCase();
-    if (!pattern.test(key)) throw new RangeError(`"${value}" has another form.`);
-    return key;
+function lowerCase(pattern: RegExp): FixedCodec<string> {
+  return {
+    encode(value) {
+      const key = value.toLowerCase();
+      if (!pattern.test(key)) throw new RangeError(`"${value}" has another form.`);
+      return key;
+    },
+    decode: asIs,
   };
 }
 

@@ -3,67 +3,72 @@
 const INT64_OFFSET = 1n << 63n;
 const ALL_BITS = (1n << 64n) - 1n;
 
-export function encodeUint(value: number, width: number): string {
-  assertInteger(value, 0, 10 ** width - 1);
-  return padded(value, width);
+/** How values of one type stand in a key, all in the same width. */
+export interface FixedCodec<Value> {
+  readonly descending?: boolean;
+  encode(value: Value): string;
+  decode(text: string): Value;
 }
 
-export function encodeUintDescending(value: number, width: number): string {
-  assertInteger(value, 0, 10 ** width - 1);
-  return complement(padded(value, width));
+export function uint(width: number): FixedCodec<number> {
+  const max = 10 ** width - 1;
+  return { encode: (value) => padded(whole(value, 0, max), width), decode: Number };
 }
 
-export function decodeUintDescending(text: string, width: number): number {
-  return Number(complement(padded(text, width)));
+export function uintDescending(width: number): FixedCodec<number> {
+  const { encode } = uint(width);
+  return {
+    descending: true,
+    encode: (value) => complement(encode(value)),
+    decode: (text) => Number(complement(padded(text, width))),
+  };
 }
 
 /** Negative numbers count up from the smallest one; `-` sorts before the digits. */
-export function encodeInt(value: number, width: number): string {
+export function int(width: number): FixedCodec<number> {
   const max = 10 ** width - 1;
-  assertInteger(value, -max, max);
-  return value < 0 ? "-" + complement(padded(-value, width)) : padded(value, width);
+  return {
+    encode: (value) =>
+      whole(value, -max, max) < 0 ? "-" + complement(padded(-value, width)) : padded(value, width),
+    decode: (text) => (text.startsWith("-") ? -Number(complement(text.slice(1))) : Number(text)),
+  };
 }
 
-export function decodeInt(text: string): number {
-  return text.startsWith("-") ? -Number(complement(text.slice(1))) : Number(text);
-}
-
-export function encodeInt64(value: bigint): string {
-  if (value < -INT64_OFFSET || value >= INT64_OFFSET) {
-    throw new RangeError(`${value} does not fit in 64 bits.`);
-  }
-  return hex(value + INT64_OFFSET, 16);
-}
-
-export function decodeInt64(text: string): bigint {
-  return BigInt("0x" + text) - INT64_OFFSET;
-}
+export const int64: FixedCodec<bigint> = {
+  encode(value) {
+    if (value < -INT64_OFFSET || value >= INT64_OFFSET) {
+      throw new RangeError(`${value} does not fit in 64 bits.`);
+    }
+    return hex(value + INT64_OFFSET, 16);
+  },
+  decode: (text) => BigInt("0x" + text) - INT64_OFFSET,
+};
 
 /** IEEE order made bytewise: negative numbers have all bits inverted, the others only the sign. */
-export function encodeDouble(value: number): string {
-  if (Number.isNaN(value)) throw new RangeError("NaN has no place in an order.");
-  const view = new DataView(new ArrayBuffer(8));
-  view.setFloat64(0, value === 0 ? 0 : value);
-  const bits = view.getBigUint64(0);
-  return hex(bits >= INT64_OFFSET ? ~bits & ALL_BITS : bits | INT64_OFFSET, 16);
-}
-
-export function decodeDouble(text: string): number {
-  const bits = BigInt("0x" + text);
-  const view = new DataView(new ArrayBuffer(8));
-  view.setBigUint64(0, bits >= INT64_OFFSET ? bits & ~INT64_OFFSET & ALL_BITS : ~bits & ALL_BITS);
-  return view.getFloat64(0);
-}
+export const double: FixedCodec<number> = {
+  encode(value) {
+    if (Number.isNaN(value)) throw new RangeError("NaN has no place in an order.");
+    const view = new DataView(new ArrayBuffer(8));
+    view.setFloat64(0, value === 0 ? 0 : value);
+    const bits = view.getBigUint64(0);
+    return hex(bits >= INT64_OFFSET ? ~bits & ALL_BITS : bits | INT64_OFFSET, 16);
+  },
+  decode(text) {
+    const bits = BigInt("0x" + text);
+    const view = new DataView(new ArrayBuffer(8));
+    view.setBigUint64(0, bits >= INT64_OFFSET ? bits & ~INT64_OFFSET & ALL_BITS : ~bits & ALL_BITS);
+    return view.getFloat64(0);
+  },
+};
 
 /** What is missing to nines, digit by digit: beyond 2^53 a subtraction would not be exact. */
 function complement(digits: string): string {
   return digits.replace(/\d/g, (digit) => String(9 - Number(digit)));
 }
 
-function assertInteger(value: number, min: number, max: number): void {
-  if (!Number.isSafeInteger(value) || value < min || value > max) {
-    throw new RangeError(`${value} is not a whole number from ${min} to ${max}.`);
-  }
+function whole(value: number, min: number, max: number): number {
+  if (Number.isSafeInteger(value) && value >= min && value <= max) return value;
+  throw new RangeError(`${value} is not a whole number from ${min} to ${max}.`);
 }
 
 /** Hexadecimal digits of a fixed width. */

@@ -3,31 +3,27 @@
  * last tick of year 9999, so that the newest sorts first. They exceed 2^53, hence BigInt.
  */
 
-import { padded } from "./number.ts";
+import { type FixedCodec, padded } from "./number.ts";
 
 const TICKS_AT_EPOCH = 621_355_968_000_000_000n;
 const TICKS_MAX = 3_155_378_975_999_999_999n;
 const TICKS_PER_MS = 10_000n;
+const TICKS_DIGITS = 19;
 
 export type TimeUnit = "year" | "month" | "day" | "hour";
 
 const UNIT_LENGTH: Record<TimeUnit, number> = { year: 4, month: 6, day: 8, hour: 10 };
 
-export function encodeDate(value: Date): string {
-  return digits(ticksOf(value));
-}
+export const date: FixedCodec<Date> = {
+  encode: (value) => padded(ticksOf(value), TICKS_DIGITS),
+  decode: (text) => dateAt(BigInt(text)),
+};
 
-export function decodeDate(text: string): Date {
-  return new Date(Number((BigInt(text) - TICKS_AT_EPOCH) / TICKS_PER_MS));
-}
-
-export function encodeDateDescending(value: Date): string {
-  return digits(TICKS_MAX - ticksOf(value));
-}
-
-export function decodeDateDescending(text: string): Date {
-  return decodeDate(String(TICKS_MAX - BigInt(text)));
-}
+export const dateDescending: FixedCodec<Date> = {
+  descending: true,
+  encode: (value) => padded(TICKS_MAX - ticksOf(value), TICKS_DIGITS),
+  decode: (text) => dateAt(TICKS_MAX - BigInt(text)),
+};
 
 /** `2014`, `201407`, `20140731` or `2014073118`, in UTC. */
 export function encodeIsoDate(value: Date, unit: TimeUnit): string {
@@ -53,6 +49,6 @@ function ticksOf(value: Date): bigint {
   return ticks;
 }
 
-function digits(ticks: bigint): string {
-  return padded(ticks, 19);
+function dateAt(ticks: bigint): Date {
+  return new Date(Number((ticks - TICKS_AT_EPOCH) / TICKS_PER_MS));
 }
