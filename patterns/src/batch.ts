@@ -4,12 +4,20 @@ import type { KeyDeclaration } from "./keys/key.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
 import type { Row } from "./model/entity-rows.ts";
+import { deleteOf } from "./ports/mutation.ts";
 import { PortError } from "./ports/port-error.ts";
 import type { Mutation } from "./ports/tables.ts";
 import type { KeyOf } from "./repository.ts";
 import { mapBounded } from "./store/limit.ts";
 import type { EntityOf } from "./transaction.ts";
-import { assertFits, bytesLimit, bytesOnWire, insertStep, openEntity } from "./write.ts";
+import {
+  assertFits,
+  bytesLimit,
+  bytesOnWire,
+  insertStep,
+  openEntity,
+  TRANSACTION_OPERATIONS_MAX,
+} from "./write.ts";
 
 export interface BatchOptions {
   /**
@@ -63,7 +71,6 @@ interface Unit {
   readonly mutations: readonly Mutation[];
 }
 
-const CHUNK_OPERATIONS_MAX = 100;
 const PARTITIONS_AT_ONCE = 16;
 
 /**
@@ -85,16 +92,6 @@ export async function batch(
   const results: BatchResult[] = [];
   await commitTogether(database, units, results);
   return results;
-}
-
-/** `batch` for rows that are ready: the building block of index builds and bulk deletes. */
-export function batchMutations(
-  database: Database,
-  table: string,
-  mutations: readonly Mutation[],
-): Promise<BatchResult[]> {
-  const units = mutations.map((mutation, position) => ({ position, table, mutations: [mutation] }));
-  return commitUnits(database, units, {});
 }
 
 async function commitUnits(
@@ -159,7 +156,7 @@ function* chunks(units: readonly Unit[], database: Database): Generator<Unit[]> 
   for (const unit of units) {
     const more = bytesOnWire(unit.mutations);
     const isFull =
-      rows.size + unit.mutations.length > CHUNK_OPERATIONS_MAX ||
+      rows.size + unit.mutations.length > TRANSACTION_OPERATIONS_MAX ||
       bytes + more > bytesMax ||
       unit.mutations.some(({ rowKey }) => rows.has(rowKey));
     if (isFull && chunk.length > 0) {
@@ -251,8 +248,7 @@ class Plan {
   delete(definition: AnyEntity, key: Row): void {
     const { rows, table } = definition;
     assertAlone(definition);
-    const entityKey = rows.key(key, this.#database.profile);
-    this.mutate(table, { kind: "delete", ...entityKey, ifMatch: "*" });
+    this.mutate(table, deleteOf(rows.key(key, this.#database.profile)));
   }
 
   mutate(table: string, mutation: Mutation): void {

@@ -1,5 +1,4 @@
 import type { KeyDeclaration } from "./keys/key.ts";
-import { KeyShape } from "./keys/key-shape.ts";
 import {
   type ListSlot,
   type ListStore,
@@ -39,24 +38,20 @@ export function blobList<const N extends KeyDeclaration>(options: BlobListOption
 }
 
 export class BlobList<N extends KeyDeclaration> extends Index<BlobListKind<N>> {
-  readonly options: BlobListOptions<N>;
-  readonly #place: Place;
+  declare readonly options: BlobListOptions<N>;
+  override readonly tables: readonly string[] = [];
 
   constructor(options: BlobListOptions<N>) {
-    super();
-    this.options = options;
-    const { container, name } = options;
-    // As if containers were partitions: so the rules for keys apply to names.
-    const partition = new KeyShape([{ literal: container }]);
-    this.#place = { table: "blobs", partition, row: new KeyShape(name) };
-  }
-
-  override place(): Place {
-    return this.#place;
+    // As if containers were partitions of a table: so the rules for keys apply to names.
+    super(options, {
+      table: "blobs",
+      partition: [{ literal: options.container }],
+      row: options.name,
+    });
   }
 
   problems(entity: AnyEntity, name: string): string[] {
-    const problems = entryProblems(entity, name, this.#place, "keys", [], this.options.each);
+    const problems = entryProblems(this, entity, name);
     if (!/^[a-z\d](-?[a-z\d]){2,62}$/.test(this.options.container)) {
       problems.push(`has the illegal container name "${this.options.container}"`);
     }
@@ -65,8 +60,8 @@ export class BlobList<N extends KeyDeclaration> extends Index<BlobListKind<N>> {
 
   follow(context: FollowerContext): OpenIndex {
     const { blobs = missingPort(context.database, "blobs") } = context.database;
-    const store = () => new Blobs(blobs, this.#place);
-    return new QueuedList(context, this.#place, this.options, store).follower();
+    const store = (place: Place) => new Blobs(blobs, place);
+    return new QueuedList(context, this, store).follower();
   }
 }
 

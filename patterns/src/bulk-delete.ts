@@ -1,10 +1,11 @@
-import { batchMutations } from "./batch.ts";
 import type { Database } from "./database.ts";
 import { TYPE_PROPERTY } from "./model/entity-rows.ts";
 import { deleteOf } from "./ports/mutation.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { isRefusal, isRefusalInside } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
 import { pagesOf, type RowsOfTable } from "./query/pages.ts";
+import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
+import { TRANSACTION_OPERATIONS_MAX } from "./write.ts";
 
 export type BulkDeleteRange = RowsOfTable;
 
@@ -20,22 +21,42 @@ export async function bulkDelete(
   range: BulkDeleteRange = {},
 ): Promise<number> {
   let deleted = 0;
-  for await (const page of pagesOf(database, table, range, [TYPE_PROPERTY])) {
-    deleted += await deleteRows(database, table, page);
+  for await (const { entities } of pagesOf(database, table, range, [TYPE_PROPERTY])) {
+    deleted += await deleteRows(database, table, entities);
   }
   return deleted;
 }
 
 /** Deletes rows that were read, whatever they are by now; those that are gone do not matter. */
 export async function deleteRows(
-  database: Database,
+  { tables }: Database,
   table: string,
   rows: readonly EntityKey[],
 ): Promise<number> {
-  let deleted = 0;
-  for (const result of await batchMutations(database, table, rows.map(deleteOf))) {
-    if (result.ok) deleted++;
-    else if (!isRefusal(result.error, 404)) throw result.error;
+  const partitions = new Map<string, EntityKey[]>();
+  for (const row of rows) {
+    const partition = partitions.get(row.partitionKey) ?? [];
+    partitions.set(row.partitionKey, partition);
+    partition.push(row);
   }
+  let deleted = 0;
+  await mapBounded([...partitions.values()], LOOKUPS_AT_ONCE, async (partition) => {
+    for (let left = partition; left.length > 0; ) {
+      const some = left.slice(0, TRANSACTION_OPERATIONS_MAX);
+      try {
+        await tables.commit(
+          table,
+          some.map((row) => deleteOf(row)),
+        );
+        deleted += some.length;
+        left = left.slice(some.length);
+      } catch (error) {
+        if (!isRefusal(error, 404)) throw error;
+        // Somebody deleted a row for us, or the table.
+        const isInside = isRefusalInside(error, 404);
+        left = left.filter((row) => isInside && row !== some[error.index]);
+      }
+    }
+  });
   return deleted;
 }

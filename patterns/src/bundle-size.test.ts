@@ -25,18 +25,17 @@ const KIB = 1024;
 const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
 /**
  * What is reached, where that is more: nothing may grow beyond it by more than `SLACK`. Beyond the budget
- * are the core, the protocols that keep entries in other partitions, lists of any length, and all that
- * operators do.
+ * are the core, indexes and lists in other partitions, lists that may become blobs, and builds by many
+ * processes.
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 15_067,
-  everything: 58_650,
-  "index-life-cycle.ts": 3343,
-  "list-index.ts": 4767,
+  everything: 58_418,
+  "list-index.ts": 4456,
   "remote-index.ts": 4104,
-  "remote-list.ts": 3793,
-  "sharded-build.ts": 3378,
+  "remote-list.ts": 3516,
+  "sharded-build.ts": 3290,
 };
 const SLACK = 1.02;
 

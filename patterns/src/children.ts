@@ -9,7 +9,7 @@ import type { AnyEntity, EntityDefinition, Infer } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Openable, openable } from "./model/openable.ts";
-import { printKey } from "./ports/mutation.ts";
+import { mergeNothing, printKey } from "./ports/mutation.ts";
 import { pagesOf } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import { EntityRepository, type KeyOf, type Repository } from "./repository.ts";
@@ -114,8 +114,8 @@ class OpenFamily {
     let parent: Row | undefined;
     const children: Row[] = [];
     const range = { partitionKey, rows: { from: rowKey, to: end } };
-    for await (const page of pagesOf(this.#database, this.#parent.table, range)) {
-      for (const stored of page) {
+    for await (const { entities } of pagesOf(this.#database, this.#parent.table, range)) {
+      for (const stored of entities) {
         const child = stored.rowKey === rowKey ? undefined : this.#child.rows.decode(stored);
         if (child) children.push(child);
         if (stored.rowKey === rowKey) parent = this.#parent.rows.decode(stored);
@@ -128,16 +128,16 @@ class OpenFamily {
     const place = this.#place(child);
     const { rowKey, start } = place;
     const step = await insertStep(openEntity(this.#database, this.#child), child);
-    const { partitionKey } = step.lead;
     if (!step.lead.rowKey.startsWith(start)) {
       throw validationFailed(step.lead.rowKey, "key", `it does not begin with ${start}`);
     }
     // Merging nothing proves that the parent is there and gives it a new ETag, which a cascade minds.
-    const touch = { kind: "merge", partitionKey, rowKey, ifMatch: "*", properties: {} } as const;
     const { name, table } = this.#parent;
     const message = `There is no ${name} ${printKey(place)} for the child.`;
     const explain = async () => tableError("not-found", message, { table, key: rowKey });
-    const [etag = ""] = await commitSteps([beside(step, { mutations: [touch], explain })]);
+    const [etag = ""] = await commitSteps([
+      beside(step, { mutations: [mergeNothing(place)], explain }),
+    ]);
     return { ...child, etag };
   }
 

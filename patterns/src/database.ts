@@ -119,9 +119,10 @@ export class Database {
    * This database, for work that a signal ends: from then on nothing is sent and nothing waits, for a slot,
    * a retry or another try; whatever was asked for rejects with the signal's reason. What is under way is
    * answered first. A write that ends so may have happened, or have left to a worker or a scrub what a
-   * crash would have left.
+   * crash would have left. Without a signal it is this database itself.
    */
-  until(signal: AbortSignal): Database {
+  until(signal: AbortSignal | undefined): Database {
+    if (!signal) return this;
     const signals = this.#signal ? [this.#signal, signal] : [signal];
     return new Database(this.#options, this, AbortSignal.any(signals));
   }

@@ -49,7 +49,7 @@ const REMEDIES: Partial<Record<TableErrorCode, string>> = {
 class TypedError<Code extends TableErrorCode> extends Error {
   readonly code: Code;
 
-  constructor(code: Code, message: string, options: TableErrorOptions = {}) {
+  constructor(code: Code, message: string, options: TableErrorOptions) {
     super(`${message}\n  Fix: ${options.remedy ?? REMEDIES[code] ?? "correct what is named."}`, {
       cause: options.cause,
     });

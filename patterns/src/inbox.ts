@@ -135,8 +135,8 @@ class PartitionInbox {
     const partitionKey = rows.partitionKey(partition);
     let count = 0;
     const range = { partitionKey, rows: within(PREFIX) };
-    for await (const page of pagesOf(this.#database, table, range)) {
-      const old = page.filter((row) => Number(rows.decode(row)?.handledAt) < before);
+    for await (const { entities } of pagesOf(this.#database, table, range)) {
+      const old = entities.filter((row) => Number(rows.decode(row)?.handledAt) < before);
       count += await deleteRows(this.#database, table, old);
     }
     return count;

@@ -6,15 +6,15 @@ import {
   type BuildProgress,
   type Control,
   EVERYBODY_MS,
-  IndexControl,
   type IndexState,
-  keeperOf,
+  type KeptIndex,
+  keptIndex,
   NOTHING,
   OWNER_MS,
   register,
 } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
-import { type EntryKeeper, keepsRows, type ListKeeper } from "./model/entity-index.ts";
+import { keepsRows } from "./model/entity-index.ts";
 import { entriesOf } from "./model/entry.ts";
 import { pagesWhere } from "./query/pages.ts";
 
@@ -31,36 +31,23 @@ export function indexLifeCycle(
   entity: AnyEntity,
   name: string,
 ): IndexLifeCycle {
-  return new IndexLifeCycle(database, entity, name, keeperOf(database, entity, name));
+  return new IndexLifeCycle(keptIndex(database, entity, name));
 }
 
 export class IndexLifeCycle {
-  readonly #database: Database;
-  readonly #entity: AnyEntity;
-  readonly #name: string;
-  readonly #keeper: EntryKeeper | ListKeeper;
-  readonly #control: IndexControl;
+  readonly #index: KeptIndex;
 
-  constructor(
-    database: Database,
-    entity: AnyEntity,
-    name: string,
-    keeper: EntryKeeper | ListKeeper,
-  ) {
-    this.#database = database;
-    this.#entity = entity;
-    this.#name = name;
-    this.#keeper = keeper;
-    this.#control = new IndexControl(database, entity, name);
+  constructor(index: KeptIndex) {
+    this.#index = index;
   }
 
   async state(): Promise<IndexState> {
-    return (await this.#control.read()).control.state;
+    return (await this.#index.control.read()).control.state;
   }
 
   /** False for an index that is taken for built because nobody registered it. */
   async isRegistered(): Promise<boolean> {
-    return (await this.#control.find()).row !== undefined;
+    return (await this.#index.control.find()).row !== undefined;
   }
 
   /**
@@ -68,7 +55,7 @@ export class IndexLifeCycle {
    * definition that had its name is taken from readers.
    */
   async disable(): Promise<void> {
-    await register(this.#database, this.#control);
+    await register(this.#index.database, this.#index.control);
   }
 
   /**
@@ -78,15 +65,16 @@ export class IndexLifeCycle {
   async build({ signal, ...options }: BuildOptions = {}): Promise<BuildProgress> {
     if (signal) return this.#until(signal).build(options);
     const { rate = RATE, onProgress } = options;
-    const { clock } = this.#database;
-    const owner = this.#database.writeToken();
+    const index = this.#index;
+    const { clock } = index.database;
+    const owner = index.database.writeToken();
     let { control, row } = await this.#claim(owner);
     const save = async (change: Partial<Control>) => {
       control = { ...control, ...change, owner, ownedUntilMs: clock.now() + OWNER_MS };
-      row = await this.#control.write(control, row);
+      row = await index.control.write(control, row);
     };
     if (control.state === "disabled") await save({ state: "writeonly" });
-    if (control.state !== "writeonly") throw this.#control.refusal(control.state, "build");
+    if (control.state !== "writeonly") throw index.control.refusal(control.state, "build");
     if (!control.build) {
       // A writer that does not know yet would write rows that nobody indexes.
       await clock.sleep(EVERYBODY_MS);
@@ -94,9 +82,7 @@ export class IndexLifeCycle {
     }
     const build = await buildRange(
       {
-        database: this.#database,
-        entity: this.#entity,
-        keeper: this.#keeper,
+        index,
         pace: new Pace(clock, rate),
         async save(progress) {
           await save({ build: progress });
@@ -106,56 +92,58 @@ export class IndexLifeCycle {
       control.build ?? NOTHING,
     );
     const state = build.duplicates.length > 0 ? "readable-dups" : "readable";
-    await this.#control.write({ state, build }, row);
+    await index.control.write({ state, build }, row);
     return build;
   }
 
   /** Takes the index from readers, then from writers, then deletes its entries. */
   async retire({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
     if (signal) return this.#until(signal).retire();
-    const { clock, tables } = this.#database;
+    const { database, entity, keeper, control } = this.#index;
+    const { clock, tables } = database;
     for (;;) {
-      const { control, row } = await this.#control.read();
-      if (control.state === "disabled") break;
-      if (control.state === "writeonly") throw this.#control.refusal(control.state, "retire");
-      const state = control.state === "retiring" ? "disabled" : "retiring";
+      const { control: now, row } = await control.read();
+      if (now.state === "disabled") break;
+      if (now.state === "writeonly") throw control.refusal(now.state, "retire");
+      const state = now.state === "retiring" ? "disabled" : "retiring";
       if (state === "disabled") await clock.sleep(EVERYBODY_MS);
-      await this.#control.write({ state }, row);
+      await control.write({ state }, row);
     }
     await clock.sleep(EVERYBODY_MS);
-    const keeper = this.#keeper;
     if (!keepsRows(keeper)) return keeper.drop();
     const { table, tag } = keeper;
     if (this.#ownsTable(table)) {
       await tables.deleteTable(table);
       return;
     }
-    const entries = entriesOf(this.#entity.rows.typeProperty, tag);
-    for await (const rows of pagesWhere(this.#database, table, entries)) {
-      await deleteRows(this.#database, table, rows);
+    const filter = entriesOf(entity.rows.typeProperty, tag);
+    for await (const { entities } of pagesWhere(database, table, { filter })) {
+      await deleteRows(database, table, entities);
     }
   }
 
   #until(signal: AbortSignal): IndexLifeCycle {
-    return indexLifeCycle(this.#database.until(signal), this.#entity, this.#name);
+    const { database, entity, name } = this.#index;
+    return indexLifeCycle(database.until(signal), entity, name);
   }
 
   #ownsTable(ours: string): boolean {
-    const { table, name, indexes } = { ...this.#entity, name: this.#name };
-    const others = Object.entries(indexes).filter(([other]) => other !== name);
-    const isShared = others.some(([, index]) => index.place(this.#entity)?.table === ours);
-    return ours !== table && !isShared;
+    const { entity, name } = this.#index;
+    const others = Object.entries(entity.indexes).filter(([other]) => other !== name);
+    const isShared = others.some(([, index]) => index.place(entity).table === ours);
+    return ours !== entity.table && !isShared;
   }
 
   async #claim(owner: string) {
-    const found = await this.#control.readToBuild();
+    const { database, control: row } = this.#index;
+    const found = await row.readToBuild();
     const { ownedUntilMs = 0, owner: other, shards } = found.control;
-    const now = this.#database.clock.now();
+    const now = database.clock.now();
     if (shards || (other !== undefined && ownedUntilMs > now)) {
       const how = shards ? "it is being built in shards" : "somebody else is building it";
-      throw validationFailed(`${this.#control}`, "build", how);
+      throw validationFailed(`${row}`, "build", how);
     }
     const control = { ...found.control, owner, ownedUntilMs: now + OWNER_MS };
-    return { control, row: await this.#control.write(control, found.row) };
+    return { control, row: await row.write(control, found.row) };
   }
 }

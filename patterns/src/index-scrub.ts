@@ -1,6 +1,6 @@
 import type { Database } from "./database.ts";
 import { Pace } from "./indexes/build-range.ts";
-import { IndexControl, keeperOf, widthOf } from "./indexes/control.ts";
+import { type KeptIndex, keptIndex, widthOf } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import {
   type EntryKeeper,
@@ -8,13 +8,13 @@ import {
   type ListKeeper,
   type Reconciled,
 } from "./model/entity-index.ts";
-import { ageOf, entriesOf, hasKey } from "./model/entry.ts";
+import { ageOf, entriesOf, hasKey, isSameKey } from "./model/entry.ts";
 import type { Snapshot } from "./model/follower.ts";
 import type { Properties } from "./ports/edm.ts";
 import { keyOf } from "./ports/mutation.ts";
 import type { Continuation, EntityKey, Page, StoredEntity } from "./ports/tables.ts";
 import type { Filter } from "./query/filter.ts";
-import { type From, pages } from "./query/pages.ts";
+import { pagesWhere } from "./query/pages.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 
@@ -100,8 +100,7 @@ export async function verifyIndex(
   name: string,
   { signal, ...options }: VerifyOptions = {},
 ): Promise<VerifyReport> {
-  const until = signal ? database.until(signal) : database;
-  return new Scrub(until, entity, name, keeperOf(until, entity, name)).run(options);
+  return new Scrub(keptIndex(database.until(signal), entity, name)).run(options);
 }
 
 /** Verifies and mends what it finds; `readable-dups` becomes `readable` when no duplicate is left. */
@@ -111,16 +110,15 @@ export async function repairIndex(
   name: string,
   { signal, ...options }: VerifyOptions = {},
 ): Promise<VerifyReport> {
-  const until = signal ? database.until(signal) : database;
-  const keeper = keeperOf(until, entity, name);
+  const index = keptIndex(database.until(signal), entity, name);
   // What a repair does is what the workers do.
   const mend = ({ kind, base, entry }: Finding) =>
-    keeper.reconcile(base, [entry], kind === "wrong");
-  const report = await new Scrub(until, entity, name, keeper, mend).run(options);
-  const index = new IndexControl(until, entity, name);
-  const { control, row } = await index.read();
+    index.keeper.reconcile(base, [entry], kind === "wrong");
+  const report = await new Scrub(index, mend).run(options);
+  const { control, row } = await index.control.read();
   const isWhole = options.sample === undefined && report.duplicate + report.young === 0;
-  if (control.state === "readable-dups" && isWhole) await index.write({ state: "readable" }, row);
+  if (control.state === "readable-dups" && isWhole)
+    await index.control.write({ state: "readable" }, row);
   return report;
 }
 
@@ -133,10 +131,7 @@ class Scrub {
 
   /** What it finds it hands to `mend`, if there is one. */
   constructor(
-    database: Database,
-    entity: AnyEntity,
-    name: string,
-    keeper: EntryKeeper | ListKeeper,
+    { database, entity, name, keeper }: KeptIndex,
     mend?: (finding: Finding) => Promise<Reconciled>,
   ) {
     this.#database = database;
@@ -144,29 +139,35 @@ class Scrub {
     this.#keeper = keeper;
     this.#mend = mend;
     // One transaction mends what stands beside the entity or in a list; elsewhere all is looked at twice.
-    const isBeside = entity.indexes[name]?.place(entity)?.partition === entity.rows.partition;
+    const isBeside = entity.indexes[name]?.place(entity).partition === entity.rows.partition;
     this.#requestsToMend = keepsRows(keeper) && !isBeside ? 5 : 3;
   }
 
-  async run({ sample = 1, rate, from = START, onProgress }: VerifyOptions): Promise<VerifyReport> {
+  async run({
+    sample = 1,
+    rate = Number.POSITIVE_INFINITY,
+    from = START,
+    onProgress,
+  }: VerifyOptions): Promise<VerifyReport> {
     const counts = { ...from.report };
     const examples = [...counts.examples];
     const young = [...from.young];
     const { clock, random } = this.#database;
-    const judge = async ({ age, ...finding }: Aged) => {
+    const judge = async ({ age, kind, ...pair }: Aged) => {
+      const finding = { kind, ...pair };
       const outcome = age < SETTLE_MS ? "unsettled" : await this.#mend?.(finding);
       if (outcome !== "unsettled") {
-        counts[finding.kind]++;
+        counts[kind]++;
         counts.repairRequests += this.#requestsToMend;
         if (examples.length < EXAMPLES_MAX) examples.push(finding);
       }
       const isOpen = outcome === "unsettled" || (outcome && this.#mayBeStale(finding));
       if (isOpen && young.length < YOUNG_MAX && !isSecondLook) {
-        young.push({ base: finding.base, entry: finding.entry });
+        young.push(pair);
       } else if (outcome === "unsettled") counts.young++;
     };
     let isSecondLook = false;
-    const pace = new Pace(clock, rate ?? Number.POSITIVE_INFINITY);
+    const pace = new Pace(clock, rate);
     const all = async <Item>(
       items: readonly Item[],
       look: (item: Item) => Promise<readonly Aged[]>,
@@ -248,7 +249,7 @@ class Scrub {
     const entry = await this.#database.tables.get(keeper.table, key);
     if (!entry) return missing;
     const age = Math.min(ageOf(base), ageOf(entry));
-    if (!isSame(keeper.baseOf(entry), base)) return { kind: "duplicate", ...finding, age };
+    if (!isSameKey(keeper.baseOf(entry), base)) return { kind: "duplicate", ...finding, age };
     const { rows } = this.#entity;
     // Of an entity that a newer program wrote we do not know all that its entry should say.
     const isNewer = (rows.versionOf(base.properties) ?? 0) > rows.version;
@@ -256,19 +257,19 @@ class Scrub {
     return isRight ? undefined : { kind: "wrong", ...finding, age };
   }
 
-  async #lookForBase({ entry, base, age }: Claim): Promise<Aged[]> {
-    const found = await this.#readBase(base);
-    if (found?.row && hasKey(this.#keeper.keysOf(found.row), entry)) return [];
+  async #lookForBase({ age, ...pair }: Claim): Promise<Aged[]> {
+    const { stored, holder } = await this.#readBase(pair);
+    if (holder) return [];
     // What changed just now may still be followed up.
-    const sinceMs = Math.min(age, found ? ageOf(found.stored) : age);
-    return [{ kind: "dangling", base, entry, age: sinceMs }];
+    const sinceMs = Math.min(age, stored ? ageOf(stored) : age);
+    return [{ kind: "dangling", ...pair, age: sinceMs }];
   }
 
   /** At what a write may have been under way for. */
   async #lookAgain({ base, entry }: Pair): Promise<Aged[]> {
-    const found = await this.#readBase(base);
-    if (found?.row && hasKey(this.#keeper.keysOf(found.row), entry)) {
-      const finding = await this.#lookForEntry({ row: found.row, stored: found.stored }, entry);
+    const { holder } = await this.#readBase({ base, entry });
+    if (holder) {
+      const finding = await this.#lookForEntry(holder, entry);
       return finding ? [finding] : [];
     }
     const claim = await this.#claimAt(base, entry);
@@ -282,14 +283,17 @@ class Scrub {
       return isMember(base) ? { entry, base, age: LISTED } : undefined;
     }
     const stored = await this.#database.tables.get(keeper.table, entry);
-    return stored && isSame(keeper.baseOf(stored), base)
+    return stored && isSameKey(keeper.baseOf(stored), base)
       ? { entry, base, age: ageOf(stored) }
       : undefined;
   }
 
-  async #readBase(base: EntityKey) {
+  /** The entity as it is stored; it is the `holder` if it should have the entry. */
+  async #readBase({ base, entry }: Pair) {
     const stored = await this.#database.tables.get(this.#entity.table, base);
-    return stored && { stored, row: this.#entity.rows.decode(stored) };
+    const row = stored && this.#entity.rows.decode(stored);
+    const isHolder = row && hasKey(this.#keeper.keysOf(row), entry);
+    return { stored, holder: isHolder ? { row, stored } : undefined };
   }
 
   async *#claims(from: Continuation | undefined): AsyncGenerator<PageOfClaims> {
@@ -311,10 +315,7 @@ class Scrub {
   }
 
   #pages(table: string, filter?: Filter, start?: Continuation): AsyncGenerator<Page> {
-    const query = { top: PAGE, ...(filter && { filter }) };
-    const ask = (from: From<Continuation>) =>
-      this.#database.tables.query(table, { ...query, ...from });
-    return pages(ask, start);
+    return pagesWhere(this.#database, table, { filter, top: PAGE }, start);
   }
 }
 
@@ -333,10 +334,6 @@ interface PageOfClaims {
 
 /** Others may write to a list at any time, so its age tells nothing of a member. */
 const LISTED = Number.POSITIVE_INFINITY;
-
-function isSame(a: EntityKey | undefined, b: EntityKey): boolean {
-  return a?.partitionKey === b.partitionKey && a.rowKey === b.rowKey;
-}
 
 /** Whether an entry says what it should, whichever write it is of. Services print a time in ways of their own. */
 function saysThat(found: Properties, expected: Properties): boolean {

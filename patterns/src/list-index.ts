@@ -1,6 +1,6 @@
 import { tableError } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
-import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
+import type { KeyValues } from "./keys/key-shape.ts";
 import { padded } from "./keys/number.ts";
 import { endOf } from "./keys/text.ts";
 import {
@@ -10,7 +10,7 @@ import {
   LIST_ENCODINGS,
   type ListEncodingName,
 } from "./lists/list-encoding.ts";
-import { membersIn, withMember } from "./lists/queued-list.ts";
+import { listOf, membersIn, withMember } from "./lists/queued-list.ts";
 import { blobsOf } from "./messages/large-message.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import {
@@ -21,21 +21,14 @@ import {
   type OpenIndex,
   type Reconciled,
 } from "./model/entity-index.ts";
-import { partitionKeyOf, type Row } from "./model/entity-rows.ts";
-import {
-  type Each,
-  EntryRows,
-  entriesOf,
-  entryProblems,
-  hasKey,
-  type Place,
-} from "./model/entry.ts";
+import type { Row } from "./model/entity-rows.ts";
+import { type Each, EntryKeys, entriesOf, entryProblems, hasKey } from "./model/entry.ts";
 import type { Change, Contribution, FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
-import { deleteOf, writeOver } from "./ports/mutation.ts";
-import type { Continuation, EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
-import { type From, pages, pagesOf } from "./query/pages.ts";
+import { deleteOf, mergeNothing, writeOver } from "./ports/mutation.ts";
+import type { Continuation, EntityKey, Mutation, Page, StoredEntity } from "./ports/tables.ts";
+import { pagesOf, pagesWhere } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import { commitIfCurrent } from "./store/if-current.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
@@ -97,21 +90,14 @@ export function listIndex<const R extends KeyDeclaration>(options: ListOptions<R
 }
 
 export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
-  readonly row: KeyShape;
-  readonly options: ListOptions<R>;
+  declare readonly options: ListOptions<R>;
 
   constructor(options: ListOptions<R>) {
-    super();
-    this.row = new KeyShape(options.row);
-    this.options = options;
-  }
-
-  override place({ table, rows }: AnyEntity): Place {
-    return { table, partition: rows.partition, row: this.row };
+    super(options, options);
   }
 
   problems(entity: AnyEntity, name: string): string[] {
-    const problems = entryProblems(entity, name, this.place(entity), "keys", [], this.options.each);
+    const problems = entryProblems(this, entity, name);
     if (entity.rows.row.segments.some(({ form }) => form !== "fixed")) {
       problems.push(
         "lists entities whose row keys may hold a comma: give them segments of fixed width",
@@ -157,10 +143,9 @@ interface ListRead {
  * is full. The entity's own ETag tells who may list it, those of the rows keep them from being overwritten.
  */
 class OpenList implements ListKeeper {
-  readonly #row: KeyShape;
   readonly #options: ListOptions<KeyDeclaration>;
   readonly #context: FollowerContext;
-  readonly #entries: EntryRows;
+  readonly #entries: EntryKeys;
   readonly #rowsMax: number;
   readonly #encoding: ListEncodingName;
   /** Of ids that are packed. */
@@ -169,16 +154,11 @@ class OpenList implements ListKeeper {
 
   constructor(index: ListIndex<KeyDeclaration>, context: FollowerContext) {
     const { database, entity, name } = context;
-    const { when, each, property, spill, rowsMax = ROWS_MAX, container = "" } = index.options;
+    const { property, spill, rowsMax = ROWS_MAX, container = "" } = index.options;
     const { table, name: owner } = entity;
-    this.#row = index.row;
     this.#options = index.options;
     this.#context = context;
-    this.#entries = new EntryRows(context, index.place(entity), {
-      copy: "keys",
-      ...(when && { when }),
-      ...(each && { each }),
-    });
+    this.#entries = new EntryKeys(context, index);
     this.#encoding = index.options.encoding ?? "csv";
     this.#digits = digitsOf(entity.rows.row) ?? 0;
     this.#rowsMax = spill === "entities" || spill === "blob" ? rowsMax : 1;
@@ -208,12 +188,12 @@ class OpenList implements ListKeeper {
 
   async ids(value: KeyValues): Promise<string[]> {
     await this.#context.readable?.();
-    return this.#idsIn(this.#listOf(value));
+    return this.#idsIn(listOf(this.#entries, value));
   }
 
   async get(value: KeyValues): Promise<Row[]> {
     const { entity } = this.#context;
-    const list = this.#listOf(value);
+    const list = listOf(this.#entries, value);
     const members = await mapBounded(await this.ids(value), LOOKUPS_AT_ONCE, async (id) => {
       const rowKey = entity.rows.row.prefix + id;
       const { row } = (await readAt(this.#context, { ...list, rowKey })) ?? {};
@@ -268,9 +248,7 @@ class OpenList implements ListKeeper {
       changes.push(await this.#change(list, before[i]!, id, isMember, token));
     }
     if (!found || changes.length === 0) return changes;
-    const { partitionKey, rowKey, etag } = found.stored;
-    const lead = { partitionKey, rowKey, ifMatch: etag, properties: {} };
-    return [{ mutations: [{ kind: "merge", ...lead }] }, ...changes];
+    return [{ mutations: [mergeNothing(found.stored, found.stored.etag)] }, ...changes];
   }
 
   async membersOf(list: EntityKey): Promise<(base: EntityKey) => boolean> {
@@ -280,7 +258,7 @@ class OpenList implements ListKeeper {
 
   async *lists(from?: Continuation): AsyncGenerator<Listed> {
     // The ordered layout has the same character between the parts of a key.
-    const count = this.#row.separator === FURTHER ? this.#row.parts.length : 1;
+    const count = this.#entries.row.separator === FURTHER ? this.#entries.row.parts.length : 1;
     const parts = ({ rowKey }: EntityKey) => rowKey.split(FURTHER).slice(0, count);
     for await (const { entities, continuation } of this.#allRows(from)) {
       for (const [i, row] of entities.entries()) {
@@ -305,12 +283,10 @@ class OpenList implements ListKeeper {
     }
   }
 
-  #allRows(start?: Continuation) {
+  #allRows(start?: Continuation): AsyncGenerator<Page> {
     const { database, entity } = this.#context;
     const filter = entriesOf(entity.rows.typeProperty, this.#entries.tag);
-    const ask = (from: From<Continuation>) =>
-      database.tables.query(entity.table, { filter, ...from });
-    return pages(ask, start);
+    return pagesWhere(database, entity.table, { filter }, start);
   }
 
   get #prefix(): string {
@@ -340,7 +316,7 @@ class OpenList implements ListKeeper {
       );
     const ids = withMember(members[at] ?? [], id, isMember);
     const row = rows[at];
-    if (ids.length === 0) return { mutations: row ? [deletionOf(row)] : [] };
+    if (ids.length === 0) return { mutations: row ? [deleteOf(row, row.etag)] : [] };
     const write = (key: EntityKey, stored: StoredEntity | undefined, part: readonly string[]) => {
       const properties = this.#print(part);
       return properties ? [this.#write(key, stored, properties, this.#encoding, token)] : undefined;
@@ -366,7 +342,8 @@ class OpenList implements ListKeeper {
     const { database, name } = this.#context;
     const { container, port } = this.#blobs;
     const first = ids.length > 0 ? rows.find(({ rowKey }) => rowKey === list.rowKey) : undefined;
-    const mutations = rows.filter((row) => row !== first).map(deletionOf);
+    const others = rows.filter((row) => row !== first);
+    const mutations = others.map((row) => deleteOf(row, row.etag));
     if (ids.length > 0) {
       const blob = this.#blobs.newName(list);
       const body = new TextEncoder().encode(ids.join("\n"));
@@ -404,7 +381,7 @@ class OpenList implements ListKeeper {
     const range = { from: list.rowKey, to: endOf(list.rowKey + FURTHER) };
     const rows: StoredEntity[] = [];
     const found = pagesOf(database, entity.table, { ...list, rows: range });
-    for await (const page of found) rows.push(...page);
+    for await (const { entities } of found) rows.push(...entities);
     return rows;
   }
 
@@ -434,19 +411,13 @@ class OpenList implements ListKeeper {
     const found = await port.get(container, blob);
     if (found) return { rows, blob, ids: membersIn(new TextDecoder().decode(found.body)) };
     const isGone = isMending && this.#blobIn(await this.#rowsOf(list)) === blob;
-    if (!isGone) throw new Stale(blob, undefined);
+    if (!isGone) throw new Stale(blob);
     return { rows, blob, ids: [] };
   }
 
   #blobIn([first]: readonly StoredEntity[]): string | undefined {
     const isBlob = first?.properties[ENCODING]?.value === IN_BLOB;
     return isBlob ? String(first.properties[this.#options.property]?.value) : undefined;
-  }
-
-  #listOf(value: KeyValues): EntityKey {
-    const { partition } = this.#context.entity.rows;
-    const rowKey = partitionKeyOf(this.#row, value);
-    return { partitionKey: partitionKeyOf(partition, value), rowKey };
   }
 
   #tooLarge({ rowKey }: EntityKey, ids: readonly string[]): Error {
@@ -481,8 +452,4 @@ class OpenList implements ListKeeper {
     const { decode } = encodingNamed(properties[ENCODING]?.value);
     return names.flatMap((name) => decode(properties[name]!, this.#digits)).sort();
   }
-}
-
-function deletionOf({ partitionKey, rowKey, etag }: StoredEntity): Mutation {
-  return { kind: "delete", partitionKey, rowKey, ifMatch: etag };
 }

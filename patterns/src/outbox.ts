@@ -125,8 +125,8 @@ export function outboxReplay(): Handler {
       // What we sent ourselves; the handler's kind says so.
       const { table, partitionKey } = body as Replay;
       const range = { partitionKey, rows: within(PREFIX) };
-      for await (const page of pagesOf(database, table, range)) {
-        for (const row of page) await send(database, table, row);
+      for await (const { entities } of pagesOf(database, table, range)) {
+        for (const row of entities) await send(database, table, row);
       }
     },
   };
@@ -136,9 +136,9 @@ export function outboxReplay(): Handler {
 async function send(
   database: Database,
   table: string,
-  { partitionKey, rowKey, properties }: EntityKey & Pick<StoredEntity, "properties">,
+  row: EntityKey & Pick<StoredEntity, "properties">,
 ): Promise<void> {
-  const { queue, message } = JSON.parse(String(properties[MESSAGE]?.value));
+  const { queue, message } = JSON.parse(String(row.properties[MESSAGE]?.value));
   await sendMessage(database, queue, message);
-  await unlessRefused(database.tables.commit(table, [deleteOf({ partitionKey, rowKey })]), 404);
+  await unlessRefused(database.tables.commit(table, [deleteOf(row)]), 404);
 }

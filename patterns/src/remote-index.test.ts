@@ -377,12 +377,14 @@ function expectedKeys(db: Database, { dept, id, email, town }: Employee): string
   const { rows, indexes } = Employee;
   const values = { dept, id, email, town };
   const base = rows.key(values, db.profile);
-  const byEmail = [indexes.email.partition.encode(values), indexes.email.row.encode(values)];
-  const byTown = [indexes.town.partition.encode(values), indexes.town.row.encode(values)];
+  const [byEmail, byTown] = [indexes.email, indexes.town].map((index) => {
+    const { partition, row } = index.place(Employee);
+    return `${partition.encode(values)} ${row.encode(values)}`;
+  });
   return [
     `Employee ${base.partitionKey} ${base.rowKey}`,
-    `EmployeeByEmail ${byEmail.join(" ")}`,
-    ...(town === "nowhere" ? [] : [`Employee ${byTown.join(" ")}`]),
+    `EmployeeByEmail ${byEmail}`,
+    ...(town === "nowhere" ? [] : [`Employee ${byTown}`]),
   ];
 }
 

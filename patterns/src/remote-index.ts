@@ -1,14 +1,13 @@
 import { validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
-import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
-import { REPAIR_QUEUE, repairTripwire } from "./messages/repair-order.ts";
+import type { KeyValues } from "./keys/key-shape.ts";
+import { askForRepair, REPAIR_QUEUE } from "./messages/repair-order.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
 import { partitionKeyOf, project, type Row } from "./model/entity-rows.ts";
-import { entryProblems, hasKey, type Place } from "./model/entry.ts";
+import { entryProblems, hasKey, segmentsOf } from "./model/entry.ts";
 import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
-import { keyOf } from "./ports/mutation.ts";
 import type { StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
 import { type QueryRun, queryRun } from "./query/query-run.ts";
@@ -56,30 +55,17 @@ export class RemoteIndex<
   R extends KeyDeclaration,
   Unique extends boolean,
 > extends Index<RemoteKind<P, R, Unique>> {
-  readonly options: RemoteOptions<KeyDeclaration, KeyDeclaration, boolean>;
-  readonly partition: KeyShape;
-  readonly row: KeyShape;
+  declare readonly options: RemoteOptions<KeyDeclaration, KeyDeclaration, boolean>;
   readonly timing: Timing;
-  override readonly tables: readonly string[];
 
   constructor(options: RemoteOptions<P, R, Unique>) {
-    super();
-    this.options = options;
-    this.partition = new KeyShape(options.partition);
-    this.row = new KeyShape(options.row);
+    super(options, options);
     this.timing = { ...TIMING, ...options.timing };
-    this.tables = options.table === undefined ? [] : [options.table];
-  }
-
-  override place({ table }: AnyEntity): Place {
-    return { table: this.options.table ?? table, partition: this.partition, row: this.row };
   }
 
   problems(entity: AnyEntity, name: string): string[] {
-    const { unique, mode, copy = "full", each } = this.options;
-    const { partition, row } = entity.rows;
-    const naming = unique ? [] : [...partition.segments, ...row.segments];
-    const problems = entryProblems(entity, name, this.place(entity), copy, naming, each);
+    const { unique, mode } = this.options;
+    const problems = entryProblems(this, entity, name, unique ? [] : segmentsOf(entity.rows));
     const { deadlineMs, settleMs, tripwireMs } = this.timing;
     if (!(deadlineMs < settleMs && settleMs < tripwireMs)) {
       problems.push("needs deadlineMs < settleMs < tripwireMs");
@@ -128,8 +114,8 @@ class OpenRemote {
     return queryRun({
       database,
       table,
-      partitionKey: partitionKeyOf(this.#index.partition, query),
-      range: this.#index.row.rangeOf(query),
+      partitionKey: partitionKeyOf(rows.partition, query),
+      range: rows.row.rangeOf(query),
       fields: entity.rows.fields,
       ...(readable && { readable }),
       ...(isVerified && { checked: `${entity.name}.${name}` }),
@@ -168,13 +154,8 @@ class OpenRemote {
     }
     const { row } = await this.#entries.baseAt(base);
     if (row && hasKey(this.#entries.keysOf(row), entry)) return project(row, fields);
-    if (this.#index.options.repairOnRead) {
-      const { queue = REPAIR_QUEUE } = this.#index.options;
-      const change = { key: base, token: "", shared: new Map() };
-      // The message is a favour: the reader has what it wanted.
-      const wire = { queue, delayMs: 0 };
-      await repairTripwire(this.#context, change, wire, [keyOf(entry)]).catch(() => {});
-    }
+    const { repairOnRead, queue = REPAIR_QUEUE } = this.#index.options;
+    if (repairOnRead) await askForRepair(this.#context, queue, base, entry);
     return undefined;
   }
 }

@@ -1,7 +1,6 @@
 import type { Database } from "./database.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { within } from "./keys/key-range.ts";
-import { KeyShape } from "./keys/key-shape.ts";
 import {
   type ListSlot,
   type ListStore,
@@ -13,14 +12,14 @@ import {
 } from "./lists/queued-list.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
-import { type EntryRows, entriesOf, entryProblems, type Place } from "./model/entry.ts";
+import { type EntryKeys, entriesOf, entryProblems } from "./model/entry.ts";
 import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
 import { deleteOf, keyOf, writeOver } from "./ports/mutation.ts";
 import type { Continuation, EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
-import { type Filter, inRange } from "./query/filter.ts";
-import { type From, pages, pagesWhere } from "./query/pages.ts";
+import type { Filter } from "./query/filter.ts";
+import { pagesOf, pagesWhere } from "./query/pages.ts";
 import { commitIfCurrent } from "./store/if-current.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
 
@@ -55,26 +54,15 @@ const LENGTH_MAX = 32_768;
 export class RemoteList<P extends KeyDeclaration, R extends KeyDeclaration> extends Index<
   RemoteListKind<P, R>
 > {
-  readonly options: RemoteListOptions<P, R>;
-  readonly partition: KeyShape;
-  readonly row: KeyShape;
-  override readonly tables: readonly string[];
+  declare readonly options: RemoteListOptions<P, R>;
 
   constructor(options: RemoteListOptions<P, R>) {
-    super();
-    this.options = options;
-    this.partition = new KeyShape(options.partition);
-    this.row = new KeyShape(options.row);
-    this.tables = options.table === undefined ? [] : [options.table];
-  }
-
-  override place({ table }: AnyEntity): Place {
-    return { table: this.options.table ?? table, partition: this.partition, row: this.row };
+    super(options, options);
   }
 
   problems(entity: AnyEntity, name: string): string[] {
-    const { each, property, lengthMax = LENGTH_MAX } = this.options;
-    const problems = entryProblems(entity, name, this.place(entity), "keys", [], each);
+    const { property, lengthMax = LENGTH_MAX } = this.options;
+    const problems = entryProblems(this, entity, name);
     if (!/^[A-Za-z_]\w*$/.test(property)) {
       problems.push(`has the illegal property name "${property}"`);
     }
@@ -85,19 +73,8 @@ export class RemoteList<P extends KeyDeclaration, R extends KeyDeclaration> exte
   }
 
   follow(context: FollowerContext): OpenIndex {
-    const place = this.place(context.entity);
-    const { property, lengthMax = LENGTH_MAX } = this.options;
-    const { typeProperty } = context.entity.rows;
-    const rows = (entries: EntryRows) => {
-      const filter = entriesOf(typeProperty, entries.tag);
-      return new ListRows(context.database, entries, {
-        table: place.table,
-        property,
-        lengthMax,
-        filter,
-      });
-    };
-    return new QueuedList(context, place, this.options, rows).follower();
+    const rows = (entries: EntryKeys) => new ListRows(context, entries, this.options);
+    return new QueuedList(context, this, rows).follower();
   }
 }
 
@@ -115,13 +92,10 @@ interface Part {
   readonly to: string;
 }
 
-interface ListRowsOptions {
-  readonly table: string;
-  readonly property: string;
-  readonly lengthMax: number;
-  /** Selects the rows of lists among others. */
-  readonly filter: Filter;
-}
+type ListRowsOptions = Pick<
+  RemoteListOptions<KeyDeclaration, KeyDeclaration>,
+  "property" | "lengthMax"
+>;
 
 /**
  * A list is a row that may be followed by others, each with a range of members of its own: a leaf that is
@@ -132,13 +106,22 @@ interface ListRowsOptions {
 class ListRows implements ListStore {
   readonly suffixLength = FURTHER.length + TOKEN_LENGTH;
   readonly #database: Database;
-  readonly #entries: EntryRows;
-  readonly #options: ListRowsOptions;
+  readonly #entries: EntryKeys;
+  readonly #property: string;
+  readonly #lengthMax: number;
+  /** Selects the rows of lists among others. */
+  readonly #filter: Filter;
 
-  constructor(database: Database, entries: EntryRows, options: ListRowsOptions) {
+  constructor(
+    { database, entity }: FollowerContext,
+    entries: EntryKeys,
+    { property, lengthMax = LENGTH_MAX }: ListRowsOptions,
+  ) {
     this.#database = database;
     this.#entries = entries;
-    this.#options = options;
+    this.#property = property;
+    this.#lengthMax = lengthMax;
+    this.#filter = entriesOf(entity.rows.typeProperty, entries.tag);
   }
 
   async members(list: EntityKey): Promise<string[]> {
@@ -171,7 +154,7 @@ class ListRows implements ListStore {
   /** The row with these members, and another with the upper half if they are too many for one. */
   #filled(part: Part, members: readonly string[]): Mutation[] {
     const content = members.join("\n");
-    if (content.length <= this.#options.lengthMax || members.length < 2) {
+    if (content.length <= this.#lengthMax || members.length < 2) {
       return [this.#write(part, content, part.to)];
     }
     const half = members.length >> 1;
@@ -191,13 +174,13 @@ class ListRows implements ListStore {
     if (!stored) return true;
     const isOnly = from === "" && to === "";
     if (from === "" && !isOnly) return this.#commit([this.#write(part, "", to)]);
-    const gone: Mutation = { kind: "delete", ...key, ifMatch: stored.etag };
+    const gone = deleteOf(key, stored.etag);
     const before = others.find((other) => other.to === from && other.stored);
     if (isOnly) return this.#commit([gone]);
     if (!before?.stored) return false;
     // The first row is read in whole, the others without their members.
     if (before.from === "" && to === "" && this.#membersOf(before.stored).length === 0) {
-      return this.#commit([gone, { kind: "delete", ...before.key, ifMatch: before.stored.etag }]);
+      return this.#commit([gone, deleteOf(before.key, before.stored.etag)]);
     }
     const properties = { ...this.#marks(before), [RANGE]: rangeOf(before.from, to) };
     const ifMatch = before.stored.etag;
@@ -208,7 +191,7 @@ class ListRows implements ListStore {
     const { key, stored, from } = part;
     const properties: Properties = {
       ...this.#marks(part),
-      [this.#options.property]: text(content),
+      [this.#property]: text(content),
       [RANGE]: rangeOf(from, to),
     };
     return writeOver(stored, key, properties);
@@ -222,22 +205,22 @@ class ListRows implements ListStore {
 
   async #get(list: EntityKey): Promise<Part> {
     const key = keyOf(list);
-    return partOf(key, await this.#database.tables.get(this.#options.table, key));
+    return partOf(key, await this.#database.tables.get(this.#entries.table, key));
   }
 
   /** The rows that follow the first, in key order. */
   async #further({ partitionKey, rowKey }: EntityKey, select?: readonly string[]): Promise<Part[]> {
-    const filter = inRange(partitionKey, within(rowKey + FURTHER));
+    const range = { partitionKey, rows: within(rowKey + FURTHER) };
     const parts: Part[] = [];
-    for await (const part of this.#query(filter, select)) parts.push(part);
+    for await (const { entities } of pagesOf(this.#database, this.#entries.table, range, select)) {
+      for (const stored of entities) parts.push(partOf(stored, stored));
+    }
     return parts;
   }
 
   async *all(start?: Continuation) {
-    const { table, filter } = this.#options;
-    const ask = (from: From<Continuation>) =>
-      this.#database.tables.query(table, { filter, ...from });
-    for await (const { entities, continuation } of pages(ask, start)) {
+    const all = pagesWhere(this.#database, this.#entries.table, { filter: this.#filter }, start);
+    for await (const { entities, continuation } of all) {
       for (const [i, stored] of entities.entries()) {
         const { partitionKey, rowKey } = stored;
         const list = { partitionKey, rowKey: rowKey.split(FURTHER)[0] ?? "" };
@@ -249,22 +232,18 @@ class ListRows implements ListStore {
   }
 
   async drop(): Promise<void> {
-    for await (const { key } of this.#query(this.#options.filter)) {
-      await this.#commit([deleteOf(key)]);
+    const all = pagesWhere(this.#database, this.#entries.table, { filter: this.#filter });
+    for await (const { entities } of all) {
+      for (const row of entities) await this.#commit([deleteOf(row)]);
     }
   }
 
-  async *#query(filter: Filter | undefined, select?: readonly string[]): AsyncGenerator<Part> {
-    const found = pagesWhere(this.#database, this.#options.table, filter, select && { select });
-    for await (const page of found) for (const stored of page) yield partOf(stored, stored);
-  }
-
   #membersOf(stored: StoredEntity | undefined): string[] {
-    return membersIn(String(stored?.properties[this.#options.property]?.value ?? ""));
+    return membersIn(String(stored?.properties[this.#property]?.value ?? ""));
   }
 
   async #commit(mutations: readonly Mutation[]): Promise<boolean> {
-    return (await commitIfCurrent(this.#database, this.#options.table, mutations)) !== undefined;
+    return (await commitIfCurrent(this.#database, this.#entries.table, mutations)) !== undefined;
   }
 }
 

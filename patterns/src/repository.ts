@@ -113,7 +113,17 @@ export class EntityRepository {
     this.#open = openEntity(database, entity);
     this.by = this.#open.by;
     this.#isFollowed = this.#open.followers.length > 0;
-    this.#source = this.#entities();
+    const { rows, table } = entity;
+    this.#source = {
+      database,
+      table,
+      fields: rows.fields,
+      notComparable: (field) => rows.notComparable(field),
+      projection: (fields) => rows.selectFor(fields),
+      decode: async (stored, fields) =>
+        stored.map((entity) => project(rows.decode(entity), fields)),
+      surcharge: () => ({ perRow: 0, notes: [] }),
+    };
   }
 
   async get(key: KeyValues): Promise<Row | undefined> {
@@ -239,21 +249,6 @@ export class EntityRepository {
     ]);
     return etag;
   }
-
-  #entities(): Omit<QuerySource, "range"> {
-    const { database, entity } = this.#open;
-    const { rows, table } = entity;
-    return {
-      database,
-      table,
-      fields: rows.fields,
-      notComparable: (field) => rows.notComparable(field),
-      projection: (fields) => rows.selectFor(fields),
-      decode: async (stored, fields) =>
-        stored.map((entity) => project(rows.decode(entity), fields)),
-      surcharge: () => ({ perRow: 0, notes: [] }),
-    };
-  }
 }
 
 async function commit(step: Step): Promise<Row> {
@@ -270,7 +265,7 @@ function saved(row: Row, etag: string | undefined): Row {
 function unchanged(found: Snapshot, { etag }: Row): Snapshot {
   if (found.stored.etag === etag) return found;
   const { rowKey } = found.stored;
-  throw conflict(new Stale(rowKey, undefined));
+  throw conflict(new Stale(rowKey));
 }
 
 function noSecondTry(error: unknown): never {

@@ -84,11 +84,10 @@ async function settle(db: Database): Promise<void> {
 /** The entries are those of the entities: no more, no less, none twice. */
 async function audit(db: Database, { tables }: Memory): Promise<void> {
   const films = await db.open(Film).scan().all({ allow: "table-scan", because: "test" });
-  const {
-    near: { row: nearKey },
-    listed: { row: listKey },
-    far: { partition: farKey },
-  } = Film.indexes;
+  const { indexes } = Film;
+  const { row: nearKey } = indexes.near.place(Film);
+  const { row: listKey } = indexes.listed.place(Film);
+  const { partition: farKey } = indexes.far.place(Film);
   const id = (film: Film) => String(film.id).padStart(4, "0");
   const all = async (table: string) => (await tables.query(table, {})).entities;
   const near = (await all("Film")).filter(({ rowKey }) => rowKey.startsWith("near_"));

@@ -6,21 +6,21 @@ import {
   CONTROL_TABLE,
   type Control,
   EVERYBODY_MS,
-  IndexControl,
+  type IndexControl,
+  type KeptIndex,
   type KnownControl,
-  keeperOf,
+  keptIndex,
   NOTHING,
   OWNER_MS,
 } from "./indexes/control.ts";
 import { within } from "./keys/key-range.ts";
 import { padded } from "./keys/number.ts";
 import type { AnyEntity } from "./model/entity.ts";
-import type { EntryKeeper, ListKeeper } from "./model/entity-index.ts";
 import { deleteOf, keyOf } from "./ports/mutation.ts";
 import { unlessRefused } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
-import { and, bound, inRange } from "./query/filter.ts";
-import { pagesOf, pagesWhere } from "./query/pages.ts";
+import { and, bound } from "./query/filter.ts";
+import { pagesOf } from "./query/pages.ts";
 import { type JsonRow, jsonRow, type Known, knownIn } from "./store/json-row.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 
@@ -65,9 +65,10 @@ interface Mark {
   readonly before: number;
 }
 
+/** A shard as it was read or written last. */
 interface KnownShard {
   readonly key: EntityKey;
-  readonly known: Known<Shard>;
+  known: Known<Shard>;
 }
 
 const SHARDS = 16;
@@ -91,44 +92,33 @@ export async function buildInShards(
   name: string,
   { signal, ...options }: ShardedBuildOptions = {},
 ): Promise<BuildProgress> {
-  const failed = new AbortController();
-  const until = database.until(signal ? AbortSignal.any([signal, failed.signal]) : failed.signal);
-  const keeper = keeperOf(until, entity, name);
-  const build = new ShardedBuild(until, entity, name, keeper, options);
-  return build.run((error) => failed.abort(error));
+  return new ShardedBuild(database.until(signal), entity, name, options).run();
 }
 
 class ShardedBuild {
+  /** Stops the shards that this process works on when one of them fails. */
+  readonly #failed = new AbortController();
+  readonly #index: KeptIndex;
   readonly #database: Database;
-  readonly #entity: AnyEntity;
-  readonly #keeper: EntryKeeper | ListKeeper;
   readonly #options: ShardedBuildOptions;
   readonly #control: IndexControl;
   readonly #prefix: string;
   readonly #pace: Pace;
-  readonly #shards = new Map<string, Shard>();
+  #shards: readonly KnownShard[] = [];
 
-  constructor(
-    database: Database,
-    entity: AnyEntity,
-    name: string,
-    keeper: EntryKeeper | ListKeeper,
-    options: ShardedBuildOptions,
-  ) {
-    this.#database = database;
-    this.#entity = entity;
-    this.#keeper = keeper;
+  constructor(database: Database, entity: AnyEntity, name: string, options: ShardedBuildOptions) {
+    this.#database = database.until(this.#failed.signal);
+    this.#index = keptIndex(this.#database, entity, name);
     this.#options = options;
-    this.#control = new IndexControl(database, entity, name);
+    this.#control = this.#index.control;
     this.#prefix = `${this.#control.key}!`;
     this.#pace = new Pace(database.clock, options.rate ?? RATE);
   }
 
-  /** `fail` stops the shards that others of this process work on. */
-  async run(fail: (error: unknown) => void): Promise<BuildProgress> {
+  async run(): Promise<BuildProgress> {
     for (;;) {
       try {
-        const whole = await this.#goOn(fail);
+        const whole = await this.#goOn();
         if (whole) return whole;
       } catch (error) {
         // Another process moved the index.
@@ -138,7 +128,7 @@ class ShardedBuild {
   }
 
   /** Does what is to be done next. @returns all that was built, when nothing is. */
-  async #goOn(fail: (error: unknown) => void): Promise<BuildProgress | undefined> {
+  async #goOn(): Promise<BuildProgress | undefined> {
     const { clock } = this.#database;
     const { control, row } = await this.#control.readToBuild();
     const { state, build, shards } = control;
@@ -153,25 +143,17 @@ class ShardedBuild {
       await this.#prepare(control, row);
       return undefined;
     }
-    const found = await this.#read(shards.plan);
-    const open = found.filter(({ known }) => !known.value.isDone);
-    if (open.length === 0 && found.length === shards.count) {
-      const all = found.map(({ known }) => known.value);
-      const duplicates = firstOf(all.flatMap(({ progress }) => progress.duplicates));
-      const [done, written, errors] = [sum(all, "done"), sum(all, "written"), sum(all, "errors")];
-      const whole = { done, written, errors, duplicates };
-      const next = duplicates.length > 0 ? "readable-dups" : "readable";
+    await this.#read(shards.plan);
+    const open = this.#shards.filter(({ known }) => !known.value.isDone);
+    if (open.length === 0 && this.#shards.length === shards.count) {
+      const whole = this.#progress();
+      const next = whole.duplicates.length > 0 ? "readable-dups" : "readable";
       await this.#control.write({ state: next, build: whole, shards }, row);
       return undefined;
     }
     const free = open.filter(({ known }) => (known.value.ownedUntilMs ?? 0) <= clock.now());
     const { parallel = PARALLEL } = this.#options;
-    await mapBounded(free, parallel, (shard) =>
-      this.#work(shard).catch((error) => {
-        fail(error);
-        throw error;
-      }),
-    );
+    await mapBounded(free, parallel, (shard) => this.#work(shard));
     // Others have them, or finished and are deleting them.
     if (free.length === 0) await clock.sleep(POLL_MS);
     return undefined;
@@ -189,8 +171,7 @@ class ShardedBuild {
     const plan = this.#database.writeToken();
     let known = row;
     let keptAtMs = 0;
-    const keep = async (isNeeded = true) => {
-      if (!isNeeded && clock.now() - keptAtMs < OWNER_MS / 2) return;
+    const keep = async () => {
       keptAtMs = clock.now();
       const until = { owner: plan, ownedUntilMs: keptAtMs + OWNER_MS };
       known = await this.#control.write({ state: "writeonly", shards: { plan }, ...until }, known);
@@ -199,7 +180,9 @@ class ShardedBuild {
     // A writer that does not know yet would write rows that nobody indexes.
     await clock.sleep(EVERYBODY_MS);
     await keep();
-    const cuts = await this.#cuts(() => keep(false));
+    const cuts = await this.#cuts(async () => {
+      if (clock.now() - keptAtMs >= OWNER_MS / 2) await keep();
+    });
     const bounds = [undefined, ...cuts, undefined];
     const count = bounds.length - 1;
     await mapBounded(bounds.slice(1), LOOKUPS_AT_ONCE, (to, i) => {
@@ -212,15 +195,14 @@ class ShardedBuild {
   /** Partition keys that cut the entities into about equal parts: a scan of their keys. */
   async #cuts(keep: () => Promise<void>): Promise<string[]> {
     const { shards = SHARDS } = this.#options;
-    const { table, rows } = this.#entity;
+    const { table, rows } = this.#index.entity;
     let marks: Mark[] = [];
     let stride = 1;
     let count = 0;
     let last: string | undefined;
-    const keys = { select: [rows.typeProperty] };
-    const filter = inRange(undefined, within(rows.row.prefix));
-    for await (const page of pagesWhere(this.#database, table, filter, keys)) {
-      for (const { partitionKey, properties } of page) {
+    const all = { rows: within(rows.row.prefix) };
+    for await (const { entities } of pagesOf(this.#database, table, all, [rows.typeProperty])) {
+      for (const { partitionKey, properties } of entities) {
         if (rows.versionOf(properties) === undefined) continue;
         const isBeginning = partitionKey !== last && last !== undefined;
         if (isBeginning && count >= (marks.at(-1)?.before ?? 0) + stride) {
@@ -245,70 +227,71 @@ class ShardedBuild {
   }
 
   /** Unless somebody else has it, or takes it over. */
-  async #work({ key, known }: KnownShard): Promise<void> {
+  async #work(shard: KnownShard): Promise<void> {
     const { clock } = this.#database;
-    let { value, ...row }: Known<Shard> = known;
     const save = async (change: Partial<Shard>) => {
       const ownedUntilMs = clock.now() + OWNER_MS;
-      const next = { ...value, ownedUntilMs, ...change };
-      const written = await this.#rowOf(key).write(next, { value, ...row });
+      const next = { ...shard.known.value, ownedUntilMs, ...change };
+      const written = await this.#rowOf(shard.key).write(next, shard.known);
       if (!written) throw new TakenOver();
-      ({ value, ...row } = written);
-      this.#tell(key, value);
+      shard.known = written;
+      this.#tell();
     };
     try {
       await save({});
+      const { from, to, progress } = shard.known.value;
       await buildRange(
         {
-          database: this.#database,
-          entity: this.#entity,
-          keeper: this.#keeper,
-          filter: and(
-            bound("PartitionKey", "ge", value.from),
-            bound("PartitionKey", "lt", value.to),
-          ),
+          index: this.#index,
+          filter: and(bound("PartitionKey", "ge", from), bound("PartitionKey", "lt", to)),
           pace: this.#pace,
           save: (progress) => save({ progress }),
         },
-        value.progress,
+        progress,
       );
       await save({ isDone: true });
     } catch (error) {
-      if (!(error instanceof TakenOver)) throw error;
+      if (error instanceof TakenOver) return;
+      this.#failed.abort(error);
+      throw error;
     }
   }
 
-  async #read(plan: string): Promise<KnownShard[]> {
+  async #read(plan: string): Promise<void> {
     const found: KnownShard[] = [];
     const rows = within(`${this.#prefix}${plan}!`);
     const range = { partitionKey: PARTITION, rows };
-    for await (const page of pagesOf(this.#database, CONTROL_TABLE, range)) {
-      for (const stored of page)
+    for await (const { entities } of pagesOf(this.#database, CONTROL_TABLE, range)) {
+      for (const stored of entities)
         found.push({ key: keyOf(stored), known: knownIn(stored, PROPERTY) });
     }
-    for (const { key, known } of found) this.#shards.set(key.rowKey, known.value);
-    return found;
+    this.#shards = found;
   }
 
   /** These shards, and what was left of earlier builds. */
   async #drop(plan: string): Promise<void> {
     const rows = { ...within(`${this.#prefix}${plan}!`), from: this.#prefix };
     const range = { partitionKey: PARTITION, rows };
-    for await (const page of pagesOf(this.#database, CONTROL_TABLE, range)) {
-      await mapBounded(page, LOOKUPS_AT_ONCE, (row) =>
+    for await (const { entities } of pagesOf(this.#database, CONTROL_TABLE, range)) {
+      await mapBounded(entities, LOOKUPS_AT_ONCE, (row) =>
         unlessRefused(this.#database.tables.commit(CONTROL_TABLE, [deleteOf(row)]), 404),
       );
     }
   }
 
-  #tell(key: EntityKey, shard: Shard): void {
-    this.#shards.set(key.rowKey, shard);
-    const all = [...this.#shards.values()];
-    this.#options.onProgress?.({
-      done: sum(all, "done"),
-      shards: all.length,
-      shardsDone: all.filter(({ isDone }) => isDone).length,
-    });
+  #tell(): void {
+    const shards = this.#shards.length;
+    const shardsDone = this.#shards.filter(({ known }) => known.value.isDone).length;
+    this.#options.onProgress?.({ done: this.#progress().done, shards, shardsDone });
+  }
+
+  /** Of all shards together. */
+  #progress(): BuildProgress {
+    const all = this.#shards.map(({ known }) => known.value.progress);
+    const sum = (of: "done" | "written" | "errors") =>
+      all.reduce((total, progress) => total + progress[of], 0);
+    const duplicates = firstOf(all.flatMap((progress) => progress.duplicates));
+    return { done: sum("done"), written: sum("written"), errors: sum("errors"), duplicates };
   }
 
   #keyOf(plan: string, i: number): EntityKey {
@@ -318,10 +301,6 @@ class ShardedBuild {
   #rowOf(key: EntityKey): JsonRow<Shard> {
     return jsonRow(this.#database, CONTROL_TABLE, key, PROPERTY);
   }
-}
-
-function sum(shards: readonly Shard[], of: "done" | "written" | "errors"): number {
-  return shards.reduce((total, { progress }) => total + progress[of], 0);
 }
 
 /** Somebody else works on the shard. */

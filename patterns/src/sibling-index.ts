@@ -1,6 +1,5 @@
-import { tableError } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
-import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
+import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import {
   type EntryKeeper,
@@ -10,11 +9,11 @@ import {
   type Reconciled,
 } from "./model/entity-index.ts";
 import { assertEntityFits, project, type Row } from "./model/entity-rows.ts";
-import { type EntryOptions, EntryRows, entryProblems, type Place } from "./model/entry.ts";
+import { type EntryOptions, EntryRows, entryProblems, valueTaken } from "./model/entry.ts";
 import type { Change, Contribution, FollowerContext, Snapshot } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
-import { writeOver } from "./ports/mutation.ts";
+import { deleteOf, keyOf, mergeNothing, writeOver } from "./ports/mutation.ts";
 import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
 import { type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts";
@@ -64,27 +63,15 @@ const ROUNDS_MAX = 5;
 export class SiblingIndex<R extends KeyDeclaration, Unique extends boolean> extends Index<
   SiblingKind<R, Unique>
 > {
-  readonly row: KeyShape;
-  readonly unique: boolean;
-  readonly options: EntryOptions;
+  declare readonly options: SiblingOptions<R, Unique>;
 
   constructor(options: SiblingOptions<R, Unique>) {
-    super();
-    this.row = new KeyShape(options.row);
-    this.unique = options.unique ?? false;
-    this.options = options;
-  }
-
-  override place({ table, rows }: AnyEntity): Place {
-    return { table, partition: rows.partition, row: this.row };
+    super(options, options);
   }
 
   problems(entity: AnyEntity, name: string): string[] {
-    const { rows } = entity;
-    const naming = this.unique ? [] : rows.row.segments;
-    const copy = this.options.copy ?? "full";
-    const { each } = this.options;
-    const problems = entryProblems(entity, name, this.place(entity), copy, naming, each);
+    const naming = this.options.unique ? [] : entity.rows.row.segments;
+    const problems = entryProblems(this, entity, name, naming);
     const siblings = Object.entries(entity.indexes).filter(
       ([, index]) => index instanceof SiblingIndex,
     );
@@ -99,7 +86,7 @@ export class SiblingIndex<R extends KeyDeclaration, Unique extends boolean> exte
   follow(context: FollowerContext): OpenIndex {
     const open = new OpenSibling(this, context);
     return {
-      api: this.unique ? open : { range: open.range.bind(open) },
+      api: this.options.unique ? open : { range: open.range.bind(open) },
       prepare: (change) => open.prepare(change),
       keeper: open,
     };
@@ -109,15 +96,15 @@ export class SiblingIndex<R extends KeyDeclaration, Unique extends boolean> exte
 class OpenSibling implements EntryKeeper {
   readonly table: string;
   readonly tag: string;
-  readonly #index: SiblingIndex<KeyDeclaration, boolean>;
+  readonly #isUnique: boolean;
   readonly #context: FollowerContext;
   readonly #entries: EntryRows;
   readonly #source: Omit<QuerySource, "range">;
 
   constructor(index: SiblingIndex<KeyDeclaration, boolean>, context: FollowerContext) {
-    this.#index = index;
+    this.#isUnique = index.options.unique ?? false;
     this.#context = context;
-    this.#entries = new EntryRows(context, index.place(context.entity), index.options);
+    this.#entries = new EntryRows(context, index);
     this.table = context.entity.table;
     this.tag = this.#entries.tag;
     this.#source = this.#entriesAsSource();
@@ -153,15 +140,12 @@ class OpenSibling implements EntryKeeper {
           const properties = this.contentOf({ row, stored });
           mutations.push(writeOver(entry, target, properties));
         } else if (entry && owner === rowKey) {
-          mutations.push({ kind: "delete", ...target, ifMatch: entry.etag });
+          mutations.push(deleteOf(entry, entry.etag));
         }
       }
       if (mutations.length === 0) return "done";
       // Nothing of the base changes, but it must still be the one that was read.
-      if (stored) {
-        const lead = { partitionKey, rowKey, ifMatch: stored.etag, properties: {} };
-        mutations.unshift({ kind: "merge", ...lead });
-      }
+      if (stored) mutations.unshift(mergeNothing(stored, stored.etag));
       if (await commitIfCurrent(database, this.table, mutations)) return "done";
     }
     return "unsettled";
@@ -174,7 +158,7 @@ class OpenSibling implements EntryKeeper {
     const mutations: Mutation[] = [];
     for (const rowKey of oldKeys.filter((old) => !newKeys.includes(old))) {
       // The base's ETag guards the whole transaction, so the entry needs no condition of its own.
-      mutations.push({ kind: "delete", partitionKey, rowKey, ifMatch: "*" });
+      mutations.push(deleteOf({ partitionKey, rowKey }));
     }
     for (const rowKey of newKeys) {
       const isKept = oldKeys.includes(rowKey);
@@ -182,20 +166,20 @@ class OpenSibling implements EntryKeeper {
       const properties = this.#entry(after!, key, tokensAfter(token, previous));
       assertEntityFits({ partitionKey, rowKey }, properties);
       // An unchanged key is written over, which heals a missing entry; so is a key that holds the base's own.
-      const kind = this.#index.unique && !isKept ? "insert" : "insertOrReplace";
+      const kind = this.#isUnique && !isKept ? "insert" : "insertOrReplace";
       mutations.push({ kind, partitionKey, rowKey, properties });
     }
-    return { mutations, explain: (mutation) => this.#explain(mutation, key) };
+    return { mutations, explain: (mutation) => this.#explain(mutation) };
   }
 
   range(query: KeyValues): QueryRun {
     const { rows } = this.#context.entity;
     const partitionKey = rows.partitionKey(query);
-    return queryRun({ ...this.#source, partitionKey, range: this.#index.row.rangeOf(query) });
+    return queryRun({ ...this.#source, partitionKey, range: this.#entries.row.rangeOf(query) });
   }
 
   async get(query: KeyValues): Promise<Row | undefined> {
-    const { from: rowKey, to } = this.#index.row.rangeOf(query);
+    const { from: rowKey, to } = this.#entries.row.rangeOf(query);
     if (rowKey === undefined || rowKey !== to) return this.range(query).first();
     const { database, entity, readable } = this.#context;
     if (readable) await readable();
@@ -259,24 +243,12 @@ class OpenSibling implements EntryKeeper {
     };
   }
 
-  async #explain(mutation: Mutation, base: EntityKey): Promise<Error | "retry" | undefined> {
+  async #explain(mutation: Mutation): Promise<Error | "retry" | undefined> {
     if (mutation.kind !== "insert") return undefined;
-    const { database, entity, name } = this.#context;
-    const entry = await database.tables.get(entity.table, {
-      partitionKey: mutation.partitionKey,
-      rowKey: mutation.rowKey,
-    });
+    const entry = await this.#context.database.tables.get(this.table, keyOf(mutation));
     if (!entry) return "retry";
-    const owner = String(entry.properties[BASE_ROW_KEY]?.value ?? entry.rowKey);
-    const values = entity.rows.row.decode(owner);
-    return tableError(
-      "unique-violation",
-      `${entity.name}.${name} "${mutation.rowKey}" in partition "${base.partitionKey}" belongs to ${owner}.`,
-      {
-        index: name,
-        key: mutation.rowKey,
-        owner: values ? { ...entity.rows.partition.decode(base.partitionKey), ...values } : owner,
-      },
-    );
+    const { partitionKey, rowKey, properties } = entry;
+    const owner = { partitionKey, rowKey: String(properties[BASE_ROW_KEY]?.value ?? rowKey) };
+    return valueTaken(this.#context, rowKey, owner);
   }
 }

@@ -9,7 +9,7 @@ import { assertKeyFits, type Fields, type Row } from "./model/entity-rows.ts";
 import { f } from "./model/field.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
-import type { EntityKey, StoredEntity } from "./ports/tables.ts";
+import type { EntityKey, Page, StoredEntity } from "./ports/tables.ts";
 import { pagesOf } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import type { Interval } from "./rotation.ts";
@@ -159,13 +159,13 @@ class OpenSpread {
   ): AsyncGenerator<Row> {
     const stream = this.#definition.rows.partitionKey(query);
     const waiting = new Map<string, Promise<() => readonly StoredEntity[]>>();
-    const advance = (partitionKey: string, pages: AsyncGenerator<readonly StoredEntity[]>) => {
+    const advance = (partitionKey: string, pages: AsyncGenerator<Page>) => {
       const next = pages.next().then(
         ({ value, done }) =>
           () => {
             if (done) waiting.delete(partitionKey);
             else advance(partitionKey, pages);
-            return done ? [] : value;
+            return done ? [] : value.entities;
           },
         (error) => () => {
           waiting.delete(partitionKey);
@@ -210,15 +210,15 @@ class OpenSpread {
 
   async *#rowsOf(partitionKey: string, query: KeyValues & Interval): AsyncGenerator<StoredEntity> {
     if (this.#database.profile.ordered) {
-      for await (const page of this.#pagesOf(partitionKey, query)) yield* page;
+      for await (const { entities } of this.#pagesOf(partitionKey, query)) yield* entities;
       return;
     }
     const all: StoredEntity[] = [];
-    for await (const page of this.#pagesOf(partitionKey, query)) all.push(...page);
+    for await (const { entities } of this.#pagesOf(partitionKey, query)) all.push(...entities);
     yield* all.sort((a, b) => (a.rowKey < b.rowKey ? -1 : 1));
   }
 
-  #pagesOf(partitionKey: string, { from, to }: Interval): AsyncGenerator<readonly StoredEntity[]> {
+  #pagesOf(partitionKey: string, { from, to }: Interval): AsyncGenerator<Page> {
     const { rows, table } = this.#definition;
     const range = rows.row.rangeOf({ [this.#at]: { gte: from, lt: to } });
     return pagesOf(this.#database, table, { partitionKey, rows: range });

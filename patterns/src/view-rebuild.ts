@@ -6,6 +6,7 @@ import type { AnyEntity } from "./model/entity.ts";
 
 import type { Follower } from "./model/follower.ts";
 import { inRange } from "./query/filter.ts";
+import { pagesWhere } from "./query/pages.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { type AnyView, ViewProjector } from "./views/view-projector.ts";
 import { readState, tableOf, type ViewState, writeState } from "./views/view-state.ts";
@@ -32,8 +33,10 @@ export async function rebuildView(
   database: Database,
   view: AnyView & Follower,
   source: AnyEntity,
-  { graceMs = GRACE_MS, signal, onProgress }: RebuildOptions = {},
+  { signal, ...options }: RebuildOptions = {},
 ): Promise<number> {
+  if (signal) return rebuildView(database.until(signal), view, source, options);
+  const { graceMs = GRACE_MS, onProgress } = options;
   const { tables, clock } = database;
   const { name } = view;
   if (!Object.values(source.followers).includes(view)) {
@@ -46,7 +49,7 @@ export async function rebuildView(
   };
   const retire = async ({ retiring, ...state }: ViewState) => {
     if (retiring === undefined) return;
-    await clock.sleep(graceMs, signal);
+    await clock.sleep(graceMs);
     await tables.deleteTable(tableOf(name, retiring));
     await save(state);
   };
@@ -59,17 +62,11 @@ export async function rebuildView(
 
   const projector = new ViewProjector(database, view, source);
   const filter = inRange(undefined, within(source.rows.row.prefix));
-  let { done = 0, cursor } = known.state;
-  for (let isLast = false; !isLast; ) {
-    signal?.throwIfAborted();
-    const page = await tables.query(source.table, {
-      ...(filter && { filter }),
-      ...(cursor && { continuation: cursor }),
-    });
-    await mapBounded(page.entities, LOOKUPS_AT_ONCE, (stored) => projector.add(table, stored));
-    done += page.entities.length;
-    cursor = page.continuation;
-    isLast = cursor === undefined;
+  let { done = 0 } = known.state;
+  const sources = pagesWhere(database, source.table, { filter }, known.state.cursor);
+  for await (const { entities, continuation: cursor } of sources) {
+    await mapBounded(entities, LOOKUPS_AT_ONCE, (stored) => projector.add(table, stored));
+    done += entities.length;
     if (cursor) await save({ readable, building, done, cursor });
     onProgress?.(done);
   }

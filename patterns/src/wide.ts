@@ -140,7 +140,7 @@ class OpenWide {
       const before = await this.#first(fields);
       const current = before && (await this.read(fields));
       if (!current || !before) throw this.#notFound(fields);
-      if (current.etag !== before.etag) throw new Stale(before.rowKey, undefined);
+      if (current.etag !== before.etag) throw new Stale(before.rowKey);
       const next = { ...current, ...fields };
       await this.#definition.rows.validate(next);
       await this.#commitWhole(next, before);
@@ -155,8 +155,7 @@ class OpenWide {
       for (let part = 1; part < countOf(before); part++) {
         others.push(deleteOf(this.#keyOf(key, part)));
       }
-      const first = this.#keyOf(key, 0);
-      await this.#commit({ kind: "delete", ...first, ifMatch: before.etag }, others);
+      await this.#commit(deleteOf(before, before.etag), others);
       return true;
     });
   }
@@ -228,8 +227,8 @@ class OpenWide {
     const prefix = rowKey.slice(0, -2);
     const found = new Map<number, StoredEntity>();
     const range = { partitionKey, rows: within(prefix) };
-    for await (const page of pagesOf(this.#database, this.#definition.table, range)) {
-      for (const stored of page) {
+    for await (const { entities } of pagesOf(this.#database, this.#definition.table, range)) {
+      for (const stored of entities) {
         const part = stored.rowKey.slice(prefix.length);
         const isPart = this.#definition.rows.versionOf(stored.properties) !== undefined;
         if (isPart && /^\d\d$/.test(part)) found.set(Number(part), stored);

@@ -4,7 +4,7 @@ import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { assertEntityFits, type Row } from "./model/entity-rows.ts";
 import type { Change, Contribution, OpenFollower, Snapshot } from "./model/follower.ts";
-import { keyOf, printKey } from "./ports/mutation.ts";
+import { deleteOf, keyOf, printKey } from "./ports/mutation.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
 import type { CommitOptions, EntityKey, Mutation } from "./ports/tables.ts";
 import { tokensOf } from "./store/write-token.ts";
@@ -31,7 +31,7 @@ export interface Step {
 export class Stale extends Error {
   readonly rowKey: string;
 
-  constructor(rowKey: string, cause: unknown) {
+  constructor(rowKey: string, cause?: unknown) {
     super(`${rowKey} changed since it was read.`, { cause });
     this.rowKey = rowKey;
   }
@@ -146,12 +146,12 @@ export async function updateStep(
 }
 
 export function deleteStep(open: OpenEntity, before: Snapshot): Step {
-  const { partitionKey, rowKey, etag } = before.stored;
-  const key = { partitionKey, rowKey };
+  const { stored } = before;
+  const token = open.database.writeToken();
   return {
     open,
-    lead: { kind: "delete", ...key, ifMatch: etag },
-    change: changeOf({ key, token: open.database.writeToken(), before }),
+    lead: deleteOf(stored, stored.etag),
+    change: changeOf({ key: keyOf(stored), token, before }),
   };
 }
 
@@ -239,7 +239,7 @@ export function timeLeft(
 ): CommitOptions | undefined {
   if (byMs === Number.POSITIVE_INFINITY) return undefined;
   const leftMs = byMs - clock.now();
-  if (leftMs < 0) throw new Stale(rowKey, undefined);
+  if (leftMs < 0) throw new Stale(rowKey);
   return { timeoutS: Math.ceil(leftMs / 1000) || 1 };
 }
 
@@ -272,7 +272,7 @@ async function explain(
   return explanation ?? refusal;
 }
 
-const TRANSACTION_OPERATIONS_MAX = 100;
+export const TRANSACTION_OPERATIONS_MAX = 100;
 /** What a mutation adds to the request beside its properties, and how full a request may get. */
 const OVERHEAD_BYTES = 700;
 const FILL_MAX = 0.9;

@@ -27,7 +27,7 @@ export function accessPathsOf(database: Database, entity: AnyEntity): AccessPath
   for (const [index, definition] of Object.entries(indexes)) {
     const place = definition.place(entity);
     const readable = opened.by?.[index];
-    if (!place || !readable) continue;
+    if (!readable) continue;
     paths.push(...pathsBy(`${name}.by.${index}`, readable, place.partition, place.row));
   }
   return paths;

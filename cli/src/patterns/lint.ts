@@ -21,7 +21,7 @@ function lintPartitions(entity: AnyEntity): Finding[] {
   const places: [string, KeyShape][] = [[entity.name, entity.rows.partition]];
   for (const [name, index] of Object.entries(entity.indexes)) {
     const place = index.place(entity);
-    if (place && place.partition !== entity.rows.partition) {
+    if (place.partition !== entity.rows.partition) {
       places.push([`${entity.name}.${name}`, place.partition]);
     }
   }
@@ -43,10 +43,10 @@ function lintPartitions(entity: AnyEntity): Finding[] {
 
 /** The longer of two indexes answers whatever the shorter one does. */
 function lintPrefixes(entity: AnyEntity): Finding[] {
-  const places = Object.entries(entity.indexes).flatMap(([name, index]) => {
+  const places = Object.entries(entity.indexes).map(([name, index]) => {
     const place = index.place(entity);
     const isUnique = optionsOf(index).unique === true;
-    return place ? [{ name, isUnique, place, key: fieldsOf(entity, place) }] : [];
+    return { name, isUnique, place, key: fieldsOf(entity, place) };
   });
   return places.flatMap(({ name, isUnique, place, key }) => {
     const longer = places.find(

@@ -1,14 +1,12 @@
-import type { Database } from "../database.ts";
 import { isTableError } from "../errors.ts";
 import { within } from "../keys/key-range.ts";
-import type { AnyEntity } from "../model/entity.ts";
-import type { EntryKeeper, ListKeeper } from "../model/entity-index.ts";
 import { printKey } from "../ports/mutation.ts";
 import type { StoredEntity } from "../ports/tables.ts";
 import { and, type Filter, inRange } from "../query/filter.ts";
+import { pagesWhere } from "../query/pages.ts";
 import type { Clock } from "../store/clock.ts";
 import { mapBounded } from "../store/limit.ts";
-import { type BuildProgress, OWNER_MS, widthOf } from "./control.ts";
+import { type BuildProgress, type KeptIndex, OWNER_MS, widthOf } from "./control.ts";
 
 export const RATE = 200;
 const PAGE = 200;
@@ -22,9 +20,7 @@ const SLOWEST = 16;
 
 /** Part of a build, or all of it. */
 export interface RangeBuild {
-  readonly database: Database;
-  readonly entity: AnyEntity;
-  readonly keeper: EntryKeeper | ListKeeper;
+  readonly index: KeptIndex;
   /** Which partitions. Default: all. */
   readonly filter?: Filter | undefined;
   readonly pace: Pace;
@@ -37,14 +33,14 @@ export async function buildRange(
   range: RangeBuild,
   progress: BuildProgress,
 ): Promise<BuildProgress> {
-  const { database, entity, pace, save } = range;
+  const { pace, save } = range;
+  const { database, entity } = range.index;
   const filter = and(range.filter, inRange(undefined, within(entity.rows.row.prefix)));
-  for (let isLast = false; !isLast; ) {
-    await waiting(database.clock, pace.waitMs(), () => save(progress));
-    const from = progress.cursor && { continuation: progress.cursor };
-    const query = { top: PAGE, ...(filter && { filter }), ...from };
-    const page = await database.tables.query(entity.table, query);
-    const bases = page.entities.filter((stored) => entity.rows.decode(stored));
+  const wait = () => waiting(database.clock, pace.waitMs(), () => save(progress));
+  await wait();
+  const pages = pagesWhere(database, entity.table, { filter, top: PAGE }, progress.cursor);
+  for await (const { entities, continuation } of pages) {
+    const bases = entities.filter((stored) => entity.rows.decode(stored));
     const { written, duplicates } = await reconciled(range, bases, progress);
     const { cursor: _cursor, ...before } = progress;
     progress = {
@@ -52,10 +48,10 @@ export async function buildRange(
       written: before.written + written,
       errors: before.errors + duplicates.length,
       duplicates: firstOf([...before.duplicates, ...duplicates]),
-      ...(page.continuation && { cursor: page.continuation }),
+      ...(continuation && { cursor: continuation }),
     };
-    isLast = !page.continuation;
     await save(progress);
+    if (continuation) await wait();
   }
   return progress;
 }
@@ -73,7 +69,7 @@ export function firstOf(duplicates: readonly string[]): string[] {
 
 /** Makes the entries of these entities. @returns how many, and the entities whose value belongs to another. */
 async function reconciled(
-  { database, entity, keeper, pace, save }: RangeBuild,
+  { index: { database, entity, keeper }, pace, save }: RangeBuild,
   bases: readonly StoredEntity[],
   progress: BuildProgress,
 ): Promise<{ readonly written: number; readonly duplicates: string[] }> {

@@ -81,15 +81,20 @@ export function keeperIn(
   return entity.indexes[name]?.follow({ database, entity, name }).keeper;
 }
 
-/** What maintains the index. @throws validation-failed when it has no entries of its own. */
-export function keeperOf(
-  database: Database,
-  entity: AnyEntity,
-  name: string,
-): EntryKeeper | ListKeeper {
+/** An index that is built, checked, mended or removed from outside. */
+export interface KeptIndex {
+  readonly database: Database;
+  readonly entity: AnyEntity;
+  readonly name: string;
+  readonly keeper: EntryKeeper | ListKeeper;
+  readonly control: IndexControl;
+}
+
+/** @throws validation-failed when it has no entries of its own. */
+export function keptIndex(database: Database, entity: AnyEntity, name: string): KeptIndex {
   const keeper = keeperIn(database, entity, name);
   if (!keeper) throw validationFailed(entity.name, name, "is no index that can be built");
-  return keeper;
+  return { database, entity, name, keeper, control: new IndexControl(database, entity, name) };
 }
 
 /** How long the work is its owner's after the last word from it. */
@@ -117,8 +122,8 @@ export class IndexControl {
     const range = { partitionKey: PARTITION, rows: within(this.#name) };
     const all = new Map<string, Known<Control>>();
     const read = async () => {
-      for await (const page of pagesOf(this.#database, CONTROL_TABLE, range)) {
-        for (const stored of page) all.set(stored.rowKey, knownIn(stored, PROPERTY));
+      for await (const { entities } of pagesOf(this.#database, CONTROL_TABLE, range)) {
+        for (const stored of entities) all.set(stored.rowKey, knownIn(stored, PROPERTY));
       }
     };
     await unlessRefused(read(), 404);

@@ -1,8 +1,13 @@
 import type { KeyValues } from "../keys/key-shape.ts";
-import { leftBehind, REPAIR_QUEUE, repairTripwire } from "../messages/repair-order.ts";
-import type { Listed, ListKeeper, OpenIndex, Reconciled } from "../model/entity-index.ts";
+import {
+  askForRepair,
+  leftBehind,
+  REPAIR_QUEUE,
+  repairTripwire,
+} from "../messages/repair-order.ts";
+import type { Index, Listed, ListKeeper, OpenIndex, Reconciled } from "../model/entity-index.ts";
 import { assertKeyFits, partitionKeyOf, type Row } from "../model/entity-rows.ts";
-import { type Each, EntryRows, hasKey, type Place } from "../model/entry.ts";
+import { type Each, EntryKeys, hasKey } from "../model/entry.ts";
 import type { Change, Contribution, FollowerContext } from "../model/follower.ts";
 import type { Continuation, EntityKey } from "../ports/tables.ts";
 import type { Saved } from "../query/query.ts";
@@ -66,21 +71,18 @@ const ROUNDS_MAX = 8;
  */
 export class QueuedList implements ListKeeper {
   readonly #context: FollowerContext;
-  readonly #place: Place;
-  readonly #options: QueuedListOptions;
-  readonly #entries: EntryRows;
+  readonly #queue: string;
+  readonly #entries: EntryKeys;
   readonly #store: ListStore;
 
   constructor(
     context: FollowerContext,
-    place: Place,
-    options: QueuedListOptions,
-    storeFor: (entries: EntryRows) => ListStore,
+    index: Index & { readonly options: QueuedListOptions },
+    storeFor: (entries: EntryKeys) => ListStore,
   ) {
     this.#context = context;
-    this.#place = place;
-    this.#options = options;
-    this.#entries = new EntryRows(context, place, { ...options, copy: "keys" });
+    this.#queue = index.options.queue ?? REPAIR_QUEUE;
+    this.#entries = new EntryKeys(context, index);
     this.#store = storeFor(this.#entries);
   }
 
@@ -112,7 +114,8 @@ export class QueuedList implements ListKeeper {
     const { database } = this.#context;
     // A message that is seen before the commit finds nothing to do, and is gone.
     const commitByMs = database.clock.now() + DEADLINE_MS;
-    const tripwire = await this.#ask(change, TRIPWIRE_MS);
+    const wire = { queue: this.#queue, delayMs: TRIPWIRE_MS };
+    const tripwire = await repairTripwire(this.#context, change, wire);
     return {
       commitByMs,
       committed: async () => {
@@ -123,17 +126,15 @@ export class QueuedList implements ListKeeper {
 
   async keys(value: KeyValues): Promise<EntityKey[]> {
     await this.#context.readable?.();
-    return (await this.#store.members(this.#listOf(value))).map(keyOf);
+    return (await this.#store.members(listOf(this.#entries, value))).map(keyOf);
   }
 
   async get(value: KeyValues): Promise<Row[]> {
-    const list = this.#listOf(value);
+    const list = listOf(this.#entries, value);
     const found = await mapBounded(await this.keys(value), LOOKUPS_AT_ONCE, async (key) => {
       const base = await readAt(this.#context, key);
       if (base && hasKey(this.keysOf(base.row), list)) return base.row;
-      const change = { key, token: "", shared: new Map() };
-      // The message is a favour: the reader has what it wanted.
-      await this.#ask(change, 0, [list]).catch(() => undefined);
+      await askForRepair(this.#context, this.#queue, key, list);
       return undefined;
     });
     return found.filter((row) => row !== undefined);
@@ -178,19 +179,11 @@ export class QueuedList implements ListKeeper {
   drop(): Promise<void> {
     return this.#store.drop();
   }
+}
 
-  #ask(change: Change, delayMs: number, stale: readonly EntityKey[] = []) {
-    const { queue = REPAIR_QUEUE } = this.#options;
-    return repairTripwire(this.#context, change, { queue, delayMs }, stale);
-  }
-
-  #listOf(value: KeyValues): EntityKey {
-    const { partition, row } = this.#place;
-    return {
-      partitionKey: partitionKeyOf(partition, value),
-      rowKey: partitionKeyOf(row, value),
-    };
-  }
+/** Where the list of a value stands. @throws validation-failed when `value` leaves a segment open. */
+export function listOf({ partition, row }: EntryKeys, value: KeyValues): EntityKey {
+  return { partitionKey: partitionKeyOf(partition, value), rowKey: partitionKeyOf(row, value) };
 }
 
 /** Keys hold no spaces. */

@@ -1,5 +1,5 @@
 import type { Change, FollowerContext } from "../model/follower.ts";
-import { printKey } from "../ports/mutation.ts";
+import { keyOf, printKey } from "../ports/mutation.ts";
 import type { EntityKey } from "../ports/tables.ts";
 import { Tripwire } from "./tripwire.ts";
 
@@ -13,6 +13,17 @@ export interface RepairOrder {
   readonly base: EntityKey;
   /** By index: entries that may be wrong. */
   readonly hints: Readonly<Record<string, readonly EntityKey[]>>;
+}
+
+/** Has a worker look at an entry that a reader found wrong. The message is a favour: its loss is not told. */
+export async function askForRepair(
+  context: FollowerContext,
+  queue: string,
+  key: EntityKey,
+  entry: EntityKey,
+): Promise<void> {
+  const change = { key, token: "", shared: new Map() };
+  await repairTripwire(context, change, { queue, delayMs: 0 }, [keyOf(entry)]).catch(() => {});
 }
 
 /** The base is committed; what follows from it is left to the worker or the scrub. */

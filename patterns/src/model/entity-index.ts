@@ -1,8 +1,10 @@
+import type { KeyDeclaration } from "../keys/key.ts";
+import { KeyShape } from "../keys/key-shape.ts";
 import type { Properties } from "../ports/edm.ts";
 import type { Continuation, EntityKey, StoredEntity } from "../ports/tables.ts";
 import type { AnyEntity } from "./entity.ts";
 import type { Row } from "./entity-rows.ts";
-import type { Place } from "./entry.ts";
+import type { EntryOptions, Place } from "./entry.ts";
 import type { Follower, FollowerContext, OpenFollower, Snapshot } from "./follower.ts";
 
 /**
@@ -19,19 +21,36 @@ export interface IndexKind {
   readonly api: unknown;
 }
 
+/** Where entries stand. Default: in the table and the partitions of the entities. */
+export interface PlaceDeclaration {
+  readonly table?: string;
+  readonly partition?: KeyDeclaration;
+  readonly row: KeyDeclaration;
+}
+
 /** A follower that can be queried under its name. */
 export abstract class Index<Kind extends IndexKind = IndexKind> implements Follower {
   /** For the compiler only. */
   declare readonly kind: Kind;
 
-  readonly tables: readonly string[] = [];
-
+  readonly tables: readonly string[];
   /** As it was declared. */
-  abstract readonly options: object;
+  readonly options: EntryOptions;
+  readonly #place: Omit<Place, "table" | "partition"> & Partial<Place>;
+
+  constructor(options: EntryOptions, { table, partition, row }: PlaceDeclaration) {
+    this.options = options;
+    this.tables = table === undefined ? [] : [table];
+    this.#place = {
+      row: new KeyShape(row),
+      ...(table && { table }),
+      ...(partition && { partition: new KeyShape(partition) }),
+    };
+  }
 
   /** Where its entries stand, so that keys of two indexes never meet. */
-  place(_entity: AnyEntity): Place | undefined {
-    return undefined;
+  place({ table, rows }: AnyEntity): Place {
+    return { table, partition: rows.partition, ...this.#place };
   }
 
   abstract problems(entity: AnyEntity, name: string): string[];

@@ -1,11 +1,14 @@
+import { tableError } from "../errors.ts";
 import type { Segment } from "../keys/key.ts";
 import type { KeyShape } from "../keys/key-shape.ts";
 import { beginAlike } from "../keys/text.ts";
 import { type EdmValue, text } from "../ports/edm.ts";
+import { printKey } from "../ports/mutation.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
 import { and, compare, type Filter } from "../query/filter.ts";
 import { WRITE_TOKENS } from "../store/write-token.ts";
 import type { AnyEntity } from "./entity.ts";
+import type { Index } from "./entity-index.ts";
 import { type EntityRows, project, type Row } from "./entity-rows.ts";
 import type { FollowerContext } from "./follower.ts";
 
@@ -41,19 +44,18 @@ export interface Place {
   readonly row: KeyShape;
 }
 
-/** Why no entries can be kept for `entity` at `place`; one sentence each. */
+/** Why no entries can be kept for `entity` where `index` puts them; one sentence each. */
 export function entryProblems(
+  index: Index,
   entity: AnyEntity,
   name: string,
-  place: Place,
-  copy: Copy,
   /** The segments of the base's key that an entry must name, unless it is the only one of its value. */
-  naming: readonly { readonly field: string }[],
-  each: Each = {},
+  naming: readonly Segment[] = [],
 ): string[] {
   const { rows, table, indexes } = entity;
-  const shapes = [place.partition, place.row];
-  const problems = shapes.flatMap((shape) => shape.problems());
+  const { copy = "full", each = {} } = index.options;
+  const place = index.place(entity);
+  const problems = [place.partition, place.row].flatMap((shape) => shape.problems());
   const named = new Set(segmentsOf(place).map(({ field }) => field));
   const copied = typeof copy === "string" ? [] : copy;
   for (const field of [...[...named].filter((field) => !(field in each)), ...copied]) {
@@ -68,19 +70,13 @@ export function entryProblems(
     const list = unnamed.map(({ field }) => `"${field}"`).join(", ");
     problems.push(`is not unique and must name the entity: add ${list} to its key`);
   }
-  const others: [string, Place | undefined][] = [
-    ["the entity", { table, partition: rows.partition, row: rows.row }],
-    ...Object.entries(indexes).map(([other, index]): [string, Place | undefined] => [
-      other,
-      other === name ? undefined : index.place(entity),
-    ]),
-  ];
-  for (const [other, that] of others) {
-    if (that && mayCollide(place, that)) {
-      problems.push(
-        `and ${other} have keys that may collide: begin each with a literal of its own`,
-      );
-    }
+  const collide = (other: string, that: Place) => {
+    if (!mayCollide(place, that)) return;
+    problems.push(`and ${other} have keys that may collide: begin each with a literal of its own`);
+  };
+  collide("the entity", { table, partition: rows.partition, row: rows.row });
+  for (const [other, that] of Object.entries(indexes)) {
+    if (other !== name) collide(other, that.place(entity));
   }
   return problems;
 }
@@ -113,42 +109,46 @@ export function ageOf({ timestamp, servedAtMs }: StoredEntity): number {
   return (servedAtMs ?? 0) - Date.parse(timestamp ?? "");
 }
 
-/** How the entries of one index look in storage, whatever table and partition they are in. */
-export class EntryRows {
+/** That `owner` holds what another entity needs the entry at `rowKey` for. */
+export function valueTaken(
+  { entity, name }: FollowerContext,
+  rowKey: string,
+  owner: EntityKey,
+): Error {
+  const { partition, row } = entity.rows;
+  const values = row.decode(owner.rowKey);
+  return tableError(
+    "unique-violation",
+    `${entity.name}.${name} "${rowKey}" belongs to ${printKey(owner)}.`,
+    {
+      index: name,
+      key: rowKey,
+      owner: values ? { ...partition.decode(owner.partitionKey), ...values } : owner.rowKey,
+    },
+  );
+}
+
+/** Where the entries of one index stand, whatever table and partition they are in. */
+export class EntryKeys implements Place {
   /** What `rh_t` of its entries begins with. */
   readonly tag: string;
-  readonly #name: string;
-  readonly #rows: EntityRows;
-  readonly #place: Place;
-  readonly #copy: Copy;
-  readonly #when: ((entity: Row) => boolean) | undefined;
-  readonly #each: Each;
+  readonly table: string;
+  readonly partition: KeyShape;
+  readonly row: KeyShape;
+  /** How the entities look. */
+  readonly base: EntityRows;
+  readonly #options: EntryOptions;
   readonly #computed: Computed;
-  /** The fields an entry can give without its base; undefined for all. */
-  readonly #covered: ReadonlySet<string> | undefined;
 
-  constructor(
-    { database, entity, name }: FollowerContext,
-    place: Place,
-    { copy = "full", when, each = {} }: EntryOptions,
-  ) {
-    this.#computed = database.computed;
-    this.#name = name;
-    this.#rows = entity.rows;
-    this.#place = place;
-    this.#copy = copy;
-    this.#when = when;
-    this.#each = each;
+  constructor({ database, entity, name }: FollowerContext, index: Index) {
+    const { table, partition, row } = index.place(entity);
     this.tag = `${entity.rows.name}.${name}:`;
-    const inKey = segmentsOf(place).filter(({ lossless }) => lossless);
-    this.#covered =
-      copy === "full"
-        ? undefined
-        : new Set([
-            ...entity.rows.inKeys,
-            ...inKey.map(({ field }) => field),
-            ...(copy === "keys" ? [] : copy),
-          ]);
+    this.table = table;
+    this.partition = partition;
+    this.row = row;
+    this.base = entity.rows;
+    this.#options = index.options;
+    this.#computed = database.computed;
   }
 
   /**
@@ -156,10 +156,10 @@ export class EntryRows {
    * value of the key.
    */
   keysOf(row: Row): EntityKey[] {
-    const { partition, row: rowShape } = this.#place;
+    const { when, each = {} } = this.#options;
     const computed = this.#computed;
-    let all = !this.#when || computed(`${this.tag} when`, this.#when, row) ? [row] : [];
-    for (const [name, valuesOf] of Object.entries(this.#each)) {
+    let all = !when || computed(`${this.tag} when`, when, row) ? [row] : [];
+    for (const [name, valuesOf] of Object.entries(each)) {
       const values = computed(`${this.tag} each ${name}`, valuesOf, row) ?? [];
       all = all.flatMap((one) => values.map((value) => ({ ...one, [name]: value })));
     }
@@ -167,11 +167,45 @@ export class EntryRows {
     for (const values of all) {
       const isOpen = ({ field, options }: Segment) =>
         !options.absent && (values[field] ?? undefined) === undefined;
-      if (segmentsOf(this.#place).some(isOpen)) continue;
-      const key = { partitionKey: partition.encode(values), rowKey: rowShape.encode(values) };
+      if (segmentsOf(this).some(isOpen)) continue;
+      const key = { partitionKey: this.partition.encode(values), rowKey: this.row.encode(values) };
       if (!hasKey(keys, key)) keys.push(key);
     }
     return keys;
+  }
+
+  /** What every entry carries, with the tokens of the write that made it. */
+  marks(tokens: string): Record<string, EdmValue> {
+    return {
+      [this.base.typeProperty]: text(`${this.tag}${this.base.version}`),
+      [WRITE_TOKENS]: text(tokens),
+    };
+  }
+}
+
+/** And how they look, where an entry is a row that tells of one entity. */
+export class EntryRows extends EntryKeys {
+  readonly #index: string;
+  readonly #copy: Copy;
+  readonly #each: Each;
+  /** The fields an entry can give without its base; undefined for all. */
+  readonly #covered: ReadonlySet<string> | undefined;
+
+  constructor(context: FollowerContext, index: Index) {
+    super(context, index);
+    const { copy = "full", each = {} } = index.options;
+    this.#index = context.name;
+    this.#copy = copy;
+    this.#each = each;
+    const inKey = segmentsOf(this).filter(({ lossless }) => lossless);
+    this.#covered =
+      copy === "full"
+        ? undefined
+        : new Set([
+            ...this.base.inKeys,
+            ...inKey.map(({ field }) => field),
+            ...(copy === "keys" ? [] : copy),
+          ]);
   }
 
   isCovered(fields: readonly string[] | undefined): boolean {
@@ -180,9 +214,9 @@ export class EntryRows {
 
   notComparable(field: string): string | undefined {
     const isRepeated = this.#copy === "full" || this.#copy.includes(field);
-    return isRepeated || this.#rows.inKeys.has(field)
-      ? this.#rows.notComparable(field)
-      : `is not repeated on the entries of ${this.#name}`;
+    return isRepeated || this.base.inKeys.has(field)
+      ? this.base.notComparable(field)
+      : `is not repeated on the entries of ${this.#index}`;
   }
 
   /** What `$select` must name; `own` are the properties that lead to the base. */
@@ -190,29 +224,21 @@ export class EntryRows {
     fields: readonly string[] | undefined,
     own: readonly string[],
   ): readonly string[] | undefined {
-    if (!this.isCovered(fields)) return [...own, this.#rows.typeProperty];
-    const stored = this.#rows.selectFor(fields);
+    if (!this.isCovered(fields)) return [...own, this.base.typeProperty];
+    const stored = this.base.selectFor(fields);
     return stored && [...own, ...stored];
   }
 
   /** The fields of the base that an entry repeats, as they are stored. */
   copyOf(row: Row): Record<string, EdmValue> {
-    return this.#rows.properties(
+    return this.base.properties(
       row,
       this.#copy === "full" ? undefined : this.#copy === "keys" ? [] : this.#copy,
     );
   }
 
-  /** What every entry carries, with the tokens of the write that made it. */
-  marks(tokens: string): Record<string, EdmValue> {
-    return {
-      [this.#rows.typeProperty]: text(`${this.tag}${this.#rows.version}`),
-      [WRITE_TOKENS]: text(tokens),
-    };
-  }
-
   isEntry({ properties }: StoredEntity): boolean {
-    return String(properties[this.#rows.typeProperty]?.value).startsWith(this.tag);
+    return String(properties[this.base.typeProperty]?.value).startsWith(this.tag);
   }
 
   /**
@@ -224,17 +250,17 @@ export class EntryRows {
     base: EntityKey,
     fields: readonly string[] | undefined,
   ): Row | undefined {
-    const rows = this.#rows;
-    const { partition, row: rowShape } = this.#place;
-    const inKey = { ...partition.decode(entry.partitionKey), ...rowShape.decode(entry.rowKey) };
+    const inKey = {
+      ...this.partition.decode(entry.partitionKey),
+      ...this.row.decode(entry.rowKey),
+    };
     for (const name of Object.keys(this.#each)) delete inKey[name];
-    const version = Number(
-      String(entry.properties[rows.typeProperty]?.value).slice(this.tag.length),
-    );
-    return project(rows.decode({ ...entry, ...base }, version, inKey), fields);
+    const tag = String(entry.properties[this.base.typeProperty]?.value);
+    const version = Number(tag.slice(this.tag.length));
+    return project(this.base.decode({ ...entry, ...base }, version, inKey), fields);
   }
 }
 
-function segmentsOf({ partition, row }: Place): Segment[] {
+export function segmentsOf({ partition, row }: Omit<Place, "table">): Segment[] {
   return [...partition.segments, ...row.segments];
 }

@@ -22,7 +22,12 @@ export function writeOver(
     : { kind: "insert", ...keyOf(key), properties };
 }
 
-/** Whatever the row is by now. */
-export function deleteOf(key: EntityKey): Mutation {
-  return { kind: "delete", ...keyOf(key), ifMatch: "*" };
+/** Default: whatever the row is by now. */
+export function deleteOf(key: EntityKey, ifMatch = "*"): Mutation {
+  return { kind: "delete", ...keyOf(key), ifMatch };
+}
+
+/** Changes nothing but the ETag: what is committed with it needs the row to be there, and to be that one. */
+export function mergeNothing(key: EntityKey, ifMatch = "*"): Mutation {
+  return { kind: "merge", ...keyOf(key), ifMatch, properties: {} };
 }

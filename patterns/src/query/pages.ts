@@ -1,6 +1,6 @@
 import type { Database } from "../database.ts";
 import type { KeyRange } from "../keys/key-range.ts";
-import type { Continuation, StoredEntity } from "../ports/tables.ts";
+import type { Continuation, Page, TableQuery } from "../ports/tables.ts";
 import { type Filter, inRange } from "./filter.ts";
 
 /** Where the next page begins; the start when it does not say. */
@@ -22,18 +22,19 @@ export async function* pages<Next, Page extends From<Next>>(
 }
 
 /** The rows a filter selects as they are stored, a page at a time. */
-export async function* pagesWhere(
-  database: Database,
+export function pagesWhere(
+  { tables }: Database,
   table: string,
-  filter: Filter | undefined,
-  options: { readonly select?: readonly string[]; readonly top?: number } = {},
-): AsyncGenerator<readonly StoredEntity[]> {
-  const query = { ...options, ...(filter && { filter }) };
-  for await (const { entities } of pages((from: From<Continuation>) =>
-    database.tables.query(table, { ...query, ...from }),
-  )) {
-    yield entities;
-  }
+  { filter, ...query }: RowsWhere,
+  start?: Continuation,
+): AsyncGenerator<Page> {
+  const selected = { ...query, ...(filter && { filter }) };
+  return pages((from: From<Continuation>) => tables.query(table, { ...selected, ...from }), start);
+}
+
+export interface RowsWhere extends Omit<TableQuery, "filter" | "continuation"> {
+  /** Default: every row. */
+  readonly filter: Filter | undefined;
 }
 
 export interface RowsOfTable {
@@ -49,6 +50,7 @@ export function pagesOf(
   table: string,
   { partitionKey, rows = {} }: RowsOfTable,
   select?: readonly string[],
-): AsyncGenerator<readonly StoredEntity[]> {
-  return pagesWhere(database, table, inRange(partitionKey, rows), select && { select });
+): AsyncGenerator<Page> {
+  const filter = inRange(partitionKey, rows);
+  return pagesWhere(database, table, { filter, ...(select && { select }) });
 }

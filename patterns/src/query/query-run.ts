@@ -45,11 +45,15 @@ export interface QuerySource {
   };
 }
 
-interface QueryState {
+/** What a query adds to its source. */
+interface Choice {
   readonly condition?: Filter;
-  readonly fields?: readonly string[];
+  readonly selected?: readonly string[];
   readonly limit?: number;
 }
+
+/** A query as its steps see it. */
+type Run = QuerySource & Choice;
 
 interface Found {
   readonly stored: StoredEntity;
@@ -57,7 +61,7 @@ interface Found {
 }
 
 interface FoundPage {
-  readonly found: readonly Found[];
+  readonly found: Found[];
   readonly continuation: Continuation | undefined;
 }
 
@@ -75,15 +79,14 @@ export interface QueryRun {
 
 const PAGE_ENTITIES_MAX = 1000;
 
-export function queryRun(source: QuerySource, state: QueryState = {}): QueryRun {
-  const run: Run = { source, state, plan: planOf(source, state) };
-  const changed = (change: QueryState) => queryRun(source, { ...state, ...change });
+export function queryRun(run: Run): QueryRun {
+  const changed = (change: Choice) => queryRun({ ...run, ...change });
   return {
     where(conditionOn) {
-      const { filter } = conditionOn(columnsOf(source));
-      return changed({ condition: and(state.condition, filter)! });
+      const { filter } = conditionOn(columnsOf(run));
+      return changed({ condition: and(run.condition, filter)! });
     },
-    select: (...fields) => changed({ fields }),
+    select: (...selected) => changed({ selected }),
     limit(limit) {
       if (!Number.isInteger(limit) || limit < 1) {
         throw validationFailed("The limit", "limit", `${limit} is not 1, 2, 3, …`);
@@ -105,31 +108,24 @@ export function queryRun(source: QuerySource, state: QueryState = {}): QueryRun 
   };
 }
 
-/** A query as its steps see it. */
-interface Run {
-  readonly source: QuerySource;
-  readonly state: QueryState;
-  readonly plan: Plan;
-}
-
-function planOf({ partitionKey, range }: QuerySource, { condition }: QueryState): Plan {
+function planOf({ partitionKey, range, condition }: Run): Plan {
   if (partitionKey === undefined) return "table-scan";
   if (condition) return "partition-scan";
   return isOneRow(range) ? "point" : "range";
 }
 
-function isScan({ plan }: Run): boolean {
+function isScan(plan: Plan): boolean {
   return plan.endsWith("scan");
 }
 
-function filterOf({ source, state }: Run): Filter | undefined {
-  return and(inRange(source.partitionKey, source.range), state.condition);
+function filterOf({ partitionKey, range, condition }: Run): Filter | undefined {
+  return and(inRange(partitionKey, range), condition);
 }
 
 function assertPermitted(run: Run, permit: Permit<Plan> | undefined): void {
-  if (!isScan(run)) return;
-  const { plan } = run;
-  const { database, table } = run.source;
+  const plan = planOf(run);
+  if (!isScan(plan)) return;
+  const { database, table } = run;
   const filter = printFilter(filterOf(run));
   if (permit?.allow !== plan || !permit.because) {
     throw tableError(
@@ -157,13 +153,13 @@ function pages(
   run: Run,
   permit: Permit<Plan> | undefined,
   from?: Continuation,
-  max = run.state.limit,
+  max = run.limit,
 ): () => Promise<FoundPage | undefined> {
   assertPermitted(run, permit);
-  const { source, plan } = run;
-  const { database, table } = source;
+  const { database, table, selected, checked } = run;
   const { ordered } = database.profile;
-  const select = source.projection(run.state.fields);
+  const plan = planOf(run);
+  const select = run.projection(selected);
   const filter = plan === "point" ? undefined : filterOf(run);
   let missing = max ?? Number.POSITIVE_INFINITY;
   let continuation = from;
@@ -171,20 +167,19 @@ function pages(
   return async () => {
     if (isLast) return undefined;
     const isFirst = continuation === from;
-    if (isFirst) await source.readable?.();
+    if (isFirst) await run.readable?.();
     // Never more than are missing: rows beyond the limit would be paid for and lost to the cursor.
     const top = ordered && missing < PAGE_ENTITIES_MAX && missing;
     const page =
       plan === "point"
-        ? await point(source, select)
+        ? await point(run, select)
         : await database.tables.query(table, {
             ...(filter && { filter }),
             ...(select && { select }),
             ...(top && { top }),
             ...(continuation && { continuation }),
           });
-    const found = foundOn(page, await source.decode(page.entities, run.state.fields));
-    const { checked } = source;
+    const found = foundOn(page, await run.decode(page.entities, selected));
     database.onPage?.({ plan, table, filter, isFirst, page, returned: found.length, checked });
     if (ordered) missing -= found.length;
     continuation = page.continuation;
@@ -201,13 +196,28 @@ function foundOn({ entities }: Page, decoded: readonly (Row | undefined)[]): Fou
   return found;
 }
 
-async function allRows(run: Run, permit: Permit<Plan> | undefined): Promise<Row[]> {
+/** All that is left, and where a later page begins. */
+async function collect(
+  run: Run,
+  permit: Permit<Plan> | undefined,
+  from?: Continuation,
+  max = run.limit,
+): Promise<FoundPage> {
   const found: Found[] = [];
-  const next = pages(run, permit);
-  for (let page = await next(); page; page = await next()) found.push(...page.found);
-  if (!run.source.database.profile.ordered) {
+  let continuation: Continuation | undefined;
+  const next = pages(run, permit, from, max);
+  for (let page = await next(); page; page = await next()) {
+    found.push(...page.found);
+    continuation = page.continuation;
+  }
+  return { found, continuation };
+}
+
+async function allRows(run: Run, permit: Permit<Plan> | undefined): Promise<Row[]> {
+  const { found } = await collect(run, permit);
+  if (!run.database.profile.ordered) {
     // The endpoint promises no order, so a limit must not cut before sorting.
-    found.sort((a, b) => order(a.stored, b.stored)).splice(run.state.limit ?? found.length);
+    found.sort((a, b) => order(a.stored, b.stored)).splice(run.limit ?? found.length);
   }
   return found.map(({ row }) => row);
 }
@@ -217,7 +227,7 @@ async function pageAt(
   cursor: string | undefined,
   permit: Permit<Plan> | undefined,
 ): Promise<QueryPage<Row>> {
-  const { ordered, name: profile } = run.source.database.profile;
+  const { ordered, name: profile } = run.database.profile;
   if (!ordered) {
     throw tableError(
       "unsupported-by-profile",
@@ -227,28 +237,25 @@ async function pageAt(
     );
   }
   const from = cursor === undefined ? undefined : await decodeCursor(scopeOf(run), cursor);
-  const items: Row[] = [];
-  let at: Continuation | undefined;
-  const next = pages(run, permit, from, run.state.limit ?? PAGE_ENTITIES_MAX);
-  for (let page = await next(); page; page = await next()) {
-    items.push(...page.found.map(({ row }) => row));
-    at = page.continuation;
-  }
-  return at ? { items, cursor: await encodeCursor(scopeOf(run), at) } : { items };
+  const { found, continuation } = await collect(run, permit, from, run.limit ?? PAGE_ENTITIES_MAX);
+  const items = found.map(({ row }) => row);
+  return continuation
+    ? { items, cursor: await encodeCursor(scopeOf(run), continuation) }
+    : { items };
 }
 
 /** Of what a cursor is good for. */
 function scopeOf(run: Run) {
-  const { database, table } = run.source;
+  const { database, table } = run;
   const filterHash = fnv1a128(printFilter(filterOf(run)));
-  return { plan: run.plan, table, filterHash, secret: database.cursorSecret };
+  return { plan: planOf(run), table, filterHash, secret: database.cursorSecret };
 }
 
 function explainRun(run: Run): Explanation {
-  const { source, plan } = run;
-  const { limit, fields } = run.state;
+  const { database, table, partitionKey, range, limit, selected } = run;
+  const plan = planOf(run);
   const rows = limit === undefined ? "rows" : `min(rows, ${limit})`;
-  const { perRow, notes } = source.surcharge(fields);
+  const { perRow, notes } = run.surcharge(selected);
   const more = perRow ? ` + ${perRow} × ${rows}` : "";
   const inspected = {
     point: "1",
@@ -258,18 +265,17 @@ function explainRun(run: Run): Explanation {
   }[plan];
   const isOnePage = plan === "point" || (limit !== undefined && limit <= PAGE_ENTITIES_MAX);
   const requests = `⌈${inspected}/1000⌉`;
-  const { from, to } = source.range;
-  const whole = source.partitionKey !== undefined && from === undefined && to === undefined;
+  const whole = partitionKey !== undefined && range.from === undefined && range.to === undefined;
   return {
     plan,
-    table: source.table,
+    table,
     filter: printFilter(filterOf(run)),
-    requests: isScan(run) ? `${requests} or more` : (isOnePage ? "1" : requests) + more,
+    requests: isScan(plan) ? `${requests} or more` : (isOnePage ? "1" : requests) + more,
     entities: inspected + more,
     notes: [
       ...notes,
       ...(whole ? ["reads the whole partition"] : []),
-      ...(source.database.profile.ordered
+      ...(database.profile.ordered
         ? []
         : ["collected and sorted here: the endpoint promises no order"]),
     ],

@@ -1,12 +1,12 @@
-import { isTableError, tableError } from "../errors.ts";
+import { isTableError } from "../errors.ts";
 import { leftBehind, REPAIR_QUEUE, repairTripwire } from "../messages/repair-order.ts";
 import type { Tripwire } from "../messages/tripwire.ts";
 import type { EntryKeeper, Reconciled } from "../model/entity-index.ts";
 import { assertEntityFits, assertKeyFits, type Row } from "../model/entity-rows.ts";
-import { ageOf, EntryRows, hasKey, isSameKey } from "../model/entry.ts";
+import { ageOf, EntryRows, hasKey, isSameKey, valueTaken } from "../model/entry.ts";
 import type { Change, Contribution, FollowerContext, Snapshot } from "../model/follower.ts";
 import { type Properties, text } from "../ports/edm.ts";
-import { keyOf, printKey } from "../ports/mutation.ts";
+import { deleteOf, keyOf } from "../ports/mutation.ts";
 import type { EntityKey, Mutation, StoredEntity } from "../ports/tables.ts";
 import { commitIfCurrent } from "../store/if-current.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
@@ -45,10 +45,10 @@ export class RemoteEntries implements EntryKeeper {
   constructor(index: RemoteDeclaration, context: FollowerContext) {
     this.#index = index;
     this.#context = context;
-    this.rows = new EntryRows(context, index.place(context.entity), index.options);
+    this.rows = new EntryRows(context, index);
     this.#mode = index.options.mode ?? (context.database.queues ? "guarded" : "inline");
     this.isLeftToScrub = index.options.mode === "inline";
-    this.table = index.place(context.entity).table;
+    this.table = this.rows.table;
     this.tag = this.rows.tag;
   }
 
@@ -159,11 +159,11 @@ export class RemoteEntries implements EntryKeeper {
     const entry = await this.#get(key);
     const owner = entry && this.baseOf(entry);
     if (!entry || !(await this.#mayTake(key, base, entry))) {
-      throw new Stale(key.rowKey, undefined);
+      throw new Stale(key.rowKey);
     }
     const { etag: ifMatch } = entry;
     const taken = await this.#try({ kind: "replace", ...key, ifMatch, properties }, byMs);
-    if (!taken) throw new Stale(owner?.rowKey ?? key.rowKey, undefined);
+    if (!taken) throw new Stale(owner?.rowKey ?? key.rowKey);
     return taken;
   }
 
@@ -171,20 +171,8 @@ export class RemoteEntries implements EntryKeeper {
   async #mayTake(key: EntityKey, base: EntityKey, entry: StoredEntity): Promise<boolean> {
     const owner = this.baseOf(entry);
     if (isSameKey(owner, base)) return true;
-    const { entity, name } = this.#context;
     if (owner && (await this.#holds(owner, key))) {
-      throw tableError(
-        "unique-violation",
-        `${entity.name}.${name} "${key.rowKey}" belongs to ${printKey(owner)}.`,
-        {
-          index: name,
-          key: key.rowKey,
-          owner: {
-            ...entity.rows.partition.decode(owner.partitionKey),
-            ...entity.rows.row.decode(owner.rowKey),
-          },
-        },
-      );
+      throw valueTaken(this.#context, key.rowKey, owner);
     }
     return owner !== undefined && this.#isSettled(entry);
   }
@@ -197,7 +185,7 @@ export class RemoteEntries implements EntryKeeper {
   /** False when it must stay for now. */
   async #deleteSettled(entry: StoredEntity): Promise<boolean> {
     if (!this.#isSettled(entry)) return false;
-    const deleted = await this.#try({ kind: "delete", ...keyOf(entry), ifMatch: entry.etag });
+    const deleted = await this.#try(deleteOf(entry, entry.etag));
     return deleted !== undefined || (await this.#get(entry)) === undefined;
   }
 

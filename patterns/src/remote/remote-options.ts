@@ -1,6 +1,6 @@
 import type { KeyDeclaration } from "../keys/key.ts";
-import type { AnyEntity } from "../model/entity.ts";
-import type { EntryOptions, Place } from "../model/entry.ts";
+import type { Index } from "../model/entity-index.ts";
+import type { EntryOptions } from "../model/entry.ts";
 
 /**
  * How entries follow their base: `guarded` (the writer does it, and a worker if the writer dies), `inline`
@@ -41,8 +41,7 @@ export interface Timing {
 }
 
 /** A declared remote index, as far as its entries depend on it. */
-export interface RemoteDeclaration {
+export interface RemoteDeclaration extends Index {
   readonly options: RemoteOptions<KeyDeclaration, KeyDeclaration, boolean>;
   readonly timing: Timing;
-  place(entity: AnyEntity): Place;
 }

@@ -1,5 +1,5 @@
 import { tableError } from "../errors.ts";
-import { printKey } from "../ports/mutation.ts";
+import { keyOf, printKey } from "../ports/mutation.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import type { EntityKey, Mutation, StoredEntity, TablesPort } from "../ports/tables.ts";
 import type { Layer } from "./layer.ts";
@@ -69,8 +69,8 @@ export function resilience(
     return "ours";
   }
 
-  function read(table: string, { partitionKey, rowKey }: EntityKey) {
-    const get = () => tables.get(table, { partitionKey, rowKey }, { select: [WRITE_TOKENS] });
+  function read(table: string, key: EntityKey) {
+    const get = () => tables.get(table, keyOf(key), { select: [WRITE_TOKENS] });
     return retry(get, undefined, signal);
   }
 }

@@ -3,7 +3,7 @@ import { validationFailed } from "../errors.ts";
 import type { AnyEntity } from "../model/entity.ts";
 import { type EntityRows, type Row, TYPE_PROPERTY } from "../model/entity-rows.ts";
 import { text } from "../ports/edm.ts";
-import { printKey, writeOver } from "../ports/mutation.ts";
+import { keyOf, printKey, writeOver } from "../ports/mutation.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
 import { lastToken, tokensAfter, tokensOf, WRITE_TOKENS } from "../store/write-token.ts";
@@ -68,14 +68,13 @@ export class ViewProjector {
   /** The rows of a source just read, unless somebody was there before. */
   async add(table: string, source: StoredEntity): Promise<void> {
     const row = this.#source.rows.decode(source);
-    const { partitionKey, rowKey } = source;
     for (const key of this.keysOf(row)) {
       const properties = this.#properties(await this.#rowAt(key, row), source, undefined);
       try {
         await this.#database.tables.commit(table, [{ kind: "insert", ...key, properties }]);
       } catch (error) {
         if (!isRefusal(error, 409)) throw error;
-        await this.reconcile(table, { partitionKey, rowKey }, key);
+        await this.reconcile(table, keyOf(source), key);
       }
     }
   }
