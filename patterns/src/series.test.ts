@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { connect, type Database, f, isTableError, k } from "./index.ts";
 import { hours, series, slots } from "./series.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
+import { intercept, withFaults } from "./testing/intercept.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
 
@@ -47,6 +48,18 @@ describe("a series", () => {
     await stats.clear(july31, [23, 5]);
     assert.deepEqual(new Set(await stats.read(july31)), new Set([undefined]));
     await stats.clear({ ...july31, id: 9 }, [1]);
+  });
+
+  it("gives up an addition where a row of another kind has its key", async () => {
+    const { backend, db } = await open();
+    const row = { partitionKey: "Sales", rowKey: "000123_20140731" };
+    const properties = { rh_t: { type: "String", value: "Other:1" } } as const;
+    await db.tables.commit("MessageStats", [{ kind: "insert", ...row, properties }]);
+    const faults = withFaults((_call, count) =>
+      count > 200 ? { kind: "refuse", status: 403, code: "AuthorizationFailure" } : undefined,
+    );
+    const stats = connect({ ...backend, ...intercept(backend, faults) }).open(Stats);
+    await assert.rejects(stats.add(july31, 0, 1), { code: "contention-exhausted" });
   });
 
   it("behaves as arrays of numbers", async () => {

@@ -8,7 +8,7 @@ import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
 import { type Openable, openable } from "./model/openable.ts";
 import { EntityRepository, type KeyOf } from "./repository.ts";
-import type { WriteOptions } from "./write.ts";
+import { Stale, untilUncontended, type WriteOptions } from "./write.ts";
 
 /** The points of a series: `name_00`, `name_01`, … */
 export interface Slots<Value> {
@@ -134,21 +134,19 @@ class OpenSeries {
     const rows = this.#rows[writer];
     if (!rows) throw validationFailed("The series", "writer", `there is no writer ${writer}`);
     const change = (current: Row) => ({ [point]: sum(current[point], delta) });
-    for (;;) {
+    await untilUncontended(this.#database, options, async () => {
       try {
-        await rows.update(key, change, options);
-        return;
+        return await rows.update(key, change, options);
       } catch (error) {
         if (!isTableError(error, "not-found")) throw error;
       }
       try {
-        await rows.insert({ ...key, ...change({}) });
-        return;
+        return await rows.insert({ ...key, ...change({}) });
       } catch (error) {
         // Somebody else made the row since.
-        if (!isTableError(error, "unique-violation")) throw error;
+        throw isTableError(error, "unique-violation") ? new Stale(error.key, error) : error;
       }
-    }
+    });
   }
 
   async read(key: KeyValues): Promise<unknown[]> {
