@@ -77,7 +77,7 @@ const CALLERS = ["anonymous", "shared-key", "account-sas", "service-sas", "beare
  *
  *     ["rowhouse-recording", 5]
  *     ["o", client, account, table]         of the lines that follow
- *     ["p", ms, row key, bytes]
+ *     ["p", ms, row key, bytes, partition key]
  *     ["q", ms, class, partition key, row key, filter, flags, read, returned, bytes]
  *     ["w", ms, partition key, [[kind, row key, condition], …]]
  *     ["r", ms, client, account, verb, path, status, error code, client's request id]
@@ -85,9 +85,9 @@ const CALLERS = ["anonymous", "shared-key", "account-sas", "service-sas", "beare
  *     ["a", user agent, connections]                                                at the end
  *     ["end", ms, whether it was full]
  *
- * "p" is a point query of the partition of the query before, all of its one entity, which was there. In "q" the
- * partition key of the query before is 0; `flags` are 1 for projected, 2 for continued. `ms` is counted from the
- * line before, the first from 1970. Lines are put together byte by byte, which takes a quarter of what strings took.
+ * "p" is a point query for all of one entity, which was there. The partition key of the query before is left out
+ * there, and 0 in "q"; `flags` are 1 for projected, 2 for continued. `ms` is counted from the line before, the
+ * first from 1970. Lines are put together byte by byte, which takes a quarter of what strings took.
  */
 export class TrafficRecorder implements Observer, Watcher {
   readonly #clock: Clock;
@@ -117,23 +117,31 @@ export class TrafficRecorder implements Observer, Watcher {
       const name = batch.partition[i];
       const isSame = name !== undefined && name === this.#partitionName;
       const isPlain = batch.plain[i] === 1 && batch.entitiesReturned[i] === 1;
-      if (isSame && isPlain && batch.client[i] === this.#client) {
-        this.#point(batch.at[i]!, batch.rowKey(i)!, batch.bytesRead[i]!);
-      } else this.#query(batch, i, isSame);
+      if (isPlain) this.#point(batch, i, isSame);
+      else this.#query(batch, i, isSame);
       this.#partitionName = name;
     }
   }
 
   /** The line of nearly every query where many come: short, and put together in one go. */
-  #point(at: number, rowKey: string, bytesRead: number): void {
-    this.#makeRoom(textBytes(rowKey));
+  #point(batch: QueryBatch, i: number, isSame: boolean): void {
+    const at = batch.at[i]!;
+    const rowKey = batch.rowKey(i)!;
+    let partitionKey: string | undefined;
+    if (isSame && batch.client[i] === this.#client) this.#makeRoom(textBytes(rowKey));
+    else {
+      const query = batch.query(i);
+      if (!isSame) partitionKey = query.partitionKey;
+      this.#begin(query, textBytes(rowKey) + textBytes(partitionKey));
+    }
     const lines = this.#lines;
     const { chunk } = lines;
     let end = putBytes(chunk, lines.at, POINT);
     end = putNumber(chunk, end, at - this.#at);
     this.#at = at;
     end = putText(chunk, end, rowKey);
-    end = putNumber(chunk, end, bytesRead);
+    end = putNumber(chunk, end, batch.bytesRead[i]!);
+    if (partitionKey !== undefined) end = putText(chunk, end, partitionKey);
     lines.at = putBytes(chunk, end, CLOSE);
   }
 
@@ -393,8 +401,9 @@ export function readRecording(recording: string): Recorded {
       const [client, account, table] = rest;
       origin = { client: String(client), account: String(account), table: String(table) };
     } else if (kind === "p") {
-      const [ms, rowKey, bytes] = rest;
+      const [ms, rowKey, bytes, key] = rest;
       at += Number(ms);
+      if (key !== undefined) partitionKey = key;
       const point = [POINT_CLASS, partitionKey, rowKey, null, 0, 1, 1, bytes];
       events.push(readEvent("q", { ...origin, at }, point));
     } else if (kind === "q" || kind === "w") {
