@@ -8,6 +8,7 @@ import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
+import { histories } from "./testing/test-histories.ts";
 
 const partition = [k.str("dept")] as const;
 const Employee = entity("Employee", {
@@ -132,7 +133,7 @@ describe("a family", () => {
           assert.deepEqual(years(found), expected && [...expected].sort());
         }
       }),
-      { numRuns: 50 },
+      histories(50),
     );
   });
 

@@ -7,6 +7,7 @@ import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
+import { histories } from "./testing/test-histories.ts";
 
 const partition = [k.str("dept")] as const;
 const Employee = entity("Employee", {
@@ -129,7 +130,7 @@ describe("copies", () => {
             await agrees(which)(db);
           }
         }),
-        { numRuns: 25 },
+        histories(25),
       );
     });
 

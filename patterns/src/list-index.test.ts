@@ -15,6 +15,7 @@ import { intercept } from "./testing/intercept.ts";
 import { type Client, interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
+import { histories } from "./testing/test-histories.ts";
 
 const fields = { dept: f.string(), id: f.int32(), lastName: f.string(), age: f.int32().optional() };
 const key = { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] } as const;
@@ -184,7 +185,7 @@ describe("a list index", () => {
           }
           await audit(db, definition.name);
         }),
-        { numRuns: 50 },
+        histories(50),
       );
     }
   });
@@ -285,7 +286,7 @@ describe("a list index", () => {
             await auditSpilled(db, definition);
           }
         }),
-        { numRuns: 15 },
+        histories(15),
       );
     }
   });

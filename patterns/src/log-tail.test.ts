@@ -6,6 +6,7 @@ import { logTail } from "./log-tail.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
+import { histories } from "./testing/test-histories.ts";
 
 const Expense = logTail("EmployeeExpense", {
   fields: { empId: f.string(), filedAt: f.date(), amount: f.int32() },
@@ -57,7 +58,7 @@ describe("a log tail", () => {
           newestFirst.filter((ms) => ms < cut),
         );
       }),
-      { numRuns: 40 },
+      histories(40),
     );
   });
 

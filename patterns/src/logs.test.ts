@@ -9,6 +9,7 @@ import { intercept, withFaults } from "./testing/intercept.ts";
 import { interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { type Memory, memory } from "./testing/memory.ts";
+import { histories } from "./testing/test-histories.ts";
 
 const Requests = logFiles({
   container: "logs",
@@ -256,7 +257,7 @@ describe("a log in append blobs", () => {
           );
         },
       ),
-      { numRuns: 200 },
+      histories(200),
     );
   });
 

@@ -7,6 +7,7 @@ import { definitionHash } from "./model/definition-hash.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { memory } from "./testing/memory.ts";
+import { histories } from "./testing/test-histories.ts";
 
 const person = (place: "first" | "last") =>
   entity("Person", {
@@ -97,10 +98,10 @@ describe("an index over a value that may be missing", () => {
       { nil: undefined },
     );
     const age = fc.option(fc.integer({ min: 0, max: 999 }), { nil: undefined });
-    const histories = fc.array(fc.tuple(town, age), { minLength: 1, maxLength: 8 });
+    const history = fc.array(fc.tuple(town, age), { minLength: 1, maxLength: 8 });
     const property = fc.asyncProperty(
       fc.constantFrom("first" as const, "last" as const),
-      histories,
+      history,
       town,
       async (place, values, bound) => {
         const { people } = await open(person(place));
@@ -142,7 +143,7 @@ describe("an index over a value that may be missing", () => {
         );
       },
     );
-    await fc.assert(property, { numRuns: 150 });
+    await fc.assert(property, histories(150));
   });
 
   it("refuses an empty text before which nothing can stand, and null as a bound", async () => {

@@ -8,6 +8,7 @@ import { keepsRows } from "./model/entity-index.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex, type WriteMode } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
+import { histories } from "./testing/test-histories.ts";
 import { crashEverywhere, intercept, type Memory, memory, withFaults } from "./testing.ts";
 
 const employee = (mode: WriteMode) =>
@@ -229,7 +230,7 @@ describe("a remote index", () => {
           );
         }
       }),
-      { numRuns: 100 },
+      histories(100),
     );
   });
 

@@ -11,6 +11,7 @@ import { intercept, withFaults } from "./testing/intercept.ts";
 import { interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
+import { histories } from "./testing/test-histories.ts";
 
 const fields = { user: f.string(), at: f.date(), id: f.string(), ok: f.bool() };
 const Attempt = entity("LoginAttempts", {
@@ -74,7 +75,7 @@ describe("a rotation", () => {
           );
         },
       ),
-      { numRuns: 40 },
+      histories(40),
     );
   });
 

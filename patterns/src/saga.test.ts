@@ -5,6 +5,7 @@ import { connect, type Database } from "./index.ts";
 import { createWorker, Fatal } from "./queue-worker.ts";
 import { type Saga, saga } from "./saga.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
+import { histories } from "./testing/test-histories.ts";
 import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
 
 /** A saga that writes one row for each step done and deletes it when undone. */
@@ -100,7 +101,7 @@ describe("a saga", () => {
         assert.equal((await definition.state(db, "one"))?.status, fails ? "undone" : "done");
         assert.deepEqual(await rows(backend), fails ? [] : all);
       }),
-      { numRuns: 60 },
+      histories(60),
     );
   });
 

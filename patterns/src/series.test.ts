@@ -7,6 +7,7 @@ import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
+import { histories } from "./testing/test-histories.ts";
 
 const fields = { dept: f.string(), id: f.int32(), day: f.string() };
 const key = {
@@ -86,7 +87,7 @@ describe("a series", () => {
         }
         assert.deepEqual(await stats.read(july31), model);
       }),
-      { numRuns: 60 },
+      histories(60),
     );
   });
 

@@ -11,6 +11,7 @@ import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
+import { histories } from "./testing/test-histories.ts";
 import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
 
 const tagsOf = ({ tags }: Row) => tags as readonly string[] | undefined;
@@ -192,7 +193,7 @@ describe("an index with several entries for each entity", () => {
         await settle(db);
         await audit(db, backend);
       }),
-      { numRuns: 40 },
+      histories(40),
     );
   });
 

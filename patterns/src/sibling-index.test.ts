@@ -8,6 +8,7 @@ import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
 import { interleave } from "./testing/interleave.ts";
 import { memory } from "./testing/memory.ts";
+import { histories } from "./testing/test-histories.ts";
 
 const Employee = entity("Employee", {
   version: 1,
@@ -192,7 +193,7 @@ describe("a sibling index", () => {
         }
         await assertCopies(backend);
       }),
-      { numRuns: 300 },
+      histories(300),
     );
   });
 

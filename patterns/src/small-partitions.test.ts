@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { connect, entity, f, isTableError, k } from "./index.ts";
 import { smallPartitions } from "./small-partitions.ts";
 import { memory } from "./testing/memory.ts";
+import { histories } from "./testing/test-histories.ts";
 
 const Room = entity("Room", {
   version: 1,
@@ -92,7 +93,7 @@ describe("a small partition", () => {
           );
         },
       ),
-      { numRuns: 300 },
+      histories(300),
     );
   });
 

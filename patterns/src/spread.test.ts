@@ -8,6 +8,7 @@ import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
+import { histories } from "./testing/test-histories.ts";
 
 const AccessLog = spread("AccessLog", {
   fields: { site: f.string(), at: f.date(), path: f.string() },
@@ -77,7 +78,7 @@ describe("a spread", () => {
           assert.deepEqual(unordered.sort(), expected.sort());
         },
       ),
-      { numRuns: 40 },
+      histories(40),
     );
   });
 

@@ -6,6 +6,7 @@ import { siblingIndex } from "./sibling-index.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
+import { histories } from "./testing/test-histories.ts";
 import { is, type UnknownRow, union } from "./union.ts";
 
 const partition = [k.str("dept")] as const;
@@ -91,7 +92,7 @@ describe("a union", () => {
         assert.deepEqual(new Map(employees.map(({ id, lastName }) => [id, lastName])), expected);
         assert.equal(rows.filter((row) => is(row, Department)).length, 1);
       }),
-      { numRuns: 30 },
+      histories(30),
     );
   });
 

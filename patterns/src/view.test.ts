@@ -10,6 +10,7 @@ import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
+import { histories } from "./testing/test-histories.ts";
 import { view, viewUpdates } from "./view.ts";
 import { rebuildView } from "./view-rebuild.ts";
 
@@ -160,7 +161,7 @@ describe("a view", () => {
         await settle(db);
         await check(db);
       }),
-      { numRuns: 100 },
+      histories(100),
     );
   });
 

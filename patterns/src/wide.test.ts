@@ -7,6 +7,7 @@ import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
+import { histories } from "./testing/test-histories.ts";
 import { wide } from "./wide.ts";
 
 const key = { partition: [k.str("dept")], row: [k.uint("id", 6), k.uint("year", 4)] } as const;
@@ -111,7 +112,7 @@ describe("a wide entity", () => {
           );
         }
       }),
-      { numRuns: 60 },
+      histories(60),
     );
   });
 

@@ -11,6 +11,7 @@ import { controlledIndexes } from "../index-states.ts";
 import { createWorker } from "../queue-worker.ts";
 import { remoteList } from "../remote-list.ts";
 import { loseEveryAnswer } from "../testing/lose-every-answer.ts";
+import { histories } from "../testing/test-histories.ts";
 import {
   type Client,
   crashEverywhere,
@@ -247,7 +248,7 @@ describe("lists kept by a worker", () => {
         const sorted = (lists: Map<string, string[]>) => Array.from(lists.values(), String).sort();
         assert.deepEqual(sorted(rows), sorted(decoded));
       }),
-      { numRuns: 50 },
+      histories(50),
     );
   });
 
