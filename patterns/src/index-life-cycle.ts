@@ -11,6 +11,8 @@ import {
   keptIndex,
   NOTHING,
   OWNER_MS,
+  readToBuild,
+  refusal,
   register,
 } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
@@ -74,7 +76,7 @@ export class IndexLifeCycle {
       row = await index.control.write(control, row);
     };
     if (control.state === "disabled") await save({ state: "writeonly" });
-    if (control.state !== "writeonly") throw index.control.refusal(control.state, "build");
+    if (control.state !== "writeonly") throw refusal(index.control, control.state, "build");
     if (!control.build) {
       // A writer that does not know yet would write rows that nobody indexes.
       await clock.sleep(EVERYBODY_MS);
@@ -104,7 +106,7 @@ export class IndexLifeCycle {
     for (;;) {
       const { control: now, row } = await control.read();
       if (now.state === "disabled") break;
-      if (now.state === "writeonly") throw control.refusal(now.state, "retire");
+      if (now.state === "writeonly") throw refusal(control, now.state, "retire");
       const state = now.state === "retiring" ? "disabled" : "retiring";
       if (state === "disabled") await clock.sleep(EVERYBODY_MS);
       await control.write({ state }, row);
@@ -136,7 +138,7 @@ export class IndexLifeCycle {
 
   async #claim(owner: string) {
     const { database, control: row } = this.#index;
-    const found = await row.readToBuild();
+    const found = await readToBuild(row);
     const { ownedUntilMs = 0, owner: other, shards } = found.control;
     const now = database.clock.now();
     if (shards || (other !== undefined && ownedUntilMs > now)) {

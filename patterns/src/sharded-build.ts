@@ -12,6 +12,8 @@ import {
   keptIndex,
   NOTHING,
   OWNER_MS,
+  readToBuild,
+  refusal,
 } from "./indexes/control.ts";
 import { within } from "./keys/key-range.ts";
 import { padded } from "./keys/number.ts";
@@ -130,7 +132,7 @@ class ShardedBuild {
   /** Does what is to be done next. @returns all that was built, when nothing is. */
   async #goOn(): Promise<BuildProgress | undefined> {
     const { clock } = this.#database;
-    const { control, row } = await this.#control.readToBuild();
+    const { control, row } = await readToBuild(this.#control);
     const { state, build, shards } = control;
     if (state.startsWith("readable") && build) {
       if (shards) {
@@ -163,7 +165,7 @@ class ShardedBuild {
   async #prepare(control: Control, row: KnownControl["row"]): Promise<void> {
     const { clock } = this.#database;
     const { state, shards, ownedUntilMs = 0 } = control;
-    if (state !== "disabled" && state !== "writeonly") throw this.#control.refusal(state, "build");
+    if (state !== "disabled" && state !== "writeonly") throw refusal(this.#control, state, "build");
     if (ownedUntilMs > clock.now()) {
       if (shards) return clock.sleep(POLL_MS);
       throw validationFailed(`${this.#control}`, "build", "it is being built without shards");

@@ -5,6 +5,9 @@ import { within } from "./keys/key-range.ts";
 import type { AnyEntity } from "./model/entity.ts";
 
 import type { Follower } from "./model/follower.ts";
+import { keyOf } from "./ports/mutation.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import type { StoredEntity } from "./ports/tables.ts";
 import { inRange } from "./query/filter.ts";
 import { pagesWhere } from "./query/pages.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
@@ -61,11 +64,23 @@ export async function rebuildView(
   if (known.state.building === undefined) await save({ readable, building });
 
   const projector = new ViewProjector(database, view, source);
+  /** The rows of a source just read, unless somebody was there before. */
+  const add = async (stored: StoredEntity) => {
+    for (const key of projector.keysOf(source.rows.decode(stored))) {
+      const properties = await projector.contentOf(key, stored);
+      try {
+        await tables.commit(table, [{ kind: "insert", ...key, properties }]);
+      } catch (error) {
+        if (!isRefusal(error, 409)) throw error;
+        await projector.reconcile(table, keyOf(stored), key);
+      }
+    }
+  };
   const filter = inRange(undefined, within(source.rows.row.prefix));
   let { done = 0 } = known.state;
   const sources = pagesWhere(database, source.table, { filter }, known.state.cursor);
   for await (const { entities, continuation: cursor } of sources) {
-    await mapBounded(entities, LOOKUPS_AT_ONCE, (stored) => projector.add(table, stored));
+    await mapBounded(entities, LOOKUPS_AT_ONCE, add);
     done += entities.length;
     if (cursor) await save({ readable, building, done, cursor });
     onProgress?.(done);

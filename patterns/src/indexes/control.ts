@@ -134,17 +134,10 @@ export class IndexControl {
   async read(found?: Registered): Promise<KnownControl> {
     const { row, others } = found ?? (await this.find());
     if (row ? others.some(isInUse) : others.length > 0) {
-      throw this.#refused("is not the one that was registered; declare it under a new name");
+      const message = "is not the one that was registered; declare it under a new name";
+      throw validationFailed(`${this}`, "definition", message);
     }
     return { control: row?.value ?? { state: "readable" }, row };
-  }
-
-  /** @throws validation-failed also when the entries of another definition are still there. */
-  async readToBuild(): Promise<KnownControl> {
-    const found = await this.find();
-    const known = await this.read(found);
-    if (!found.others.some(hasEntries)) return known;
-    throw this.#refused("was another before: retire that one with the code that declares it");
   }
 
   /** @throws conflict when somebody else moved the index. */
@@ -161,17 +154,26 @@ export class IndexControl {
     return row.write(control, before, { state: text(control.state) });
   }
 
-  #refused(message: string): Error {
-    return validationFailed(this.#index, "definition", message);
-  }
-
-  refusal(state: IndexState, verb: string): Error {
-    return validationFailed(this.#index, "state", `is ${state}: it cannot ${verb} now`);
-  }
-
   toString(): string {
     return this.#index;
   }
+}
+
+/**
+ * What is known of an index that is to be built.
+ * @throws validation-failed when another definition has the name, or left entries.
+ */
+export async function readToBuild(index: IndexControl): Promise<KnownControl> {
+  const found = await index.find();
+  const known = await index.read(found);
+  if (!found.others.some(hasEntries)) return known;
+  const message = "was another before: retire that one with the code that declares it";
+  throw validationFailed(`${index}`, "definition", message);
+}
+
+/** Why an index in this state is not built, or not retired. */
+export function refusal(index: IndexControl, state: IndexState, verb: string): Error {
+  return validationFailed(`${index}`, "state", `is ${state}: it cannot ${verb} now`);
 }
 
 /**

@@ -2,8 +2,8 @@ import type { Database } from "../database.ts";
 import { validationFailed } from "../errors.ts";
 import type { AnyEntity } from "../model/entity.ts";
 import { type EntityRows, type Row, TYPE_PROPERTY } from "../model/entity-rows.ts";
-import { text } from "../ports/edm.ts";
-import { keyOf, printKey, writeOver } from "../ports/mutation.ts";
+import { type Properties, text } from "../ports/edm.ts";
+import { printKey, writeOver } from "../ports/mutation.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
 import { lastToken, tokensAfter, tokensOf, WRITE_TOKENS } from "../store/write-token.ts";
@@ -57,26 +57,21 @@ export class ViewProjector {
     await untilUncontended(this.#database, {}, async () => {
       const before = await tables.get(table, key);
       const source = await tables.get(this.#source.table, base);
-      const row = await this.#rowAt(key, source && this.#source.rows.decode(source));
-      const properties = this.#properties(row, source, before);
+      const properties = await this.contentOf(key, source, before);
       await tables.commit(table, [writeOver(before, key, properties)]).catch((error) => {
         throw isRefusal(error, 409, 412) ? new Stale(key.rowKey, error) : error;
       });
     });
   }
 
-  /** The rows of a source just read, unless somebody was there before. */
-  async add(table: string, source: StoredEntity): Promise<void> {
-    const row = this.#source.rows.decode(source);
-    for (const key of this.keysOf(row)) {
-      const properties = this.#properties(await this.#rowAt(key, row), source, undefined);
-      try {
-        await this.#database.tables.commit(table, [{ kind: "insert", ...key, properties }]);
-      } catch (error) {
-        if (!isRefusal(error, 409)) throw error;
-        await this.reconcile(table, keyOf(source), key);
-      }
-    }
+  /** What the row at `key` tells of a source, in place of `before`. */
+  async contentOf(
+    key: EntityKey,
+    source: StoredEntity | undefined,
+    before?: StoredEntity,
+  ): Promise<Properties> {
+    const row = await this.#rowAt(key, source && this.#source.rows.decode(source));
+    return this.#properties(row, source, before);
   }
 
   async #rowAt(wanted: EntityKey, source: Row | undefined) {
