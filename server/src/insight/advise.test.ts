@@ -7,7 +7,7 @@ import type { EntitySample, TableData } from "./advice.ts";
 import { advise } from "./advise.ts";
 import { DeferredWatchers } from "./deferred-watchers.ts";
 import { keysRead, type MutationFacts, type QueryFacts } from "./insight.ts";
-import { adviceSarif } from "./print-advice.ts";
+import { adviceSarif, printAdvice } from "./print-advice.ts";
 import { type QueryEvent, readRecording, TrafficRecorder } from "./recording.ts";
 
 describe("A recording", () => {
@@ -139,6 +139,7 @@ describe("A recording", () => {
     const { events, ending } = readRecording(text.slice(0, -5));
     assert.deepEqual([events.length, ending], [1, "cut off"]);
     assert.throws(() => readRecording("something else"), /no recording/);
+    assert.throws(() => readRecording('["rowhouse-recording",9]\n'), /format 9; 3, 4, 5 are read/);
   });
 });
 
@@ -310,6 +311,17 @@ describe("Advice", () => {
     assert.match(
       series.cure.layout.join(),
       /_<its part, of 240 values>,properties: V00, V01 … V239;/,
+    );
+  });
+
+  it("prints filters so that they command no terminal", () => {
+    const traffic = record();
+    for (let i = 0; i < 3; i++) {
+      traffic.query("Email eq '\u001b[2Jx\n0 findings'", { read: 200, returned: 1 });
+    }
+    assert.match(
+      printAdvice(traffic.advice()),
+      /for example Email eq '\ufffd\[2Jx\ufffd0 findings'$/m,
     );
   });
 

@@ -22,7 +22,8 @@ export function printAdvice({ events, recording, findings, lines }: Advice): str
   for (const { question, verdict, note } of lines) {
     out.push(`  ${verdict.padEnd(13)} ${question}${note ? ` (${note})` : ""}`);
   }
-  return `${out.join("\n")}\n`;
+  // Filters are what clients sent: on a terminal they must not command it, nor pass for lines of ours.
+  return `${out.map((line) => line.replace(/\p{Cc}/gu, "\ufffd")).join("\n")}\n`;
 }
 
 /** For machines that show findings beside code: SARIF 2.1.0. */

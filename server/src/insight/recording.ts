@@ -376,7 +376,12 @@ const CLOSE = ENCODER.encode("]\n");
 export function readRecording(recording: string): Recorded {
   const lines = recording.split("\n");
   if (!VERSIONS_READ.some((version) => lines[0]?.startsWith(`["${FORMAT}",${version}]`))) {
-    throw new Error("This is no recording of traffic.");
+    const version = /^\["rowhouse-recording",(\d+)\]/.exec(recording)?.[1];
+    throw new Error(
+      version === undefined
+        ? "This is no recording of traffic."
+        : `This is a recording of format ${version}; ${VERSIONS_READ.join(", ")} are read.`,
+    );
   }
   const events: TrafficEvent[] = [];
   const refusals: Refusal[] = [];
