@@ -31,6 +31,13 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code !== "EPIPE") throw error;
 });
 
+// Without a command it serves, and what is none would be told as an argument too many of that.
+const [given = "-"] = process.argv.slice(2);
+const names = [...program.commands.map((command) => command.name()), "help"];
+if (!given.startsWith("-") && !names.includes(given)) {
+  program.error(`error: there is no command '${given}'; there are ${names.join(", ")}`);
+}
+
 try {
   await program.parseAsync();
 } catch (error) {

@@ -7,11 +7,14 @@ interface Listening {
   readonly lines: readonly string[];
 }
 
+/** Between a worker that was to replace one that died, and died itself, and the next. */
+const REPLACE_AGAIN_MS = 1000;
+
 /**
  * Runs the same command in `count` processes that share the ports and the data folder. Connections
  * are dealt out in turn: where workers accept for themselves, one of two took 31 of 32 that came at once.
- * A worker that dies is replaced; what it had acknowledged is on disk. Where one cannot begin to serve, all
- * end, with code 2.
+ * A worker that dies is replaced; what it had acknowledged is on disk. Where one of the first cannot begin to
+ * serve, all end, with code 2.
  */
 export function runWorkers(count: number, log: Logger, say: (line: string) => void): void {
   cluster.schedulingPolicy = cluster.SCHED_RR;
@@ -34,6 +37,11 @@ export function runWorkers(count: number, log: Logger, say: (line: string) => vo
       if (closing) return;
       log.error({ pid: worker.process.pid, code, signal }, "a worker died");
       if (hasServed) return fork();
+      // The others serve on, without it if need be.
+      if (listening >= count) {
+        setTimeout(() => closing || fork(), REPLACE_AGAIN_MS);
+        return;
+      }
       // What it could not do the next one could not do either.
       closing = true;
       process.exitCode = 2;

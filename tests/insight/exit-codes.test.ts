@@ -5,6 +5,11 @@ import { withServer } from "./watched-server.ts";
 
 const COMMAND_LINES = [
   { what: "an unknown flag", args: ["serve", "--tabel"], reason: /unknown option '--tabel'/ },
+  {
+    what: "a command that is none",
+    args: ["reprot"],
+    reason: /no command 'reprot'; there are .*report/,
+  },
   { what: "a missing argument", args: ["explain", "-t", "T"], reason: /missing required argument/ },
   { what: "an unknown command below another", args: ["engine", "x"], reason: /unknown command/ },
   {

@@ -41,6 +41,31 @@ describe("Two workers on one data folder", () => {
     });
   });
 
+  it("serve on where the one that replaces another dies too", { timeout: 120_000 }, async () => {
+    await withFolder(async (folder) => {
+      const server = await startRowhouse(folder, ["--silent", "--workers", "2"]);
+      const [survivor, ...others] = server.workerPids();
+      const killed = new Set<number>();
+      const wire = new QueueWire(server.queueUrl);
+      try {
+        // Found by their process and killed at once, long before they serve.
+        while (killed.size < 3) {
+          for (const pid of others.splice(0)) {
+            process.kill(pid, "SIGKILL");
+            killed.add(pid);
+          }
+          const isNew = (pid: number) => pid !== survivor && !killed.has(pid);
+          others.push(...server.workerPids().filter(isNew));
+        }
+        assert.equal((await wire.send("GET", "/?comp=list")).status, 200);
+        assert.ok(server.workerPids().includes(survivor!));
+      } finally {
+        wire.close();
+        await server.kill();
+      }
+    });
+  });
+
   it("leave no connection unanswered that was dealt to one that dies", {
     timeout: 120_000,
   }, async () => {
