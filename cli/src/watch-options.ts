@@ -63,7 +63,7 @@ export function isWatching(options: WatchOptions): boolean {
 
 function parseToken(text: string): string {
   if (text.trim() !== "") return text;
-  throw new InvalidArgumentError("It is empty; leave it out to serve this machine alone.");
+  throw new InvalidArgumentError("It is empty; leave it out for a new one, printed at the start.");
 }
 
 function parseMs(text: string): number {

@@ -37,6 +37,28 @@ describe("A patient clock", () => {
     lab.set(DAY);
     assert.equal(lab.patient.now(), lab.clock.now() - DAY);
   });
+
+  it("believes each jump a day after it, as of a machine that is suspended every night", () => {
+    const lab = new Lab();
+    lab.set(DAY / 2);
+    lab.patient.now();
+    lab.pass(DAY - MINUTE);
+    lab.set(8 * DAY);
+    lab.patient.now();
+    lab.pass(MINUTE);
+    assert.equal(lab.patient.now(), lab.clock.now() - 8 * DAY);
+    lab.set(-8 * DAY);
+    assert.equal(lab.patient.now(), lab.clock.now());
+    lab.set(DAY / 2);
+    lab.patient.now();
+    lab.pass(DAY / 2);
+    lab.set(DAY / 2);
+    lab.patient.now();
+    lab.pass(DAY / 2);
+    assert.equal(lab.patient.now(), lab.clock.now() - DAY / 2);
+    lab.pass(DAY / 2);
+    assert.equal(lab.patient.now(), lab.clock.now());
+  });
 });
 
 class Lab {

@@ -15,7 +15,8 @@ export class PatientClock implements Clock {
   readonly #stopwatch: () => number;
   /** What the clock was ahead of the stopwatch when it was last believed. */
   #believed: number;
-  #jumpedAt: number | undefined;
+  /** Those not believed yet, each further ahead: behind a suspend, the next may be a clock that is wrong. */
+  readonly #jumps: Jump[] = [];
 
   /** @param stopwatch milliseconds that only grow */
   constructor(clock: Clock, stopwatch = () => performance.now()) {
@@ -25,14 +26,26 @@ export class PatientClock implements Clock {
   }
 
   now(): number {
+    const jumps = this.#jumps;
     const elapsed = this.#stopwatch();
     const ahead = this.#clock.now() - elapsed;
-    if (ahead - this.#believed >= JUMP_MS_MIN) {
-      this.#jumpedAt ??= elapsed;
-      if (elapsed - this.#jumpedAt < PATIENCE_MS) return elapsed + this.#believed;
+    // Set right.
+    while (jumps.length > 0 && ahead - (jumps.at(-2)?.ahead ?? this.#believed) < JUMP_MS_MIN) {
+      jumps.pop();
     }
-    this.#jumpedAt = undefined;
-    this.#believed = ahead;
-    return elapsed + ahead;
+    while (jumps.length > 0 && elapsed - jumps[0]!.at >= PATIENCE_MS) {
+      this.#believed = jumps.shift()!.ahead;
+    }
+    const last = jumps.at(-1)?.ahead ?? this.#believed;
+    if (ahead - last >= JUMP_MS_MIN) jumps.push({ at: elapsed, ahead });
+    if (jumps.length === 0) this.#believed = ahead;
+    return elapsed + this.#believed;
   }
+}
+
+interface Jump {
+  /** By the stopwatch. */
+  readonly at: number;
+  /** What the clock was ahead of the stopwatch then. */
+  readonly ahead: number;
 }

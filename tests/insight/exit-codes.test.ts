@@ -25,7 +25,7 @@ const COMMAND_LINES = [
   {
     what: "an insight token that is empty",
     args: ["serve", "--insight", "--insight-token="],
-    reason: /It is empty/,
+    reason: /It is empty; leave it out for a new one/,
   },
 ];
 
