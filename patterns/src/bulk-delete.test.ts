@@ -2,8 +2,16 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { bulkDelete } from "./bulk-delete.ts";
 import { connect, type Database } from "./index.ts";
+import { PortError } from "./ports/port-error.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
-import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
+import {
+  crashEverywhere,
+  intercept,
+  interleave,
+  type Layer,
+  type Memory,
+  memory,
+} from "./testing.ts";
 
 const TABLE = "Attempts";
 const IN_MAY = { partitionKey: "ann", rows: { from: "05", to: "06" } };
@@ -111,8 +119,32 @@ describe("a bulk delete", () => {
     });
   });
 
+  it("ends when the table is deleted meanwhile", async () => {
+    const backend = memory();
+    await fill(connect(backend), 150);
+    let commits = 0;
+    const layer: Layer = async ({ method }, send) => {
+      if (method === "commit" && ++commits === 2) await backend.tables.deleteTable(TABLE);
+      return send();
+    };
+    const db = connect({ ...backend, ...intercept(backend, layer) });
+    assert.deepEqual([await bulkDelete(db, TABLE, IN_MAY), commits], [100, 2]);
+  });
+
   it("fails with what is no missing row", async () => {
-    const db = connect(memory());
+    const backend = memory();
+    const db = connect(backend);
     await assert.rejects(bulkDelete(db, "Nowhere"), { code: "TableNotFound" });
+    await fill(db, 3);
+    const outside: Layer = async ({ method }, send) => {
+      if (method !== "commit") return send();
+      throw new PortError("7:It is not there.", {
+        status: 404,
+        code: "ResourceNotFound",
+        index: 7,
+      });
+    };
+    const strange = connect({ ...backend, ...intercept(backend, outside) });
+    await assert.rejects(bulkDelete(strange, TABLE, IN_MAY), { code: "ResourceNotFound" });
   });
 });

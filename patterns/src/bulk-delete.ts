@@ -51,10 +51,10 @@ export async function deleteRows(
         deleted += some.length;
         left = left.slice(some.length);
       } catch (error) {
-        if (!isRefusal(error, 404)) throw error;
-        // Somebody deleted a row for us, or the table.
-        const isInside = isRefusalInside(error, 404);
-        left = left.filter((row) => isInside && row !== some[error.index]);
+        const gone = isRefusal(error, 404) && some[error.index];
+        if (!gone) throw error;
+        // Somebody deleted this row for us, or the table.
+        left = isRefusalInside(error, 404) ? left.filter((row) => row !== gone) : [];
       }
     }
   });
