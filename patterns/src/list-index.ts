@@ -93,7 +93,7 @@ export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
   declare readonly options: ListOptions<R>;
 
   constructor(options: ListOptions<R>) {
-    super(options, options);
+    super(options, { row: options.row });
   }
 
   problems(entity: AnyEntity, name: string): string[] {

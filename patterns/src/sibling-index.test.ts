@@ -279,6 +279,14 @@ describe("a sibling index", () => {
     refused(() => declare([k.lit("x_y"), k.str("name")], true), /literal/);
   });
 
+  it("stands beside its entities, whatever its options hold for other kinds", () => {
+    const elsewhere = { table: "Elsewhere", partition: [k.str("email")] };
+    const index = siblingIndex({ row: [k.lit("email"), k.str("email")], ...elsewhere });
+    const { table, partition } = index.place(Employee);
+    assert.deepEqual([table, index.tables], [Employee.table, []]);
+    assert.equal(partition, Employee.rows.partition);
+  });
+
   it("is one of 49 at most, which all change in one transaction", async () => {
     const declare = (count: number) =>
       entity("Many", {

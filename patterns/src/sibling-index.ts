@@ -66,7 +66,7 @@ export class SiblingIndex<R extends KeyDeclaration, Unique extends boolean> exte
   declare readonly options: SiblingOptions<R, Unique>;
 
   constructor(options: SiblingOptions<R, Unique>) {
-    super(options, options);
+    super(options, { row: options.row });
   }
 
   problems(entity: AnyEntity, name: string): string[] {
