@@ -11,9 +11,19 @@ const folders =
 const files = folders.flatMap((path) => (path.endsWith(".ts") ? [path] : testFiles(path))).sort();
 if (files.length === 0) throw new Error(`No *.test.ts below ${folders.join(", ")}.`);
 
+// What a failed test leaves open keeps its file from ending. Long forms, which name theirs, may take their time.
+const timeout = given.length > 0 ? [] : ["--test-timeout=300000"];
 const runner = spawn(
   process.execPath,
-  ["--conditions=source", "--import", "tsx", "--test", "--test-concurrency=2", ...files],
+  [
+    "--conditions=source",
+    "--import",
+    "tsx",
+    "--test",
+    "--test-concurrency=2",
+    ...timeout,
+    ...files,
+  ],
   { cwd: root, stdio: "inherit" },
 );
 runner.on("exit", (code) => process.exit(code ?? 1));
