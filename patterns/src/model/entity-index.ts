@@ -36,7 +36,8 @@ export abstract class Index<Kind extends IndexKind = IndexKind> implements Follo
   readonly tables: readonly string[];
   /** As it was declared. */
   readonly options: EntryOptions;
-  readonly #place: Omit<Place, "table" | "partition"> & Partial<Place>;
+  /** As far as it is not the entities' own. */
+  readonly #place: Pick<Place, "row"> & Partial<Place>;
 
   constructor(options: EntryOptions, { table, partition, row }: PlaceDeclaration) {
     this.options = options;

@@ -33,7 +33,7 @@ export function pagesWhere(
 }
 
 export interface RowsWhere extends Omit<TableQuery, "filter" | "continuation"> {
-  /** Default: every row. */
+  /** Undefined for every row. */
   readonly filter: Filter | undefined;
 }
 
