@@ -27,9 +27,11 @@ interface Expectation {
 const EXPECTATIONS: readonly Expectation[] = [
   expect(statements.GET_ONE, { isOrdered: false, isInOnePartition: true }),
   expect(statements.GET_MANY, { isOrdered: false, isInOnePartition: true }),
+  expect(statements.GET_MANY_WITHIN, { isOrdered: false, isInOnePartition: true }),
   expect(statements.GET_MANY_OF_SHARD, { isOrdered: false, isInOnePartition: true }),
   expect(statements.GET_PAIR, { isOrdered: false, isInOnePartition: false }),
   expect(statements.GET_ACROSS, { isOrdered: false, isInOnePartition: false }),
+  expect(statements.GET_ACROSS_WITHIN, { isOrdered: false, isInOnePartition: false }),
   expect(statements.SCAN_PARTITION, { isOrdered: true, isInOnePartition: true }),
   expect(statements.SCAN_PARTITION_TO, { isOrdered: true, isInOnePartition: true }),
   expect(statements.SCAN_ACROSS, { isOrdered: true, isInOnePartition: false }),
@@ -62,15 +64,17 @@ export function explainPostgres(options: AdministerOptions): Promise<readonly Pl
 function isUsed(statement: Statement, dialect: Dialect): boolean {
   const { LOCK, ASSERT_LOCKED, HOLD, GET_MANY, GET_MANY_OF_SHARD, GET_PAIR, GET_ACROSS } =
     statements;
-  const { DELETE_HELD, DELETE_MANY, SCAN_WANTED } = statements;
+  const { GET_MANY_WITHIN, GET_ACROSS_WITHIN, DELETE_HELD, DELETE_MANY, SCAN_WANTED } = statements;
   if (statement === DELETE_HELD || statement === SCAN_WANTED) return dialect === "postgres";
   if (statement === DELETE_MANY) return dialect !== "postgres";
   const onlyOnCitus: readonly Statement[] = [LOCK.own, ASSERT_LOCKED, GET_MANY_OF_SHARD];
   const neverOnCitus: readonly Statement[] = [
     ...Object.values(HOLD),
     GET_MANY,
+    GET_MANY_WITHIN,
     GET_PAIR,
     GET_ACROSS,
+    GET_ACROSS_WITHIN,
   ];
   return !(dialect === "citus" ? neverOnCitus : onlyOnCitus).includes(statement);
 }

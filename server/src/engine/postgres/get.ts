@@ -4,8 +4,10 @@ import type { RowReader } from "./row-reader.ts";
 import type { Session } from "./session.ts";
 import {
   GET_ACROSS,
+  GET_ACROSS_WITHIN,
   GET_MANY,
   GET_MANY_OF_SHARD,
+  GET_MANY_WITHIN,
   GET_ONE,
   GET_PAIR,
   type Statement,
@@ -34,7 +36,9 @@ export interface Reader {
 /** The read of these keys by one statement, hence in one snapshot. There must be one at least. */
 export function pointRead(keys: readonly Key[], isAcross: boolean, reader: Reader): PointRead {
   if (keys.length <= 2) return new GetFew(keys, reader);
-  return new GetMany(keys, isAcross ? GET_ACROSS : GET_MANY, reader);
+  const isBounded = Number.isFinite(reader.room.bytes);
+  if (isAcross) return new GetMany(keys, isBounded ? GET_ACROSS_WITHIN : GET_ACROSS, reader);
+  return new GetMany(keys, isBounded ? GET_MANY_WITHIN : GET_MANY, reader);
 }
 
 abstract class Get implements PointRead {
@@ -105,6 +109,7 @@ class GetFew extends Get {
 class GetMany extends Get {
   readonly #statement: Statement;
   readonly #isAcross: boolean;
+  readonly #isBounded: boolean;
   readonly #room: Room;
   /** Undefined: a row there was no room for. */
   readonly #found = new Map<string, { value: Uint8Array; version: number } | undefined>();
@@ -113,7 +118,8 @@ class GetMany extends Get {
     super(keys, reader);
     this.#room = reader.room;
     this.#statement = statement;
-    this.#isAcross = statement === GET_ACROSS;
+    this.#isAcross = statement === GET_ACROSS || statement === GET_ACROSS_WITHIN;
+    this.#isBounded = statement === GET_MANY_WITHIN || statement === GET_ACROSS_WITHIN;
   }
 
   override send(session: Session): void {
@@ -133,6 +139,7 @@ class GetMany extends Get {
     }
     writer.beginArray(TYPE.bytea, keys.length, sortBytes);
     for (const { sort } of keys) writer.bytes(sort);
+    if (this.#isBounded) writer.int8(this.#room.bytes);
     session.execute();
   }
 
@@ -140,7 +147,7 @@ class GetMany extends Get {
     const id = this.#isAcross ? identify(row.bytes(), row.bytes()) : latin1(row.bytes());
     const version = row.int8();
     if (version === OWN_ROW_VERSION) return;
-    if (this.#room.bytes <= 0) {
+    if (row.fieldBytes() < 0 || this.#room.bytes <= 0) {
       this.#found.set(id, undefined);
       return;
     }

@@ -65,6 +65,25 @@ export const GET_ACROSS = statement(
 );
 
 /*
+ * The same for readers who have room for $3 bytes: once the values have so many, null instead of those
+ * that follow. They are counted as they are found, in the order of the keys, though nobody promises that.
+ * A length is known without its value, so what is not sent is not read either. A hundred small rows take
+ * the server 0.06 ms longer, beside 0.2.
+ */
+export const GET_MANY_WITHIN = within("get_many_within", "sk", GET_MANY);
+export const GET_ACROSS_WITHIN = within("get_across_within", "pk, sk", GET_ACROSS);
+
+function within(name: string, key: string, { text, parameterTypes }: Statement): Statement {
+  return statement(
+    name,
+    `SELECT ${key}, ver, CASE WHEN upto - octet_length(val) < $3 THEN val END ` +
+      "FROM (SELECT *, sum(octet_length(val)) OVER (ROWS UNBOUNDED PRECEDING) AS upto " +
+      `FROM (${text}) AS found) AS summed`,
+    [...parameterTypes, int8],
+  );
+}
+
+/*
  * A scan inside one partition says `pk = $1`, never a row comparison: only then does a sharded
  * server ask one shard. Every scan has a LIMIT, even of a closed range: without it the planner
  * takes a bitmap scan and a sort, ten times slower.
