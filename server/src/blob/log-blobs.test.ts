@@ -1,7 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { openAccountIds } from "../catalog/account-ids.ts";
-import type { AtomicWrite, CommitResult } from "../engine/engine.ts";
+import {
+  type AtomicWrite,
+  CALL_MS_MAX,
+  type CommitResult,
+  EngineError,
+  type EngineErrorCode,
+} from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { AnalyticsLog } from "../insight/analytics-log.ts";
 import { LogBlobs } from "./log-blobs.ts";
@@ -56,13 +62,12 @@ describe("The blobs of the analytics log", () => {
     await process.blobs.close();
     const names = await lab.names();
     assert.equal(names.length, 4);
-    let lines = 0;
     for (const name of names) {
       const { body } = await lab.blobs.must("GET", `/$logs/${name}`);
       assert.ok(body.length <= 128 << 10);
-      lines += body.toString().split("\n").length - 1;
     }
-    assert.equal(lines, 500);
+    assert.equal(await lab.countLines(), 500);
+    assert.deepEqual(process.errors, []);
   });
 
   it("are kept as long as the retention says, content included", async () => {
@@ -83,12 +88,81 @@ describe("The blobs of the analytics log", () => {
     const lab = await open();
     const process = lab.process();
     process.add(200);
-    lab.engine.fails = true;
-    await assert.rejects(process.blobs.write(), /disk is full/);
-    lab.engine.fails = false;
+    lab.engine.fault = "bug";
+    await assert.rejects(process.blobs.write(), /Told to fail/);
+    lab.engine.fault = undefined;
     assert.equal(process.log.takeDropped(), 0);
     await process.blobs.write();
     assert.equal((await lab.names()).length, 2);
+  });
+
+  it("hold no line twice of which nobody knows whether it was written", async () => {
+    const lab = await open();
+    const process = lab.process();
+    process.add(1);
+    await process.blobs.write();
+    process.add(1);
+    lab.engine.fault = "Unknown";
+    await assert.rejects(process.blobs.write(), { code: "Unknown" });
+    lab.engine.fault = undefined;
+    process.add(1);
+    await process.blobs.write();
+    assert.equal(await lab.countLines(), 3);
+  });
+
+  it("ask a store that is away once a minute, not once a blob, and keep all lines", async () => {
+    const lab = await open();
+    const process = lab.process();
+    process.add(1);
+    await process.blobs.write();
+    const { commits } = lab.engine;
+    lab.engine.fault = "Unavailable";
+    process.add(250);
+    lab.clock.ms += HOUR_MS;
+    process.add(250);
+    await assert.rejects(process.blobs.write(), { code: "Unavailable" });
+    assert.equal(lab.engine.commits, commits + 1);
+    lab.engine.fault = undefined;
+    await process.blobs.write();
+    assert.equal(await lab.countLines(), 501);
+  });
+
+  it("are written at the end, as far as the store can in short time", async () => {
+    for (const [blobMs, errors] of [
+      [0, []],
+      [6_000, ["Error: 2 blobs of the analytics log were not written before the server ended."]],
+    ] as const) {
+      const lab = await open();
+      const process = lab.process();
+      process.add(1);
+      await process.blobs.write();
+      process.add(500);
+      lab.engine.onCommit = () => {
+        lab.clock.ms += blobMs;
+      };
+      await process.blobs.close();
+      assert.deepEqual(process.errors.map(String), errors);
+    }
+  });
+
+  it("keep nobody waiting at the end for a store that was away already", async () => {
+    const lab = await open();
+    const process = lab.process();
+    process.add(1);
+    await process.blobs.write();
+    const { commits } = lab.engine;
+    process.add(500);
+    let closing: Promise<void> | undefined;
+    lab.engine.fault = "Unavailable";
+    lab.engine.onCommit = () => {
+      closing ??= process.blobs.close();
+      lab.clock.ms += CALL_MS_MAX;
+    };
+    process.blobs.wake();
+    while (closing === undefined) await new Promise((resolve) => setImmediate(resolve));
+    await closing;
+    assert.equal(lab.engine.commits, commits + 1);
+    assert.match(String(process.errors), /4 blobs of the analytics log were not written/);
   });
 
   it("are not there while nothing is logged", async () => {
@@ -123,12 +197,21 @@ describe("The blobs of the analytics log", () => {
   });
 });
 
-/** A memory that can be made to fail. */
+/** A memory whose commits can be made to fail. */
 class TestEngine extends MemoryEngine {
-  fails = false;
+  /** What they end with; of "Unknown" nobody is told that they happened. */
+  fault: EngineErrorCode | "bug" | undefined;
+  commits = 0;
+  /** Called at each. */
+  onCommit = () => {};
 
-  override commit(write: AtomicWrite): Promise<CommitResult> {
-    return this.fails ? Promise.reject(new Error("The disk is full.")) : super.commit(write);
+  override async commit(write: AtomicWrite): Promise<CommitResult> {
+    this.commits++;
+    this.onCommit();
+    if (this.fault === "bug") throw new Error("Told to fail.");
+    if (this.fault === "Unknown") await super.commit(write);
+    if (this.fault) throw new EngineError(this.fault, "Told to fail.");
+    return super.commit(write);
   }
 }
 
@@ -137,6 +220,10 @@ async function open(retentionDays?: number) {
   const engine = new TestEngine({ clock });
   const blobs = await BlobLab.open({ clock, engine });
   const accountIds = await openAccountIds(engine, [ACCOUNT]);
+  const names = async () => {
+    const list = await blobs.must("GET", "/$logs?restype=container&comp=list");
+    return [...list.body.toString().matchAll(/<Name>([^<]*)</g)].map(([, name]) => name!);
+  };
   return {
     clock,
     engine,
@@ -145,14 +232,14 @@ async function open(retentionDays?: number) {
     /** One more process over the same data. */
     process() {
       const log = new AnalyticsLog(() => {});
-      const onError = (error: unknown) => {
-        throw error;
-      };
+      const errors: unknown[] = [];
       return {
+        errors,
         log,
         blobs: new LogBlobs({
-          ...{ engine, clock, accountIds, log, onError },
+          ...{ engine, clock, accountIds, log },
           retentionDays: () => retentionDays,
+          onError: (error) => errors.push(error),
         }),
         add(lines: number) {
           const hour = clock.ms - (clock.ms % HOUR_MS);
@@ -164,9 +251,14 @@ async function open(retentionDays?: number) {
         },
       };
     },
-    async names(): Promise<string[]> {
-      const list = await blobs.must("GET", "/$logs?restype=container&comp=list");
-      return [...list.body.toString().matchAll(/<Name>([^<]*)</g)].map(([, name]) => name!);
+    names,
+    async countLines(): Promise<number> {
+      let lines = 0;
+      for (const name of await names()) {
+        const { body } = await blobs.must("GET", `/$logs/${name}`);
+        lines += body.toString().split("\n").length - 1;
+      }
+      return lines;
     },
   };
 }

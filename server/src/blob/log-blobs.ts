@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import { BackgroundLoop, type BackgroundWork } from "../catalog/background-loop.ts";
+import type { BackgroundWork } from "../catalog/background-loop.ts";
+import { BackgroundWriter } from "../catalog/background-writer.ts";
 import { Catalog } from "../catalog/catalog.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { Clock } from "../clock.ts";
@@ -7,7 +8,7 @@ import { ContentIds } from "../content/content-ids.ts";
 import { RowContentStore } from "../content/row-content-store.ts";
 import type { Engine } from "../engine/engine.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
-import type { AnalyticsLog, LogBatch, LogEntry } from "../insight/analytics-log.ts";
+import type { AnalyticsLog, LogBatch } from "../insight/analytics-log.ts";
 import { namesRange } from "./blob-keys.ts";
 import { LOG_CONTAINER } from "./blob-operation.ts";
 import type { CommittedBlob } from "./blob-record.ts";
@@ -25,7 +26,6 @@ export interface LogBlobsOptions {
   readonly onError: (error: unknown) => void;
 }
 
-const PERIOD_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 const SERVICES = ["blob", "queue", "table"] as const;
@@ -35,11 +35,12 @@ const OLD_BLOBS_TOGETHER = 256;
 /**
  * Writes the analytics log to `$logs`, once a minute, sooner when much waits, and when the server ends.
  * What is written at once becomes new blobs, each of one row and one commit, which nobody changes
- * afterwards: several processes need only find a number that is free. A crash loses the last minute.
+ * afterwards: several processes need only find a number that is free.
  */
 export class LogBlobs implements BackgroundWork {
   readonly #options: LogBlobsOptions;
-  readonly #loop: BackgroundLoop;
+  /** Its parts become a blob each. */
+  readonly #writer: BackgroundWriter<LogBatch>;
   readonly #catalog: Catalog<ContainerValue>;
   readonly #blobs: BlobStore;
   readonly #rows: RowContentStore;
@@ -52,8 +53,14 @@ export class LogBlobs implements BackgroundWork {
 
   constructor(options: LogBlobsOptions) {
     this.#options = options;
-    const { accountIds, engine, onError } = options;
-    this.#loop = new BackgroundLoop({ run: () => this.write(), periodMs: PERIOD_MS, onError });
+    const { accountIds, clock, engine, log, onError } = options;
+    this.#writer = new BackgroundWriter({
+      ...{ clock, name: "blobs of the analytics log", onError },
+      run: () => this.write(),
+      put: (batch) => this.#put(batch),
+      written: ({ entries }) => log.written(entries),
+      giveBack: (batch) => log.giveBack(batch),
+    });
     this.#catalog = new Catalog(engine, KEY_SPACES.blobCatalog, accountIds);
     // One row holds the whole content, so nothing is ever left over.
     this.#blobs = new BlobStore({ engine, catalog: this.#catalog, onLeftOver() {} });
@@ -62,65 +69,51 @@ export class LogBlobs implements BackgroundWork {
   }
 
   start(): void {
-    this.#loop.start();
+    this.#writer.start();
   }
 
   /** Writes soon. */
   wake(): void {
-    this.#loop.wake();
+    this.#writer.wake();
   }
 
-  async close(): Promise<void> {
-    await this.#loop.close();
-    await this.write().catch(this.#options.onError);
+  close(): Promise<void> {
+    return this.#writer.close();
   }
 
   /** Writes what waits, and removes what is too old. Lines that fail wait on. */
   async write(): Promise<void> {
     const { log, onError } = this.#options;
-    const failures: unknown[] = [];
-    do {
-      for (const batch of log.take()) await this.#writeBatch(batch).catch((e) => failures.push(e));
-    } while (log.isFilled && failures.length === 0);
-    const dropped = log.takeDropped();
-    if (dropped > 0) onError(new Error(`${dropped} lines of the analytics log had no room.`));
-    if (failures.length > 0) throw failures[0];
+    try {
+      do {
+        await this.#writer.write(log.take().flatMap((batch) => this.#cut(batch)));
+      } while (log.isFilled);
+    } finally {
+      const dropped = log.takeDropped();
+      if (dropped > 0) onError(new Error(`${dropped} lines of the analytics log had no room.`));
+    }
     await this.#clearOld();
   }
 
-  async #writeBatch(batch: LogBatch): Promise<void> {
-    const { log } = this.#options;
-    const blobs = this.#cut(batch);
-    try {
-      for (let entries = blobs[0]; entries !== undefined; entries = blobs[0]) {
-        await this.#put(batch, entries);
-        log.written(entries);
-        blobs.shift();
-      }
-    } finally {
-      for (const entries of blobs) log.giveBack({ ...batch, entries });
-    }
-  }
-
-  /** Entries of a batch, so many together as a row holds. */
-  #cut({ entries }: LogBatch): LogEntry[][] {
-    const blobs: LogEntry[][] = [];
+  /** The entries of a batch, so many together as a row holds. */
+  #cut(batch: LogBatch): LogBatch[] {
+    const blobs: LogBatch[] = [];
     let bytes = Number.POSITIVE_INFINITY;
-    for (const entry of entries) {
+    for (const entry of batch.entries) {
       const length = Buffer.byteLength(entry.line) + 1;
       if (bytes + length > this.#rows.rowBytesMax) {
-        blobs.push([]);
+        blobs.push({ ...batch, entries: [] });
         bytes = 0;
       }
-      blobs.at(-1)!.push(entry);
+      blobs.at(-1)!.entries.push(entry);
       bytes += length;
     }
     return blobs;
   }
 
-  async #put(batch: LogBatch, entries: readonly LogEntry[]): Promise<void> {
+  async #put(batch: LogBatch): Promise<void> {
+    const { account, entries } = batch;
     const bytes = Buffer.from(entries.map(({ line }) => `${line}\n`).join(""), "utf8");
-    const { account } = batch;
     await this.#openContainer(account);
     for (let number = await this.#nextNumber(batch); ; number++) {
       const blob = logBlobName(batch, number);
@@ -182,6 +175,7 @@ export class LogBlobs implements BackgroundWork {
         const days = retentionDays(account, service);
         const place = `${account}/${service}`;
         if (days === undefined || this.#cleared.get(place) === hour) continue;
+        if (this.#writer.closed) return;
         await this.#clearBefore(account, service, hour - days * DAY_MS);
         this.#cleared.set(place, hour);
       }
@@ -194,7 +188,10 @@ export class LogBlobs implements BackgroundWork {
     for (;;) {
       const names = await this.#names(account, `${service}/`, OLD_BLOBS_TOGETHER);
       const old = names.filter((name) => name < before);
-      for (const name of old) await this.#delete(account, name);
+      for (const name of old) {
+        if (this.#writer.closed) return;
+        await this.#delete(account, name);
+      }
       if (old.length < OLD_BLOBS_TOGETHER) return;
     }
   }
