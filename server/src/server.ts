@@ -207,7 +207,7 @@ function openMetricsTables(
   analytics: Analytics,
   settings: Settings,
 ): MetricsTables {
-  const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds);
+  const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds, clock);
   const entities = new EntityStore(engine, catalog, clock);
   return new MetricsTables({
     ...{ engine, clock: ageClock, catalog, entities, analytics, onError },

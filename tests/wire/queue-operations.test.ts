@@ -3,6 +3,7 @@ import { after, before, describe, it } from "node:test";
 import { openAccountIds } from "@rowhouse/server/catalog/account-ids";
 import { Catalog } from "@rowhouse/server/catalog/catalog";
 import { KEY_SPACES } from "@rowhouse/server/catalog/key-spaces";
+import { systemClock } from "@rowhouse/server/clock";
 import type { QueueValue } from "@rowhouse/server/queue/message-store";
 import { openTestEngine } from "../support/test-engine.ts";
 import type { HttpAnswer } from "./http-answer.ts";
@@ -520,7 +521,7 @@ describe("List Queues", () => {
 
   before(async () => {
     const ids = await openAccountIds(engine, ["devstoreaccount1"]);
-    const catalog = new Catalog<QueueValue>(engine, KEY_SPACES.queueCatalog, ids);
+    const catalog = new Catalog<QueueValue>(engine, KEY_SPACES.queueCatalog, ids, systemClock);
     const reversed = manyNames.toReversed();
     for (let at = 0; at < MANY; at += 100) {
       const creations = reversed

@@ -4,6 +4,7 @@ import type { Awaitable } from "@rowhouse/server/awaitable";
 import { openAccountIds } from "@rowhouse/server/catalog/account-ids";
 import { Catalog } from "@rowhouse/server/catalog/catalog";
 import { KEY_SPACES } from "@rowhouse/server/catalog/key-spaces";
+import { systemClock } from "@rowhouse/server/clock";
 import type { Engine, Key, KeyRange, ScanEnd, Visit } from "@rowhouse/server/engine/engine";
 import { copyKey } from "@rowhouse/server/engine/key-codec";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
@@ -73,7 +74,7 @@ class VanishingTables extends MemoryEngine {
 
   async #vanish(range: KeyRange): Promise<void> {
     const ids = await openAccountIds(this, ["devstoreaccount1"]);
-    const catalog = new Catalog(this, KEY_SPACES.tableCatalog, ids);
+    const catalog = new Catalog(this, KEY_SPACES.tableCatalog, ids, systemClock);
     await catalog.remove("devstoreaccount1", "People");
     const deletes: Key[] = [];
     await super.scan(range, ({ key }) => {

@@ -1,6 +1,8 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
+import type { Clock } from "../clock.ts";
 import type { ContentIds } from "../content/content-ids.ts";
+import { CallTime } from "../engine/call-time.ts";
 import type { Put } from "../engine/engine.ts";
 import type { CommittedBlob } from "./blob-record.ts";
 import type { BlobName, BlobState, BlobStore } from "./blob-store.ts";
@@ -54,11 +56,13 @@ const EXTENT_BYTES_MAX = 128 << 10;
 export class AppendQueue {
   readonly #blobs: BlobStore;
   readonly #ids: ContentIds;
+  readonly #clock: Clock;
   readonly #waiting = new Map<string, Waiting[]>();
 
-  constructor(blobs: BlobStore, ids: ContentIds) {
+  constructor(blobs: BlobStore, ids: ContentIds, clock: Clock) {
     this.#blobs = blobs;
     this.#ids = ids;
+    this.#clock = clock;
   }
 
   /** @throws ServiceError for what the blob or the conditions do not allow; nothing is appended then. */
@@ -89,7 +93,7 @@ export class AppendQueue {
   }
 
   async #commitGroup(name: BlobName, group: readonly Waiting[]): Promise<void> {
-    for (;;) {
+    for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
       const state = await this.#blobs.read(name);
       const made = new GroupAppend(state, this.#blobs.now(), this.#ids);
       const outcomes = group.map(({ append }) => made.add(append));

@@ -1,6 +1,8 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
+import type { Clock } from "../clock.ts";
+import { CallTime } from "../engine/call-time.ts";
 import {
   type AtomicWrite,
   type Check,
@@ -47,6 +49,7 @@ export type Decide<Result> = (state: BlobState, now: number) => Awaitable<BlobCh
 
 export interface BlobStoreOptions {
   readonly engine: Engine;
+  readonly clock: Clock;
   readonly catalog: Catalog<ContainerValue>;
   /** Called when something may have been left to free. */
   readonly onLeftOver: () => void;
@@ -117,7 +120,7 @@ export class BlobStore {
     contents: readonly NewContent[] = [],
   ): Promise<Result> {
     try {
-      for (;;) {
+      for (const time = new CallTime(this.#options.clock); ; time.assertLeft()) {
         const state = await this.read(name);
         const change = await decide(state, this.now());
         if (await this.commit(state, change, contents)) return change.result;

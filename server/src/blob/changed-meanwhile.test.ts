@@ -12,6 +12,7 @@ import type {
   Visit,
 } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
+import { LosingEngine } from "../engine/test-losing-engine.ts";
 import { draftHeadKey } from "./blob-keys.ts";
 import type { BlobRecord } from "./blob-record.ts";
 import { BlobLab, LabClock } from "./test-blob-lab.ts";
@@ -115,6 +116,32 @@ describe("A blob that changes between two looks at it", () => {
     const write = { version: engine.nextVersion(), checks: [], puts: [], deletes: [key] };
     assert.ok((await engine.commit(write)).committed);
   }
+});
+
+describe("A blob that others change again and again", () => {
+  it("is not changed any more when a call would be over", async () => {
+    const clock = new LabClock();
+    const engine = new LosingEngine({ clock });
+    const lab = await BlobLab.open({ clock, engine });
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.must("PUT", "/docs/log", { headers: { "x-ms-blob-type": "AppendBlob" } });
+    await lab.must("PUT", "/docs/a?comp=block&blockid=AAAA", { body: SMALL });
+    await lab.must("PUT", "/docs/a?comp=block&blockid=BBBB", { body: OTHER });
+    engine.pass = (milliseconds) => {
+      clock.ms += milliseconds;
+    };
+    for (const [path, request] of [
+      ["/docs/b", { headers: BLOCK, body: SMALL }],
+      ["/docs/log?comp=appendblock", { body: SMALL }],
+      ["/docs/a?comp=blocklist", { body: LIST }],
+    ] as const) {
+      await lab.refused("503 ServerBusy", "PUT", path, request);
+      assert.equal(engine.takeLost(), 2);
+    }
+    engine.pass = undefined;
+    await lab.assertTidy();
+    await lab.close();
+  });
 });
 
 /** What is about to be read: one key, or entries of a draft. */

@@ -61,9 +61,9 @@ export class LogBlobs implements BackgroundWork {
       written: ({ entries }) => log.written(entries),
       giveBack: (batch) => log.giveBack(batch),
     });
-    this.#catalog = new Catalog(engine, KEY_SPACES.blobCatalog, accountIds);
+    this.#catalog = new Catalog(engine, KEY_SPACES.blobCatalog, accountIds, clock);
     // One row holds the whole content, so nothing is ever left over.
-    this.#blobs = new BlobStore({ engine, catalog: this.#catalog, onLeftOver() {} });
+    this.#blobs = new BlobStore({ engine, clock, catalog: this.#catalog, onLeftOver() {} });
     this.#rows = new RowContentStore(engine, KEY_SPACES.blobContents);
     this.#ids = new ContentIds(engine);
   }

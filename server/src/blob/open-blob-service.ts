@@ -55,7 +55,7 @@ export interface OpenBlobService {
 export function openBlobService(options: BlobServiceOptions): OpenBlobService {
   const { engine, clock, ageClock, accountIds, onError } = options;
   const space = KEY_SPACES.blobCatalog;
-  const catalog = new Catalog<ContainerValue>(engine, space, accountIds);
+  const catalog = new Catalog<ContainerValue>(engine, space, accountIds, clock);
   const ids = new ContentIds(engine);
   const onLeftOver = () => collector.wake();
   const notes = new Notes({ engine, ids, onLeftOver, onError });
@@ -71,7 +71,7 @@ export function openBlobService(options: BlobServiceOptions): OpenBlobService {
     onError,
   });
   const contents = new Contents({ engine, ids, rows, store, notes, readers });
-  const blobs = new BlobStore({ engine, catalog, onLeftOver });
+  const blobs = new BlobStore({ engine, clock, catalog, onLeftOver });
   const draftExpiry = new DraftExpiry({ engine, clock: ageClock, blobs, notes, onError });
   const reaper = new Reaper({
     engine,
@@ -93,7 +93,7 @@ export function openBlobService(options: BlobServiceOptions): OpenBlobService {
     catalog,
     blobs,
     contents,
-    appends: new AppendQueue(blobs, ids),
+    appends: new AppendQueue(blobs, ids, clock),
     blockCounts: new BlockCounts(engine),
     ids,
     notes,

@@ -1,5 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
+import { CallTime } from "../engine/call-time.ts";
 import type { Check, Engine, Put } from "../engine/engine.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { WireRequest } from "../operation.ts";
@@ -69,7 +70,7 @@ export const putBlockList: BlobOperation<PutBlockListInput, PutBlockListOutput> 
 
   async run(context, input, request) {
     const { choices, digests } = await readList(request, input.body);
-    for (;;) {
+    for (const time = new CallTime(context.clock); ; time.assertLeft()) {
       const modified = await commitList(context, input, choices, request);
       if (modified !== undefined) return { modified, digests, body: input.body };
     }

@@ -3,14 +3,18 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { type Clock, systemClock } from "../clock.ts";
 import type { Engine, ScanEnd } from "../engine/engine.ts";
 import { encodeText, partitionRange } from "../engine/key-codec.ts";
 import { openLmdbEngine } from "../engine/lmdb/lmdb-engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
+import { LosingEngine } from "../engine/test-losing-engine.ts";
+import { TABLE_DOCUMENTS } from "../xml/document-rules.ts";
 import { openAccountIds } from "./account-ids.ts";
 import { Catalog } from "./catalog.ts";
 import { KEY_SPACES } from "./key-spaces.ts";
 import { Reaper } from "./reaper.ts";
+import { ServicePropertiesStore } from "./service-properties-store.ts";
 
 describe("The catalog", () => {
   it("finds names whatever their case, as they were created", async () => {
@@ -59,15 +63,36 @@ describe("The catalog", () => {
     assert.equal(results.filter(({ created }) => created).length, 1);
   });
 
+  it("gives up when rivals win for as long as a call may take, and service properties do too", async () => {
+    const clock = { at: 0, now: () => clock.at };
+    const engine = new LosingEngine();
+    const { catalog, ids } = await open(engine, clock);
+    const space = KEY_SPACES.tableCatalog;
+    const properties = new ServicePropertiesStore({
+      ...{ engine, clock, space, accountIds: ids, rules: TABLE_DOCUMENTS },
+    });
+    await catalog.create("alice", "people", 1);
+    engine.pass = (milliseconds) => {
+      clock.at += milliseconds;
+    };
+    for (const write of [
+      () => catalog.create("alice", "other", 1),
+      () => catalog.update("alice", "people", () => 2),
+      () => catalog.renew("alice", "people"),
+      () => catalog.remove("alice", "people"),
+      () => properties.change("alice", { cors: [] }),
+    ]) {
+      await assert.rejects(write, { code: "Unavailable" });
+      assert.equal(engine.takeLost(), 2);
+    }
+  });
+
   it("notices that a remembered name has changed", async () => {
     const { engine, catalog, ids } = await open();
     await catalog.create("alice", "people", 1);
     const remembered = (await catalog.find("alice", "people"))!;
-    await new Catalog<number>(engine, KEY_SPACES.tableCatalog, ids).update(
-      "alice",
-      "people",
-      () => 2,
-    );
+    const other = new Catalog<number>(engine, KEY_SPACES.tableCatalog, ids, systemClock);
+    await other.update("alice", "people", () => 2);
     const [entry] = await engine.get([remembered.key]);
     assert.equal(catalog.isCurrent(remembered, entry), false);
     assert.equal((await catalog.find("alice", "people"))?.value, 2);
@@ -188,7 +213,8 @@ class LingeringEngine extends MemoryEngine {
   }
 }
 
-async function open(engine: Engine = new MemoryEngine()) {
+async function open(engine: Engine = new MemoryEngine(), clock: Clock = systemClock) {
   const ids = await openAccountIds(engine, ["alice", "bob"]);
-  return { engine, ids, catalog: new Catalog<number>(engine, KEY_SPACES.tableCatalog, ids) };
+  const catalog = new Catalog<number>(engine, KEY_SPACES.tableCatalog, ids, clock);
+  return { engine, ids, catalog };
 }

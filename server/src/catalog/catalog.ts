@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { type Awaitable, whenReady } from "../awaitable.ts";
+import type { Clock } from "../clock.ts";
+import { CallTime } from "../engine/call-time.ts";
 import type { Engine, Entry, Key } from "../engine/engine.ts";
 import { copyKey, encodeId, encodeText, prefixEnd } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
@@ -32,7 +34,8 @@ const NAMES_CACHED_MAX = 10_000;
 
 /**
  * The names of one service's tables, queues or containers, account by account. Names live in one
- * partition of an account, so creating and removing races are decided by one commit.
+ * partition of an account, so creating and removing races are decided by one commit. Who loses one
+ * looks again, for as long as a call may take.
  *
  * Removing a name is immediate and leaves a note with its id; `reaper.ts` then frees the contents.
  *
@@ -43,13 +46,20 @@ export class Catalog<Value> {
   readonly #engine: Engine;
   readonly #space: KeySpace;
   readonly #accountIds: ReadonlyMap<string, number>;
+  readonly #clock: Clock;
   /** By account, then by name as asked for: keys made of both would cost more than the look-up. */
   readonly #cache = new Map<string, Map<string, Named<Value>>>();
 
-  constructor(engine: Engine, space: KeySpace, accountIds: ReadonlyMap<string, number>) {
+  constructor(
+    engine: Engine,
+    space: KeySpace,
+    accountIds: ReadonlyMap<string, number>,
+    clock: Clock,
+  ) {
     this.#engine = engine;
     this.#space = space;
     this.#accountIds = accountIds;
+    this.#clock = clock;
   }
 
   accountId(account: string): number {
@@ -101,7 +111,7 @@ export class Catalog<Value> {
   ): Promise<{ created: boolean; named: Named<Value> }> {
     const key = this.#key(account, name);
     const counterKey = this.#counterKey(account);
-    for (;;) {
+    for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
       const [taken, counter] = await this.#engine.get([key, counterKey]);
       if (taken) return { created: false, named: read(taken) };
       const id = counter ? readJson<number>(counter) : 0;
@@ -123,13 +133,13 @@ export class Catalog<Value> {
     }
   }
 
-  /** Replaces the value of a name; `undefined` when there is no such name. Repeats until it wins. */
+  /** Replaces the value of a name; `undefined` when there is no such name. */
   async update(
     account: string,
     name: string,
     change: (value: Value) => Value,
   ): Promise<Named<Value> | undefined> {
-    for (;;) {
+    for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
       const named = await this.find(account, name);
       if (!named) return undefined;
       const value = change(named.value);
@@ -150,7 +160,7 @@ export class Catalog<Value> {
    */
   async renew(account: string, name: string): Promise<Named<Value> | undefined> {
     const counterKey = this.#counterKey(account);
-    for (;;) {
+    for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
       const named = await this.find(account, name);
       if (!named) return undefined;
       const [counter] = await this.#engine.get([counterKey]);
@@ -184,7 +194,7 @@ export class Catalog<Value> {
     name: string,
     permits: (named: Named<Value>) => void = () => {},
   ): Promise<Named<Value> | undefined> {
-    for (;;) {
+    for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
       const named = await this.find(account, name);
       if (!named) return undefined;
       permits(named);

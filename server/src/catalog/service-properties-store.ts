@@ -1,5 +1,6 @@
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
+import { CallTime } from "../engine/call-time.ts";
 import type { Engine, Entry, Key } from "../engine/engine.ts";
 import { encodeId } from "../engine/key-codec.ts";
 import type { CorsRule } from "../xml/cors-rules.ts";
@@ -89,7 +90,7 @@ export class ServicePropertiesStore {
   /** Replaces the groups named in `change`; two changes at once both count. */
   async change(account: string, change: ServicePropertiesChange): Promise<void> {
     const key = this.#key(account);
-    for (;;) {
+    for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
       const [entry] = await this.#engine.get([key]);
       const current = entry
         ? decodeServiceProperties(entry.value)

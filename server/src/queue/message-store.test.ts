@@ -4,6 +4,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { Engine } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
+import { LosingEngine } from "../engine/test-losing-engine.ts";
 import { readyKey } from "./message-keys.ts";
 import type { Message } from "./message-record.ts";
 import { NEVER } from "./message-store.ts";
@@ -25,6 +26,25 @@ describe("A message", () => {
     store.pass(60_000);
     assert.deepEqual(await store.receive(), []);
     assert.equal(await store.stored(), 0);
+  });
+
+  it("is neither received nor changed where others are first for as long as a call may take", async () => {
+    const engine = new LosingEngine();
+    const store = await TestStore.open(engine);
+    await store.putMany(2);
+    const [held] = await store.receive(1, DAY_MS);
+    assert.ok(held);
+    engine.pass = (milliseconds) => store.pass(milliseconds);
+    for (const write of [
+      () => store.receive(),
+      () => store.update(held, 0),
+      () => store.delete(held),
+    ]) {
+      await assert.rejects(write, { code: "Unavailable" });
+      assert.equal(engine.takeLost(), 2);
+    }
+    engine.pass = undefined;
+    assert.equal((await store.receive()).length, 1);
   });
 
   it("comes back when it is not deleted in time, behind those that waited", async () => {

@@ -4,6 +4,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
 import type { Clock } from "../clock.ts";
+import { CallTime } from "../engine/call-time.ts";
 import type { Engine, Entry } from "../engine/engine.ts";
 import type { Metadata } from "../http/metadata.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
@@ -134,6 +135,7 @@ export class MessageStore {
     { max, visibilityTimeoutMs }: { readonly max: number; readonly visibilityTimeoutMs: number },
   ): Promise<readonly Message[]> {
     let open = await this.#openOrRemembered(queue);
+    const time = new CallTime(this.#options.clock);
     for (let lost = 0, stale = 0; ; ) {
       const places = await this.#dispenser.claim(open.partition, { max, lost });
       try {
@@ -165,6 +167,7 @@ export class MessageStore {
         const result = await this.#engine.commit(change.toWrite());
         if (result.committed) return received;
         lost++;
+        time.assertLeft();
       } finally {
         this.#dispenser.giveBack(places);
       }
@@ -243,7 +246,7 @@ export class MessageStore {
     apply: (message: Message, version: number, now: number, change: MessagesChange) => Message,
   ): Promise<Message> {
     let open = await this.#openOrRemembered(queue);
-    for (;;) {
+    for (const time = new CallTime(this.#options.clock); ; time.assertLeft()) {
       const { named, partition } = open;
       const keys = id ? [recordKey(partition, { expiresAt: receipt.expiresAt, id })] : [];
       const [entry, record] = await this.#engine.get([named.key, ...keys]);

@@ -38,7 +38,7 @@ export interface OpenQueueService {
 export function openQueueService(options: QueueServiceOptions): OpenQueueService {
   const { engine, clock, ageClock, accountIds, onError } = options;
   const space = KEY_SPACES.queueCatalog;
-  const catalog = new Catalog<QueueValue>(engine, space, accountIds);
+  const catalog = new Catalog<QueueValue>(engine, space, accountIds, clock);
   const reaper = new Reaper({
     engine,
     catalog,

@@ -25,7 +25,7 @@ export class TestStore {
   private constructor(engine: Engine) {
     this.reads = new ReadCounter(engine);
     const ids = new Map([["alice", 0]]);
-    this.catalog = new Catalog<QueueValue>(this.reads, KEY_SPACES.queueCatalog, ids);
+    this.catalog = new Catalog<QueueValue>(this.reads, KEY_SPACES.queueCatalog, ids, this.clock);
     const common = { engine: this.reads, clock: this.clock, catalog: this.catalog };
     this.messages = new MessageStore({
       ...common,

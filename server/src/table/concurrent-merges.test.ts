@@ -88,7 +88,7 @@ async function withStore(test: (lab: Lab) => Promise<void>): Promise<void> {
   const engine = await openLmdbEngine({ path });
   try {
     const ids = new Map([["acc", 1]]);
-    const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, ids);
+    const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, ids, systemClock);
     await catalog.create("acc", "t", { policies: [] });
     const store = new EntityStore(engine, catalog, systemClock);
     // Known from here on, as in a server: whatever comes then leaves in the order it came.

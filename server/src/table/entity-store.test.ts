@@ -142,7 +142,7 @@ describe("A write over one with a newer version, of a server whose clock is ahea
 describe("A write whose rivals win again and again", () => {
   it("is refused when a call would be over; what its entity says against it goes before", async () => {
     for (const [rowKey, code] of [
-      ["new", "ServerBusy"],
+      ["new", "Unavailable"],
       ["there", "EntityAlreadyExists"],
     ] as const) {
       const engine = new MemoryEngine();
@@ -158,10 +158,10 @@ describe("A write whose rivals win again and again", () => {
       };
       const outcome = store.tryInsert(rowKey).then(
         (known) => (known.committed ? "committed" : known.error.code),
-        (error: unknown) => (error instanceof ServiceError ? error.code : String(error)),
+        (error: unknown) => (error instanceof EngineError ? error.code : String(error)),
       );
       assert.equal(await outcome, code);
-      assert.equal(commits, code === "ServerBusy" ? 2 : 1);
+      assert.equal(commits, code === "Unavailable" ? 2 : 1);
     }
   });
 });
@@ -173,7 +173,7 @@ function isTableNotFound(error: unknown): boolean {
 /** A server's view of one table over an engine that others may share. */
 async function openStore(engine: Engine, clock: Clock = systemClock) {
   const accountIds = await openAccountIds(engine, ["acc"]);
-  const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds);
+  const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds, clock);
   const store = new EntityStore(engine, catalog, clock);
   const write = (kind: Mutation["kind"], rowKey: string, json: string, ifMatch?: IfMatch) => {
     const address = { partitionKey: "p", rowKey };

@@ -3,9 +3,9 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
 import type { Clock } from "../clock.ts";
+import { CallTime } from "../engine/call-time.ts";
 import {
   type AtomicWrite,
-  CALL_MS_MAX,
   type Check,
   type Engine,
   EngineError,
@@ -156,7 +156,7 @@ export class EntityStore {
   ): Promise<CommitOutcome> {
     // The first try reads only what the mutations must know. Whatever fails is then judged on a
     // snapshot of everything, in order, so that the mutation named is the first that cannot be.
-    const beganAt = this.#clock.now();
+    const time = new CallTime(this.#clock);
     for (let complete = false; ; complete = true) {
       const remembered = this.#catalog.remembered(account, name);
       const isReading = complete || mutations.some(needsCurrent);
@@ -187,10 +187,7 @@ export class EntityStore {
         if (complete || mutations.length === 1) return refusal;
         continue;
       }
-      // Rivals won every time: its client is gone by now, or as good as gone.
-      if (complete && this.#clock.now() - beganAt > CALL_MS_MAX) {
-        throw new ServiceError("ServerBusy");
-      }
+      if (complete) time.assertLeft();
       const result = await this.#engine.commit(write);
       if (!result.committed) continue;
       if (write.wasRaised(result.versions)) await this.#restamp(write, result.versions);

@@ -221,7 +221,7 @@ async function open({ hours, minutes }: Chosen, retentionDays?: number) {
   const all = { logging, hourMetrics: settings(hours), minuteMetrics: settings(minutes) };
   const tables: MetricsTables[] = [];
   const stores = () => {
-    const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds);
+    const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds, clock);
     return { catalog, entities: new EntityStore(engine, catalog, clock) };
   };
   const { entities } = stores();

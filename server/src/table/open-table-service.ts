@@ -36,7 +36,7 @@ export interface OpenTableService {
 export function openTableService(options: TableServiceOptions): OpenTableService {
   const { engine, clock, accountIds, onError, insight = NO_INSIGHT, gate } = options;
   const space = KEY_SPACES.tableCatalog;
-  const catalog = new Catalog<TableValue>(engine, space, accountIds);
+  const catalog = new Catalog<TableValue>(engine, space, accountIds, clock);
   const reaper = new Reaper({
     engine,
     catalog,

@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { ServiceError } from "@rowhouse/protocol/errors";
 import { systemClock } from "../clock.ts";
-import { CALL_MS_MAX } from "../engine/engine.ts";
+import { CALL_MS_MAX, EngineError } from "../engine/engine.ts";
 import { Turns } from "./turns.ts";
 
 describe("Turns", () => {
@@ -62,7 +61,7 @@ describe("Turns", () => {
     assert.deepEqual(began, ["first", "second"]);
     for (const result of results.slice(2)) {
       assert.ok(result.status === "rejected");
-      assert.ok(result.reason instanceof ServiceError && result.reason.code === "ServerBusy");
+      assert.ok(result.reason instanceof EngineError && result.reason.code === "Unavailable");
     }
     assert.equal(await turns.take("k", async () => "fifth ran"), "fifth ran");
   });

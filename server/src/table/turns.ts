@@ -1,6 +1,5 @@
-import { ServiceError } from "@rowhouse/protocol/errors";
 import type { Clock } from "../clock.ts";
-import { CALL_MS_MAX } from "../engine/engine.ts";
+import { CallTime } from "../engine/call-time.ts";
 
 /**
  * Lets tasks that share a key go one after the other, in the order they came. Merges of one hot
@@ -18,12 +17,12 @@ export class Turns {
   /**
    * Who waited as long as a call may take is refused when its turn comes: where every task meets an
    * engine that is away, the last would wait for all their time-outs, and its client is gone by then.
-   * @throws ServiceError ServerBusy: the task did not begin
+   * @throws EngineError `Unavailable`: the task did not begin
    */
   async take<T>(key: string, task: () => Promise<T>): Promise<T> {
-    const cameAt = this.#clock.now();
+    const time = new CallTime(this.#clock);
     const inTurn = () => {
-      if (this.#clock.now() - cameAt > CALL_MS_MAX) throw new ServiceError("ServerBusy");
+      time.assertLeft();
       return task();
     };
     const before = this.#last.get(key);
