@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type BatchOptions, type BatchPlan, batch } from "./batch.ts";
 import { connect, entity, f, isTableError, k } from "./index.ts";
+import { isRefusal } from "./ports/port-error.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
 import { memory } from "./testing/memory.ts";
@@ -17,6 +18,13 @@ const Tagged = entity("Tagged", {
   fields: { meter: f.string(), id: f.int32(), tag: f.string() },
   key: { partition: [k.str("meter")], row: [k.lit("id"), k.uint("id", 6)] },
   indexes: { tag: siblingIndex({ row: [k.lit("tag"), k.str("tag"), k.uint("id", 6)] }) },
+});
+
+const Badge = entity("Badge", {
+  version: 1,
+  fields: { meter: f.string(), id: f.int32(), serial: f.string() },
+  key: { partition: [k.str("meter")], row: [k.lit("id"), k.uint("id", 6)] },
+  indexes: { serial: siblingIndex({ row: [k.lit("serial"), k.str("serial")], unique: true }) },
 });
 
 async function open() {
@@ -124,6 +132,40 @@ describe("a batch", () => {
     );
     assert.deepEqual([usage.requests, usage.entities], [2, 120]);
     assert.equal((await db.open(Tagged).by.tag.range({ meter: "a", tag: "t" }).all()).length, 60);
+  });
+
+  it("names the value or the key that another entity has, in every mode", async () => {
+    const { db } = await open();
+    await db.createTables(Badge);
+    const owner = { meter: "a", id: 9, serial: "taken" };
+    await db.open(Badge).insert(owner);
+    const plan = (b: BatchPlan) => {
+      for (const id of [1, 9, 2]) b.insert(Badge, { meter: "a", id, serial: `s${id}` });
+      b.insert(Badge, { meter: "a", id: 3, serial: "taken" });
+    };
+    const told = (error: unknown) => {
+      assert.ok(isTableError(error, "unique-violation"));
+      assert.ok(isRefusal(error.cause, 409));
+      return [error.index, error.key];
+    };
+    const [first, key, second, value] = await batch(db, plan);
+    assert.deepEqual([first?.ok, second?.ok], [true, true]);
+    assert.ok(key && !key.ok && value && !value.ok);
+    assert.deepEqual(told(key.error), ["key", "id_000009"]);
+    assert.deepEqual(told(value.error), ["serial", "serial_taken"]);
+    assert.ok(isTableError(value.error, "unique-violation"));
+    assert.deepEqual(value.error.owner, { meter: "a", id: 9 });
+
+    const clash = (b: BatchPlan) => b.insert(Badge, { meter: "a", id: 4, serial: "taken" });
+    for (const onError of ["stop", "continue"] as const) {
+      const [result] = await batch(db, clash, { onError });
+      assert.ok(result && !result.ok);
+      assert.deepEqual(told(result.error), ["serial", "serial_taken"]);
+    }
+    await assert.rejects(batch(db, clash, { mode: "atomic" }), (error) => {
+      assert.deepEqual(told(error), ["serial", "serial_taken"]);
+      return true;
+    });
   });
 
   it("refuses to write blindly what indexes follow", async () => {

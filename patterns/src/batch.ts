@@ -1,11 +1,11 @@
 import type { Database } from "./database.ts";
-import { isTableError, tableError, validationFailed } from "./errors.ts";
+import { tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
 import type { Row } from "./model/entity-rows.ts";
 import { deleteOf } from "./ports/mutation.ts";
-import { PortError } from "./ports/port-error.ts";
+import { isRefusalInside, PortError } from "./ports/port-error.ts";
 import type { Mutation } from "./ports/tables.ts";
 import type { KeyOf } from "./repository.ts";
 import { mapBounded } from "./store/limit.ts";
@@ -14,8 +14,11 @@ import {
   assertFits,
   bytesLimit,
   bytesOnWire,
+  explain,
   insertStep,
+  leadRefused,
   openEntity,
+  Stale,
   TRANSACTION_OPERATIONS_MAX,
 } from "./write.ts";
 
@@ -36,6 +39,7 @@ export interface BatchOptions {
 
 export type BatchResult =
   | { readonly ok: true; readonly etag: string | undefined }
+  /** `unique-violation` for an insert whose key, or value in a sibling index, another entity has. */
   | { readonly ok: false; readonly error: unknown };
 
 /** Says so to the compiler. */
@@ -69,6 +73,8 @@ interface Unit {
   readonly position: number;
   readonly table: string;
   readonly mutations: readonly Mutation[];
+  /** What it means that the service refused one of them. */
+  readonly explain?: (failed: Mutation, refusal: PortError) => Promise<Error>;
 }
 
 const PARTITIONS_AT_ONCE = 16;
@@ -90,7 +96,11 @@ export async function batch(
   if (options.mode !== "atomic" || units.length === 0) return commitUnits(database, units, options);
   assertAtomic(database, units);
   const results: BatchResult[] = [];
-  await commitTogether(database, units, results);
+  try {
+    await commitTogether(database, units, results);
+  } catch (refusal) {
+    throw (await faultIn(units, refusal)).error;
+  }
   return results;
 }
 
@@ -182,9 +192,9 @@ async function commitChunk(
     try {
       await commitTogether(database, units, results);
       return undefined;
-    } catch (error) {
-      const culprit = onError === "isolate" ? unitAt(units, error) : undefined;
-      if (culprit === undefined) {
+    } catch (refusal) {
+      const { culprit, error } = await faultIn(units, refusal);
+      if (culprit === undefined || onError !== "isolate") {
         for (const { position } of units) results[position] = { ok: false, error };
         return onError === "stop" ? error : undefined;
       }
@@ -195,17 +205,23 @@ async function commitChunk(
   return undefined;
 }
 
-/** The unit the service refused; undefined when it was not one operation's fault. */
-function unitAt(units: readonly Unit[], error: unknown): Unit | undefined {
-  if (isTableError(error) || !(error instanceof PortError) || error.code === "TableNotFound")
-    return undefined;
-  if (error.status < 400 || error.status >= 500) return undefined;
-  let at = 0;
-  for (const unit of units) {
-    at += unit.mutations.length;
-    if (error.index < at) return unit;
+/** The unit the service refused, none when it was not one operation's fault, and what is to be told of it. */
+async function faultIn(
+  units: readonly Unit[],
+  error: unknown,
+): Promise<{ readonly culprit?: Unit; readonly error: unknown }> {
+  if (!(error instanceof PortError) || error.code === "TableNotFound") return { error };
+  if (error.status < 400 || error.status >= 500) return { error };
+  let at = error.index;
+  for (const culprit of units) {
+    const failed = culprit.mutations[at];
+    at -= culprit.mutations.length;
+    if (!failed) continue;
+    const explained = isRefusalInside(error, 409) ? culprit.explain?.(failed, error) : undefined;
+    // To explain it may take a read: if that fails, the refusal is what there is to tell.
+    return { culprit, error: (await explained?.catch(() => error)) ?? error };
   }
-  return undefined;
+  return { error };
 }
 
 class Plan {
@@ -218,10 +234,8 @@ class Plan {
 
   insert(definition: AnyEntity, entity: Row): void {
     this.#planned.push(async () => {
-      const { lead, change, open } = await insertStep(
-        openEntity(this.#database, definition),
-        entity,
-      );
+      const step = await insertStep(openEntity(this.#database, definition), entity);
+      const { lead, change, open } = step;
       if (open.followers.some(({ reachesOut }) => reachesOut)) {
         const message = "what follows from it lies outside its partition; insert it by itself";
         throw validationFailed(definition.name, "indexes", message);
@@ -230,7 +244,16 @@ class Plan {
         open.followers.map((follower) => follower.prepare(change)),
       );
       const entries = contributions.flatMap(({ mutations }) => mutations ?? []);
-      return { table: definition.table, mutations: [lead, ...entries] };
+      return {
+        table: definition.table,
+        mutations: [lead, ...entries],
+        async explain(failed, refusal) {
+          if (failed === lead) return leadRefused(step, refusal);
+          const error = await explain(contributions, failed, refusal);
+          // Whoever was in the way is gone: all there is to tell is that.
+          return error instanceof Stale ? refusal : error;
+        },
+      };
     });
   }
 

@@ -249,7 +249,8 @@ export function beside(step: Step, contribution: Contribution): Step {
   return { ...step, open: { ...step.open, followers: [...step.open.followers, follower] } };
 }
 
-function leadRefused({ open, lead, isUpsert }: Step, cause: unknown): Error {
+/** What it means that the service refused the step's own mutation. */
+export function leadRefused({ open, lead, isUpsert }: Step, cause: unknown): Error {
   if (lead.kind !== "insert" || isUpsert) return new Stale(lead.rowKey, cause);
   const { kind: _kind, properties: _properties, ...owner } = lead;
   return tableError(
@@ -260,7 +261,8 @@ function leadRefused({ open, lead, isUpsert }: Step, cause: unknown): Error {
   );
 }
 
-async function explain(
+/** And one that a follower contributed. */
+export async function explain(
   contributions: readonly Contribution[],
   failed: Mutation,
   refusal: Error,
