@@ -57,6 +57,11 @@ class AzureQueues implements QueuesPort {
     return peekedMessageItems.map(messageOf);
   }
 
+  async count(queue: string): Promise<number> {
+    const { approximateMessagesCount } = await asked(this.#queue(queue).getProperties());
+    return approximateMessagesCount ?? 0;
+  }
+
   async update(
     queue: string,
     { id, popReceipt }: MessageReceipt,

@@ -137,6 +137,27 @@ describe("a queue worker", () => {
     assert.deepEqual([left(), left("work-poison")], [0, 0]);
   });
 
+  it("sends back no more than was put aside, though all of it fails again at once", async () => {
+    const handle = async () => {
+      throw new Fatal("still broken");
+    };
+    const { backend, worker, send, left } = await open(handle);
+    for (const key of ["a", "b", "c"]) await send(key);
+    await worker.drain();
+    let sent = 0;
+    const beside: Layer = async ({ method }, request) => {
+      const answer = await request();
+      if (method === "send") {
+        assert.ok(++sent <= 3, "sends without end");
+        await worker.drain();
+      }
+      return answer;
+    };
+    const ports = { ...backend, ...intercept(backend, beside) };
+    const operator = createWorker(connect(ports), { queue: QUEUE, handlers: [] });
+    assert.deepEqual([await operator.redrive(), left("work-poison")], [3, 3]);
+  });
+
   it("comes back later as often as a handler asks, without counting it as a failure", async () => {
     let times = 0;
     const { backend, worker, send, left } = await open(async () =>

@@ -154,13 +154,15 @@ export class Worker {
     return messages.map(({ text }) => parseMessage(text));
   }
 
-  /** Sends poison messages back to work. @returns how many. */
+  /** Sends poison messages back to work, as many as there are now or `max` of them. @returns how many. */
   async redrive(max = Number.POSITIVE_INFINITY): Promise<number> {
+    // Those that fail again meanwhile come back here.
+    const most = Math.min(max, await this.#queues.count(this.#poisonQueue));
     for (let count = 0; ; ) {
       const messages =
-        count < max
+        count < most
           ? await this.#queues.receive(this.#poisonQueue, {
-              max: Math.min(RECEIVE_MAX, max - count),
+              max: Math.min(RECEIVE_MAX, most - count),
               visibilityMs: VISIBILITY_MS,
             })
           : [];

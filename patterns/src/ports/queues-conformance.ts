@@ -52,6 +52,17 @@ export function testQueuesPort({ name, open, pass }: QueuesUnderTest): void {
       assert.equal((await port.receive(queue, once))[0]?.dequeueCount, 2);
     });
 
+    it("counts all messages, hidden ones too", async () => {
+      const { port, queue } = await opened();
+      assert.equal(await port.count(queue), 0);
+      for (const text of ["a", "b", "c"]) await port.send(queue, text);
+      await port.send(queue, "late", { delayMs: 5000 });
+      const [message] = await port.receive(queue, { ...once, max: 1 });
+      assert.equal(await port.count(queue), 4);
+      await port.delete(queue, message!);
+      assert.equal(await port.count(queue), 3);
+    });
+
     it("takes a delayed message back by the receipt of its sending", async () => {
       const { port, queue } = await opened();
       const receipt = await port.send(queue, "x", { delayMs: 90_000 });

@@ -6,6 +6,8 @@ export interface QueuesPort {
   /** At most 32 messages, hidden from others for `visibilityMs`. */
   receive(queue: string, options: ReceiveOptions): Promise<ReceivedMessage[]>;
   peek(queue: string, max: number): Promise<QueueMessage[]>;
+  /** Of all messages, hidden ones too: never too few. */
+  count(queue: string): Promise<number>;
   /** Hides the message for `visibilityMs` from now and ends the receipt's life: use the one returned. */
   update(
     queue: string,

@@ -79,6 +79,10 @@ export class MemoryQueues implements QueuesPort {
     return this.#visible(queue).slice(0, max).map(toPublic);
   }
 
+  async count(queue: string): Promise<number> {
+    return this.#messages(queue).length;
+  }
+
   async update(
     queue: string,
     receipt: MessageReceipt,
