@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { describe, it } from "node:test";
 import { type ConnectOptions, connect, type DatabaseEvent, entity, f, k } from "./index.ts";
 import { indexRepairs } from "./index-repairs.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import { createWorker, type Handler, sendMessage } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
-import type { Clock } from "./store/clock.ts";
+import { type Clock, unlessAborted } from "./store/clock.ts";
 import { slotsOf } from "./store/limit.ts";
 import { FakeClock, intercept, memory, withFaults } from "./testing.ts";
 
@@ -126,6 +127,30 @@ describe("a database until a signal", () => {
     abort();
     await assert.rejects(update, isGone);
     assert.deepEqual([tries, (await db.open(Employee).mustGet({ id: 1 })).email], [1, "a"]);
+  });
+
+  it("puts one listener on the signal, however many wait, and none when nobody does", async () => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const listeners = () => getEventListeners(signal, "abort").length;
+    const ends: (() => void)[] = [];
+    const wait = () =>
+      unlessAborted((done) => {
+        ends.push(done);
+        return () => {};
+      }, signal);
+    const answered = [wait(), wait()];
+    const waits = Array.from({ length: 20 }, wait);
+    assert.equal(listeners(), 1);
+    for (const end of ends) end();
+    await Promise.all([...answered, ...waits]);
+    assert.equal(listeners(), 0);
+    const first = wait();
+    ends.at(-1)?.();
+    await first;
+    const ended = Array.from({ length: 20 }, wait);
+    controller.abort(gone);
+    for (const wait of ended) await assert.rejects(wait, isGone);
   });
 
   it("sends nothing more, whichever of several signals it was", async () => {

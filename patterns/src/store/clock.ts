@@ -29,6 +29,15 @@ function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   }, signal);
 }
 
+/** What waits until a signal. One listener for all, for Node takes more than ten for a leak. */
+class Waiting extends Set<() => void> {
+  handleEvent(): void {
+    for (const abort of this) abort();
+  }
+}
+
+const waitingFor = new WeakMap<AbortSignal, Waiting>();
+
 /**
  * Resolves when what `start` begins calls `done`; it returns how to end that early.
  * @throws the signal's reason, once it is aborted.
@@ -39,14 +48,19 @@ export function unlessAborted(
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     signal?.throwIfAborted();
+    const waiting = (signal && waitingFor.get(signal)) ?? new Waiting();
     const stop = start(() => {
-      signal?.removeEventListener("abort", abort);
+      waiting.delete(abort);
+      if (waiting.size === 0) signal?.removeEventListener("abort", waiting);
       resolve();
     });
     const abort = () => {
       stop();
       reject(signal?.reason);
     };
-    signal?.addEventListener("abort", abort, { once: true });
+    waiting.add(abort);
+    if (!signal) return;
+    waitingFor.set(signal, waiting);
+    signal.addEventListener("abort", waiting);
   });
 }
