@@ -280,6 +280,47 @@ describe("large values", () => {
     assert.equal((await blobNames(db)).length, 2);
   });
 
+  it("leave blobs of other names alone, whatever those are", async () => {
+    const { backend, db, photos } = await open();
+    await photos.remove(ann);
+    for (const name of ["Employee/100%", "Employee/%zz/000223/photo/x"]) {
+      await db.blobs!.put("photos", name, bytes(7));
+    }
+    await db.blobs!.put("photos", "Employee/Sales/000223/photo/ORPHAN", bytes(7));
+    backend.clock.advance(25 * 3_600_000);
+    assert.equal(await photos.collect(), 1);
+    assert.deepEqual(await blobNames(db), ["Employee/%zz/000223/photo/x", "Employee/100%"]);
+  });
+
+  it("are refused where keys make a longer name than a blob can have, unless they stand in the entity", async () => {
+    const { db, photos } = await open();
+    const Inline = entity("Employee", {
+      version: 1,
+      fields: { dept: f.string(), id: f.int32(), ...inlineValueFields("photo") },
+      key,
+    });
+    // Each "@" takes three characters; with what stands around them 1,024 and 1,025.
+    const fits = { dept: "@".repeat(325), id: 1 };
+    const tooLong = { dept: `${"@".repeat(325)}x`, id: 1 };
+    for (const each of [fits, tooLong]) await db.open(Employee).insert(each);
+    await photos.put(fits, bytes(5));
+    assert.deepEqual((await blobNames(db)).map(({ length }) => length).sort(), [1024, 54]);
+    async function* stream() {
+      yield new Uint8Array(5_000_000);
+    }
+    for (const value of [bytes(5), stream()]) {
+      await assert.rejects(photos.put(tooLong, value), (error) => {
+        assert.ok(isTableError(error, "key-too-long"));
+        assert.deepEqual([error.length, error.limit], [1025, 1024]);
+        return true;
+      });
+    }
+    const small = db.open(largeValues(Inline, { name: "photo", container: "photos" }));
+    await small.put(tooLong, new Uint8Array(3));
+    assert.equal((await small.get(tooLong))?.body.length, 3);
+    assert.equal((await blobNames(db)).length, 2);
+  });
+
   it("are whole after crashes, lost answers and any interleaving", async () => {
     async function* chunks() {
       for (let i = 0; i < 50; i++) yield bytes(2);

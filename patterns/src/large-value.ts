@@ -12,6 +12,7 @@ import { type Openable, openable } from "./model/openable.ts";
 import type { ByteRange } from "./ports/blobs.ts";
 import { hexOf } from "./ports/edm.ts";
 import { isRefusal } from "./ports/port-error.ts";
+import type { EntityKey } from "./ports/tables.ts";
 import { EntityRepository, type KeyOf } from "./repository.ts";
 import { PointedBlobs } from "./store/pointed-blobs.ts";
 
@@ -61,7 +62,7 @@ export interface LargeValues<Key> {
    * Uploads, then points the entity to it, then deletes what it pointed to. A stream is never held whole: each 4 MiB
    * of it are sent before more is asked for, and nobody sees any of it before its end; if it fails, what was sent is
    * dropped. 3 R, 1 more to replace a value, and for a stream of 4 MiB or more 1 for each 4 MiB; 2 R inline.
-   * @throws not-found; validation-failed for a stream of 2 GiB or more.
+   * @throws not-found; validation-failed for a stream of 2 GiB or more; key-too-long for keys that make no blob's name.
    */
   put(key: Key, body: Uint8Array | AsyncIterable<Uint8Array>, contentType?: string): Promise<void>;
   /** 2 R, 1 R inline. @throws not-found when the blob is gone, validation-failed when it is not what was put. */
@@ -141,14 +142,18 @@ class OpenValues {
     contentType?: string,
   ): Promise<void> {
     const { container, port } = this.#blobs;
-    const blob = this.#blobs.newName(this.#definition.rows.key(key, this.#database.profile));
+    const owner = this.#definition.rows.key(key, this.#database.profile);
     const options = contentType ? { contentType } : {};
-    const sent = body instanceof Uint8Array ? body : await this.#send(blob, body, options);
+    const sent = body instanceof Uint8Array ? body : await this.#send(owner, body, options);
     const whole = sent instanceof Uint8Array ? sent : undefined;
     const isInline = whole && this.#mayInline && whole.length <= INLINE_BYTES_MAX;
-    if (whole && !isInline) await port.put(container, blob, whole, options);
+    let blob = sent instanceof Uint8Array ? undefined : sent.blob;
+    if (whole && !isInline) {
+      blob = this.#blobs.newName(owner);
+      await port.put(container, blob, whole, options);
+    }
     const content = {
-      [this.#name]: isInline ? undefined : blob,
+      [this.#name]: blob,
       [`${this.#name}_len`]: sent.length,
       [`${this.#name}_sha256`]: sent instanceof Uint8Array ? await sha256(sent) : sent.sha256,
       [`${this.#name}_type`]: contentType,
@@ -164,7 +169,7 @@ class OpenValues {
       // What may have been committed must stay; the rest nobody points to.
       const isOurs =
         isTableError(error, "not-found") || isTableError(error, "contention-exhausted");
-      if (isOurs && !isInline) await this.#blobs.delete(blob);
+      if (isOurs) await this.#blobs.delete(blob);
       throw error;
     }
     if (old !== blob) await this.#blobs.delete(old);
@@ -172,17 +177,21 @@ class OpenValues {
 
   /** Makes a blob of a stream, block by block. One that ends within the first comes back whole instead. */
   async #send(
-    blob: string,
+    owner: EntityKey,
     source: AsyncIterable<Uint8Array>,
     options: { readonly contentType?: string },
-  ): Promise<Uint8Array | { readonly length: number; readonly sha256: string }> {
+  ): Promise<
+    Uint8Array | { readonly blob: string; readonly length: number; readonly sha256: string }
+  > {
     const { container, port } = this.#blobs;
     const hash = createHash("sha256");
     const blocks: string[] = [];
+    let blob = "";
     let length = 0;
     try {
       for await (const piece of inPieces(source)) {
         if (length === 0 && piece.length < PIECE_BYTES) return piece;
+        blob ||= this.#blobs.newName(owner);
         if (piece.length === 0) break;
         length += piece.length;
         if (length > BYTES_MAX) {
@@ -194,7 +203,7 @@ class OpenValues {
         blocks.push(id);
       }
       await port.commitBlocks(container, blob, blocks, options);
-      return { length, sha256: hash.digest("hex") };
+      return { blob, length, sha256: hash.digest("hex") };
     } catch (error) {
       // To write the blob drops its blocks. If that fails too the service drops them after a week.
       const drop = async () => {

@@ -247,7 +247,8 @@ export function assertKeyFits({ partitionKey, rowKey }: EntityKey, profile: Prof
   assertLength(rowKey, profile.rowKeyLengthMax);
 }
 
-function assertLength(key: string, limit: number): void {
+/** @throws validation-failed when it is empty, key-too-long. */
+export function assertLength(key: string, limit: number): void {
   if (key === "") {
     throw validationFailed("A key", "key", "an empty key is not portable");
   }

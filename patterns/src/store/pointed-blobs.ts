@@ -1,5 +1,6 @@
 import type { Database } from "../database.ts";
 import { blobsOf } from "../messages/large-message.ts";
+import { assertLength } from "../model/entity-rows.ts";
 import type { BlobsPort } from "../ports/blobs.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import type { EntityKey } from "../ports/tables.ts";
@@ -15,6 +16,7 @@ export interface PointedBlobsOptions {
   readonly name: string;
 }
 
+const NAME_LENGTH_MAX = 1024;
 const DAY_MS = 24 * 3_600_000;
 
 /**
@@ -36,11 +38,13 @@ export class PointedBlobs {
     return blobsOf(this.#database);
   }
 
-  /** A name that was never used. */
+  /** A name that was never used. @throws key-too-long: what two keys make, escaped, may be more than a name takes. */
   newName({ partitionKey, rowKey }: EntityKey): string {
     const { owner, name } = this.#options;
     const path = [owner, partitionKey, rowKey, name].map(encodeURIComponent);
-    return [...path, this.#database.writeToken()].join("/");
+    const blob = [...path, this.#database.writeToken()].join("/");
+    assertLength(blob, NAME_LENGTH_MAX);
+    return blob;
   }
 
   async delete(blob: string | undefined): Promise<boolean> {
@@ -65,12 +69,21 @@ export class PointedBlobs {
   }
 
   async #isInUse(blob: string): Promise<boolean> {
-    const [, partitionKey, rowKey, name] = blob.split("/").map(decodeURIComponent);
+    const [, partitionKey, rowKey, name] = decoded(blob);
     const { table, property } = this.#options;
     // Not a name of ours: somebody else's to delete.
     if (!partitionKey || !rowKey || name !== this.#options.name) return true;
     const stored = await this.#database.tables.get(table, { partitionKey, rowKey });
     return stored?.properties[property]?.value === blob;
+  }
+}
+
+function decoded(blob: string): string[] {
+  try {
+    return blob.split("/").map(decodeURIComponent);
+  } catch {
+    // A "%" that encodes nothing.
+    return [];
   }
 }
 
