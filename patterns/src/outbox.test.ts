@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { inbox } from "./inbox.ts";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { outbox, outboxReplay } from "./outbox.ts";
-import { PortError } from "./ports/port-error.ts";
+import { isRefusal, PortError } from "./ports/port-error.ts";
 import { createWorker, type Message } from "./queue-worker.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import {
@@ -179,6 +179,60 @@ describe("an outbox", () => {
     const handlers = [outboxReplay(), { kind: "order-changed", handle }];
     await createWorker(db, { queue: "events", handlers }).drain();
     assert.deepEqual([effects, backend.queues.contents("events").length], [1, 0]);
+  });
+
+  it("goes on with the other queues where one takes nothing, says so, and sends the rest once it does", async () => {
+    const declared = (queue: string, order: number) =>
+      outbox({
+        queue,
+        message: ({ key }) => ({ kind: "told", id: `${order}${key.rowKey}`, key: queue, body: 0 }),
+      });
+    const Both = entity("Order", {
+      version: 1,
+      fields: { shop: f.string(), id: f.int32() },
+      key: { partition: [k.str("shop")], row: [k.lit("order"), k.uint("id", 6)] },
+      followers: { gone: declared("gone", 1), events: declared("events", 2) },
+    });
+    const backend = memory();
+    const db = connect(backend);
+    await prepare(db);
+    await backend.queues.createQueue("gone");
+    const refusing = (isRefused: (queue: unknown, text: string) => boolean) =>
+      connect({
+        ...backend,
+        ...intercept(backend, async ({ method, args: [queue, text] }, send) => {
+          if (method !== "send" || !isRefused(queue, String(text))) return send();
+          throw new PortError("no such queue", { status: 404, code: "QueueNotFound" });
+        }),
+      });
+    // Their tripwires are all that their writers send.
+    const dying = refusing((_queue, text) => text.includes('"told"'));
+    for (const id of [1, 2]) await dying.open(Both).insert({ shop: "s", id });
+    backend.clock.advance(100_000);
+
+    let isGone = true;
+    const seen: string[] = [];
+    const failures: unknown[] = [];
+    const worker = createWorker(
+      refusing((queue) => isGone && queue === "gone"),
+      {
+        queue: "events",
+        handlers: [outboxReplay(), { kind: "told", handle: async ({ id }) => seen.push(id) }],
+        concurrency: 1,
+        onFailure: (_message, error) => failures.push(error),
+      },
+    );
+    const rows = async () =>
+      (await backend.tables.query("Order", {})).entities.map(({ rowKey }) => rowKey);
+    await worker.drain();
+    assert.deepEqual(seen, ["2order_000001", "2order_000002"]);
+    assert.ok(failures.length > 0 && failures.every((error) => isRefusal(error, 404)));
+    assert.deepEqual((await rows()).slice(2), ["outbox_1order_000001", "outbox_1order_000002"]);
+    isGone = false;
+    backend.clock.advance(10_000);
+    await worker.drain();
+    assert.deepEqual(await rows(), ["order_000001", "order_000002"]);
+    assert.equal(seen.length, 2);
   });
 
   it("refuses the change whose message no queue takes, and takes any id", async () => {

@@ -2,7 +2,7 @@ import type { Database } from "./database.ts";
 import { within } from "./keys/key-range.ts";
 import { beginAlike, encodeText } from "./keys/text.ts";
 import { sendMessage, textOf } from "./messages/large-message.ts";
-import { messageOf, type NewMessage } from "./messages/message.ts";
+import { type Message, messageOf, type NewMessage } from "./messages/message.ts";
 import { Tripwire } from "./messages/tripwire.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { TYPE_PROPERTY } from "./model/entity-rows.ts";
@@ -125,20 +125,30 @@ export function outboxReplay(): Handler {
       // What we sent ourselves; the handler's kind says so.
       const { table, partitionKey } = body as Replay;
       const range = { partitionKey, rows: within(PREFIX) };
+      const failures = new Map<string, unknown>();
       for await (const { entities } of pagesOf(database, table, range)) {
-        for (const row of entities) await send(database, table, row);
+        for (const row of entities) {
+          const { queue } = letterIn(row);
+          // What goes to a queue that takes nothing waits for the next try, without another request.
+          if (failures.has(queue)) continue;
+          await send(database, table, row).catch((error) => failures.set(queue, error));
+        }
       }
+      for (const error of failures.values()) throw error;
     },
   };
 }
 
+type Row = EntityKey & Pick<StoredEntity, "properties">;
+
 /** Sent first, deleted second: a crash in between sends it twice, the other order never. */
-async function send(
-  database: Database,
-  table: string,
-  row: EntityKey & Pick<StoredEntity, "properties">,
-): Promise<void> {
-  const { queue, message } = JSON.parse(String(row.properties[MESSAGE]?.value));
+async function send(database: Database, table: string, row: Row): Promise<void> {
+  const { queue, message } = letterIn(row);
   await sendMessage(database, queue, message);
   await unlessRefused(database.tables.commit(table, [deleteOf(row)]), 404);
+}
+
+/** As it was committed: only we write such rows. */
+function letterIn({ properties }: Row): { readonly queue: string; readonly message: Message } {
+  return JSON.parse(String(properties[MESSAGE]?.value));
 }
