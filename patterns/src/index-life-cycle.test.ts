@@ -9,6 +9,7 @@ import { type BuildProgress, controlledIndexes } from "./index-states.ts";
 import { Pace } from "./indexes/build-range.ts";
 import { fields, Indexed, key, Plain } from "./indexes/test-employee.ts";
 import { definitionHash } from "./model/definition-hash.ts";
+import { isRefusal } from "./ports/port-error.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { buildInShards } from "./sharded-build.ts";
@@ -518,7 +519,10 @@ describe("the life cycle of an index", () => {
     const { of } = await open(1);
     await assert.rejects(of("far").build(), /cannot build/);
     await of("near").disable();
-    await assert.rejects(of("near").disable(), (error) => isTableError(error, "conflict"));
+    await assert.rejects(
+      of("near").disable(),
+      (error) => isTableError(error, "conflict") && isRefusal(error.cause, 409),
+    );
     const progress: BuildProgress[] = [];
     await of("near").build({ onProgress: (one) => progress.push(one) });
     assert.equal(progress.at(-1)?.done, 1);

@@ -5,6 +5,7 @@ import type { Database } from "./database.ts";
 import { connect, entity, f, isTableError, k } from "./index.ts";
 import { indexRepairs } from "./index-repairs.ts";
 import { keepsRows } from "./model/entity-index.ts";
+import { isRefusal } from "./ports/port-error.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex, type WriteMode } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
@@ -172,6 +173,7 @@ describe("a remote index", () => {
     await assert.rejects(employees.insert({ ...jones, dept: "R&D" }), (error) => {
       assert.ok(isTableError(error, "unique-violation"));
       assert.deepEqual([error.index, error.owner], ["email", { dept: "Sales", id: 223 }]);
+      assert.ok(isRefusal(error.cause, 409));
       return true;
     });
     await employees.update(key, () => ({ email: "other" }));

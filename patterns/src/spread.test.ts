@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { connect, type Database, f, isTableError, k } from "./index.ts";
 import { bucketOf } from "./keys/hash.ts";
+import { isRefusal } from "./ports/port-error.ts";
 import { spread } from "./spread.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
@@ -149,6 +150,17 @@ describe("a spread", () => {
     );
     assert.deepEqual([requests, result.length], [9, 30]);
     assert.equal(await late.grow({ site: "web" }), 16);
+  });
+
+  it("is made to grow by one at a time", async () => {
+    const { log } = await open();
+    const both = await Promise.allSettled([1, 2].map(() => log.grow({ site: "web" })));
+    const [lost, ...others] = both.flatMap((one) =>
+      one.status === "rejected" ? [one.reason] : [],
+    );
+    assert.equal(others.length, 0);
+    assert.ok(isTableError(lost, "conflict"));
+    assert.ok(isRefusal(lost.cause, 409));
   });
 
   it("costs a request for each append and get, and one for each bucket", async () => {

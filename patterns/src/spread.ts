@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { definitionRefused, tableError, validationFailed } from "./errors.ts";
+import { definitionRefused, validationFailed } from "./errors.ts";
 import { bucketOf } from "./keys/hash.ts";
 import { type KeyDeclaration, k } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
@@ -200,10 +200,7 @@ class OpenSpread {
       throw validationFailed(table, "buckets", `${buckets} buckets are to come already`);
     }
     const next: Setting[] = [...settings, [now + GROWTH_DELAY_MS, buckets * 2]];
-    if (!(await row.write(next, known))) {
-      const message = "Somebody else changes the number of buckets.";
-      throw tableError("conflict", message, { key: SETTING_ROW });
-    }
+    await row.mustWrite(next, known, "Somebody else changes the number of buckets.");
     this.#settings.delete(stream);
     return buckets * 2;
   }

@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { connect, type Database, entity, f, type Infer, isTableError, k } from "./index.ts";
 import { outboxReplay } from "./outbox.ts";
+import { isRefusal } from "./ports/port-error.ts";
 import type { Mutation } from "./ports/tables.ts";
 import { createWorker } from "./queue-worker.ts";
 import type { Layer, PortCall } from "./store/layer.ts";
@@ -250,6 +251,17 @@ describe("the view's promises", () => {
       await settle(db);
     };
     assert.ok((await loseEveryAnswer(rebuild, { before: filled, check: settled })) >= 8);
+  });
+
+  it("one at a time is rebuilt, and the other is told by whom it lost", async () => {
+    const { db } = await open();
+    const both = await Promise.allSettled([1, 2].map(() => rebuildView(db, Sales, Order)));
+    const [lost, ...others] = both.flatMap((one) =>
+      one.status === "rejected" ? [one.reason] : [],
+    );
+    assert.equal(others.length, 0);
+    assert.ok(isTableError(lost, "conflict"));
+    assert.ok(isRefusal(lost.cause, 409));
   });
 
   it("a rebuild that dies is begun again, beside changes", async () => {

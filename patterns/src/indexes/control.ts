@@ -1,14 +1,14 @@
 import type { Database } from "../database.ts";
-import { tableError, validationFailed } from "../errors.ts";
+import { validationFailed } from "../errors.ts";
 import { within } from "../keys/key-range.ts";
 import { definitionHash } from "../model/definition-hash.ts";
 import type { AnyEntity } from "../model/entity.ts";
 import { type EntryKeeper, keepsRows, type ListKeeper } from "../model/entity-index.ts";
-import { text } from "../ports/edm.ts";
+import { type Properties, text } from "../ports/edm.ts";
 import { unlessRefused } from "../ports/port-error.ts";
 import type { Continuation } from "../ports/tables.ts";
 import { pagesOf } from "../query/pages.ts";
-import { jsonRow, type Known, knownIn } from "../store/json-row.ts";
+import { type JsonRow, jsonRow, type Known, knownIn } from "../store/json-row.ts";
 import { LOOKUPS_AT_ONCE } from "../store/limit.ts";
 
 /**
@@ -141,22 +141,28 @@ export class IndexControl {
   }
 
   /** @throws conflict when somebody else moved the index. */
-  async write(control: Control, before: KnownControl["row"]): Promise<Known<Control>> {
-    const written = await this.put(this.key, control, before);
-    if (written) return written;
-    throw tableError("conflict", `${this}: somebody else moved the index.`, { key: this.key });
+  write(control: Control, before: KnownControl["row"]): Promise<Known<Control>> {
+    const message = `${this}: somebody else moved the index.`;
+    return this.#row(this.key).mustWrite(control, before, message, labelsOf(control));
   }
 
   /** Undefined when somebody else moved the index. */
   put(rowKey: string, control: Control, before: KnownControl["row"]) {
-    const key = { partitionKey: PARTITION, rowKey };
-    const row = jsonRow<Control>(this.#database, CONTROL_TABLE, key, PROPERTY);
-    return row.write(control, before, { state: text(control.state) });
+    return this.#row(rowKey).write(control, before, labelsOf(control));
+  }
+
+  #row(rowKey: string): JsonRow<Control> {
+    return jsonRow(this.#database, CONTROL_TABLE, { partitionKey: PARTITION, rowKey }, PROPERTY);
   }
 
   toString(): string {
     return this.#index;
   }
+}
+
+/** For people who look into the table. */
+function labelsOf({ state }: Control): Properties {
+  return { state: text(state) };
 }
 
 /**

@@ -114,6 +114,7 @@ export function valueTaken(
   { entity, name }: FollowerContext,
   rowKey: string,
   owner: EntityKey,
+  cause?: unknown,
 ): Error {
   const { partition, row } = entity.rows;
   const values = row.decode(owner.rowKey);
@@ -125,6 +126,7 @@ export function valueTaken(
       key: rowKey,
       owner: values ? { ...partition.decode(owner.partitionKey), ...values } : owner.rowKey,
     },
+    { cause },
   );
 }
 

@@ -154,11 +154,14 @@ export class RemoteEntries implements EntryKeeper {
   ): Promise<{ readonly etag: string | undefined }> {
     const properties = this.#pending(base, token);
     const kind = this.#index.options.unique ? "insert" : "insertOrReplace";
-    const claimed = await this.#try({ kind, ...key, properties }, byMs);
+    let refusal: unknown;
+    const claimed = await this.#try({ kind, ...key, properties }, byMs, (lost) => {
+      refusal = lost;
+    });
     if (claimed) return claimed;
     const entry = await this.#get(key);
     const owner = entry && this.baseOf(entry);
-    if (!entry || !(await this.#mayTake(key, base, entry))) {
+    if (!entry || !(await this.#mayTake(key, base, entry, refusal))) {
       throw new Stale(key.rowKey);
     }
     const { etag: ifMatch } = entry;
@@ -168,11 +171,16 @@ export class RemoteEntries implements EntryKeeper {
   }
 
   /** @throws unique-violation when another entity holds the value. */
-  async #mayTake(key: EntityKey, base: EntityKey, entry: StoredEntity): Promise<boolean> {
+  async #mayTake(
+    key: EntityKey,
+    base: EntityKey,
+    entry: StoredEntity,
+    refusal?: unknown,
+  ): Promise<boolean> {
     const owner = this.baseOf(entry);
     if (isSameKey(owner, base)) return true;
     if (owner && (await this.#holds(owner, key))) {
-      throw valueTaken(this.#context, key.rowKey, owner);
+      throw valueTaken(this.#context, key.rowKey, owner, refusal);
     }
     return owner !== undefined && this.#isSettled(entry);
   }
@@ -286,10 +294,11 @@ export class RemoteEntries implements EntryKeeper {
   async #try(
     mutation: Mutation,
     byMs = Number.POSITIVE_INFINITY,
+    onLost?: (refusal: unknown) => void,
   ): Promise<{ readonly etag: string | undefined } | undefined> {
     const { database } = this.#context;
     const timeout = timeLeft(database, byMs, mutation.rowKey);
-    const written = await commitIfCurrent(database, this.table, [mutation], timeout);
+    const written = await commitIfCurrent(database, this.table, [mutation], timeout, onLost);
     return written && { etag: written[0] };
   }
 

@@ -12,13 +12,15 @@ export async function commitIfCurrent(
   table: string,
   mutations: readonly Mutation[],
   options?: CommitOptions,
+  onLost?: (refusal: unknown) => void,
 ): Promise<(string | undefined)[] | undefined> {
   try {
     return await tables.commit(table, mutations, options);
   } catch (error) {
     const isLost =
       isRefusalInside(error, 404, 409, 412) || isTableError(error, "ambiguous-outcome");
-    if (isLost) return undefined;
-    throw error;
+    if (!isLost) throw error;
+    onLost?.(error);
+    return undefined;
   }
 }

@@ -1,4 +1,5 @@
 import type { Database } from "../database.ts";
+import { tableError } from "../errors.ts";
 import { type Properties, text } from "../ports/edm.ts";
 import { writeOver } from "../ports/mutation.ts";
 import { unlessRefused } from "../ports/port-error.ts";
@@ -22,7 +23,15 @@ export interface JsonRow<Value> {
     value: Value,
     before: Known<unknown> | undefined,
     beside?: Properties,
+    onLost?: (refusal: unknown) => void,
   ): Promise<Known<Value> | undefined>;
+  /** The same. @throws conflict, with this message, when somebody else wrote it. */
+  mustWrite(
+    value: Value,
+    before: Known<unknown> | undefined,
+    message: string,
+    beside?: Properties,
+  ): Promise<Known<Value>>;
 }
 
 export function jsonRow<Value>(
@@ -36,13 +45,20 @@ export function jsonRow<Value>(
       const stored = await unlessRefused(database.tables.get(table, key), 404);
       return stored && knownIn(stored, property);
     },
-    async write(value, before, beside) {
+    async write(value, before, beside, onLost) {
       const json = JSON.stringify(value);
       const tokens = tokensAfter(database.writeToken(), before?.tokens);
       const properties = { ...beside, [property]: text(json), [WRITE_TOKENS]: text(tokens) };
-      const written = await commitIfCurrent(database, table, [writeOver(before, key, properties)]);
+      const mutations = [writeOver(before, key, properties)];
+      const written = await commitIfCurrent(database, table, mutations, undefined, onLost);
       // As it will be read after a crash: nothing works only as long as it is not interrupted.
       return written && { value: JSON.parse(json), etag: written[0] ?? "", tokens };
+    },
+    async mustWrite(value, before, message, beside) {
+      const written = await this.write(value, before, beside, (cause) => {
+        throw tableError("conflict", message, { key: key.rowKey }, { cause });
+      });
+      return written!;
     },
   };
 }

@@ -1,5 +1,4 @@
 import type { Database } from "../database.ts";
-import { tableError } from "../errors.ts";
 import { CONTROL_TABLE } from "../indexes/control.ts";
 import type { Continuation } from "../ports/tables.ts";
 import { type JsonRow, jsonRow, type Known } from "../store/json-row.ts";
@@ -43,10 +42,8 @@ export async function writeState(
   view: string,
   { state, row }: KnownState,
 ): Promise<KnownState> {
-  const written = await rowOf(database, view).write(state, row);
-  if (written) return { state, row: written };
-  const key = partitionOf(view);
-  throw tableError("conflict", `Somebody else is rebuilding ${view}.`, { key });
+  const message = `Somebody else is rebuilding ${view}.`;
+  return { state, row: await rowOf(database, view).mustWrite(state, row, message) };
 }
 
 function rowOf(database: Database, view: string): JsonRow<ViewState> {
