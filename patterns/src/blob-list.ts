@@ -120,9 +120,12 @@ class Blobs implements ListStore {
     }
   }
 
-  async drop(): Promise<void> {
+  async drop(keep: () => Promise<void>): Promise<void> {
     for await (const { blobs } of this.#pages()) {
-      for (const { name } of blobs) await this.#blobs.delete(this.#container, name);
+      for (const { name } of blobs) {
+        await keep();
+        await this.#blobs.delete(this.#container, name);
+      }
     }
   }
 

@@ -20,6 +20,7 @@ import {
   FakeClock,
   intercept,
   interleave,
+  type Layer,
   type Memory,
   memory,
   withFaults,
@@ -239,6 +240,35 @@ describe("the life cycle of an index", () => {
       assert.equal(await of(name).state(), "readable");
     });
 
+    it(`is built by nobody while it is retired, however long that takes, but afterwards (${name})`, async () => {
+      const { backend, db, plain, of } = await open();
+      await of(name).disable();
+      await of(name).build();
+      const builds = new Set<string>();
+      const beside: Layer = async ({ method, args }, send) => {
+        if (method === "deleteTable" || isDelete(args)) {
+          const build = of(name).build();
+          builds.add(
+            await build.then(
+              () => "built",
+              (error) => String(error.message.match(/somebody else is building or retiring it/)),
+            ),
+          );
+          backend.clock.advance(40_000);
+        }
+        return send();
+      };
+      const states = { indexStates: controlledIndexes() };
+      const other = connect({ ...backend, ...intercept(backend, beside), ...states });
+      await indexLifeCycle(other, Indexed, name).retire();
+      assert.deepEqual([...builds], ["somebody else is building or retiring it"]);
+      // The name of a table that was deleted is free again only then.
+      backend.clock.advance(MINUTE);
+      await db.createTables(Indexed);
+      await of(name).build();
+      assert.deepEqual(await entriesOf(backend, name), await expected(plain));
+    });
+
     it(`is retired: from readers, from writers, then its entries go (${name})`, async () => {
       const { backend, db, of } = await open(0);
       await db.open(Indexed).insert({ dept: "Sales", id: 1, email: "e1" });
@@ -257,6 +287,30 @@ describe("the life cycle of an index", () => {
       await db.open(Indexed).update({ dept: "Sales", id: 1 }, () => ({ email: "e2" }));
     });
   }
+
+  it("is not built under a changed definition while its entries are being deleted, nor before they are gone", async () => {
+    const { backend, db, of } = await open(3);
+    const row = [k.lit("mail"), k.str("email")] as const;
+    const { far } = Indexed.indexes;
+    const indexes = { near: siblingIndex({ row, unique: true }), far };
+    const Changed = entity("Employee", { version: 1, fields, key, indexes });
+    await of("near").disable();
+    await of("near").build();
+    const cycle = indexLifeCycle(db, Changed, "near");
+    await cycle.disable();
+    // The process ends in the middle.
+    const dying = withFaults(({ args }) =>
+      isDelete(args) ? { kind: "refuse", status: 403, code: "AuthorizationFailure" } : undefined,
+    );
+    const retiring = connect({ ...backend, ...intercept(backend, dying) });
+    await assert.rejects(indexLifeCycle(retiring, Indexed, "near").retire(), (error) =>
+      isRefusal(error, 403),
+    );
+    await assert.rejects(cycle.build(), /was another before: retire that one/);
+    backend.clock.advance(2 * MINUTE);
+    await of("near").retire();
+    assert.equal((await cycle.build()).done, 3);
+  });
 
   it("records as many duplicates as fit, and ends all the same", async () => {
     const { backend, db, of } = await open(0, memory());
@@ -546,6 +600,10 @@ describe("the life cycle of an index", () => {
     ]);
   });
 });
+
+function isDelete(args: readonly unknown[]): boolean {
+  return JSON.stringify(args).includes('"kind":"delete"');
+}
 
 async function prepareIn(db: Database, count: number): Promise<void> {
   await db.createTables(Indexed);

@@ -98,28 +98,46 @@ export class IndexLifeCycle {
     return build;
   }
 
-  /** Takes the index from readers, then from writers, then deletes its entries. */
+  /** Takes the index from readers, then from writers, then deletes its entries. Nobody can build it meanwhile. */
   async retire({ signal }: { readonly signal?: AbortSignal } = {}): Promise<void> {
     if (signal) return this.#until(signal).retire();
-    const { database, entity, keeper, control } = this.#index;
-    const { clock, tables } = database;
-    for (;;) {
-      const { control: now, row } = await control.read();
-      if (now.state === "disabled") break;
-      if (now.state === "writeonly") throw refusal(control, now.state, "retire");
-      const state = now.state === "retiring" ? "disabled" : "retiring";
-      if (state === "disabled") await clock.sleep(EVERYBODY_MS);
-      await control.write({ state }, row);
+    const { database, control } = this.#index;
+    const { clock } = database;
+    let { control: found, row } = await control.read();
+    if (found.state === "writeonly") throw refusal(control, found.state, "retire");
+    this.#assertFree(found);
+    // Like a build it has an owner until it is done.
+    const owner = database.writeToken();
+    let ownedUntilMs = 0;
+    const move = async (state: IndexState) => {
+      ownedUntilMs = clock.now() + OWNER_MS;
+      row = await control.write({ state, owner, ownedUntilMs }, row);
+    };
+    if (found.state !== "disabled") {
+      await move("retiring");
+      await clock.sleep(EVERYBODY_MS);
     }
+    await move("disabled");
     await clock.sleep(EVERYBODY_MS);
-    if (!keepsRows(keeper)) return keeper.drop();
+    await this.#drop(async () => {
+      if (ownedUntilMs - clock.now() <= OWNER_MS / 2) await move("disabled");
+    });
+    await control.write({ state: "disabled" }, row);
+  }
+
+  /** Deletes the entries; calls `keep` again and again, so that the index stays ours. */
+  async #drop(keep: () => Promise<void>): Promise<void> {
+    const { database, entity, keeper } = this.#index;
+    if (!keepsRows(keeper)) return keeper.drop(keep);
     const { table, tag } = keeper;
     if (this.#ownsTable(table)) {
-      await tables.deleteTable(table);
+      await keep();
+      await database.tables.deleteTable(table);
       return;
     }
     const filter = entriesOf(entity.rows.typeProperty, tag);
     for await (const { entities } of pagesWhere(database, table, { filter })) {
+      await keep();
       await deleteRows(database, table, entities);
     }
   }
@@ -139,13 +157,17 @@ export class IndexLifeCycle {
   async #claim(owner: string) {
     const { database, control: row } = this.#index;
     const found = await readToBuild(row);
-    const { ownedUntilMs = 0, owner: other, shards } = found.control;
-    const now = database.clock.now();
-    if (shards || (other !== undefined && ownedUntilMs > now)) {
-      const how = shards ? "it is being built in shards" : "somebody else is building it";
-      throw validationFailed(`${row}`, "build", how);
+    if (found.control.shards) {
+      throw validationFailed(`${row}`, "build", "it is being built in shards");
     }
-    const control = { ...found.control, owner, ownedUntilMs: now + OWNER_MS };
+    this.#assertFree(found.control);
+    const control = { ...found.control, owner, ownedUntilMs: database.clock.now() + OWNER_MS };
     return { control, row: await row.write(control, found.row) };
+  }
+
+  #assertFree({ ownedUntilMs = 0 }: Control): void {
+    const { database, control } = this.#index;
+    if (ownedUntilMs <= database.clock.now()) return;
+    throw validationFailed(`${control}`, "build", "somebody else is building or retiring it");
   }
 }

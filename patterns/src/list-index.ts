@@ -273,10 +273,11 @@ class OpenList implements ListKeeper {
     }
   }
 
-  async drop(): Promise<void> {
+  async drop(keep: () => Promise<void>): Promise<void> {
     const { database, entity } = this.#context;
     for await (const { entities } of this.#allRows()) {
       for (const row of entities) {
+        await keep();
         await database.tables.commit(entity.table, [deleteOf(row)]);
         await this.#blobs.delete(this.#blobIn([row]));
       }

@@ -231,10 +231,13 @@ class ListRows implements ListStore {
     }
   }
 
-  async drop(): Promise<void> {
+  async drop(keep: () => Promise<void>): Promise<void> {
     const all = pagesWhere(this.#database, this.#entries.table, { filter: this.#filter });
     for await (const { entities } of all) {
-      for (const row of entities) await this.#commit([deleteOf(row)]);
+      for (const row of entities) {
+        await keep();
+        await this.#commit([deleteOf(row)]);
+      }
     }
   }
 

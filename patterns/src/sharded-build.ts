@@ -168,7 +168,8 @@ class ShardedBuild {
     if (state !== "disabled" && state !== "writeonly") throw refusal(this.#control, state, "build");
     if (ownedUntilMs > clock.now()) {
       if (shards) return clock.sleep(POLL_MS);
-      throw validationFailed(`${this.#control}`, "build", "it is being built without shards");
+      const how = "it is being built without shards, or retired";
+      throw validationFailed(`${this.#control}`, "build", how);
     }
     const plan = this.#database.writeToken();
     let known = row;

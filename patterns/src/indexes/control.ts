@@ -202,10 +202,11 @@ export async function register({ tables, clock }: Database, index: IndexControl)
   await index.write({ state: "disabled" }, undefined);
 }
 
+/** One that is disabled has an owner until the last of them is deleted. */
 function hasEntries([, { value }]: Other): boolean {
-  return value.state !== "disabled";
+  return value.state !== "disabled" || value.owner !== undefined;
 }
 
-function isInUse(other: Other): boolean {
-  return hasEntries(other) && other[1].value.state !== "retiring";
+function isInUse([, { value }]: Other): boolean {
+  return value.state !== "disabled" && value.state !== "retiring";
 }

@@ -45,7 +45,7 @@ export interface ListStore {
     from?: Continuation,
   ): AsyncIterable<Omit<Listed, "members"> & { readonly members: readonly string[] }>;
   /** Deletes all lists. */
-  drop(): Promise<void>;
+  drop(keep: () => Promise<void>): Promise<void>;
 }
 
 export interface ListSlot {
@@ -176,8 +176,8 @@ export class QueuedList implements ListKeeper {
     }
   }
 
-  drop(): Promise<void> {
-    return this.#store.drop();
+  drop(keep: () => Promise<void>): Promise<void> {
+    return this.#store.drop(keep);
   }
 }
 

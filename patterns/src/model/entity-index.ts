@@ -94,8 +94,8 @@ export interface ListKeeper extends Keeper {
   membersOf(list: EntityKey): Promise<(base: EntityKey) => boolean>;
   /** Everything that is listed, from where an earlier call got to; a list may come in pieces. */
   lists(from?: Continuation): AsyncIterable<Listed>;
-  /** Deletes all lists. */
-  drop(): Promise<void>;
+  /** Deletes all lists; calls `keep` before each. */
+  drop(keep: () => Promise<void>): Promise<void>;
 }
 
 export interface Listed {
