@@ -31,7 +31,7 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 15_067,
-  everything: 58_418,
+  everything: 58_560,
   "list-index.ts": 4456,
   "remote-index.ts": 4104,
   "remote-list.ts": 3516,
