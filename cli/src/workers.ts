@@ -1,6 +1,6 @@
-import type { ChildProcess } from "node:child_process";
 import cluster, { type Worker } from "node:cluster";
 import type { Logger } from "pino";
+import { DealtConnections } from "./dealt-connections.ts";
 
 /** What a worker tells the primary once it serves. */
 interface Listening {
@@ -33,7 +33,7 @@ export function runWorkers(count: number, log: Logger, say: (line: string) => vo
       if (listening === count) for (const line of lines) say(line);
     });
     worker.once("exit", (code, signal) => {
-      dealt.closeLast();
+      dealt.close();
       if (closing) return;
       log.error({ pid: worker.process.pid, code, signal }, "a worker died");
       if (hasServed) return fork();
@@ -57,51 +57,6 @@ export function runWorkers(count: number, log: Logger, say: (line: string) => vo
   };
   process.once("SIGINT", stop);
   process.once("SIGTERM", stop);
-}
-
-/**
- * The connections that were dealt to a worker last. node:cluster closes its own copy of each, and deals the
- * next, when the worker says that it took it. One that dies before leaves a copy open for ever, and a
- * client that waits for it.
- */
-class DealtConnections {
-  /** By the listening socket they came from. Closing one twice does nothing. */
-  readonly #last = new Map<unknown, { close(): void }>();
-
-  constructor(child: ChildProcess) {
-    const remember = (message: unknown, connection: unknown) => {
-      if (isDeal(message) && isHandle(connection)) this.#last.set(message.key, connection);
-    };
-    child.send = new Proxy(child.send, {
-      apply(send, self, [message, connection, ...rest]) {
-        remember(message, connection);
-        return Reflect.apply(send, self, [message, connection, ...rest]);
-      },
-    });
-  }
-
-  closeLast(): void {
-    for (const connection of this.#last.values()) connection.close();
-  }
-}
-
-function isDeal(message: unknown): message is { readonly key: unknown } {
-  return (
-    typeof message === "object" &&
-    message !== null &&
-    "act" in message &&
-    message.act === "newconn" &&
-    "key" in message
-  );
-}
-
-function isHandle(value: unknown): value is { close(): void } {
-  return (
-    typeof value === "object" &&
-    value !== null &&
-    "close" in value &&
-    typeof value.close === "function"
-  );
 }
 
 export function isWorker(): boolean {
