@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { openQueueService } from "./open-queue-service.ts";
 import { textsOf } from "./test-store.ts";
 
 const HOUR_MS = 3_600_000;
+const TEXT = Buffer.from("x");
 
 describe("The Queue service in the background", () => {
   it("frees no message by a clock that jumped, and has them all when that is set right", async () => {
@@ -28,4 +30,44 @@ describe("The Queue service in the background", () => {
     clock.time -= 2 * HOUR_MS;
     assert.deepEqual(textsOf(await messages.peek(queue, 1)), ["kept"]);
   });
+
+  for (const [what, ageBehindMs] of [
+    ["looks at all queues where expired messages are in the way", 0],
+    ["looks at none for messages that expired by a jump of the clock", 2 * HOUR_MS],
+  ] as const) {
+    it(what, async () => {
+      const clock = { time: Date.UTC(2026, 6, 31), now: () => clock.time };
+      const engine = new MemoryEngine({ clock });
+      const { service, sweeper } = openQueueService({
+        engine,
+        clock,
+        ageClock: { now: () => clock.time - ageBehindMs },
+        accountIds: new Map([["alice", 0]]),
+        onError: assert.ifError,
+      });
+      const { catalog, messages } = service.context;
+      const names = Array.from({ length: 50 }, (_, index) => `queue${index}`);
+      for (const name of names) await catalog.create("alice", name, { metadata: [], policies: [] });
+      const queue = { account: "alice", name: "queue0" };
+      const put = () =>
+        messages.put(queue, { text: TEXT, visibilityTimeoutMs: 0, timeToLiveMs: HOUR_MS });
+      for (let i = 0; i < 1000; i++) await put();
+      clock.time += 2 * HOUR_MS;
+      await put();
+      let scans = 0;
+      const scan = engine.scan.bind(engine);
+      engine.scan = (...range) => {
+        scans++;
+        return scan(...range);
+      };
+      assert.equal(
+        (await messages.receive(queue, { max: 1, visibilityTimeoutMs: 1000 })).length,
+        1,
+      );
+      // Who was woken is done by then: an engine in memory answers at once.
+      for (let turn = 0; turn < 1000; turn++) await nextTurn();
+      await sweeper.close();
+      assert.equal(scans > names.length, ageBehindMs === 0, `${scans} scans`);
+    });
+  }
 });

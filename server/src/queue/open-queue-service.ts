@@ -34,6 +34,9 @@ export interface OpenQueueService {
   readonly sweeper: Sweeper;
 }
 
+/** One that is behind is so by a jump: much more. */
+const AGE_BEHIND_MS_MAX = 1000;
+
 /** Puts the Queue service together on an engine. */
 export function openQueueService(options: QueueServiceOptions): OpenQueueService {
   const { engine, clock, ageClock, accountIds, onError } = options;
@@ -51,7 +54,10 @@ export function openQueueService(options: QueueServiceOptions): OpenQueueService
     clock,
     catalog,
     randomBytes: options.randomBytes ?? pooledRandomBytes(),
-    onManyExpired: () => sweeper.wake(),
+    // Behind a clock that jumped they are not to be freed yet: a look at every queue would find nothing.
+    onManyExpired: () => {
+      if (clock.now() - ageClock.now() < AGE_BEHIND_MS_MAX) sweeper.wake();
+    },
   });
   const properties = new ServicePropertiesStore({
     engine,
