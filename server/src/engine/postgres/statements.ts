@@ -67,8 +67,8 @@ export const GET_ACROSS = statement(
 /*
  * The same for readers who have room for $3 bytes: once the values have so many, null instead of those
  * that follow. They are counted as they are found, in the order of the keys, though nobody promises that.
- * A length is known without its value, so what is not sent is not read either. A hundred small rows take
- * the server 0.06 ms longer, beside 0.2.
+ * A length is known without its value, so what is not sent is not read either. A read of a
+ * hundred rows of 1 kB takes 0.86 ms instead of 0.74; 250 of 1 MB for a page of 8 MiB, 42 instead of 1,500.
  */
 export const GET_MANY_WITHIN = within("get_many_within", "sk", GET_MANY);
 export const GET_ACROSS_WITHIN = within("get_across_within", "pk, sk", GET_ACROSS);
