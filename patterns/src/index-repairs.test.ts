@@ -222,6 +222,46 @@ describe("index repairs", () => {
     await assert.rejects(runs, /says something else/);
   });
 
+  it("do not take a unique value back for who had it when they read it", async () => {
+    const Owner = entity("Owner", {
+      version: 1,
+      fields: { id: f.int32(), town: f.string(), age: f.int32() },
+      key: { partition: [k.lit("all")], row: [k.uint("id", 4)] },
+      indexes: {
+        town: remoteIndex({
+          table: "ByTown",
+          partition: [k.str("town")],
+          row: [k.lit("owner")],
+          unique: true,
+          mode: "inline",
+        }),
+      },
+    });
+    const backend = memory();
+    const db = connect(backend);
+    const owners = db.open(Owner);
+    await db.createTables(Owner);
+    for (const [id, town] of ["Old", "Other"].entries()) await owners.insert({ id, town, age: 1 });
+    const at = { partitionKey: "Old", rowKey: "owner" };
+    const entry = (await db.tables.get("ByTown", at))!;
+    const properties = { ...entry.properties, age: { type: "Int32", value: 7 } } as const;
+    await db.tables.commit("ByTown", [{ ...entry, kind: "insertOrReplace", properties }]);
+    await db.clock.sleep(120_000);
+    let isLate = false;
+    const late = intercept(backend, async ({ method }, send) => {
+      if (method === "commit" && !isLate) {
+        isLate = true;
+        await owners.update({ id: 0 }, () => ({ town: "New" }));
+        await db.clock.sleep(120_000);
+        await owners.update({ id: 1 }, () => ({ town: "Old" }));
+      }
+      return send();
+    });
+    await repairIndex(connect({ ...backend, ...late }), Owner, "town");
+    assert.ok(isLate);
+    assert.equal((await owners.by.town.get({ town: "Old" }))?.id, 1);
+  });
+
   it("bring entries to a new version of their entity", async () => {
     const { indexes } = person("inline");
     const key = { partition: [k.lit("all")], row: [k.uint("id", 4)] } as const;
