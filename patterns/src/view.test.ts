@@ -260,8 +260,8 @@ describe("the view's promises", () => {
       one.status === "rejected" ? [one.reason] : [],
     );
     assert.equal(others.length, 0);
-    assert.ok(isTableError(lost, "conflict"));
-    assert.ok(isRefusal(lost.cause, 409));
+    const isConflict = isTableError(lost, "conflict");
+    assert.deepEqual([isConflict, isRefusal(lost.cause, 409)], [true, true]);
   });
 
   it("a rebuild that dies is begun again, beside changes", async () => {
