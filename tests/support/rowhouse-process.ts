@@ -1,5 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -104,12 +104,28 @@ function isThere(pid: number): boolean {
 }
 
 function workersOf(pid: number): number[] {
+  const children = `/proc/${pid}/task/${pid}/children`;
+  // Small images of Linux have no ps, other systems no such file.
+  if (existsSync(children)) {
+    const pids = readFileSync(children, "utf8").trim().split(" ").map(Number);
+    return pids.filter((child) => WORKER.test(commandOf(child)));
+  }
   const processes = execFileSync("ps", ["-A", "-o", "pid=,ppid=,args="], { encoding: "utf8" });
-  // A compiler of the sources may run beside them.
-  const workers = processes.matchAll(/^ *(\d+) +(\d+) .*main\.ts serve /gm);
-  return [...workers].flatMap(([, worker, parent]) =>
-    Number(parent) === pid ? [Number(worker)] : [],
+  return [...processes.matchAll(/^ *(\d+) +(\d+) (.*)$/gm)].flatMap(([, child, parent, command]) =>
+    Number(parent) === pid && WORKER.test(command!) ? [Number(child)] : [],
   );
+}
+
+/** A compiler of the sources may run beside them. */
+const WORKER = /main\.ts serve /;
+
+/** Empty when it has ended. */
+function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
+  } catch {
+    return "";
+  }
 }
 
 async function engineFlagsOf(folder: string): Promise<readonly string[]> {
