@@ -3,6 +3,17 @@ import { describe, it } from "node:test";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { TestStore } from "./test-store.ts";
 
+/** Time passes while it is read. */
+class SlowEngine extends MemoryEngine {
+  onScan = () => {};
+
+  override scan(...read: Parameters<MemoryEngine["scan"]>): ReturnType<MemoryEngine["scan"]> {
+    const end = super.scan(...read);
+    this.onScan();
+    return end;
+  }
+}
+
 describe("The sweeper", () => {
   it("frees what has expired, visible or hidden, and nothing else", async () => {
     const store = await TestStore.open();
@@ -35,6 +46,17 @@ describe("The sweeper", () => {
     await store.sweeper.sweep();
     assert.equal(store.reads.scans, 1, "only the names are read");
     store.pass(1);
+    await store.sweeper.sweep();
+    assert.equal(await store.stored(), 0);
+  });
+
+  it("is not late for what expires while it looks", async () => {
+    const engine = new SlowEngine();
+    const store = await TestStore.open(engine);
+    await store.put("x", { timeToLiveMs: 1000 });
+    store.pass(998);
+    engine.onScan = () => store.pass(1);
+    await store.sweeper.sweep();
     await store.sweeper.sweep();
     assert.equal(await store.stored(), 0);
   });

@@ -83,18 +83,20 @@ export class Sweeper {
   /** @returns when to look again */
   async #sweepQueue(partition: Uint8Array): Promise<number> {
     const { engine, clock } = this.#options;
-    while (!this.#loop.closed) {
-      const expired = await this.#readExpired(partition);
+    // The two looks meet at one time: what expired between two times would wait for the next look in vain.
+    let now = clock.now();
+    for (; !this.#loop.closed; now = clock.now()) {
+      const expired = await this.#readExpired(partition, now);
       if (expired.length === 0) break;
       const change = new MessagesChange(partition, engine.nextVersion());
       for (const { place, version } of expired) change.delete(place, version);
       // A message that was received in its last moment fails its check; the next look finds it.
       await engine.commit(change.toWrite());
     }
-    let next = clock.now() + LOOK_MS_MAX;
+    let next = now + LOOK_MS_MAX;
     await scanToEnd(
       engine,
-      unexpiredRange(partition, clock.now()),
+      unexpiredRange(partition, now),
       (entry) => {
         next = Math.min(next, readPlace(entry).expiresAt);
         return false;
@@ -104,12 +106,12 @@ export class Sweeper {
     return next;
   }
 
-  async #readExpired(partition: Uint8Array): Promise<Expired[]> {
-    const { engine, clock } = this.#options;
+  async #readExpired(partition: Uint8Array, now: number): Promise<Expired[]> {
+    const { engine } = this.#options;
     const expired: Expired[] = [];
     await scanToEnd(
       engine,
-      expiredRange(partition, clock.now()),
+      expiredRange(partition, now),
       (entry) => {
         expired.push({ place: readPlace(entry), version: entry.version });
         return expired.length < MESSAGES_PER_COMMIT;
