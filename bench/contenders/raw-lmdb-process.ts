@@ -3,6 +3,7 @@ import { answerCommands } from "../harness/bench-process.ts";
 import type { Window } from "../harness/contender.ts";
 import type { Figures } from "../harness/figures.ts";
 import { Stopwatch } from "../harness/stopwatch.ts";
+import { BLOCK_BYTES } from "../load/blob-workloads.ts";
 import { entityJson, PARTITION_ENTITIES, partitionKey, rowKey } from "../load/dataset.ts";
 import { Client } from "../load/workload.ts";
 
@@ -21,6 +22,8 @@ export interface RawCommand extends Window {
 export type RawWork =
   | { readonly kind: "read"; readonly rows: number }
   | { readonly kind: "commit"; readonly puts: number; readonly keys: "new" | "existing" }
+  /** A commit of one block at the end of one of so many logs. */
+  | { readonly kind: "append"; readonly logs: number }
   /** Two commits: a new entry, which is removed at once. */
   | { readonly kind: "put and remove" };
 
@@ -135,6 +138,7 @@ type Commit = (environment: Environment, client: Client, command: RawCommand) =>
 
 function commitOf(work: Exclude<RawWork, { kind: "read" }>, { entities }: RawCommand): Commit {
   if (work.kind === "put and remove") return passingKeys;
+  if (work.kind === "append") return endsOf(work.logs);
   return work.keys === "new" ? newKeys(work.puts) : existingKeys(entities);
 }
 
@@ -156,6 +160,18 @@ function existingKeys(entities: number): Commit {
   return (environment, client) => {
     const index = client.random(entities);
     return environment.put(keyOf(index), bytesOf(index));
+  };
+}
+
+function endsOf(logs: number): Commit {
+  const block = Buffer.alloc(
+    BLOCK_BYTES,
+    "a line of a log, which is written and never changed again\n",
+  );
+  let ends = 0;
+  return (environment, { index, run }) => {
+    const end = String(ends++).padStart(9, "0");
+    return environment.put(Buffer.from(`log-${run}-${index % logs}-${end}`, "latin1"), block);
   };
 }
 

@@ -68,10 +68,11 @@ function toRawWork(workload: WorkloadKind, entities: number): RawWork {
       return { kind: "read", rows: entities };
     case "insert":
     case "put-message":
-    case "append":
       return { kind: "commit", puts: 1, keys: "new" };
     case "transaction":
       return { kind: "commit", puts: TRANSACTION_ENTITIES, keys: "new" };
+    case "append":
+      return { kind: "append", logs: workload.blobs };
     case "receive-message":
       return { kind: "put and remove" };
     case "upsert":

@@ -114,4 +114,6 @@ export function createAppend(writer: SharedKeyWriter, container: string, blobs: 
 }
 
 const APPEND = [["comp", "appendblock"]] as const;
-const BLOCK_BYTES = 4096;
+
+/** Of one append. */
+export const BLOCK_BYTES = 4096;
