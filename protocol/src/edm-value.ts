@@ -1,9 +1,4 @@
-import {
-  INSTANT_SECONDS_MAX,
-  PROPERTY_SECONDS_MIN,
-  parseInstant,
-  writeInstant,
-} from "./date-time.ts";
+import { PROPERTY_SECONDS_MIN, parseInstant, writeInstant } from "./date-time.ts";
 
 /**
  * The one text of each property value: what is stored, compared and sent.
@@ -42,7 +37,7 @@ export const writeInt64: WriteValue = (out, at, bytes, start, end) => {
 /** Without a fraction when whole, without trailing zeros otherwise; always UTC. */
 export const writeDateTime: WriteValue = (out, at, bytes, start, end) => {
   const instant = parseInstant(bytes, start, end);
-  if (instant === undefined || instant.seconds > INSTANT_SECONDS_MAX) return NO_VALUE;
+  if (instant === undefined) return NO_VALUE;
   if (instant.seconds < PROPERTY_SECONDS_MIN) return TOO_EARLY;
   return writeInstant(out, at, instant.seconds, instant.ticks);
 };

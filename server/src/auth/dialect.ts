@@ -191,12 +191,11 @@ export function noAuthenticationInformation(): ServiceError {
 }
 
 /** A 401 that tells where tokens come from (Table) or which scheme is left (Queue, Blob). */
-export function challenged(challenge: string, cause?: unknown): ServiceError {
+export function challenged(challenge: string): ServiceError {
   return new ServiceError("InvalidAuthenticationInfo", {
     status: 401,
     message: ERROR_TEXTS.challenge,
     stage: "authentication",
     headers: [["WWW-Authenticate", challenge]],
-    cause,
   });
 }

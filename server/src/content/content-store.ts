@@ -8,9 +8,6 @@ import type { Check } from "../engine/engine.ts";
  * `conformance.ts` is the executable half of this file.
  */
 export interface ContentStore {
-  /** How logs call it: "memory", "files", "rows". */
-  readonly name: string;
-
   /**
    * Keeps bytes under an id nobody used before. Durable, with its name, when the promise resolves.
    * Takes no more memory than a few parts, and is done with each when it asks for the one after the

@@ -1,4 +1,4 @@
-import { constants, mkdirSync, readdirSync } from "node:fs";
+import { constants, mkdirSync } from "node:fs";
 import { copyFile, type FileHandle, link, open, readdir, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { handledLater } from "../awaitable.ts";
@@ -21,7 +21,6 @@ const FOLDER_DIGIT = 10;
  * start, for nobody knows of it before metadata refers to it; by then it and its folder are flushed.
  */
 export class FileContentStore implements ContentStore {
-  readonly name = "files";
   readonly path: string;
   readonly #folders: ReadonlyMap<string, Folder>;
 
@@ -105,9 +104,7 @@ export class FileContentStore implements ContentStore {
   }
 
   async *list(): AsyncGenerator<ContentId> {
-    for (const name of readdirSync(this.path)) {
-      if (this.#folders.has(name)) yield* await readdir(join(this.path, name));
-    }
+    for (const name of FOLDERS) yield* await readdir(join(this.path, name));
   }
 
   async close(): Promise<void> {}

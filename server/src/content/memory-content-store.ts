@@ -3,7 +3,6 @@ import type { ContentId, ContentStore } from "./content-store.ts";
 
 /** Contents in memory, beside the memory engine: for tests and for `--inMemoryPersistence`. */
 export class MemoryContentStore implements ContentStore {
-  readonly name = "memory";
   readonly #contents = new Map<ContentId, Uint8Array>();
 
   async write(id: ContentId, bytes: AsyncIterable<Uint8Array>): Promise<void> {

@@ -22,7 +22,6 @@ const KEYS_PER_DELETE = 256;
  * on an engine without files. Row n of a content is stored under its id and n.
  */
 export class RowContentStore implements ContentStore {
-  readonly name = "rows";
   readonly #engine: Engine;
   readonly #space: number;
 

@@ -118,7 +118,6 @@ export class Front<Context> {
 
   #readVersion(request: Request, identity: Identity): Awaitable<WireResponse> {
     request.identity = identity;
-    request.authenticated = true;
     const version = this.#service.versionOf(request);
     return version instanceof Promise
       ? version.then((known) => this.#admit(request, known))

@@ -37,7 +37,6 @@ export class Request implements WireRequest {
   misplaced: unknown = undefined;
   // Authentication.
   identity: Identity = { kind: "anonymous" };
-  authenticated = false;
   // Routing.
   version = "";
   method: string;

@@ -36,10 +36,6 @@ export class MessagesChange {
     this.#version = version;
   }
 
-  get size(): number {
-    return this.#checks.length;
-  }
-
   /** @param expected the version of the record that `before` was read from */
   replace(before: Message, expected: number, after: Message): void {
     const key = recordKey(this.#partition, after);
