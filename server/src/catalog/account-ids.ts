@@ -1,6 +1,6 @@
 import type { Engine, Entry, Key } from "../engine/engine.ts";
-import { encodeText } from "../engine/key-codec.ts";
-import { KEY_SPACES } from "./key-spaces.ts";
+import { encodeId, encodeText } from "../engine/key-codec.ts";
+import { KEY_SPACES, type KeySpace } from "./key-spaces.ts";
 
 const PARTITION = Uint8Array.of(KEY_SPACES.accounts);
 /** Below every account name, which are letters and digits. */
@@ -35,6 +35,17 @@ export async function openAccountIds(
     });
     if (result.committed) return ids;
   }
+}
+
+export function accountIdOf(ids: ReadonlyMap<string, number>, account: string): number {
+  const id = ids.get(account);
+  if (id === undefined) throw new Error(`Account "${account}" was not opened with the engine.`);
+  return id;
+}
+
+/** Where a service keeps what it knows of one account: names, and its properties. */
+export function accountPartition(space: KeySpace, accountId: number): Uint8Array {
+  return Buffer.concat([Uint8Array.of(space), encodeId(accountId)]);
 }
 
 function readId(entry: Entry): number {

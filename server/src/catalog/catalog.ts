@@ -5,6 +5,7 @@ import { CallTime } from "../engine/call-time.ts";
 import type { Engine, Entry, Key } from "../engine/engine.ts";
 import { copyKey, encodeId, encodeText, prefixEnd } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
+import { accountIdOf, accountPartition } from "./account-ids.ts";
 import type { KeySpace } from "./key-spaces.ts";
 
 /** A table, queue or container: what its account calls it, and what its contents are stored under. */
@@ -63,9 +64,7 @@ export class Catalog<Value> {
   }
 
   accountId(account: string): number {
-    const id = this.#accountIds.get(account);
-    if (id === undefined) throw new Error(`Account "${account}" was not opened with the engine.`);
-    return id;
+    return accountIdOf(this.#accountIds, account);
   }
 
   get accountNames(): Iterable<string> {
@@ -272,8 +271,7 @@ export class Catalog<Value> {
   }
 
   #partition(account: string): Uint8Array {
-    const id = encodeId(this.accountId(account));
-    return Buffer.concat([Uint8Array.of(this.#space), id]);
+    return accountPartition(this.#space, this.accountId(account));
   }
 
   #key(account: string, name: string): Key {

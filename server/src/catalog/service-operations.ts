@@ -62,7 +62,6 @@ export function getServiceStats(
       return request.arrivedAt;
     },
     run: (_, arrivedAt) => arrivedAt,
-    encode: (arrivedAt) =>
-      xmlResponse(200, printServiceStats({ status: "live", lastSyncedAt: arrivedAt }, rules)),
+    encode: (arrivedAt) => xmlResponse(200, printServiceStats(arrivedAt, rules)),
   };
 }

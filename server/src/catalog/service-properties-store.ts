@@ -2,17 +2,16 @@ import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
 import { CallTime } from "../engine/call-time.ts";
 import type { Engine, Entry, Key } from "../engine/engine.ts";
-import { encodeId } from "../engine/key-codec.ts";
 import type { CorsRule } from "../xml/cors-rules.ts";
 import type { DocumentRules } from "../xml/document-rules.ts";
 import {
-  changeServiceProperties,
   decodeServiceProperties,
   defaultServiceProperties,
   encodeServiceProperties,
   type ServiceProperties,
   type ServicePropertiesChange,
 } from "../xml/service-properties.ts";
+import { accountIdOf, accountPartition } from "./account-ids.ts";
 import type { KeySpace } from "./key-spaces.ts";
 
 const SORT = Uint8Array.of(0x04);
@@ -73,9 +72,7 @@ export class ServicePropertiesStore {
   }
 
   #keep(account: string, entry: Entry | undefined): ServiceProperties {
-    const properties = entry
-      ? decodeServiceProperties(entry.value)
-      : defaultServiceProperties(this.rules);
+    const properties = this.#decode(entry);
     const readAt = this.#clock.now();
     this.#cache.set(account, { properties, readAt, chosen: entry !== undefined });
     return properties;
@@ -92,10 +89,7 @@ export class ServicePropertiesStore {
     const key = this.#key(account);
     for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
       const [entry] = await this.#engine.get([key]);
-      const current = entry
-        ? decodeServiceProperties(entry.value)
-        : defaultServiceProperties(this.rules);
-      const properties = changeServiceProperties(current, change);
+      const properties = { ...this.#decode(entry), ...change };
       const result = await this.#engine.commit({
         version: this.#engine.nextVersion(),
         checks: [{ key, expected: entry?.version ?? "absent" }],
@@ -108,9 +102,12 @@ export class ServicePropertiesStore {
     }
   }
 
+  #decode(entry: Entry | undefined): ServiceProperties {
+    return entry ? decodeServiceProperties(entry.value) : defaultServiceProperties(this.rules);
+  }
+
   #key(account: string): Key {
-    const id = this.#accountIds.get(account);
-    if (id === undefined) throw new Error(`Account "${account}" was not opened with the engine.`);
-    return { partition: Buffer.concat([Uint8Array.of(this.#space), encodeId(id)]), sort: SORT };
+    const partition = accountPartition(this.#space, accountIdOf(this.#accountIds, account));
+    return { partition, sort: SORT };
   }
 }

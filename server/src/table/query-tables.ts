@@ -29,18 +29,13 @@ export const queryTables: TableOperation<QueryTablesInput, QueryTablesOutput> = 
 
   async run({ catalog }, { filter, top = LIMITS.pageEntitiesMax, from = "", level }, { account }) {
     const matches = filter ? compileTablePredicate(filter) : () => true;
-    let next: string | undefined;
-    let count = 0;
-    const tables = await catalog.list(account.name, { prefix: "", from }, (named) => {
-      if (isMetricsTable(named.name) || !matches(named.name)) return "pass";
-      if (count === top) {
-        next = named.name.toLowerCase();
-        return "end";
-      }
-      count++;
-      return "take";
-    });
-    return { names: tables.map(({ name }) => name), next: top === 0 ? undefined : next, level };
+    const shows = (name: string) => !isMetricsTable(name) && matches(name);
+    const { names, next } = await catalog.page(account.name, { prefix: "", from, max: top, shows });
+    return {
+      names: names.map(({ name }) => name),
+      next: top === 0 ? undefined : next?.toLowerCase(),
+      level,
+    };
   },
 
   encode({ names, next, level }, request) {

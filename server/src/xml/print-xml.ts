@@ -45,9 +45,10 @@ export function hasForbidden(text: string): boolean {
   return text.search(FORBIDDEN) >= 0;
 }
 
-const SPECIAL = /[&<>]|[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/u;
 const MARKUP = /[&<>]/g;
+/** All that is not a Char of XML 1.0, lone surrogates included. */
 const FORBIDDEN = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
+const SPECIAL = new RegExp(`${MARKUP.source}|${FORBIDDEN.source}`, "u");
 
 function nameEntity(character: string): string {
   return character === "&" ? "&amp;" : character === "<" ? "&lt;" : "&gt;";

@@ -1,4 +1,5 @@
-import { decodeReferences, decodeUtf8, isXmlText } from "./read-xml.ts";
+import { hasForbidden } from "./print-xml.ts";
+import { decodeReferences, decodeUtf8 } from "./read-xml.ts";
 
 /**
  * Reads the text of the document that clients put messages with: one element in another, nothing
@@ -18,7 +19,7 @@ export function leafReader(root: string, leaf: string): (body: Uint8Array) => st
       // A document that begins otherwise has a "<" at 0 or no closing tags behind it.
       if (start === 0 || end < 0 || !closing.test(document.slice(end))) return undefined;
       const text = document.slice(start, end);
-      return text.includes("\r") || !isXmlText(text) ? undefined : decodeReferences(text);
+      return text.includes("\r") || hasForbidden(text) ? undefined : decodeReferences(text);
     } catch {
       return undefined;
     }

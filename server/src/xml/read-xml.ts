@@ -1,6 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { XMLParser, XMLValidator } from "fast-xml-parser";
+import { hasForbidden } from "./print-xml.ts";
 import { invalidXml } from "./xml-refusal.ts";
 
 /** One element of a document. Attributes, comments and processing instructions are not kept. */
@@ -25,7 +26,7 @@ export function readXml(body: Uint8Array, bytesMax: number = LIMITS.bodyBytesMax
     throw new ServiceError("RequestBodyTooLarge", { details: [["MaxLimit", String(bytesMax)]] });
   }
   const text = decodeUtf8(body);
-  if (FORBIDDEN.test(text)) throw invalidXml("A character that XML does not allow.");
+  if (hasForbidden(text)) throw invalidXml("A character that XML does not allow.");
   if (hasDocumentType(text)) throw invalidXml("A document type is not allowed.");
   // The parser alone forgives nearly everything; the validator sees to tags and ampersands, and
   // between them they overlook text after a root without content.
@@ -60,13 +61,6 @@ const PARSER = new XMLParser({
 
 const UTF8 = new TextDecoder("utf-8", { fatal: true });
 const REASON_LENGTH_MAX = 200;
-/** All that is not a Char of XML 1.0, lone surrogates included. */
-const FORBIDDEN = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/u;
-
-/** Whether every character is one that XML allows. */
-export function isXmlText(text: string): boolean {
-  return !FORBIDDEN.test(text);
-}
 
 /** @throws ServiceError InvalidXmlDocument */
 export function decodeUtf8(body: Uint8Array): string {
@@ -156,7 +150,7 @@ export function decodeReferences(text: string): string {
     if (digits === undefined) throw invalidXml(`${match} stands where text is expected.`);
     const code = Number.parseInt(digits, hex === undefined ? 10 : 16);
     const character = code <= 0x10ffff ? String.fromCodePoint(code) : "";
-    if (character === "" || FORBIDDEN.test(character)) {
+    if (character === "" || hasForbidden(character)) {
       throw invalidXml(`${match} is no character that XML allows.`);
     }
     return character;

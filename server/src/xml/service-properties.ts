@@ -63,13 +63,6 @@ export function defaultServiceProperties(rules: DocumentRules): ServicePropertie
   };
 }
 
-export function changeServiceProperties(
-  current: ServiceProperties,
-  change: ServicePropertiesChange,
-): ServiceProperties {
-  return { ...current, ...change };
-}
-
 /** The form in which an engine keeps them: JSON. */
 export function encodeServiceProperties(properties: ServiceProperties): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(properties));
