@@ -1,15 +1,16 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import type {
-  AtomicWrite,
-  CommitResult,
-  Engine,
-  Entry,
-  Key,
-  KeyRange,
-  ScanEnd,
-  ScanHints,
-  Visit,
+import {
+  type AtomicWrite,
+  CALL_MS_MAX,
+  type CommitResult,
+  type Engine,
+  type Entry,
+  type Key,
+  type KeyRange,
+  type ScanEnd,
+  type ScanHints,
+  type Visit,
 } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { LosingEngine } from "../engine/test-losing-engine.ts";
@@ -64,6 +65,27 @@ describe("A blob that changes between two looks at it", () => {
     assert.ok(!uncommitted.includes("<Name>"));
   });
 
+  it("is not looked at any more when a call would be over", async () => {
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: SMALL });
+    const looks = await everyLook(
+      async () => ({ get: await rowKey() }),
+      () => lab.must("PUT", "/docs/a", { headers: BLOCK, body: OTHER }),
+      () => lab.refused("503 ServerBusy", "GET", "/docs/a"),
+    );
+    assert.equal(looks, 2);
+  });
+
+  it("has its blocks not looked at any more when a call would be over", async () => {
+    await putBlocks();
+    const lists = "/docs/a?comp=blocklist&blocklisttype=all";
+    const looks = await everyLook(
+      async () => ({ scan: await draftId() }),
+      () => commitAndFree().then(putBlocks),
+      () => lab.refused("503 ServerBusy", "GET", lists),
+    );
+    assert.equal(looks, 2);
+  });
+
   it("is told as corrupt where what it refers to is gone for good", async () => {
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: SMALL });
     await lose(await rowKey());
@@ -85,6 +107,24 @@ describe("A blob that changes between two looks at it", () => {
     await lab.must("PUT", block, { body: OTHER });
     await lab.assertTidy();
   });
+
+  /** Has `change` come before every such read of `request`, two of them taking longer than a call may. */
+  async function everyLook(
+    next: () => Promise<Read>,
+    change: () => Promise<unknown>,
+    request: () => Promise<unknown>,
+  ): Promise<number> {
+    let looks = 0;
+    const interrupt = async () => {
+      assert(++looks <= 9, "It goes on and on.");
+      lab.clock.ms += CALL_MS_MAX / 2 + 1;
+      await change();
+      engine.before(await next(), interrupt);
+    };
+    engine.before(await next(), interrupt);
+    await request();
+    return looks;
+  }
 
   async function putBlocks(): Promise<void> {
     await lab.must("PUT", "/docs/a?comp=block&blockid=AAAA", { body: SMALL });

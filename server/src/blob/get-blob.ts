@@ -5,6 +5,7 @@ import {
   StructuredMessageWriter,
   structuredBytes,
 } from "@rowhouse/protocol/structured-message";
+import { CallTime } from "../engine/call-time.ts";
 import { invalidHeader } from "../http/header-values.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
 import { READ_ACCESS, readForAnyone } from "./blob-access.ts";
@@ -63,7 +64,7 @@ export const getBlob: BlobOperation<GetBlobInput, GetBlobOutput> = {
 
   async run(context, input, request) {
     const { checksum, range } = input;
-    for (;;) {
+    for (const time = new CallTime(context.clock); ; time.assertLeft()) {
       const blob = await readBlob(context, input, request);
       const { start, end } = range ? clipRange(range, blob.size) : { start: 0, end: blob.size };
       if (checksum !== undefined && end - start > LIMITS.checkedRangeBytesMax) {

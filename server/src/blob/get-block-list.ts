@@ -1,5 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { refuseStranger } from "../auth/authorize.ts";
+import { CallTime } from "../engine/call-time.ts";
 import type { Engine } from "../engine/engine.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
@@ -47,7 +48,7 @@ export const getBlockList: BlobOperation<GetBlockListInput, GetBlockListOutput> 
   },
 
   async run(context, input, request) {
-    for (;;) {
+    for (const time = new CallTime(context.clock); ; time.assertLeft()) {
       const lists = await readLists(context, input, request);
       if (lists !== undefined) return lists;
     }

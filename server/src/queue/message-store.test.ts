@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
-import type { Engine } from "../engine/engine.ts";
+import { CALL_MS_MAX, type Engine } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { LosingEngine } from "../engine/test-losing-engine.ts";
 import { readyKey } from "./message-keys.ts";
@@ -214,6 +214,21 @@ describe("Receivers", () => {
     });
   }
 
+  for (const look of ["peek", "receive"] as const) {
+    it(`do not ${look} for longer than a call may take while others take all they find`, async () => {
+      const engine = new MemoryEngine();
+      const thief = await TestStore.open(engine);
+      const steal = async () => {
+        await thief.receive();
+        await thief.put("another");
+        store.pass(CALL_MS_MAX / 2 + 1);
+      };
+      const store = await TestStore.open(stealing(engine, "read", steal, 9));
+      await thief.put("one");
+      await assert.rejects(async () => store[look](), { code: "Unavailable" });
+    });
+  }
+
   it("do not look for ever for a message that is not there", async () => {
     const store = await TestStore.open();
     assert.deepEqual(await store.receive(), []);
@@ -234,12 +249,17 @@ async function receiveAll(store: TestStore): Promise<Message[]> {
   }
 }
 
-/** An engine on which somebody else is faster, once, after a search and before this step. */
-function stealing(engine: Engine, step: "read" | "commit", steal: () => Promise<unknown>): Engine {
-  let stolen = false;
-  const stealOnce = async (isIt: boolean) => {
-    if (!isIt || stolen) return;
-    stolen = true;
+/** An engine on which somebody else is faster, so many times, after a search and before this step. */
+function stealing(
+  engine: Engine,
+  step: "read" | "commit",
+  steal: () => Promise<unknown>,
+  times = 1,
+): Engine {
+  let stolen = 0;
+  const stealBefore = async (isIt: boolean) => {
+    if (!isIt || stolen === times) return;
+    stolen++;
     await steal();
   };
   return {
@@ -249,12 +269,12 @@ function stealing(engine: Engine, step: "read" | "commit", steal: () => Promise<
     newestCommit: () => engine.newestCommit(),
     async get(keys) {
       const readsMessages = keys.some(({ partition }) => partition[0] === KEY_SPACES.messages);
-      await stealOnce(step === "read" && readsMessages);
+      await stealBefore(step === "read" && readsMessages);
       return engine.get(keys);
     },
     scan: (range, visit) => engine.scan(range, visit),
     async commit(write) {
-      await stealOnce(step === "commit" && write.checks.length > 0 && write.deletes.length > 0);
+      await stealBefore(step === "commit" && write.checks.length > 0 && write.deletes.length > 0);
       return engine.commit(write);
     },
     close: () => engine.close(),

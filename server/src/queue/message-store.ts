@@ -136,7 +136,7 @@ export class MessageStore {
   ): Promise<readonly Message[]> {
     let open = await this.#openOrRemembered(queue);
     const time = new CallTime(this.#options.clock);
-    for (let lost = 0, stale = 0; ; ) {
+    for (let lost = 0, stale = 0; ; time.assertLeft()) {
       const places = await this.#dispenser.claim(open.partition, { max, lost });
       try {
         const read = await this.#readMessages(open, places);
@@ -167,7 +167,6 @@ export class MessageStore {
         const result = await this.#engine.commit(change.toWrite());
         if (result.committed) return received;
         lost++;
-        time.assertLeft();
       } finally {
         this.#dispenser.giveBack(places);
       }
@@ -180,7 +179,7 @@ export class MessageStore {
    */
   async peek(queue: QueueName, max: number): Promise<readonly Message[]> {
     let open = await this.#openOrRemembered(queue);
-    for (;;) {
+    for (const time = new CallTime(this.#options.clock); ; time.assertLeft()) {
       const { partition } = open;
       const now = this.#options.clock.now();
       const places = await this.#visible.find({ partition, now, max, take: () => true });
