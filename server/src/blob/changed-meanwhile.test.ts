@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import {
   type AtomicWrite,
@@ -63,6 +64,31 @@ describe("A blob that changes between two looks at it", () => {
     const [committed = "", uncommitted = ""] = body.toString().split("<UncommittedBlocks");
     assert.equal(committed.match(/<Name>/g)?.length, 2);
     assert.ok(!uncommitted.includes("<Name>"));
+  });
+
+  it("is copied onto itself as it is then, and judged so", async () => {
+    const source = "http://127.0.0.1:10000/devstoreaccount1/docs/a";
+    const change = () => lab.must("PUT", "/docs/a", { headers: BLOCK, body: OTHER });
+    const interrupted = async () => {
+      await putBlocks();
+      const { headers } = await lab.must("PUT", "/docs/a?comp=blocklist", { body: LIST });
+      const content = (await record()).blob?.content;
+      assert.ok(content?.in === "list");
+      engine.before({ scan: content.id }, change);
+      return headers.get("etag") ?? "";
+    };
+    const copies = { "x-ms-copy-source": source, "x-ms-requires-sync": "true" };
+    await interrupted();
+    const { headers } = await lab.must("PUT", "/docs/a", { headers: copies });
+    assert.ok(engine.wasInterrupted);
+    assert.equal(headers.get("content-md5"), createHash("md5").update(OTHER).digest("base64"));
+    assert.deepEqual((await lab.must("GET", "/docs/a")).body, OTHER);
+
+    const condition = { "x-ms-source-if-match": await interrupted() };
+    await lab.refused("412 SourceConditionNotMet", "PUT", "/docs/a", {
+      headers: { ...copies, ...condition },
+    });
+    await lab.assertTidy();
   });
 
   it("is not looked at any more when a call would be over", async () => {

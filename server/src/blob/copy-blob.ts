@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { ServiceError } from "@rowhouse/protocol/errors";
+import { CallTime } from "../engine/call-time.ts";
 import { md5Mismatch } from "../http/content-md5.ts";
 import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
 import { assertMayReplace, CREATE_ACCESS } from "./blob-access.ts";
-import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
+import { type BlobContext, type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import { accessTierOf } from "./blob-properties.ts";
 import { type CommittedBlob, contentIdOf } from "./blob-record.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
@@ -79,56 +80,10 @@ export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
   },
 
   async run(context, input, request) {
-    const { blobs, clock, contents, readers } = context;
-    const { name, source } = input;
-    const from = await readSource(context, source, request);
-    const original = from.record.blob!;
-    assertSourceConditions(input.sourceConditions, original.modified);
-    const judge = (state: BlobState) => judgeCopy(state, input, original, request);
-    // Onto itself a blob keeps its content.
-    const isSelf = name.container === source.name.container && name.blob === source.name.blob;
-    const { copied, digests } = await readers.hold(contentIdOf(original) ?? "", async () => {
-      if (!isSelf && !contents.isSmall(original.size)) judge(await blobs.read(name));
-      // First what may fail: a copy that is made and not used must be given up.
-      const digests = input.isSynchronous
-        ? await digestsOf(contents.read(original, 0, original.size))
-        : undefined;
-      return { digests, copied: isSelf ? undefined : await copyContent(context, original) };
-    });
-    const copyId = randomUUID();
-    const modified = await blobs.change(
-      name,
-      (state, now) => {
-        judge(state);
-        if (input.sourceMd5 !== undefined && digests?.md5 !== input.sourceMd5) {
-          throw md5Mismatch(input.sourceMd5, digests?.md5 ?? "");
-        }
-        const current = state.record.blob;
-        const base = isSelf ? current : original;
-        if (base === undefined) throw new ServiceError("BlobNotFound");
-        const modified = nextModified(now, current?.modified);
-        const blob: CommittedBlob = {
-          type: base.type,
-          size: base.size,
-          content: copied?.content ?? base.content,
-          modified,
-          created: modified,
-          properties: base.properties,
-          metadata: input.metadata ?? base.metadata,
-          accessTier: input.accessTier ?? base.accessTier,
-          lease: leaseAfterWrite(current?.lease, request.arrivedAt),
-          copy: { id: copyId, source: source.url, bytes: base.size, completedAt: clock.now() },
-          blocks: base.blocks,
-          sealed: input.seals && base.type === "AppendBlob" ? true : undefined,
-        };
-        const released = isSelf
-          ? releaseDraft(context, state.record)
-          : releaseAll(context, state.record);
-        return { record: { blob }, released, result: modified };
-      },
-      copied ? [copied] : [],
-    );
-    return { modified, copyId, digests };
+    for (const time = new CallTime(context.clock); ; time.assertLeft()) {
+      const copied = await copyOnce(context, input, request);
+      if (copied !== undefined) return copied;
+    }
   },
 
   encode({ modified, copyId, digests }) {
@@ -140,6 +95,65 @@ export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
     return { status: 202, headers };
   },
 };
+
+/** @returns undefined when a blob that is copied onto itself changed meanwhile: then all must be looked at again */
+async function copyOnce(
+  context: BlobContext,
+  input: CopyBlobInput,
+  request: WireRequest,
+): Promise<CopyBlobOutput | undefined> {
+  const { blobs, clock, contents, readers } = context;
+  const { name, source } = input;
+  const from = await readSource(context, source, request);
+  const original = from.record.blob!;
+  assertSourceConditions(input.sourceConditions, original.modified);
+  const judge = (state: BlobState) => judgeCopy(state, input, original, request);
+  // Onto itself a blob keeps its content.
+  const isSelf = name.container === source.name.container && name.blob === source.name.blob;
+  const { copied, digests } = await readers.hold(contentIdOf(original) ?? "", async () => {
+    if (!isSelf && !contents.isSmall(original.size)) judge(await blobs.read(name));
+    // First what may fail: a copy that is made and not used must be given up.
+    const digests = input.isSynchronous
+      ? await digestsOf(contents.read(original, 0, original.size))
+      : undefined;
+    return { digests, copied: isSelf ? undefined : await copyContent(context, original) };
+  });
+  const copyId = randomUUID();
+  const modified = await blobs.change<number | undefined>(
+    name,
+    (state, now) => {
+      const current = state.record.blob;
+      if (isSelf && current?.modified !== original.modified) {
+        return { record: "unchanged", result: undefined };
+      }
+      judge(state);
+      if (input.sourceMd5 !== undefined && digests?.md5 !== input.sourceMd5) {
+        throw md5Mismatch(input.sourceMd5, digests?.md5 ?? "");
+      }
+      const modified = nextModified(now, current?.modified);
+      const blob: CommittedBlob = {
+        type: original.type,
+        size: original.size,
+        content: copied?.content ?? original.content,
+        modified,
+        created: modified,
+        properties: original.properties,
+        metadata: input.metadata ?? original.metadata,
+        accessTier: input.accessTier ?? original.accessTier,
+        lease: leaseAfterWrite(current?.lease, request.arrivedAt),
+        copy: { id: copyId, source: source.url, bytes: original.size, completedAt: clock.now() },
+        blocks: original.blocks,
+        sealed: input.seals && original.type === "AppendBlob" ? true : undefined,
+      };
+      const released = isSelf
+        ? releaseDraft(context, state.record)
+        : releaseAll(context, state.record);
+      return { record: { blob }, released, result: modified };
+    },
+    copied ? [copied] : [],
+  );
+  return modified === undefined ? undefined : { modified, copyId, digests };
+}
 
 /** Abort Copy Blob: no copy is ever pending. */
 export const abortCopyBlob: BlobOperation<BlobName, never> = {
