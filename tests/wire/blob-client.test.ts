@@ -244,6 +244,10 @@ describe("The official client's block blob", () => {
     const properties = await blob.getProperties();
     assert.equal(properties.contentType, "text/css");
     assert.equal(properties.contentMD5, undefined);
+    await blob.setHTTPHeaders({});
+    assert.equal((await blob.getProperties()).contentType, "text/css");
+    await blob.setHTTPHeaders({ blobContentType: "" });
+    assert.equal((await blob.getProperties()).contentType, undefined);
   });
 
   it("is written by the holder of its lease alone", async () => {
@@ -343,7 +347,12 @@ describe("The official client's append blob", () => {
     const all = Buffer.concat([Buffer.from("line1\n"), large, Buffer.from("end")]);
     assert.ok((await blob.downloadToBuffer()).equals(all));
     assert.ok((await blob.downloadToBuffer(4, MIB)).equals(all.subarray(4, 4 + MIB)));
+    const lease = blob.getBlobLeaseClient();
+    await lease.acquireLease(-1);
+    await rejects(blob.seal(), 412, "LeaseIdMissing");
+    await lease.breakLease(0);
     await blob.seal();
+    assert.equal((await blob.getProperties()).leaseState, "available");
     await rejects(blob.appendBlock("x", 1), 409, "BlobIsSealed");
     assert.equal((await blob.getProperties()).isSealed, true);
   });

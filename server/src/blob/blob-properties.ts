@@ -10,18 +10,32 @@ import { lastModifiedOf, printTime, validatorHeaders } from "./validators.ts";
 const DEFAULT_TYPE = "application/octet-stream";
 const MD5 = /^[A-Za-z0-9+/]{22}==$/;
 
+const PROPERTY_HEADERS = {
+  contentType: "x-ms-blob-content-type",
+  contentEncoding: "x-ms-blob-content-encoding",
+  contentLanguage: "x-ms-blob-content-language",
+  contentDisposition: "x-ms-blob-content-disposition",
+  cacheControl: "x-ms-blob-cache-control",
+  contentMd5: "x-ms-blob-content-md5",
+} as const satisfies Record<keyof BlobProperties, string>;
+
 /** The properties in `x-ms-blob-*` headers. @throws ServiceError InvalidMd5 */
 export function blobHeadersOf(head: RequestHead): BlobProperties {
-  const md5 = sent(head, "x-ms-blob-content-md5");
+  const md5 = sent(head, PROPERTY_HEADERS.contentMd5);
   if (md5 !== undefined && !MD5.test(md5)) throw new ServiceError("InvalidMd5");
   return {
-    contentType: sent(head, "x-ms-blob-content-type"),
-    contentEncoding: sent(head, "x-ms-blob-content-encoding"),
-    contentLanguage: sent(head, "x-ms-blob-content-language"),
-    contentDisposition: sent(head, "x-ms-blob-content-disposition"),
-    cacheControl: sent(head, "x-ms-blob-cache-control"),
+    contentType: sent(head, PROPERTY_HEADERS.contentType),
+    contentEncoding: sent(head, PROPERTY_HEADERS.contentEncoding),
+    contentLanguage: sent(head, PROPERTY_HEADERS.contentLanguage),
+    contentDisposition: sent(head, PROPERTY_HEADERS.contentDisposition),
+    cacheControl: sent(head, PROPERTY_HEADERS.cacheControl),
     contentMd5: md5,
   };
+}
+
+/** Whether any of these headers is there, an empty one too. */
+export function hasBlobHeaders(head: RequestHead): boolean {
+  return Object.values(PROPERTY_HEADERS).some((name) => head.header(name) !== undefined);
 }
 
 /** For a body that is the content: its own headers say what the others leave out. */

@@ -468,6 +468,9 @@ describe("Put Block and Put Block List", () => {
     }
     const headers = { "x-ms-lease-action": "acquire", "x-ms-lease-duration": "-1" };
     await lab.refused("404 BlobNotFound", "PUT", "/docs/staged?comp=lease", { headers });
+    // Whoever deletes one version of a blob does not mean the blocks that came after it.
+    const condition = { headers: { "If-Match": '"0x8DECF31A2B4C6D1"' } };
+    await lab.refused("412 ConditionNotMet", "DELETE", "/docs/staged", condition);
     await lab.must("DELETE", "/docs/staged");
     await lab.refused("404 BlobNotFound", "GET", "/docs/staged?comp=blocklist&blocklisttype=all");
   });

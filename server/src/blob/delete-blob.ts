@@ -36,7 +36,7 @@ export const deleteBlob: BlobOperation<DeleteBlobInput, void> = {
     return context.blobs.change(name, ({ record }) => {
       const { blob, draft } = record;
       if (blob === undefined && draft === undefined) throw new ServiceError("BlobNotFound");
-      if (blob !== undefined) assertWriteConditions(conditions, blob.modified);
+      assertWriteConditions(conditions, blob?.modified);
       assertLeaseForWrite(blob?.lease, leaseId, arrivedAt, "blob");
       if (onlySnapshots) return { record: "unchanged", result: undefined };
       return { record: undefined, released: releaseAll(context, record), result: undefined };

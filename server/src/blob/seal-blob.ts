@@ -4,7 +4,7 @@ import { WRITE_ACCESS } from "./blob-access.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import type { BlobName } from "./blob-store.ts";
 import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
-import { assertLeaseForWrite } from "./lease.ts";
+import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { validatorHeaders } from "./validators.ts";
@@ -42,8 +42,9 @@ export const sealBlob: BlobOperation<SealInput, number> = {
       if (position !== undefined && position !== blob.size) {
         throw new ServiceError("AppendPositionConditionNotMet");
       }
+      const lease = leaseAfterWrite(blob.lease, arrivedAt);
       return {
-        record: { ...record, blob: { ...blob, sealed: true } },
+        record: { ...record, blob: { ...blob, sealed: true, lease } },
         result: blob.modified,
       };
     });

@@ -2,7 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { invalidHeader } from "../http/header-values.ts";
 import { WRITE_ACCESS } from "./blob-access.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
-import { blobHeadersOf } from "./blob-properties.ts";
+import { blobHeadersOf, hasBlobHeaders } from "./blob-properties.ts";
 import type { BlobProperties } from "./blob-record.ts";
 import type { BlobName } from "./blob-store.ts";
 import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
@@ -13,14 +13,15 @@ import { nextModified, validatorHeaders } from "./validators.ts";
 
 interface SetBlobPropertiesInput {
   readonly name: BlobName;
-  readonly properties: BlobProperties;
+  /** Undefined: those it has. */
+  readonly properties: BlobProperties | undefined;
   readonly leaseId: string | undefined;
   readonly conditions: Conditions;
 }
 
 /**
- * Set Blob Properties: the six properties together, so that one that is not given is cleared; when
- * none is given they all stay. Facts of a copy go.
+ * Set Blob Properties: the six properties together, so that one that is not given, or given empty,
+ * is cleared; when none is given they all stay. Facts of a copy go.
  */
 export const setBlobProperties: BlobOperation<SetBlobPropertiesInput, number> = {
   name: "SetBlobProperties",
@@ -33,14 +34,13 @@ export const setBlobProperties: BlobOperation<SetBlobPropertiesInput, number> = 
     if (length !== undefined) throw invalidHeader("x-ms-blob-content-length", length);
     return {
       name: blobNameOf(request),
-      properties: blobHeadersOf(request),
+      properties: hasBlobHeaders(request) ? blobHeadersOf(request) : undefined,
       leaseId: leaseIdOf(request),
       conditions: writeConditions(request),
     };
   },
 
   run({ blobs }, { name, properties, leaseId, conditions }, { arrivedAt }) {
-    const isGiven = Object.values(properties).some((value) => value !== undefined);
     return blobs.change(name, ({ record }, now) => {
       const { blob } = record;
       if (blob === undefined) throw new ServiceError("BlobNotFound");
@@ -50,7 +50,7 @@ export const setBlobProperties: BlobOperation<SetBlobPropertiesInput, number> = 
       const changed = {
         ...blob,
         modified,
-        properties: isGiven ? properties : blob.properties,
+        properties: properties ?? blob.properties,
         lease: leaseAfterWrite(blob.lease, arrivedAt),
         copy: undefined,
       };
