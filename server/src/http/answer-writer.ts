@@ -2,6 +2,7 @@ import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { BeginningViews } from "../byte-views.ts";
 import type { LentBody, WireResponse } from "../operation.ts";
+import { bodyBytesOf, isLent } from "./body-bytes.ts";
 import { DirectWrites } from "./direct-writes.ts";
 import { KEEP_ALIVE_SECONDS, written } from "./node-listener.ts";
 
@@ -48,33 +49,22 @@ export class AnswerWriter {
       head += `${headers[i]}: ${value}\r\n`;
       if (headers[i] === "Content-Length") hasLength = true;
     }
-    const headEnd = closes ? CLOSE : KEEP_ALIVE;
-    // Whatever operation answers: a body behind it would be taken for the next answer.
-    const isHead = verb === "HEAD";
-    if (typeof body === "object" && "giveBack" in body) {
-      if (!hasLength) head += `Content-Length: ${body.end - body.start}\r\n`;
-      if (!isHead) {
-        this.#writeLent(head + headEnd, body, closes);
-        return undefined;
-      }
-      body.giveBack();
-      this.#writeJoined(head + headEnd, undefined, closes);
-      return undefined;
-    }
-    if (typeof body === "object" && !(body instanceof Uint8Array)) {
-      if (!hasLength) throw new Error("Content that streams says how long it is.");
-      if (!isHead) return this.#pour(head + headEnd, body, closes);
-      this.#writeJoined(head + headEnd, undefined, closes);
-      return undefined;
-    }
-    const bodyBytes =
-      body === undefined ? 0 : typeof body === "string" ? Buffer.byteLength(body) : body.length;
+    const bodyBytes = bodyBytesOf(body);
     if (!hasLength && (body !== undefined || (status !== 204 && status !== 304))) {
+      if (bodyBytes === undefined) throw new Error("Content that streams says how long it is.");
       head += `Content-Length: ${bodyBytes}\r\n`;
     }
-    head += headEnd;
-    const sent = isHead ? undefined : body;
-    if (sent === undefined || bodyBytes <= JOINED_BYTES_MAX) {
+    head += closes ? CLOSE : KEEP_ALIVE;
+    // Whatever operation answers: a body behind it would be taken for the next answer.
+    const sent = verb === "HEAD" ? undefined : body;
+    if (sent === undefined) {
+      this.#writeJoined(head, undefined, closes);
+      if (isLent(body)) body.giveBack();
+    } else if (isLent(sent)) {
+      this.#writeLent(head, sent, closes);
+    } else if (typeof sent === "object" && !(sent instanceof Uint8Array)) {
+      return this.#pour(head, sent, closes);
+    } else if (bodyBytes! <= JOINED_BYTES_MAX) {
       this.#writeJoined(head, sent, closes);
     } else {
       this.#socket.cork();

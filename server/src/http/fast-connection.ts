@@ -80,8 +80,9 @@ export class FastConnection {
     this.#writer = new AnswerWriter(socket);
     this.#remoteAddress = plainAddress(socket.remoteAddress ?? "");
     socket.on("end", this.#onEnd);
-    socket.on("error", this.#onError);
-    socket.on("timeout", this.#cutStill);
+    socket.on("error", this.#break);
+    // Nothing has moved for too long.
+    socket.on("timeout", this.#break);
     socket.on("close", this.#onClose);
   }
 
@@ -146,7 +147,7 @@ export class FastConnection {
     this.#arriving?.abort();
   };
 
-  #onError = (): void => {
+  #break = (): void => {
     this.socket.destroy();
   };
 
@@ -215,8 +216,8 @@ export class FastConnection {
   #giveAway(bytes: Buffer): void {
     const { socket } = this;
     socket.off("end", this.#onEnd);
-    socket.off("error", this.#onError);
-    socket.off("timeout", this.#cutStill);
+    socket.off("error", this.#break);
+    socket.off("timeout", this.#break);
     socket.off("close", this.#onClose);
     this.#lane.forget(this);
     this.#lane.giveAway(this.#reads.giveBack(bytes));
@@ -247,10 +248,11 @@ export class FastConnection {
     return false;
   }
 
+  /** Whether the request at hand is the first; node:http may have the connection after it. */
   #takeFirst(): boolean {
     if (this.#used) return false;
-    this.#used = opens(this.socket);
-    return true;
+    this.#used = true;
+    return opens(this.socket);
   }
 
   #resume(request: PlainRequest, answer: WireResponse): void {
@@ -324,11 +326,6 @@ export class FastConnection {
     if (this.#unread.length > 0) this.#readOn();
     else if (this.#ended) this.#leave();
   }
-
-  /** Nothing has moved for too long. */
-  #cutStill = (): void => {
-    this.socket.destroy();
-  };
 
   /** The client learns no more than that nothing comes. */
   #cut(error: unknown): void {

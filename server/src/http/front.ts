@@ -10,6 +10,7 @@ import type { Clock } from "../clock.ts";
 import type { AnyOperation, WireResponse } from "../operation.ts";
 import type { CorsRule } from "../xml/cors-rules.ts";
 import { AddressReader } from "./address.ts";
+import { announcedBytes, bodyBytesOf } from "./body-bytes.ts";
 import { corsHeaders, preflightResponse } from "./cors.ts";
 import { toServiceError } from "./error-response.ts";
 import type { Gate } from "./gate.ts";
@@ -17,7 +18,7 @@ import { HttpDate } from "./http-date.ts";
 import type { ExchangeObserver } from "./observer.ts";
 import type { Query } from "./query.ts";
 import { invalidParameter } from "./query-parameters.ts";
-import { BodyAborted, type RawRequest } from "./raw-request.ts";
+import { BodyAborted, KNOWN_VERBS, type RawRequest } from "./raw-request.ts";
 import { Request } from "./request.ts";
 import { RequestIds } from "./request-id.ts";
 import { Router } from "./router.ts";
@@ -37,7 +38,6 @@ export interface FrontOptions {
 }
 
 const VISIBLE_ASCII = /^[\x20-\x7e]*$/;
-const KNOWN_VERBS = new Set(["GET", "HEAD", "POST", "PUT", "DELETE", "MERGE", "PATCH", "OPTIONS"]);
 
 /**
  * Carries one service's requests from the wire to its operations and back, whatever transport they
@@ -276,18 +276,10 @@ export class Front<Context> {
         request.bodySource === undefined
           ? request.body.length
           : Number(request.header("content-length") ?? 0),
-      responseBytes: bodyBytesOf(response),
+      responseBytes: bodyBytesOf(response.body) ?? announcedBytes(response.headers) ?? 0,
     };
     observer.finished(record, request, response);
   }
-}
-
-function bodyBytesOf({ body, headers }: WireResponse): number {
-  if (body === undefined) return 0;
-  if (body instanceof Uint8Array) return body.length;
-  if (typeof body === "string") return Buffer.byteLength(body);
-  const at = headers.indexOf("Content-Length");
-  return at < 0 ? 0 : Number(headers[at + 1]);
 }
 
 /** Whether every parameter can be decoded. */

@@ -4,6 +4,7 @@ import type { Writable } from "node:stream";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Awaitable } from "../awaitable.ts";
 import type { WireResponse } from "../operation.ts";
+import { announcedBytes, bodyBytesOf } from "./body-bytes.ts";
 import {
   BodyAborted,
   type BodySource,
@@ -129,25 +130,18 @@ function send(
   if (response.destroyed) return;
   // Answers bring the date they were made with.
   response.sendDate = false;
-  const { body } = answer;
+  const { status, body } = answer;
   const headers = [...answer.headers];
-  if (body === undefined) {
-    if (answer.status !== 204 && answer.status !== 304 && !named(headers, "content-length")) {
-      headers.push("Content-Length", "0");
-    }
+  const bytes = bodyBytesOf(body);
+  const isBare = body === undefined && (status === 204 || status === 304);
+  if (bytes !== undefined && !isBare && announcedBytes(headers) === undefined) {
+    headers.push("Content-Length", String(bytes));
+  }
+  if (body === undefined || typeof body === "string" || body instanceof Uint8Array) {
     closeUnlessRead(message, headers);
-    response.writeHead(answer.status, headers).end();
-  } else if (typeof body === "string" || body instanceof Uint8Array) {
-    if (!named(headers, "content-length")) {
-      headers.push(
-        "Content-Length",
-        String(typeof body === "string" ? Buffer.byteLength(body) : body.length),
-      );
-    }
-    closeUnlessRead(message, headers);
-    response.writeHead(answer.status, headers).end(body);
+    response.writeHead(status, headers).end(body);
   } else {
-    response.writeHead(answer.status, headers);
+    response.writeHead(status, headers);
     void pour(body, response, onFault);
   }
 }
@@ -162,11 +156,6 @@ function closeUnlessRead(message: IncomingMessage, headers: string[]): void {
     message.headers["transfer-encoding"] !== undefined ||
     Number(message.headers["content-length"] ?? 0) > UNWANTED_BYTES_MAX;
   if (isLong) headers.push("Connection", "close");
-}
-
-function named(headers: readonly string[], name: string): boolean {
-  for (let i = 0; i < headers.length; i += 2) if (headers[i]!.toLowerCase() === name) return true;
-  return false;
 }
 
 async function pour(

@@ -1,4 +1,4 @@
-import type { Headers } from "./raw-request.ts";
+import { type Headers, KNOWN_VERBS } from "./raw-request.ts";
 
 /**
  * Reads the plain HTTP/1.1 request and nothing else: a method the services know, an origin-form
@@ -26,8 +26,8 @@ const PLAIN_HEAD_BYTES_MAX = 16 * 1024;
 const PLAIN_HEADERS_MAX = 200;
 
 const UNKNOWN: PlainRead = { kind: "unknown" };
-const VERBS = new Set(["GET", "POST", "PUT", "DELETE", "MERGE", "PATCH", "HEAD", "OPTIONS"]);
 const HEAD_END = Buffer.from("\r\n\r\n", "latin1");
+
 /**
  * @param wholeBytesMax longest body that must be here with its head; a longer one may still be on its
  * way, so that the request ends behind `bytes`
@@ -41,12 +41,10 @@ export function readPlainRequest(bytes: Buffer, start: number, wholeBytesMax: nu
   const head = bytes.toString("latin1", start, headEnd);
   const verbEnd = head.indexOf(" ");
   const verb = head.slice(0, verbEnd);
-  if (!VERBS.has(verb)) return UNKNOWN;
+  if (!KNOWN_VERBS.has(verb)) return UNKNOWN;
   if (verbEnd + 1 >= head.length || head.charCodeAt(verbEnd + 1) !== SLASH) return UNKNOWN;
   const targetEnd = endOf(TARGET, head, verbEnd + 1);
-  if (!head.startsWith(" HTTP/1.1", targetEnd)) {
-    return UNKNOWN;
-  }
+  if (!head.startsWith(" HTTP/1.1", targetEnd)) return UNKNOWN;
   let at = targetEnd + " HTTP/1.1".length;
   const spans: number[] = [];
   let contentLength = -1;
@@ -86,11 +84,12 @@ export function readPlainRequest(bytes: Buffer, start: number, wholeBytesMax: nu
         return UNKNOWN;
     }
   }
-  const arrives = contentLength > wholeBytesMax;
   if (!hasHost || spans.length > 4 * PLAIN_HEADERS_MAX) return UNKNOWN;
   const bodyStart = headEnd + HEAD_END.length;
   const end = bodyStart + Math.max(contentLength, 0);
-  if (end > bytes.length && !arrives) return { kind: "incomplete", bytes: end - start };
+  if (end > bytes.length && contentLength <= wholeBytesMax) {
+    return { kind: "incomplete", bytes: end - start };
+  }
   const target = head.slice(verbEnd + 1, targetEnd);
   const headers = new PlainHeaders(head, spans);
   return { kind: "request", request: { verb, target, headers, bodyStart, end } };
@@ -194,6 +193,7 @@ function tokenTable(marks: string): Uint8Array {
   }
   return table;
 }
+
 const BLANK = new Uint8Array(256);
 BLANK[9] = BLANK[32] = 1;
 /** Visible ASCII and blanks: what a value may hold here. */

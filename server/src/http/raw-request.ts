@@ -1,3 +1,15 @@
+/** The verbs that some service knows. */
+export const KNOWN_VERBS: ReadonlySet<string> = new Set([
+  "GET",
+  "HEAD",
+  "POST",
+  "PUT",
+  "DELETE",
+  "MERGE",
+  "PATCH",
+  "OPTIONS",
+]);
+
 /** One HTTP request as a listener hands it over: nothing decoded, nothing decided. */
 export interface RawRequest {
   readonly verb: string;

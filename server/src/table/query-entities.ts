@@ -111,8 +111,6 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
         headers.push("x-ms-continuation-NextRowKey", encodeContinuation(next.rowKey));
       }
     }
-    if (!body.isLong) return { status: 200, headers, body: body.copy() };
-    headers.push("Content-Length", String(body.length));
-    return { status: 200, headers, body };
+    return { status: 200, headers, body: body.isLong ? body : body.copy() };
   },
 };

@@ -1,0 +1,11 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { announcedBytes } from "./body-bytes.ts";
+
+describe("The length that an answer announces", () => {
+  it("is not read from a value that is called like the header", () => {
+    const headers = ["x-ms-meta-a", "Content-Length", "Content-Type", "text/plain"];
+    assert.equal(announcedBytes(headers), undefined);
+    assert.equal(announcedBytes([...headers, "Content-Length", "12"]), 12);
+  });
+});
