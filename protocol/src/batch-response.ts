@@ -84,15 +84,18 @@ export function printBatchResponse(response: BatchResponse, ids: BatchResponseId
  */
 export function batchErrorMessage(
   error: { readonly code: ErrorCode; readonly message: string },
-  place: {
-    readonly kind: "changeset" | "query";
-    readonly index: number;
-    readonly operations: number;
-  },
+  place: BatchPlace,
 ): string {
   const isAlone = place.kind === "changeset" && place.operations === 1;
   if (isAlone && !INDEXED_ALWAYS.has(error.code)) return error.message;
   return `${place.index}:${error.message}`;
+}
+
+/** Where in a batch something failed, and how many operations stand there. */
+export interface BatchPlace {
+  readonly kind: "changeset" | "query";
+  readonly index: number;
+  readonly operations: number;
 }
 
 /** What is wrong with the batch or its table, rather than with an entity. */

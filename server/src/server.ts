@@ -74,7 +74,7 @@ export const SERVICE_NAMES = ["blob", "queue", "table"] as const satisfies reado
 /** The services, ready to answer requests however these come. */
 export interface OpenServices {
   readonly handles: ReadonlyMap<ServiceName, Handle>;
-  /** Ends background work and closes the engine. */
+  /** Ends background work, then closes the contents and the engine. */
   close(): Promise<void>;
 }
 
@@ -210,7 +210,12 @@ function openMetricsTables(
   const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds, clock);
   const entities = new EntityStore(engine, catalog, clock);
   return new MetricsTables({
-    ...{ engine, clock: ageClock, catalog, entities, analytics, onError },
+    engine,
+    clock: ageClock,
+    catalog,
+    entities,
+    analytics,
+    onError,
     retentionDays(account, table) {
       const service = SERVICE_NAMES.find((name) => table.toLowerCase().endsWith(name));
       const properties = service && settings.get(service)?.chosen(account);

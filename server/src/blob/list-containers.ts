@@ -23,7 +23,9 @@ export const listContainers: BlobOperation<Listing, ListContainersOutput> = {
   async run({ catalog }, { prefix, marker, max, includes }, { account }) {
     const withSystem = includes.has("system");
     const { names, next } = await catalog.page(account.name, {
-      ...{ prefix, from: marker, max },
+      prefix,
+      from: marker,
+      max,
       shows: (name) => withSystem || name !== LOG_CONTAINER,
     });
     return { containers: names, next, withMetadata: includes.has("metadata") };

@@ -55,7 +55,9 @@ export class LogBlobs implements BackgroundWork {
     this.#options = options;
     const { accountIds, clock, engine, log, onError } = options;
     this.#writer = new BackgroundWriter({
-      ...{ clock, name: "blobs of the analytics log", onError },
+      clock,
+      name: "blobs of the analytics log",
+      onError,
       run: () => this.write(),
       put: (batch) => this.#put(batch),
       written: ({ entries }) => log.written(entries),

@@ -154,17 +154,10 @@ export class Front<Context> {
   }
 
   #route(request: Request): AnyOperation<Context> {
-    const comp = request.query.get("comp")?.toLowerCase() ?? "";
-    const { resource } = request.location;
-    const operation = this.#router.find(
-      request.method,
-      resource,
-      comp,
-      Boolean(request.header("if-match")),
-    );
+    const operation = this.#router.find(request);
     if (operation) return operation;
     if (!KNOWN_VERBS.has(request.method)) throw new ServiceError("InvalidHttpVerb");
-    throw this.#service.refuse(request, request.method, this.#router.methodsOf(resource, comp));
+    throw this.#service.refuse(request, request.method, this.#router.methodsOf(request));
   }
 
   #takeBody(

@@ -1,4 +1,7 @@
-import type { AnyOperation } from "../operation.ts";
+import type { AnyOperation, WireRequest } from "../operation.ts";
+
+/** What a request is routed by. */
+type Routed = Pick<WireRequest, "method" | "location" | "query" | "header">;
 
 interface Slot<Context> {
   any: AnyOperation<Context> | undefined;
@@ -16,19 +19,17 @@ export class Router<Context> {
     for (const operation of operations) this.#add(operation);
   }
 
-  find(
-    method: string,
-    resource: string,
-    comp: string,
-    hasIfMatch: boolean,
-  ): AnyOperation<Context> | undefined {
-    const slot = this.#resources.get(resource)?.get(comp === "" ? method : `${method} ${comp}`);
-    return slot?.any ?? (hasIfMatch ? slot?.withIfMatch : slot?.withoutIfMatch);
+  find(request: Routed): AnyOperation<Context> | undefined {
+    const { method, location } = request;
+    const comp = compOf(request);
+    const slots = this.#resources.get(location.resource);
+    const slot = slots?.get(comp === "" ? method : `${method} ${comp}`);
+    return slot?.any ?? (request.header("if-match") ? slot?.withIfMatch : slot?.withoutIfMatch);
   }
 
   /** The methods some operation listens to there; empty when nothing does. */
-  methodsOf(resource: string, comp: string): readonly string[] {
-    return this.#methods.get(`${resource} ${comp}`) ?? [];
+  methodsOf(request: Routed): readonly string[] {
+    return this.#methods.get(`${request.location.resource} ${compOf(request)}`) ?? [];
   }
 
   #add(operation: AnyOperation<Context>): void {
@@ -50,4 +51,8 @@ export class Router<Context> {
     if (!methods.includes(method)) methods.push(method);
     this.#methods.set(`${resource} ${comp}`, methods);
   }
+}
+
+function compOf({ query }: Routed): string {
+  return query.get("comp")?.toLowerCase() ?? "";
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type Batch, type BatchPart, parseBatch } from "@rowhouse/protocol/batch-mime";
 import {
+  type BatchPlace,
   type BatchResponse,
   type BatchResponsePart,
   batchErrorMessage,
@@ -145,7 +146,7 @@ function decodeChange(part: BatchPart, request: PartRequest, before: Change | un
 }
 
 function permittedWrite(request: WireRequest): AnyOperation<TableContext> {
-  const operation = find(writes, request);
+  const operation = writes.find(request);
   if (!operation) throw new ServiceError("InvalidInput");
   permit(request, operation);
   return operation;
@@ -156,12 +157,6 @@ function isSameBesidesBody(part: BatchPart, before: BatchPart): boolean {
   return (
     part.headers === before.headers && part.url === before.url && part.method === before.method
   );
-}
-
-function find(router: Router<TableContext>, request: WireRequest) {
-  const { method, location, query } = request;
-  const hasIfMatch = Boolean(request.header("if-match"));
-  return router.find(method, location.resource, query.get("comp") ?? "", hasIfMatch);
 }
 
 function permit(request: WireRequest, operation: AnyOperation<TableContext>): void {
@@ -204,7 +199,7 @@ async function runQuery(
 ): Promise<BatchResponsePart> {
   const request = new PartRequest(outer, part);
   try {
-    const operation = find(reads, request);
+    const operation = reads.find(request);
     if (!operation) throw new ServiceError("InvalidInput");
     permit(request, operation);
     await context.gate?.enter({ operation: operation.name, resource: request.location.name });
@@ -254,10 +249,7 @@ function failure(
   };
 }
 
-function indexed(
-  error: ServiceError,
-  place: Parameters<typeof batchErrorMessage>[1],
-): ServiceError {
+function indexed(error: ServiceError, place: BatchPlace): ServiceError {
   const message = batchErrorMessage(error, place);
   return new ServiceError(error.code, { message, status: error.status, cause: error });
 }

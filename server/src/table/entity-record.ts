@@ -42,7 +42,7 @@ export function encodeRecord(entity: DecodedEntity, timestampMicros: number): Ui
   const { json, properties } = entity;
   const partitionKeyBytes = writeKey(keyText, 0, entity.partitionKey);
   const keyBytes = writeKey(keyText, partitionKeyBytes, entity.rowKey);
-  const wide = needsWideEnds(json.length);
+  const wide = json.length > 0xffff;
   const keysAt = DIRECTORY_AT + properties.length * entryBytes(wide);
   const record = Buffer.allocUnsafe(keysAt + keyBytes + json.length);
   let flags = wide ? FLAG_WIDE : 0;
@@ -99,10 +99,6 @@ function printEtag(micros: number): string {
 /** Bytes of a directory entry. */
 export function entryBytes(wide: boolean): number {
   return wide ? 6 : 4;
-}
-
-function needsWideEnds(jsonBytes: number): boolean {
-  return jsonBytes > 0xffff;
 }
 
 function writeEntry(

@@ -1,5 +1,4 @@
-import { type DecodedEntity, decodeEntity } from "@rowhouse/protocol/entity-json";
-import { entityPath } from "@rowhouse/protocol/entity-url";
+import { decodeEntity } from "@rowhouse/protocol/entity-json";
 import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
 import { permitsKey } from "../auth/authorize.ts";
 import type { WireRequest, WireResponse } from "../operation.ts";
@@ -58,7 +57,7 @@ export function decodeDelete(request: WireRequest): EntityWrite {
 /** Reads an insert, whose keys stand in the body. */
 export function decodeInsert(request: WireRequest): EntityWrite {
   checkJsonBody(request);
-  const entity: DecodedEntity = decodeEntity(request.body);
+  const entity = decodeEntity(request.body);
   const { partitionKey, rowKey } = entity;
   checkPermitted(request, partitionKey, rowKey);
   const mutation: Mutation = { kind: "insert", partitionKey, rowKey, entity, ifMatch: undefined };
@@ -71,16 +70,6 @@ export function encodeUpdated({ record }: StoredEntity): WireResponse {
     status: 204,
     headers: record ? [...ODATA_HEADERS, "ETag", recordEtag(record)] : ODATA_HEADERS,
   };
-}
-
-/** Where an entity is found: `Location` and `DataServiceId`. */
-export function entityUrl(
-  request: WireRequest,
-  table: string,
-  partitionKey: string,
-  rowKey: string,
-): string {
-  return `${request.baseUrl}/${entityPath(table, partitionKey, rowKey)}`;
 }
 
 /** @throws ServiceError AuthorizationFailure for a table that only the service writes. */

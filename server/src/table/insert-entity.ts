@@ -1,11 +1,7 @@
+import { entityPath } from "@rowhouse/protocol/entity-url";
 import type { WireRequest } from "../operation.ts";
 import { recordEtag } from "./entity-record.ts";
-import {
-  decodeInsert,
-  type EntityWriteOperation,
-  entityUrl,
-  runEntityWrite,
-} from "./entity-write.ts";
+import { decodeInsert, type EntityWriteOperation, runEntityWrite } from "./entity-write.ts";
 import { entityJson } from "./entity-writer.ts";
 import type { StoredEntity } from "./mutation.ts";
 import { contentTypeOf, negotiateLevel } from "./negotiate.ts";
@@ -50,7 +46,7 @@ export function describeInserted(
   request: WireRequest,
 ): InsertedEntity {
   const etag = recordEtag(record!);
-  const location = entityUrl(request, request.location.name, partitionKey, rowKey);
+  const location = `${request.baseUrl}/${entityPath(request.location.name, partitionKey, rowKey)}`;
   const preference = preferenceOf(request);
   if (preference === "return-no-content") {
     return { etag, location, preference, content: undefined };

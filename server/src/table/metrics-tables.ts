@@ -51,7 +51,9 @@ export class MetricsTables implements BackgroundWork {
     this.#options = options;
     const { analytics, clock, onError } = options;
     this.#writer = new BackgroundWriter({
-      ...{ clock, name: "rows of metrics", onError },
+      clock,
+      name: "rows of metrics",
+      onError,
       run: () => this.write(),
       put: (row) => this.#add(row),
       written() {},
@@ -86,7 +88,9 @@ export class MetricsTables implements BackgroundWork {
       sum.merge(counts);
       if (record) sum.mergeRow(this.#numbersOf(record));
       const mutation: Mutation = {
-        ...{ kind: record ? "replace" : "insert", partitionKey, rowKey },
+        kind: record ? "replace" : "insert",
+        partitionKey,
+        rowKey,
         entity: decodeEntity(Buffer.from(sum.toJson(partitionKey, rowKey), "utf8")),
         ifMatch: record && parseIfMatch(recordEtag(record)),
       };
@@ -144,9 +148,7 @@ export class MetricsTables implements BackgroundWork {
       take({ partitionKey, rowKey }) {
         const mutations = partitions.get(partitionKey) ?? [];
         partitions.set(partitionKey, mutations);
-        mutations.push({
-          ...{ kind: "delete", partitionKey, rowKey, entity: undefined, ifMatch: "*" },
-        });
+        mutations.push({ kind: "delete", partitionKey, rowKey, entity: undefined, ifMatch: "*" });
       },
     });
     await reader.read();

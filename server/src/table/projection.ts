@@ -71,16 +71,16 @@ function memberOf(name: string, level: MetadataLevel): Member {
   switch (name) {
     case "PartitionKey":
     case "RowKey":
-      return { kind: name, name: encoded, text: encodeName(`,"${name}":"`) };
+      return { kind: name, name: encoded, text: encoder.encode(`,"${name}":"`) };
     case "Timestamp": {
       const annotation = level === "fullmetadata" ? ',"Timestamp@odata.type":"Edm.DateTime"' : "";
-      return { kind: name, name: encoded, text: encodeName(`${annotation},"Timestamp":"`) };
+      return { kind: name, name: encoded, text: encoder.encode(`${annotation},"Timestamp":"`) };
     }
     default:
       return {
         kind: "property",
         name: encoded,
-        text: encodeName(`,${encodeJsonString(name)}:null`),
+        text: encoder.encode(`,${encodeJsonString(name)}:null`),
       };
   }
 }
@@ -88,3 +88,4 @@ function memberOf(name: string, level: MetadataLevel): Member {
 /** The longest value that is not copied from the record: a Timestamp and its quote. */
 const VALUE_BYTES = 32;
 const QUOTE = 0x22;
+const encoder = new TextEncoder();

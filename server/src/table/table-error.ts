@@ -14,30 +14,19 @@ export function encodeTableError(error: ServiceError, facts: ErrorFacts): WireRe
   const { code, message, status } = error;
   const body = { code, message, requestId: facts.requestId, time: printErrorTime(facts.now) };
   const extra = ["x-ms-error-code", code, ...error.headers.flat()];
-  const { head } = facts;
-  if (!head || error.stage === "authentication") {
-    return wantsJson(facts.accept)
-      ? {
-          status,
-          headers: ["Content-Type", "application/json", ...extra],
-          body: tableErrorJson(body),
-        }
-      : {
-          status,
-          headers: ["Content-Type", "application/xml", ...extra],
-          body: tableErrorXml(body),
-        };
-  }
-  const isXml =
-    head.location.resource === "service" ||
-    head.query.get("comp") === "acl" ||
-    code === "AtomFormatNotSupported";
+  const head = error.stage === "authentication" ? undefined : facts.head;
+  const isXml = head
+    ? head.location.resource === "service" ||
+      head.query.get("comp") === "acl" ||
+      code === "AtomFormatNotSupported"
+    : !wantsJson(facts.accept);
   if (isXml) {
-    return {
-      status,
-      headers: ["Content-Type", "application/xml", ...extra],
-      body: tableErrorXml(body),
-    };
+    const headers = ["Content-Type", "application/xml", ...extra];
+    return { status, headers, body: tableErrorXml(body) };
+  }
+  if (!head) {
+    const headers = ["Content-Type", "application/json", ...extra];
+    return { status, headers, body: tableErrorJson(body) };
   }
   const headers = ["Content-Type", contentTypeOf(levelForErrors(head)), ...ODATA_HEADERS, ...extra];
   if (facts.method === "POST" && head.location.resource !== "batch") {
