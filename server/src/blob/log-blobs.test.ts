@@ -110,6 +110,17 @@ describe("The blobs of the analytics log", () => {
     assert.equal(await lab.countLines(), 3);
   });
 
+  it("come later where nobody knows whether their container was made", async () => {
+    const lab = await open();
+    const process = lab.process();
+    process.add(1);
+    lab.engine.fault = "Unknown";
+    await assert.rejects(process.blobs.write(), { code: "Unknown" });
+    lab.engine.fault = undefined;
+    await process.blobs.write();
+    assert.equal(await lab.countLines(), 1);
+  });
+
   it("ask a store that is away once a minute, not once a blob, and keep all lines", async () => {
     const lab = await open();
     const process = lab.process();

@@ -59,6 +59,7 @@ export class LogBlobs implements BackgroundWork {
       name: "blobs of the analytics log",
       onError,
       run: () => this.write(),
+      prepare: ({ account }) => this.#openContainer(account),
       put: (batch) => this.#put(batch),
       written: ({ entries }) => log.written(entries),
       giveBack: (batch) => log.giveBack(batch),
@@ -116,7 +117,6 @@ export class LogBlobs implements BackgroundWork {
   async #put(batch: LogBatch): Promise<void> {
     const { account, entries } = batch;
     const bytes = Buffer.from(entries.map(({ line }) => `${line}\n`).join(""), "utf8");
-    await this.#openContainer(account);
     for (let number = await this.#nextNumber(batch); ; number++) {
       const blob = logBlobName(batch, number);
       const state = await this.#blobs.read({ account, container: LOG_CONTAINER, blob });

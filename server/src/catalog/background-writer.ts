@@ -8,6 +8,8 @@ export interface BackgroundWriterOptions<Part> {
   readonly name: string;
   /** Hands all that waits to `write`, and what else is due. */
   readonly run: () => Promise<void>;
+  /** Makes what a part is put into, unless it is there: done twice is done once. */
+  readonly prepare: (part: Part) => Promise<void>;
   readonly put: (part: Part) => Promise<void>;
   /** Told of parts that are written, or perhaps are. */
   readonly written: (part: Part) => void;
@@ -58,25 +60,29 @@ export class BackgroundWriter<Part> implements BackgroundWork {
   }
 
   /**
-   * Writes parts one after the other. Those that fail wait on, and with the engine all that are left:
-   * each would wait for its time-out.
+   * Writes parts one after the other. Those that fail wait on, and where the engine is away all that are
+   * left: each would wait for its time-out. Damage is told at once, and may be of that part's data alone.
    * @throws the first failure
    */
   async write(parts: readonly Part[]): Promise<void> {
-    const { clock, giveBack, name, put, written } = this.#options;
+    const { clock, giveBack, name, prepare, put, written } = this.#options;
     const failures: unknown[] = [];
     let begun = 0;
     while (begun < parts.length && clock.now() <= this.#endsAt) {
       const part = parts[begun++]!;
+      let isPut = false;
       try {
+        await prepare(part);
+        isPut = true;
         await put(part);
         written(part);
       } catch (error) {
         failures.push(error);
+        const code = error instanceof EngineError ? error.code : undefined;
         // May be written: a minute with too little is better than one with something twice.
-        if (error instanceof EngineError && error.code === "Unknown") written(part);
+        if (isPut && code === "Unknown") written(part);
         else giveBack(part);
-        if (error instanceof EngineError) break;
+        if (code !== undefined && code !== "Corrupt") break;
       }
     }
     const left = parts.slice(begun);

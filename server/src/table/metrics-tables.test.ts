@@ -133,6 +133,16 @@ describe("The metrics tables", () => {
     assert.equal((await lab.row(HOURS, HOUR, "user;All"))("TotalRequests"), 3);
   });
 
+  it("count on where nobody knows whether their table was made", async () => {
+    const lab = await open({ hours: { includeApis: false } });
+    lab.process().count([{}]);
+    lab.engine.fault = "Unknown";
+    await assert.rejects(lab.write(), { code: "Unknown" });
+    lab.engine.fault = undefined;
+    await lab.write();
+    assert.equal((await lab.row(HOURS, HOUR, "user;All"))("TotalRequests"), 1);
+  });
+
   it("ask a store that is away once a minute, not once a row, and count on with all rows", async () => {
     const lab = await open({ hours: { includeApis: true } });
     const process = lab.process();

@@ -55,6 +55,7 @@ export class MetricsTables implements BackgroundWork {
       name: "rows of metrics",
       onError,
       run: () => this.write(),
+      prepare: (row) => this.#openTable(row),
       put: (row) => this.#add(row),
       written() {},
       giveBack: (row) => analytics.giveBack(row),
@@ -76,13 +77,17 @@ export class MetricsTables implements BackgroundWork {
     for (const row of rows) await this.#clearOld(row);
   }
 
+  /** Created with the first row. */
+  async #openTable({ account, table }: RowCounts): Promise<void> {
+    const { catalog } = this.#options;
+    if (await catalog.find(account, table)) return;
+    await catalog.create(account, table, { policies: [] });
+  }
+
   async #add(row: RowCounts): Promise<void> {
-    const { catalog, entities } = this.#options;
+    const { entities } = this.#options;
     const { account, counts, partitionKey, rowKey, table } = row;
     for (;;) {
-      if (!(await catalog.find(account, table))) {
-        await catalog.create(account, table, { policies: [] });
-      }
       const record = await entities.get(account, table, partitionKey, rowKey);
       const sum = new TransactionCounts();
       sum.merge(counts);
