@@ -4,10 +4,8 @@ import { BlobLab, LabClock } from "@rowhouse/server/blob/test-blob-lab";
 import { EngineError } from "@rowhouse/server/engine/engine";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { seededRandom } from "../support/seeded-random.ts";
+import { seed, times } from "./settings.ts";
 import { type Mood, unsteady } from "./unsteady-engine.ts";
-
-const seed = Number(process.env.SIMULATION_SEED ?? Date.now() % 1_000_000);
-const steps = Number(process.env.SIMULATION_STEPS ?? 600);
 
 const CLIENTS = 6;
 const STEPS_A_ROUND = 5;
@@ -34,7 +32,7 @@ describe(`Blobs on an engine that does not always tell how a commit ended (seed 
       const lab = await BlobLab.open({ clock, engine, inRows, onError });
       await lab.must("PUT", "/docs?restype=container");
 
-      const rounds = Math.ceil(steps / CLIENTS / STEPS_A_ROUND);
+      const rounds = Math.ceil((600 * times) / CLIENTS / STEPS_A_ROUND);
       for (let round = 0; round < rounds; round++) {
         mood = { refusals: 0.05, doubts: 0.15 };
         await Promise.all(Array.from({ length: CLIENTS }, () => disturb(lab, random)));

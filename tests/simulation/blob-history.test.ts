@@ -8,14 +8,12 @@ import { openDatabaseEngine } from "../support/database-engine.ts";
 import { withFolder } from "../support/rowhouse-process.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import { BlobModel, type ModelBlob, type Use } from "./blob-model.ts";
-
-const seed = Number(process.env.SIMULATION_SEED ?? Date.now() % 1_000_000);
-const steps = Number(process.env.SIMULATION_STEPS ?? 0);
+import { seed, times } from "./settings.ts";
 
 describe(`A random history of blobs (seed ${seed}, SIMULATION_SEED repeats it)`, () => {
   it("agrees with a plain map, in memory", async () => {
     const history = await History.open({}, seed);
-    await history.run(steps || 2500);
+    await history.run(2500 * times);
     await history.end();
   });
 
@@ -30,7 +28,7 @@ describe(`A random history of blobs (seed ${seed}, SIMULATION_SEED repeats it)`,
       let options = await open();
       const history = await History.open(options, seed + 1);
       for (let part = 0; part < 3; part++) {
-        await history.run((steps || 240) / 3);
+        await history.run((240 * times) / 3);
         await history.lab.close();
         await options.engine.close();
         options = await open();
@@ -46,7 +44,7 @@ describe(`A random history of blobs (seed ${seed}, SIMULATION_SEED repeats it)`,
     const engine = await openDatabaseEngine({ clock });
     try {
       const history = await History.open({ clock, engine, inRows: true }, seed + 2);
-      await history.run(steps || 120);
+      await history.run(120 * times);
       await history.end();
     } finally {
       await engine.close();

@@ -9,22 +9,20 @@ import { TestStore } from "@rowhouse/server/queue/test-store";
 import { openDatabaseEngine } from "../support/database-engine.ts";
 import { withFolder } from "../support/rowhouse-process.ts";
 import { seededRandom } from "../support/seeded-random.ts";
+import { seed, times } from "./settings.ts";
 import { unsteady } from "./unsteady-engine.ts";
-
-const seed = Number(process.env.SIMULATION_SEED ?? Date.now() % 1_000_000);
-const steps = Number(process.env.SIMULATION_STEPS ?? 0);
 
 describe(`Many who use one queue at once (seed ${seed}, SIMULATION_SEED repeats it)`, () => {
   it("see every message pass from hand to hand, on two servers in memory", async () => {
-    await simulate(new MemoryEngine(), seed, steps || 1500);
+    await simulate(new MemoryEngine(), seed, 1500 * times);
   });
 
   it("see every message pass from hand to hand, on two servers and LMDB", async () => {
-    await withFolder(async (path) => simulate(await openLmdbEngine({ path }), seed, steps || 300));
+    await withFolder(async (path) => simulate(await openLmdbEngine({ path }), seed, 300 * times));
   });
 
   it("see every message pass from hand to hand, on two servers and PostgreSQL", async () => {
-    await simulate(await openDatabaseEngine(), seed, steps || 200);
+    await simulate(await openDatabaseEngine(), seed, 200 * times);
   });
 
   it("are told that nothing is left only when nothing is", async () => {

@@ -12,13 +12,11 @@ import { openDatabaseEngine } from "../support/database-engine.ts";
 import { withFolder } from "../support/rowhouse-process.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import { QueueModel } from "./queue-model.ts";
-
-const seed = Number(process.env.SIMULATION_SEED ?? Date.now() % 1_000_000);
-const steps = Number(process.env.SIMULATION_STEPS ?? 0);
+import { seed, times } from "./settings.ts";
 
 describe(`A random history of a queue (seed ${seed}, SIMULATION_SEED repeats it)`, () => {
   it("agrees with a plain list, in memory", async () => {
-    await new History(await TestStore.open(new MemoryEngine()), seed).run(steps || 4000);
+    await new History(await TestStore.open(new MemoryEngine()), seed).run(4000 * times);
   });
 
   it("agrees with a plain list, on LMDB, across restarts", async () => {
@@ -27,7 +25,7 @@ describe(`A random history of a queue (seed ${seed}, SIMULATION_SEED repeats it)
       let engine: Engine = await open();
       const history = new History(await TestStore.open(engine), seed + 1);
       for (let part = 0; part < 4; part++) {
-        await history.run((steps || 400) / 4);
+        await history.run((400 * times) / 4);
         await engine.close();
         engine = await open();
         history.store = TestStore.reopen(engine, history.store.clock.time);
@@ -38,7 +36,7 @@ describe(`A random history of a queue (seed ${seed}, SIMULATION_SEED repeats it)
 
   it("agrees with a plain list, on PostgreSQL", async () => {
     const engine = await openDatabaseEngine();
-    await new History(await TestStore.open(engine), seed + 2).run(steps || 200);
+    await new History(await TestStore.open(engine), seed + 2).run(200 * times);
     await engine.close();
   });
 });

@@ -6,20 +6,19 @@ import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { databaseOfFolder, dropDatabaseOfFolder } from "../support/database-engine.ts";
 import { withFolder } from "../support/rowhouse-process.ts";
 import { seededRandom } from "../support/seeded-random.ts";
+import { seed, times } from "./settings.ts";
 import { changesetOf, partsOf } from "./table-changeset.ts";
 import { type Answer, entityPath, requestOf, TableClient, type Write } from "./table-client.ts";
 import { compare } from "./table-model.ts";
 import { unsteady } from "./unsteady-engine.ts";
 
-const seed = Number(process.env.SIMULATION_SEED ?? Date.now() % 1_000_000);
-const steps = Number(process.env.SIMULATION_STEPS ?? 0);
 const TABLE = "Contested";
 
 describe(`Many who use one table at once (seed ${seed}, SIMULATION_SEED repeats it)`, () => {
   for (const [where, rounds, open] of [
-    ["in memory", steps || 60, async () => twice(new MemoryEngine())],
-    ["on LMDB", steps || 15, async (path: string) => twice(await openLmdbEngine({ path }))],
-    ["on PostgreSQL", steps || 10, openTwoFronts],
+    ["in memory", 60 * times, async () => twice(new MemoryEngine())],
+    ["on LMDB", 15 * times, async (path: string) => twice(await openLmdbEngine({ path }))],
+    ["on PostgreSQL", 10 * times, openTwoFronts],
   ] as const) {
     /** Two servers over one store, whose answers come late and whose commits fail now and then. */
     const simulate = (work: (crowd: Crowd) => Promise<void>) => () =>

@@ -6,30 +6,28 @@ import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { createTestDatabase } from "../support/database-engine.ts";
 import { withFolder } from "../support/rowhouse-process.ts";
 import { seededRandom } from "../support/seeded-random.ts";
+import { seed, times } from "./settings.ts";
 import { changesetOf, partsOf } from "./table-changeset.ts";
 import { type Answer, entityPath, requestOf, TableClient, type Write } from "./table-client.ts";
 import { randomFilter } from "./table-filters.ts";
 import { type ModelEntity, TableModel } from "./table-model.ts";
 
-const seed = Number(process.env.SIMULATION_SEED ?? Date.now() % 1_000_000);
-const steps = Number(process.env.SIMULATION_STEPS ?? 0);
-
 describe(`A random history of a table (seed ${seed}, SIMULATION_SEED repeats it)`, () => {
   it("agrees with a plain Map, in memory", async () => {
     const client = await TableClient.open(new MemoryEngine());
-    await new History(client, seed).run(steps || 3_000);
+    await new History(client, seed).run(3_000 * times);
     await client.close();
   });
 
   it("agrees with a plain Map, on LMDB, across restarts", async () => {
     await withFolder(async (path) => {
-      await runAcrossRestarts(() => openLmdbEngine({ path }), seed + 1, steps || 600);
+      await runAcrossRestarts(() => openLmdbEngine({ path }), seed + 1, 600 * times);
     });
   });
 
   it("agrees with a plain Map, on PostgreSQL, across restarts", async () => {
     const database = await createTestDatabase();
-    await runAcrossRestarts(() => database.open(), seed + 2, steps || 300);
+    await runAcrossRestarts(() => database.open(), seed + 2, 300 * times);
     await database.drop();
   });
 });
