@@ -15,11 +15,12 @@ import {
 } from "./engine.ts";
 import { assertDisjoint, assertKeyFits, holds } from "./engine-rules.ts";
 import { copyKey, joinKey, pairBytesMax } from "./key-codec.ts";
+import { FLAT_KEY_BYTES_MAX } from "./lmdb/data-file.ts";
 import { TurnBudget } from "./turn-budget.ts";
 import { VersionClock } from "./version-clock.ts";
 
 /** As the LMDB engine: keys that are legal in the services then fit here too. */
-const KEY_BYTES_MAX = pairBytesMax(4026);
+const KEY_BYTES_MAX = pairBytesMax(FLAT_KEY_BYTES_MAX);
 const LEAF_ENTRIES_MAX = 256;
 
 /** An entry and the flat key it is found by: a string of one byte a character, fast to compare. */

@@ -155,4 +155,4 @@ export function pushCostHeaders(headers: string[], planText: string, cost: Query
 /** Some clients and proxies refuse longer headers. */
 const PLAN_LENGTH_MAX = 2000;
 /** The embedded engine's page: an estimate of how many pages hold what was read. */
-const PAGE_BYTES = 8192;
+export const PAGE_BYTES = 8192;

@@ -1,7 +1,7 @@
 import type { Observer, RequestRecord } from "../http/observer.ts";
 import { PLAN_CLASSES } from "../query/plan.ts";
 import type { Watcher } from "./deferred-watchers.ts";
-import type { WriteFacts } from "./insight.ts";
+import { PAGE_BYTES, type WriteFacts } from "./insight.ts";
 import { Histogram, type Metric } from "./prometheus.ts";
 import type { QueryBatch } from "./query-batch.ts";
 
@@ -199,6 +199,11 @@ export function engineMetrics(counts: EngineCounts): Metric[] {
     ),
     metric("rowhouse_engine_readers", "gauge", "Scans that hold a snapshot.", scansOpen),
     metric("rowhouse_engine_file_bytes", "gauge", "Size of the data file.", fileBytes),
-    metric("rowhouse_engine_file_pages", "gauge", "Pages of it, 8 KiB each.", fileBytes / 8192),
+    metric(
+      "rowhouse_engine_file_pages",
+      "gauge",
+      "Pages of it, 8 KiB each.",
+      fileBytes / PAGE_BYTES,
+    ),
   ];
 }

@@ -2,6 +2,7 @@ import * as lmdb from "lmdb";
 import { BeginningViews } from "../../byte-views.ts";
 import type { Key } from "../engine.ts";
 import { writeFlatKey } from "../key-codec.ts";
+import { PAGE_BYTES } from "./data-file.ts";
 
 /**
  * The part of lmdb-js that we use, and how it is set up. Its own typings leave out custom key
@@ -163,9 +164,6 @@ const PROGRESS = 1;
 /** Marked in the instruction behind the last one. */
 const HAS_FAILED = 0x40000000;
 
-/** LMDB's own limit with pages of 8 KB. */
-export const FLAT_KEY_BYTES_MAX = 4026;
-
 /** Where the version of the entry read last is found. */
 export const lastVersion: () => number = lmdb.getLastVersion;
 
@@ -181,7 +179,7 @@ export function openStore({ path, mapSizeBytes, readersMax }: StoreOptions): Sto
     // The name of a folder may have a dot in it, which would make it a file.
     noSubdir: false,
     permissionsMode: 0o600,
-    pageSize: 8192,
+    pageSize: PAGE_BYTES,
     mapSize: mapSizeBytes,
     maxReaders: readersMax,
     // The flush is inside the commit: what is visible is on disk.

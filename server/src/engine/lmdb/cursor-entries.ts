@@ -1,7 +1,6 @@
 import type { Entry, Key, KeyRange } from "../engine.ts";
 import { equalBytes, joinKey, KeySplitter } from "../key-codec.ts";
 import {
-  FLAT_KEY_BYTES_MAX,
   lastVersion,
   type RangeItem,
   type RangeOptions,
@@ -10,6 +9,7 @@ import {
   type Store,
   viewOf,
 } from "./binding.ts";
+import { FLAT_KEY_BYTES_MAX } from "./data-file.ts";
 
 /** The entries of a range as a cursor of the binding has them; where there is no map to walk in. */
 export class CursorEntries {

@@ -16,6 +16,11 @@ import { EngineError } from "../engine.ts";
 export const DATA_FILE = "data.mdb";
 export const LOCK_FILE = "lock.mdb";
 
+/** The environment is created with pages of this size, and its key length limit follows from it. */
+export const PAGE_BYTES = 8192;
+/** LMDB's own limit with such pages. */
+export const FLAT_KEY_BYTES_MAX = 4026;
+
 /** What LMDB needs at once for a new data file and its table of readers, with room to spare; with less a disk is full. */
 const FIRST_BYTES = 2 ** 20;
 /** More than either of its two files is long when it is new. */

@@ -19,16 +19,8 @@ import { assertDisjoint, assertKeyFits } from "../engine-rules.ts";
 import { pairBytesMax } from "../key-codec.ts";
 import { flushFolder, makeFolder } from "../make-folder.ts";
 import { VersionClock } from "../version-clock.ts";
-import {
-  FLAT_KEY_BYTES_MAX,
-  lastVersion,
-  openStore,
-  type Snapshot,
-  Snapshots,
-  type Store,
-  viewOf,
-} from "./binding.ts";
-import { assertCanBeOpened, DATA_FILE } from "./data-file.ts";
+import { lastVersion, openStore, type Snapshot, Snapshots, type Store, viewOf } from "./binding.ts";
+import { assertCanBeOpened, DATA_FILE, FLAT_KEY_BYTES_MAX } from "./data-file.ts";
 import { DataFolder } from "./data-folder.ts";
 import { EntryScan, type ScanSource } from "./entry-scan.ts";
 import { GroupCommit, type Refusal } from "./group-commit.ts";

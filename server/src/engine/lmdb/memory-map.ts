@@ -2,7 +2,7 @@ import { readFileSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { EngineError } from "../engine.ts";
 import { viewMemory } from "./binding.ts";
-import { DATA_FILE, LOCK_FILE, MAGIC } from "./data-file.ts";
+import { DATA_FILE, LOCK_FILE, MAGIC, PAGE_BYTES } from "./data-file.ts";
 
 /**
  * The data file as LMDB has it mapped, read without a call into the native layer. Scans read in it:
@@ -140,7 +140,6 @@ export function fillReaderTable(folder: string): void {
   for (let at = 0; at < words.length; at += 1024) Atomics.add(words, at, 0);
 }
 
-export const PAGE_BYTES = 8192;
 export const PAGE_HEAD_BYTES = 24;
 
 /** A part of the map. */

@@ -1,6 +1,7 @@
 import { EngineError, type Entry, type Key, type KeyRange } from "../engine.ts";
 import { joinKey, KeySplitter } from "../key-codec.ts";
-import { type MemoryMap, PAGE_BYTES, PAGE_HEAD_BYTES } from "./memory-map.ts";
+import { PAGE_BYTES } from "./data-file.ts";
+import { type MemoryMap, PAGE_HEAD_BYTES } from "./memory-map.ts";
 
 /**
  * Walks the entries of a range in the pages of the memory map. Each page on the way is copied first:
