@@ -210,7 +210,7 @@ async function faultIn(
   units: readonly Unit[],
   error: unknown,
 ): Promise<{ readonly culprit?: Unit; readonly error: unknown }> {
-  if (!(error instanceof PortError) || error.code === "TableNotFound") return { error };
+  if (!(error instanceof PortError) || !isRefusalInside(error, error.status)) return { error };
   if (error.status < 400 || error.status >= 500) return { error };
   let at = error.index;
   for (const culprit of units) {

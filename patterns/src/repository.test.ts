@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { batch } from "./batch.ts";
 import { connect, entity, f, isTableError, k } from "./index.ts";
-import { PortError } from "./ports/port-error.ts";
+import { isRefusal, PortError } from "./ports/port-error.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import type { Layer } from "./store/layer.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
@@ -105,6 +106,33 @@ describe("a repository", () => {
         .update({ dept: "Sales", id: 223 }, (e) => ({ age: (e.age ?? 0) + 1 }));
       assert.equal((await setup.open(Employee).mustGet({ dept: "Sales", id: 223 })).age, 2);
     }
+  });
+
+  it("tells of a table that is being deleted, and not of a key that is taken", async () => {
+    const { db, backend, employees } = await open();
+    const faults = withFaults(({ method }) =>
+      method === "commit" ? { kind: "refuse", status: 409, code: "TableBeingDeleted" } : undefined,
+    );
+    const going = connect({ ...backend, ...intercept(backend, faults) });
+    const told = (error: unknown) => isRefusal(error, 409) && error.code === "TableBeingDeleted";
+    await assert.rejects(going.open(Employee).insert(jones), told);
+    await assert.rejects(going.open(Employee).upsert(jones), told);
+    await employees.insert(jones);
+    const key = { dept: "Sales", id: 223 };
+    await assert.rejects(
+      going.open(Employee).update(key, () => ({ age: 1 })),
+      told,
+    );
+    await assert.rejects(going.open(Indexed).delete(key), told);
+    const inserts = Array.from({ length: 3 }, (_, id) => ({ ...jones, id }));
+    const usage = await going.metered((metered) =>
+      batch(metered, (b) => {
+        for (const each of inserts) b.insert(Employee, each);
+      }),
+    );
+    assert.ok(usage.result.every((result) => !result.ok && told(result.error)));
+    assert.equal(usage.requests, 1);
+    assert.equal((await db.open(Employee).range({ dept: "Sales" }).all()).length, 1);
   });
 
   it("gives nobody the ETag of what others wrote while an answer was lost", async () => {

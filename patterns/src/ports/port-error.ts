@@ -33,9 +33,11 @@ export function isRefusal(error: unknown, ...statuses: number[]): error is PortE
   return error instanceof PortError && statuses.includes(error.status);
 }
 
-/** The same of what is in a table or container that is there. */
+/** The same of what is in a table or container that is there, and not about to go. */
 export function isRefusalInside(error: unknown, ...statuses: number[]): error is PortError {
-  return isRefusal(error, ...statuses) && !/^(Table|Container)NotFound$/.test(error.code);
+  return (
+    isRefusal(error, ...statuses) && !/^(Table|Container)(NotFound|BeingDeleted)$/.test(error.code)
+  );
 }
 
 /** Undefined when the request is refused with one of these statuses. */

@@ -5,6 +5,7 @@ import type { BlobsPort } from "../ports/blobs.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import type { EntityKey } from "../ports/tables.ts";
 import { type From, pages } from "../query/pages.ts";
+import { IS_TOKEN } from "./write-token.ts";
 
 export interface PointedBlobsOptions {
   readonly container: string;
@@ -39,12 +40,15 @@ export class PointedBlobs {
   }
 
   /** A name that was never used. @throws key-too-long: what two keys make, escaped, may be more than a name takes. */
-  newName({ partitionKey, rowKey }: EntityKey): string {
-    const { owner, name } = this.#options;
-    const path = [owner, partitionKey, rowKey, name].map(encodeURIComponent);
-    const blob = [...path, this.#database.writeToken()].join("/");
+  newName(key: EntityKey): string {
+    const blob = this.#pathOf(key) + this.#database.writeToken();
     assertLength(blob, NAME_LENGTH_MAX);
     return blob;
+  }
+
+  #pathOf({ partitionKey, rowKey }: EntityKey): string {
+    const { owner, name } = this.#options;
+    return [owner, partitionKey, rowKey, name, ""].map(encodeURIComponent).join("/");
   }
 
   async delete(blob: string | undefined): Promise<boolean> {
@@ -69,10 +73,12 @@ export class PointedBlobs {
   }
 
   async #isInUse(blob: string): Promise<boolean> {
-    const [, partitionKey, rowKey, name] = decoded(blob);
+    const [, partitionKey = "", rowKey = ""] = decoded(blob);
     const { table, property } = this.#options;
+    const path = this.#pathOf({ partitionKey, rowKey });
     // Not a name of ours: somebody else's to delete.
-    if (!partitionKey || !rowKey || name !== this.#options.name) return true;
+    if (!partitionKey || !rowKey || !blob.startsWith(path)) return true;
+    if (!IS_TOKEN.test(blob.slice(path.length))) return true;
     const stored = await this.#database.tables.get(table, { partitionKey, rowKey });
     return stored?.properties[property]?.value === blob;
   }

@@ -1,6 +1,6 @@
 import { tableError } from "../errors.ts";
 import { keyOf, printKey } from "../ports/mutation.ts";
-import { isRefusal } from "../ports/port-error.ts";
+import { isRefusalInside } from "../ports/port-error.ts";
 import type { EntityKey, Mutation, StoredEntity, TablesPort } from "../ports/tables.ts";
 import type { Layer } from "./layer.ts";
 import type { Retry } from "./retry.ts";
@@ -27,7 +27,8 @@ export function resilience(
     try {
       return await retry(attempt, deadlineOf(args[2]), signal);
     } catch (error) {
-      if (method !== "commit" || attempts < 2 || !isRefusal(error, 404, 409, 412)) throw error;
+      if (method !== "commit" || attempts < 2 || !isRefusalInside(error, 404, 409, 412))
+        throw error;
       // The arguments are those of `TablesPort.commit`.
       return resolve(args[0] as string, args[1] as readonly Mutation[], error);
     }

@@ -10,6 +10,8 @@ export const WRITE_TOKENS = "rh_w";
 const TOKENS_KEPT = 4;
 
 const CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+/** What `ulid` makes. */
+export const IS_TOKEN = /^[\dA-HJKMNP-TV-Z]{26}$/;
 
 /** A ULID: 48 bits of time, 80 of chance, in 26 characters that sort by time. */
 export function ulid(clock: Clock, random: Random): string {
