@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import fc from "fast-check";
 import type { Database } from "./database.ts";
 import { connect, entity, f, isTableError, k } from "./index.ts";
@@ -10,7 +11,14 @@ import { createWorker } from "./queue-worker.ts";
 import { remoteIndex, type WriteMode } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { histories } from "./testing/test-histories.ts";
-import { crashEverywhere, intercept, type Memory, memory, withFaults } from "./testing.ts";
+import {
+  crashEverywhere,
+  intercept,
+  type Layer,
+  type Memory,
+  memory,
+  withFaults,
+} from "./testing.ts";
 
 const employee = (mode: WriteMode) =>
   entity("Employee", {
@@ -234,6 +242,27 @@ describe("a remote index", () => {
       }),
       histories(100),
     );
+  });
+
+  it("commits nothing that waited for its turn for longer than a claim is safe", async () => {
+    const { backend } = await open();
+    let slow: Promise<unknown> | undefined;
+    const layer: Layer = async ({ method, args }, send) => {
+      const answer = await send();
+      // As soon as a value is claimed, somebody else has the only slot, for longer than claims settle.
+      if (method === "commit")
+        slow ??= db.tables.get("Employee", { partitionKey: "a", rowKey: "slow" });
+      if (!JSON.stringify(args).includes("slow")) return answer;
+      // By then the commit waits for the slot.
+      await nextTurn();
+      backend.clock.advance(2 * MINUTE);
+      return answer;
+    };
+    const ports = { ...backend, ...intercept(backend, layer) };
+    const db = connect({ ...ports, limit: { account: 1 } });
+    await assert.rejects(db.open(Employee).insert(jones), { code: "throttled" });
+    await slow;
+    assert.equal(await db.open(Employee).get(key), undefined);
   });
 
   for (const mode of ["guarded", "inline", "queued"] as const) {

@@ -240,7 +240,7 @@ export function timeLeft(
   if (byMs === Number.POSITIVE_INFINITY) return undefined;
   const leftMs = byMs - clock.now();
   if (leftMs < 0) throw new Stale(rowKey);
-  return { timeoutS: Math.ceil(leftMs / 1000) || 1 };
+  return { timeoutS: Math.ceil(leftMs / 1000) || 1, sendByMs: byMs };
 }
 
 /** The same step with something beside it, in the same transaction. */

@@ -90,6 +90,8 @@ export type Mutation =
 export interface CommitOptions {
   /** The service refuses the request rather than execute it later than this. */
   readonly timeoutS?: number;
+  /** By the client's clock: later than this it is neither sent nor repeated. */
+  readonly sendByMs?: number;
 }
 
 export interface TableNameRange {

@@ -1,3 +1,5 @@
+import type { CommitOptions } from "../ports/tables.ts";
+
 /** A request on its way to an endpoint: every call of a port is one. */
 export interface PortCall {
   readonly port: "tables" | "queues" | "blobs";
@@ -28,6 +30,13 @@ export function layered<Port extends object>(
       };
     },
   });
+}
+
+/** Until when a request may be sent, by the client's clock. */
+export function sendByMs({ method, args }: PortCall): number {
+  // The arguments are those of `TablesPort.commit`.
+  const options = method === "commit" ? (args[2] as CommitOptions | undefined) : undefined;
+  return options?.sendByMs ?? Number.POSITIVE_INFINITY;
 }
 
 /** The mutations of a commit; none for other requests. */

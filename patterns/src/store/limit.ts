@@ -1,6 +1,6 @@
-import { isPushback } from "../ports/port-error.ts";
+import { isPushback, PortError } from "../ports/port-error.ts";
 import { type Clock, unlessAborted } from "./clock.ts";
-import { type Layer, mutationsOf, type PortCall } from "./layer.ts";
+import { type Layer, mutationsOf, type PortCall, sendByMs } from "./layer.ts";
 
 export interface LimitOptions {
   /** Requests under way at once. */
@@ -69,7 +69,11 @@ export function limiter(
 ): (signal: AbortSignal | undefined) => Layer {
   const account = slotsOf(options.account ?? 64, clock);
   const partitions = new Map<string, { readonly run: Slots; users: number }>();
-  return (signal) => async (call, send) => {
+  return (signal) => async (call, request) => {
+    const send = () => {
+      if (clock.now() <= sendByMs(call)) return request();
+      throw new PortError("Its turn came too late.", { status: 408, code: "TooLate" });
+    };
     const id = partitionOf(call);
     if (id === undefined) return account(send, signal);
     const partition = partitions.get(id) ?? {

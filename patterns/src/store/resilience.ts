@@ -2,7 +2,7 @@ import { tableError } from "../errors.ts";
 import { keyOf, printKey } from "../ports/mutation.ts";
 import { isRefusalInside } from "../ports/port-error.ts";
 import type { EntityKey, Mutation, StoredEntity, TablesPort } from "../ports/tables.ts";
-import type { Layer } from "./layer.ts";
+import { type Layer, sendByMs } from "./layer.ts";
 import type { Retry } from "./retry.ts";
 import { tokensOf, verdict, WRITE_TOKENS } from "./write-token.ts";
 
@@ -18,14 +18,15 @@ export function resilience(
   tables: TablesPort,
   signal: AbortSignal | undefined,
 ): Layer {
-  return async ({ method, args }, send) => {
+  return async (call, send) => {
+    const { method, args } = call;
     let attempts = 0;
     const attempt = (count: number) => {
       attempts = count;
       return send();
     };
     try {
-      return await retry(attempt, deadlineOf(args[2]), signal);
+      return await retry(attempt, sendByMs(call), signal);
     } catch (error) {
       if (method !== "commit" || attempts < 2 || !isRefusalInside(error, 404, 409, 412))
         throw error;
@@ -78,11 +79,4 @@ export function resilience(
 
 function tokensIn(row: Mutation | StoredEntity | undefined): string | undefined {
   return row && "properties" in row ? tokensOf(row.properties) : undefined;
-}
-
-/** A commit that is refused when it comes too late must not be sent too late either. */
-function deadlineOf(options: unknown): number | undefined {
-  return typeof options === "object" && options !== null && "timeoutS" in options
-    ? Number(options.timeoutS) * 1000
-    : undefined;
 }

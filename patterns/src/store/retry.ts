@@ -38,12 +38,12 @@ function classify(error: unknown): Retryable | undefined {
 
 /**
  * Calls `attempt` with 1, 2, … until it succeeds or may not be repeated.
- * @throws throttled when the schedule, the deadline or the budget is used up; the signal's reason when
+ * @throws throttled when the schedule, the time or the budget is used up; the signal's reason when
  * that ends a wait; else what `attempt` threw.
  */
 export type Retry = <Result>(
   attempt: (count: number) => Promise<Result>,
-  deadlineMs?: number,
+  untilMs?: number,
   signal?: AbortSignal,
 ) => Promise<Result>;
 
@@ -51,12 +51,12 @@ export type Retry = <Result>(
 export function retrying(
   clock: Clock,
   random: Random,
-  { schedule = "patient", deadlineMs: usualMs = Number.POSITIVE_INFINITY }: RetryOptions = {},
+  { schedule = "patient", deadlineMs = Number.POSITIVE_INFINITY }: RetryOptions = {},
 ): Retry {
   const waits = typeof schedule === "string" ? SCHEDULES[schedule] : schedule;
   let budget = BUDGET_MAX;
-  return async (attempt, deadlineMs = usualMs, signal) => {
-    const started = clock.now();
+  return async (attempt, untilMs = Number.POSITIVE_INFINITY, signal) => {
+    const latest = Math.min(untilMs, clock.now() + deadlineMs);
     budget = Math.min(BUDGET_MAX, budget + BUDGET_SHARE);
     let waited = 0;
     for (let count = 1; ; count++) {
@@ -73,7 +73,7 @@ export function retrying(
           const retryAfterMs = error instanceof PortError ? (error.retryAfterMs ?? 0) : 0;
           waitMs = Math.max(planned * (1 + JITTER * (2 * random() - 1)), retryAfterMs);
         }
-        const tooLate = clock.now() + waitMs - started > deadlineMs;
+        const tooLate = clock.now() + waitMs > latest;
         if (tooLate || budget < 1) throw throttled(count, error);
         budget--;
         if (waitMs > 0) await clock.sleep(waitMs, signal);
