@@ -7,6 +7,7 @@ import type {
   ReceivedMessage,
   ReceiveOptions,
   SendOptions,
+  SentMessage,
 } from "./ports/queues.ts";
 import { asked } from "./ports/storage-error.ts";
 
@@ -35,10 +36,12 @@ class AzureQueues implements QueuesPort {
     queue: string,
     text: string,
     { delayMs = 0, timeToLiveS = NEVER_EXPIRES }: SendOptions = {},
-  ): Promise<MessageReceipt> {
+  ): Promise<SentMessage> {
     const options = { visibilityTimeout: seconds(delayMs), messageTimeToLive: timeToLiveS };
-    const { messageId, popReceipt } = await asked(this.#queue(queue).sendMessage(text, options));
-    return { id: messageId, popReceipt };
+    const { messageId, popReceipt, insertedOn } = await asked(
+      this.#queue(queue).sendMessage(text, options),
+    );
+    return { id: messageId, popReceipt, insertedAt: insertedOn };
   }
 
   async receive(queue: string, { max, visibilityMs }: ReceiveOptions): Promise<ReceivedMessage[]> {
@@ -55,11 +58,6 @@ class AzureQueues implements QueuesPort {
       this.#queue(queue).peekMessages({ numberOfMessages: max }),
     );
     return peekedMessageItems.map(messageOf);
-  }
-
-  async count(queue: string): Promise<number> {
-    const { approximateMessagesCount } = await asked(this.#queue(queue).getProperties());
-    return approximateMessagesCount ?? 0;
   }
 
   async update(

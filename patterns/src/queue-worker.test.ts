@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { describe, it } from "node:test";
-import { connect, isTableError } from "./index.ts";
+import { connect, type Database, isTableError } from "./index.ts";
 import {
   createWorker,
   Fatal,
@@ -11,7 +11,15 @@ import {
   type WorkerOptions,
 } from "./queue-worker.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
-import { FakeClock, intercept, interleave, type Layer, memory, withFaults } from "./testing.ts";
+import {
+  FakeClock,
+  intercept,
+  interleave,
+  type Layer,
+  type Memory,
+  memory,
+  withFaults,
+} from "./testing.ts";
 
 const QUEUE = "work";
 const note = (key: string) => ({ kind: "note", key, body: { key } });
@@ -158,6 +166,26 @@ describe("a queue worker", () => {
     assert.deepEqual([await operator.redrive(), left("work-poison")], [3, 3]);
   });
 
+  it("sends back all that was put aside before, in whatever order it comes, and nothing newer", async () => {
+    const { backend, worker, left } = await open(async () => {});
+    const { queues, clock } = backend;
+    for (let i = 0; i < 40; i++) await queues.send("work-poison", "<same/>");
+    let sent = 0;
+    const beside: Layer = async ({ port, method, args }, request) => {
+      if (port === "queues" && method === "send" && args[0] === QUEUE) {
+        assert.ok(++sent <= 100, "sends without end");
+        clock.advance(300);
+        // What nobody handles is put aside again, and others fail beside it.
+        await queues.send("work-poison", sent % 2 ? "<same/>" : `<${sent}/>`);
+      }
+      return request();
+    };
+    const ports = { ...backend, ...intercept(backend, beside) };
+    const operator = createWorker(connect(ports), { queue: QUEUE, handlers: [] });
+    assert.deepEqual([await operator.redrive(), left("work-poison")], [40, 40]);
+    assert.equal((await worker.peekPoison(32)).length, 32);
+  });
+
   it("comes back later as often as a handler asks, without counting it as a failure", async () => {
     let times = 0;
     const { backend, worker, send, left } = await open(async () =>
@@ -182,6 +210,55 @@ describe("a queue worker", () => {
     await worker.drain();
     assert.deepEqual(seen, [body]);
     assert.equal((await backend.blobs.list("bodies", {})).blobs.length, 0);
+  });
+
+  it("leaves no large body behind when an answer is lost", async () => {
+    const body = "x".repeat(60_000);
+    const before = async (db: Database) => {
+      await createWorker(db, { queue: QUEUE, handlers: [] }).createQueues();
+      await db.blobs!.createContainer("bodies");
+      await sendMessage(db, QUEUE, { ...note("a"), body }, { largeBodies: "bodies" });
+    };
+    const bodies = async (db: Database) => (await db.blobs!.list("bodies", {})).blobs.length;
+    const handlers = [{ kind: "note", handle: async () => {} }];
+    await loseEveryAnswer((db) => createWorker(db, { queue: QUEUE, handlers }).drain(), {
+      before,
+      check: async (db, { clock }) => {
+        // A message that was received without an answer comes again.
+        clock.advance(60_000);
+        await createWorker(db, { queue: QUEUE, handlers }).drain();
+        assert.equal(await bodies(db), 0);
+      },
+    });
+  });
+
+  it("puts a message aside that has no room for the whole error", async () => {
+    const aside = async (room: number) => {
+      const backend = memory();
+      // As a client does that sends Base64.
+      const inBase64: Layer = async ({ method, args }, request) => {
+        const text = method === "send" ? args[1] : (args[2] as { text?: string } | undefined)?.text;
+        if (typeof text === "string") assert.ok(Buffer.byteLength(text) <= 48 * 1024, "refused");
+        return request();
+      };
+      const { worker } = await open(
+        async () => {
+          throw new Fatal("é".padEnd(1000, "n"));
+        },
+        {},
+        { ...backend, ...intercept(backend, inBase64) } as Memory,
+      );
+      const message = { ...note("a"), v: 1, id: "m", at: new Date().toISOString(), body: "" };
+      const body = "x".repeat(48 * 1024 - JSON.stringify(message).length - room);
+      await backend.queues.send(QUEUE, JSON.stringify({ ...message, body }));
+      await worker.drain();
+      const [poison] = await worker.peekPoison();
+      assert.deepEqual([poison?.id, poison?.body], ["m", body]);
+      return poison?.failure?.error;
+    };
+    assert.equal(await aside(0), undefined);
+    assert.match((await aside(500)) ?? "", /^Fatal: én{350,430}$/);
+    assert.equal((await aside(2000))?.length, 1007);
   });
 
   it("costs what the manual says", async () => {

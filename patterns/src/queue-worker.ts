@@ -1,8 +1,8 @@
 import type { Database } from "./database.ts";
 import { isTableError, tableError } from "./errors.ts";
-import { blobsOf, parseMessage, withBody } from "./messages/large-message.ts";
+import { blobsOf, excessOf, parseMessage, withBody } from "./messages/large-message.ts";
 import { type Message, queuesOf } from "./messages/message.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { isRefusal, unlessRefused } from "./ports/port-error.ts";
 import type { MessageReceipt, QueuesPort, ReceivedMessage } from "./ports/queues.ts";
 import { unlessAborted } from "./store/clock.ts";
 
@@ -82,6 +82,8 @@ const RETRY_MS = [2000, 4000, 10_000, 30_000];
 /** A message being handled. The receipt changes whenever its lease is renewed. */
 interface Job {
   receipt: MessageReceipt;
+  /** Until then nobody else gets the message. */
+  oursUntilMs: number;
   readonly lost: AbortController;
   readonly done: Promise<void>;
 }
@@ -154,35 +156,51 @@ export class Worker {
     return messages.map(({ text }) => parseMessage(text));
   }
 
-  /** Sends poison messages back to work, as many as there are now or `max` of them. @returns how many. */
+  /** Sends back to work what is in the poison queue when it begins, or `max` of it. @returns how many. */
   async redrive(max = Number.POSITIVE_INFINITY): Promise<number> {
-    // Those that fail again meanwhile come back here.
-    const most = Math.min(max, await this.#queues.count(this.#poisonQueue));
+    // Those that fail again meanwhile come back here. Of one second, a message is told by its id.
+    let begunAt = Number.POSITIVE_INFINITY;
+    const sent = new Set<string>();
+    const newer: ReceivedMessage[] = [];
     for (let count = 0; ; ) {
-      const messages =
-        count < most
-          ? await this.#queues.receive(this.#poisonQueue, {
-              max: Math.min(RECEIVE_MAX, most - count),
-              visibilityMs: VISIBILITY_MS,
-            })
-          : [];
-      if (messages.length === 0) return count;
+      const most = Math.min(RECEIVE_MAX, max - count);
+      const wanted = { max: most, visibilityMs: VISIBILITY_MS };
+      const messages = most > 0 ? await this.#queues.receive(this.#poisonQueue, wanted) : [];
+      if (messages.length === 0) {
+        for (const one of newer) await this.#show(one);
+        return count;
+      }
       for (const received of messages) {
         const { failure: _failure, ...message } = parseMessage(received.text) ?? {};
         const text = "kind" in message ? JSON.stringify(message) : received.text;
-        await this.#queues.send(this.#options.queue, text);
+        const id = "kind" in message ? message.id : text;
+        const since = Number(received.insertedAt) - begunAt;
+        if (since > 0 || (since === 0 && sent.has(id))) {
+          newer.push(received);
+          continue;
+        }
+        const { insertedAt } = await this.#queues.send(this.#options.queue, text);
+        begunAt = Math.min(begunAt, Number(insertedAt));
+        sent.add(id);
         await this.#queues.delete(this.#poisonQueue, received);
         count++;
       }
     }
   }
 
+  /** A poison message that was hidden from others too long is theirs by now. */
+  #show(received: ReceivedMessage) {
+    const shown = this.#queues.update(this.#poisonQueue, received, { visibilityMs: 0 });
+    return unlessRefused(shown, 400, 404);
+  }
+
   async #receive(free: number, queues: QueuesPort, signal?: AbortSignal): Promise<number> {
     const { queue, batch = RECEIVE_MAX, visibilityMs = VISIBILITY_MS } = this.#options;
     try {
       const max = Math.min(free, batch, RECEIVE_MAX);
+      const oursUntilMs = this.#database.clock.now() + visibilityMs;
       const messages = await queues.receive(queue, { max, visibilityMs });
-      for (const message of messages) this.#start(message);
+      for (const message of messages) this.#start(message, oursUntilMs);
       return messages.length;
     } catch (error) {
       if (signal?.aborted) return 0;
@@ -191,10 +209,11 @@ export class Worker {
     }
   }
 
-  #start(received: ReceivedMessage): void {
+  #start(received: ReceivedMessage, oursUntilMs: number): void {
     const lost = new AbortController();
     const job: Job = {
       receipt: received,
+      oursUntilMs,
       lost,
       done: Promise.resolve()
         .then(() => this.#handle(received, job))
@@ -259,9 +278,11 @@ export class Worker {
       await this.#queues.delete(queue, job.receipt);
       return;
     }
-    const isOurs = await this.#queues.delete(queue, job.receipt);
+    const isDeleted = await this.#queues.delete(queue, job.receipt);
     const { blob } = message;
-    // Whoever has the message now needs its body.
+    // Whoever has the message by now needs its body. While it is ours it can only be gone because an earlier try of
+    // this request deleted it.
+    const isOurs = isDeleted || this.#database.clock.now() < job.oursUntilMs;
     if (blob && isOurs) await blobsOf(this.#database).delete(blob.container, blob.name);
     onDone?.(message);
   }
@@ -285,7 +306,9 @@ export class Worker {
     change: { readonly visibilityMs: number; readonly text?: string },
   ): Promise<boolean> {
     try {
+      const oursUntilMs = this.#database.clock.now() + change.visibilityMs;
       job.receipt = await this.#queues.update(this.#options.queue, job.receipt, change);
+      job.oursUntilMs = oursUntilMs;
       return true;
     } catch (error) {
       if (!isRefusal(error, 400, 404)) throw error;
@@ -313,9 +336,14 @@ export class Worker {
     onFailure?.(message, tableError("poison-message", said, payload, { cause, remedy }));
   }
 
+  /** As much of the error as a queue takes beside the message. */
   #failed(message: Message, { dequeueCount }: ReceivedMessage, error: string): Message {
     const at = new Date(this.#database.clock.now()).toISOString();
-    return { ...message, failure: { error, dequeueCount, at } };
+    const failed = (error: string) => ({ ...message, failure: { error, dequeueCount, at } });
+    const excess = excessOf(failed(error));
+    if (excess <= 0) return failed(error);
+    // Half a character takes three bytes more than none.
+    return excess <= error.length ? failed(error.slice(0, -excess - 3)) : message;
   }
 
   async #stop(): Promise<void> {

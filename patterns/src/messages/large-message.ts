@@ -25,7 +25,7 @@ export async function sendMessage(
 ): Promise<MessageReceipt> {
   const queues = queuesOf(database);
   const whole = messageOf(database, message);
-  if (container === undefined || bytesOf(whole) <= MESSAGE_BYTES_MAX) {
+  if (container === undefined || excessOf(whole) <= 0) {
     return queues.send(queue, textOf(whole), options);
   }
   const { body, ...pointer } = { ...whole, blob: { container, name: whole.id } };
@@ -36,14 +36,15 @@ export async function sendMessage(
 
 /** What a queue takes of it. @throws validation-failed for a message that is too large. */
 export function textOf(message: Message): string {
-  const bytes = bytesOf(message);
-  if (bytes <= MESSAGE_BYTES_MAX) return JSON.stringify(message);
-  const limit = `${bytes} bytes; at most ${MESSAGE_BYTES_MAX} fit, or name a container for large bodies`;
+  const excess = excessOf(message);
+  if (excess <= 0) return JSON.stringify(message);
+  const limit = `${excess + MESSAGE_BYTES_MAX} bytes; at most ${MESSAGE_BYTES_MAX} fit, or name a container for large bodies`;
   throw validationFailed("The message", "body", limit);
 }
 
-function bytesOf(message: Message): number {
-  return new TextEncoder().encode(JSON.stringify(message)).length;
+/** How many bytes more than a queue takes; none if not positive. */
+export function excessOf(message: Message): number {
+  return new TextEncoder().encode(JSON.stringify(message)).length - MESSAGE_BYTES_MAX;
 }
 
 /** Undefined for text that is no message of ours. */

@@ -2,12 +2,10 @@
 export interface QueuesPort {
   /** False when the queue is there already. */
   createQueue(queue: string): Promise<boolean>;
-  send(queue: string, text: string, options?: SendOptions): Promise<MessageReceipt>;
+  send(queue: string, text: string, options?: SendOptions): Promise<SentMessage>;
   /** At most 32 messages, hidden from others for `visibilityMs`. */
   receive(queue: string, options: ReceiveOptions): Promise<ReceivedMessage[]>;
   peek(queue: string, max: number): Promise<QueueMessage[]>;
-  /** Of all messages, hidden ones too: never too few. */
-  count(queue: string): Promise<number>;
   /** Hides the message for `visibilityMs` from now and ends the receipt's life: use the one returned. */
   update(
     queue: string,
@@ -33,6 +31,11 @@ export interface ReceiveOptions {
 export interface MessageReceipt {
   readonly id: string;
   readonly popReceipt: string;
+}
+
+export interface SentMessage extends MessageReceipt {
+  /** By the service's clock. */
+  readonly insertedAt: Date;
 }
 
 export interface QueueMessage {

@@ -6,6 +6,7 @@ import type {
   ReceivedMessage,
   ReceiveOptions,
   SendOptions,
+  SentMessage,
 } from "../ports/queues.ts";
 import type { Clock } from "../store/clock.ts";
 
@@ -44,7 +45,7 @@ export class MemoryQueues implements QueuesPort {
     queue: string,
     text: string,
     { delayMs = 0, timeToLiveS }: SendOptions = {},
-  ): Promise<MessageReceipt> {
+  ): Promise<SentMessage> {
     if (new TextEncoder().encode(text).length > MESSAGE_BYTES_MAX)
       throw refusal(413, "RequestBodyTooLarge");
     if (delayMs > VISIBILITY_MS_MAX) throw refusal(400, "OutOfRangeQueryParameterValue");
@@ -59,7 +60,8 @@ export class MemoryQueues implements QueuesPort {
       expiresAtMs: timeToLiveS === undefined ? Number.POSITIVE_INFINITY : now + timeToLiveS * 1000,
     };
     this.#messages(queue).push(message);
-    return { id: message.id, popReceipt: message.popReceipt };
+    const { id, popReceipt } = message;
+    return { id, popReceipt, insertedAt: new Date(now) };
   }
 
   async receive(queue: string, { max, visibilityMs }: ReceiveOptions): Promise<ReceivedMessage[]> {
@@ -77,10 +79,6 @@ export class MemoryQueues implements QueuesPort {
 
   async peek(queue: string, max: number): Promise<QueueMessage[]> {
     return this.#visible(queue).slice(0, max).map(toPublic);
-  }
-
-  async count(queue: string): Promise<number> {
-    return this.#messages(queue).length;
   }
 
   async update(
