@@ -2,8 +2,14 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type BatchOptions, type BatchPlan, batch } from "./batch.ts";
 import { connect, entity, f, isTableError, k } from "./index.ts";
+import { indexLifeCycle } from "./index-life-cycle.ts";
+import { verifyIndex } from "./index-scrub.ts";
+import { controlledIndexes } from "./index-states.ts";
+import { listIndex } from "./list-index.ts";
 import { isRefusal } from "./ports/port-error.ts";
+import type { CommitOptions } from "./ports/tables.ts";
 import { siblingIndex } from "./sibling-index.ts";
+import type { Layer } from "./store/layer.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
 import { memory } from "./testing/memory.ts";
 
@@ -166,6 +172,72 @@ describe("a batch", () => {
       assert.deepEqual(told(error), ["serial", "serial_taken"]);
       return true;
     });
+  });
+
+  it("adds to one list what it holds, and what others add to it meanwhile", async () => {
+    const Listed = entity("Listed", {
+      version: 1,
+      fields: { meter: f.string(), id: f.int32(), tag: f.string() },
+      key: { partition: [k.str("meter")], row: [k.lit("id"), k.uint("id", 6)] },
+      indexes: { tag: listIndex({ row: [k.lit("tag"), k.str("tag")], property: "IDs" }) },
+    });
+    for (const onError of ["isolate", "continue", "stop"] as const) {
+      const backend = memory();
+      const others = connect(backend);
+      await others.createTables(Listed);
+      let id = 100;
+      const meanwhile: Layer = async ({ method }, send) => {
+        if (method === "commit" && id < 103)
+          await others.open(Listed).insert({ meter: "a", id: id++, tag: "x" });
+        return send();
+      };
+      const db = connect({ ...backend, ...intercept(backend, meanwhile) });
+      const results = await batch(
+        db,
+        (b) => {
+          for (let id = 0; id < 6; id++)
+            b.insert(Listed, { meter: "a", id, tag: id % 3 ? "x" : "y" });
+        },
+        { onError },
+      );
+      assert.deepEqual(
+        results.map(({ ok }) => ok),
+        Array(6).fill(true),
+      );
+      const ids = (tag: string) => others.open(Listed).by.tag.ids({ meter: "a", tag });
+      assert.deepEqual(
+        [(await ids("x")).map(Number), (await ids("y")).map(Number)],
+        [
+          [1, 2, 4, 5, 100, 101, 102],
+          [0, 3],
+        ],
+      );
+    }
+  });
+
+  it("makes the entries of an index that is built meanwhile", async () => {
+    const backend = memory();
+    const operator = connect(backend);
+    await operator.createTables(Tagged);
+    const tag = indexLifeCycle(operator, Tagged, "tag");
+    await tag.disable();
+    let commits = 0;
+    const meanwhile: Layer = async ({ method, args }, send) => {
+      if (method !== "commit") return send();
+      // The service refuses what comes so late that nobody remembers what was known of the index.
+      assert.ok(Number((args[2] as CommitOptions | undefined)?.timeoutS) <= 50);
+      const answer = await send();
+      if (++commits === 2) await tag.build();
+      return answer;
+    };
+    const ports = intercept(backend, meanwhile);
+    const db = connect({ ...backend, ...ports, indexStates: controlledIndexes() });
+    await batch(db, (b) => {
+      for (let id = 0; id < 300; id++) b.insert(Tagged, { meter: "a", id, tag: "t" });
+    });
+    backend.clock.advance(60_000);
+    const { entities, missing } = await verifyIndex(operator, Tagged, "tag");
+    assert.deepEqual([entities, missing], [300, 0]);
   });
 
   it("refuses to write blindly what indexes follow", async () => {

@@ -5,7 +5,7 @@ import type { AnyEntity } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
 import type { Row } from "./model/entity-rows.ts";
 import { deleteOf } from "./ports/mutation.ts";
-import { isRefusalInside, PortError } from "./ports/port-error.ts";
+import { isRefusal, isRefusalInside, PortError } from "./ports/port-error.ts";
 import type { Mutation } from "./ports/tables.ts";
 import type { KeyOf } from "./repository.ts";
 import { mapBounded } from "./store/limit.ts";
@@ -14,12 +14,16 @@ import {
   assertFits,
   bytesLimit,
   bytesOnWire,
+  contributionsTo,
   explain,
   insertStep,
+  latest,
   leadRefused,
   openEntity,
   Stale,
   TRANSACTION_OPERATIONS_MAX,
+  timeLeft,
+  untilUncontended,
 } from "./write.ts";
 
 export interface BatchOptions {
@@ -69,13 +73,23 @@ export interface BatchPlan {
 }
 
 /** What must stay together: an entity and the entries that are committed with it. */
-interface Unit {
+interface Planned {
   readonly position: number;
   readonly table: string;
+  readonly partitionKey: string;
+  /** What the service is asked for. It depends on what is there now, so it is asked for at once. */
+  prepare(): Promise<Prepared>;
+}
+
+interface Prepared {
   readonly mutations: readonly Mutation[];
+  readonly commitByMs?: number;
   /** What it means that the service refused one of them. */
   readonly explain?: (failed: Mutation, refusal: PortError) => Promise<Error>;
+  readonly committed?: (etag: string | undefined) => Promise<unknown>;
 }
+
+type Unit = Planned & Prepared;
 
 const PARTITIONS_AT_ONCE = 16;
 
@@ -93,38 +107,26 @@ export async function batch(
   // The one place where the types of the definitions meet the untyped rows; see `openRepository`.
   plan(planned as unknown as BatchPlan);
   const units = await planned.units();
-  if (options.mode !== "atomic" || units.length === 0) return commitUnits(database, units, options);
-  assertAtomic(database, units);
-  const results: BatchResult[] = [];
-  try {
-    await commitTogether(database, units, results);
-  } catch (refusal) {
-    throw (await faultIn(units, refusal)).error;
-  }
-  return results;
-}
-
-async function commitUnits(
-  database: Database,
-  units: readonly Unit[],
-  options: BatchOptions,
-): Promise<BatchResult[]> {
-  const { parallel = PARTITIONS_AT_ONCE, onError = "isolate" } = options;
   const results: BatchResult[] = new Array(units.length);
+  if (options.mode === "atomic" && units.length > 0) {
+    await commitAlone(database, units, results, assertAtomic);
+    return results;
+  }
+  const { parallel = PARTITIONS_AT_ONCE, onError = "isolate" } = options;
   await mapBounded(byPartition(units), parallel, async (group) => {
     let stopped: unknown;
-    for (const chunk of chunks(group, database)) {
+    for await (const chunk of chunks(group, database, results)) {
       if (stopped === undefined) stopped = await commitChunk(database, chunk, onError, results);
-      else for (const { position } of chunk) results[position] = { ok: false, error: stopped };
+      else fail(chunk, stopped, results);
     }
   });
   return results;
 }
 
-function byPartition(units: readonly Unit[]): Unit[][] {
-  const partitions = new Map<string, Unit[]>();
+function byPartition(units: readonly Planned[]): Planned[][] {
+  const partitions = new Map<string, Planned[]>();
   for (const unit of units) {
-    const id = `${unit.table}/${unit.mutations[0]!.partitionKey}`;
+    const id = `${unit.table}/${unit.partitionKey}`;
     const group = partitions.get(id);
     if (group) group.push(unit);
     else partitions.set(id, [unit]);
@@ -132,18 +134,54 @@ function byPartition(units: readonly Unit[]): Unit[][] {
   return [...partitions.values()];
 }
 
+async function ready(unit: Planned): Promise<Unit> {
+  return { ...unit, ...(await unit.prepare()) };
+}
+
+function fail(units: readonly Planned[], error: unknown, results: BatchResult[]): void {
+  for (const { position } of units) results[position] = { ok: false, error };
+}
+
+/** @throws Stale when what was prepared is too old. */
 async function commitTogether(
   database: Database,
   units: readonly Unit[],
   results: BatchResult[],
 ): Promise<void> {
+  const [
+    {
+      table,
+      mutations: [lead],
+    },
+  ] = units as readonly [Unit];
   const mutations = units.flatMap((unit) => unit.mutations);
-  const etags = await database.tables.commit(units[0]!.table, mutations);
+  const timeout = timeLeft(database, latest(units), lead!.rowKey);
+  const etags = await database.tables.commit(table, mutations, timeout);
   let at = 0;
-  for (const { position, mutations } of units) {
-    results[position] = { ok: true, etag: etags[at] };
+  for (const { position, mutations, committed } of units) {
+    const etag = etags[at];
+    results[position] = { ok: true, etag };
     at += mutations.length;
+    await committed?.(etag);
   }
+}
+
+/** In one transaction, again and again while others are faster. */
+function commitAlone(
+  database: Database,
+  planned: readonly Planned[],
+  results: BatchResult[],
+  check?: (database: Database, units: readonly Unit[]) => void,
+): Promise<void> {
+  return untilUncontended(database, {}, async () => {
+    const units = await Promise.all(planned.map(ready));
+    check?.(database, units);
+    try {
+      await commitTogether(database, units, results);
+    } catch (refusal) {
+      throw (await faultIn(units, refusal)).error;
+    }
+  });
 }
 
 function assertAtomic(database: Database, units: readonly Unit[]): void {
@@ -158,24 +196,35 @@ function assertAtomic(database: Database, units: readonly Unit[]): void {
 }
 
 /** Cuts at the limits, and before the second operation on a row: a transaction holds one of each. */
-function* chunks(units: readonly Unit[], database: Database): Generator<Unit[]> {
+async function* chunks(
+  group: readonly Planned[],
+  database: Database,
+  results: BatchResult[],
+): AsyncGenerator<Unit[]> {
   const bytesMax = bytesLimit(database);
   let chunk: Unit[] = [];
   let rows = new Set<string>();
   let bytes = 0;
-  for (const unit of units) {
-    const more = bytesOnWire(unit.mutations);
-    const isFull =
-      rows.size + unit.mutations.length > TRANSACTION_OPERATIONS_MAX ||
-      bytes + more > bytesMax ||
-      unit.mutations.some(({ rowKey }) => rows.has(rowKey));
-    if (isFull && chunk.length > 0) {
-      yield chunk;
-      [chunk, rows, bytes] = [[], new Set(), 0];
+  for (const planned of group) {
+    try {
+      let unit = await ready(planned);
+      const more = bytesOnWire(unit.mutations);
+      const isFull =
+        rows.size + unit.mutations.length > TRANSACTION_OPERATIONS_MAX ||
+        bytes + more > bytesMax ||
+        unit.mutations.some(({ rowKey }) => rows.has(rowKey));
+      if (isFull && chunk.length > 0) {
+        yield chunk;
+        [chunk, rows, bytes] = [[], new Set(), 0];
+        // The rows it shares with others are not what they were.
+        unit = await ready(planned);
+      }
+      chunk.push(unit);
+      for (const { rowKey } of unit.mutations) rows.add(rowKey);
+      bytes += more;
+    } catch (error) {
+      fail([planned], error, results);
     }
-    chunk.push(unit);
-    for (const { rowKey } of unit.mutations) rows.add(rowKey);
-    bytes += more;
   }
   if (chunk.length > 0) yield chunk;
 }
@@ -188,19 +237,27 @@ async function commitChunk(
   results: BatchResult[],
 ): Promise<unknown> {
   let units = [...chunk];
+  const late: Unit[] = [];
   while (units.length > 0) {
     try {
       await commitTogether(database, units, results);
-      return undefined;
+      break;
     } catch (refusal) {
       const { culprit, error } = await faultIn(units, refusal);
-      if (culprit === undefined || onError !== "isolate") {
-        for (const { position } of units) results[position] = { ok: false, error };
-        return onError === "stop" ? error : undefined;
+      // A lost race is nobody's fault.
+      const isLate = error instanceof Stale;
+      if (isLate) late.push(...(culprit ? [culprit] : units));
+      else if (culprit && onError === "isolate") fail([culprit], error, results);
+      else {
+        fail(units, error, results);
+        if (onError === "stop") return error;
+        break;
       }
-      results[culprit.position] = { ok: false, error };
-      units = units.filter((unit) => unit !== culprit);
+      units = culprit ? units.filter((unit) => unit !== culprit) : [];
     }
+  }
+  for (const unit of late) {
+    await commitAlone(database, [unit], results).catch((error) => fail([unit], error, results));
   }
   return undefined;
 }
@@ -217,7 +274,8 @@ async function faultIn(
     const failed = culprit.mutations[at];
     at -= culprit.mutations.length;
     if (!failed) continue;
-    const explained = isRefusalInside(error, 409) ? culprit.explain?.(failed, error) : undefined;
+    const isTold = isRefusal(error, 404, 409, 412);
+    const explained = isTold ? culprit.explain?.(failed, error) : undefined;
     // To explain it may take a read: if that fails, the refusal is what there is to tell.
     return { culprit, error: (await explained?.catch(() => error)) ?? error };
   }
@@ -226,7 +284,7 @@ async function faultIn(
 
 class Plan {
   readonly #database: Database;
-  readonly #planned: (() => Promise<Omit<Unit, "position">>)[] = [];
+  readonly #planned: (() => Promise<Omit<Planned, "position">>)[] = [];
 
   constructor(database: Database) {
     this.#database = database;
@@ -235,36 +293,35 @@ class Plan {
   insert(definition: AnyEntity, entity: Row): void {
     this.#planned.push(async () => {
       const step = await insertStep(openEntity(this.#database, definition), entity);
-      const { lead, change, open } = step;
+      const { lead, open } = step;
       if (open.followers.some(({ reachesOut }) => reachesOut)) {
         const message = "what follows from it lies outside its partition; insert it by itself";
         throw validationFailed(definition.name, "indexes", message);
       }
-      const contributions = await Promise.all(
-        open.followers.map((follower) => follower.prepare(change)),
-      );
-      const entries = contributions.flatMap(({ mutations }) => mutations ?? []);
-      return {
-        table: definition.table,
-        mutations: [lead, ...entries],
-        async explain(failed, refusal) {
-          if (failed === lead) return leadRefused(step, refusal);
-          const error = await explain(contributions, failed, refusal);
-          // Whoever was in the way is gone: all there is to tell is that.
-          return error instanceof Stale ? refusal : error;
-        },
+      const { table } = definition;
+      const { partitionKey } = lead;
+      const prepare = async (): Promise<Prepared> => {
+        const contributions = await contributionsTo(step);
+        const entries = contributions.flatMap(({ mutations }) => mutations ?? []);
+        return {
+          mutations: [lead, ...entries],
+          commitByMs: latest(contributions),
+          explain: async (failed, refusal) =>
+            failed === lead ? leadRefused(step, refusal) : explain(contributions, failed, refusal),
+          committed: (etag) => Promise.all(contributions.map((one) => one.committed?.(etag))),
+        };
       };
+      return { table, partitionKey, prepare };
     });
   }
 
   upsert(definition: AnyEntity, entity: Row): void {
     const { rows, table } = definition;
     assertAlone(definition);
-    this.#planned.push(async () => {
+    this.#plan(table, async () => {
       await rows.validate(entity);
       const properties = rows.encode(entity, this.#database.writeToken());
-      const key = rows.key(entity, this.#database.profile);
-      return { table, mutations: [{ kind: "insertOrReplace", ...key, properties }] };
+      return { kind: "insertOrReplace", ...rows.key(entity, this.#database.profile), properties };
     });
   }
 
@@ -275,10 +332,18 @@ class Plan {
   }
 
   mutate(table: string, mutation: Mutation): void {
-    this.#planned.push(async () => ({ table, mutations: [mutation] }));
+    this.#plan(table, async () => mutation);
   }
 
-  async units(): Promise<Unit[]> {
+  #plan(table: string, make: () => Promise<Mutation>): void {
+    this.#planned.push(async () => {
+      const mutation = await make();
+      const { partitionKey } = mutation;
+      return { table, partitionKey, prepare: async () => ({ mutations: [mutation] }) };
+    });
+  }
+
+  async units(): Promise<Planned[]> {
     const units = await Promise.all(this.#planned.map((plan) => plan()));
     return units.map((unit, position) => ({ ...unit, position }));
   }

@@ -191,24 +191,21 @@ const MISSING_DELETES_MAX = 3;
  */
 export async function commitSteps(steps: readonly Step[]): Promise<(string | undefined)[]> {
   const { database, entity } = steps[0]!.open;
-  const prepared = await Promise.all(
-    steps.flatMap(({ open, change }, step) =>
-      open.followers.map(async (follower) => ({ step, ...(await follower.prepare(change)) })),
-    ),
-  );
+  const contributions = await Promise.all(steps.map(contributionsTo));
+  const prepared = contributions.flat();
   let mutations = [
     ...steps.map(({ lead }) => lead),
     ...prepared.flatMap((contribution) => contribution.mutations ?? []),
   ];
   assertFits(mutations, database);
-  const commitByMs = Math.min(
-    ...prepared.map(({ commitByMs = Number.POSITIVE_INFINITY }) => commitByMs),
-  );
+  const commitByMs = latest(prepared);
   for (let dropped = 0; ; dropped++) {
     const timeout = timeLeft(database, commitByMs, mutations[0]!.rowKey);
     try {
       const etags = await database.tables.commit(entity.table, mutations, timeout);
-      await Promise.all(prepared.map(({ step, committed }) => committed?.(etags[step])));
+      await Promise.all(
+        contributions.flatMap((of, step) => of.map(({ committed }) => committed?.(etags[step]))),
+      );
       return etags.slice(0, steps.length);
     } catch (error) {
       const failed = isRefusalInside(error, 404, 409, 412) && mutations[error.index];
@@ -226,6 +223,16 @@ export async function commitSteps(steps: readonly Step[]): Promise<(string | und
       mutations = mutations.filter((mutation) => mutation !== failed);
     }
   }
+}
+
+/** What must change with the step's entity. */
+export function contributionsTo({ open, change }: Step): Promise<Contribution[]> {
+  return Promise.all(open.followers.map(async (follower) => follower.prepare(change)));
+}
+
+/** By when all of them must be committed. */
+export function latest(all: readonly Pick<Contribution, "commitByMs">[]): number {
+  return Math.min(...all.map(({ commitByMs = Number.POSITIVE_INFINITY }) => commitByMs));
 }
 
 /**
