@@ -7,6 +7,7 @@ import { repairIndex, verifyIndex } from "./index-scrub.ts";
 import { controlledIndexes } from "./index-states.ts";
 import { createWorker, sendMessage } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
+import { siblingIndex } from "./sibling-index.ts";
 import {
   crashEverywhere,
   type InterleaveOptions,
@@ -295,6 +296,57 @@ describe("index repairs", () => {
     const read = { consistency: "eventual" } as const;
     const [entry] = await db.open(Newer).by.town.range({ town: "Old" }, read).all();
     assert.equal(entry?.phone, "112");
+  });
+
+  it("and writers with an older definition keep what entries say that they do not know", async () => {
+    const key = { partition: [k.lit("all")], row: [k.lit("id"), k.uint("id", 4)] } as const;
+    const fields = { id: f.int32(), town: f.string(), age: f.int32() };
+    const indexes = {
+      near: siblingIndex({ row: [k.lit("town"), k.str("town"), k.uint("id", 4)] }),
+      far: remoteIndex({
+        table: "ByTown",
+        partition: [k.str("town")],
+        row: [k.lit("all"), k.uint("id", 4)],
+      }),
+    };
+    const Old = entity("Person", { version: 1, fields, key, indexes });
+    for (const version of [1, 2]) {
+      const New = entity("Person", {
+        version,
+        fields: { ...fields, phone: f.string().optional() },
+        key,
+        indexes,
+        ...(version === 2 && { upgrade: { 1: (old) => ({ ...old, phone: "none" }) } }),
+      });
+      const backend = memory();
+      const db = connect(backend);
+      await db.createTables(New);
+      const old = createWorker(db, { queue: QUEUE, handlers: [indexRepairs([Old])] });
+      await old.createQueues();
+      const phones = async (town: string) => {
+        const { near, far } = db.open(New).by;
+        const found = [
+          await near.range({ town }).first(),
+          await far.range({ town }, { consistency: "eventual" }).first(),
+        ];
+        return found.map((person) => [person?.age, person?.phone]);
+      };
+      await db.open(New).insert({ id: 1, town: "Bonn", age: 1, phone: "112" });
+      await db.open(Old).update({ id: 1 }, () => ({ age: 2 }));
+      assert.deepEqual(await phones("Bonn"), Array(2).fill([2, "112"]));
+      await db.open(Old).update({ id: 1 }, () => ({ town: "Ulm" }));
+      assert.deepEqual(await phones("Ulm"), Array(2).fill([2, "112"]));
+      backend.clock.advance(120_000);
+      await old.drain();
+      await db.open(Old).reconcile({ id: 1 });
+      for (const name of ["near", "far"]) {
+        assert.equal((await verifyIndex(db, New, name)).wrong, 0);
+        await repairIndex(db, Old, name);
+      }
+      assert.deepEqual(await phones("Ulm"), Array(2).fill([2, "112"]));
+      await db.open(New).update({ id: 1 }, () => ({ phone: undefined }));
+      assert.deepEqual(await phones("Ulm"), Array(2).fill([2, undefined]));
+    }
   });
 
   it("leave alone what is retired, and mend the other indexes", async () => {

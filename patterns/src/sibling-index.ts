@@ -8,7 +8,7 @@ import {
   type OpenIndex,
   type Reconciled,
 } from "./model/entity-index.ts";
-import { assertEntityFits, project, type Row } from "./model/entity-rows.ts";
+import { assertEntityFits, project, type Row, type Unknown } from "./model/entity-rows.ts";
 import { type EntryOptions, EntryRows, entryProblems, valueTaken } from "./model/entry.ts";
 import type { Change, Contribution, FollowerContext, Snapshot } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
@@ -119,7 +119,9 @@ class OpenSibling implements EntryKeeper {
   }
 
   contentOf({ row, stored }: Snapshot): Properties {
-    return this.#entry(row, stored, tokensOf(stored.properties) ?? "");
+    const { properties } = stored;
+    const unknown = this.#entries.base.unknownIn(properties);
+    return this.#entry(row, stored, tokensOf(properties) ?? "", unknown);
   }
 
   async reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled> {
@@ -151,7 +153,7 @@ class OpenSibling implements EntryKeeper {
     return "unsettled";
   }
 
-  prepare({ key, before, after, token }: Change): Contribution {
+  prepare({ key, before, after, unknown, token }: Change): Contribution {
     const { partitionKey } = key;
     const oldKeys = this.#rowKeys(before?.row);
     const newKeys = this.#rowKeys(after);
@@ -163,7 +165,7 @@ class OpenSibling implements EntryKeeper {
     for (const rowKey of newKeys) {
       const isKept = oldKeys.includes(rowKey);
       const previous = isKept ? tokensOf(before?.stored.properties) : undefined;
-      const properties = this.#entry(after!, key, tokensAfter(token, previous));
+      const properties = this.#entry(after!, key, tokensAfter(token, previous), unknown);
       assertEntityFits({ partitionKey, rowKey }, properties);
       // An unchanged key is written over, which heals a missing entry; so is a key that holds the base's own.
       const kind = this.#isUnique && !isKept ? "insert" : "insertOrReplace";
@@ -235,11 +237,11 @@ class OpenSibling implements EntryKeeper {
     return row ? this.keysOf(row).map(({ rowKey }) => rowKey) : [];
   }
 
-  #entry(row: Row, base: EntityKey, tokens: string): Properties {
+  #entry(row: Row, base: EntityKey, tokens: string, unknown: Unknown | undefined): Properties {
     return {
-      ...this.#entries.copyOf(row),
+      ...this.#entries.copyOf(row, unknown),
       [BASE_ROW_KEY]: text(base.rowKey),
-      ...this.#entries.marks(tokens),
+      ...this.#entries.marks(tokens, unknown),
     };
   }
 

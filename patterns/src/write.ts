@@ -117,7 +117,9 @@ export async function updateStep(
       "a key cannot change; insert under the new key and delete the old entity",
     );
   }
-  const next = rows.encode(row, token, tokensOf(stored.properties));
+  // A newer program reads it by its version: it must not take what it wrote for what this one would have written.
+  const kept = mode === "update" ? rows.unknownIn(stored.properties) : undefined;
+  const next = rows.encode(row, token, tokensOf(stored.properties), kept);
   const vanished = Object.keys(stored.properties).filter((name) => !(name in next));
   const unknown = vanished.filter((name) => !rows.known.has(name));
   const removes = vanished.length > (mode === "replace" ? 0 : unknown.length);
@@ -141,7 +143,7 @@ export async function updateStep(
         ? { kind: "replace", properties }
         : { kind: "merge", properties: pick(next, changed) }),
     },
-    change: changeOf({ key, token, before, after: row }),
+    change: changeOf({ key, token, before, after: row, unknown: kept }),
   };
 }
 

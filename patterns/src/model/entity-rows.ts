@@ -37,6 +37,12 @@ interface StoredField {
   readonly field: Field;
 }
 
+/** What a row holds beside what this definition knows, and the version of whoever knows it. */
+export interface Unknown {
+  readonly properties: Properties;
+  readonly version: number;
+}
+
 /** How the entities of one definition look in storage. */
 export class EntityRows {
   readonly name: string;
@@ -145,11 +151,16 @@ export class EntityRows {
     return properties;
   }
 
-  /** The whole row as it is to be stored. */
-  encode(entity: Row, token: string, previousTokens?: string): Record<string, EdmValue> {
+  /** The whole row as it is to be stored, but for what is not known of it. */
+  encode(
+    entity: Row,
+    token: string,
+    previousTokens?: string,
+    { version }: Pick<Unknown, "version"> = this,
+  ): Record<string, EdmValue> {
     return {
       ...this.properties(entity),
-      [this.typeProperty]: text(`${this.name}:${this.version}`),
+      [this.typeProperty]: text(`${this.name}:${version}`),
       [WRITE_TOKENS]: text(tokensAfter(token, previousTokens)),
     };
   }
@@ -161,6 +172,16 @@ export class EntityRows {
     if (tag === undefined) return this.version;
     const [name, version] = String(tag).split(":");
     return name === this.name ? Number(version) : undefined;
+  }
+
+  /** What programs with a newer definition, or others, left in a row. */
+  unknownIn(stored: Properties): Unknown {
+    const properties: Record<string, EdmValue> = {};
+    for (const [name, value] of Object.entries(stored)) {
+      if (this.known.has(name) || name.startsWith("rh_") || name === this.typeProperty) continue;
+      properties[name] = value;
+    }
+    return { properties, version: Math.max(this.version, this.versionOf(stored) ?? 0) };
   }
 
   /**
@@ -200,10 +221,8 @@ export class EntityRows {
   ): Record<string, unknown> {
     if (version >= this.version || !this.needsWholeRows) return fields;
     let row: Row = fields;
-    for (const [name, value] of Object.entries(properties)) {
-      if (!this.known.has(name) && !name.startsWith("rh_") && name !== this.typeProperty) {
-        row = { ...row, [name]: naturalValue(value) };
-      }
+    for (const [name, value] of Object.entries(this.unknownIn(properties).properties)) {
+      row = { ...row, [name]: naturalValue(value) };
     }
     for (let from = version; from < this.version; from++) row = this.#upgrades[from]?.(row) ?? row;
     return Object.fromEntries(Object.entries(row).filter(([name]) => name in this.fields));

@@ -137,6 +137,22 @@ describe("upcasting", () => {
       isTableError(error, "validation-failed"),
     );
   });
+
+  it("keeps what newer code wrote beside what old code changes, and in the newer version", async () => {
+    const One = entity("Person", { version: 1, fields: { ...fields, name: f.string() }, key });
+    const Two = entity("Person", {
+      version: 2,
+      fields: { ...fields, name: f.string(), active: f.bool() },
+      key,
+      upgrade: { 1: (old) => ({ ...old, active: true }) },
+    });
+    const db = connect(memory());
+    await db.createTables(One);
+    await db.open(Two).insert({ p: "p", id: 1, name: "Ann", active: false });
+    await db.open(One).update({ p: "p", id: 1 }, () => ({ name: "Lee" }));
+    const { name, active } = await db.open(Two).mustGet({ p: "p", id: 1 });
+    assert.deepEqual([name, active], ["Lee", false]);
+  });
 });
 
 describe("sizeOf", () => {

@@ -9,7 +9,7 @@ import { and, compare, type Filter } from "../query/filter.ts";
 import { WRITE_TOKENS } from "../store/write-token.ts";
 import type { AnyEntity } from "./entity.ts";
 import type { Index } from "./entity-index.ts";
-import { type EntityRows, project, type Row } from "./entity-rows.ts";
+import { type EntityRows, project, type Row, type Unknown } from "./entity-rows.ts";
 import type { FollowerContext } from "./follower.ts";
 
 /** What of the base an entry repeats: everything, only its key, or the fields named. */
@@ -177,9 +177,12 @@ export class EntryKeys implements Place {
   }
 
   /** What every entry carries, with the tokens of the write that made it. */
-  marks(tokens: string): Record<string, EdmValue> {
+  marks(
+    tokens: string,
+    { version }: Pick<Unknown, "version"> = this.base,
+  ): Record<string, EdmValue> {
     return {
-      [this.base.typeProperty]: text(`${this.tag}${this.base.version}`),
+      [this.base.typeProperty]: text(`${this.tag}${version}`),
       [WRITE_TOKENS]: text(tokens),
     };
   }
@@ -231,12 +234,10 @@ export class EntryRows extends EntryKeys {
     return stored && [...own, ...stored];
   }
 
-  /** The fields of the base that an entry repeats, as they are stored. */
-  copyOf(row: Row): Record<string, EdmValue> {
-    return this.base.properties(
-      row,
-      this.#copy === "full" ? undefined : this.#copy === "keys" ? [] : this.#copy,
-    );
+  /** What an entry repeats of the base, as it is stored. One that repeats all repeats what is not known, too. */
+  copyOf(row: Row, unknown?: Unknown): Record<string, EdmValue> {
+    if (this.#copy === "full") return { ...unknown?.properties, ...this.base.properties(row) };
+    return this.base.properties(row, this.#copy === "keys" ? [] : this.#copy);
   }
 
   isEntry({ properties }: StoredEntity): boolean {

@@ -1,7 +1,7 @@
 import type { Database } from "../database.ts";
 import type { EntityKey, Mutation, StoredEntity } from "../ports/tables.ts";
 import type { AnyEntity } from "./entity.ts";
-import type { Row } from "./entity-rows.ts";
+import type { Row, Unknown } from "./entity-rows.ts";
 
 /**
  * Something that must change when an entity changes: an index, a copy, an outbox.
@@ -39,6 +39,8 @@ export interface Change {
   readonly key: EntityKey;
   readonly before?: Snapshot | undefined;
   readonly after?: Row | undefined;
+  /** What else the row holds after the write; nothing where that leaves only what is known. */
+  readonly unknown?: Unknown | undefined;
   /** The write token that base and contributed rows carry. */
   readonly token: string;
   /** Lets followers of one kind share work for this change, by a key of their own. */

@@ -2,7 +2,7 @@ import { isTableError } from "../errors.ts";
 import { leftBehind, REPAIR_QUEUE, repairTripwire } from "../messages/repair-order.ts";
 import type { Tripwire } from "../messages/tripwire.ts";
 import type { EntryKeeper, Reconciled } from "../model/entity-index.ts";
-import { assertEntityFits, assertKeyFits, type Row } from "../model/entity-rows.ts";
+import { assertEntityFits, assertKeyFits, type Row, type Unknown } from "../model/entity-rows.ts";
 import { ageOf, EntryRows, hasKey, isSameKey, valueTaken } from "../model/entry.ts";
 import type { Change, Contribution, FollowerContext, Snapshot } from "../model/follower.ts";
 import { type Properties, text } from "../ports/edm.ts";
@@ -68,19 +68,27 @@ export class RemoteEntries implements EntryKeeper {
   }
 
   contentOf({ row, stored }: Snapshot): Properties {
-    return this.#live(row, stored, lastToken(stored.properties) ?? "");
+    const { properties } = stored;
+    return this.#live(
+      row,
+      stored,
+      lastToken(properties) ?? "",
+      this.rows.base.unknownIn(properties),
+    );
   }
 
   async prepare(change: Change): Promise<Contribution> {
-    const { key: base, before, after, token } = change;
+    const { key: base, before, after, unknown, token } = change;
     const oldKeys = before ? this.keysOf(before.row) : [];
     const newKeys = after ? this.keysOf(after) : [];
     const added = newKeys.filter((key) => !hasKey(oldKeys, key));
     // Entries that stay are written only if what they repeat changes; the others are to be deleted.
-    const areCopiesAlike = !before || !after || this.#copiesAlike(before.row, after);
+    const areCopiesAlike =
+      !before || !after || this.#print(before) === JSON.stringify(this.rows.copyOf(after, unknown));
     const touched = oldKeys.filter((key) => !areCopiesAlike || !hasKey(newKeys, key));
     if (added.length + touched.length === 0) return {};
-    const live = after && this.#live(after, base, token);
+    const live = after && this.#live(after, base, token, unknown);
+    const pending = this.#pending(base, token, unknown);
     for (const key of newKeys) assertEntityFits(key, live ?? {});
     const { clock } = this.#context.database;
     const commitByMs = clock.now() + this.#index.timing.deadlineMs;
@@ -97,7 +105,7 @@ export class RemoteEntries implements EntryKeeper {
         if (entry && isSameKey(this.baseOf(entry), base)) found.push(entry);
       }),
       ...added.map(async (key) => {
-        claimed.push({ ...key, ...(await this.#claim(key, base, token, commitByMs)) });
+        claimed.push({ ...key, ...(await this.#claim(key, base, pending, commitByMs)) });
       }),
     ]);
     const finish = async (): Promise<boolean> => {
@@ -149,10 +157,9 @@ export class RemoteEntries implements EntryKeeper {
   async #claim(
     key: EntityKey,
     base: EntityKey,
-    token: string,
+    properties: Properties,
     byMs: number,
   ): Promise<{ readonly etag: string | undefined }> {
-    const properties = this.#pending(base, token);
     const kind = this.#index.options.unique ? "insert" : "insertOrReplace";
     let refusal: unknown;
     const claimed = await this.#try({ kind, ...key, properties }, byMs, (lost) => {
@@ -236,8 +243,7 @@ export class RemoteEntries implements EntryKeeper {
     entry: StoredEntity | undefined,
     rewrites: boolean | undefined,
   ): Promise<Reconciled | "again"> {
-    const token = lastToken(stored.properties) ?? "";
-    const properties = this.#live(row, stored, token);
+    const properties = this.contentOf({ row, stored });
     if (!entry) {
       await this.#try({ kind: "insert", ...key, properties });
       // The base may have moved on meanwhile, and its writer did not see our entry.
@@ -250,32 +256,38 @@ export class RemoteEntries implements EntryKeeper {
       throw error;
     }
     const isOurs = isSameKey(this.baseOf(entry), stored);
-    const isCurrent = lastToken(entry.properties) === token && !(STATE in entry.properties);
+    const isCurrent =
+      lastToken(entry.properties) === lastToken(properties) && !(STATE in entry.properties);
     if (isOurs && isCurrent && !rewrites) return "done";
     const { etag: ifMatch } = entry;
     return (await this.#try({ kind: "replace", ...key, ifMatch, properties })) ? "done" : "again";
   }
 
-  #live(row: Row, base: EntityKey, token: string): Properties {
-    return { ...this.rows.copyOf(row), ...this.#ties(base, token) };
+  #live(row: Row, base: EntityKey, token: string, unknown: Unknown | undefined): Properties {
+    return { ...this.rows.copyOf(row, unknown), ...this.#ties(base, token, unknown) };
   }
 
   /** Nothing that is not committed yet. An entry that repeats nothing is complete at once. */
-  #pending(base: EntityKey, token: string): Properties {
-    const ties = this.#ties(base, token);
+  #pending(base: EntityKey, token: string, unknown: Unknown | undefined): Properties {
+    const ties = this.#ties(base, token, unknown);
     return this.#index.options.copy === "keys" ? ties : { ...ties, [STATE]: PENDING };
   }
 
-  #ties({ partitionKey, rowKey }: EntityKey, token: string): Properties {
+  #ties(
+    { partitionKey, rowKey }: EntityKey,
+    token: string,
+    unknown: Unknown | undefined,
+  ): Properties {
     return {
       [BASE_PARTITION_KEY]: text(partitionKey),
       [BASE_ROW_KEY]: text(rowKey),
-      ...this.rows.marks(token),
+      ...this.rows.marks(token, unknown),
     };
   }
 
-  #copiesAlike(a: Row, b: Row): boolean {
-    return JSON.stringify(this.rows.copyOf(a)) === JSON.stringify(this.rows.copyOf(b));
+  /** What the entries of an entity repeat, to be compared. */
+  #print({ row, stored }: Snapshot): string {
+    return JSON.stringify(this.rows.copyOf(row, this.rows.base.unknownIn(stored.properties)));
   }
 
   #isSettled(entry: StoredEntity): boolean {
