@@ -83,6 +83,7 @@ export class BlobModel {
     const refusal = conditionsOf(blob, use, false) ?? leaseOf(blob, use);
     if (refusal) return refusal;
     blob.sealed = true;
+    if (stateOf(blob.lease, use.now) !== "leased") blob.lease = undefined;
     return "200";
   }
 
@@ -98,7 +99,7 @@ export class BlobModel {
   delete(name: string, use: Use): string {
     const blob = this.blobs.get(name);
     if (!blob && !this.drafts.has(name)) return "404 BlobNotFound";
-    const refusal = (blob && conditionsOf(blob, use, false)) ?? leaseOf(blob, use);
+    const refusal = conditionsOf(blob, use, false) ?? leaseOf(blob, use);
     if (refusal) return refusal;
     this.blobs.delete(name);
     this.drafts.delete(name);
