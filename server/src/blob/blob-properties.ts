@@ -1,4 +1,4 @@
-import { ServiceError } from "@rowhouse/protocol/errors";
+import { md5Header } from "../http/content-md5.ts";
 import { invalidHeader } from "../http/header-values.ts";
 import { metadataHeaders } from "../http/metadata.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
@@ -8,7 +8,6 @@ import { leaseHeaders } from "./lease.ts";
 import { lastModifiedOf, printTime, validatorHeaders } from "./validators.ts";
 
 const DEFAULT_TYPE = "application/octet-stream";
-const MD5 = /^[A-Za-z0-9+/]{22}==$/;
 
 const PROPERTY_HEADERS = {
   contentType: "x-ms-blob-content-type",
@@ -21,15 +20,13 @@ const PROPERTY_HEADERS = {
 
 /** The properties in `x-ms-blob-*` headers. @throws ServiceError InvalidMd5 */
 export function blobHeadersOf(head: RequestHead): BlobProperties {
-  const md5 = sent(head, PROPERTY_HEADERS.contentMd5);
-  if (md5 !== undefined && !MD5.test(md5)) throw new ServiceError("InvalidMd5");
   return {
     contentType: sent(head, PROPERTY_HEADERS.contentType),
     contentEncoding: sent(head, PROPERTY_HEADERS.contentEncoding),
     contentLanguage: sent(head, PROPERTY_HEADERS.contentLanguage),
     contentDisposition: sent(head, PROPERTY_HEADERS.contentDisposition),
     cacheControl: sent(head, PROPERTY_HEADERS.cacheControl),
-    contentMd5: md5,
+    contentMd5: md5Header(head, PROPERTY_HEADERS.contentMd5),
   };
 }
 

@@ -104,10 +104,9 @@ export class Collector implements BackgroundWork {
   }
 
   async #free({ thing, successor }: StoredNote): Promise<void> {
-    const { engine, contents } = this.#options;
     switch (thing.kind) {
       case "content":
-        await contents.delete(thing.id);
+        await this.#options.contents.delete(thing.id);
         break;
       case "list": {
         const kept = await this.#kept(successor);
@@ -119,12 +118,7 @@ export class Collector implements BackgroundWork {
       case "draft": {
         const kept = await this.#kept(successor);
         await this.#freeEntries(draftBlocksRange(thing.id), kept, decodeUncommittedBlock);
-        await engine.commit({
-          version: engine.nextVersion(),
-          checks: [],
-          puts: [],
-          deletes: [draftHeadKey(thing.id)],
-        });
+        await this.#delete([draftHeadKey(thing.id)]);
       }
     }
   }

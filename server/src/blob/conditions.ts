@@ -1,7 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseHttpDate } from "@rowhouse/protocol/http-date";
 import type { RequestHead } from "../operation.ts";
-import { etagOf, validatorHeaders } from "./validators.ts";
+import { etagOf, lastModifiedOf } from "./validators.ts";
 
 /** What the conditional headers of a request ask of the blob as it is. Times in seconds since 1970. */
 export interface Conditions {
@@ -142,12 +142,11 @@ function notMet(): ServiceError {
 }
 
 function notModified(modified: number): ServiceError {
-  const [etag = "", etagValue = "", time = "", timeValue = ""] = validatorHeaders(modified);
   return new ServiceError("ConditionNotMet", {
     status: 304,
     headers: [
-      [etag, etagValue],
-      [time, timeValue],
+      ["ETag", `"${etagOf(modified)}"`],
+      ["Last-Modified", lastModifiedOf(modified)],
     ],
   });
 }

@@ -119,22 +119,16 @@ export class Contents {
 
   /** Copies a content, for another blob to own. */
   async copy({ in: place, id, length }: ContentPiece): Promise<NewContent> {
-    const { engine, rows, store } = this.#options;
-    if (place === "store") {
-      return this.#make(length, (to, { check }) => store.copy(id, to, check));
-    }
-    const [row] = await engine.get([rows.keyOf(id)]);
-    if (row === undefined) throw gone(id);
-    return this.keep(row.value);
+    const { store } = this.#options;
+    if (place === "row") return this.keep(await this.#row(id));
+    return this.#make(length, (to, { check }) => store.copy(id, to, check));
   }
 
   /** Copies a content to an id that a list in the making refers to already. */
   async copyTo({ in: place, id }: ContentPiece, to: ContentId, making: Making): Promise<void> {
-    const { engine, rows, store } = this.#options;
+    const { rows, store } = this.#options;
     if (place === "store") return store.copy(id, to, making.check);
-    const [row] = await engine.get([rows.keyOf(id)]);
-    if (row === undefined) throw gone(id);
-    await making.put([rows.rowOf(to, row.value)]);
+    await making.put([rows.rowOf(to, await this.#row(id))]);
   }
 
   async #make(
@@ -190,11 +184,15 @@ export class Contents {
     }
   }
 
-  async *#readRow(id: string, start: number, end: number): AsyncGenerator<Uint8Array> {
+  async *#readRow(id: ContentId, start: number, end: number): AsyncGenerator<Uint8Array> {
+    yield (await this.#row(id)).subarray(start, end);
+  }
+
+  async #row(id: ContentId): Promise<Uint8Array> {
     const { engine, rows } = this.#options;
     const [row] = await engine.get([rows.keyOf(id)]);
     if (row === undefined) throw gone(id);
-    yield row.value.subarray(start, end);
+    return row.value;
   }
 
   async *#readList(list: string, start: number, end: number): AsyncGenerator<Uint8Array> {

@@ -1,8 +1,10 @@
+import type { ContentId } from "../content/content-store.ts";
+import type { Put } from "../engine/engine.ts";
 import type { BlobContext } from "./blob-operation.ts";
 import type { CommittedBlob, ContentReference } from "./blob-record.ts";
 import { referenceTo } from "./contents.ts";
 import { eachBounded } from "./each-bounded.ts";
-import { type ContentExtent, type Extent, putExtent, readExtents } from "./extents.ts";
+import { type ContentPiece, putExtent, readExtents } from "./extents.ts";
 import { type NewContent, NO_CONTENT } from "./new-content.ts";
 
 export interface CopiedContent extends NewContent {
@@ -42,15 +44,21 @@ async function copyList(
   const making = await notes.begin({ kind: "list", id });
   try {
     for await (const extents of readExtents(engine, list, 0, size, BATCH)) {
-      const copies = extents.map(({ extent, end }) => ({
-        extent,
-        end,
-        copy: "bytes" in extent ? extent : { ...extent, id: ids.next() },
-      }));
+      const puts: Put[] = [];
+      const pieces: { readonly from: ContentPiece; readonly to: ContentId }[] = [];
+      for (const { extent, end } of extents) {
+        if ("bytes" in extent) {
+          puts.push(putExtent(id, end, extent));
+          continue;
+        }
+        const to = ids.next();
+        pieces.push({ from: extent, to });
+        puts.push(putExtent(id, end, { ...extent, id: to }));
+      }
       // The list refers to a content before there is one: else a crash in between would leave a content
       // that nothing refers to.
-      await making.put(copies.map(({ copy, end }) => putExtent(id, end, copy)));
-      await eachBounded(copies, ({ extent, copy }) => copyPiece(extent, copy));
+      await making.put(puts);
+      await eachBounded(pieces, ({ from, to }) => contents.copyTo(from, to, making));
     }
   } catch (error) {
     making.giveUp();
@@ -59,13 +67,4 @@ async function copyList(
   const { check, note } = making;
   const content = { in: "list", id } as const;
   return { ...NO_CONTENT, content, checks: [check], deletes: [note], making };
-
-  async function copyPiece(extent: Extent, copy: Extent): Promise<void> {
-    if (!isReference(extent) || !isReference(copy)) return;
-    await contents.copyTo(extent, copy.id, making);
-  }
-}
-
-function isReference(extent: Extent): extent is ContentExtent {
-  return !("bytes" in extent);
 }

@@ -3,12 +3,12 @@ import { LIMITS } from "@rowhouse/protocol/limits";
 import { BackgroundLoop, type BackgroundWork } from "../catalog/background-loop.ts";
 import type { Clock } from "../clock.ts";
 import { firstIdAt } from "../content/content-ids.ts";
-import type { Engine, Key } from "../engine/engine.ts";
-import { afterPartition, copyKey } from "../engine/key-codec.ts";
+import type { Engine } from "../engine/engine.ts";
+import { afterPartition } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import { draftHeadKey, draftPartition, isDraftHead } from "./blob-keys.ts";
-import type { BlobState, BlobStore } from "./blob-store.ts";
-import { type DraftHead, decodeDraftHead } from "./drafts.ts";
+import type { BlobName, BlobState, BlobStore } from "./blob-store.ts";
+import { decodeDraftHead } from "./drafts.ts";
 import type { Notes } from "./notes.ts";
 
 export interface DraftExpiryOptions {
@@ -23,8 +23,8 @@ const PERIOD_MS = 3_600_000;
 
 interface FoundDraft {
   readonly id: string;
-  readonly head: DraftHead;
-  readonly headKey: Key;
+  readonly name: BlobName;
+  /** Of its head. */
   readonly version: number;
 }
 
@@ -77,11 +77,9 @@ export class DraftExpiry implements BackgroundWork {
     await scanToEnd(engine, range, (entry) => {
       // Blocks without a head belong to a draft that is being freed.
       if (!isDraftHead(entry.key)) return true;
-      const key = copyKey(entry.key);
       found = {
-        id: Buffer.from(key.partition).toString("latin1", 1),
-        head: decodeDraftHead(entry),
-        headKey: key,
+        id: Buffer.from(entry.key.partition).toString("latin1", 1),
+        name: decodeDraftHead(entry),
         version: entry.version,
       };
       return false;
@@ -90,14 +88,12 @@ export class DraftExpiry implements BackgroundWork {
   }
 
   /** Nothing is lost when a block comes at the same time: then the head is not as it was. */
-  async #drop({ id, head, headKey, version }: FoundDraft): Promise<void> {
+  async #drop({ id, name, version }: FoundDraft): Promise<void> {
     const { blobs, engine, notes } = this.#options;
+    const headKey = draftHeadKey(id);
     const checks = [{ key: headKey, expected: version }];
-    const released = {
-      puts: [notes.garbage({ kind: "draft", id })],
-      deletes: [draftHeadKey(id)],
-    };
-    const state = await this.#stateOf(head);
+    const released = { puts: [notes.garbage({ kind: "draft", id })], deletes: [headKey] };
+    const state = await this.#stateOf(name);
     if (state?.record.draft?.id === id) {
       const { blob } = state.record;
       const record = blob === undefined ? undefined : { blob };
@@ -108,9 +104,9 @@ export class DraftExpiry implements BackgroundWork {
     await engine.commit({ version: engine.nextVersion(), checks, ...released });
   }
 
-  async #stateOf(head: DraftHead): Promise<BlobState | undefined> {
+  async #stateOf(name: BlobName): Promise<BlobState | undefined> {
     try {
-      return await this.#options.blobs.read(head);
+      return await this.#options.blobs.read(name);
     } catch (error) {
       if (error instanceof ServiceError && error.code === "ContainerNotFound") return undefined;
       throw error;

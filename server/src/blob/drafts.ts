@@ -16,23 +16,14 @@ import type { ContentPiece } from "./extents.ts";
  * A block list checks the head's version, so no block slips in between reading the draft and its end.
  */
 
-/** What the head says: whose draft it is, should nobody come back for it. */
-export interface DraftHead {
-  readonly account: string;
-  readonly container: string;
-  readonly blob: string;
-}
-
-/** Stored as JSON. */
-export type UncommittedBlock = ContentPiece;
-
+/** The head says whose draft it is, should nobody come back for it. */
 export function putDraftHead(draft: string, { account, container, blob }: BlobName): Put {
-  const head: DraftHead = { account, container, blob };
+  const head = { account, container, blob };
   return { key: draftHeadKey(draft), value: Buffer.from(JSON.stringify(head), "utf8") };
 }
 
-export function decodeDraftHead({ value }: Pick<Entry, "value">): DraftHead {
-  return JSON.parse(Buffer.from(value).toString("utf8")) as DraftHead;
+export function decodeDraftHead({ value }: Pick<Entry, "value">): BlobName {
+  return JSON.parse(Buffer.from(value).toString("utf8")) as BlobName;
 }
 
 export function putUncommittedBlock(draft: string, block: string, piece: ContentPiece): Put {
@@ -42,8 +33,8 @@ export function putUncommittedBlock(draft: string, block: string, piece: Content
   };
 }
 
-export function decodeUncommittedBlock(value: Uint8Array): UncommittedBlock {
-  return JSON.parse(Buffer.from(value).toString("utf8")) as UncommittedBlock;
+export function decodeUncommittedBlock(value: Uint8Array): ContentPiece {
+  return JSON.parse(Buffer.from(value).toString("utf8")) as ContentPiece;
 }
 
 /**
@@ -53,8 +44,8 @@ export function decodeUncommittedBlock(value: Uint8Array): UncommittedBlock {
 export async function uncommittedBlocks(
   engine: Engine,
   draft: string,
-): Promise<ReadonlyMap<string, UncommittedBlock> | undefined> {
-  const blocks = new Map<string, UncommittedBlock>();
+): Promise<ReadonlyMap<string, ContentPiece> | undefined> {
+  const blocks = new Map<string, ContentPiece>();
   await scanToEnd(engine, draftBlocksRange(draft), ({ key, value }) => {
     blocks.set(blockOfKey(key), decodeUncommittedBlock(value));
     return true;

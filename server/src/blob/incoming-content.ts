@@ -1,6 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { STRUCTURED_BODY, StructuredMessageReader } from "@rowhouse/protocol/structured-message";
-import { contentMd5Of, md5Mismatch } from "../http/content-md5.ts";
+import { md5Header, md5Mismatch } from "../http/content-md5.ts";
 import { integerHeader, invalidHeader, missingHeader } from "../http/header-values.ts";
 import type { BodySource } from "../http/raw-request.ts";
 import type { RequestHead } from "../operation.ts";
@@ -35,7 +35,7 @@ const CRC64 = /^[A-Za-z0-9+/]{11}=$/;
 export function incomingContent(head: RequestHead, bytesMax: number): IncomingContent {
   const bodyBytes = integerHeader(head, "content-length");
   if (bodyBytes === undefined) throw new ServiceError("MissingContentLengthHeader");
-  const md5 = contentMd5Of(head);
+  const md5 = md5Header(head, "content-md5");
   const crc64 = head.header("x-ms-content-crc64") || undefined;
   if (md5 !== undefined && crc64 !== undefined) {
     throw new ServiceError("BothCrc64AndMd5HeaderPresent");

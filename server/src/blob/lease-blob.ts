@@ -1,6 +1,4 @@
-import { randomUUID } from "node:crypto";
 import { ServiceError } from "@rowhouse/protocol/errors";
-import type { WireRequest } from "../operation.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import type { BlobName } from "./blob-store.ts";
 import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
@@ -9,7 +7,9 @@ import {
   encodeLease,
   type LeaseOutcome,
   type LeaseRequest,
+  leaseAccess,
   leaseRequestOf,
+  withId,
 } from "./lease-request.ts";
 
 interface LeaseBlobInput {
@@ -44,27 +44,5 @@ export const leaseBlob: BlobOperation<LeaseBlobInput, LeaseOutcome> = {
     });
   },
 
-  encode: (outcome, { arrivedAt }) => encodeLease(outcome, arrivedAt),
+  encode: encodeLease,
 };
-
-/** To break a lease, the right to delete is as good as the right to write. */
-export function leaseAccess(resourceType: "o" | "c") {
-  const serviceSas = resourceType === "o";
-  return (request: WireRequest) => {
-    const breaks = request.header("x-ms-lease-action")?.toLowerCase() === "break";
-    const letters = breaks ? ["w", "d"] : ["w"];
-    return {
-      resourceType,
-      accountSas: letters,
-      serviceSas: serviceSas ? letters : [],
-      bearer: "write",
-    } as const;
-  };
-}
-
-/** The id is made up once, however often the change must be tried. */
-export function withId(asked: LeaseRequest) {
-  return asked.action === "acquire"
-    ? { ...asked, proposedId: asked.proposedId ?? randomUUID() }
-    : asked;
-}

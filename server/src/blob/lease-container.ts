@@ -2,12 +2,13 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { type BlobOperation, containerNameOf } from "./blob-operation.ts";
 import { assertWriteConditions, type Conditions, dateConditions } from "./conditions.ts";
 import { actOnLease } from "./lease.ts";
-import { leaseAccess, withId } from "./lease-blob.ts";
 import {
   encodeLease,
   type LeaseOutcome,
   type LeaseRequest,
+  leaseAccess,
   leaseRequestOf,
+  withId,
 } from "./lease-request.ts";
 
 interface LeaseContainerInput {
@@ -39,5 +40,5 @@ export const leaseContainer: BlobOperation<LeaseContainerInput, LeaseOutcome> = 
     return { action: asked.action, lease, modified };
   },
 
-  encode: (outcome, { arrivedAt }) => encodeLease(outcome, arrivedAt),
+  encode: encodeLease,
 };

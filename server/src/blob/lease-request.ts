@@ -1,6 +1,7 @@
+import { randomUUID } from "node:crypto";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { invalidHeader, missingHeader, requiredHeader } from "../http/header-values.ts";
-import type { RequestHead, WireResponse } from "../operation.ts";
+import type { RequestHead, WireRequest, WireResponse } from "../operation.ts";
 import { type Lease, type LeaseAction, secondsUntilBroken } from "./lease.ts";
 import { validatorHeaders } from "./validators.ts";
 
@@ -16,6 +17,23 @@ export type LeaseRequest =
       readonly seconds: number;
       readonly proposedId: string | undefined;
     };
+
+/** The id is made up once, however often the change must be tried. */
+export function withId(asked: LeaseRequest): LeaseAction {
+  return asked.action === "acquire"
+    ? { ...asked, proposedId: asked.proposedId ?? randomUUID() }
+    : asked;
+}
+
+/** To break a lease, the right to delete is as good as the right to write. */
+export function leaseAccess(resourceType: "o" | "c") {
+  return (request: WireRequest) => {
+    const breaks = request.header("x-ms-lease-action")?.toLowerCase() === "break";
+    const letters = breaks ? ["w", "d"] : ["w"];
+    const serviceSas = resourceType === "o" ? letters : [];
+    return { resourceType, accountSas: letters, serviceSas, bearer: "write" } as const;
+  };
+}
 
 /** The lease that whoever sends the request holds. @throws ServiceError InvalidHeaderValue */
 export function leaseIdOf(head: RequestHead): string | undefined {
@@ -98,9 +116,15 @@ export interface LeaseOutcome {
   readonly modified: number;
 }
 
-export function encodeLease({ action, lease, modified }: LeaseOutcome, now: number): WireResponse {
+export function encodeLease(
+  { action, lease, modified }: LeaseOutcome,
+  { arrivedAt }: WireRequest,
+): WireResponse {
   const headers = validatorHeaders(modified);
-  if (action === "break") headers.push("x-ms-lease-time", String(secondsUntilBroken(lease!, now)));
-  else if (lease !== undefined) headers.push("x-ms-lease-id", lease.id);
+  if (action === "break") {
+    headers.push("x-ms-lease-time", String(secondsUntilBroken(lease!, arrivedAt)));
+  } else if (lease !== undefined) {
+    headers.push("x-ms-lease-id", lease.id);
+  }
   return { status: STATUS[action], headers };
 }

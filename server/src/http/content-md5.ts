@@ -17,14 +17,17 @@ export function withContentMd5<Context>(operation: AnyOperation<Context>): AnyOp
 const MD5 = /^[A-Za-z0-9+/]{22}==$/;
 
 /**
- * The `Content-MD5` of a request, undefined when there is none.
+ * The MD5 that a header of the request holds, in base64; undefined when there is none.
  * @throws ServiceError InvalidMd5
  */
-export function contentMd5Of(head: Pick<RequestHead, "header">): string | undefined {
-  const announced = head.header("content-md5");
-  if (announced === undefined || announced === "") return undefined;
-  if (!MD5.test(announced)) throw new ServiceError("InvalidMd5");
-  return announced;
+export function md5Header(
+  head: Pick<RequestHead, "header">,
+  name: "content-md5" | "x-ms-blob-content-md5",
+): string | undefined {
+  const text = head.header(name);
+  if (text === undefined || text === "") return undefined;
+  if (!MD5.test(text)) throw new ServiceError("InvalidMd5");
+  return text;
 }
 
 /**
@@ -32,7 +35,7 @@ export function contentMd5Of(head: Pick<RequestHead, "header">): string | undefi
  * @throws ServiceError InvalidMd5 or Md5Mismatch.
  */
 export function checkContentMd5(request: Pick<WireRequest, "header" | "body">): void {
-  const announced = contentMd5Of(request);
+  const announced = md5Header(request, "content-md5");
   if (announced === undefined) return;
   const calculated = createHash("md5").update(request.body).digest("base64");
   if (calculated !== announced) throw md5Mismatch(announced, calculated);
