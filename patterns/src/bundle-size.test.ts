@@ -30,9 +30,9 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 15_067,
-  everything: 58_560,
-  "list-index.ts": 4456,
+  core: 15_460,
+  everything: 60_400,
+  "list-index.ts": 4560,
   "remote-index.ts": 4104,
   "remote-list.ts": 3516,
   "sharded-build.ts": 3272,

@@ -117,23 +117,21 @@ export async function updateStep(
       "a key cannot change; insert under the new key and delete the old entity",
     );
   }
-  // A newer program reads it by its version: it must not take what it wrote for what this one would have written.
-  const kept = mode === "update" ? rows.unknownIn(stored.properties) : undefined;
-  const next = rows.encode(row, token, tokensOf(stored.properties), kept);
-  const vanished = Object.keys(stored.properties).filter((name) => !(name in next));
-  const unknown = vanished.filter((name) => !rows.known.has(name));
-  const removes = vanished.length > (mode === "replace" ? 0 : unknown.length);
+  // Its version, too: a newer program must not take what it wrote for what this one would have written.
+  const unknown = mode === "update" ? rows.unknownIn(stored.properties) : undefined;
+  const properties = {
+    ...unknown?.properties,
+    ...rows.encode(row, token, tokensOf(stored.properties), unknown),
+  };
+  assertEntityFits(key, properties);
+  const removes = Object.keys(stored.properties).some((name) => !(name in properties));
   if (removes && (rows.versionOf(stored.properties) ?? 0) > rows.version) {
     throw validationFailed(key.rowKey, "version", NEWER);
   }
-  const properties =
-    removes && mode === "replace" ? next : { ...pick(stored.properties, unknown), ...next };
-  assertEntityFits(key, properties);
-  const changed = Object.keys(next).filter(
-    (name) =>
-      stored.properties[name]?.value !== next[name]!.value ||
-      stored.properties[name].type !== next[name]!.type,
-  );
+  const changes = Object.entries(properties).filter(([name, { type, value }]) => {
+    const old = stored.properties[name];
+    return old?.value !== value || old.type !== type;
+  });
   return {
     open,
     lead: {
@@ -141,9 +139,9 @@ export async function updateStep(
       ifMatch: stored.etag,
       ...(removes
         ? { kind: "replace", properties }
-        : { kind: "merge", properties: pick(next, changed) }),
+        : { kind: "merge", properties: Object.fromEntries(changes) }),
     },
-    change: changeOf({ key, token, before, after: row, unknown: kept }),
+    change: changeOf({ key, token, before, after: row, unknown }),
   };
 }
 
@@ -322,13 +320,6 @@ function begin(open: OpenEntity, row: Row): { key: EntityKey; token: string } {
 
 function changeOf(change: Omit<Change, "shared">): Change {
   return { ...change, shared: new Map() };
-}
-
-function pick<Value>(
-  record: Readonly<Record<string, Value>>,
-  names: readonly string[],
-): Record<string, Value> {
-  return Object.fromEntries(names.map((name) => [name, record[name]!]));
 }
 
 const BACKOFF_MIN_MS = 10;

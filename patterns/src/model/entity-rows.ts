@@ -178,8 +178,9 @@ export class EntityRows {
   unknownIn(stored: Properties): Unknown {
     const properties: Record<string, EdmValue> = {};
     for (const [name, value] of Object.entries(stored)) {
-      if (this.known.has(name) || name.startsWith("rh_") || name === this.typeProperty) continue;
-      properties[name] = value;
+      if (!this.known.has(name) && name !== this.typeProperty && name !== WRITE_TOKENS) {
+        properties[name] = value;
+      }
     }
     return { properties, version: Math.max(this.version, this.versionOf(stored) ?? 0) };
   }
