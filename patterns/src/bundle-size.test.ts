@@ -33,9 +33,9 @@ const REACHED: Readonly<Record<string, number>> = {
   core: 15_460,
   everything: 60_400,
   "list-index.ts": 4560,
-  "remote-index.ts": 4104,
+  "remote-index.ts": 4240,
   "remote-list.ts": 3516,
-  "sharded-build.ts": 3272,
+  "sharded-build.ts": 3340,
 };
 const SLACK = 1.02;
 
