@@ -1,10 +1,11 @@
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { closeSync, existsSync, openSync, readSync, statSync } from "node:fs";
+import { StringDecoder } from "node:string_decoder";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { scanToEnd } from "@rowhouse/server/engine/scan-to-end";
 import type { EntitySample, TableData } from "@rowhouse/server/insight/advice";
 import { advise } from "@rowhouse/server/insight/advise";
 import { adviceSarif, printAdvice } from "@rowhouse/server/insight/print-advice";
-import { RECORDING_BYTES_MAX, readRecording } from "@rowhouse/server/insight/recording";
+import { RECORDING_BYTES_MAX } from "@rowhouse/server/insight/recording";
 import { RecordView } from "@rowhouse/server/table/record-view";
 import { type Command, Option } from "commander";
 import { listStoredTables, openDataFolder } from "./inspect-data.ts";
@@ -35,8 +36,8 @@ export function addAdviseCommand(program: Command): void {
       if (statSync(recording).size > 2 * RECORDING_BYTES_MAX) {
         throw new Error(`${recording} is longer than recordings become.`);
       }
-      const recorded = readRecording(readFileSync(recording, "utf8"));
-      const advice = advise({ ...recorded, data: await dataOf(location) });
+      const data = await dataOf(location);
+      const advice = advise(linesOf(recording, process.stderr), data);
       process.stdout.write(
         format === "text"
           ? printAdvice(advice)
@@ -44,6 +45,34 @@ export function addAdviseCommand(program: Command): void {
       );
       process.exitCode = advice.findings.length > 0 ? 1 : 0;
     });
+}
+
+const CHUNK_BYTES = 1 << 20;
+
+/** Lines of a file, of which a MiB is held at a time; whoever waits at a terminal sees how far it is. */
+export function* linesOf(
+  file: string,
+  terminal: NodeJS.WriteStream,
+): Generator<string, void, undefined> {
+  const descriptor = openSync(file, "r");
+  const { size } = statSync(file);
+  const chunk = Buffer.alloc(CHUNK_BYTES);
+  const decoder = new StringDecoder("utf8");
+  let read = 0;
+  let rest = "";
+  try {
+    for (let count = readSync(descriptor, chunk); count > 0; count = readSync(descriptor, chunk)) {
+      const lines = (rest + decoder.write(chunk.subarray(0, count))).split("\n");
+      rest = lines.pop() ?? "";
+      yield* lines;
+      read += count;
+      if (terminal.isTTY) terminal.write(`\r${Math.floor((100 * read) / size)} % looked at`);
+    }
+    yield rest;
+  } finally {
+    if (terminal.isTTY) terminal.write("\r\u001b[K");
+    closeSync(descriptor);
+  }
 }
 
 async function dataOf(location: string | undefined): Promise<Map<string, TableData>> {

@@ -5,7 +5,7 @@ import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { type Advice, advise } from "@rowhouse/server/insight/advise";
 import { DeferredWatchers } from "@rowhouse/server/insight/deferred-watchers";
 import { adviceSarif, printAdvice } from "@rowhouse/server/insight/print-advice";
-import { readRecording, TrafficRecorder } from "@rowhouse/server/insight/recording";
+import { TrafficRecorder } from "@rowhouse/server/insight/recording";
 import { sampleTables } from "rowhouse/advise";
 import { mistakenShop } from "./demo/mistaken-shop.ts";
 import { repairedShop } from "./demo/repaired-shop.ts";
@@ -65,7 +65,7 @@ async function adviceFor(shop: Shop): Promise<Advice> {
       await shop.run(tables);
       deferred.drain();
       recorder.end();
-      advice = advise({ ...readRecording(recording), data: await sampleTables(engine) });
+      advice = advise(recording.split("\n"), await sampleTables(engine));
     },
   );
   assert.ok(advice);

@@ -1,5 +1,5 @@
 import type { Cure } from "./cure.ts";
-import type { QueryEvent, Recorded, TrafficEvent, WriteEvent } from "./recording.ts";
+import type { RecordingEnd, TrafficEvent, TrafficListener } from "./recording.ts";
 
 /** A design mistake that the traffic or the data shows. */
 export interface Finding {
@@ -36,8 +36,18 @@ export const RULE_TITLES = {
 
 export type RuleName = keyof typeof RULE_TITLES;
 
-/** What rules look at. */
-export interface Observed extends Recorded {
+/**
+ * Looks for one mistake in one recording: hears it from beginning to end, and keeps counts of it and examples.
+ * A recording holds millions of operations.
+ */
+export interface Rule extends TrafficListener {
+  findings(observed: Observed): Finding[];
+}
+
+/** What there is to judge once a recording was told. */
+export interface Observed extends RecordingEnd {
+  readonly events: number;
+  readonly refusals: number;
   /** By `account/table`; empty when no data was given. */
   readonly data: ReadonlyMap<string, TableData>;
 }
@@ -57,22 +67,12 @@ export interface EntitySample {
   readonly numeric: boolean;
 }
 
-export type Rule = (observed: Observed) => Finding[];
-
 export function tableOf(event: TrafficEvent): string {
   return `${event.account}/${event.table}`;
 }
 
 export function nameOf(table: string): string {
   return table.slice(table.indexOf("/") + 1);
-}
-
-export function queriesOf({ events }: Observed): QueryEvent[] {
-  return events.filter((event) => event.kind === "query");
-}
-
-export function writesOf({ events }: Observed): WriteEvent[] {
-  return events.filter((event) => event.kind === "write");
 }
 
 /** `1 client`, `2 clients`. */
@@ -90,6 +90,16 @@ export function groupBy<T>(items: Iterable<T>, keyOf: (item: T) => string): Map<
     else groups.set(key, [item]);
   }
   return groups;
+}
+
+/** What is there under a key, or what is made for it. */
+export function getOrMake<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  let value = map.get(key);
+  if (value === undefined) {
+    value = make();
+    map.set(key, value);
+  }
+  return value;
 }
 
 export function sumOf<T>(items: readonly T[], amountOf: (item: T) => number): number {

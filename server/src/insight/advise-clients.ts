@@ -1,5 +1,14 @@
-import { counted, type Finding, groupBy, type Observed, sumOf } from "./advice.ts";
+import {
+  counted,
+  type Finding,
+  getOrMake,
+  groupBy,
+  type Observed,
+  type Rule,
+  sumOf,
+} from "./advice.ts";
 import { type ClientCounts, OTHERS } from "./client-tally.ts";
+import type { Refusal } from "./recording.ts";
 
 const REQUESTS_MIN = 50;
 /** A client that keeps its connections sends more than this over each. */
@@ -39,54 +48,70 @@ export function findConnections({ clients }: Observed): Finding[] {
 }
 
 /** Web pages that hold the account's key, are kept out by the CORS rules, or ask for each request whether they may. */
-export function findPageAccess({ clients, refusals }: Observed): Finding[] {
-  const refused = refusals.filter(({ verb }) => verb === "OPTIONS");
-  const accounts = new Set([...clients, ...refused].map(({ account }) => account));
-  return [...accounts].flatMap((account) => {
-    const own = clients.filter((each) => each.account === account);
-    const finding = (title: string, evidence: string[], cost: string, advice: string): Finding => ({
-      ...{ rule: "page-access", table: account, subject: title, title, evidence, cost },
-      cure: { pattern: "direct access by SAS and CORS", advice, layout: [], portable: true },
+export class PageAccess implements Rule {
+  /** Preflights, by account. */
+  readonly #refused = new Map<string, { count: number; readonly path: string }>();
+
+  refused({ account, path, verb }: Refusal): void {
+    if (verb === "OPTIONS") getOrMake(this.#refused, account, () => ({ count: 0, path })).count++;
+  }
+
+  findings({ clients }: Observed): Finding[] {
+    const accounts = new Set([...clients.map(({ account }) => account), ...this.#refused.keys()]);
+    return [...accounts].flatMap((account) => {
+      const own = clients.filter((each) => each.account === account);
+      const refused = this.#refused.get(account) ?? { count: 0, path: "" };
+      return findPageAccess(account, own, refused);
     });
-    const findings: Finding[] = [];
-    const withKey = own.filter(({ caller, scripted }) => caller === "shared-key" && scripted > 0);
-    if (withKey.length > 0) {
-      findings.push(
-        finding(
-          "Web pages sign with the account's key",
-          withKey
-            .slice(0, 3)
-            .map(({ client, scripted }) => `${client}: ${scripted} requests with an Origin`),
-          "Whoever opens the page can read the key, which may do everything and cannot be taken back alone.",
-          "Give each page a SAS of its own: one table, only the letters it uses, a range of keys, an hour.",
-        ),
-      );
-    }
-    const refusedHere = refused.filter((each) => each.account === account);
-    if (refusedHere.length >= REFUSED_PREFLIGHTS_MIN) {
-      findings.push(
-        finding(
-          "Web pages are kept out by the CORS rules",
-          [`${refusedHere.length} preflights refused, the first for ${refusedHere[0]!.path}`],
-          "Such pages only work through a proxy, which carries and signs every byte a second time.",
-          "Add a CORS rule for the pages' origin, methods and headers to the service properties.",
-        ),
-      );
-    }
-    const preflights = sumOf(own, (each) => each.preflights) - refusedHere.length;
-    const scripted = sumOf(own, (each) => each.scripted);
-    if (preflights >= PREFLIGHTS_MIN && 2 * preflights >= scripted) {
-      findings.push(
-        finding(
-          "Web pages ask for nearly every request whether they may send it",
-          [`${preflights} preflights for ${scripted} requests`],
-          "Each preflight is a round trip before the request, and counts as a request.",
-          "Raise MaxAgeInSeconds of the CORS rule: browsers keep the answer so long, for each URL.",
-        ),
-      );
-    }
-    return findings;
+  }
+}
+
+function findPageAccess(
+  account: string,
+  clients: readonly ClientCounts[],
+  refused: { readonly count: number; readonly path: string },
+): Finding[] {
+  const finding = (title: string, evidence: string[], cost: string, advice: string): Finding => ({
+    ...{ rule: "page-access", table: account, subject: title, title, evidence, cost },
+    cure: { pattern: "direct access by SAS and CORS", advice, layout: [], portable: true },
   });
+  const findings: Finding[] = [];
+  const withKey = clients.filter(({ caller, scripted }) => caller === "shared-key" && scripted > 0);
+  if (withKey.length > 0) {
+    findings.push(
+      finding(
+        "Web pages sign with the account's key",
+        withKey
+          .slice(0, 3)
+          .map(({ client, scripted }) => `${client}: ${scripted} requests with an Origin`),
+        "Whoever opens the page can read the key, which may do everything and cannot be taken back alone.",
+        "Give each page a SAS of its own: one table, only the letters it uses, a range of keys, an hour.",
+      ),
+    );
+  }
+  if (refused.count >= REFUSED_PREFLIGHTS_MIN) {
+    findings.push(
+      finding(
+        "Web pages are kept out by the CORS rules",
+        [`${refused.count} preflights refused, the first for ${refused.path}`],
+        "Such pages only work through a proxy, which carries and signs every byte a second time.",
+        "Add a CORS rule for the pages' origin, methods and headers to the service properties.",
+      ),
+    );
+  }
+  const preflights = sumOf(clients, (each) => each.preflights) - refused.count;
+  const scripted = sumOf(clients, (each) => each.scripted);
+  if (preflights >= PREFLIGHTS_MIN && 2 * preflights >= scripted) {
+    findings.push(
+      finding(
+        "Web pages ask for nearly every request whether they may send it",
+        [`${preflights} preflights for ${scripted} requests`],
+        "Each preflight is a round trip before the request, and counts as a request.",
+        "Raise MaxAgeInSeconds of the CORS rule: browsers keep the answer so long, for each URL.",
+      ),
+    );
+  }
+  return findings;
 }
 
 /** What retired libraries call themselves; the current ones begin with "azsdk-". */

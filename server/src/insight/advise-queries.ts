@@ -4,14 +4,15 @@ import { planQuery } from "../query/planner.ts";
 import {
   counted,
   type Finding,
+  getOrMake,
   groupBy,
   nameOf,
   type Observed,
-  queriesOf,
-  sumOf,
+  type Rule,
   tableOf,
 } from "./advice.ts";
-import { cureOfQuery, shapeOf } from "./cure.ts";
+import { cureOfQuery } from "./cure.ts";
+import { type QueryShapes, SERIES_MIN } from "./query-shapes.ts";
 import type { QueryEvent } from "./recording.ts";
 
 /** Less often is a report somebody asked for once. */
@@ -19,76 +20,39 @@ const TIMES_MIN = 3;
 const READ_MIN = 100;
 const DENSITY_MIN = 0.1;
 
-/** Queries that have table and filter in common, constants left out. */
-interface Shape {
-  readonly table: string;
-  readonly shape: string;
-  /** Pages of them. */
-  readonly queries: readonly QueryEvent[];
-  /** How many queries there were, however long. */
-  readonly times: number;
-}
-
-function shapes(observed: Observed): Shape[] {
-  // Several points of one filter are a list as well.
-  const listing = queriesOf(observed).filter(({ rowKey }) => rowKey === undefined);
-  const known = new Map<string, string>();
-  const shapeOfQuery = ({ filter = "" }: QueryEvent): string => {
-    let shape = known.get(filter);
-    if (shape === undefined) {
-      shape = filter.trim() === "" ? "" : shapeOf(parseFilter(filter));
-      known.set(filter, shape);
-    }
-    return shape;
-  };
-  const groups = groupBy(listing, (query) => `${tableOf(query)} ${shapeOfQuery(query)}`);
-  return [...groups.values()].map((queries) => ({
-    table: tableOf(queries[0]!),
-    shape: shapeOfQuery(queries[0]!),
-    queries,
-    times: queries.filter(({ continued }) => !continued).length,
-  }));
-}
-
-export function findScans(observed: Observed): Finding[] {
-  const findings: Finding[] = [];
-  for (const { table, shape, queries, times } of shapes(observed)) {
-    const read = sumOf(queries, (query) => query.read);
-    const returned = sumOf(queries, (query) => query.returned);
-    if (times < TIMES_MIN || read < READ_MIN || returned >= DENSITY_MIN * read) continue;
-    const { filter = "", class: planClass } = queries[0]!;
+export function findScans(shapes: QueryShapes): Finding[] {
+  return shapes.find(({ table, shape, first, all }): Finding[] => {
+    const { read, returned, queries: times } = all;
+    if (times < TIMES_MIN || read < READ_MIN || returned >= DENSITY_MIN * read) return [];
+    const { filter = "", class: planClass } = first;
     const plan = planQuery(filter.trim() === "" ? undefined : parseFilter(filter));
     const cure = cureOfQuery(nameOf(table), plan);
-    if (!cure) continue;
-    findings.push({
-      ...{ rule: "scan", table, subject: shape, cure },
-      title: `${planClass}${shape ? ` for ${shape}` : ""} reads ${read} entities to return ${returned}`,
-      evidence: [
-        `${times} times ${shape || "(no filter)"}`,
-        `for example ${filter || "no filter"}`,
-      ],
-      cost: `${Math.round(read / times)} entities a query, more with every entity stored; an answer by keys reads what it returns.`,
-    });
-  }
-  return findings;
+    if (!cure) return [];
+    return [
+      {
+        ...{ rule: "scan", table, subject: shape, cure },
+        title: `${planClass}${shape ? ` for ${shape}` : ""} reads ${read} entities to return ${returned}`,
+        evidence: [
+          `${times} times ${shape || "(no filter)"}`,
+          `for example ${filter || "no filter"}`,
+        ],
+        cost: `${Math.round(read / times)} entities a query, more with every entity stored; an answer by keys reads what it returns.`,
+      },
+    ];
+  });
 }
 
-export function findBulkReads(observed: Observed): Finding[] {
-  return shapes(observed).flatMap(({ table, shape, queries }): Finding[] => {
-    const whole = queries.filter(
-      ({ class: name, continued }) => name === "table scan" && !continued,
-    );
-    const read = sumOf(queries, (query) => query.read);
-    const returned = sumOf(queries, (query) => query.returned);
-    if (whole.length < TIMES_MIN || returned < DENSITY_MIN * read || read < 1000 * whole.length) {
-      return [];
-    }
+export function findBulkReads(shapes: QueryShapes): Finding[] {
+  return shapes.find(({ table, shape, all, tableScans }): Finding[] => {
+    const { pages, read, returned } = all;
+    const { queries: times } = tableScans;
+    if (times < TIMES_MIN || returned < DENSITY_MIN * read || read < 1000 * times) return [];
     return [
       {
         ...{ rule: "bulk-reads", table, subject: shape },
-        title: `The whole table is read${shape ? ` (${shape})` : ""}, ${whole.length} times`,
-        evidence: [`${read} entities in ${queries.length} pages`],
-        cost: `${Math.ceil(read / whole.length / 1000)} requests each time; a blob is one.`,
+        title: `The whole table is read${shape ? ` (${shape})` : ""}, ${times} times`,
+        evidence: [`${read} entities in ${pages} pages`],
+        cost: `${Math.ceil(read / times / 1000)} requests each time; a blob is one.`,
         cure: {
           pattern: "log data in blobs",
           advice: "Keep what is only read in bulk in append blobs, one for each period.",
@@ -100,9 +64,9 @@ export function findBulkReads(observed: Observed): Finding[] {
   });
 }
 
-export function findOrOverKeys(observed: Observed): Finding[] {
-  return shapes(observed).flatMap(({ table, shape, queries, times }): Finding[] => {
-    const { filter } = queries[0]!;
+export function findOrOverKeys(shapes: QueryShapes): Finding[] {
+  return shapes.find(({ table, shape, first: { filter }, all }): Finding[] => {
+    const { queries: times } = all;
     if (!filter?.trim() || times < TIMES_MIN) return [];
     const plan = planQuery(parseFilter(filter));
     const isCheap = plan.class === "point query" || plan.class === "range query";
@@ -119,23 +83,16 @@ export function findOrOverKeys(observed: Observed): Finding[] {
   });
 }
 
-export function findWideAnswers(observed: Observed): Finding[] {
-  return shapes(observed).flatMap(({ table, shape, queries }): Finding[] => {
-    const whole = queries.filter(({ projected }) => !projected);
-    const returned = sumOf(whole, (query) => query.returned);
-    const bytes = sumOf(whole, (query) => query.bytes);
-    const bytesEach =
-      bytes /
-      Math.max(
-        sumOf(whole, (query) => query.read),
-        1,
-      );
+export function findWideAnswers(shapes: QueryShapes): Finding[] {
+  return shapes.find(({ table, shape, unprojected }): Finding[] => {
+    const { bytes, pages, read, returned } = unprojected;
+    const bytesEach = bytes / Math.max(read, 1);
     if (returned < READ_MIN || bytesEach < 8192) return [];
     return [
       {
         ...{ rule: "wide-answers", table, subject: shape },
         title: `${shape || "Queries"} return entities of ${Math.round(bytesEach / 1024)} KiB whole`,
-        evidence: [`${counted(whole.length, "page")} without $select, ${returned} entities`],
+        evidence: [`${counted(pages, "page")} without $select, ${returned} entities`],
         cost: `${Math.round(bytes / 1_048_576)} MiB read and sent.`,
         cure: {
           pattern: "projection",
@@ -151,74 +108,96 @@ export function findWideAnswers(observed: Observed): Finding[] {
 const LIST_MIN = 3;
 const FOLLOW_MS = 2000;
 
+/** Lists of a table that were followed by point queries of another. */
+interface Followed {
+  lists: number;
+  points: number;
+  /** The first of them, and the query that came first behind it. */
+  readonly list: QueryEvent;
+  readonly point: QueryEvent;
+}
+
+/** A client's last list, and what came behind it by table. */
+interface Chase {
+  readonly list: QueryEvent;
+  readonly lookups: Map<string, { readonly first: QueryEvent; count: number }>;
+}
+
 /**
  * A list, and soon after it from the same client a point query for nearly each of its entities. Where lists
  * and point queries only come side by side, now and then as many follow: less than half of the lists have
  * nearly as many behind them as they hold, and not twice as many.
  */
-export function findLookupsAfterLists(observed: Observed): Finding[] {
-  interface Chase {
-    readonly list: QueryEvent;
-    readonly lookups: Map<string, QueryEvent[]>;
+export class LookupsAfterLists implements Rule {
+  /** By client. */
+  readonly #clients = new Map<string, { chase: Chase | undefined; found: Map<string, Followed> }>();
+  readonly #listsOfTable = new Map<string, number>();
+
+  queried(query: QueryEvent): void {
+    const client = getOrMake(this.#clients, query.client, () => ({
+      ...{ chase: undefined, found: new Map() },
+    }));
+    const { chase } = client;
+    if (query.class !== "point query") {
+      this.#end(chase, client.found);
+      client.chase = query.returned >= LIST_MIN ? { list: query, lookups: new Map() } : undefined;
+    } else if (chase && query.at - chase.list.at <= FOLLOW_MS) {
+      const none = () => ({ first: query, count: 0 });
+      getOrMake(chase.lookups, tableOf(query), none).count++;
+    }
   }
-  const chases: { list: QueryEvent; lookups: QueryEvent[] }[] = [];
-  const lists = new Map<string, number>();
-  const end = (chase: Chase | undefined) => {
+
+  #end(chase: Chase | undefined, found: Map<string, Followed>): void {
     if (!chase) return;
-    const { list } = chase;
+    const { list, lookups } = chase;
     const table = tableOf(list);
-    lists.set(table, (lists.get(table) ?? 0) + 1);
-    for (const lookups of chase.lookups.values()) {
-      const enough = Math.max(LIST_MIN, 0.8 * list.returned);
-      if (lookups.length >= enough && lookups.length <= 2 * list.returned) {
-        chases.push({ list, lookups });
-      }
+    this.#listsOfTable.set(table, (this.#listsOfTable.get(table) ?? 0) + 1);
+    for (const [lookedUp, { count, first }] of lookups) {
+      if (count < Math.max(LIST_MIN, 0.8 * list.returned) || count > 2 * list.returned) continue;
+      const none = () => ({ lists: 0, points: 0, list, point: first });
+      const followed = getOrMake(found, `${table} ${lookedUp}`, none);
+      followed.lists++;
+      followed.points += count;
     }
-  };
-  for (const events of groupBy(queriesOf(observed), ({ client }) => client).values()) {
-    let chase: Chase | undefined;
-    for (const event of events) {
-      if (event.class !== "point query") {
-        end(chase);
-        chase = event.returned >= LIST_MIN ? { list: event, lookups: new Map() } : undefined;
-      } else if (chase && event.at - chase.list.at <= FOLLOW_MS) {
-        const lookups = chase.lookups.get(tableOf(event));
-        if (lookups) lookups.push(event);
-        else chase.lookups.set(tableOf(event), [event]);
-      }
-    }
-    end(chase);
   }
-  const pairs = groupBy(chases, ({ list, lookups }) => `${tableOf(list)} ${tableOf(lookups[0]!)}`);
-  return [...pairs.values()].flatMap((pair): Finding[] => {
-    const { list, lookups } = pair[0]!;
-    const of = lists.get(tableOf(list)) ?? 0;
-    if (pair.length < Math.max(TIMES_MIN, of / 2)) return [];
-    const points = sumOf(pair, (each) => each.lookups.length);
-    const example = lookups[0]!;
+
+  findings(): Finding[] {
+    const pairs = new Map<string, Followed>();
+    for (const { chase, found } of this.#clients.values()) {
+      this.#end(chase, found);
+      for (const [pair, followed] of found) {
+        const sum = getOrMake(pairs, pair, () => ({ ...followed, lists: 0, points: 0 }));
+        sum.lists += followed.lists;
+        sum.points += followed.points;
+      }
+    }
+    return [...pairs.values()].flatMap((followed) => this.#judge(followed));
+  }
+
+  #judge({ list, lists, point, points }: Followed): Finding[] {
+    const of = this.#listsOfTable.get(tableOf(list)) ?? 0;
+    if (lists < Math.max(TIMES_MIN, of / 2)) return [];
     return [
       {
-        ...{ rule: "n-plus-one", table: tableOf(list), subject: tableOf(example) },
-        title: `Lists of ${list.table} are followed by a point query of ${example.table} for each entity`,
+        ...{ rule: "n-plus-one", table: tableOf(list), subject: tableOf(point) },
+        title: `Lists of ${list.table} are followed by a point query of ${point.table} for each entity`,
         evidence: [
-          `${pair.length} of ${of} lists, ${points} point queries`,
-          `for example ${list.filter ?? "(no filter)"}, then ${example.table} ${example.partitionKey}/${example.rowKey}`,
+          `${lists} of ${of} lists, ${points} point queries`,
+          `for example ${list.filter ?? "(no filter)"}, then ${point.table} ${point.partitionKey}/${point.rowKey}`,
         ],
-        cost: `${Math.round(points / pair.length)} more requests for each list, one round trip after another.`,
+        cost: `${Math.round(points / lists)} more requests for each list, one round trip after another.`,
         cure: {
           pattern: "denormalization",
-          advice: `Copy what the list shows of ${example.table} into the entities of ${list.table}, and write both when it changes.`,
+          advice: `Copy what the list shows of ${point.table} into the entities of ${list.table}, and write both when it changes.`,
           layout: [
-            `${list.table}: keys as they are, and the properties of ${example.table} that are shown, as ${example.table}_<property>`,
+            `${list.table}: keys as they are, and the properties of ${point.table} that are shown, as ${point.table}_<property>`,
           ],
           portable: true,
         },
       },
     ];
-  });
+  }
 }
-
-const SERIES_MIN = 12;
 
 /** What names a period where each of its values had a row key such as this. */
 function periodOf(rowKey: string): string {
@@ -227,21 +206,17 @@ function periodOf(rowKey: string): string {
 }
 
 /** Many small numeric entities of one partition whose keys only count on, always read together. */
-export function findSeries(observed: Observed): Finding[] {
-  return shapes(observed).flatMap(({ table, shape, queries }): Finding[] => {
-    const charts = queries.filter(
-      ({ read, returned, partitionKey }) =>
-        partitionKey !== undefined && returned >= SERIES_MIN && returned >= 0.9 * read,
-    );
-    const times = charts.filter(({ continued }) => !continued).length;
-    const samples = observed.data.get(table)?.samples ?? [];
+export function findSeries(shapes: QueryShapes, { data }: Observed): Finding[] {
+  return shapes.find(({ table, shape, series }): Finding[] => {
+    const { queries: times } = series;
+    const samples = data.get(table)?.samples ?? [];
     if (times < TIMES_MIN || samples.length < SERIES_MIN) return [];
     const small = samples.filter(({ numeric, properties }) => numeric && properties <= 2);
     const patterns = groupBy(small, ({ rowKey }) => rowKey.replace(/\d/g, "#"));
     const [pattern = "", alike = []] =
       [...patterns].sort((a, b) => b[1].length - a[1].length)[0] ?? [];
     if (!pattern.includes("#") || alike.length < 0.8 * samples.length) return [];
-    const points = Math.round(sumOf(charts, ({ returned }) => returned) / times);
+    const points = Math.round(series.returned / times);
     const entities = Math.ceil(points / LIMITS.customPropertiesMax);
     const values = Math.ceil(points / entities);
     const part = entities > 1 ? `_<its part, of ${values} values>` : "";

@@ -1,4 +1,4 @@
-import { counted, type Finding, groupBy, type Observed } from "./advice.ts";
+import { counted, type Finding, getOrMake, groupBy, type Rule } from "./advice.ts";
 import type { Refusal } from "./recording.ts";
 
 /** Whoever asks again this soon has not backed off. */
@@ -9,38 +9,53 @@ const REPEATS_MIN = 3;
 /** Not 404, which is polled for, nor 409 and 412, after which a client reads and tries anew. */
 const HOPELESS = new Set([400, 401, 403, 405, 411, 413, 415, 501]);
 
+/** A request by its first refusal. */
+interface Repeated {
+  readonly refusal: Refusal;
+  at: number;
+  times: number;
+}
+
 /** Requests sent again as they were: at once after a 500 or 503, or although nothing can change. */
-export function findRetries({ refusals }: Observed): Finding[] {
-  const known = refusals.filter((each) => isOneEntity(each) || each.clientRequestId !== undefined);
-  const requests = groupBy(known, (each) => {
-    const { client, clientRequestId, code, path, verb } = each;
-    return [client, verb, path, code, isOneEntity(each) ? "" : clientRequestId].join(" ");
-  });
-  const repeated = [...requests.values()].flatMap((answers) => {
-    const within = HOPELESS.has(answers[0]!.status) ? SAME_ATTEMPT_MS : SOON_MS;
-    if (within === SOON_MS && answers[0]!.status < 500) return [];
-    const repeats = answers.filter((each, i) => i > 0 && each.at - answers[i - 1]!.at <= within);
-    return repeats.length >= REPEATS_MIN ? [{ refusal: answers[0]!, times: repeats.length }] : [];
-  });
-  const tables = groupBy(repeated, ({ refusal }) => tableOfPath(refusal));
-  return [...tables].map(([table, all]) => ({
-    ...{ rule: "retries", table, subject: "" },
-    title: `${counted(all.length, "request was", "requests were")} repeated at once, or although ${all.length === 1 ? "it" : "they"} cannot succeed`,
-    evidence: all
-      .slice(0, 3)
-      .map(
-        ({ refusal: { code, path, status, verb }, times }) =>
-          `${verb} ${path.slice(0, 200)}: ${status} ${code}, sent again ${counted(times, "time")}`,
-      ),
-    cost: "Each repetition is a request that is refused again, and keeps a busy partition busy.",
-    cure: {
-      pattern: "exponential retry",
-      advice:
-        "Retry 500 and 503 alone, after waits that double and vary (the policy of the client library); tell the user of all else.",
-      layout: [],
-      portable: true,
-    },
-  }));
+export class Retries implements Rule {
+  readonly #requests = new Map<string, Repeated>();
+
+  refused(refusal: Refusal): void {
+    const { at, client, clientRequestId, code, path, status, verb } = refusal;
+    if (!isOneEntity(refusal) && clientRequestId === undefined) return;
+    if (!HOPELESS.has(status) && status < 500) return;
+    const id = isOneEntity(refusal) ? "" : clientRequestId;
+    const key = [client, verb, path, code, id].join(" ");
+    // Where it is the first, nothing came before it.
+    const before = { refusal, at: Number.NEGATIVE_INFINITY, times: 0 };
+    const request = getOrMake(this.#requests, key, () => before);
+    const within = HOPELESS.has(status) ? SAME_ATTEMPT_MS : SOON_MS;
+    if (at - request.at <= within) request.times++;
+    request.at = at;
+  }
+
+  findings(): Finding[] {
+    const repeated = [...this.#requests.values()].filter(({ times }) => times >= REPEATS_MIN);
+    const tables = groupBy(repeated, ({ refusal }) => tableOfPath(refusal));
+    return [...tables].map(([table, all]) => ({
+      ...{ rule: "retries", table, subject: "" },
+      title: `${counted(all.length, "request was", "requests were")} repeated at once, or although ${all.length === 1 ? "it" : "they"} cannot succeed`,
+      evidence: all
+        .slice(0, 3)
+        .map(
+          ({ refusal: { code, path, status, verb }, times }) =>
+            `${verb} ${path.slice(0, 200)}: ${status} ${code}, sent again ${counted(times, "time")}`,
+        ),
+      cost: "Each repetition is a request that is refused again, and keeps a busy partition busy.",
+      cure: {
+        pattern: "exponential retry",
+        advice:
+          "Retry 500 and 503 alone, after waits that double and vary (the policy of the client library); tell the user of all else.",
+        layout: [],
+        portable: true,
+      },
+    }));
+  }
 }
 
 /**

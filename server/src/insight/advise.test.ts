@@ -8,7 +8,13 @@ import { advise } from "./advise.ts";
 import { DeferredWatchers } from "./deferred-watchers.ts";
 import { keysRead, type MutationFacts, type QueryFacts } from "./insight.ts";
 import { adviceSarif, printAdvice } from "./print-advice.ts";
-import { type QueryEvent, readRecording, TrafficRecorder } from "./recording.ts";
+import {
+  type QueryEvent,
+  type RecordingEnd,
+  readRecording,
+  type TrafficEvent,
+  TrafficRecorder,
+} from "./recording.ts";
 
 describe("A recording", () => {
   it("gives back what happened, whatever stands in keys and filters", () => {
@@ -99,7 +105,7 @@ describe("A recording", () => {
       '["q",5,1,0,"s",null,0,1,1,7]',
       '["end",1,0]',
     ];
-    const { events, ending } = readRecording(`${lines.join("\n")}\n`);
+    const { events, ending } = readAll(`${lines.join("\n")}\n`);
     assert.equal(ending, "whole");
     assert.deepEqual(
       events.map((event) => event.kind === "query" && [event.at, event.partitionKey, event.rowKey]),
@@ -115,7 +121,7 @@ describe("A recording", () => {
     for (let i = 0; i < 10_000; i++) traffic.write("partition", [["insert", `r${i}`, undefined]]);
     const text = traffic.text();
     assert.ok(text.length > 100_000 && text.length < 200_000, `${text.length}`);
-    assert.equal(readRecording(text).ending, "full");
+    assert.equal(readAll(text).ending, "full");
   });
 
   it("tells whether a query goes on where a page ended", () => {
@@ -136,10 +142,12 @@ describe("A recording", () => {
     const traffic = record();
     traffic.write("p", [["insert", "r", undefined]]);
     const text = traffic.text();
-    const { events, ending } = readRecording(text.slice(0, -5));
+    const { events, ending } = readAll(text.slice(0, -5));
     assert.deepEqual([events.length, ending], [1, "cut off"]);
-    assert.throws(() => readRecording("something else"), /no recording/);
-    assert.throws(() => readRecording('["rowhouse-recording",9]\n'), /format 9; 3, 4, 5 are read/);
+    assert.throws(() => readAll(`${text.slice(0, -5)}\n${text}`), /^Error: Line 4 .* is damaged/);
+    assert.throws(() => readAll(""), /no recording/);
+    assert.throws(() => readAll("something else"), /no recording/);
+    assert.throws(() => readAll('["rowhouse-recording",9]\n'), /format 9; 3, 4, 5 are read/);
   });
 });
 
@@ -216,7 +224,7 @@ describe("Advice on clients", () => {
       const headers = { "user-agent": `agent ${i}` };
       traffic.ask(1, { remoteAddress: `10.0.${i >> 8}.${i & 255}`, headers });
     }
-    const { clients, agents } = readRecording(traffic.text());
+    const { clients, agents } = readAll(traffic.text());
     assert.deepEqual([clients.length, agents.length], [257, 65]);
     assert.equal(clients.find(({ client }) => client === "others")?.requests, 744);
   });
@@ -224,10 +232,7 @@ describe("Advice on clients", () => {
 
 describe("Advice", () => {
   it("is silent about an empty recording, and says that it cannot judge", () => {
-    const { findings, lines } = advise({
-      ...{ events: [], refusals: [], clients: [], agents: [], ending: "whole" },
-      data: new Map(),
-    });
+    const { findings, lines } = record().advice();
     assert.deepEqual(findings, []);
     assert.ok(lines.every(({ verdict }) => verdict === "cannot judge"));
   });
@@ -394,6 +399,22 @@ describe("Advice", () => {
     assert.deepEqual(beyond.rules(), ["over-targets", "hot-partition"]);
   });
 
+  it("names the busiest of many partitions, each in its busiest second", () => {
+    const traffic = record();
+    for (const [i, read] of [1000, 1100, 900, 1300, 1200].entries()) {
+      for (const second of [1, 60, 1]) {
+        traffic.query(`PartitionKey eq 'p${i}'`, { read: read / second, returned: read / second });
+        traffic.tick(5000);
+      }
+    }
+    const [hot] = traffic.advice().findings.filter(({ rule }) => rule === "hot-partition");
+    assert.match(hot?.title ?? "", /^4 partitions carried/);
+    assert.deepEqual(
+      hot?.evidence,
+      ["p3: 1300", "p4: 1200", "p1: 1100"].map((each) => `a/T/${each} in its busiest second`),
+    );
+  });
+
   it("sees tables that are read whole again and again", () => {
     const traffic = record();
     for (let i = 0; i < 3; i++) {
@@ -469,6 +490,13 @@ function sender(headers: Readonly<Record<string, string>>): Sender {
   return { opensConnection: false, header: (name) => headers[name] };
 }
 
+/** Of a recording that is short enough. */
+function readAll(text: string): RecordingEnd & { readonly events: readonly TrafficEvent[] } {
+  const events: TrafficEvent[] = [];
+  const keep = (event: TrafficEvent) => events.push(event);
+  return { ...readRecording(text.split("\n"), { queried: keep, wrote: keep }), events };
+}
+
 function record(bytesMax?: number) {
   let now = 1_000_000_000;
   let text = "";
@@ -483,8 +511,7 @@ function record(bytesMax?: number) {
     recorder.end();
     return text;
   };
-  const advice = (data: ReadonlyMap<string, TableData> = new Map()) =>
-    advise({ ...readRecording(done()), data });
+  const advice = (data?: ReadonlyMap<string, TableData>) => advise(done().split("\n"), data);
   return {
     tick(ms: number) {
       now += ms;
@@ -533,7 +560,7 @@ function record(bytesMax?: number) {
     },
     lines: () => advice().lines,
     text: done,
-    events: () => readRecording(done()).events,
+    events: () => readAll(done()).events,
     advice,
     rules: (data?: ReadonlyMap<string, TableData>) => advice(data).findings.map(({ rule }) => rule),
   };

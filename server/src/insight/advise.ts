@@ -1,47 +1,59 @@
-import { type Finding, type Observed, type Rule, type RuleName, sumOf } from "./advice.ts";
+import {
+  type Finding,
+  type Observed,
+  type Rule,
+  type RuleName,
+  sumOf,
+  type TableData,
+} from "./advice.ts";
 import {
   callersOf,
   findConnections,
   findOldClients,
-  findPageAccess,
   hasDirectClients,
+  PageAccess,
 } from "./advise-clients.ts";
 import {
   findBulkReads,
-  findLookupsAfterLists,
   findOrOverKeys,
   findScans,
   findSeries,
   findWideAnswers,
+  LookupsAfterLists,
 } from "./advise-queries.ts";
-import { findRetries } from "./advise-retries.ts";
+import { Retries } from "./advise-retries.ts";
 import {
-  findAppendOnlyKeys,
-  findHotPartitions,
+  AppendOnlyKeys,
   findLargeValues,
-  findOverTargets,
-  findReadBeforeWrite,
-  findSingleWrites,
+  HotPartitions,
+  OverTargets,
+  ReadBeforeWrite,
+  SingleWrites,
 } from "./advise-writes.ts";
+import { QueryShapes } from "./query-shapes.ts";
+import { readRecording, type TrafficListener } from "./recording.ts";
 
-const RULES: Readonly<Record<RuleName, Rule>> = {
-  "over-targets": findOverTargets,
-  "hot-partition": findHotPartitions,
-  "append-only-keys": findAppendOnlyKeys,
-  scan: findScans,
-  "or-over-keys": findOrOverKeys,
-  "wide-answers": findWideAnswers,
-  "n-plus-one": findLookupsAfterLists,
-  "single-writes": findSingleWrites,
-  "read-before-write": findReadBeforeWrite,
-  retries: findRetries,
-  "series-as-entities": findSeries,
-  "bulk-reads": findBulkReads,
-  "large-values": findLargeValues,
-  connections: findConnections,
-  "page-access": findPageAccess,
-  "old-clients": findOldClients,
-};
+/** In the order in which findings are told. */
+function openRules(shapes: QueryShapes): Readonly<Record<RuleName, Rule>> {
+  return {
+    "over-targets": new OverTargets(),
+    "hot-partition": new HotPartitions(),
+    "append-only-keys": new AppendOnlyKeys(),
+    scan: { findings: () => findScans(shapes) },
+    "or-over-keys": { findings: () => findOrOverKeys(shapes) },
+    "wide-answers": { findings: () => findWideAnswers(shapes) },
+    "n-plus-one": new LookupsAfterLists(),
+    "single-writes": new SingleWrites(),
+    "read-before-write": new ReadBeforeWrite(),
+    retries: new Retries(),
+    "series-as-entities": { findings: (observed) => findSeries(shapes, observed) },
+    "bulk-reads": { findings: () => findBulkReads(shapes) },
+    "large-values": { findings: findLargeValues },
+    connections: { findings: findConnections },
+    "page-access": new PageAccess(),
+    "old-clients": { findings: findOldClients },
+  };
+}
 
 /** A line of the published checklist: rules that work through it, or why none can. */
 interface ChecklistLine {
@@ -146,15 +158,47 @@ export interface LineVerdict {
   readonly note: string;
 }
 
-/** Works through the checklist. The same observation always gives the same advice. */
-export function advise(observed: Observed): Advice {
-  const findings = Object.values(RULES).flatMap((rule) => rule(observed));
+/**
+ * Works through the checklist. The same recording always gives the same advice.
+ * @param recording its lines; see `readRecording`
+ * @param data by `account/table`; empty when no data was given
+ */
+export function advise(
+  recording: Iterable<string>,
+  data: ReadonlyMap<string, TableData> = new Map(),
+): Advice {
+  const shapes = new QueryShapes();
+  const rules = Object.values(openRules(shapes));
+  const counts = { events: 0, refusals: 0 };
+  const end = readRecording(recording, tellAll([shapes, ...rules], counts));
+  const observed: Observed = { ...end, ...counts, data };
+  const findings = rules.flatMap((rule) => rule.findings(observed));
   const found = new Set(findings.map(({ rule }) => rule));
   return {
-    events: observed.events.length,
+    events: observed.events,
     recording: observed.ending,
     findings,
     lines: CHECKLIST.map((line) => judgeLine(line, observed, found)),
+  };
+}
+
+function tellAll(
+  listeners: readonly TrafficListener[],
+  counts: { events: number; refusals: number },
+): TrafficListener {
+  return {
+    queried(query) {
+      counts.events++;
+      for (const each of listeners) each.queried?.(query);
+    },
+    wrote(write) {
+      counts.events++;
+      for (const each of listeners) each.wrote?.(write);
+    },
+    refused(refusal) {
+      counts.refusals++;
+      for (const each of listeners) each.refused?.(refusal);
+    },
   };
 }
 
@@ -169,10 +213,10 @@ function judgeLine(
   const reason =
     cannot ??
     (needs === "data" && data.size === 0 ? "no data folder was given" : undefined) ??
-    (needs === "refusals" && refusals.length === 0
+    (needs === "refusals" && refusals === 0
       ? "nothing was refused; try it with serve --faults and --enforce-targets"
       : undefined) ??
-    (events.length === 0 ? "the recording is empty" : undefined) ??
+    (events === 0 ? "the recording is empty" : undefined) ??
     (needs === "clients" && clients.length === 0
       ? "the server was killed before it wrote down who asked"
       : undefined) ??

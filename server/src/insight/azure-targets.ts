@@ -74,7 +74,7 @@ export class AzureTargets implements Insight, Watcher {
   /** In the order in which throttling began. */
   readonly #throttledPlaces: Throttled[] = [];
   /** Queries under way that only run because nothing is enforced. */
-  readonly #spared = new WeakSet<QueryFacts>();
+  readonly #spared = new WeakSet<QueryPlace>();
   /** Of the request before, which mostly is one of the same account. */
   #lastAccount = "";
   #lastOfAccount: Allowance | undefined;
@@ -95,11 +95,11 @@ export class AzureTargets implements Insight, Watcher {
     this.#partitionRate = AZURE_TARGETS.partition / processes;
   }
 
-  admitQuery(query: QueryFacts): void {
+  admitQuery(query: QueryPlace): void {
     if (this.#refuses(query.at, query.account, partitionNameOf(query))) this.#spared.add(query);
   }
 
-  queried(query: QueryFacts, { entitiesRead }: QueryCost): void {
+  queried(query: QueryPlace, { entitiesRead }: Pick<QueryCost, "entitiesRead">): void {
     if (this.#isSpared(query)) return;
     this.#charge(query.at, query.account, partitionNameOf(query), countedEntities(entitiesRead));
   }
@@ -119,11 +119,11 @@ export class AzureTargets implements Insight, Watcher {
     }
   }
 
-  #isSpared(query: QueryFacts): boolean {
+  #isSpared(query: QueryPlace): boolean {
     return this.#throttled > 0 && this.#spared.has(query);
   }
 
-  admitWrite({ at, account, table, partitionKey, mutations }: WriteFacts): void {
+  admitWrite({ at, account, table, partitionKey, mutations }: WritePlace): void {
     const name = partitionName(account, table, partitionKey);
     if (!this.#refuses(at, account, name)) this.#charge(at, account, name, mutations.length);
   }
@@ -228,6 +228,10 @@ export class AzureTargets implements Insight, Watcher {
     return allowance;
   }
 }
+
+/** As much of a query, and of a write, as is judged: a recording tells no more. */
+type QueryPlace = Pick<QueryFacts, "at" | "account" | "table" | "partitionKey">;
+type WritePlace = Omit<WriteFacts, "mutations"> & { readonly mutations: ArrayLike<unknown> };
 
 /** What is left, with what came in since. */
 function fill(allowance: Allowance, rate: number, now: number): number {

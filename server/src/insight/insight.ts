@@ -109,7 +109,9 @@ function isWhole(watcher: Partial<Insight>): watcher is Insight {
  * `account/table/partition key` of the one partition a query reads; undefined when it reads none or
  * several.
  */
-export function partitionNameOf(query: QueryFacts): string | undefined {
+export function partitionNameOf(
+  query: Pick<QueryFacts, "account" | "table" | "partitionKey">,
+): string | undefined {
   const { account, table, partitionKey } = query;
   return partitionKey === undefined ? undefined : partitionName(account, table, partitionKey);
 }

@@ -68,7 +68,6 @@ const CHUNK_BYTES = 64 * 1024;
 const KINDS = ["insert", "replace", "merge", "delete"] as const;
 const PROJECTED = 1;
 const CONTINUED = 2;
-const POINT_CLASS = PLAN_CLASSES.indexOf("point query");
 const CONDITIONS = ["none", "any", "exact"] as const;
 const CALLERS = ["anonymous", "shared-key", "account-sas", "service-sas", "bearer"] as const;
 
@@ -369,72 +368,15 @@ const NULL = ENCODER.encode("null");
 const POINT = ENCODER.encode('["p"');
 const CLOSE = ENCODER.encode("]\n");
 
-/**
- * Reads a recording. A last line that was cut off, as a killed server leaves it, is left out.
- * @throws Error for text that is no recording
- */
-export function readRecording(recording: string): Recorded {
-  const lines = recording.split("\n");
-  if (!VERSIONS_READ.some((version) => lines[0]?.startsWith(`["${FORMAT}",${version}]`))) {
-    const version = /^\["rowhouse-recording",(\d+)\]/.exec(recording)?.[1];
-    throw new Error(
-      version === undefined
-        ? "This is no recording of traffic."
-        : `This is a recording of format ${version}; ${VERSIONS_READ.join(", ")} are read.`,
-    );
-  }
-  const events: TrafficEvent[] = [];
-  const refusals: Refusal[] = [];
-  const clients: ClientCounts[] = [];
-  const agents: AgentCounts[] = [];
-  let ending: Recorded["ending"] = "cut off";
-  let at = 0;
-  let origin = { client: "", account: "", table: "" };
-  let partitionKey: unknown;
-  for (const [index, line] of lines.entries()) {
-    if (index === 0 || line === "") continue;
-    let fields: unknown;
-    try {
-      fields = JSON.parse(line);
-    } catch {
-      if (index === lines.length - 1) break;
-      throw new Error(`Line ${index + 1} of the recording is damaged.`);
-    }
-    if (!Array.isArray(fields)) continue;
-    const [kind, ...rest]: readonly unknown[] = fields;
-    if (kind === "o") {
-      const [client, account, table] = rest;
-      origin = { client: String(client), account: String(account), table: String(table) };
-    } else if (kind === "p") {
-      const [ms, rowKey, bytes, key] = rest;
-      at += Number(ms);
-      if (key !== undefined) partitionKey = key;
-      const point = [POINT_CLASS, partitionKey, rowKey, null, 0, 1, 1, bytes];
-      events.push(readEvent("q", { ...origin, at }, point));
-    } else if (kind === "q" || kind === "w") {
-      at += Number(rest.shift());
-      if (kind === "q") {
-        if (rest[1] === 0) rest[1] = partitionKey;
-        partitionKey = rest[1];
-      }
-      events.push(readEvent(kind, { ...origin, at }, rest));
-    } else if (kind === "r") {
-      at += Number(rest.shift());
-      refusals.push(readRefusal(at, rest));
-    } else if (kind === "c") {
-      clients.push(readClient(rest));
-    } else if (kind === "a") {
-      agents.push({ agent: String(rest[0]), connections: Number(rest[1]) });
-    } else if (kind === "end") {
-      ending = rest[1] === 1 ? "full" : "whole";
-    }
-  }
-  return { events, refusals, clients, agents, ending };
+/** Told what a recording holds, in order. */
+export interface TrafficListener {
+  queried?(query: QueryEvent): void;
+  wrote?(write: WriteEvent): void;
+  refused?(refusal: Refusal): void;
 }
 
-export interface Recorded {
-  readonly events: readonly TrafficEvent[];
-  readonly refusals: readonly Refusal[];
+/** What a recording ends with. */
+export interface RecordingEnd {
   /** Empty where the server was killed: they are told at the end. */
   readonly clients: readonly ClientCounts[];
   readonly agents: readonly AgentCounts[];
@@ -442,42 +384,149 @@ export interface Recorded {
   readonly ending: "whole" | "full" | "cut off";
 }
 
-function readClient(fields: readonly unknown[]): ClientCounts {
-  const [client, account, caller, requests, connections, preflights, scripted] = fields;
-  return {
-    ...{ client: String(client), account: String(account) },
-    caller: CALLERS.find((each) => each === caller) ?? "anonymous",
-    ...{ requests: Number(requests), connections: Number(connections) },
-    ...{ preflights: Number(preflights), scripted: Number(scripted) },
-  };
-}
-
-function readRefusal(at: number, fields: readonly unknown[]): Refusal {
-  const [client, account, verb, path, status, code, clientRequestId] = fields;
-  return {
-    clientRequestId: given(clientRequestId),
-    ...{ at, client: String(client), account: String(account), verb: String(verb) },
-    ...{ path: String(path), status: Number(status), code: String(code) },
-  };
-}
-
-function readEvent(kind: "q" | "w", base: EventBase, fields: readonly unknown[]): TrafficEvent {
-  if (kind === "q") {
-    const [planClass, partitionKey, rowKey, filter, flags, read, returned, bytes] = fields;
-    return {
-      ...base,
-      kind: "query",
-      class: PLAN_CLASSES[Number(planClass)] ?? "table scan",
-      ...{ partitionKey: given(partitionKey), rowKey: given(rowKey), filter: given(filter) },
-      projected: (Number(flags) & PROJECTED) !== 0,
-      continued: (Number(flags) & CONTINUED) !== 0,
-      read: Number(read),
-      ...{ returned: Number(returned), bytes: Number(bytes) },
-    };
+/**
+ * Tells what stands in a recording: millions of operations, of which none is kept. A last line that was
+ * cut off, as a killed server leaves it, is left out.
+ * @param lines without what ends them; behind the last end there is one more, mostly empty
+ * @throws Error for text that is no recording
+ */
+export function readRecording(lines: Iterable<string>, listener: TrafficListener): RecordingEnd {
+  const clients: ClientCounts[] = [];
+  const agents: AgentCounts[] = [];
+  let ending: RecordingEnd["ending"] = "cut off";
+  let at = 0;
+  let origin: Origin = { client: "", account: "", table: "" };
+  /** Of the query before. */
+  let partitionKey: string | undefined;
+  let count = 0;
+  let damaged = 0;
+  for (const line of lines) {
+    if (damaged > 0) throw new Error(`Line ${damaged} of the recording is damaged.`);
+    count++;
+    if (count === 1) assertReadable(line);
+    if (count === 1 || line === "") continue;
+    let fields: unknown;
+    try {
+      fields = JSON.parse(line);
+    } catch {
+      damaged = count;
+    }
+    if (!Array.isArray(fields)) continue;
+    switch (fields[0]) {
+      case "o":
+        origin = readOrigin(fields);
+        break;
+      case "p":
+        at += Number(fields[1]);
+        if (fields[4] !== undefined) partitionKey = given(fields[4]);
+        listener.queried?.(readPoint(origin, at, partitionKey, fields));
+        break;
+      case "q":
+        at += Number(fields[1]);
+        if (fields[3] !== 0) partitionKey = given(fields[3]);
+        listener.queried?.(readQuery(origin, at, partitionKey, fields));
+        break;
+      case "w":
+        at += Number(fields[1]);
+        listener.wrote?.(readWrite(origin, at, fields));
+        break;
+      case "r":
+        at += Number(fields[1]);
+        listener.refused?.(readRefusal(at, fields));
+        break;
+      case "c":
+        clients.push(readClient(fields));
+        break;
+      case "a":
+        agents.push({ agent: String(fields[1]), connections: Number(fields[2]) });
+        break;
+      case "end":
+        ending = fields[2] === 1 ? "full" : "whole";
+    }
   }
-  const [partitionKey, mutations] = fields;
+  if (count === 0) assertReadable("");
+  return { clients, agents, ending };
+}
+
+/** @throws Error for the first line of something else, or of another version */
+function assertReadable(line: string): void {
+  if (VERSIONS_READ.some((version) => line.startsWith(`["${FORMAT}",${version}]`))) return;
+  const version = /^\["rowhouse-recording",(\d+)\]/.exec(line)?.[1];
+  throw new Error(
+    version === undefined
+      ? "This is no recording of traffic."
+      : `This is a recording of format ${version}; ${VERSIONS_READ.join(", ")} are read.`,
+  );
+}
+
+type Origin = Pick<EventBase, "client" | "account" | "table">;
+
+// Queries and writes are put together member by member: spreading objects took longer than all else here.
+
+function readOrigin([, client, account, table]: readonly unknown[]): Origin {
+  return { client: String(client), account: String(account), table: String(table) };
+}
+
+function readPoint(
+  { client, account, table }: Origin,
+  at: number,
+  partitionKey: string | undefined,
+  [, , rowKey, bytes]: readonly unknown[],
+): QueryEvent {
   return {
-    ...{ ...base, kind: "write", partitionKey: String(partitionKey) },
+    kind: "query",
+    at,
+    client,
+    account,
+    table,
+    class: "point query",
+    partitionKey,
+    rowKey: given(rowKey),
+    filter: undefined,
+    projected: false,
+    continued: false,
+    read: 1,
+    returned: 1,
+    bytes: Number(bytes),
+  };
+}
+
+function readQuery(
+  { client, account, table }: Origin,
+  at: number,
+  partitionKey: string | undefined,
+  [, , planClass, , rowKey, filter, flags, read, returned, bytes]: readonly unknown[],
+): QueryEvent {
+  return {
+    kind: "query",
+    at,
+    client,
+    account,
+    table,
+    class: PLAN_CLASSES[Number(planClass)] ?? "table scan",
+    partitionKey,
+    rowKey: given(rowKey),
+    filter: given(filter),
+    projected: (Number(flags) & PROJECTED) !== 0,
+    continued: (Number(flags) & CONTINUED) !== 0,
+    read: Number(read),
+    returned: Number(returned),
+    bytes: Number(bytes),
+  };
+}
+
+function readWrite(
+  { client, account, table }: Origin,
+  at: number,
+  [, , partitionKey, mutations]: readonly unknown[],
+): WriteEvent {
+  return {
+    kind: "write",
+    at,
+    client,
+    account,
+    table,
+    partitionKey: String(partitionKey),
     mutations: (Array.isArray(mutations) ? mutations : []).map(
       ([mutation, rowKey, condition]: readonly unknown[]) => ({
         kind: KINDS[Number(mutation)] ?? "insert",
@@ -485,6 +534,27 @@ function readEvent(kind: "q" | "w", base: EventBase, fields: readonly unknown[])
         condition: CONDITIONS[Number(condition)] ?? "none",
       }),
     ),
+  };
+}
+
+function readRefusal(
+  at: number,
+  [, , client, account, verb, path, status, code, clientRequestId]: readonly unknown[],
+): Refusal {
+  return {
+    clientRequestId: given(clientRequestId),
+    ...{ at, client: String(client), account: String(account), verb: String(verb) },
+    ...{ path: String(path), status: Number(status), code: String(code) },
+  };
+}
+
+function readClient(fields: readonly unknown[]): ClientCounts {
+  const [, client, account, caller, requests, connections, preflights, scripted] = fields;
+  return {
+    ...{ client: String(client), account: String(account) },
+    caller: CALLERS.find((each) => each === caller) ?? "anonymous",
+    ...{ requests: Number(requests), connections: Number(connections) },
+    ...{ preflights: Number(preflights), scripted: Number(scripted) },
   };
 }
 

@@ -1,0 +1,91 @@
+import { parseFilter } from "@rowhouse/protocol/filter-parser";
+import { tableOf } from "./advice.ts";
+import { shapeOf } from "./cure.ts";
+import type { QueryEvent, TrafficListener } from "./recording.ts";
+
+/** Queries that have table and filter in common, constants left out. */
+export class QueryShape {
+  /** `account/table`. */
+  readonly table: string;
+  readonly shape: string;
+  readonly first: QueryEvent;
+  readonly all = new PageCounts();
+  readonly unprojected = new PageCounts();
+  readonly tableScans = new PageCounts();
+  /** Of one partition, of which nearly everything was returned. */
+  readonly series = new PageCounts();
+
+  constructor(shape: string, first: QueryEvent) {
+    this.table = tableOf(first);
+    this.shape = shape;
+    this.first = first;
+  }
+
+  add(query: QueryEvent): void {
+    const { class: planClass, partitionKey, projected, read, returned } = query;
+    this.all.add(query);
+    if (!projected) this.unprojected.add(query);
+    if (planClass === "table scan") this.tableScans.add(query);
+    if (partitionKey !== undefined && returned >= SERIES_MIN && returned >= 0.9 * read) {
+      this.series.add(query);
+    }
+  }
+}
+
+/** Fewer entities than this are no series. */
+export const SERIES_MIN = 12;
+
+class PageCounts {
+  pages = 0;
+  /** How many there were, however long. */
+  queries = 0;
+  read = 0;
+  returned = 0;
+  bytes = 0;
+
+  add({ bytes, continued, read, returned }: QueryEvent): void {
+    this.pages++;
+    if (!continued) this.queries++;
+    this.read += read;
+    this.returned += returned;
+    this.bytes += bytes;
+  }
+}
+
+const SHAPES_MAX = 100_000;
+const FILTERS_MAX = 10_000;
+
+/** Queries by table and filter, in order of first appearance. Shapes beyond the first 100,000 are left out. */
+export class QueryShapes implements TrafficListener {
+  readonly #shapes = new Map<string, QueryShape>();
+  /** Of the filters that came last. */
+  readonly #shapeOfFilter = new Map<string, string>();
+
+  queried(query: QueryEvent): void {
+    // Several points of one filter are a list as well.
+    if (query.rowKey !== undefined) return;
+    const shape = this.#shapeOf(query.filter ?? "");
+    const key = `${tableOf(query)} ${shape}`;
+    let counts = this.#shapes.get(key);
+    if (counts === undefined) {
+      if (this.#shapes.size === SHAPES_MAX) return;
+      counts = new QueryShape(shape, query);
+      this.#shapes.set(key, counts);
+    }
+    counts.add(query);
+  }
+
+  find<T>(judge: (shape: QueryShape) => readonly T[]): T[] {
+    return [...this.#shapes.values()].flatMap(judge);
+  }
+
+  #shapeOf(filter: string): string {
+    let shape = this.#shapeOfFilter.get(filter);
+    if (shape === undefined) {
+      shape = filter.trim() === "" ? "" : shapeOf(parseFilter(filter));
+      if (this.#shapeOfFilter.size === FILTERS_MAX) this.#shapeOfFilter.clear();
+      this.#shapeOfFilter.set(filter, shape);
+    }
+    return shape;
+  }
+}
