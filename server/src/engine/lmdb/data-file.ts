@@ -4,6 +4,7 @@ import {
   fstatSync,
   fsyncSync,
   openSync,
+  readFileSync,
   readSync,
   rmSync,
   statfsSync,
@@ -52,6 +53,31 @@ export function assertCanBeOpened(folder: string): void {
     assertWhole(file, descriptor);
   } finally {
     closeSync(descriptor);
+  }
+}
+
+/**
+ * Refuses a map that the system would: lmdb-js does not outlive that.
+ * @throws EngineError Unavailable.
+ */
+export function assertCanBeMapped(folder: string, mapSizeBytes: number): void {
+  const limit = numberIn("/proc/self/limits", /^Max address space +(\d+)/m);
+  if (limit === undefined) return;
+  const used = (numberIn("/proc/self/status", /^VmSize:\s*(\d+) kB/m) ?? 0) * 1024;
+  if (used + mapSizeBytes <= limit) return;
+  throw new EngineError(
+    "Unavailable",
+    `open ${folder}: this process may use ${limit} bytes of address space (ulimit -v), and ${used + mapSizeBytes} are needed: ${mapSizeBytes} of them to map the data, whatever its size.`,
+  );
+}
+
+/** What a file of the system says; undefined where it does not, or there is none. */
+function numberIn(file: string, pattern: RegExp): number | undefined {
+  try {
+    const found = pattern.exec(readFileSync(file, "latin1"));
+    return found ? Number(found[1]) : undefined;
+  } catch {
+    return undefined;
   }
 }
 

@@ -1,28 +1,29 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../../clock.ts";
-import { DATA_FILE, noSpaceLeft } from "./data-file.ts";
+import { DATA_FILE, LOCK_FILE, noSpaceLeft } from "./data-file.ts";
 
-/** A look takes 3 µs: too much for every commit. */
+/** A look takes 7 µs: too much for every commit. */
 const LOOK_EVERY_MS = 1000;
 
 /** The folder of an environment that is open, and what can happen to it meanwhile. */
 export class DataFolder {
   readonly path: string;
   readonly #clock: Clock;
-  readonly #opened: string | undefined;
+  readonly #opened: string;
   #lookedAt: number;
 
   constructor(path: string, clock: Clock) {
     this.path = path;
     this.#clock = clock;
-    this.#opened = this.#fileIdentity();
+    this.#opened = this.#fileIdentities();
     this.#lookedAt = clock.now();
   }
 
   /**
-   * Whether the data file is no longer the one that was opened: what is written to a file that was
-   * removed is gone with the process. Looked at once a second at most.
+   * Whether the files are no longer those that were opened. What is written to a data file that was
+   * removed is gone with the process; with another lock file, another process would write beside this
+   * one and break the tree of both. Looked at once a second at most.
    */
   isGone(): boolean {
     const now = this.#clock.now();
@@ -32,7 +33,7 @@ export class DataFolder {
   }
 
   isGoneNow(): boolean {
-    return this.#fileIdentity() !== this.#opened;
+    return this.#fileIdentities() !== this.#opened;
   }
 
   noSpaceLeft(): string | undefined {
@@ -44,8 +45,11 @@ export class DataFolder {
     }
   }
 
-  #fileIdentity(): string | undefined {
-    const file = statSync(join(this.path, DATA_FILE), { throwIfNoEntry: false });
-    return file && `${file.dev}:${file.ino}`;
+  #fileIdentities(): string {
+    const identities = [DATA_FILE, LOCK_FILE].map((name) => {
+      const file = statSync(join(this.path, name), { throwIfNoEntry: false });
+      return `${file?.dev}:${file?.ino}`;
+    });
+    return identities.join();
   }
 }

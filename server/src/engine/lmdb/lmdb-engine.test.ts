@@ -423,11 +423,23 @@ describe("the data folder", () => {
 
   it("is refused, not met as a signal, when it may not write what it needs to begin", () => {
     const path = newFolder();
-    const { status, stderr } = runWithFileLimit(64, "test-first-open-process.ts", path);
+    const why = "EFBIG: file too large, write$";
+    const { status, stderr } = runLimited(fileLimit(64), "test-first-open-process.ts", path, why);
     assert.equal(status, 0, stderr);
     assert.deepEqual(readdirSync(path), []);
     rmSync(path, { recursive: true });
   });
+
+  if (process.platform === "linux") {
+    it("is refused, not met as a signal, when it may not be mapped", () => {
+      const path = newFolder();
+      const why = "this process may use 512000000000 bytes of address space";
+      const limit = "ulimit -v 500000000";
+      const { status, stderr } = runLimited(limit, "test-first-open-process.ts", path, why);
+      assert.equal(status, 0, stderr);
+      rmSync(path, { recursive: true });
+    });
+  }
 
   it("has all of its table of readers on the disk, which a full one could not give to a reader", () =>
     withEngine(async ({ path }) => {
@@ -454,6 +466,23 @@ describe("the data folder", () => {
     rmSync(`${path}-moved`, { recursive: true });
   });
 
+  it("refuses commits once its lock was removed, for others would make one of their own", async () => {
+    const path = newFolder();
+    let now = Date.UTC(2026, 0, 1);
+    const engine = await openLmdbEngine({ path, clock: { now: () => now } });
+    await put(engine, a, "kept");
+    rmSync(join(path, "lock.mdb"));
+    now += 1000;
+    await assert.rejects(put(engine, a, "lost"), { code: "Unavailable", message: /was removed/ });
+    await engine.close();
+
+    const opened = await openLmdbEngine({ path });
+    assert.equal(await getText(opened, a), "kept");
+    await put(opened, a, "later");
+    await opened.close();
+    rmSync(path, { recursive: true });
+  });
+
   it("names a full disk, whatever a write to it was told", async () => {
     assert.equal(noSpaceLeft("/proc"), "no space left on /proc");
     const path = newFolder();
@@ -463,17 +492,22 @@ describe("the data folder", () => {
 
   it("refuses commits that no longer fit on the disk, whole, and takes those that do", () => {
     const path = newFolder();
-    const { status, stderr } = runWithFileLimit(4096, "test-full-disk-process.ts", path);
+    const { status, stderr } = runLimited(fileLimit(4096), "test-full-disk-process.ts", path);
     assert.equal(status, 0, stderr);
     rmSync(path, { recursive: true });
   });
 });
 
 /** A limit on files, and its signal ignored, is a full disk to whoever writes. In blocks of half a kilobyte. */
-function runWithFileLimit(blocks: number, program: string, path: string) {
-  const limit = `trap '' XFSZ; ulimit -f ${blocks}; exec "$0" "$@"`;
-  const node = [process.execPath, ...process.execArgv, join(import.meta.dirname, program), path];
-  return spawnSync("sh", ["-c", limit, ...node], { encoding: "utf8" });
+function fileLimit(blocks: number): string {
+  return `trap '' XFSZ; ulimit -f ${blocks}`;
+}
+
+function runLimited(limit: string, program: string, ...args: readonly string[]) {
+  const node = [process.execPath, ...process.execArgv, join(import.meta.dirname, program)];
+  return spawnSync("sh", ["-c", `${limit}; exec "$0" "$@"`, ...node, ...args], {
+    encoding: "utf8",
+  });
 }
 
 async function scanVersions(engine: Engine): Promise<number[]> {

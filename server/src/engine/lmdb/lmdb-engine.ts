@@ -20,7 +20,12 @@ import { pairBytesMax } from "../key-codec.ts";
 import { flushFolder, makeFolder } from "../make-folder.ts";
 import { VersionClock } from "../version-clock.ts";
 import { lastVersion, openStore, type Snapshot, Snapshots, type Store, viewOf } from "./binding.ts";
-import { assertCanBeOpened, DATA_FILE, FLAT_KEY_BYTES_MAX } from "./data-file.ts";
+import {
+  assertCanBeMapped,
+  assertCanBeOpened,
+  DATA_FILE,
+  FLAT_KEY_BYTES_MAX,
+} from "./data-file.ts";
 import { DataFolder } from "./data-folder.ts";
 import { EntryScan, type ScanSource } from "./entry-scan.ts";
 import { GroupCommit, type Refusal } from "./group-commit.ts";
@@ -97,9 +102,11 @@ export class LmdbEngine implements Engine {
     const isNew = !existsSync(join(options.path, DATA_FILE));
     makeFolder(options.path);
     assertCanBeOpened(options.path);
+    const mapSizeBytes = options.mapSizeBytes ?? 2 ** 40;
+    assertCanBeMapped(options.path, mapSizeBytes);
     this.#store = openStore({
       path: options.path,
-      mapSizeBytes: options.mapSizeBytes ?? 2 ** 40,
+      mapSizeBytes,
       readersMax: options.readersMax ?? 1024,
     });
     // A new file is safe from a loss of power only when its folder is on disk, too.
