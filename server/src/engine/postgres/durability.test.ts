@@ -12,6 +12,7 @@ function classOf(
     version: "",
     versionNumber: 0,
     clockMicroseconds: 0,
+    isTableUnlogged: false,
     settings: {
       fsync: "on",
       full_page_writes: "on",

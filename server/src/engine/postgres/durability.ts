@@ -21,13 +21,14 @@ export interface Durability {
   readonly detail: string;
 }
 
-export function durabilityOf({ dialect, settings }: ServerFacts): Durability {
+export function durabilityOf({ dialect, isTableUnlogged, settings }: ServerFacts): Durability {
   if (hasOwnConsensus(dialect)) {
     return { class: "majority", detail: "Acknowledged when a majority of replicas has it." };
   }
   const commit = settings.synchronous_commit;
   if (settings.fsync === "off") return none("fsync is off");
   if (commit === "off") return none("synchronous_commit is off");
+  if (isTableUnlogged) return none("the table rh_kv is UNLOGGED, a crash empties it");
   const pages =
     settings.full_page_writes === "off"
       ? " full_page_writes is off: safe only where the file system never tears a page."

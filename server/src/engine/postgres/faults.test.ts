@@ -158,6 +158,13 @@ describe("A PostgreSQL that fails", () => {
     await allowed.close();
   });
 
+  it("refuses to open where a crash would empty the table", async () => {
+    const unlogged = await server.createDatabase();
+    await (await openPostgresEngine({ url: unlogged })).close();
+    await runAt(unlogged, ["ALTER TABLE rh_kv SET UNLOGGED"]);
+    await assert.rejects(openPostgresEngine({ url: unlogged }), /rh_kv is UNLOGGED/);
+  });
+
   it("takes no connection of a server that became unsafe later", async () => {
     const later = await server.createDatabase();
     const careful = await openPostgresEngine({ url: later, timeoutMs: 400 });

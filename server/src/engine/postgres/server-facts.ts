@@ -17,6 +17,8 @@ export interface ServerFacts {
   readonly settings: Readonly<Record<SettingName, string | undefined>>;
   /** The server's clock, in microseconds since 1970. */
   readonly clockMicroseconds: number;
+  /** A crash of the server empties the table. */
+  readonly isTableUnlogged: boolean;
 }
 
 const SETTING_NAMES = [
@@ -37,12 +39,13 @@ const FACTS = textQuery(
   "SELECT version(), current_setting('server_version_num', true), " +
     "(SELECT extversion::text FROM pg_extension WHERE extname = 'citus'), " +
     "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint::text, " +
+    "(SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass('rh_kv')), " +
     SETTING_NAMES.map((name) => `current_setting('${name}', true)`).join(", "),
 );
 
 export async function readServerFacts(session: Session): Promise<ServerFacts> {
-  const [row = []] = await queryText(session, FACTS, 4 + SETTING_NAMES.length);
-  const [version = "", versionNumber, citusVersion, clock, ...values] = row;
+  const [row = []] = await queryText(session, FACTS, 5 + SETTING_NAMES.length);
+  const [version = "", versionNumber, citusVersion, clock, persistence, ...values] = row;
   const settings: Partial<Record<SettingName, string | undefined>> = {};
   for (const [index, name] of SETTING_NAMES.entries()) settings[name] = values[index];
   return {
@@ -51,6 +54,7 @@ export async function readServerFacts(session: Session): Promise<ServerFacts> {
     versionNumber: Number(versionNumber ?? 0),
     settings: { ...NO_SETTINGS, ...settings },
     clockMicroseconds: Number(clock ?? 0),
+    isTableUnlogged: persistence === "u",
   };
 }
 
