@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { EngineError } from "../engine.ts";
+import { query } from "./query.ts";
 import { Session } from "./session.ts";
 import { SessionPool } from "./session-pool.ts";
 import { ServerError } from "./sql-state.ts";
+import { textQuery } from "./statements.ts";
 import { openSession } from "./test-session.ts";
 
 function fakeSession(): Session {
@@ -22,6 +24,7 @@ function openPool(sessionsMax: number, connect = async () => fakeSession()) {
   return { pool, connectCount: () => connectCount };
 }
 
+const SLOW = textQuery("SELECT pg_sleep(60)");
 const LATER = performance.now() + 3_600_000;
 
 describe("SessionPool", () => {
@@ -100,6 +103,21 @@ describe("SessionPool", () => {
     await new Promise((resolve) => setImmediate(resolve));
     pool.tick(performance.now() + 1);
     await assert.rejects(waiting, isUnavailable(/ECONNREFUSED/));
+    pool.close();
+  });
+
+  it("lends no idle neighbour of a session that was silent until its deadline", async () => {
+    const { pool } = openPool(3);
+    const [silent, neighbour] = [await pool.acquire(LATER), await pool.acquire(LATER)];
+    pool.release(neighbour);
+    query(silent, SLOW).catch(() => {});
+    pool.tick(performance.now());
+    assert.equal(await pool.acquire(LATER), neighbour);
+    pool.release(neighbour);
+
+    pool.tick(LATER);
+    assert.deepEqual([silent.isLost, neighbour.isLost], [true, true]);
+    assert.notEqual(await pool.acquire(LATER), neighbour);
     pool.close();
   });
 

@@ -75,7 +75,12 @@ export class SessionPool {
 
   /** To be called a few times a second. `now` as of `performance.now()`. */
   tick(now: number): void {
-    for (const session of this.#all) session.giveUpIfOverdue(now);
+    let isSilent = false;
+    for (const session of this.#all) isSilent = session.giveUpIfOverdue(now) || isSilent;
+    // A machine that lost its power closes no connection. Each that is idle would take the time of a call.
+    if (isSilent) {
+      for (const idle of this.#idle.splice(0)) idle.destroy(new Error("The database is silent."));
+    }
     for (let index = this.#waiters.length - 1; index >= 0; index--) {
       const waiter = this.#waiters[index]!;
       if (now <= waiter.deadline) continue;

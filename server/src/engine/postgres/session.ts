@@ -276,16 +276,21 @@ export class Session {
 
   // --- The end -------------------------------------------------------------------------------
 
-  /** Gives the connection up when its oldest exchange is overdue: a read only after it was cancelled. */
-  giveUpIfOverdue(now: number): void {
+  /**
+   * Gives the connection up when its oldest exchange is overdue: a read only after it was cancelled.
+   * Answers whether it did.
+   */
+  giveUpIfOverdue(now: number): boolean {
     const oldest = this.#pending[0];
-    if (oldest === undefined || now <= oldest.deadline) return;
+    if (oldest === undefined || now <= oldest.deadline) return false;
     if (oldest.isRead && this.#cancelledAt === undefined) {
       this.#cancelledAt = now;
       this.#control.cancel();
     }
-    if (this.#cancelledAt !== undefined && now <= this.#cancelledAt + CANCEL_ANSWER_MS_MAX) return;
+    if (this.#cancelledAt !== undefined && now <= this.#cancelledAt + CANCEL_ANSWER_MS_MAX)
+      return false;
     this.destroy(new Error("The database did not answer in time."));
+    return true;
   }
 
   /** Says goodbye and closes. Whatever is pending is lost. */
