@@ -8,15 +8,15 @@ import {
   encodeId,
   partitionPrefixRange,
 } from "@rowhouse/server/engine/key-codec";
-import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
+import { type LmdbEngine, openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import { scanToEnd } from "@rowhouse/server/engine/scan-to-end";
 import { tablePrefix } from "@rowhouse/server/table/table-keys";
 
 /**
  * Opens a data folder to read it, beside a running server if there is one. A folder without data is
- * refused, not made. The caller commits nothing, and closes it.
+ * refused, not made. The caller closes it.
  */
-export async function openDataFolder(location: string): Promise<Engine> {
+export async function openDataFolder(location: string): Promise<LmdbEngine> {
   const path = resolve(location);
   if (!existsSync(join(path, "data.mdb"))) throw new Error(`${path} is no data folder.`);
   return openLmdbEngine({ path });

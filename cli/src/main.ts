@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 import { Command } from "commander";
 import { addAdviseCommand } from "./advise.ts";
+import { addBackupCommand } from "./backup.ts";
 import { addEngineCommand } from "./engine-command.ts";
 import { addExplainCommand } from "./explain.ts";
 import { failWith } from "./fail-with.ts";
@@ -21,6 +22,7 @@ addServeCommand(program);
 addEngineCommand(program);
 addExplainCommand(program);
 addInspectCommand(program);
+addBackupCommand(program);
 addReportCommand(program);
 addAdviseCommand(program);
 addPatternsCommand(program);

@@ -1,7 +1,7 @@
 import { join, resolve } from "node:path";
 import { systemClock } from "@rowhouse/server/clock";
 import type { ContentStore } from "@rowhouse/server/content/content-store";
-import { FileContentStore } from "@rowhouse/server/content/file-content-store";
+import { CONTENTS_FOLDER, FileContentStore } from "@rowhouse/server/content/file-content-store";
 import { MemoryContentStore } from "@rowhouse/server/content/memory-content-store";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { type LmdbEngine, openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
@@ -48,7 +48,7 @@ export async function openEngine(options: EngineOptions, log: Logger): Promise<O
   const path = resolve(options.location);
   const engine = await openLmdbEngine({ path });
   warnOfVersionsAhead(engine, log);
-  const contents = await FileContentStore.open(join(path, "contents"));
+  const contents = await FileContentStore.open(join(path, CONTENTS_FOLDER));
   return {
     engine,
     contents,

@@ -279,6 +279,31 @@ describe("What was in the making", () => {
     await next.close();
   });
 
+  it("stays while a process copies everything, and no longer", async () => {
+    const lab = await BlobLab.open();
+    const { engine, contents, clock } = lab;
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
+    const hold = await lab.service.service.context.notes.hold();
+    await lab.must("DELETE", "/docs/a");
+    await lab.service.collector.collect();
+    assert.equal((await auditBlobs(engine, contents)).leftOver.length, 1);
+    const deletion = { version: engine.nextVersion(), checks: [hold.check], puts: [] };
+    const { committed } = await engine.commit({ ...deletion, deletes: [hold.note] });
+    assert.ok(committed);
+    hold.settle();
+    await lab.assertTidy();
+
+    // One that did not come to its end.
+    const dead = await BlobLab.open({ engine, contents: contents!, clock });
+    await dead.service.service.context.notes.hold();
+    await dead.close();
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
+    await lab.must("DELETE", "/docs/a");
+    await lab.assertTidy();
+    await lab.close();
+  });
+
   for (const happened of [true, false]) {
     it(`stays while nobody knows whether its commit happened, which it ${happened ? "did" : "did not"}`, async () => {
       const clock = new LabClock();

@@ -68,11 +68,21 @@ export class Collector implements BackgroundWork {
         found.push(note);
         return found.length < NOTES_AT_A_TIME;
       });
+      // Looked for behind the notes: a hold that comes later finds these in what it keeps.
+      if (await this.#isHeld()) return;
       await eachBounded(found, (note) => this.#settle(note));
       const last = found.at(-1);
       if (last === undefined) return;
       start = after(last.key);
     }
+  }
+
+  async #isHeld(): Promise<boolean> {
+    const { engine, notes } = this.#options;
+    const ended = await scanToEnd(engine, notes.holds(), (entry) =>
+      notes.isLeftOver(decodeNote(entry.key, entry)),
+    );
+    return ended === "stopped";
   }
 
   async #settle(note: StoredNote): Promise<void> {
@@ -119,13 +129,16 @@ export class Collector implements BackgroundWork {
         const kept = await this.#kept(successor);
         await this.#freeEntries(draftBlocksRange(thing.id), kept, decodeUncommittedBlock);
         await this.#delete([draftHeadKey(thing.id)]);
+        break;
       }
+      case "hold":
     }
   }
 
   /** What a successor holds. Read before what it succeeded: see the class. */
   async #kept(successor: string | undefined): Promise<ReadonlySet<ContentId>> {
-    return successor === undefined ? new Set() : contentsOfList(this.#options.engine, successor);
+    if (successor === undefined) return new Set();
+    return new Set((await contentsOfList(this.#options.engine, successor)).keys());
   }
 
   async #freeEntries(

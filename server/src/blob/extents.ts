@@ -159,11 +159,15 @@ async function readBatch(
 }
 
 /** Every content that a list refers to. */
-export async function contentsOfList(engine: Engine, list: string): Promise<Set<ContentId>> {
-  const ids = new Set<ContentId>();
+export async function contentsOfList(
+  engine: Engine,
+  list: string,
+): Promise<Map<ContentId, ContentExtent>> {
+  const contents = new Map<ContentId, ContentExtent>();
   await scanToEnd(engine, partitionRange(extentPartition(list)), ({ value }) => {
-    if (value[0] === REFERENCE) ids.add((decodeExtent(value) as ContentExtent).id);
+    const extent = value[0] === REFERENCE && decodeExtent(value);
+    if (extent && "id" in extent) contents.set(extent.id, extent);
     return true;
   });
-  return ids;
+  return contents;
 }

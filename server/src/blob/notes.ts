@@ -24,6 +24,8 @@ import { prefixEnd } from "../engine/key-codec.ts";
  *   garbage         noted by the very commit by which the last record lets go of it
  *   spare           in the making of a process that has not begun: the commit that ends one content
  *                   notes the next one, so that an upload behind another waits for no note of its own
+ *   hold            of a process that copies everything, as it was at one moment: until its end
+ *                   nothing is freed that was there then
  *
  * `collector.ts` frees garbage, and what is in the making of a process that is no more. Of a spare it
  * finds nothing, or what an upload that took it had stored. Those that nobody takes are deleted.
@@ -35,7 +37,9 @@ export type Thing =
   | { readonly kind: "content"; readonly id: ContentId }
   /** A list of extents; `alone` when it goes without the contents it refers to. */
   | { readonly kind: "list"; readonly id: string; readonly alone?: true }
-  | { readonly kind: "draft"; readonly id: string };
+  | { readonly kind: "draft"; readonly id: string }
+  /** None: while its maker lives, nothing is freed. */
+  | { readonly kind: "hold"; readonly id: string };
 
 export interface Note {
   readonly thing: Thing;
@@ -100,6 +104,8 @@ const MAKING_MICROS_MAX = 24 * 3600 * 1e6;
 export const SPARE_MICROS_MAX = 60 * 1e6;
 const PARTITION = Uint8Array.of(KEY_SPACES.blobNotes);
 const NO_SUCCESSOR = "-";
+/** What stands in its place in the keys of holds. */
+const HOLDS = "+";
 
 export interface NotesOptions {
   readonly engine: Engine;
@@ -125,9 +131,17 @@ export class Notes {
     this.#options = options;
   }
 
+  /** Keeps everything that is there, for a day at most. Whoever lets go deletes the note, under its check. */
+  hold(): Promise<Making> {
+    return this.#begin({ kind: "hold", id: this.#options.ids.next() }, this.#newKey(HOLDS));
+  }
+
   /** Notes, durably, that something is in the making. */
-  async begin(thing: Thing): Promise<Making> {
-    const note = this.#newKey(undefined);
+  begin(thing: Thing): Promise<Making> {
+    return this.#begin(thing, this.#newKey(undefined));
+  }
+
+  async #begin(thing: Thing, note: Key): Promise<Making> {
     const text = textOf(note);
     this.#making.add(text);
     try {
@@ -256,6 +270,11 @@ export class Notes {
   /** All notes. */
   range(): KeyRange {
     return { start: { partition: PARTITION, sort: new Uint8Array(0) }, end: NOTES_END };
+  }
+
+  /** Notes of those that keep everything. */
+  holds(): KeyRange {
+    return this.succeededBy(HOLDS);
   }
 
   /** Notes of what a list took contents over from. */

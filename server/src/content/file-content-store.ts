@@ -11,6 +11,9 @@ import { SharedFlush } from "./shared-flush.ts";
 const FLUSH_BYTES = 2 << 20;
 const READ_BYTES = 256 << 10;
 
+/** Where they are in a data folder. */
+export const CONTENTS_FOLDER = "contents";
+
 /** Folders, named by one digit of the id: enough for millions of files, few enough to flush together. */
 const FOLDERS = [..."0123456789abcdefghijklmnopqrstuvwxyz"];
 /** The digit of an id that changes fastest. */
@@ -79,7 +82,12 @@ export class FileContentStore implements ContentStore {
   }
 
   async copy(from: ContentId, to: ContentId): Promise<void> {
-    const source = this.#folderOf(from).pathOf(from);
+    await this.copyFrom(this, from, to);
+  }
+
+  /** The same out of another folder. */
+  async copyFrom(store: FileContentStore, from: ContentId, to: ContentId): Promise<void> {
+    const source = store.#folderOf(from).pathOf(from);
     const folder = this.#folderOf(to);
     const target = folder.pathOf(to);
     const { failures } = folder;

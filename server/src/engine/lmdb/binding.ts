@@ -37,7 +37,9 @@ export interface Environment {
 export interface PutOptions {
   readonly version: number;
   /** Leaves what is there as it is. */
-  readonly noOverwrite: boolean;
+  readonly noOverwrite?: true;
+  /** Behind all others, or not at all. */
+  readonly append?: true;
 }
 
 export interface PutOutcome {
@@ -84,6 +86,11 @@ export interface FlatKeyPlace {
  */
 export function putNew(store: Store, key: StoreKey, value: Uint8Array, version: number): boolean {
   return store.put(key, value, { version, noOverwrite: true }).result;
+}
+
+/** Puts an entry behind all others, and leaves no page half full; answers whether its key is the last. */
+export function putLast(store: Store, key: StoreKey, value: Uint8Array, version: number): boolean {
+  return store.put(key, value, { version, append: true }).result;
 }
 
 /**

@@ -1,23 +1,41 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../../clock.ts";
+import type { Store } from "./binding.ts";
 import { DATA_FILE, LOCK_FILE, noSpaceLeft } from "./data-file.ts";
 
 /** A look takes 7 µs: too much for every commit. */
 const LOOK_EVERY_MS = 1000;
+const READERS_EVERY_MS = 60_000;
 
 /** The folder of an environment that is open, and what can happen to it meanwhile. */
 export class DataFolder {
   readonly path: string;
   readonly #clock: Clock;
   readonly #opened: string;
+  readonly #store: Store;
   #lookedAt: number;
+  #readersAt: number;
 
-  constructor(path: string, clock: Clock) {
+  constructor(path: string, clock: Clock, store: Store) {
     this.path = path;
     this.#clock = clock;
     this.#opened = this.#fileIdentities();
+    this.#store = store;
     this.#lookedAt = clock.now();
+    store.readerCheck();
+    this.#readersAt = this.#lookedAt;
+  }
+
+  /**
+   * Lets go of the snapshots of processes that were killed, which would keep their pages for ever and
+   * have the file grow. Looked for once a minute at most.
+   */
+  letDeadReadersGo(): void {
+    const now = this.#clock.now();
+    if (Math.abs(now - this.#readersAt) < READERS_EVERY_MS) return;
+    this.#readersAt = now;
+    this.#store.readerCheck();
   }
 
   /**

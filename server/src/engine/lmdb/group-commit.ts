@@ -159,6 +159,7 @@ export class GroupCommit {
       this.#broken = this.#folderGone();
       return;
     }
+    this.#folder.letDeadReadersGo();
     const group: Waiting[] = [];
     let transaction: number | undefined;
     let hasWritten = false;

@@ -19,7 +19,15 @@ import { assertDisjoint, assertKeyFits } from "../engine-rules.ts";
 import { pairBytesMax } from "../key-codec.ts";
 import { flushFolder, makeFolder } from "../make-folder.ts";
 import { VersionClock } from "../version-clock.ts";
-import { lastVersion, openStore, type Snapshot, Snapshots, type Store, viewOf } from "./binding.ts";
+import {
+  lastVersion,
+  openStore,
+  type Snapshot,
+  Snapshots,
+  type Store,
+  type StoreOptions,
+  viewOf,
+} from "./binding.ts";
 import {
   assertCanBeMapped,
   assertCanBeOpened,
@@ -28,6 +36,7 @@ import {
 } from "./data-file.ts";
 import { DataFolder } from "./data-folder.ts";
 import { EntryScan, type ScanSource } from "./entry-scan.ts";
+import { EnvironmentCopy } from "./environment-copy.ts";
 import { GroupCommit, type Refusal } from "./group-commit.ts";
 import { toEngineError } from "./lmdb-errors.ts";
 import { fillReaderTable, MemoryMap } from "./memory-map.ts";
@@ -64,6 +73,7 @@ export interface LmdbStatistics {
 }
 
 const KEY_BYTES_MAX = pairBytesMax(FLAT_KEY_BYTES_MAX);
+const EVERYTHING: KeyRange = { start: { partition: new Uint8Array(0), sort: new Uint8Array(0) } };
 
 export async function openLmdbEngine(options: LmdbEngineOptions): Promise<LmdbEngine> {
   try {
@@ -84,6 +94,7 @@ export class LmdbEngine implements Engine {
   readonly name = "lmdb";
   readonly keyBytesMax = KEY_BYTES_MAX;
   readonly path: string;
+  readonly #storeOptions: StoreOptions;
   readonly #store: Store;
   readonly #reader: Snapshot;
   readonly #scanSource: ScanSource;
@@ -104,20 +115,19 @@ export class LmdbEngine implements Engine {
     assertCanBeOpened(options.path);
     const mapSizeBytes = options.mapSizeBytes ?? 2 ** 40;
     assertCanBeMapped(options.path, mapSizeBytes);
-    this.#store = openStore({
+    this.#storeOptions = {
       path: options.path,
       mapSizeBytes,
       readersMax: options.readersMax ?? 1024,
-    });
+    };
+    this.#store = openStore(this.#storeOptions);
     // A new file is safe from a loss of power only when its folder is on disk, too.
     if (isNew) flushFolder(options.path);
-    // Snapshots of processes that were killed would keep their pages for ever.
-    this.#store.readerCheck();
     const { versionsReserved } = openMeta(this.#store);
     const clock = options.clock ?? systemClock;
     this.#versions = new VersionClock(clock);
     this.#versions.raiseAbove(versionsReserved);
-    this.#folder = new DataFolder(options.path, clock);
+    this.#folder = new DataFolder(options.path, clock, this.#store);
     // On a disk that is full already it would be the signal that it is there to prevent.
     if (this.#folder.noSpaceLeft() === undefined) fillReaderTable(options.path);
     this.#commits = new GroupCommit(this.#store, this.#folder, this.#versions, versionsReserved);
@@ -147,9 +157,9 @@ export class LmdbEngine implements Engine {
   scan(range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
     this.#assertOpen();
     if (this.#visiting) {
-      return this.#visiting.lendAgainAfter(() => this.#beginScan(range, visit));
+      return this.#visiting.lendAgainAfter(() => this.#beginScan(this.#scanSource, range, visit));
     }
-    return this.#beginScan(range, visit);
+    return this.#beginScan(this.#scanSource, range, visit);
   }
 
   commit(write: AtomicWrite): Promise<CommitResult> {
@@ -170,6 +180,29 @@ export class LmdbEngine implements Engine {
     this.#assertOpen();
     assertKeyFits(key, KEY_BYTES_MAX);
     return this.#commits.update(key, this.#versions.next(), change);
+  }
+
+  /**
+   * Writes what one snapshot shows into a folder that has no environment yet; it is on disk when the
+   * promise resolves. Holds the snapshot until then, so meanwhile LMDB uses no page again that it shows.
+   *
+   * @param onCopied told of each entry. @throws EngineError
+   */
+  async copyTo(path: string, onCopied: (entry: Entry) => void): Promise<void> {
+    this.#assertOpen();
+    const copy = new EnvironmentCopy({ ...this.#storeOptions, path });
+    try {
+      const source = { ...this.#scanSource, snapshotMsMax: Number.POSITIVE_INFINITY };
+      await this.#beginScan(source, EVERYTHING, (entry) => {
+        copy.put(entry);
+        onCopied(entry);
+        return true;
+      });
+      // Versions that were reserved since do no harm.
+      copy.end(this.meta());
+    } finally {
+      await copy.close();
+    }
   }
 
   close(): Promise<void> {
@@ -239,8 +272,8 @@ export class LmdbEngine implements Engine {
     return { key, value, version };
   }
 
-  #beginScan(range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
-    const scan = new EntryScan(this.#scanSource, range, visit);
+  #beginScan(source: ScanSource, range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
+    const scan = new EntryScan(source, range, visit);
     const end = this.#runTurn(scan);
     if (end !== undefined) return end;
     const rest = this.#runTurns(scan).finally(() => this.#suspended.delete(rest));

@@ -9,7 +9,7 @@ import { openLmdbEngine } from "./lmdb-engine.ts";
 const [path = "", milliseconds = ""] = process.argv.slice(2);
 const engine = await openLmdbEngine({ path, clock: { now: () => Number(milliseconds) } });
 
-process.on("message", async (command: { put: string } | "get" | "hold" | "close") => {
+process.on("message", async (command: { put: string } | "get" | "hold" | "show" | "close") => {
   const at = key("p", "shared");
   if (command === "close") {
     await engine.close();
@@ -21,6 +21,13 @@ process.on("message", async (command: { put: string } | "get" | "hold" | "close"
       return bytes("held");
     });
     process.send!("let go");
+  } else if (command === "show") {
+    // A snapshot that stays open.
+    await engine.scan({ start: at }, () => {
+      process.send!("shown");
+      readSync(0, Buffer.alloc(1));
+      return true;
+    });
   } else if (command === "get") {
     const entry = await getEntry(engine, at);
     process.send!({ value: entry && text(entry.value), version: entry?.version });

@@ -1,0 +1,53 @@
+import { join } from "node:path";
+import { type BackupProgress, backUp } from "@rowhouse/server/backup";
+import { CONTENTS_FOLDER, FileContentStore } from "@rowhouse/server/content/file-content-store";
+import type { Command } from "commander";
+import { openDataFolder } from "./inspect-data.ts";
+
+export function addBackupCommand(program: Command): void {
+  program
+    .command("backup")
+    .description("copy a data folder as it is at one moment, also while it is served")
+    .argument("<target>", "the folder to make; its disk must have room for what is not deleted")
+    .option("-l, --location <folder>", "the data folder", "rowhouse-data")
+    .action(async (target: string, { location }: { readonly location: string }) => {
+      const engine = await openDataFolder(location);
+      try {
+        const contents = await FileContentStore.open(join(engine.path, CONTENTS_FOLDER));
+        const onProgress = process.stderr.isTTY ? progressOn(process.stderr) : () => {};
+        const { damagedBlobs, ...copied } = await backUp({
+          engine,
+          contents,
+          to: target,
+          onProgress,
+        });
+        if (process.stderr.isTTY) process.stderr.write(CLEAR_LINE);
+        process.stdout.write(`${target}: ${describe(copied)}\n`);
+        for (const blob of damagedBlobs) {
+          process.stdout.write(`damaged before: blob ${JSON.stringify(blob)} has no content\n`);
+        }
+        process.exitCode = damagedBlobs.length > 0 ? 1 : 0;
+      } finally {
+        await engine.close();
+      }
+    });
+}
+
+const CLEAR_LINE = "\r\u001b[K";
+const SHOW_EVERY_MS = 200;
+
+/** One line that changes. */
+function progressOn(terminal: NodeJS.WriteStream): (progress: BackupProgress) => void {
+  let shownAt = 0;
+  return (progress) => {
+    const now = Date.now();
+    if (now - shownAt < SHOW_EVERY_MS) return;
+    shownAt = now;
+    terminal.write(CLEAR_LINE + describe(progress));
+  };
+}
+
+function describe({ entries, entryBytes, contents }: BackupProgress): string {
+  const megabytes = (entryBytes / 1e6).toFixed(1);
+  return `${entries} entries (${megabytes} MB) and ${contents} contents in files`;
+}

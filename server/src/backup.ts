@@ -1,0 +1,138 @@
+import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { eachBounded } from "./blob/each-bounded.ts";
+import { Notes } from "./blob/notes.ts";
+import { type StoredContent, storedContents } from "./blob/stored-contents.ts";
+import { ContentIds } from "./content/content-ids.ts";
+import { CONTENTS_FOLDER, FileContentStore } from "./content/file-content-store.ts";
+import { type Check, type Engine, EngineError, type Key } from "./engine/engine.ts";
+import { type LmdbEngine, openLmdbEngine } from "./engine/lmdb/lmdb-engine.ts";
+import { flushFolder, makeFolder } from "./engine/make-folder.ts";
+
+export interface BackupOptions {
+  /** What is copied; servers may use it meanwhile. */
+  readonly engine: LmdbEngine;
+  readonly contents: FileContentStore;
+  /** The folder to make. */
+  readonly to: string;
+  /** Called for each entry and each content. */
+  readonly onProgress?: (progress: BackupProgress) => void;
+}
+
+export interface BackupProgress {
+  entries: number;
+  /** Of their values. */
+  entryBytes: number;
+  /** Contents of blobs that are files. */
+  contents: number;
+}
+
+export interface Backup extends Readonly<BackupProgress> {
+  /** Blobs whose content was not there to copy. */
+  readonly damagedBlobs: readonly string[];
+}
+
+const CONTENTS_AT_A_TIME = 256;
+
+/**
+ * Copies a data folder as it is at one moment. The copy has its name when it is whole and on disk; until
+ * then it stands beside it as `….part`, which a failure removes and a crash leaves.
+ *
+ *   a hold is noted          from here on no collector frees what is there: `blob/notes.ts`
+ *   the entries are copied   as one snapshot shows them
+ *   the contents are copied  that these refer to, found in the copy
+ *   the hold is let go       which fails where it did not hold until now
+ *
+ * @throws EngineError; Error when there is something at the place already
+ */
+export async function backUp({ engine, contents, to, onProgress }: BackupOptions): Promise<Backup> {
+  const part = makePart(to);
+  const notes = new Notes({
+    engine,
+    ids: new ContentIds(engine),
+    onLeftOver() {},
+    // The note is left over then, and found by a collector.
+    onError() {},
+  });
+  try {
+    const hold = await notes.hold();
+    try {
+      const progress = { entries: 0, entryBytes: 0, contents: 0 };
+      await engine.copyTo(part, ({ value }) => {
+        progress.entries++;
+        progress.entryBytes += value.length;
+        onProgress?.(progress);
+      });
+      const damagedBlobs = await fillIn(part, hold.note, contents, () => {
+        progress.contents++;
+        onProgress?.(progress);
+      });
+      if (!(await deleteNote(engine, hold.note, [hold.check]))) {
+        throw new EngineError("Unavailable", "A server freed contents before they were copied.");
+      }
+      hold.settle();
+      renameSync(part, to);
+      flushFolder(dirname(resolve(to)));
+      return { ...progress, damagedBlobs };
+    } finally {
+      hold.giveUp();
+    }
+  } catch (error) {
+    rmSync(part, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+function makePart(to: string): string {
+  if (existsSync(to)) throw new Error(`${to} exists already; name a folder that does not.`);
+  const part = `${to}.part`;
+  if (existsSync(part)) {
+    throw new Error(`${part} is of a backup that runs, or that did not end: remove it then.`);
+  }
+  makeFolder(dirname(resolve(to)));
+  mkdirSync(part, { mode: 0o700 });
+  return part;
+}
+
+/** Adds the contents to a copy of the entries. Answers the blobs whose content is missing. */
+async function fillIn(
+  folder: string,
+  hold: Key,
+  contents: FileContentStore,
+  onCopied: () => void,
+): Promise<string[]> {
+  const damagedBlobs: string[] = [];
+  const engine = await openLmdbEngine({ path: folder });
+  try {
+    // It was noted before the snapshot, and holds nothing here.
+    await deleteNote(engine, hold, []);
+    const copies = await FileContentStore.open(join(folder, CONTENTS_FOLDER));
+    const copy = async ({ id, blob }: StoredContent) => {
+      try {
+        await copies.copyFrom(contents, id, id);
+        onCopied();
+      } catch (error) {
+        if (!(error instanceof EngineError && error.code === "Corrupt")) throw error;
+        damagedBlobs.push(blob);
+      }
+    };
+    let some: StoredContent[] = [];
+    for await (const content of storedContents(engine)) {
+      some.push(content);
+      if (some.length < CONTENTS_AT_A_TIME) continue;
+      await eachBounded(some, copy);
+      some = [];
+    }
+    await eachBounded(some, copy);
+  } finally {
+    await engine.close();
+  }
+  flushFolder(folder);
+  return damagedBlobs;
+}
+
+async function deleteNote(engine: Engine, note: Key, checks: readonly Check[]): Promise<boolean> {
+  const version = engine.nextVersion();
+  const { committed } = await engine.commit({ version, checks, puts: [], deletes: [note] });
+  return committed;
+}

@@ -1,0 +1,54 @@
+import { KEY_SPACES } from "../catalog/key-spaces.ts";
+import type { ContentId } from "../content/content-store.ts";
+import type { Engine } from "../engine/engine.ts";
+import { after, copyKey, partitionPrefixRange } from "../engine/key-codec.ts";
+import { scanToEnd } from "../engine/scan-to-end.ts";
+import { type BlobRecord, decodeRecord } from "./blob-record.ts";
+import { uncommittedBlocks } from "./drafts.ts";
+import { type ContentPiece, contentsOfList } from "./extents.ts";
+
+/** A content in the content store, and one of the blobs that refer to it. */
+export interface StoredContent {
+  readonly id: ContentId;
+  readonly blob: string;
+}
+
+const RECORDS_AT_A_TIME = 256;
+
+/** What blobs refer to in the content store, of all accounts, in an engine that nobody writes to. */
+export async function* storedContents(engine: Engine): AsyncGenerator<StoredContent> {
+  const space = partitionPrefixRange(Uint8Array.of(KEY_SPACES.blobs));
+  for (let start = space.start; ; ) {
+    const records: { readonly blob: string; readonly record: BlobRecord }[] = [];
+    const ended = await scanToEnd(engine, { ...space, start }, (entry) => {
+      const { sort } = entry.key;
+      records.push({ blob: Buffer.from(sort).toString("utf8"), record: decodeRecord(entry) });
+      if (records.length < RECORDS_AT_A_TIME) return true;
+      start = after(copyKey(entry.key));
+      return false;
+    });
+    for (const { blob, record } of records) {
+      for (const id of await contentsOf(engine, record)) yield { id, blob };
+    }
+    if (ended === "complete") return;
+  }
+}
+
+/** Each once, though a block may stand in a blob several times. */
+async function contentsOf(
+  engine: Engine,
+  { blob, draft }: BlobRecord,
+): Promise<ReadonlySet<ContentId>> {
+  const ids = new Set<ContentId>();
+  const add = ({ in: place, id }: ContentPiece) => {
+    if (place === "store") ids.add(id);
+  };
+  if (blob?.content.in === "store") ids.add(blob.content.id);
+  if (blob?.content.in === "list") {
+    for (const piece of (await contentsOfList(engine, blob.content.id)).values()) add(piece);
+  }
+  if (draft) {
+    for (const piece of (await uncommittedBlocks(engine, draft.id))?.values() ?? []) add(piece);
+  }
+  return ids;
+}

@@ -1,0 +1,193 @@
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { TableClient } from "@azure/data-tables";
+import { BlobServiceClient, type ContainerClient } from "@azure/storage-blob";
+import { BlobLab } from "@rowhouse/server/blob/test-blob-lab";
+import { FileContentStore } from "@rowhouse/server/content/file-content-store";
+import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
+import { RowhouseCommand } from "../support/rowhouse-command.ts";
+import { type RowhouseProcess, startRowhouse, withFolder } from "../support/rowhouse-process.ts";
+import { seededRandom } from "../support/seeded-random.ts";
+import { Pace } from "./interruption.ts";
+
+const seed = Number(process.env.CRASH_SEED ?? Date.now() % 1_000_000);
+const BACKUPS = 2;
+const NAMES = 6;
+/** In the engine, and in files beside it. */
+const SIZES = [3000, 131_073, 400_000];
+const ACCOUNTS = ["a", "b", "c"];
+const TOTAL = 300;
+
+describe(`A backup of a folder that is written to (seed ${seed}, CRASH_SEED repeats it)`, () => {
+  it("is whole, shows one moment, and serves", async () => {
+    await withFolder(async (folder) => {
+      const data = join(folder, "data");
+      const server = await startRowhouse(data, ["--silent", "--workers", "2"]);
+      const backups: string[] = [];
+      const pace = new Pace();
+      const work = Promise.all(workers(server, pace));
+      try {
+        for (let i = 0; i < BACKUPS; i++) {
+          await pace.answered(100);
+          backups.push(join(folder, `backup-${i}`));
+          await backUp(data, backups[i]!);
+        }
+      } finally {
+        pace.isOver = true;
+        await work;
+        await server.stop();
+      }
+      for (const backup of backups) {
+        await assertNothingLeftOver(backup);
+        const restored = await startRowhouse(backup, ["--silent"]);
+        try {
+          await judge(restored);
+        } finally {
+          await restored.stop();
+        }
+      }
+      await assertNothingLeftOver(data);
+    });
+  });
+
+  it("that was killed leaves nothing that is taken for one, and keeps nothing from being freed", async () => {
+    await withFolder(async (folder) => {
+      const data = join(folder, "data");
+      const server = await startRowhouse(data, ["--silent"]);
+      const container = await createContainer(server);
+      for (const name of ["1", "2", "3"]) await upload(container, name, SIZES[2]!, 1);
+      await server.stop();
+      const target = join(folder, "backup");
+      const command = new RowhouseCommand(["backup", target, "--location", data]);
+      while (!existsSync(`${target}.part`)) await new Promise((next) => setImmediate(next));
+      command.signal("SIGKILL");
+      await command.exited;
+      assert.equal(existsSync(target), false);
+      const again = new RowhouseCommand(["backup", target, "--location", data]);
+      assert.equal(await again.exited, 2);
+      assert.match(again.stderr, /backup\.part is of a backup that runs, or that did not end/);
+      await assertNothingLeftOver(data);
+    });
+  });
+});
+
+async function backUp(data: string, target: string): Promise<void> {
+  const command = new RowhouseCommand(["backup", target, "--location", data]);
+  assert.equal(await command.exited, 0, command.stdout + command.stderr);
+  assert.match(command.stdout, /entries .* contents in files/);
+}
+
+/** Clients, each of which keeps something true that `judge` looks for. */
+function workers(server: RowhouseProcess, pace: Pace): Promise<void>[] {
+  const random = seededRandom(seed);
+  const table = tableOf(server);
+  return [transfer(table, pace, random), ...overwrite(server, pace, random)];
+}
+
+/** Moves amounts between accounts: their sum stays. */
+async function transfer(table: TableClient, pace: Pace, random: () => number): Promise<void> {
+  await table.createTable();
+  const amounts = ACCOUNTS.map(() => TOTAL / ACCOUNTS.length);
+  await write("create");
+  while (!pace.isOver) {
+    const amount = Math.floor(random() * 10);
+    amounts[Math.floor(random() * 3)]! -= amount;
+    amounts[Math.floor(random() * 3)]! += amount;
+    await write("upsert");
+    pace.answer();
+  }
+
+  async function write(action: "create" | "upsert"): Promise<void> {
+    await table.submitTransaction(
+      ACCOUNTS.map((rowKey, i) => [
+        action,
+        { partitionKey: "accounts", rowKey, amount: amounts[i]! },
+      ]),
+    );
+  }
+}
+
+/** Overwrites blobs with content of one byte, which their metadata tell of; each is first told of in a table. */
+function overwrite(server: RowhouseProcess, pace: Pace, random: () => number): Promise<void>[] {
+  const created = createContainer(server);
+  const table = TableClient.fromConnectionString(server.connectionString, "Announced", CLIENT);
+  const tableCreated = table.createTable();
+  return Array.from({ length: NAMES }, async (_, i) => {
+    const container = await created;
+    await tableCreated;
+    const name = `blob-${i}`;
+    for (let count = 1; !pace.isOver; count++) {
+      await table.upsertEntity({ partitionKey: "blobs", rowKey: name, count });
+      const bytes = SIZES[Math.floor(random() * SIZES.length)]!;
+      await upload(container, name, bytes, count, random() < 0.5);
+      if (random() < 0.1) await container.deleteBlob(name);
+      pace.answer();
+    }
+  });
+}
+
+const CLIENT = { allowInsecureConnection: true };
+
+function tableOf(server: RowhouseProcess): TableClient {
+  return TableClient.fromConnectionString(server.connectionString, "Accounts", CLIENT);
+}
+
+function containerOf(server: RowhouseProcess): ContainerClient {
+  const service = BlobServiceClient.fromConnectionString(server.connectionString);
+  return service.getContainerClient("docs");
+}
+
+async function createContainer(server: RowhouseProcess): Promise<ContainerClient> {
+  const container = containerOf(server);
+  await container.create();
+  return container;
+}
+
+async function upload(
+  container: ContainerClient,
+  name: string,
+  bytes: number,
+  count: number,
+  inBlocks = false,
+): Promise<void> {
+  await container.getBlockBlobClient(name).uploadData(Buffer.alloc(bytes, count % 256), {
+    metadata: { count: `${count}`, bytes: `${bytes}` },
+    ...(inBlocks && { blockSize: 140_000, maxSingleShotSize: 1, concurrency: 2 }),
+  });
+}
+
+async function judge(server: RowhouseProcess): Promise<void> {
+  let sum = 0;
+  for await (const { amount } of tableOf(server).listEntities<{ amount: number }>()) sum += amount;
+  assert.equal(sum, TOTAL);
+
+  const announced = new Map<string, number>();
+  const table = TableClient.fromConnectionString(server.connectionString, "Announced", CLIENT);
+  for await (const { rowKey, count } of table.listEntities<{ count: number }>()) {
+    announced.set(rowKey!, count);
+  }
+  const container = containerOf(server);
+  for await (const { name, metadata } of container.listBlobsFlat({ includeMetadata: true })) {
+    const count = Number(metadata!.count);
+    const expected = Buffer.alloc(Number(metadata!.bytes), count % 256);
+    const content = await container.getBlobClient(name).downloadToBuffer();
+    assert.ok(content.equals(expected), `${name} has another content than its metadata tell.`);
+    // What was acknowledged before an announcement is there with it, and nothing that was not announced.
+    assert.ok([count, count + 1].includes(announced.get(name)!), `${name} is of another moment.`);
+  }
+}
+
+/** When nobody uses it any more. */
+async function assertNothingLeftOver(folder: string): Promise<void> {
+  const engine = await openLmdbEngine({ path: folder });
+  const contents = await FileContentStore.open(join(folder, "contents"));
+  const lab = await BlobLab.open({ engine, contents });
+  try {
+    await lab.assertTidy();
+  } finally {
+    await lab.close();
+    await engine.close();
+  }
+}
