@@ -4,6 +4,7 @@ import { bulkDelete } from "./bulk-delete.ts";
 import { connect, type Database } from "./index.ts";
 import { PortError } from "./ports/port-error.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
+import { schedules } from "./testing/test-histories.ts";
 import {
   crashEverywhere,
   intercept,
@@ -115,7 +116,7 @@ describe("a bulk delete", () => {
         );
         assert.equal(await bulkDelete(db, TABLE, IN_MAY), 0);
       },
-      runs: 100,
+      runs: schedules(600),
     });
   });
 

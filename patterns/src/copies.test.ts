@@ -7,7 +7,7 @@ import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
-import { histories } from "./testing/test-histories.ts";
+import { histories, schedules } from "./testing/test-histories.ts";
 
 const partition = [k.str("dept")] as const;
 const Employee = entity("Employee", {
@@ -140,7 +140,7 @@ describe("copies", () => {
         appoint: appoint(2, which),
         back: appoint(1, which),
       };
-      await interleave({ before, clients, check: agrees(which), runs: 150 });
+      await interleave({ before, clients, check: agrees(which), runs: schedules(300) });
     });
 
     it(`survive crashes and lost answers ${place}`, async () => {

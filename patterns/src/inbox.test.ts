@@ -5,6 +5,7 @@ import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { Layer } from "./store/layer.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
+import { schedules } from "./testing/test-histories.ts";
 import { crashEverywhere, interleave, memory } from "./testing.ts";
 
 const Seen = inbox("Seen", { keepDays: 2 });
@@ -133,7 +134,14 @@ describe("an inbox beside what messages change", () => {
     await crashEverywhere(pay, { before, recover: pay, check });
     assert.equal(await loseEveryAnswer(pay, { before, check }), 3);
     const clients = { one: pay, two: pay, three: pay };
-    await interleave({ clients, before, recover: pay, check, crashShare: 0.1, runs: 300 });
+    await interleave({
+      clients,
+      before,
+      recover: pay,
+      check,
+      crashShare: 0.1,
+      runs: schedules(1000),
+    });
   });
 
   it("notices a message that is not remembered: it has its effect twice", async () => {

@@ -15,6 +15,7 @@ import { remoteIndex } from "./remote-index.ts";
 import { buildInShards } from "./sharded-build.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
+import { schedules } from "./testing/test-histories.ts";
 import {
   crashEverywhere,
   FakeClock,
@@ -180,7 +181,7 @@ describe("the life cycle of an index", () => {
         check: async (db, backend) => {
           assert.deepEqual(await entriesOf(backend, name), await expected(db));
         },
-        runs: 60,
+        runs: schedules(60),
       });
     });
 

@@ -8,6 +8,7 @@ import { controlledIndexes } from "./index-states.ts";
 import { createWorker, sendMessage } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
+import { schedules } from "./testing/test-histories.ts";
 import {
   crashEverywhere,
   type InterleaveOptions,
@@ -139,7 +140,7 @@ describe("index repairs", () => {
       crashShare: 0.02,
       recover: settle,
       check: assertMended,
-      runs: 100,
+      runs: schedules(150),
     });
   });
 
@@ -171,7 +172,7 @@ describe("index repairs", () => {
         writer: (db) => moveAway(db, Inline),
       },
       check: assertLiveInStep,
-      runs: 200,
+      runs: schedules(300),
     });
   });
 
@@ -215,7 +216,7 @@ describe("index repairs", () => {
   };
 
   it("mend an entry that says something else under the right token, whoever writes", async () => {
-    await interleave({ ...damaged(false), runs: 150 });
+    await interleave({ ...damaged(false), runs: schedules(200) });
   });
 
   it("are seen to break what a writer just said when they mend without a condition", async () => {

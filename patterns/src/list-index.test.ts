@@ -15,7 +15,7 @@ import { intercept } from "./testing/intercept.ts";
 import { type Client, interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
-import { histories } from "./testing/test-histories.ts";
+import { histories, schedules } from "./testing/test-histories.ts";
 
 const fields = { dept: f.string(), id: f.int32(), lastName: f.string(), age: f.int32().optional() };
 const key = { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] } as const;
@@ -442,7 +442,7 @@ describe("a list index", () => {
       await loseEveryAnswer(operation, { before, check });
     }
     const clients = { insert, rename: rename(2, "Jones"), remove };
-    await interleave({ before, clients, check, runs: 200 });
+    await interleave({ before, clients, check, runs: schedules(600) });
   });
 
   it("is right after crashes, lost answers and any interleaving at the edge of each spill", async () => {
@@ -469,7 +469,7 @@ describe("a list index", () => {
         await crashEverywhere(operation, { before, check });
         await loseEveryAnswer(operation, { before, check });
       }
-      await interleave({ before, clients: { add, join, leave }, check, runs: 60 });
+      await interleave({ before, clients: { add, join, leave }, check, runs: schedules(60) });
     }
   });
 
@@ -588,7 +588,7 @@ describe("a list index", () => {
       await before(db);
       await db.clock.sleep(120_000);
     };
-    await interleave({ before: settled, clients, check: (db) => audit(db), runs: 400 });
+    await interleave({ before: settled, clients, check: (db) => audit(db), runs: schedules(800) });
   });
 
   it("is mended where somebody deleted the blob it is in", async () => {
@@ -645,7 +645,7 @@ describe("a list index", () => {
           leave: tolerant((db) => employees(db).delete({ dept: "Sales", id: 90 })),
         },
         crashShare: 0.01,
-        runs: definition === Spilling ? 60 : 12,
+        runs: schedules(definition === Spilling ? 60 : 12),
       });
     }
   });

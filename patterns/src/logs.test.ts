@@ -9,7 +9,7 @@ import { intercept, withFaults } from "./testing/intercept.ts";
 import { interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { type Memory, memory } from "./testing/memory.ts";
-import { histories } from "./testing/test-histories.ts";
+import { histories, schedules } from "./testing/test-histories.ts";
 
 const Requests = logFiles({
   container: "logs",
@@ -362,7 +362,7 @@ describe("the log's promises", () => {
       },
       check: (db) => checkStored(db, stored),
       crashShare: 0.02,
-      runs: 200,
+      runs: schedules(300),
     });
   });
 });

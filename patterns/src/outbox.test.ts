@@ -6,6 +6,7 @@ import { outbox, outboxReplay } from "./outbox.ts";
 import { isRefusal, PortError } from "./ports/port-error.ts";
 import { createWorker, type Message } from "./queue-worker.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
+import { schedules } from "./testing/test-histories.ts";
 import {
   crashEverywhere,
   FakeClock,
@@ -145,7 +146,7 @@ describe("an outbox", () => {
   }
 
   it("sends the message however slow writers are before they die", async () => {
-    await slowWriters({ runs: 500 });
+    await slowWriters({ runs: schedules(2000) });
   });
 
   it("notices a commit that may come however late: nobody hears of it", async () => {

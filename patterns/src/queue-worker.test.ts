@@ -11,6 +11,7 @@ import {
   type WorkerOptions,
 } from "./queue-worker.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
+import { schedules } from "./testing/test-histories.ts";
 import {
   FakeClock,
   intercept,
@@ -525,7 +526,7 @@ describe("a queue worker", () => {
         for (const key of ["a", "b", "c"]) assert.ok(applied.has(key) || poison.includes(key), key);
         assert.deepEqual(queues.contents(QUEUE), []);
       },
-      runs: 150,
+      runs: schedules(500),
     });
   });
 });

@@ -11,7 +11,7 @@ import { intercept, withFaults } from "./testing/intercept.ts";
 import { interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
-import { histories } from "./testing/test-histories.ts";
+import { histories, schedules } from "./testing/test-histories.ts";
 
 const fields = { user: f.string(), at: f.date(), id: f.string(), ok: f.bool() };
 const Attempt = entity("LoginAttempts", {
@@ -267,7 +267,7 @@ describe("a rotation", () => {
       ]);
     await crashEverywhere(rotate, { before: old, recover: rotate, check: rotated });
     const clients = { one: rotate, two: rotate };
-    await interleave({ before: old, clients, check: rotated, runs: 50 });
+    await interleave({ before: old, clients, check: rotated, runs: schedules(1000) });
   });
 
   it("refuses definitions it could not rotate", () => {

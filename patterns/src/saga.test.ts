@@ -5,7 +5,7 @@ import { connect, type Database } from "./index.ts";
 import { createWorker, Fatal } from "./queue-worker.ts";
 import { type Saga, saga } from "./saga.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
-import { histories } from "./testing/test-histories.ts";
+import { histories, schedules } from "./testing/test-histories.ts";
 import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
 
 /** A saga that writes one row for each step done and deletes it when undone. */
@@ -165,7 +165,7 @@ describe("a saga", () => {
         assert.deepEqual(await rows(backend), ["step 0", "step 1", "step 2"]);
         assert.deepEqual(backend.queues.contents("work"), []);
       },
-      runs: 60,
+      runs: schedules(200),
     });
   });
 

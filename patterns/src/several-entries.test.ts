@@ -11,7 +11,7 @@ import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
-import { histories } from "./testing/test-histories.ts";
+import { histories, schedules } from "./testing/test-histories.ts";
 import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
 
 const tagsOf = ({ tags }: Row) => tags as readonly string[] | undefined;
@@ -231,7 +231,7 @@ describe("an index with several entries for each entity", () => {
       recover: settle,
       check: audit,
       crashShare: 0.01,
-      runs: 40,
+      runs: schedules(40),
     });
   });
 

@@ -13,6 +13,7 @@ import { type From, pages } from "./query/pages.ts";
 import { createWorker } from "./queue-worker.ts";
 import { buildInShards, type ShardedProgress } from "./sharded-build.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
+import { schedules } from "./testing/test-histories.ts";
 import {
   crashEverywhere,
   intercept,
@@ -134,7 +135,7 @@ describe("a build in shards", () => {
           }
         },
         check: (db) => assertWhole(db, name),
-        runs: 15,
+        runs: schedules(15),
       });
     });
 

@@ -8,7 +8,7 @@ import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
 import { interleave } from "./testing/interleave.ts";
 import { memory } from "./testing/memory.ts";
-import { histories } from "./testing/test-histories.ts";
+import { histories, schedules } from "./testing/test-histories.ts";
 
 const Employee = entity("Employee", {
   version: 1,
@@ -254,9 +254,10 @@ describe("a sibling index", () => {
     const pairs = Object.keys(writes).flatMap((one, i, all) =>
       all.slice(i).map((two) => ({ one: tolerant(one), two: tolerant(two) })),
     );
-    for (const clients of pairs) await interleave({ before, clients, check: audit, runs: 100 });
+    for (const clients of pairs)
+      await interleave({ before, clients, check: audit, runs: schedules(100) });
     const clients = Object.fromEntries(Object.keys(writes).map((name) => [name, tolerant(name)]));
-    await interleave({ before, clients, check: audit, runs: 500 });
+    await interleave({ before, clients, check: audit, runs: schedules(2000) });
   });
 
   it("is refused when it is declared wrongly", () => {

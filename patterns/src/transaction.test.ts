@@ -6,6 +6,7 @@ import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
+import { schedules } from "./testing/test-histories.ts";
 
 const Employee = entity("Employee", {
   version: 1,
@@ -99,7 +100,7 @@ describe("a transaction", () => {
     assert.equal(await crashEverywhere(hire(1), { before, check: agrees() }), 4);
     assert.equal(await loseEveryAnswer(hire(1), { before, check: agrees(1) }), 2);
     const clients = { one: hire(1), two: hire(2), three: hire(3) };
-    await interleave({ before, clients, check: agrees(3) });
+    await interleave({ before, clients, check: agrees(3), runs: schedules(600) });
   });
 
   it("runs again when somebody else inserts what it upserts", async () => {

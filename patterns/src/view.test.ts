@@ -11,7 +11,7 @@ import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
-import { histories } from "./testing/test-histories.ts";
+import { histories, schedules } from "./testing/test-histories.ts";
 import { view, viewUpdates } from "./view.ts";
 import { rebuildView } from "./view-rebuild.ts";
 
@@ -312,7 +312,7 @@ describe("the view's promises", () => {
       before,
       recover: settle,
       check,
-      runs: 60,
+      runs: schedules(60),
     });
   });
 
@@ -330,7 +330,7 @@ describe("the view's promises", () => {
       check,
       crashShare: 0.02,
       pausesMs: [91_000],
-      runs: 60,
+      runs: schedules(60),
     });
   });
 
@@ -366,8 +366,7 @@ describe("the view's promises", () => {
       },
       check,
       runs,
-      seed: 1,
-      ...(layer && { layer: () => layer }),
+      ...(layer && { layer: () => layer, seed: 1 }),
     });
   }
 
@@ -378,7 +377,7 @@ describe("the view's promises", () => {
       : undefined;
 
   it("holds for two projectors in any order", async () => {
-    await twoProjectors(300);
+    await twoProjectors(schedules(1000));
   });
 
   it("notices rows written without their ETag", async () => {

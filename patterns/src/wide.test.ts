@@ -7,7 +7,7 @@ import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
-import { histories } from "./testing/test-histories.ts";
+import { histories, schedules } from "./testing/test-histories.ts";
 import { wide } from "./wide.ts";
 
 const key = { partition: [k.str("dept")], row: [k.uint("id", 6), k.uint("year", 4)] } as const;
@@ -198,7 +198,7 @@ describe("a wide entity", () => {
 
   it("is never torn: not by writers, not by crashes, not by lost answers", async () => {
     const clients = { one: write(1), two: write(2), reader: isWhole };
-    await interleave({ before, clients, check: isWhole, runs: 100 });
+    await interleave({ before, clients, check: isWhole, runs: schedules(500) });
     await crashEverywhere(write(1), { before, check: isWhole });
     const is = (value: number) => async (db: Database) => assert.equal(await isWhole(db), value);
     await crashEverywhere(write(1), { before, recover: write(1), check: is(1) });
@@ -225,7 +225,7 @@ describe("a wide entity", () => {
           c: 2,
           e: 1,
         }),
-      runs: 150,
+      runs: schedules(500),
     });
   });
 });

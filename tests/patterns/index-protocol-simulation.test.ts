@@ -8,7 +8,7 @@ import {
 } from "./index-protocol-simulation.ts";
 
 const seed = Math.floor(Math.random() * 1e9);
-const RUNS = 150;
+const RUNS = 400;
 /** Far more than any mutation needs. */
 const RUNS_MAX = 20_000;
 

@@ -11,7 +11,7 @@ import { controlledIndexes } from "../index-states.ts";
 import { createWorker } from "../queue-worker.ts";
 import { remoteList } from "../remote-list.ts";
 import { loseEveryAnswer } from "../testing/lose-every-answer.ts";
-import { histories } from "../testing/test-histories.ts";
+import { histories, schedules } from "../testing/test-histories.ts";
 import {
   type Client,
   crashEverywhere,
@@ -383,10 +383,10 @@ describe("lists kept by a worker", () => {
     one: (db: Database) => work(db, 2),
     two: (db: Database) => work(db, 2),
   };
-  const schedules = { before, clients, recover: settle, check: audit };
+  const working = { before, clients, recover: settle, check: audit };
 
   it("are right after any interleaving of writers and workers", async () => {
-    await interleave({ ...schedules, crashShare: 0.01, runs: 80 });
+    await interleave({ ...working, crashShare: 0.01, runs: schedules(80) });
   });
 
   it("are right after any interleaving of writers and repairs, through crashes", async () => {
@@ -394,7 +394,7 @@ describe("lists kept by a worker", () => {
       for (const name of NAMES) await repairIndex(db, Employee, name);
     });
     await interleave({
-      ...schedules,
+      ...working,
       before: async (db) => {
         await before(db);
         // Other software: one leaves, one changes its name, one comes.
@@ -416,7 +416,7 @@ describe("lists kept by a worker", () => {
         await repair(db);
       },
       crashShare: 0.01,
-      runs: 40,
+      runs: schedules(40),
     });
   });
 
@@ -429,6 +429,6 @@ describe("lists kept by a worker", () => {
         const [container, name, body] = call.args as Parameters<Ports["blobs"]["put"]>;
         return ports.blobs.put(container, name, body);
       };
-    await assert.rejects(interleave({ ...schedules, runs: 2000, layer: blind }), /Fails with/);
+    await assert.rejects(interleave({ ...working, runs: 2000, layer: blind }), /Fails with/);
   });
 });

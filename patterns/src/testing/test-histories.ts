@@ -5,3 +5,8 @@
 export function histories(usually: number): { readonly numRuns: number } {
   return { numRuns: Number(process.env.PATTERN_HISTORIES ?? usually) };
 }
+
+/** How many schedules a test interleaves its clients in: likewise, or PATTERN_SCHEDULES. */
+export function schedules(usually: number): number {
+  return Number(process.env.PATTERN_SCHEDULES ?? usually);
+}
