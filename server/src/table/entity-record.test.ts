@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { decodeEntity } from "@rowhouse/protocol/entity-json";
-import { encodeRecord, recordEtag, recordTimestamp, restampRecord } from "./entity-record.ts";
+import { encodeRecord, recordEtag, recordOf, recordTimestamp } from "./entity-record.ts";
 import { RecordView } from "./record-view.ts";
 
 const MICROS = Date.UTC(2021, 0, 6, 1, 1, 31) * 1000 + 500_000;
@@ -51,20 +51,21 @@ it("carries its Timestamp and the ETag made of it", () => {
   assert.equal(recordTimestamp(record), MICROS);
   assert.equal(recordEtag(record), "W/\"datetime'2021-01-06T01%3A01%3A31.5Z'\"");
   assert.equal(
-    recordEtag(restampRecord(record, MICROS + 1)),
+    recordEtag(recordOf({ value: record, version: MICROS + 1 })),
     "W/\"datetime'2021-01-06T01%3A01%3A31.500001Z'\"",
   );
   assert.equal(recordEtag(record), "W/\"datetime'2021-01-06T01%3A01%3A31.5Z'\"");
-  const largest = restampRecord(record, Number.MAX_SAFE_INTEGER);
+  const largest = recordOf({ value: record, version: Number.MAX_SAFE_INTEGER });
   assert.equal(recordTimestamp(largest), Number.MAX_SAFE_INTEGER);
 });
 
-it("is stamped anew in a copy", () => {
+it("takes the version of its entry for its Timestamp, in a copy, where that was raised", () => {
   const record = encode('{"PartitionKey":"p","RowKey":"r","a":"x"}');
-  const restamped = restampRecord(record, MICROS + 1);
+  assert.equal(recordOf({ value: record, version: MICROS }), record);
+  const raised = recordOf({ value: record, version: MICROS + 1 });
   assert.equal(recordTimestamp(record), MICROS);
-  assert.equal(recordTimestamp(restamped), MICROS + 1);
-  assert.deepEqual(restamped.subarray(11), Uint8Array.from(record.subarray(11)));
+  assert.equal(recordTimestamp(raised), MICROS + 1);
+  assert.deepEqual(raised.subarray(11), Uint8Array.from(record.subarray(11)));
 });
 
 it("carries its keys", () => {

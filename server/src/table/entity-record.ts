@@ -4,6 +4,7 @@ import type { DecodedEntity } from "@rowhouse/protocol/entity-json";
 import { decodeUtf8, encodeJsonString } from "@rowhouse/protocol/json-string";
 import { copyBytes } from "@rowhouse/protocol/json-value";
 import { LIMITS } from "@rowhouse/protocol/limits";
+import type { Entry } from "../engine/engine.ts";
 
 /**
  * An entity as it is stored. Properties stand in it as JSON text, in the form they are sent, behind
@@ -62,8 +63,17 @@ export function encodeRecord(entity: DecodedEntity, timestampMicros: number): Ui
   return record;
 }
 
+/**
+ * The record of an entry, with the Timestamp that counts: the entry's version where the engine raised that
+ * above the one the record was written with. It does so where another process came first with a version as
+ * high, and what stands in the record may be the Timestamp of the content that was there.
+ */
+export function recordOf({ value, version }: Pick<Entry, "value" | "version">): Uint8Array {
+  return version > recordTimestamp(value) ? restampRecord(value, version) : value;
+}
+
 /** The same entity with another Timestamp. */
-export function restampRecord(record: Uint8Array, timestampMicros: number): Uint8Array {
+function restampRecord(record: Uint8Array, timestampMicros: number): Uint8Array {
   const restamped = new Uint8Array(record);
   writeTimestamp(restamped, timestampMicros);
   return restamped;

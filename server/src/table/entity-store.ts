@@ -4,17 +4,9 @@ import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
 import type { Clock } from "../clock.ts";
 import { CallTime } from "../engine/call-time.ts";
-import {
-  type AtomicWrite,
-  type Check,
-  type Engine,
-  EngineError,
-  type Entry,
-  type Key,
-  type Put,
-} from "../engine/engine.ts";
+import type { AtomicWrite, Check, Engine, Entry, Key, Put } from "../engine/engine.ts";
 import { encodeText } from "../engine/key-codec.ts";
-import { encodeRecord, recordTimestamp, restampRecord } from "./entity-record.ts";
+import { encodeRecord, recordOf, recordTimestamp } from "./entity-record.ts";
 import { mergeRecord } from "./merge-record.ts";
 import type { CommitOutcome, Mutation, StoredEntity } from "./mutation.ts";
 import { entityKey, tablePrefix } from "./table-keys.ts";
@@ -102,19 +94,19 @@ export class EntityStore {
           return this.#getAfresh(account, name, partitionKey, rowKey);
         }
         table.foundAt = newestCommit;
-        return entries[1]?.value;
+        return entries[1] && recordOf(entries[1]);
       });
     if (newestCommit === undefined || newestCommit !== table.foundAt) return checked();
     // Nothing was written since the table was found, so it need not be read again: 6 to 9 % of
     // the handler. Where it was removed a moment ago, what is found there is what it held to the last.
-    return whenReady(this.#engine.get([key]), ([entry]) => entry?.value ?? checked());
+    return whenReady(this.#engine.get([key]), ([entry]) => (entry ? recordOf(entry) : checked()));
   }
 
   #getAfresh(account: string, name: string, partitionKey: string, rowKey: string) {
     return whenReady(this.openTable(account, name), ({ prefix }) =>
       whenReady(
         this.#engine.get([entityKey(prefix, partitionKey, rowKey)]),
-        ([entry]) => entry?.value,
+        ([entry]) => entry && recordOf(entry),
       ),
     );
   }
@@ -190,39 +182,7 @@ export class EntityStore {
       if (complete) time.assertLeft();
       const result = await this.#engine.commit(write);
       if (!result.committed) continue;
-      if (write.wasRaised(result.versions)) await this.#restamp(write, result.versions);
-      return { committed: true, stored: write.stored(mutations) };
-    }
-  }
-
-  /**
-   * The engine raises a version that is not above what it finds; the Timestamp inside the record
-   * is then stamped anew, or it would not grow. Happens only between servers whose clocks differ.
-   *
-   * The write stands whatever becomes of this. Where the engine fails, the client is told the ETag that
-   * was committed first: it is nobody else's. Should the new one have been stored all the same, a write
-   * with the old one is refused, and its client reads again.
-   */
-  async #restamp(write: TransactionWrite, versions: readonly number[]): Promise<void> {
-    try {
-      for (const [i, raised] of versions.entries()) {
-        if (raised === write.version) continue;
-        const { key } = write.puts[i]!;
-        // Above the raised one, and no other write's: two contents never share an ETag.
-        const version = this.#engine.nextVersion();
-        const restamped = { key, value: restampRecord(write.puts[i]!.value, version) };
-        const checks = [{ key, expected: raised }];
-        const result = await this.#engine.commit({
-          version,
-          checks,
-          puts: [restamped],
-          deletes: [],
-        });
-        // A check that fails means somebody wrote since: their Timestamp stands, ours was never seen.
-        if (result.committed) write.puts[i] = restamped;
-      }
-    } catch (error) {
-      if (!(error instanceof EngineError)) throw error;
+      return { committed: true, stored: write.stored(mutations, result.versions) };
     }
   }
 
@@ -282,19 +242,15 @@ class TransactionWrite implements AtomicWrite {
     return undefined;
   }
 
-  wasRaised(versions: readonly number[]): boolean {
-    for (let i = 0; i < versions.length; i++) if (versions[i] !== this.version) return true;
-    return false;
-  }
-
-  /** What the mutations left behind, once all is committed. */
-  stored(mutations: readonly Mutation[]): StoredEntity[] {
+  /** What the mutations left behind, once all is committed: puts with these versions. */
+  stored(mutations: readonly Mutation[], versions: readonly number[]): StoredEntity[] {
     let next = 0;
-    return mutations.map(({ kind, partitionKey, rowKey }) => ({
-      partitionKey,
-      rowKey,
-      record: kind === "delete" ? undefined : this.puts[next++]!.value,
-    }));
+    return mutations.map(({ kind, partitionKey, rowKey }) => {
+      if (kind === "delete") return { partitionKey, rowKey, record: undefined };
+      const { value } = this.puts[next]!;
+      const version = versions[next++]!;
+      return { partitionKey, rowKey, record: recordOf({ value, version }) };
+    });
   }
 
   /** Adds a mutation judged on what is there, or answers why it cannot be. */
@@ -350,7 +306,7 @@ function judge(mutation: Mutation, entry: Entry | undefined): ServiceError | und
   if (mutation.ifMatch === undefined) return undefined;
   if (!entry) return new ServiceError("ResourceNotFound");
   if (mutation.ifMatch === "*") return undefined;
-  return mutation.ifMatch.matches(recordTimestamp(entry.value))
+  return mutation.ifMatch.matches(recordTimestamp(recordOf(entry)))
     ? undefined
     : new ServiceError("UpdateConditionNotSatisfied");
 }

@@ -6,6 +6,7 @@ import { decodeText, encodeText, keyBytes, partitionPrefixRange } from "../engin
 import type { QueryCost } from "../insight/insight.ts";
 import type { KeyPosition, KeyRead, Plan, RangeRead } from "../query/plan.ts";
 import type { Predicate } from "../query/predicate.ts";
+import { recordOf } from "./entity-record.ts";
 import { RecordView } from "./record-view.ts";
 import { entityKey, positionKey } from "./table-keys.ts";
 
@@ -200,7 +201,7 @@ export class PageReader {
   #visit(entry: Entry): boolean {
     const { predicate, take } = this.#request;
     const view = this.#view;
-    const { value } = entry;
+    const value = recordOf(entry);
     if (this.#mustStand) {
       if (!this.#stands()) return false;
       this.#mustStand = false;
