@@ -160,6 +160,21 @@ describe("A batch body", () => {
     assert.equal(text(operation!), '{"v":2}');
   });
 
+  it("lets no condition be lost behind another", () => {
+    const request = lines(
+      "DELETE /People(PartitionKey='p',RowKey='1') HTTP/1.1",
+      'If-Match: W/"1"',
+      "Accept: text/plain",
+      "if-match: *",
+      "Accept: application/json",
+      "",
+      "",
+    );
+    const [operation] = operations(changeset([request]));
+    assert.equal(operation?.headers.get("if-match"), 'W/"1", *');
+    assert.equal(operation?.headers.get("accept"), "application/json");
+  });
+
   it("echoes a Content-ID of the request only, not of the part", () => {
     const [operation] = operations(
       lines(

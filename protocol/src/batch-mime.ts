@@ -13,7 +13,8 @@ export interface BatchPart {
   /** As sent: absolute, root-relative or bare; spaces inside are possible. */
   readonly url: string;
   /**
-   * Those of the request, not of the MIME part. Names are lower case; of equal names the last counts.
+   * Those of the request, not of the MIME part. Names are lower case; of equal names the last counts,
+   * but several `If-Match` are a list, as HTTP has it.
    * Parts in a row whose headers are the same bytes share one map.
    */
   readonly headers: ReadonlyMap<string, string>;
@@ -271,7 +272,10 @@ function parseHeaders(lines: readonly string[]): Map<string, string> {
     const colon = line.indexOf(":");
     const name = line.slice(0, Math.max(colon, 0));
     if (!HEADER_NAME.test(name)) throw invalid("A line among the headers of a part is no header.");
-    headers.set(name.toLowerCase(), line.slice(colon + 1).trim());
+    const lower = name.toLowerCase();
+    const value = line.slice(colon + 1).trim();
+    const before = lower === "if-match" ? headers.get(lower) : undefined;
+    headers.set(lower, before === undefined ? value : `${before}, ${value}`);
   }
   return headers;
 }
