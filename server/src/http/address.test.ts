@@ -15,6 +15,7 @@ describe("An address", () => {
     ["[::1]:1", "/two/t", "two", "/t", "http://[::1]:1/two"],
     ["two.table.h", "/one/t", "two", "/one/t", "http://two.table.h"],
     ["two-secondary.table.h", "/t", "two (secondary)", "/t", "http://two-secondary.table.h"],
+    ["TWO.Table.h", "/t", "two", "/t", "http://TWO.Table.h"],
     ["two.queue.h", "/one/t", "one", "/t", "http://two.queue.h/one"],
     ["ten.table.h", "/one/t", "one", "/t", "http://ten.table.h/one"],
   ];

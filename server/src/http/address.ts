@@ -89,11 +89,12 @@ function below({ segment, named, baseUrl }: PathStyle, rawPath: string): Address
   return { account, secondary, servicePath: rawPath.slice(segment.length), baseUrl };
 }
 
-function accountInHost(host: string, rules: AddressRules): NamedAccount | undefined {
+function accountInHost(sent: string, rules: AddressRules): NamedAccount | undefined {
   if (!rules.hostStyle) return undefined;
+  const host = sent.toLowerCase();
   const first = host.indexOf(".");
   if (first < 0 || !host.startsWith(rules.serviceName + ".", first + 1)) return undefined;
-  return findNamed(host.slice(0, first).toLowerCase(), rules);
+  return findNamed(host.slice(0, first), rules);
 }
 
 function findNamed(label: string, rules: AddressRules): NamedAccount | undefined {
