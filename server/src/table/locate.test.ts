@@ -36,6 +36,15 @@ describe("The path of a table request", () => {
     check("/People(RowKey='r', PartitionKey='p')", "entity People p|r");
   });
 
+  it("may end with a slash", () => {
+    check("/Tables/", "tables");
+    check("/Tables('People')/", "table People");
+    check("/People/", "entities People");
+    check("/People()/", "entities People");
+    check("/People(PartitionKey='p',RowKey='r')/", "entity People p|r");
+    check("/$batch/", "batch");
+  });
+
   it("refuses a slash in a key as bad syntax, and other forbidden characters as out of range", () => {
     check("/People(PartitionKey='a/b',RowKey='r')", "InvalidInput");
     check("/People(PartitionKey='a%2Fb',RowKey='r')", "InvalidInput");
@@ -52,6 +61,7 @@ describe("The path of a table request", () => {
     check("/People(PartitionKey='a',RowKey='b'", "InvalidInput");
     check("/People(PartitionKey='a',RowKey='b')x", "InvalidInput");
     check("/People/More", "InvalidUri");
+    check("/People//", "InvalidUri");
     check("/People/$count", "NotImplemented");
     check("/People(PartitionKey='a',RowKey='b')/Name/$value", "NotImplemented");
   });

@@ -28,7 +28,8 @@ export function locateTable(servicePath: string): TableLocation {
   const path = servicePath.includes("%") ? decodeURIComponent(servicePath) : servicePath;
   if (path === "" || path === "/") return SERVICE;
   const open = path.indexOf("(");
-  const name = open < 0 ? path.slice(1) : path.slice(1, open);
+  const end = open >= 0 ? open : path.length - (path.endsWith("/") ? 1 : 0);
+  const name = path.slice(1, end);
   if (name.includes("/")) throw refuseSegments(path);
   if (open < 0 && name.startsWith("$")) {
     if (name === "$batch") return BATCH;
