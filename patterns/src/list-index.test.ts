@@ -262,6 +262,35 @@ describe("a list index", () => {
     assert.deepEqual(events, ["list in blob"]);
   });
 
+  it("holds in each row what stands between those of the others, in whatever order it grew", async () => {
+    const Long = entity("Employee", {
+      version: 1,
+      fields,
+      key,
+      indexes: {
+        lastName: listIndex({ ...list, spill: "entities", propertyLengthMax: 6 }),
+      },
+    });
+    const { backend, db } = await open();
+    const ids = Array.from({ length: 60 }, (_, i) => (i * 37) % 61);
+    for (const id of ids) await db.open(Long).insert(jones(id));
+    const { entities } = await backend.tables.query("Employee", {});
+    const held = entities
+      .filter(({ rowKey }) => rowKey.startsWith("lastName_"))
+      .map(({ properties }) =>
+        Object.entries(properties)
+          .filter(([name]) => name.startsWith("EmployeeIDs"))
+          .map(([, { value }]) => Number(value))
+          .sort((a, b) => a - b),
+      )
+      .sort(([a = 0], [b = 0]) => a - b);
+    assert.ok(held.length > 4);
+    assert.deepEqual(
+      held.flat(),
+      ids.toSorted((a, b) => a - b),
+    );
+  });
+
   it("equals the entities after any history that spills to rows or a blob", async () => {
     const names = fc.constantFrom("Jones", "Jones", "Jones", "Smith");
     const phase = (...kinds: ("put" | "delete")[]) =>

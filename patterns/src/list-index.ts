@@ -383,7 +383,8 @@ class OpenList implements ListKeeper {
     const rows: StoredEntity[] = [];
     const found = pagesOf(database, entity.table, { ...list, rows: range });
     for await (const { entities } of found) rows.push(...entities);
-    return rows;
+    const first = (row: StoredEntity) => this.#parse(row)[0] ?? "";
+    return rows.sort((a, b) => (first(a) < first(b) ? -1 : 1));
   }
 
   #further({ partitionKey, rowKey }: EntityKey, rows: readonly StoredEntity[]): EntityKey {

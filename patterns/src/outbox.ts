@@ -1,4 +1,5 @@
 import type { Database } from "./database.ts";
+import { validationFailed } from "./errors.ts";
 import { within } from "./keys/key-range.ts";
 import { beginAlike, encodeText } from "./keys/text.ts";
 import { sendMessage, textOf } from "./messages/large-message.ts";
@@ -39,6 +40,8 @@ export function outbox(options: OutboxOptions): Follower {
 const KIND = "outbox";
 const PREFIX = "outbox_";
 const MESSAGE = "message";
+/** What a property holds. */
+const LETTER_LENGTH_MAX = 32_768;
 const TRIPWIRE_MS = 90_000;
 const TRIPWIRE_MIN_MS = 5000;
 /** A tripwire that fires before the commit finds nothing and is gone: the commit comes long before. */
@@ -84,17 +87,23 @@ class Outbox implements Follower {
     const { queue, message, tripwireMs = TRIPWIRE_MS } = this.#options;
     const messages = [message(change) ?? []].flat().map((one) => messageOf(database, one));
     if (messages.length === 0) return {};
-    // What no queue takes must not be committed.
-    messages.forEach(textOf);
+    const letters = messages.map((message) => {
+      // What no queue takes must not be committed.
+      textOf(message);
+      const letter = JSON.stringify({ queue, message });
+      if (letter.length <= LETTER_LENGTH_MAX) return { letter, message };
+      const limit = `${letter.length} characters; at most ${LETTER_LENGTH_MAX} fit in an outbox`;
+      throw validationFailed("The message", "body", limit);
+    });
     const { partitionKey } = change.key;
     const wire = { queue, kind: KIND, delayMs: tripwireMs };
     const body: Replay = { table, partitionKey };
     const key = `${table} ${partitionKey}`;
     const commitByMs = database.clock.now() + Math.min(COMMIT_MS, tripwireMs / 2);
     const tripwire = await Tripwire.across(database, change, wire, () => ({ key, body }));
-    const rows = messages.map((message) => {
+    const rows = letters.map(({ letter, message }) => {
       const properties = {
-        [MESSAGE]: text(JSON.stringify({ queue, message })),
+        [MESSAGE]: text(letter),
         [TYPE_PROPERTY]: text("outbox:1"),
         [WRITE_TOKENS]: text(change.token),
       };

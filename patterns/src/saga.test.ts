@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { connect, type Database } from "./index.ts";
 import { createWorker, Fatal } from "./queue-worker.ts";
-import { type Saga, saga } from "./saga.ts";
+import { backTo, type Saga, saga } from "./saga.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { histories, schedules } from "./testing/test-histories.ts";
 import { crashEverywhere, interleave, type Memory, memory } from "./testing.ts";
@@ -167,6 +167,20 @@ describe("a saga", () => {
       },
       runs: schedules(200),
     });
+  });
+
+  it("is undone when it goes back to a step that it does not have", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    await prepare(db);
+    const lost = saga("lost", (s) =>
+      s.input<{ id: string }>().step("only", async () => backTo("nowhere")),
+    );
+    await lost.start(db, { id: "one", input });
+    await work(db, lost, 1);
+    const state = await lost.state(db, "one");
+    assert.equal(state?.status, "undone");
+    assert.match(state?.error ?? "", /"nowhere", which is no step/);
   });
 
   it("is not continued by code of another version", async () => {

@@ -221,7 +221,10 @@ export class Saga<Input extends Json> implements Handler {
     try {
       const result = (await step.run(stepContext)) ?? null;
       if (result instanceof BackTo) {
-        return { ...state, next: this.#steps.findIndex(({ name }) => name === result.step) };
+        const next = this.#steps.findIndex(({ name }) => name === result.step);
+        if (next < 0)
+          throw new Fatal(`${step.name} goes back to "${result.step}", which is no step.`);
+        return { ...state, next };
       }
       const isLast = next + 1 === this.#steps.length;
       return {

@@ -126,6 +126,13 @@ describe("an endpoint that promises no order", () => {
     const query = visits.range({ town: "Bonn" });
     assert.deepEqual(ids(await query.limit(3).all()), [1, 2, 3]);
     assert.equal((await query.first())?.id, 1);
+    const streamed = async (run: Pick<typeof query, "stream">) => {
+      const rows: { id: number }[] = [];
+      for await (const row of run.stream()) rows.push(row);
+      return ids(rows);
+    };
+    assert.deepEqual(await streamed(query.limit(3)), [1, 2, 3]);
+    assert.deepEqual(await streamed(query), ids(await query.all()));
     assert.ok(query.explain().notes.some((note) => note.includes("no order")));
     await assert.rejects(query.page(undefined), refused("unsupported-by-profile"));
   });

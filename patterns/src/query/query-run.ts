@@ -98,6 +98,9 @@ export function queryRun(run: Run): QueryRun {
       return (await changed({ limit: 1 }).all(permit))[0];
     },
     async *stream(permit) {
+      const { limit, database } = run;
+      const isCollected = limit !== undefined || planOf(run) !== "table-scan";
+      if (isCollected && !database.profile.ordered) return yield* await allRows(run, permit);
       const next = pages(run, permit);
       for (let page = await next(); page; page = await next()) {
         for (const { row } of page.found) yield row;
