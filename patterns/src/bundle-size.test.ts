@@ -25,8 +25,8 @@ const KIB = 1024;
 const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
 /**
  * What is reached, where that is more: nothing may grow beyond it by more than `SLACK`. Beyond the budget
- * are the core, indexes and lists in other partitions, lists that may become blobs, and builds by many
- * processes.
+ * are the core, indexes and lists in other partitions, lists that may become blobs, builds by many
+ * processes and, by a few bytes, views.
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
@@ -36,6 +36,7 @@ const REACHED: Readonly<Record<string, number>> = {
   "remote-index.ts": 4240,
   "remote-list.ts": 3516,
   "sharded-build.ts": 3340,
+  "view.ts": 3090,
 };
 const SLACK = 1.02;
 

@@ -87,21 +87,14 @@ class Outbox implements Follower {
     const { queue, message, tripwireMs = TRIPWIRE_MS } = this.#options;
     const messages = [message(change) ?? []].flat().map((one) => messageOf(database, one));
     if (messages.length === 0) return {};
-    const letters = messages.map((message) => {
-      // What no queue takes must not be committed.
-      textOf(message);
-      const letter = JSON.stringify({ queue, message });
-      if (letter.length <= LETTER_LENGTH_MAX) return { letter, message };
-      const limit = `${letter.length} characters; at most ${LETTER_LENGTH_MAX} fit in an outbox`;
-      throw validationFailed("The message", "body", limit);
-    });
     const { partitionKey } = change.key;
-    const wire = { queue, kind: KIND, delayMs: tripwireMs };
-    const body: Replay = { table, partitionKey };
-    const key = `${table} ${partitionKey}`;
-    const commitByMs = database.clock.now() + Math.min(COMMIT_MS, tripwireMs / 2);
-    const tripwire = await Tripwire.across(database, change, wire, () => ({ key, body }));
-    const rows = letters.map(({ letter, message }) => {
+    const rows = messages.map((message) => {
+      const letter = JSON.stringify({ queue, message });
+      // What no queue takes must not be committed, and nothing begun that no row takes.
+      textOf(message);
+      if (letter.length > LETTER_LENGTH_MAX) {
+        throw validationFailed("The message", "body", "it has more than 32,768 characters");
+      }
       const properties = {
         [MESSAGE]: text(letter),
         [TYPE_PROPERTY]: text("outbox:1"),
@@ -110,6 +103,11 @@ class Outbox implements Follower {
       const rowKey = PREFIX + encodeText(message.id, { escapeUnderscore: false });
       return { partitionKey, rowKey, properties };
     });
+    const wire = { queue, kind: KIND, delayMs: tripwireMs };
+    const body: Replay = { table, partitionKey };
+    const key = `${table} ${partitionKey}`;
+    const commitByMs = database.clock.now() + Math.min(COMMIT_MS, tripwireMs / 2);
+    const tripwire = await Tripwire.across(database, change, wire, () => ({ key, body }));
     return {
       mutations: rows.map((row) => ({ kind: "insert", ...row })),
       commitByMs,
