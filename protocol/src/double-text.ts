@@ -9,14 +9,9 @@ export function printDouble(value: number): string {
   if (value === 0) return "0.0"; // Also -0.
   const shortest = String(value);
   // Digits that JavaScript needs at most fifteen of are those the service prints; see the test.
-  if (shortest.length <= 16 && !shortest.includes("e") && Math.abs(value) >= 0.0001) {
-    return shortest.includes(".")
-      ? shortest
-      : shortest.length <= 15
-        ? `${shortest}.0`
-        : layOut(value);
-  }
-  return layOut(value);
+  const isShort = shortest.length <= 16 && !shortest.includes("e") && Math.abs(value) >= 0.0001;
+  if (isShort && shortest.includes(".")) return shortest;
+  return isShort && shortest.length <= 15 ? `${shortest}.0` : layOut(value);
 }
 
 /** The general case, through scientific notation. */

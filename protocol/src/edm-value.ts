@@ -59,7 +59,7 @@ export const writeBinary: WriteValue = (out, at, bytes, start, end) => {
   const length = end - start;
   if (length % 4 !== 0) return NO_VALUE;
   if (length === 0) return at;
-  const padding = bytes[end - 1] !== EQUALS ? 0 : bytes[end - 2] !== EQUALS ? 1 : 2;
+  const padding = paddingOf(bytes, end);
   let all = 0;
   for (let i = start; i < end - padding; i++) all |= BASE64_VALUES[bytes[i]!]!;
   if (all > 0x3f) return NO_VALUE;
@@ -75,8 +75,12 @@ export const writeBinary: WriteValue = (out, at, bytes, start, end) => {
 /** Bytes of a binary value, from the length of its text. */
 export function binaryBytes(bytes: Uint8Array, start: number, end: number): number {
   if (end === start) return 0;
-  const padding = bytes[end - 1] !== EQUALS ? 0 : bytes[end - 2] !== EQUALS ? 1 : 2;
-  return ((end - start) / 4) * 3 - padding;
+  return ((end - start) / 4) * 3 - paddingOf(bytes, end);
+}
+
+/** How many of the last two characters of base64 stand for no bits. */
+function paddingOf(bytes: Uint8Array, end: number): number {
+  return bytes[end - 1] !== EQUALS ? 0 : bytes[end - 2] !== EQUALS ? 1 : 2;
 }
 
 /** The value of text that `writeBinary` wrote. */

@@ -324,8 +324,7 @@ export const ERROR_TEXTS = {
   conditionsWithoutEtag:
     "If-Match or If-None-Match headers cannot be specified if the target type does not have etag properties defined.",
   corsHeaderMissing: "A required CORS header is not present.",
-  challenge:
-    "Server failed to authenticate the request. Please refer to the information in the www-authenticate header.",
+  challenge: ERRORS.NoAuthenticationInformation[1],
   secondaryIsReadOnly: "Write operations are not allowed.",
   uncommittedBlockCount:
     "The uncommitted block count cannot exceed the maximum limit of 100,000 blocks.",

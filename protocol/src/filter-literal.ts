@@ -40,7 +40,7 @@ export function printLiteral(literal: Literal): string {
     case "Edm.Int64":
       return `${literal.value}L`;
     case "Edm.Double":
-      return printDouble(literal.value);
+      return printDoubleLiteral(literal.value);
     case "Edm.DateTime":
       return `datetime'${printDateTime(literal.value)}'`;
     case "Edm.Guid":
@@ -100,7 +100,7 @@ function double(digits: string): Literal | undefined {
   return Number.isFinite(value) ? { type: "Edm.Double", value } : undefined;
 }
 
-function printDouble(value: number): string {
+function printDoubleLiteral(value: number): string {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "INF" : "-INF";
   const text = Object.is(value, -0) ? "-0" : String(value);

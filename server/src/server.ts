@@ -114,14 +114,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     const front = new Front(opened.service, frontOptions);
     const { name } = opened.service;
     const pages = options.pages && name === "table" ? joinPages([health, options.pages]) : health;
-    handles.set(
-      name,
-      withPages(
-        (request) => front.handle(request),
-        pages,
-        (request) => front.hostNamesAccount(request),
-      ),
-    );
+    handles.set(name, withPages(front, pages));
     background.push(...opened.background);
   };
 

@@ -38,7 +38,7 @@ function includesOf(query: Query, includable: readonly string[]): ReadonlySet<st
     const name = text.trim().toLowerCase();
     if (name === "") continue;
     if (!includable.includes(name)) {
-      throw invalidParameter("include", text, `Of ${includable.join(", ")} is expected.`);
+      throw invalidParameter("include", text, `One of ${includable.join(", ")} is expected.`);
     }
     includes.add(name);
   }

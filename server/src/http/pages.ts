@@ -1,5 +1,6 @@
 import type { Awaitable } from "../awaitable.ts";
 import type { WireResponse } from "../operation.ts";
+import type { Front } from "./front.ts";
 import type { Handle } from "./node-listener.ts";
 import type { RawRequest } from "./raw-request.ts";
 
@@ -11,13 +12,12 @@ export type Pages = (request: RawRequest) => (() => Awaitable<WireResponse>) | u
  * host names the account, all paths are the account's own: `/metrics` is a table there.
  */
 export function withPages(
-  handle: Handle,
+  front: Pick<Front<unknown>, "handle" | "hostNamesAccount">,
   pages: Pages,
-  hostNamesAccount: (request: RawRequest) => boolean,
 ): Handle {
   return (request) => {
     const page = pages(request);
-    if (page === undefined || hostNamesAccount(request)) return handle(request);
+    if (page === undefined || front.hostNamesAccount(request)) return front.handle(request);
     if (request.verb === "GET" || request.verb === "HEAD") return page();
     return {
       status: 405,
