@@ -40,6 +40,8 @@ export function locateBlob(servicePath: string, query: Query): Location<BlobReso
       if (path !== "") throw new ServiceError("InvalidUri");
       return { resource: "service", name: "" };
     case "container":
+      // How the official client asks for a batch of an account that is in the path.
+      if (path === "" && isBatch(query)) return { resource: "account", name: "" };
       if (first === "" || rest) throw new ServiceError("InvalidUri");
       return { resource: "container", name: first };
     default:
@@ -50,6 +52,10 @@ export function locateBlob(servicePath: string, query: Query): Location<BlobReso
 /** Taken for requests of the Blob service some would do harm: a DELETE of a file system, of a blob. */
 function isOfHierarchy(query: Query): boolean {
   return query.get("resource") !== undefined || query.get("action") !== undefined;
+}
+
+function isBatch(query: Query): boolean {
+  return query.get("comp")?.toLowerCase() === "batch";
 }
 
 function decode(path: string): string {

@@ -12,6 +12,7 @@ after(() => lab.close());
 describe("What is left out", () => {
   for (const line of [
     "POST /?comp=batch",
+    "POST /?restype=container&comp=batch",
     "POST /docs?restype=container&comp=batch",
     "GET /?comp=blobs&where=a",
     "GET /docs?restype=container&comp=blobs&where=a",
