@@ -26,10 +26,14 @@ describe("A structured message", () => {
     }
   });
 
-  it("may hold nothing", () => {
-    const empty = frame([]);
-    assert.equal(empty.length, structuredBytes(0));
-    assert.equal(unframe([empty], empty.length).length, 0);
+  it("of nothing is written as one empty segment, and read as that or as none", () => {
+    const one = `0127000000000000000100010001000000000000000000${"00".repeat(16)}`;
+    assert.equal(frame([]).toString("hex"), one);
+    assert.equal(structuredBytes(0), 39);
+    for (const hex of [one, `01150000000000000001000000${"00".repeat(8)}`]) {
+      const message = Buffer.from(hex, "hex");
+      assert.equal(unframe([message], message.length).length, 0);
+    }
   });
 
   it("has segments of 4 MiB", () => {

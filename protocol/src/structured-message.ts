@@ -30,8 +30,9 @@ export function structuredBytes(contentBytes: number): number {
   );
 }
 
+/** Content of no bytes is one segment of none: to a message of no segments the JavaScript client sees no end. */
 function segmentCount(contentBytes: number): number {
-  return Math.ceil(contentBytes / segmentBytes(contentBytes));
+  return Math.max(1, Math.ceil(contentBytes / segmentBytes(contentBytes)));
 }
 
 function segmentBytes(contentBytes: number): number {
@@ -83,7 +84,9 @@ export class StructuredMessageWriter {
 
   /** What stands behind all content. */
   end(): Uint8Array {
-    return this.#whole.digest();
+    const sum = this.#whole.digest();
+    if (this.#contentBytes > 0) return sum;
+    return Uint8Array.of(...this.#beginSegment(), ...this.#segment.digest(), ...sum);
   }
 
   #beginSegment(): Uint8Array {

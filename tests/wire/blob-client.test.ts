@@ -317,6 +317,8 @@ describe("The official client's block blob", () => {
     assert.equal((await blob.getProperties()).contentLength, bytes.length);
     assert.ok((await bytesOf((await blob.download()).readableStreamBody!)).equals(bytes));
     assert.ok((await blob.downloadToBuffer()).equals(bytes));
+    await blob.commitBlockList([]);
+    assert.equal((await bytesOf((await blob.download()).readableStreamBody!)).length, 0);
   });
 });
 
