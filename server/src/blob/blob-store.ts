@@ -102,12 +102,16 @@ export class BlobStore {
    * @throws EngineError `Corrupt` when it still does: looking again would never end.
    */
   async assertLetGo(name: BlobName, id: string, kind: "content" | "draft"): Promise<void> {
-    const { blob, draft } = (await this.read(name)).record;
-    const referred = kind === "draft" ? draft?.id : contentIdOf(blob);
-    if (referred !== id) return;
+    if (await this.hasLetGo(name, id, kind)) return;
     const { account, container, blob: path } = name;
     const text = `The ${kind} ${id} of ${account}/${container}/${path} is not there.`;
     throw new EngineError("Corrupt", text);
+  }
+
+  /** The same for those who know why they did not find it, should it still be referred to. */
+  async hasLetGo(name: BlobName, id: string, kind: "content" | "draft"): Promise<boolean> {
+    const { blob, draft } = (await this.read(name)).record;
+    return id !== (kind === "draft" ? draft?.id : contentIdOf(blob));
   }
 
   /**

@@ -66,6 +66,16 @@ describe("A blob that changes between two looks at it", () => {
     assert.ok(!uncommitted.includes("<Name>"));
   });
 
+  it("is copied as it is then", async () => {
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: SMALL });
+    const change = () => lab.must("PUT", "/docs/a", { headers: BLOCK, body: OTHER });
+    engine.before({ get: await rowKey() }, change);
+    const source = "http://127.0.0.1:10000/devstoreaccount1/docs/a";
+    await lab.must("PUT", "/docs/b", { headers: { "x-ms-copy-source": source } });
+    assert.ok(engine.wasInterrupted);
+    assert.deepEqual((await lab.must("GET", "/docs/b")).body, OTHER);
+  });
+
   it("is copied onto itself as it is then, and judged so", async () => {
     const source = "http://127.0.0.1:10000/devstoreaccount1/docs/a";
     const change = () => lab.must("PUT", "/docs/a", { headers: BLOCK, body: OTHER });

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { CallTime } from "../engine/call-time.ts";
+import { EngineError } from "../engine/engine.ts";
 import { md5Mismatch } from "../http/content-md5.ts";
 import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
@@ -96,7 +97,7 @@ export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
   },
 };
 
-/** @returns undefined when a blob that is copied onto itself changed meanwhile: then all must be looked at again */
+/** @returns undefined when the source changed meanwhile in a way that matters: then all must be looked at again */
 async function copyOnce(
   context: BlobContext,
   input: CopyBlobInput,
@@ -110,14 +111,24 @@ async function copyOnce(
   const judge = (state: BlobState) => judgeCopy(state, input, original, request);
   // Onto itself a blob keeps its content.
   const isSelf = name.container === source.name.container && name.blob === source.name.blob;
-  const { copied, digests } = await readers.hold(contentIdOf(original) ?? "", async () => {
+  const contentId = contentIdOf(original) ?? "";
+  const read = async () => {
     if (!isSelf && !contents.isSmall(original.size)) judge(await blobs.read(name));
     // First what may fail: a copy that is made and not used must be given up.
     const digests = input.isSynchronous
       ? await digestsOf(contents.read(original, 0, original.size))
       : undefined;
     return { digests, copied: isSelf ? undefined : await copyContent(context, original) };
+  };
+  const made = await readers.hold(contentId, read).catch(async (error: unknown) => {
+    // A row goes with its blob; for the rest, other processes do not wait for who reads it here.
+    const isReplaced =
+      error instanceof EngineError && blobs.hasLetGo(source.name, contentId, "content");
+    if (await isReplaced) return undefined;
+    throw error;
   });
+  if (made === undefined) return undefined;
+  const { copied, digests } = made;
   const copyId = randomUUID();
   const modified = await blobs.change<number | undefined>(
     name,
