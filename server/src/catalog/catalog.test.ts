@@ -174,6 +174,40 @@ describe("The reaper", () => {
     await engine.close();
   }
 
+  it("releases what a write that was under way has put meanwhile", async () => {
+    const { engine, catalog } = await open();
+    const { named } = await catalog.create("alice", "people", 1);
+    const key = {
+      partition: Uint8Array.of(KEY_SPACES.entities, named.id),
+      sort: encodeText("row"),
+    };
+    const put = (value: number) =>
+      engine.commit({
+        version: engine.nextVersion(),
+        checks: [],
+        puts: [{ key, value: Uint8Array.of(value) }],
+        deletes: [],
+      });
+    await put(1);
+    await catalog.remove("alice", "people");
+    const released: number[] = [];
+    const reaper = new Reaper({
+      engine,
+      catalog,
+      contentsOf: () => partitionRange(key.partition),
+      release: async (_, [value = 0]) => {
+        released.push(value);
+        if (value === 1) await put(2);
+      },
+      onError: (error) => assert.fail(String(error)),
+    });
+    await reaper.reap();
+    await reaper.close();
+    assert.deepEqual(released, [1, 2]);
+    assert.deepEqual(await engine.get([key]), [undefined]);
+    await engine.close();
+  });
+
   it("keeps what could not be released, and tells of it once its scan is over", async () => {
     const { engine, catalog } = await open(new LingeringEngine());
     const { named } = await catalog.create("alice", "people", 1);

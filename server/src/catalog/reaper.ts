@@ -1,5 +1,5 @@
 import { type Awaitable, handledLater } from "../awaitable.ts";
-import type { Engine, Key, KeyRange } from "../engine/engine.ts";
+import type { Engine, Entry, Key, KeyRange } from "../engine/engine.ts";
 import { after, copyKey } from "../engine/key-codec.ts";
 import { BackgroundLoop } from "./background-loop.ts";
 import type { Catalog } from "./catalog.ts";
@@ -65,38 +65,47 @@ export class Reaper<Value> {
     const { engine, release } = this.#options;
     let start = range.start;
     while (!this.#loop.closed) {
-      const keys: Key[] = [];
+      const found: Found[] = [];
       const released: Promise<void>[] = [];
       const ended = await engine.scan(
         { start, end: range.end },
-        ({ key, value }) => {
+        ({ key, value, version }) => {
           const own = copyKey(key);
           const releasing = release?.(own, value);
           if (releasing instanceof Promise) released.push(handledLater(releasing));
-          keys.push(own);
-          return keys.length < KEYS_PER_COMMIT;
+          found.push({ key: own, version });
+          return found.length < KEYS_PER_COMMIT;
         },
         { entriesExpected: KEYS_PER_COMMIT },
       );
       await Promise.all(released);
       // One commit a partition: on a distributed engine a partition is what commits cheaply.
-      await Promise.all(
-        byPartition(keys).map((deletes) =>
-          engine.commit({ version: engine.nextVersion(), checks: [], puts: [], deletes }),
+      const results = await Promise.all(
+        byPartition(found).map((entries) =>
+          engine.commit({
+            version: engine.nextVersion(),
+            // What was written since refers to something else, which was not released.
+            checks: release ? entries.map(({ key, version }) => ({ key, expected: version })) : [],
+            puts: [],
+            deletes: entries.map(({ key }) => key),
+          }),
         ),
       );
+      if (results.some(({ committed }) => !committed)) continue;
       if (ended === "complete") return;
-      start = ended === "stopped" ? after(keys[keys.length - 1]!) : ended.resumeAt;
+      start = ended === "stopped" ? after(found[found.length - 1]!.key) : ended.resumeAt;
     }
   }
 }
 
-function byPartition(keys: readonly Key[]): Key[][] {
-  const groups: Key[][] = [];
-  for (const key of keys) {
+type Found = Pick<Entry, "key" | "version">;
+
+function byPartition(found: readonly Found[]): Found[][] {
+  const groups: Found[][] = [];
+  for (const entry of found) {
     const last = groups[groups.length - 1];
-    if (last && Buffer.compare(last[0]!.partition, key.partition) === 0) last.push(key);
-    else groups.push([key]);
+    if (last && Buffer.compare(last[0]!.key.partition, entry.key.partition) === 0) last.push(entry);
+    else groups.push([entry]);
   }
   return groups;
 }
