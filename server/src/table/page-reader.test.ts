@@ -101,6 +101,18 @@ describe("A page of several reads of one partition", () => {
     });
   }
 
+  it("is of one snapshot also where the first read finds nothing", async () => {
+    for (const numbersCommits of [true, false]) {
+      const lab = await open(10);
+      lab.engine.numbersCommits = numbersCommits;
+      lab.engine.beforeSecondRead = () => lab.add("099", "160");
+      const filter = "PartitionKey eq 'p' and (RowKey lt '100' or RowKey ge '160')";
+      const rowKeys: string[] = [];
+      assert.equal((await lab.page({ filter, rowKeys }))?.rowKey, "160");
+      assert.deepEqual(rowKeys, []);
+    }
+  });
+
   it("goes on in another partition, whoever writes", async () => {
     const lab = await open(10);
     lab.engine.beforeSecondRead = () => lab.write(11, "others");
@@ -198,6 +210,11 @@ async function open(size: number) {
       const puts = putsOf("p", kept, size);
       const deletes = ROW_KEYS.slice(kept.length).map(keyOf);
       void engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes });
+    },
+    /** A transaction that adds entities to "p". */
+    add(...rowKeys: string[]): void {
+      const puts = putsOf("p", rowKeys, size);
+      void engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes: [] });
     },
     /** Reads a page, and answers where the next begins. */
     async page(query: PageQuery): Promise<EntityContinuation | undefined> {

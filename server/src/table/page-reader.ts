@@ -174,11 +174,14 @@ export class PageReader {
     return this.#scan({ start: resumeAt, end: range.end });
   }
 
-  /** Whether the next read is of the partition of the last one, of which something may be on the page. */
+  /**
+   * Whether the next read is of the partition of the last one. What that did not find says as much of the
+   * snapshot as what it found: half of a transaction that came since must not follow.
+   */
   #goesOn(): boolean {
     const { reads } = this.#request.plan;
     const last = reads[this.#readIndex - 1];
-    if (last === undefined || this.#entitiesReturned === 0) return false;
+    if (last === undefined) return false;
     const end = last.kind === "point" ? last : last.end;
     if (end === undefined || (last.kind === "range" && end.rowKey === "")) return false;
     return end.partitionKey === startOf(reads[this.#readIndex]!).partitionKey;
