@@ -36,7 +36,11 @@ export class EntryScan {
     this.#visit = visit;
     this.#endsAt = performance.now() + source.snapshotMsMax;
     this.#source = source;
-    this.#snapshot = source.snapshots.take();
+    try {
+      this.#snapshot = source.snapshots.take();
+    } catch (error) {
+      throw toEngineError(error, "Unavailable", "scan");
+    }
     try {
       this.#entries = this.#walk(range) ?? new CursorEntries(source.store, this.#snapshot, range);
     } catch (error) {

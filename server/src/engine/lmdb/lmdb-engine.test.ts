@@ -173,6 +173,24 @@ describe("snapshots", () => {
       );
     }));
 
+  it("are refused beyond as many as there is room for, as something that passes", () =>
+    withEngine(
+      async (engine) => {
+        for (let index = 0; index < 40; index++) await put(engine, key("p", [index]), "1");
+        const slowly = () => {
+          burn(0.5);
+          return true;
+        };
+        const scan = async () => scanOnce(engine, { start: EMPTY_KEY }, slowly);
+        const scans = await Promise.allSettled(Array.from({ length: 6 }, scan));
+        const refused = scans.flatMap((each) => (each.status === "rejected" ? [each.reason] : []));
+        assertAbove(refused.length, 0);
+        for (const error of refused) assert.ok(isEngineError("Unavailable")(error), `${error}`);
+        assert.equal((await scanAll(engine)).length, 40);
+      },
+      { readersMax: 4 },
+    ));
+
   it("lets pages be used again behind a read, though none follows it", () =>
     withEngine(async (engine) => {
       const value = patternBytes(50_000);

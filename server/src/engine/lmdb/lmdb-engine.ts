@@ -1,4 +1,4 @@
-import { existsSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Awaitable } from "../../awaitable.ts";
 import { type Clock, systemClock } from "../../clock.ts";
@@ -110,7 +110,6 @@ export class LmdbEngine implements Engine {
   /** @throws EngineError or an error of lmdb-js: use `openLmdbEngine`. */
   constructor(options: LmdbEngineOptions) {
     this.path = options.path;
-    const isNew = !existsSync(join(options.path, DATA_FILE));
     makeFolder(options.path);
     assertCanBeOpened(options.path);
     const mapSizeBytes = options.mapSizeBytes ?? 2 ** 40;
@@ -121,8 +120,9 @@ export class LmdbEngine implements Engine {
       readersMax: options.readersMax ?? 1024,
     };
     this.#store = openStore(this.#storeOptions);
-    // A new file is safe from a loss of power only when its folder is on disk, too.
-    if (isNew) flushFolder(options.path);
+    // A file is safe from a loss of power only when its folder is on disk, too, and whoever made it may
+    // have been killed before that.
+    flushFolder(options.path);
     const { versionsReserved } = openMeta(this.#store);
     const clock = options.clock ?? systemClock;
     this.#versions = new VersionClock(clock);
