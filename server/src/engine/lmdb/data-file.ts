@@ -35,7 +35,11 @@ const MAGIC_AT = 24;
 /** What both files of an environment begin with. */
 export const MAGIC = 0xbeefc0de;
 const PAGE_SIZE_AT = 48;
-const ROOTS_AT = [88, 136];
+/** The trees of free pages and of entries: how many branch, leaf and overflow pages, entries, root. */
+const TREES_AT = [48, 96];
+const TREE_PAGES_AT = [8, 16, 24];
+const TREE_ROOT_AT = 40;
+const LAST_PAGE_AT = 144;
 const TRANSACTION_AT = 152;
 const NO_ROOT = 2n ** 64n - 1n;
 
@@ -86,7 +90,7 @@ export function noSpaceLeft(folder: string): string | undefined {
   return freeBytes(folder) < FIRST_BYTES ? `no space left on ${folder}` : undefined;
 }
 
-function freeBytes(folder: string): number {
+export function freeBytes(folder: string): number {
   const { bavail, bsize } = statfsSync(folder);
   return bavail * bsize;
 }
@@ -120,6 +124,25 @@ function assertTakesFiles(folder: string): void {
   }
 }
 
+/** Bytes of pages in the file that nothing refers to, though a snapshot may still show some. */
+export function unusedBytes(folder: string): number {
+  const descriptor = openSync(join(folder, DATA_FILE), "r");
+  try {
+    const meta = newerOf(readMeta(descriptor, 0), readMeta(descriptor, PAGE_BYTES));
+    let pages = meta.getUint64(LAST_PAGE_AT) + 1n - 2n;
+    for (const tree of TREES_AT) {
+      for (const at of TREE_PAGES_AT) pages -= meta.getUint64(tree + at);
+    }
+    return Number(pages) * PAGE_BYTES;
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function newerOf(first: Meta, second: Meta): Meta {
+  return second.getUint64(TRANSACTION_AT) > first.getUint64(TRANSACTION_AT) ? second : first;
+}
+
 function assertWhole(file: string, descriptor: number): void {
   const first = readMeta(descriptor, 0);
   // Somebody else may have just created it.
@@ -133,12 +156,11 @@ function assertWhole(file: string, descriptor: number): void {
   if (second.length < META_BYTES || second.getUint32(MAGIC_AT) !== MAGIC) {
     throw corrupt(file, "lacks its second page");
   }
-  const newest =
-    second.getUint64(TRANSACTION_AT) > first.getUint64(TRANSACTION_AT) ? second : first;
+  const newest = newerOf(first, second);
   // Read behind the pages: others may be writing, and write a page before they name it.
   const { size } = fstatSync(descriptor);
-  for (const at of ROOTS_AT) {
-    const root = newest.getUint64(at);
+  for (const at of TREES_AT) {
+    const root = newest.getUint64(at + TREE_ROOT_AT);
     if (root !== NO_ROOT && (root + 1n) * BigInt(pageSize) > BigInt(size)) {
       throw corrupt(file, `ends after ${size} bytes, before page ${root} where its data begins`);
     }

@@ -2,11 +2,15 @@ import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Clock } from "../../clock.ts";
 import type { Store } from "./binding.ts";
-import { DATA_FILE, LOCK_FILE, noSpaceLeft } from "./data-file.ts";
+import { DATA_FILE, freeBytes, LOCK_FILE, noSpaceLeft, unusedBytes } from "./data-file.ts";
 
 /** A look takes 7 µs: too much for every commit. */
 const LOOK_EVERY_MS = 1000;
 const READERS_EVERY_MS = 60_000;
+/** No disk is filled so far in that time. */
+const PLENTY_BYTES = 4 * 2 ** 30;
+/** Pages that nothing refers to lie apart, or are shown by a snapshot: so many times what is needed is enough. */
+const UNUSED_TIMES = 4;
 
 /** The folder of an environment that is open, and what can happen to it meanwhile. */
 export class DataFolder {
@@ -16,6 +20,8 @@ export class DataFolder {
   readonly #store: Store;
   #lookedAt: number;
   #readersAt: number;
+  /** When there was last seen to be plenty of room. */
+  #plentyAt = Number.NEGATIVE_INFINITY;
 
   constructor(path: string, clock: Clock, store: Store) {
     this.path = path;
@@ -52,6 +58,24 @@ export class DataFolder {
 
   isGoneNow(): boolean {
     return this.#fileIdentities() !== this.#opened;
+  }
+
+  /**
+   * Whether a commit finds room for so many bytes, on the disk or in the file itself. To be asked where
+   * LMDB's lock is held. A write that the disk refuses must not be tried: lmdb-js then writes past the
+   * end of its own error text, which has ended the process.
+   */
+  hasRoomFor(bytes: number): boolean {
+    const now = this.#clock.now();
+    if (Math.abs(now - this.#plentyAt) < LOOK_EVERY_MS) return true;
+    try {
+      const free = freeBytes(this.path);
+      if (free > PLENTY_BYTES) this.#plentyAt = now;
+      return free >= bytes || unusedBytes(this.path) >= bytes * UNUSED_TIMES;
+    } catch {
+      // The folder is gone: see `isGone`.
+      return true;
+    }
   }
 
   noSpaceLeft(): string | undefined {

@@ -3,6 +3,7 @@ import { EngineError } from "../engine.ts";
 import { holds } from "../engine-rules.ts";
 import type { VersionClock } from "../version-clock.ts";
 import { lastVersion, putNew, type Store, viewOf, WriteTransactions } from "./binding.ts";
+import { PAGE_BYTES } from "./data-file.ts";
 import type { DataFolder } from "./data-folder.ts";
 import { toEngineError } from "./lmdb-errors.ts";
 import { FORMAT, readMeta, writeMeta } from "./meta-record.ts";
@@ -11,6 +12,11 @@ import { FORMAT, readMeta, writeMeta } from "./meta-record.ts";
 const GROUP_KEYS_MAX = 2000;
 /** … and here: LMDB holds the changed pages of a transaction in memory. */
 const GROUP_BYTES_MAX = 16 << 20;
+
+/** What a key may take beside its value: its leaf is written anew, and may be split. */
+const KEY_BYTES = 2 * PAGE_BYTES;
+/** … and a commit: branches, and the list of pages that it frees. */
+const COMMIT_BYTES = 32 * PAGE_BYTES;
 
 /**
  * Versions are reserved this many microseconds ahead, on disk, so that the record of it is written
@@ -168,6 +174,8 @@ export class GroupCommit {
         transaction = this.#store.getWriteTxnId();
         this.#learnNewest(transaction);
         this.#applyTo(group);
+        this.#assertRoom();
+
         hasWritten = this.#reserveVersions();
       });
     } catch (error) {
@@ -204,6 +212,13 @@ export class GroupCommit {
     } finally {
       this.#waiting.splice(0, group.length);
     }
+  }
+
+  /** Deletes are always tried: they are what makes room, and ask for little. */
+  #assertRoom(): void {
+    const { bytes, keys, newest } = this.#extent;
+    if (newest === 0 || this.#folder.hasRoomFor(bytes + keys * KEY_BYTES + COMMIT_BYTES)) return;
+    throw new EngineError("Unavailable", `no space left on ${this.#folder.path}`);
   }
 
   /**

@@ -34,7 +34,7 @@ import {
 } from "../conformance-steps.ts";
 import { type Engine, EngineError } from "../engine.ts";
 import { after, compareKeys } from "../key-codec.ts";
-import { noSpaceLeft } from "./data-file.ts";
+import { noSpaceLeft, PAGE_BYTES, unusedBytes } from "./data-file.ts";
 import { LmdbEngine, type LmdbEngineOptions, openLmdbEngine } from "./lmdb-engine.ts";
 import { FORMAT } from "./meta-record.ts";
 
@@ -528,7 +528,36 @@ describe("the data folder", () => {
     assert.equal(status, 0, stderr);
     rmSync(path, { recursive: true });
   });
+
+  if (hasMounts()) {
+    it("asks a full disk for no room, for to be refused has ended the process", () => {
+      const path = newFolder();
+      const mount = `mount -t tmpfs -o size=6m none ${path}`;
+      const limit = `exec unshare -rm sh -c '${mount} && exec "$0" "$@"' "$0" "$@"`;
+      const { status, stderr } = runLimited(limit, "test-full-disk-process.ts", path);
+      assert.equal(status, 0, stderr);
+      // What lmdb-js prints when a write fails.
+      assert.doesNotMatch(stderr, /error/);
+      rmSync(path, { recursive: true });
+    });
+  }
+
+  it("knows how much of its file can be used again", () =>
+    withEngine(async (engine) => {
+      const keys = Array.from({ length: 20 }, (_, index) => key("p", [index]));
+      for (const at of keys) await put(engine, at, patternBytes(100_000));
+      const before = unusedBytes(engine.path);
+      await mustCommit(engine, { deletes: keys });
+      // Values of 13 pages, and the leaf or two in which they were.
+      const freed = (unusedBytes(engine.path) - before) / PAGE_BYTES;
+      assert.ok(freed >= 20 * 13 && freed < 20 * 13 + 5, `${freed} pages`);
+    }));
 });
+
+/** Own mounts, which not every system gives to everybody. */
+function hasMounts(): boolean {
+  return spawnSync("unshare", ["--map-root-user", "--mount", "true"]).status === 0;
+}
 
 /** A limit on files, and its signal ignored, is a full disk to whoever writes. In blocks of half a kilobyte. */
 function fileLimit(blocks: number): string {
