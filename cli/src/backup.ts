@@ -12,9 +12,19 @@ export function addBackupCommand(program: Command): void {
     .option("-l, --location <folder>", "the data folder", "rowhouse-data")
     .action(async (target: string, { location }: { readonly location: string }) => {
       const engine = await openDataFolder(location);
+      let interruption: Error | undefined;
+      for (const signal of ["SIGINT", "SIGTERM"] as const) {
+        process.once(signal, () => {
+          interruption = new Error(`interrupted by ${signal}; nothing is left of the backup.`);
+        });
+      }
       try {
         const contents = await FileContentStore.open(join(engine.path, CONTENTS_FOLDER));
-        const onProgress = process.stderr.isTTY ? progressOn(process.stderr) : () => {};
+        const show = process.stderr.isTTY ? progressOn(process.stderr) : () => {};
+        const onProgress = (progress: BackupProgress) => {
+          if (interruption) throw interruption;
+          show(progress);
+        };
         const { damagedBlobs, ...copied } = await backUp({
           engine,
           contents,

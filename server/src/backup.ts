@@ -15,7 +15,7 @@ export interface BackupOptions {
   readonly contents: FileContentStore;
   /** The folder to make. */
   readonly to: string;
-  /** Called for each entry and each content. */
+  /** Called for each entry and each content; what it throws ends the backup. */
   readonly onProgress?: (progress: BackupProgress) => void;
 }
 
