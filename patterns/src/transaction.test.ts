@@ -103,6 +103,31 @@ describe("a transaction", () => {
     await interleave({ before, clients, check: agrees(3), runs: schedules(600) });
   });
 
+  it("writes over what it read, and over nothing newer", async () => {
+    const before = async (db: Database) => {
+      await db.createTables(Department);
+    };
+    const one = (db: Database) =>
+      db.tx(sales, async (t) => {
+        const { employeeCount } = (await t.get(Department, sales)) ?? { employeeCount: 0 };
+        if (employeeCount === 2) t.delete(Department, sales);
+        else t.upsert(Department, { ...sales, employeeCount: employeeCount + 1 });
+      });
+    const check = async (db: Database) =>
+      assert.equal(await db.open(Department).get(sales), undefined);
+    await interleave({
+      before,
+      clients: { one, two: one, three: one },
+      check,
+      runs: schedules(200),
+    });
+    const backend = memory();
+    const db = connect(backend);
+    await before(db);
+    const { requests } = await db.metered(one);
+    assert.equal(requests, 2);
+  });
+
   it("runs again when somebody else inserts what it upserts", async () => {
     const { db } = await open();
     const key = { ...sales, id: 1 };

@@ -5,6 +5,7 @@ import type { AnyEntity } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
 import type { Row } from "./model/entity-rows.ts";
 import type { Openable } from "./model/openable.ts";
+import { printKey } from "./ports/mutation.ts";
 import type { Saved } from "./query/query.ts";
 import type { Changes, KeyOf, Repository } from "./repository.ts";
 import {
@@ -12,13 +13,14 @@ import {
   commitSteps,
   deleteStep,
   insertStep,
+  keyIn,
   mustRead,
   type OpenEntity,
   openEntity,
   readEntity,
   type Step,
   untilUncontended,
-  upsertStep,
+  upsertOver,
   type WriteOptions,
 } from "./write.ts";
 
@@ -32,8 +34,9 @@ export type EntityOf<
 
 /**
  * Changes to entities of one partition that are committed together, their sibling index entries with
- * them. Reads go to the endpoint at once; writes wait for the end. When somebody else changes an entity
- * in between, the work is run again from the start, so it must be pure but for what it does here.
+ * them. Reads go to the endpoint at once; writes wait for the end. When somebody else changes one of them
+ * in between, the work is run again from the start, so it must be pure but for what it does here. An entity
+ * that is read and not written may change meanwhile.
  */
 export interface Transaction {
   get<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
@@ -86,6 +89,14 @@ export function runTransaction<Result>(
       }
       return openEntity(database, definition);
     };
+    const found = new Map<string, ReturnType<typeof readEntity>>();
+    /** Each entity once: what is written was read before it was computed, and has not changed since. */
+    const read: typeof readEntity = (opened, values) => {
+      const id = `${opened.entity.name} ${printKey(keyIn(opened, values))}`;
+      const known = found.get(id) ?? readEntity(opened, values);
+      found.set(id, known);
+      return known;
+    };
     const plan =
       <Rest extends unknown[]>(
         step: (open: OpenEntity, values: Row, ...rest: Rest) => Promise<Step | undefined>,
@@ -95,15 +106,14 @@ export function runTransaction<Result>(
         planned.push(() => step(opened, values, ...rest));
       };
     const transaction = {
-      get: async (definition: AnyEntity, key: Row) =>
-        (await readEntity(open(definition, key), key))?.row,
+      get: async (definition: AnyEntity, key: Row) => (await read(open(definition, key), key))?.row,
       insert: plan(insertStep),
-      upsert: plan(upsertStep),
+      upsert: plan(async (opened, row) => upsertOver(opened, await read(opened, row), row)),
       update: plan(async (opened, key, change: (current: Row) => Row | undefined) =>
-        changeStep(opened, await mustRead(opened, key), change),
+        changeStep(opened, await mustRead(opened, key, read), change),
       ),
       delete: plan(async (opened, key) => {
-        const before = await readEntity(opened, key);
+        const before = await read(opened, key);
         return before && deleteStep(opened, before);
       }),
     };

@@ -72,8 +72,12 @@ export async function readAt(
 }
 
 /** @throws not-found. */
-export async function mustRead(open: OpenEntity, values: KeyValues): Promise<Snapshot> {
-  const found = await readEntity(open, values);
+export async function mustRead(
+  open: OpenEntity,
+  values: KeyValues,
+  read = readEntity,
+): Promise<Snapshot> {
+  const found = await read(open, values);
   if (found) return found;
   const { name, table } = open.entity;
   const key = keyIn(open, values);
