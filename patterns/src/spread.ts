@@ -56,8 +56,9 @@ const SETTING = "rh_x";
 const SETTING_ROW = "buckets";
 const SETTING_KEPT_MS = 60_000;
 /** How far times may run ahead of the clock: a writer with an old setting must not be wrong. */
-const AHEAD_MAX_MS = 60_000;
-const GROWTH_DELAY_MS = SETTING_KEPT_MS + AHEAD_MAX_MS;
+const AHEAD_MAX_MS = 30_000;
+/** Longer than both by what clocks may differ, and what writing the setting may take. */
+const GROWTH_DELAY_MS = 120_000;
 const STREAMS_REMEMBERED_MAX = 1000;
 
 /** A stream too hot for one partition, over several that are read as one. */
@@ -106,7 +107,7 @@ class OpenSpread {
     await rows.validate(row);
     const aheadMs = Number(entry[this.#at]) - this.#database.clock.now();
     if (aheadMs > AHEAD_MAX_MS) {
-      const message = `the time is ${Math.round(aheadMs / 1000)} s ahead of the clock; at most 60 are allowed`;
+      const message = `the time is ${Math.round(aheadMs / 1000)} s ahead of the clock; at most 30 are allowed`;
       throw validationFailed(table, this.#at, message);
     }
     const key = await this.#key(row);
