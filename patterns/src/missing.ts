@@ -22,6 +22,7 @@ export function missing<
 ): Segment<Name, Value | null, Form, Source> {
   return new Segment<Name, Value | null, Form, Source>(name, field, form, {
     descending: options.descending ?? false,
+    folds: options.folds ?? false,
     // The key does not tell no value from one that reads like it.
     lossless: false,
     absent: place === "first" ? FIRST : LAST,

@@ -91,6 +91,37 @@ describe("a repository", () => {
     assert.deepEqual(stored?.properties.foreign, foreign);
   });
 
+  it("sends no date that did not change, and leaves others' ticks alone", async () => {
+    const { backend, db } = await open();
+    const Shift = entity("Shift", {
+      version: 1,
+      fields: {
+        dept: f.string(),
+        id: f.int32(),
+        from: f.date(),
+        to: f.date(),
+        note: f.string().optional(),
+      },
+      key: { partition: [k.str("dept")], row: [k.lit("shift"), k.uint("id", 6)] },
+    });
+    await db.createTables(Shift);
+    const at = { partitionKey: "Sales", rowKey: "shift_000001" };
+    const ticks = { type: "DateTime", value: "2020-01-01T08:00:00.1234567Z" } as const;
+    const whole = { type: "DateTime", value: "2020-01-01T16:00:00Z" } as const;
+    await backend.tables.commit("Shift", [
+      { kind: "insert", ...at, properties: { from: ticks, to: whole } },
+    ]);
+    const shifts = db.open(Shift);
+    const first = { dept: "Sales", id: 1 };
+    await shifts.update(first, () => ({ note: "early" })); // A merge, then a replace.
+    await shifts.update(first, () => ({ note: undefined }));
+    const stored = await backend.tables.get("Shift", at);
+    assert.deepEqual([stored?.properties.from, stored?.properties.to], [ticks, whole]);
+    await shifts.update(first, ({ from }) => ({ from: new Date(+from + 1) }));
+    const moved = await backend.tables.get("Shift", at);
+    assert.equal(moved?.properties.from?.value, "2020-01-01T08:00:00.124Z");
+  });
+
   it("survives a lost answer to every request without a wrong error or a double effect", async () => {
     for (let lost = 1; lost <= 2; lost++) {
       const backend = memory();

@@ -4,6 +4,7 @@ import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { assertEntityFits, type Row } from "./model/entity-rows.ts";
 import type { Change, Contribution, OpenFollower, Snapshot } from "./model/follower.ts";
+import { isSameValue } from "./ports/edm.ts";
 import { deleteOf, keyOf, printKey } from "./ports/mutation.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
 import type { CommitOptions, EntityKey, Mutation } from "./ports/tables.ts";
@@ -123,19 +124,25 @@ export async function updateStep(
   }
   // Its version, too: a newer program must not take what it wrote for what this one would have written.
   const unknown = mode === "update" ? rows.unknownIn(stored.properties) : undefined;
-  const properties = {
+  const encoded = {
     ...unknown?.properties,
     ...rows.encode(row, token, tokensOf(stored.properties), unknown),
   };
+  // What says the same stays as others stored it.
+  const properties = Object.fromEntries(
+    Object.entries(encoded).map(([name, value]) => {
+      const old = stored.properties[name];
+      return [name, old && isSameValue(old, value) ? old : value];
+    }),
+  );
   assertEntityFits(key, properties);
   const removes = Object.keys(stored.properties).some((name) => !(name in properties));
   if (removes && (rows.versionOf(stored.properties) ?? 0) > rows.version) {
     throw validationFailed(key.rowKey, "version", NEWER);
   }
-  const changes = Object.entries(properties).filter(([name, { type, value }]) => {
-    const old = stored.properties[name];
-    return old?.value !== value || old.type !== type;
-  });
+  const changes = Object.entries(properties).filter(
+    ([name, value]) => value !== stored.properties[name],
+  );
   return {
     open,
     lead: {

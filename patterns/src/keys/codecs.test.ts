@@ -160,6 +160,18 @@ describe("the hashes", () => {
     assert.equal(fnv1a128("a"), "d228cb696f1a8caf78912b704e4a8964");
   });
 
+  it("take spellings apart or for one, as asked", () => {
+    const spellings = ["Zoë@x.example", "zoe\u0308@X.example", "ZOË@X.EXAMPLE"];
+    const bucketsBy = (segment: Segment<string, string>) =>
+      new Set(spellings.map((spelling) => encode(segment, spelling)));
+    assert.equal(bucketsBy(k.hashCI("email", 1000)).size, 1);
+    assert.equal(
+      encode(k.hashCI("email", 1000), "a@b.example"),
+      encode(k.hash("email", 1000), "a@b.example"),
+    );
+    assert.throws(() => encode(k.hashCI("email", 16), 5 as never), /text is expected/);
+  });
+
   it("spread ids evenly", () => {
     const counts = new Map<string, number>();
     for (let id = 0; id < 10_000; id++) {

@@ -15,6 +15,22 @@ interface Bounds {
 const BOUND_NAMES = ["gte", "gt", "lt", "lte", "startsWith"];
 
 /**
+ * Where one value would have several keys: hashed as it is spelt in one segment, and without case in another. Two
+ * spellings would then stand in two partitions, both of them "unique".
+ */
+export function spellingProblems(...shapes: readonly KeyShape[]): string[] {
+  const segments = shapes.flatMap((shape) => shape.segments);
+  const folded = new Set(segments.filter(({ options }) => options.folds).map(({ field }) => field));
+  const apart = segments.filter(
+    ({ form, field, options }) => form === "hashed" && !options.folds && folded.has(field),
+  );
+  return apart.map(
+    ({ field }) =>
+      `hashes "${field}" as it is spelt, though its keys ignore case: use k.hashCI("${field}", …)`,
+  );
+}
+
+/**
  * A compiled key: literals and segments joined by a separator that sorts below (ordered, `!`) or above
  * (readable, `_`) what segments hold. Both layouts are one-to-one; only the ordered one sorts tuples
  * with text segments in the middle.

@@ -1,7 +1,7 @@
 import { reasonOf, tableError } from "../errors.ts";
 import { bucketOf, fnv1a128 } from "./hash.ts";
 import type { KeyRange } from "./key-range.ts";
-import { double, type FixedCodec, int, int64, uint, uintDescending } from "./number.ts";
+import { double, int, int64, uint, uintDescending } from "./number.ts";
 import { decodeText, encodeText, type TextPlace } from "./text.ts";
 import { date, dateDescending, decodeIsoDate, encodeIsoDate, type TimeUnit } from "./time.ts";
 
@@ -15,6 +15,8 @@ export interface SegmentOptions<Value> {
   readonly descending?: boolean;
   /** The field can be read back from the key, so it is not stored again as a property. */
   readonly lossless?: boolean;
+  /** Spellings that differ in case, or in how Unicode composes letters, are one value. */
+  readonly folds?: boolean;
   /** What stands in the key for no value; see `missing`. */
   readonly absent?: string;
   /** The keys behind `prefix` that hold a value. Default: all. */
@@ -87,7 +89,7 @@ type SegmentOf<
 
 function fixed<Name extends string, Value>(
   name: Name,
-  codec: FixedCodec<Value>,
+  codec: SegmentOptions<Value>,
 ): SegmentOf<Name, Value> {
   return new Segment<Name, Value, "fixed", Name>(name, name, "fixed", codec);
 }
@@ -95,19 +97,23 @@ function fixed<Name extends string, Value>(
 function text<Name extends string>(
   name: Name,
   normalize: (value: string) => string,
-  lossless: boolean,
+  folds: boolean,
 ): SegmentOf<Name, string, "text"> {
   return new Segment<Name, string, "text", Name>(name, name, "text", {
-    lossless,
-    encode: (value, place) => {
-      if (typeof value !== "string") throw new RangeError("text is expected.");
-      return encodeText(normalize(value), place);
-    },
+    folds,
+    lossless: !folds,
+    encode: (value, place) => encodeText(normalize(assertText(value)), place),
     decode: decodeText,
   });
 }
 
 const asIs = (value: string): string => value;
+const withoutCase = (value: string): string => value.toLowerCase().normalize("NFC");
+
+function assertText(value: string): string {
+  if (typeof value !== "string") throw new RangeError("text is expected.");
+  return value;
+}
 
 export interface OverflowOptions {
   /** Longest text that stands in the key whole or as a prefix. */
@@ -125,7 +131,7 @@ function str<const Name extends string>(
   name: Name,
   options?: OverflowOptions,
 ): SegmentOf<Name, string, "text"> | SegmentOf<Name, string, "hashed"> {
-  if (options === undefined) return text(name, asIs, true);
+  if (options === undefined) return text(name, asIs, false);
   return new Segment<Name, string, "hashed", Name>(name, name, "hashed", {
     lossless: false,
     encode: (value, place) =>
@@ -155,30 +161,46 @@ function isoDate(field: string, unit: TimeUnit, name = field): SegmentOf<string,
 
 /** The key segments. Every codec keeps order: `encode(a) < encode(b)` exactly when `a < b`. */
 export const k = {
+  /** A fixed text, which tells kinds of rows apart: `k.lit("empid")` before `k.uint("id", 6)` gives `empid_000223`. */
   lit: (literal: string): Literal => ({ literal }),
 
+  /**
+   * Text, case and all. With `{ max: 200, overflow: "hash" }` text of any length fits: its first 200 characters and
+   * a hash of the whole, for equality only.
+   */
   str,
-  /** Compared without case; the spelling given is kept in a property. */
-  strCI: <const Name extends string>(name: Name) =>
-    text(name, (value) => value.toLowerCase().normalize("NFC"), false),
+  /** Compared without case; the spelling given is kept in a property. Its bucket is `k.hashCI`. */
+  strCI: <const Name extends string>(name: Name) => text(name, withoutCase, true),
 
+  /** Whole numbers from 0, padded with zeros to `width` digits: `000223`. */
   uint: <const Name extends string>(name: Name, width: number) => fixed(name, uint(width)),
+  /** The same, the greatest first: `999776` for 223. */
   uintDesc: <const Name extends string>(name: Name, width: number) =>
     fixed(name, uintDescending(width)),
+  /** Whole numbers of at most `width` digits, negative ones too. */
   int: <const Name extends string>(name: Name, width: number) => fixed(name, int(width)),
+  /** Bigints of 64 bits, as 16 hexadecimal digits. */
   int64: <const Name extends string>(name: Name) => fixed(name, int64),
+  /** Any number, as 16 hexadecimal digits. */
   double: <const Name extends string>(name: Name) => fixed(name, double),
 
+  /** Dates to the millisecond, oldest first. */
   date: <const Name extends string>(name: Name) => fixed(name, date),
   /** Newest first. */
   dateDesc: <const Name extends string>(name: Name) => fixed(name, dateDescending),
-  /** The period a date falls in; give it a name of its own when the date stands in the key as well. */
+  /**
+   * The period a date falls in, as `20140731` of a day; give it a name of its own when the date stands in the key
+   * as well: `k.isoDate("hiredAt", "month", "hireMonth")`.
+   */
   isoDate,
 
+  /** A GUID, in lower case. */
   guid: <const Name extends string>(name: Name) =>
     fixed(name, lowerCase(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/)),
+  /** A ULID, in lower case; later ones sort higher. */
   ulid: <const Name extends string>(name: Name) =>
     fixed(name, lowerCase(/^[\da-hjkmnp-tv-z]{26}$/)),
+  /** `0` or `1`. */
   bool: <const Name extends string>(name: Name) =>
     fixed<Name, boolean>(name, {
       encode: (value) => (value ? "1" : "0"),
@@ -196,27 +218,38 @@ export const k = {
     });
   },
 
-  /** A bucket computed from the field: it spreads the load and serves point queries only. */
+  /** One of so many buckets, computed from the field: it spreads the load and serves point queries only. */
   hash: <const Name extends string>(name: Name, buckets: number) =>
     new Segment<Name, Hashable, "hashed", Name>(name, name, "hashed", {
       lossless: false,
       encode: (value) => bucketOf(String(value), buckets),
       decode: asIs,
     }),
+  /** The same bucket for every spelling, beside `k.strCI`, `k.guid` and `k.ulid` of the same field. */
+  hashCI: <const Name extends string>(name: Name, buckets: number) =>
+    new Segment<Name, string, "hashed", Name>(name, name, "hashed", {
+      folds: true,
+      lossless: false,
+      encode: (value) => bucketOf(withoutCase(assertText(value)), buckets),
+      decode: asIs,
+    }),
 
+  /** Joins the segments with `!`: tuples sort as tuples, whatever text is in them. */
   ordered: <const Parts extends readonly KeyPart[]>(
     ...parts: Parts
   ): LaidOut<Parts, "ordered"> => ({
     parts,
     layout: "ordered",
   }),
+  /** Joins them with `_`, as people write keys; text that another segment follows serves no range. */
   readable: <const Parts extends readonly KeyPart[]>(
     ...parts: Parts
   ): LaidOut<Parts, "readable"> => ({ parts, layout: "readable" }),
 };
 
-function lowerCase(pattern: RegExp): FixedCodec<string> {
+function lowerCase(pattern: RegExp): SegmentOptions<string> {
   return {
+    folds: true,
     encode(value) {
       const key = value.toLowerCase();
       if (!pattern.test(key)) throw new RangeError(`"${value}" has another form.`);

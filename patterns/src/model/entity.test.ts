@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect, entity, f, isTableError, k } from "../index.ts";
+import type { KeyDeclaration } from "../keys/key.ts";
+import { remoteIndex } from "../remote-index.ts";
 import { memory } from "../testing.ts";
 import { ENTITY_BYTES_MAX, sizeOf } from "./entity-size.ts";
 
@@ -92,6 +94,28 @@ describe("a definition", () => {
           key: { partition: [k.str("p")], row: [k.str("p")] },
         }),
       /as the partition key does/,
+    );
+  });
+
+  it("is refused where spellings of one value would stand in several partitions", () => {
+    const declare = (partition: KeyDeclaration, row: KeyDeclaration) => () =>
+      entity("User", {
+        version: 1,
+        fields: { id: f.guid(), email: f.string() },
+        key: { partition: [k.hashCI("id", 16)], row: [k.guid("id")] },
+        indexes: { email: remoteIndex({ table: "ByEmail", partition, row, unique: true }) },
+      });
+    refused(declare([k.hash("email", 64)], [k.strCI("email")]), /use k\.hashCI\("email", …\)/);
+    declare([k.hashCI("email", 64)], [k.strCI("email")])();
+    declare([k.hash("email", 64)], [k.str("email")])();
+    refused(
+      () =>
+        entity("User", {
+          version: 1,
+          fields: { id: f.guid() },
+          key: { partition: [k.hash("id", 16)], row: [k.guid("id")] },
+        }),
+      /use k\.hashCI\("id", …\)/,
     );
   });
 });

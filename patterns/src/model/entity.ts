@@ -1,7 +1,7 @@
 import type { Database } from "../database.ts";
 import { type Issue, refused } from "../errors.ts";
 import type { KeyDeclaration } from "../keys/key.ts";
-import { KeyShape } from "../keys/key-shape.ts";
+import { KeyShape, spellingProblems } from "../keys/key-shape.ts";
 import { openRepository, type Repository } from "../repository.ts";
 import type { Index, Indexes } from "./entity-index.ts";
 import { EntityRows, type Fields, TYPE_PROPERTY, type Upgrade } from "./entity-rows.ts";
@@ -187,6 +187,7 @@ function problemsOf(entity: AnyEntity): Issue[] {
         report(path, `needs the field "${segment.field}", which is optional`);
     }
   }
+  report("key", ...spellingProblems(rows.partition, rows.row));
   const inPartition = new Set(plainNames(rows.partition));
   for (const name of plainNames(rows.row).filter((name) => inPartition.has(name))) {
     report(

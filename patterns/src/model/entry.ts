@@ -1,6 +1,6 @@
 import { tableError } from "../errors.ts";
 import type { Segment } from "../keys/key.ts";
-import type { KeyShape } from "../keys/key-shape.ts";
+import { type KeyShape, spellingProblems } from "../keys/key-shape.ts";
 import { beginAlike } from "../keys/text.ts";
 import { type EdmValue, text } from "../ports/edm.ts";
 import { printKey } from "../ports/mutation.ts";
@@ -56,6 +56,7 @@ export function entryProblems(
   const { copy = "full", each = {} } = index.options;
   const place = index.place(entity);
   const problems = [place.partition, place.row].flatMap((shape) => shape.problems());
+  problems.push(...spellingProblems(place.partition, place.row));
   const named = new Set(segmentsOf(place).map(({ field }) => field));
   const copied = typeof copy === "string" ? [] : copy;
   for (const field of [...[...named].filter((field) => !(field in each)), ...copied]) {
