@@ -14,7 +14,7 @@ import { packageVersion } from "./version.ts";
 const program = new Command("rowhouse")
   .description("A table store one can own: serves the Azure Table, Queue and Blob protocols.")
   .version(packageVersion(), "-v, --version")
-  .showHelpAfterError("(rowhouse --help lists what is allowed)")
+  .showHelpAfterError("(the same with --help lists what is allowed)")
   // What is wrong with a command line is no finding. Commands made from here on inherit it.
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2));
 

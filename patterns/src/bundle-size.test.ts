@@ -30,8 +30,8 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 15_700,
-  everything: 60_600,
+  core: 16_060,
+  everything: 61_040,
   "list-index.ts": 4560,
   "remote-index.ts": 4240,
   "remote-list.ts": 3516,

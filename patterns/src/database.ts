@@ -161,7 +161,10 @@ export class Database {
     this.#options.onEvent?.(event);
   }
 
-  /** Runs `work` with a database of its own and tells what that cost. */
+  /**
+   * Runs `work` with a database of its own, which shares slots and what is known of indexes, and tells what was asked
+   * of that one: run side by side with others, it counts nothing of theirs.
+   */
   async metered<Result>(
     work: (database: Database) => Promise<Result>,
   ): Promise<Usage & { readonly result: Result }> {
@@ -169,7 +172,7 @@ export class Database {
     const ours = this.#options.meter;
     const both: Layer = (call, send) => layer(call, ours ? () => ours(call, send) : send);
     const options = { ...this.#options, meter: both };
-    const result = await work(new Database(options, undefined, this.#signal));
+    const result = await work(new Database(options, this, this.#signal));
     return { ...usage, result };
   }
 }

@@ -65,6 +65,18 @@ async function expected(db: Database): Promise<string[]> {
 }
 
 describe("the life cycle of an index", () => {
+  it("costs a measured write nothing where the states are known", async () => {
+    const { db, plain } = await open(0);
+    const costOf = async (database: Database, id: number) => {
+      const insert = (metered: Database) =>
+        metered.open(Indexed).insert({ dept: "Sales", id, email: `e${id}` });
+      return (await database.metered(insert)).requests;
+    };
+    const bare = await costOf(plain, 1);
+    await db.open(Indexed).insert({ dept: "Sales", id: 2, email: "e2" });
+    assert.equal(await costOf(db, 3), bare);
+  });
+
   it("is built in five requests for each entity, three where entries stand beside them", async () => {
     for (const [name, each] of [
       ["near", 3],

@@ -167,7 +167,9 @@ export class IndexLifeCycle {
 
   #assertFree({ ownedUntilMs = 0 }: Control): void {
     const { database, control } = this.#index;
-    if (ownedUntilMs <= database.clock.now()) return;
-    throw validationFailed(`${control}`, "build", "somebody else is building or retiring it");
+    const leftS = Math.ceil((ownedUntilMs - database.clock.now()) / 1000);
+    if (leftS <= 0) return;
+    const message = `somebody else is building or retiring it; if they died, it is free in ${leftS} s`;
+    throw validationFailed(`${control}`, "build", message);
   }
 }

@@ -61,6 +61,29 @@ describe("a repository", () => {
     assert.deepEqual(await employees.scan().all(permit), [saved]);
   });
 
+  it("names the table that is not there, and what creates it", async () => {
+    const employees = connect(memory()).open(Employee);
+    for (const asked of [employees.insert(jones), employees.get({ dept: "Sales", id: 1 })]) {
+      await assert.rejects(asked, (error) => {
+        assert.ok(error instanceof PortError);
+        assert.deepEqual([error.status, error.code], [404, "TableNotFound"]);
+        assert.match(error.message, /^There is no table "Employee"\.\n {2}Fix: .*createTables/);
+        return true;
+      });
+    }
+  });
+
+  it("refuses from plain JavaScript what would do something else than it says", async () => {
+    const { employees } = await open();
+    await employees.insert(jones);
+    const key = { dept: "Sales", id: 223 };
+    const later = async () => ({ age: 5 });
+    await assert.rejects(employees.update(key, later as never), /returns a promise/);
+    const noCondition = ({ age }: { readonly age: unknown }) => age === 5;
+    const where = () => employees.range({ dept: "Sales" }).where(noCondition as never);
+    assert.throws(where, /it gives no condition/);
+  });
+
   it("updates what was read and repeats when somebody else was faster", async () => {
     const { employees } = await open();
     await employees.insert({ ...jones, age: 1 });

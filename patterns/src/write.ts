@@ -190,6 +190,10 @@ export async function changeStep(
   change: (current: Row) => Row | undefined,
 ): Promise<Step | undefined> {
   const changes = change(before.row);
+  if (changes instanceof Promise) {
+    const message = "it returns a promise; await before, for it may run several times";
+    throw validationFailed("The update", "change", message);
+  }
   return changes && updateStep(open, before, { ...before.row, ...changes }, "update");
 }
 

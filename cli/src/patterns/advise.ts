@@ -1,4 +1,5 @@
 import type { Database } from "@rowhouse/patterns";
+import type { Advice } from "@rowhouse/patterns/advise";
 import type { AnyEntity } from "@rowhouse/patterns/model/entity";
 import type { Row } from "@rowhouse/patterns/model/entity-rows";
 import type { Openable } from "@rowhouse/patterns/model/openable";
@@ -29,24 +30,33 @@ export async function adviseIndex(
   { reads, writes, sample, total }: AdviseOptions,
 ): Promise<Outcome> {
   const { advise } = await schema.library.load("@rowhouse/patterns/advise");
-  const { entity, fields, isCovering } = indexedBy(targetOf(schema, name));
+  const { entity, isCovering, isUnique, valueIn } = indexedBy(targetOf(schema, name));
   const entities = database.open(entity as AnyEntity & Openable<Scannable>);
   const rows = entities.scan().stream({ allow: "table-scan", because: "rowhouse patterns advise" });
-  const advice = await advise(rows, {
-    valueIn: (row) => valueIn(row, fields),
+  const found = await advise(rows, {
+    valueIn,
     workload: { reads, writes },
     isCovering,
     sampleMax: sample,
     ...(total !== undefined && { rowsTotal: total }),
   });
+  const advice: Advice = isUnique
+    ? { ...found, verdict: "keep", reasons: ["it keeps its values unique, which no scan does"] }
+    : found;
   const { commonest, sampled, distinct, entriesPerValue, lookupRequests, scanRequests } = advice;
+  const isPart = sampled === sample && total === undefined;
   const share = commonest && `${Math.round(commonest.share * 1000) / 10} %: "${commonest.value}"`;
   return {
     lines: [
       `${name}: ${advice.verdict}`,
       ...advice.reasons.map((reason) => `  ${reason}`),
       ...alignColumns([
-        ["  sampled", `${sampled} entities`],
+        [
+          "  sampled",
+          isPart
+            ? `the first ${sampled} entities; --total tells how many there are`
+            : `${sampled} entities`,
+        ],
         ["  values", `${distinct}, ${Math.round(entriesPerValue * 10) / 10} entities each`],
         ["  commonest", share ?? "none"],
         ["  a lookup", `${lookupRequests} requests`],
@@ -59,31 +69,42 @@ export async function adviseIndex(
   };
 }
 
-/** Of an index, the fields that its keys add to those of the entity's own key. */
+/** What is indexed. Of an index, what its keys add to those of the entity's own key. */
 function indexedBy({ entity, part }: Target) {
   const { rows, indexes, name } = entity;
   const index = part === undefined ? undefined : indexes[part];
   const place = index?.place(entity);
   if (index && place) {
+    const { copy = "full", each = {}, when = () => true } = index.options;
     const named = [...place.partition.segments, ...place.row.segments].map(({ field }) => field);
     const added = new Set(named.filter((field) => !rows.keyFields.has(field)));
-    const isCovering = (optionsOf(index).copy ?? "full") === "full";
-    return { entity, fields: [...(added.size > 0 ? added : named)], isCovering };
+    const fields = [...(added.size > 0 ? added : named)];
+    return {
+      entity,
+      isCovering: copy === "full",
+      isUnique: optionsOf(index).unique === true,
+      valueIn: (row: Row) =>
+        when(row)
+          ? combined(fields.map((field) => (each[field] ? each[field](row) : row[field])))
+          : undefined,
+    };
   }
   if (part !== undefined && part in rows.fields) {
-    return { entity, fields: [part], isCovering: false };
+    const valueIn = (row: Row) => combined([row[part]]);
+    return { entity, isCovering: false, isUnique: false, valueIn };
   }
-  const there = [...Object.keys(indexes), ...Object.keys(rows.fields)];
+  const there = new Set([...Object.keys(indexes), ...Object.keys(rows.fields)]);
   throw new Error(`${name} has no index or field "${part ?? ""}"; it has ${listOf(there)}.`);
 }
 
-/** A list counts each member; several fields count together. */
-function valueIn(row: Row, fields: readonly string[]): string | readonly string[] | undefined {
-  const values = fields.map((field) => row[field]);
-  if (values.some((value) => value === undefined || value === null)) return undefined;
-  const [only] = values;
-  if (values.length === 1 && Array.isArray(only)) return only.map(String);
-  return values
-    .map((value) => (value instanceof Date ? value.toISOString() : String(value)))
-    .join(" | ");
+/** Each member of a list counts; several values count together, in every combination. */
+function combined(values: readonly unknown[]): string[] {
+  let rows: readonly (readonly string[])[] = [[]];
+  for (const value of values) {
+    const members = (Array.isArray(value) ? value : [value])
+      .filter((member) => member !== undefined && member !== null)
+      .map((member) => (member instanceof Date ? member.toISOString() : String(member)));
+    rows = rows.flatMap((row) => members.map((member) => [...row, member]));
+  }
+  return rows.map((row) => row.join(" | "));
 }

@@ -27,12 +27,17 @@ export async function explainSchema(
   const entities = [...schema.entities.values()];
   const queries = await explainQueries(schema);
   const paths = entities.flatMap((entity) => accessPathsOf(offline, entity));
+  const samples = new Map<string, ReturnType<typeof samplePartitions>>();
+  const sampleOf = (database: Database, table: string) => {
+    const held = samples.get(table) ?? samplePartitions(database, table, sample);
+    samples.set(table, held);
+    return held;
+  };
   const heat = await Promise.all(
     entities.map(async (entity) => {
       const { name, table, rows } = entity;
       const { text } = heatOf(rows.partition, entity);
-      const held = database && (await samplePartitions(database, table, sample));
-      return { name, table, heat: text, ...held };
+      return { name, table, heat: text, ...(database && (await sampleOf(database, table))) };
     }),
   );
   const found = queries.filter(({ explanation }) => isAsDearAs(explanation.plan, failOn));
@@ -46,7 +51,8 @@ export async function explainSchema(
       ...heat.flatMap(({ name, table, heat: text, sampled, largest }) => [
         `  ${name} in ${table}: ${text}`,
         ...(largest ?? []).map(({ partitionKey, rows }) => {
-          return `    ${Math.round((rows / (sampled ?? 1)) * 100)} % of ${sampled} rows in ${partitionKey}`;
+          const of = sampled === sample ? `the first ${sampled}` : `${sampled}`;
+          return `    ${Math.round((rows / (sampled ?? 1)) * 100)} % of ${of} rows in ${partitionKey}`;
         }),
       ]),
     ],

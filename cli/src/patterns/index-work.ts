@@ -83,12 +83,13 @@ export async function buildIndex(
   }
   if (!registered) await cycle.disable();
   progress(`${name} was ${state}; ${total} entities, about ${timeOf(seconds)}`);
-  const from = database.clock.now();
-  let before: number | undefined;
+  let first: { readonly done: number; readonly atMs: number } | undefined;
   const onProgress = ({ done }: { readonly done: number }) => {
-    before ??= done;
-    const elapsedS = Math.max(0.001, (database.clock.now() - from) / 1000);
-    const speed = Math.max(1, Math.round((done - before) / elapsedS) || rate);
+    const atMs = database.clock.now();
+    // Without the wait for all writers, and without what an earlier build did.
+    first ??= { done, atMs };
+    const elapsedS = Math.max(0.001, (atMs - first.atMs) / 1000);
+    const speed = Math.max(1, Math.round((done - first.done) / elapsedS) || rate);
     const left = timeOf(Math.max(0, total - done) / speed);
     progress(`${done} of ${total} entities, ${speed} a second, ${left} to go`);
   };
@@ -234,7 +235,8 @@ async function mustHaveLifeCycle(work: IndexWork, target: Target, index: string)
 function oneOf(target: Target): string {
   const [index] = indexesOf(target);
   if (target.part !== undefined && index !== undefined) return index;
-  throw new Error(`Name one index: ${indexesOf(target).map((each) => nameOf(target, each))}.`);
+  const names = indexesOf(target).map((each) => nameOf(target, each));
+  throw new Error(`Name one index: ${names.join(", ")}.`);
 }
 
 function nameOf({ entity }: Target, index: string): string {

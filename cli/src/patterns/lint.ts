@@ -143,6 +143,19 @@ function mayCollide(a: AnyEntity, b: AnyEntity): boolean {
   return (
     a.table.toLowerCase() === b.table.toLowerCase() &&
     isNear(a.rows.partition.prefix, b.rows.partition.prefix) &&
-    isNear(a.rows.row.prefix, b.rows.row.prefix)
+    isNear(a.rows.row.prefix, b.rows.row.prefix) &&
+    mayHaveAsManyParts(a.rows.row, b.rows.row)
   );
+}
+
+/**
+ * A child's key is its parent's and more (`empid_000123`, `empid_000123_2012`): the shorter one reaches as far only if
+ * text at its end may hold the separator, as it may in the readable layout.
+ */
+function mayHaveAsManyParts(a: KeyShape, b: KeyShape): boolean {
+  if (a.parts.length === b.parts.length || a.layout !== b.layout) return true;
+  const shorter = a.parts.length < b.parts.length ? a : b;
+  const last = shorter.parts.at(-1);
+  const endsOpen = last !== undefined && "form" in last && last.form !== "fixed";
+  return a.layout === "readable" && endsOpen;
 }

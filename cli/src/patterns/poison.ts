@@ -19,7 +19,7 @@ export async function listPoison(database: Database, queue: string): Promise<Out
   return {
     lines:
       messages.length === 0
-        ? [`no poison messages of ${queue}`]
+        ? [noneOf(queue)]
         : alignColumns(
             messages.map(({ id, message, insertedAt }) => [
               id,
@@ -49,7 +49,10 @@ export async function showPoison(
   }
   const contents = chosen.map(({ message, text }) => message ?? { text });
   return {
-    lines: contents.map((content) => JSON.stringify(content, null, 2)),
+    lines:
+      contents.length === 0
+        ? [noneOf(queue)]
+        : contents.map((content) => JSON.stringify(content, null, 2)),
     json: contents,
     found: chosen.length > 0,
   };
@@ -68,6 +71,10 @@ export async function redrivePoison(
     json: { queue, redriven: count },
     found: false,
   };
+}
+
+function noneOf(queue: string): string {
+  return `no poison messages of ${queue}`;
 }
 
 async function peek({ queues }: Database, queue: string): Promise<PoisonMessage[]> {

@@ -102,7 +102,7 @@ export class EntityRows {
 
   /** Why the service cannot compare this field, if so. */
   notComparable(field: string): string | undefined {
-    return this.inKeys.has(field) ? "stands in the key; bound it in range(…)" : undefined;
+    return this.inKeys.has(field) ? "stands in the key; bind it in range(…)" : undefined;
   }
 
   /** True when a projection cannot be pushed down, because an upgrade may need any field. */

@@ -84,6 +84,11 @@ export function queryRun(run: Run): QueryRun {
   return {
     where(conditionOn) {
       const { filter } = conditionOn(columnsOf(run));
+      // In plain JavaScript `({ age }) => age > 40` would be no condition at all.
+      if (!filter) {
+        const message = "it gives no condition: compare as in where(({ age }) => age.gt(40))";
+        throw validationFailed("The query", "where", message);
+      }
       return changed({ condition: and(run.condition, filter)! });
     },
     select: (...selected) => changed({ selected }),

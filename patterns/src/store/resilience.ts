@@ -1,6 +1,6 @@
 import { tableError } from "../errors.ts";
 import { keyOf, printKey } from "../ports/mutation.ts";
-import { isRefusalInside } from "../ports/port-error.ts";
+import { isRefusalInside, PortError } from "../ports/port-error.ts";
 import type { EntityKey, Mutation, StoredEntity, TablesPort } from "../ports/tables.ts";
 import { type Layer, sendByMs } from "./layer.ts";
 import type { Retry } from "./retry.ts";
@@ -28,8 +28,9 @@ export function resilience(
     try {
       return await retry(attempt, sendByMs(call), signal);
     } catch (error) {
-      if (method !== "commit" || attempts < 2 || !isRefusalInside(error, 404, 409, 412))
-        throw error;
+      if (method !== "commit" || attempts < 2 || !isRefusalInside(error, 404, 409, 412)) {
+        throw withName(error, args[0]);
+      }
       // The arguments are those of `TablesPort.commit`.
       return resolve(args[0] as string, args[1] as readonly Mutation[], error);
     }
@@ -75,6 +76,23 @@ export function resilience(
     const get = () => tables.get(table, keyOf(key), { select: [WRITE_TOKENS] });
     return retry(get, undefined, signal);
   }
+}
+
+const CREATED_BY: Readonly<Record<string, string>> = {
+  Table: "db.createTables(…)",
+  Queue: "worker.createQueues()",
+  Container: "db.blobs.createContainer(…)",
+};
+
+/** The service does not say which table, queue or container is not there. */
+function withName(error: unknown, name: unknown): unknown {
+  if (!(error instanceof PortError)) return error;
+  const { status, code, index } = error;
+  const what = code.replace("NotFound", "");
+  const creator = CREATED_BY[what];
+  if (!creator) return error;
+  const message = `There is no ${what.toLowerCase()} "${name}".\n  Fix: create it first: ${creator}.`;
+  return new PortError(message, { status, code, index, cause: error });
 }
 
 function tokensIn(row: Mutation | StoredEntity | undefined): string | undefined {

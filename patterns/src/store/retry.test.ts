@@ -38,6 +38,15 @@ describe("the retry schedule", () => {
     assert.deepEqual(await waits(times(2, answer(0))), ["done", [0, 0, 2000]]);
   });
 
+  it("tells of an endpoint that cannot be reached what helps, and not to go slower", async () => {
+    const failOf = (error: PortError) =>
+      retrying(new FakeClock(), halfway, { schedule: [] })(async () => {
+        throw error;
+      });
+    await assert.rejects(failOf(answer(0, "ECONNREFUSED")), /Fix: see that the endpoint is up/);
+    await assert.rejects(failOf(answer(503)), /Fix: lower the rate/);
+  });
+
   it("repeats other server faults twice", async () => {
     assert.deepEqual(await waits(times(9, answer(500))), [500, [0, 2000, 6000]]);
     assert.deepEqual(await waits(times(9, answer(502))), [502, [0, 2000, 6000]]);

@@ -1,5 +1,5 @@
 import { reasonOf, tableError } from "../errors.ts";
-import { PortError, TIMED_OUT } from "../ports/port-error.ts";
+import { isRefusal, PortError, TIMED_OUT } from "../ports/port-error.ts";
 import type { Clock, Random } from "./clock.ts";
 
 export interface RetryOptions {
@@ -83,10 +83,13 @@ export function retrying(
 }
 
 function throttled(attempts: number, cause: unknown): Error {
+  const unreachable = isRefusal(cause, 0) && {
+    remedy: "see that the endpoint is up, and can be reached from here.",
+  };
   return tableError(
     "throttled",
     `Gave up after ${attempts} attempts: ${reasonOf(cause)}`,
     { attempts },
-    { cause },
+    { cause, ...unreachable },
   );
 }

@@ -193,6 +193,13 @@ describe("rowhouse patterns check", () => {
     });`;
     const found = idsOf(await check(moduleOf({ more }), {}));
     assert.deepEqual(found, { ids: ["overlapping-keys"], found: true });
+    // The key of a child is that of its parent and more.
+    const child = more.replace('k.uint("id", 9)', 'k.uint("id", 6), k.uint("age", 2)');
+    const family = child.replace("id: f.int32()", "id: f.int32(), age: f.int32()");
+    assert.deepEqual(idsOf(await check(moduleOf({ more: family }), {})).ids, []);
+    const open = { row: 'k.lit("empid"), k.str("dept")', partition: 'k.uint("id", 6)' };
+    const { ids } = idsOf(await check(moduleOf({ ...open, more: family }), {}));
+    assert.deepEqual(ids, ["overlapping-keys"]);
   });
 
   it("warns of indexes that no declared query goes by, and of entries that lack fields", async () => {
