@@ -74,7 +74,12 @@ function services(name: string): string[] {
     "server/src/query",
     "server/src/engine",
   ];
-  const beside = ["server/src/operation.ts", "server/src/clock.ts", "server/src/awaitable.ts"];
+  const beside = [
+    "server/src/operation.ts",
+    "server/src/clock.ts",
+    "server/src/awaitable.ts",
+    "server/src/byte-views.ts",
+  ];
   return [`server/src/${name}`, ...below, ...beside];
 }
 

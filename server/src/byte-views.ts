@@ -18,3 +18,15 @@ export class BeginningViews {
 }
 
 const VIEWS_KEPT = 8192;
+
+/** The same bytes, with all that a Buffer can do. */
+export function toBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes)
+    ? bytes
+    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** Bytes as a text of one character each. */
+export function latin1(bytes: Uint8Array): string {
+  return toBuffer(bytes).toString("latin1");
+}

@@ -1,4 +1,5 @@
 import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
+import { toBuffer } from "../byte-views.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { Key, KeyRange } from "../engine/engine.ts";
 import { encodeId, prefixEnd } from "../engine/key-codec.ts";
@@ -75,10 +76,7 @@ export function draftBlocksRange(draft: string): KeyRange {
 
 /** The block id in a key of a draft's block. */
 export function blockOfKey({ sort }: Key): string {
-  return Buffer.from(sort.buffer, sort.byteOffset, sort.byteLength).toString(
-    "latin1",
-    BLOCK_PREFIX.length,
-  );
+  return toBuffer(sort).toString("latin1", BLOCK_PREFIX.length);
 }
 
 function textPartition(space: number, text: string): Uint8Array {

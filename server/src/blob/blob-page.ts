@@ -1,3 +1,4 @@
+import { toBuffer } from "../byte-views.ts";
 import type { Engine, Key, KeyRange } from "../engine/engine.ts";
 import { compareKeys, prefixEnd } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
@@ -50,7 +51,7 @@ export async function readBlobPage(engine: Engine, request: BlobPageRequest): Pr
           next = Uint8Array.from(key.sort);
           return false;
         }
-        const name = textOf(key);
+        const name = toBuffer(key.sort).toString("utf8");
         const commonPrefix = commonPrefixOf(name, request);
         if (commonPrefix === undefined) {
           entries.push({ name, record });
@@ -78,8 +79,4 @@ function behind(range: KeyRange, partition: Uint8Array, prefix: Uint8Array): Key
   // Not undefined: no byte of UTF-8 is FF.
   const start: Key = { partition, sort: prefixEnd(prefix)! };
   return range.end && compareKeys(start, range.end) < 0 ? { start, end: range.end } : undefined;
-}
-
-function textOf({ sort }: Key): string {
-  return Buffer.from(sort.buffer, sort.byteOffset, sort.byteLength).toString("utf8");
 }

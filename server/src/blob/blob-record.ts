@@ -1,3 +1,4 @@
+import { toBuffer } from "../byte-views.ts";
 import type { ContentId } from "../content/content-store.ts";
 import type { Entry } from "../engine/engine.ts";
 import type { Metadata } from "../http/metadata.ts";
@@ -79,6 +80,5 @@ export function encodeRecord(record: BlobRecord): Uint8Array {
 
 /** Only what `encodeRecord` wrote is read here. */
 export function decodeRecord({ value }: Pick<Entry, "value">): BlobRecord {
-  const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
-  return JSON.parse(bytes.toString("utf8")) as BlobRecord;
+  return JSON.parse(toBuffer(value).toString("utf8")) as BlobRecord;
 }

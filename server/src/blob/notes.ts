@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
+import { latin1, toBuffer } from "../byte-views.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { ContentIds } from "../content/content-ids.ts";
 import type { ContentId } from "../content/content-store.ts";
@@ -298,8 +299,7 @@ export function decodeNote(
   key: Key,
   { value, version }: Pick<Entry, "value" | "version">,
 ): StoredNote {
-  const json = Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("utf8");
-  return { ...(JSON.parse(json) as Note), key, version };
+  return { ...(JSON.parse(toBuffer(value).toString("utf8")) as Note), key, version };
 }
 
 function encode(note: Note): Uint8Array {
@@ -307,7 +307,7 @@ function encode(note: Note): Uint8Array {
 }
 
 function textOf({ sort }: Key): string {
-  return Buffer.from(sort.buffer, sort.byteOffset, sort.byteLength).toString("latin1");
+  return latin1(sort);
 }
 
 /** As far as this process can tell; a fence keeps the maker from harm when it is wrong. */

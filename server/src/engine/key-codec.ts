@@ -1,3 +1,4 @@
+import { toBuffer } from "../byte-views.ts";
 import type { Key, KeyRange } from "./engine.ts";
 
 /**
@@ -313,10 +314,4 @@ function next(bytes: Uint8Array): Uint8Array {
   longer.set(bytes);
   longer[bytes.length] = 0;
   return longer;
-}
-
-function toBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.isBuffer(bytes)
-    ? bytes
-    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -1,4 +1,5 @@
 import type { Awaitable } from "../awaitable.ts";
+import { latin1 } from "../byte-views.ts";
 import { type Clock, systemClock } from "../clock.ts";
 import {
   type AtomicWrite,
@@ -287,8 +288,4 @@ function lowerBound(entries: readonly Stored[], flat: string): number {
     else high = middle;
   }
   return low;
-}
-
-function latin1(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
 }

@@ -1,3 +1,4 @@
+import { toBuffer } from "../byte-views.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { Key, KeyRange } from "../engine/engine.ts";
 import { encodeId, prefixEnd } from "../engine/key-codec.ts";
@@ -139,10 +140,7 @@ export function readSequence(bytes: Uint8Array, at: number): number {
 
 /** Bytes as a text of one character each. */
 export function readText(bytes: Uint8Array, start: number, end: number): string {
-  const buffer = Buffer.isBuffer(bytes)
-    ? bytes
-    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return buffer.toString("latin1", start, end);
+  return toBuffer(bytes).toString("latin1", start, end);
 }
 
 const TWO_32 = 2 ** 32;

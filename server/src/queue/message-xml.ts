@@ -1,5 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
+import { toBuffer } from "../byte-views.ts";
 import { HttpDate } from "../http/http-date.ts";
 import { QUEUE_DOCUMENTS } from "../xml/document-rules.ts";
 import { escapeText, printDocument, printElement } from "../xml/print-xml.ts";
@@ -68,7 +69,7 @@ function printHold(message: Message): string {
 }
 
 function printContent({ dequeueCount, text }: Message): string {
-  const content = Buffer.from(text.buffer, text.byteOffset, text.byteLength).toString("utf8");
+  const content = toBuffer(text).toString("utf8");
   return `<DequeueCount>${dequeueCount}</DequeueCount><MessageText>${escapeText(content)}</MessageText>`;
 }
 

@@ -1,7 +1,8 @@
+import { toBuffer } from "../../byte-views.ts";
 import type { AtomicWrite, Check, Key } from "../engine.ts";
 import { assertKeyFits } from "../engine-rules.ts";
 import { equalBytes } from "../key-codec.ts";
-import { identify, toBuffer } from "./get.ts";
+import { identify } from "./get.ts";
 
 /** Longest pair of keys: a B-tree entry of PostgreSQL takes 2,704 bytes, measured with its header. */
 export const KEY_BYTES_MAX = 2688;

@@ -1,3 +1,4 @@
+import { latin1 } from "../../byte-views.ts";
 import type { Entry, Key } from "../engine.ts";
 import type { PointRead, PointReads } from "./point-reads.ts";
 import type { RowReader } from "./row-reader.ts";
@@ -176,16 +177,6 @@ class GetMany extends Get {
 /** A string that no other pair has; one character a byte. */
 export function identify(partition: Uint8Array, sort: Uint8Array): string {
   return `${partition.length}:${latin1(partition)}${latin1(sort)}`;
-}
-
-export function latin1(bytes: Uint8Array): string {
-  return toBuffer(bytes).toString("latin1");
-}
-
-export function toBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.isBuffer(bytes)
-    ? bytes
-    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
 /** An answer of its own: a view would keep the whole chunk of the socket alive, 64 KiB. */

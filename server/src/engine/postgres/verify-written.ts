@@ -1,7 +1,8 @@
+import { latin1, toBuffer } from "../../byte-views.ts";
 import type { AtomicWrite, Put } from "../engine.ts";
 import { equalBytes } from "../key-codec.ts";
 import { CommitExchange } from "./commit-exchange.ts";
-import { identify, latin1, toBuffer } from "./get.ts";
+import { identify } from "./get.ts";
 import type { Outcome } from "./outcome.ts";
 import type { RowReader } from "./row-reader.ts";
 import type { Session } from "./session.ts";
