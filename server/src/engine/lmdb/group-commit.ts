@@ -313,12 +313,14 @@ export class GroupCommit {
       checkedVersions.push(stored);
     }
     const versions: number[] = [];
+    // Asked before the first put, which makes this version the newest: it says nothing of other keys.
+    const isNewest = version > this.#newest;
     for (let index = 0; index < puts.length; index++) {
       const { key, value } = puts[index]!;
       // Most puts are checked by a check at the same place: one read then serves both.
       const isChecked = checks[index]?.key === key;
-      const stored = isChecked ? (checkedVersions[index] ?? 0) : this.#versionBelow(version, key);
-      const own = this.#above(stored, version);
+      const stored = isChecked ? checkedVersions[index] : isNewest ? 0 : this.#storedVersion(key);
+      const own = this.#above(stored ?? 0, version);
       this.#put(key, value, own);
       versions.push(own);
     }
@@ -342,11 +344,6 @@ export class GroupCommit {
   /** A version above the stored one: the one its writer brought, if that is. */
   #above(stored: number, version: number): number {
     return version > stored ? version : this.#versions.nextAbove(stored);
-  }
-
-  /** The stored version, or 0 where that is known to be below `version`. */
-  #versionBelow(version: number, key: Key): number {
-    return version > this.#newest ? 0 : (this.#storedVersion(key) ?? 0);
   }
 
   /** Inside the transaction, so it sees what was applied before. */
