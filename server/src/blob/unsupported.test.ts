@@ -53,6 +53,7 @@ describe("What is left out", () => {
       ["/docs/a?comp=block&blockid=AAAA", "x-ms-copy-source"],
       ["/docs/a?comp=appendblock", "x-ms-copy-source"],
       ["/docs/a?comp=blocklist", "x-ms-tags"],
+      ["/docs/a?comp=blocklist", "X-Ms-Tags"],
       ["/docs/a?comp=metadata", "x-ms-if-tags"],
     ] as const) {
       await lab.refused("501 NotImplemented", "PUT", path, { headers: { [header]: "x" } });

@@ -35,13 +35,12 @@ export function isUnsupported({ location, query }: RequestHead): boolean {
 
 /** Headers that ask for something lasting: to leave it out silently would be a loss. */
 const UNSUPPORTED_HEADER =
-  /^x-ms-(?:tags|encryption-.*|source-encryption-.*|immutability-policy-.*|legal-hold|expiry-.*|sequence-number-action)$/;
+  /^x-ms-(?:tags|encryption-.*|source-encryption-.*|immutability-policy-.*|legal-hold|expiry-.*|sequence-number-action)$/i;
 
 /** For operations that write. @throws ServiceError NotImplemented */
 export function refuseUnsupported({ rawHeaders }: RequestHead): void {
   for (let i = 0; i < rawHeaders.length; i += 2) {
-    if (UNSUPPORTED_HEADER.test(rawHeaders[i]!.toLowerCase()))
-      throw new ServiceError("NotImplemented");
+    if (UNSUPPORTED_HEADER.test(rawHeaders[i]!)) throw new ServiceError("NotImplemented");
   }
 }
 

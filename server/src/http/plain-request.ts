@@ -103,13 +103,20 @@ class PlainHeaders implements Headers {
   readonly #head: string;
   /** Four places a header: its name from, to, its value from, to. */
   readonly #spans: readonly number[];
+  #raw: string[] | undefined;
 
   constructor(head: string, spans: readonly number[]) {
     this.#head = head;
     this.#spans = spans;
   }
 
+  /** Cut out when they are first asked for. */
   get raw(): readonly string[] {
+    this.#raw ??= this.#cutOut();
+    return this.#raw;
+  }
+
+  #cutOut(): string[] {
     const spans = this.#spans;
     const raw: string[] = [];
     for (let i = 0; i < spans.length; i += 2) raw.push(this.#head.slice(spans[i], spans[i + 1]));
