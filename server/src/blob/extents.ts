@@ -1,3 +1,4 @@
+import { takeBytes } from "../byte-slab.ts";
 import type { ContentId } from "../content/content-store.ts";
 import { type Engine, EngineError, type Key, type Put } from "../engine/engine.ts";
 import { decodeId, partitionRange } from "../engine/key-codec.ts";
@@ -61,24 +62,6 @@ export function putInlineExtent(list: string, end: number, parts: readonly Uint8
   }
   return { key: extentKey(list, end), value };
 }
-
-/**
- * Memory for a value, from a slab that many share. The usual block of a log, with its first byte, is
- * just too long for Node's own pool, and memory of its own for each costs more than filling it.
- */
-function takeBytes(length: number): Uint8Array {
-  if (length > SLAB_BYTES / 8) return Buffer.allocUnsafeSlow(length);
-  if (slabUsed + length > slab.length) {
-    slab = Buffer.allocUnsafeSlow(SLAB_BYTES);
-    slabUsed = 0;
-  }
-  slabUsed += length;
-  return slab.subarray(slabUsed - length, slabUsed);
-}
-
-const SLAB_BYTES = 128 << 10;
-let slab: Buffer = Buffer.alloc(0);
-let slabUsed = 0;
 
 function extentKey(list: string, end: number): Key {
   return { partition: extentPartition(list), sort: extentSort(end) };

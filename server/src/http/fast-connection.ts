@@ -1,5 +1,6 @@
 import type { Socket } from "node:net";
 import type { Awaitable } from "../awaitable.ts";
+import { takeBytes } from "../byte-slab.ts";
 import type { WireResponse } from "../operation.ts";
 import { AnswerWriter } from "./answer-writer.ts";
 import { ArrivingBody } from "./arriving-body.ts";
@@ -359,8 +360,10 @@ class GrowingBytes {
 /** The body of a request among these bytes, as its own where they are `lent`. */
 function wholeBody(bytes: Buffer, { bodyStart, end }: PlainRequest, lent: boolean): WholeBody {
   if (end === bodyStart) return EMPTY_BODY;
-  const body = bytes.subarray(bodyStart, end);
-  return new WholeBody(lent ? Buffer.from(body) : body);
+  if (!lent) return new WholeBody(bytes.subarray(bodyStart, end));
+  const body = takeBytes(end - bodyStart);
+  bytes.copy(body, 0, bodyStart, end);
+  return new WholeBody(body);
 }
 
 const EMPTY_BODY = new WholeBody(NOTHING);
