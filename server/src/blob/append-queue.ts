@@ -97,17 +97,15 @@ export class AppendQueue {
       const state = await this.#blobs.read(name);
       const made = new GroupAppend(state, this.#blobs.now(), this.#ids);
       const outcomes = group.map(({ append }) => made.add(append));
-      const contents = group.flatMap(({ append }, i) =>
-        outcomes[i] instanceof ServiceError ? [] : [append.content],
-      );
       // What refuses an append may be an append before it, so refusals too wait for the commit.
       const change = {
         record: { ...state.record, blob: made.blob },
         puts: made.puts(),
         result: undefined,
       };
-      const done = contents.length === 0 || (await this.#blobs.commit(state, change, contents));
-      if (!done) continue;
+      const isDone =
+        change.puts.length === 0 || (await this.#blobs.commit(state, change, made.stored));
+      if (!isDone) continue;
       for (const [i, { resolve, reject }] of group.entries()) {
         const outcome = outcomes[i]!;
         if (outcome instanceof ServiceError) reject(outcome);
@@ -121,6 +119,8 @@ export class AppendQueue {
 /** What becomes of a blob by several appends, each judged on what the ones before it left. */
 class GroupAppend {
   blob: CommittedBlob | undefined;
+  /** Contents that have a place of their own. */
+  readonly stored: NewContent[] = [];
   readonly #version: number;
   readonly #list: string;
   readonly #puts: Put[] = [];
@@ -178,10 +178,12 @@ class GroupAppend {
     return { modified, offset: blob.size, blocks };
   }
 
-  #place({ bytes, piece }: NewContent): void {
+  #place(content: NewContent): void {
+    const { bytes, piece } = content;
     const { size } = this.blob!;
     if (bytes === undefined) {
       this.#closeExtent();
+      this.stored.push(content);
       this.#puts.push(putExtent(this.#list, size + piece!.length, piece!));
       return;
     }

@@ -142,24 +142,20 @@ export class BlobStore {
   ): Promise<boolean> {
     const { engine, onLeftOver } = this.#options;
     const { key, version } = state;
-    const { record, checks = [], puts = [], deletes = [], released = NOTHING_RELEASED } = change;
-    const own: Check[] = [{ key, expected: version ?? "absent" }, ...checks];
-    const write: AtomicWrite = {
-      version: engine.nextVersion(),
-      checks: [...own, ...contents.flatMap((content) => content.checks)],
-      puts: [
-        ...(typeof record === "object" ? [{ key, value: encodeRecord(record) }] : []),
-        ...puts,
-        ...released.puts,
-        ...contents.flatMap((content) => content.puts),
-      ],
-      deletes: [
-        ...(record === undefined ? [key] : []),
-        ...deletes,
-        ...released.deletes,
-        ...contents.flatMap((content) => content.deletes),
-      ],
-    };
+    const { record, released = NOTHING_RELEASED } = change;
+    const checks: Check[] = [{ key, expected: version ?? "absent" }, ...(change.checks ?? [])];
+    const ownChecks = checks.length;
+    const puts = [...(change.puts ?? []), ...released.puts];
+    const deletes = [...(change.deletes ?? []), ...released.deletes];
+    if (record === undefined) deletes.push(key);
+    // In the place of its check, so that the engine looks for it once.
+    else if (record !== "unchanged") puts.unshift({ key, value: encodeRecord(record) });
+    for (const content of contents) {
+      checks.push(...content.checks);
+      puts.push(...content.puts);
+      deletes.push(...content.deletes);
+    }
+    const write: AtomicWrite = { version: engine.nextVersion(), checks, puts, deletes };
     const result = await engine.commit(write).catch((error: unknown) => {
       // The blob may have its content: to give it up would leave a blob without one.
       if (error instanceof EngineError && error.code === "Unknown") {
@@ -172,7 +168,7 @@ export class BlobStore {
       if (released.puts.length > 0) onLeftOver();
       return true;
     }
-    if (result.failedCheck >= own.length) {
+    if (result.failedCheck >= ownChecks) {
       throw new EngineError("Unavailable", "What was stored was taken for left over, and freed.");
     }
     return false;

@@ -1,4 +1,4 @@
-import { handledLater } from "../awaitable.ts";
+import { type Awaitable, handledLater, whenReady } from "../awaitable.ts";
 import type { ContentIds } from "../content/content-ids.ts";
 import type { ContentId, ContentStore } from "../content/content-store.ts";
 import type { RowContentStore } from "../content/row-content-store.ts";
@@ -83,13 +83,14 @@ export class Contents {
   }
 
   /** The same for an extent: small content stands in the list of extents itself, and needs no row. */
-  async receiveForList(
+  receiveForList(
     source: BodySource | undefined,
     expected: IncomingContent,
-  ): Promise<ReceivedContent> {
+  ): Awaitable<ReceivedContent> {
     const wanted = { md5: false };
     if (!this.isSmall(expected.bytes)) return this.receive(source, expected, wanted);
-    return { ...NO_CONTENT, ...(await receiveWhole(source, expected, wanted)) };
+    const received = receiveWhole(source, expected, wanted);
+    return whenReady(received, ({ bytes, digests }) => ({ ...NO_CONTENT, bytes, digests }));
   }
 
   /** The engine key of a content that is one row. */

@@ -1,5 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { STRUCTURED_BODY, StructuredMessageReader } from "@rowhouse/protocol/structured-message";
+import { type Awaitable, whenReady } from "../awaitable.ts";
 import { md5Header, md5Mismatch } from "../http/content-md5.ts";
 import { integerHeader, invalidHeader, missingHeader } from "../http/header-values.ts";
 import type { BodySource } from "../http/raw-request.ts";
@@ -75,18 +76,19 @@ function structuredContentBytes(head: RequestHead, bodyBytes: number): number {
  * The content of a body that is handed over whole.
  * @throws ServiceError Md5Mismatch, Crc64Mismatch, InvalidInput, RequestBodyTooLarge; BodyAborted.
  */
-export async function receiveWhole(
+export function receiveWhole(
   source: BodySource | undefined,
   expected: IncomingContent,
   wanted: Wanted,
-): Promise<{ bytes: Uint8Array; digests: Digests }> {
-  const body = await source?.read(expected.bodyBytes);
-  if (body === undefined) throw new ServiceError("RequestBodyTooLarge");
-  const frame = expected.isStructured ? new StructuredMessageReader(body.length) : undefined;
-  const bytes = frame ? unframe(frame, body) : body;
-  const digests = digestOf(bytes, wantedOf(expected, wanted, frame));
-  checkDigests(digests, expected);
-  return { bytes, digests };
+): Awaitable<{ bytes: Uint8Array; digests: Digests }> {
+  return whenReady(source?.read(expected.bodyBytes), (body) => {
+    if (body === undefined) throw new ServiceError("RequestBodyTooLarge");
+    const frame = expected.isStructured ? new StructuredMessageReader(body.length) : undefined;
+    const bytes = frame ? unframe(frame, body) : body;
+    const digests = digestOf(bytes, wantedOf(expected, wanted, frame));
+    checkDigests(digests, expected);
+    return { bytes, digests };
+  });
 }
 
 /**
