@@ -77,9 +77,11 @@ export class SessionPool {
   tick(now: number): void {
     let isSilent = false;
     for (const session of this.#all) isSilent = session.giveUpIfOverdue(now) || isSilent;
-    // A machine that lost its power closes no connection. Each that is idle would take the time of a call.
+    // A machine that lost its power closes no connection. Each of the others would take the time of a call.
     if (isSilent) {
-      for (const idle of this.#idle.splice(0)) idle.destroy(new Error("The database is silent."));
+      for (const session of this.#all) {
+        if (session.isQuiet) session.destroy(new Error("The database is silent."));
+      }
     }
     for (let index = this.#waiters.length - 1; index >= 0; index--) {
       const waiter = this.#waiters[index]!;

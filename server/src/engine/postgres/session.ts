@@ -103,6 +103,11 @@ export class Session {
     return this.#lostBy !== undefined;
   }
 
+  /** Nothing is under way. */
+  get isQuiet(): boolean {
+    return this.#pending.length === 0;
+  }
+
   /** Bytes that arrived. @throws nothing: a stream that makes no sense is a lost connection. */
   receive(chunk: Buffer): void {
     try {
