@@ -60,11 +60,7 @@ export class DataFolder {
     return this.#fileIdentities() !== this.#opened;
   }
 
-  /**
-   * Whether a commit finds room for so many bytes, on the disk or in the file itself. To be asked where
-   * LMDB's lock is held. A write that the disk refuses must not be tried: lmdb-js then writes past the
-   * end of its own error text, which has ended the process.
-   */
+  /** Whether a commit finds room for so many bytes, on the disk or in the file. To be asked where LMDB's lock is held. */
   hasRoomFor(bytes: number): boolean {
     const now = this.#clock.now();
     if (Math.abs(now - this.#plentyAt) < LOOK_EVERY_MS) return true;

@@ -13,6 +13,8 @@ const GROUP_KEYS_MAX = 2000;
 /** … and here: LMDB holds the changed pages of a transaction in memory. */
 const GROUP_BYTES_MAX = 16 << 20;
 
+/** Groups that put no more are tried on a full disk, too: they may fit, and to be refused harms nobody. */
+const SMALL_BYTES = 64 << 10;
 /** What a key may take beside its value: its leaf is written anew, and may be split. */
 const KEY_BYTES = 2 * PAGE_BYTES;
 /** … and a commit: branches, and the list of pages that it frees. */
@@ -214,10 +216,14 @@ export class GroupCommit {
     }
   }
 
-  /** Deletes are always tried: they are what makes room, and ask for little. */
+  /**
+   * A large write that the disk refuses must not be tried: lmdb-js then writes past the end of its own
+   * error text, by the digits of what is large in it, and has ended the process so.
+   */
   #assertRoom(): void {
-    const { bytes, keys, newest } = this.#extent;
-    if (newest === 0 || this.#folder.hasRoomFor(bytes + keys * KEY_BYTES + COMMIT_BYTES)) return;
+    const { bytes, keys } = this.#extent;
+    if (bytes <= SMALL_BYTES) return;
+    if (this.#folder.hasRoomFor(bytes + keys * KEY_BYTES + COMMIT_BYTES)) return;
     throw new EngineError("Unavailable", `no space left on ${this.#folder.path}`);
   }
 

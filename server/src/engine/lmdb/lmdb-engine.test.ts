@@ -530,7 +530,7 @@ describe("the data folder", () => {
   });
 
   if (hasMounts()) {
-    it("asks a full disk for no room, for to be refused has ended the process", () => {
+    it("asks a full disk for no room for what is large: to be refused has ended the process", () => {
       const path = newFolder();
       const mount = `mount -t tmpfs -o size=6m none ${path}`;
       const limit = `exec unshare -rm sh -c '${mount} && exec "$0" "$@"' "$0" "$@"`;

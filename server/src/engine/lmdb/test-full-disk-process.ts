@@ -35,7 +35,7 @@ assert.deepEqual(
 );
 
 // Deleting makes room again.
-await commit(engine, { deletes: expected.slice(0, 12).map((name) => key("p", name)) });
+await commit(engine, { deletes: [key("p", "00a"), key("p", "00b")] });
 await put(engine, key("p", "small"), "fits");
 assert.equal(await getText(engine, key("p", "small")), "fits");
 
