@@ -41,6 +41,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     "server/src/operation.ts",
     "server/src/clock.ts",
     "server/src/awaitable.ts",
+    "server/src/byte-slab.ts",
     "server/src/byte-views.ts",
   ],
   "server/src/insight": [
@@ -78,6 +79,7 @@ function services(name: string): string[] {
     "server/src/operation.ts",
     "server/src/clock.ts",
     "server/src/awaitable.ts",
+    "server/src/byte-slab.ts",
     "server/src/byte-views.ts",
   ];
   return [`server/src/${name}`, ...below, ...beside];
