@@ -18,15 +18,15 @@ export function createLogger(options: { silent: boolean; debug: string | boolean
 }
 
 /**
- * Logs each request: quietly when it went well, loudly when the fault is ours. An operation that is
- * not implemented (501) is an answer like any other.
+ * Logs each request: quietly when it went well, loudly when the fault is ours, also where it stands inside the
+ * answer to a batch. An operation that is not implemented (501) is an answer like any other.
  */
 export function loggingObserver(log: Logger, faults: FaultLog): Observer {
   const isDebugging = log.isLevelEnabled("debug");
   return {
     refusalsOnly: !isDebugging,
     finished(record) {
-      if (record.status >= 500 && record.status !== 501)
+      if (record.cause !== undefined && record.errorCode !== "NotImplemented")
         faults.tell("request failed", record.cause, { ...record, cause: undefined });
       else if (isDebugging) log.debug(record, "request");
     },

@@ -1,3 +1,4 @@
+import type { ServiceError } from "@rowhouse/protocol/errors";
 import type { Account } from "./auth/accounts.ts";
 import type { Identity } from "./auth/identity.ts";
 import type { Awaitable } from "./awaitable.ts";
@@ -112,6 +113,8 @@ export interface WireResponse {
   readonly headers: readonly string[];
   /** Of a body that comes in parts, each is lent until the next is asked for. */
   readonly body?: Uint8Array | string | LentBody | AsyncIterable<Uint8Array> | undefined;
+  /** Of an answer that is well and tells of a refusal inside, as a batch's 202 does: for logs and metrics. */
+  readonly refusal?: ServiceError | undefined;
 }
 
 /**

@@ -53,6 +53,18 @@ describe("The log of faults", () => {
     );
   });
 
+  it("tells of what a batch met, whose answer is 202, and of no operation that there is not", () => {
+    const log = logged((observer) => {
+      refuse(observer, FULL, { status: 202, errorCode: "InternalError" });
+      const missing = new ServiceError("NotImplemented");
+      refuse(observer, missing, { status: 501, errorCode: "NotImplemented" });
+    });
+    assert.deepEqual(
+      log.map(({ err }) => err.message),
+      ["no space left on /data"],
+    );
+  });
+
   it("tells of every request when it is to tell of all", () => {
     const log = logged(
       (observer) => {
@@ -79,7 +91,7 @@ function logged(
   return lines;
 }
 
-function refuse(observer: Observer, cause: Error): void {
+function refuse(observer: Observer, cause: Error, about: Partial<RequestRecord> = {}): void {
   const record: RequestRecord = {
     service: "table",
     operation: "InsertEntity",
@@ -96,6 +108,7 @@ function refuse(observer: Observer, cause: Error): void {
     caller: "shared-key",
     requestBytes: 2,
     responseBytes: 0,
+    ...about,
   };
   observer.finished(record, { header: () => undefined, opensConnection: false });
 }

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { joinObservers, type Observer, type RequestRecord } from "@rowhouse/server/http/observer";
 import { AzureTargets } from "@rowhouse/server/insight/azure-targets";
 import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
+import { printMetrics } from "@rowhouse/server/insight/prometheus";
+import { RequestMetrics } from "@rowhouse/server/insight/request-metrics";
 import { batchedQuery, readBatch, sendBatch, sendChangeset } from "../wire/table-batch.ts";
 import { fillTable, withServer } from "./watched-server.ts";
 
@@ -41,6 +44,40 @@ describe("Faults inside a batch", () => {
       const [refusal] = readBatch(await sendBatch(wire, batchedQuery(entity("r"))));
       assert.deepEqual([refusal?.status, refusal?.code], [500, "OperationTimedOut"]);
     });
+  });
+});
+
+describe("What a batch refuses inside its answer", () => {
+  it("is told to logs and metrics once, with why, as the refusal of a request is", async () => {
+    const gate = new FaultGate(parseFaultRules("503 on DeleteEntity; 500 on QueryEntity"));
+    const metrics = new RequestMetrics();
+    const refused: RequestRecord[] = [];
+    const log: Observer = { refusalsOnly: true, finished: (record) => refused.push(record) };
+    await withServer({ gate, observer: joinObservers([metrics, log]) }, async ({ wire }) => {
+      await fillTable(wire, "People", [{ PartitionKey: "p", RowKey: "r" }]);
+      const insert = (RowKey: string) =>
+        ({ method: "POST", path: "/People", body: { PartitionKey: "p", RowKey } }) as const;
+      await sendChangeset(wire, [insert("a"), insert("b")]);
+      await sendChangeset(wire, [insert("c"), insert("r")]);
+      const headers = { "If-Match": "*" };
+      await sendChangeset(wire, [insert("d"), { method: "DELETE", path: entity("r"), headers }]);
+      await sendBatch(wire, batchedQuery(entity("r")));
+      await sendBatch(wire, batchedQuery("/Nobody()"));
+    });
+    assert.deepEqual(
+      refused.map(({ status, errorCode, cause }) => [status, errorCode, cause !== undefined]),
+      [
+        [202, "EntityAlreadyExists", false],
+        [202, "ServerBusy", true],
+        [202, "OperationTimedOut", true],
+        [202, "TableNotFound", false],
+      ],
+    );
+    const text = printMetrics(metrics.metrics());
+    assert.match(text, /operation="EntityGroupTransaction",status="202"\} 5$/m);
+    for (const { errorCode } of refused) {
+      assert.ok(text.includes(`rowhouse_errors_total{code="${errorCode}"} 1\n`), errorCode);
+    }
   });
 });
 

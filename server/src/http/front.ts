@@ -190,7 +190,7 @@ export class Front<Context> {
   }
 
   #finish(request: Request, response: WireResponse): Awaitable<WireResponse> {
-    this.#observe(request, response, undefined);
+    this.#observe(request, response, response.refusal);
     return this.#complete(request, response);
   }
 
@@ -260,7 +260,7 @@ export class Front<Context> {
       path: request.rawPath,
       status,
       errorCode: refusal?.code,
-      cause: refusal && status >= 500 ? (refusal.cause ?? refusal) : undefined,
+      cause: refusal && refusal.status >= 500 ? (refusal.cause ?? refusal) : undefined,
       durationMs:
         stopwatch === undefined ? clock.now() - request.arrivedAt : stopwatch() - request.beganAt,
       remoteAddress: request.remoteAddress,

@@ -9,7 +9,7 @@ export interface Sender extends Pick<RequestHead, "header"> {
 
 /** What logs and metrics are told of every request, once its answer is decided. */
 export interface Observer {
-  /** Whether it is told of answers from 400 on alone. */
+  /** Whether it is told of refusals alone: of requests, and of what stands in a batch. */
   readonly refusalsOnly?: boolean;
   finished(record: RequestRecord, sender: Sender): void;
 }
@@ -26,7 +26,7 @@ export function joinObservers(observers: readonly Observer[]): Observer {
   return {
     finished(record, sender) {
       for (let i = 0; i < ofAll.length; i++) ofAll[i]!.finished(record, sender);
-      if (record.status < 400) return;
+      if (record.errorCode === undefined) return;
       for (let i = 0; i < ofRefusals.length; i++) ofRefusals[i]!.finished(record, sender);
     },
   };
@@ -43,8 +43,9 @@ export interface RequestRecord {
   /** Path as sent, without the query: the query may hold a signature. */
   readonly path: string;
   readonly status: number;
+  /** Why it was refused; of a batch, whose status is 202 all the same, why what it asked for was. */
   readonly errorCode: string | undefined;
-  /** What went wrong below us, for answers of 5xx. */
+  /** What went wrong below us, for refusals of 5xx. */
   readonly cause: unknown;
   /** With fractions where there is a stopwatch. */
   readonly durationMs: number;

@@ -50,7 +50,7 @@ const reads = new Router<TableContext>([getEntity, queryEntities]);
  * query. Each part is decoded and encoded by its own operation, and all writes go into one commit.
  * Once the body can be read the answer is 202; what failed stands inside, once, with its index.
  */
-export const entityGroupTransaction: TableOperation<Batch, BatchResponse> = {
+export const entityGroupTransaction: TableOperation<Batch, BatchOutcome> = {
   name: "EntityGroupTransaction",
   route: { method: "POST", resource: "batch" },
   // Any right on entities opens the envelope; each operation inside is checked for its own.
@@ -65,20 +65,27 @@ export const entityGroupTransaction: TableOperation<Batch, BatchResponse> = {
   decode: (request) => parseBatch(request.header("content-type"), request.body),
 
   async run(context, batch, request) {
-    if (batch.kind === "query")
-      return { kind: "query", part: await runQuery(context, batch.part, request) };
-    return { kind: "changeset", parts: await runChangeset(context, batch.operations, request) };
+    return batch.kind === "query"
+      ? runQuery(context, batch.part, request)
+      : runChangeset(context, batch.operations, request);
   },
 
-  encode(response) {
+  encode({ response, refusal }) {
     const ids = { batch: randomUUID(), changeset: randomUUID() };
     return {
       status: 202,
       headers: [...ODATA_HEADERS, "Content-Type", batchResponseType(ids)],
       body: printBatchResponse(response, ids),
+      refusal,
     };
   },
 };
+
+interface BatchOutcome {
+  readonly response: BatchResponse;
+  /** Why all of it was refused, as its response says. */
+  readonly refusal?: ServiceError;
+}
 
 /** One change on its way: the request it came as, the operation it is, what that decoded. */
 interface Change {
@@ -92,12 +99,12 @@ async function runChangeset(
   context: TableContext,
   parts: readonly BatchPart[],
   outer: WireRequest,
-): Promise<BatchResponsePart[]> {
+): Promise<BatchOutcome> {
   const place = { kind: "changeset", operations: parts.length } as const;
   if (parts.length > LIMITS.transactionOperationsMax) {
     const last = LIMITS.transactionOperationsMax - 1;
     const request = new PartRequest(outer, parts[last]!);
-    return [failure(tooManyOperations(), context, request, parts[last]!)];
+    return failed("changeset", tooManyOperations(), context, request, parts[last]!);
   }
   const changes: Change[] = [];
   for (const [index, part] of parts.entries()) {
@@ -106,12 +113,13 @@ async function runChangeset(
     try {
       changes.push(decodeChange(part, request, before));
     } catch (error) {
-      return [failure(indexed(toServiceError(error), { ...place, index }), context, request, part)];
+      const refusal = indexed(toServiceError(error), { ...place, index });
+      return failed("changeset", refusal, context, request, part);
     }
   }
   const refused = (error: ServiceError, index: number) => {
     const { request, part } = changes[index]!;
-    return [failure(indexed(error, { ...place, index }), context, request, part)];
+    return failed("changeset", indexed(error, { ...place, index }), context, request, part);
   };
   const misplaced = checkTogether(changes);
   if (misplaced) return refused(misplaced.error, misplaced.index);
@@ -135,7 +143,8 @@ async function runChangeset(
   context.insight.admitWrite({ at, account, table, partitionKey, mutations, client });
   const outcome = await context.entities.commit(account, table, mutations);
   if (!outcome.committed) return refused(outcome.error, outcome.index);
-  return changes.map((change, i) => success(change, outcome.stored[i]!));
+  const done = changes.map((change, i) => success(change, outcome.stored[i]!));
+  return { response: { kind: "changeset", parts: done } };
 }
 
 /** @throws ServiceError for what no transaction may hold and for what this caller may not do. */
@@ -196,7 +205,7 @@ async function runQuery(
   context: TableContext,
   part: BatchPart,
   outer: WireRequest,
-): Promise<BatchResponsePart> {
+): Promise<BatchOutcome> {
   const request = new PartRequest(outer, part);
   try {
     const operation = reads.find(request);
@@ -205,15 +214,16 @@ async function runQuery(
     await context.gate?.enter({ operation: operation.name, resource: request.location.name });
     const output = await operation.run(context, operation.decode(request), request);
     const response = operation.encode(output, request);
-    return {
+    const answer: BatchResponsePart = {
       kind: "queried",
       etag: headerOf(response, "ETag"),
       continuation: continuationOf(response),
       content: { type: headerOf(response, "Content-Type") ?? "", body: bodyOf(response) },
     };
+    return { response: { kind: "query", part: answer } };
   } catch (error) {
     const place = { kind: "query", operations: 1, index: 0 } as const;
-    return failure(indexed(toServiceError(error), place), context, request, part);
+    return failed("query", indexed(toServiceError(error), place), context, request, part);
   }
 }
 
@@ -228,15 +238,16 @@ function success({ operation, request, part }: Change, stored: StoredEntity): Ba
   return { kind: "inserted", contentId, preferenceApplied: preference, location, etag, content };
 }
 
-function failure(
-  error: ServiceError,
+function failed(
+  kind: Batch["kind"],
+  refusal: ServiceError,
   { clock }: TableContext,
   request: WireRequest,
   { contentId }: BatchPart,
-): BatchResponsePart {
-  const { code, status, message } = error;
+): BatchOutcome {
+  const { code, status, message } = refusal;
   const time = printErrorTime(clock.now());
-  return {
+  const part: BatchResponsePart = {
     kind: "failed",
     contentId,
     preferenceApplied: request.method === "POST" ? preferenceOf(request) : undefined,
@@ -247,11 +258,16 @@ function failure(
       body: tableErrorJson({ code, message, requestId: request.requestId, time }),
     },
   };
+  return { refusal, response: kind === "query" ? { kind, part } : { kind, parts: [part] } };
 }
 
 function indexed(error: ServiceError, place: BatchPlace): ServiceError {
   const message = batchErrorMessage(error, place);
-  return new ServiceError(error.code, { message, status: error.status, cause: error });
+  return new ServiceError(error.code, {
+    message,
+    status: error.status,
+    cause: error.cause ?? error,
+  });
 }
 
 function headerOf({ headers }: WireResponse, name: string): string | undefined {
