@@ -116,10 +116,17 @@ function originForm(target: string): string {
   return scheme ? "/" + target.slice(scheme[0].length).replace(/^\//, "") : "/" + target;
 }
 
-/** IPv4 clients of a dual-stack socket, as everybody writes them. */
+/**
+ * IPv4 clients of a dual-stack socket, as everybody writes them. The very same string where the address is that
+ * of the connection before: whoever watches compares the addresses of every two requests.
+ */
 export function plainAddress(address: string): string {
-  return address.startsWith("::ffff:") ? address.slice("::ffff:".length) : address;
+  const plain = address.startsWith("::ffff:") ? address.slice("::ffff:".length) : address;
+  if (plain !== lastAddress) lastAddress = plain;
+  return lastAddress;
 }
+
+let lastAddress = "";
 
 function send(
   message: IncomingMessage,
