@@ -1,13 +1,11 @@
-import { SERVICE_NAMES } from "@rowhouse/server/server";
+import { SERVICE_NAMES, type ServiceName } from "@rowhouse/server/http/service";
 import { InvalidArgumentError, Option } from "commander";
 import { type WatchOptions, watchOptions } from "./watch-options.ts";
 
-export type ServedName = (typeof SERVICE_NAMES)[number];
-
 /** Where each service listens, and whether it was named as one of those to start alone. */
-type ServicePlaces = { readonly [Name in ServedName as `${Name}Host`]: string } & {
-  readonly [Name in ServedName as `${Name}Port`]: number;
-} & { readonly [Name in ServedName as `${Name}Only`]?: true };
+type ServicePlaces = { readonly [Name in ServiceName as `${Name}Host`]: string } & {
+  readonly [Name in ServiceName as `${Name}Port`]: number;
+} & { readonly [Name in ServiceName as `${Name}Only`]?: true };
 
 /** What `rowhouse serve` was asked for, as commander hands it over. */
 export interface ServeOptions extends ServicePlaces, WatchOptions {
@@ -89,7 +87,7 @@ function host(service: string): Option {
   );
 }
 
-function port(service: ServedName): Option {
+function port(service: ServiceName): Option {
   return new Option(`--${service}Port <port>`, `its port; 0 takes a free one`)
     .default(PORTS[service])
     .argParser(parsePort);
@@ -100,14 +98,14 @@ function only(service: string): Option {
 }
 
 /** Where clients look for each service when they are told to use development storage. */
-const PORTS: Readonly<Record<ServedName, number>> = {
+const PORTS: Readonly<Record<ServiceName, number>> = {
   blob: 10000,
   queue: 10001,
   table: 10002,
 };
 
 /** The services to start: those named by a flag of their own, or else all. */
-export function servicesOf(options: ServeOptions): readonly ServedName[] {
+export function servicesOf(options: ServeOptions): readonly ServiceName[] {
   const named = SERVICE_NAMES.filter((name) => options[`${name}Only`]);
   return named.length > 0 ? named : SERVICE_NAMES;
 }

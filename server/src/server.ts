@@ -18,7 +18,7 @@ import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
 import type { Handle } from "./http/node-listener.ts";
 import type { ExchangeObserver, Observer } from "./http/observer.ts";
 import { joinPages, type Pages, withPages } from "./http/pages.ts";
-import type { Service } from "./http/service.ts";
+import { SERVICE_NAMES, type Service, type ServiceName } from "./http/service.ts";
 import { Analytics } from "./insight/analytics.ts";
 import { AnalyticsLog } from "./insight/analytics-log.ts";
 import type { Insight } from "./insight/insight.ts";
@@ -65,11 +65,6 @@ export interface ServicesOptions {
    */
   readonly onBackgroundError?: (error: unknown) => void;
 }
-
-export type ServiceName = Service["name"];
-
-/** In the order of their ports. */
-export const SERVICE_NAMES = ["blob", "queue", "table"] as const satisfies readonly ServiceName[];
 
 /** The services, ready to answer requests however these come. */
 export interface OpenServices {

@@ -7,6 +7,7 @@ import type {
   Identity,
   ServiceSasIdentity,
 } from "./identity.ts";
+import { namedVersion } from "./named-version.ts";
 
 /**
  * Decides whether a caller may do what an operation asks for. Runs before the body is read; what
@@ -71,8 +72,7 @@ function authorizeServiceSas(
   if (access.serviceSas.length === 0) throw new ServiceError("AuthorizationFailure");
   if (grants(identity.permissions, access.serviceSas)) return;
   // Older versions hide what they do not permit.
-  const version =
-    head.header("x-ms-version") ?? head.query.get("api-version") ?? head.query.get("sv");
+  const version = namedVersion(head);
   throw new ServiceError(
     version !== undefined && version < "2015-04-05"
       ? "ResourceNotFound"

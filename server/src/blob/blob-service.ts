@@ -1,5 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { blobAuth } from "../auth/dialect.ts";
+import { namedVersion } from "../auth/named-version.ts";
 import { whenReady } from "../awaitable.ts";
 import {
   getServiceProperties,
@@ -97,8 +98,7 @@ export function blobService(context: BlobContext): Service<BlobContext> {
 
 /** Who names no version gets the one that was set for that; strangers else the newest. */
 function blobVersionOf(head: RequestHead, { properties }: BlobContext) {
-  const isNamed = ["api-version", "sv"].some((name) => head.query.get(name) !== undefined);
-  if (isNamed || head.header("x-ms-version") !== undefined) return versionOf(head, blobAuth);
+  if (namedVersion(head) !== undefined) return versionOf(head, blobAuth);
   return whenReady(properties.get(head.account.name), ({ defaultServiceVersion }) => {
     if (defaultServiceVersion !== undefined) return defaultServiceVersion;
     const isStranger = head.header("authorization") === undefined;

@@ -8,6 +8,7 @@ import { ContentIds } from "../content/content-ids.ts";
 import { RowContentStore } from "../content/row-content-store.ts";
 import type { Engine } from "../engine/engine.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
+import { SERVICE_NAMES } from "../http/service.ts";
 import type { AnalyticsLog, LogBatch } from "../insight/analytics-log.ts";
 import { namesRange } from "./blob-keys.ts";
 import { LOG_CONTAINER } from "./blob-operation.ts";
@@ -28,7 +29,6 @@ export interface LogBlobsOptions {
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
-const SERVICES = ["blob", "queue", "table"] as const;
 /** Old blobs that are looked up together. */
 const OLD_BLOBS_TOGETHER = 256;
 
@@ -173,7 +173,7 @@ export class LogBlobs implements BackgroundWork {
     const now = clock.now();
     const hour = now - (now % HOUR_MS);
     for (const account of this.#catalog.accountNames) {
-      for (const service of SERVICES) {
+      for (const service of SERVICE_NAMES) {
         const days = retentionDays(account, service);
         const place = `${account}/${service}`;
         if (days === undefined || this.#cleared.get(place) === hour) continue;

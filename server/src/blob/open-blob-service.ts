@@ -46,7 +46,7 @@ export interface OpenBlobService {
   readonly service: Service<BlobContext>;
   /** Not begun yet. */
   readonly background: readonly BackgroundWork[];
-  /** For those who must not wait for the background. */
+  /** For tests, which do not wait for the background. */
   readonly collector: Collector;
   readonly draftExpiry: DraftExpiry;
 }

@@ -12,8 +12,6 @@ interface PropertiesContext {
   readonly properties: ServicePropertiesStore;
 }
 
-const ROUTE = { resource: "service" } as const;
-
 /** Get Service Properties. */
 export function getServiceProperties(
   name: string,
@@ -21,7 +19,7 @@ export function getServiceProperties(
 ): Operation<PropertiesContext, void, ServiceProperties> {
   return {
     name,
-    route: { ...ROUTE, method: "GET", comp: "properties" },
+    route: { method: "GET", resource: "service", comp: "properties" },
     access: { resourceType: "s", accountSas: ["r"], serviceSas: [], bearer: "read" },
     decode: () => undefined,
     run: ({ properties }, _, { account }) => properties.get(account.name),
@@ -36,7 +34,7 @@ export function setServiceProperties(
 ): Operation<PropertiesContext, ServicePropertiesChange, void> {
   return {
     name,
-    route: { ...ROUTE, method: "PUT", comp: "properties" },
+    route: { method: "PUT", resource: "service", comp: "properties" },
     access: { resourceType: "s", accountSas: ["w"], serviceSas: [], bearer: "write" },
     body: "buffer",
     decode: ({ body }) => parseServiceProperties(body, rules),
@@ -55,7 +53,7 @@ export function getServiceStats(
 ): Operation<unknown, number, number> {
   return {
     name,
-    route: { ...ROUTE, method: "GET", comp: "stats" },
+    route: { method: "GET", resource: "service", comp: "stats" },
     access: { resourceType: "s", accountSas: ["r"], serviceSas: [], bearer: "read" },
     decode(request) {
       if (!request.secondary) throw new ServiceError("InvalidQueryParameterValue");

@@ -36,7 +36,7 @@ export interface ContentStore {
   /** Takes away what there is under an id: all of it, what an interrupted write left, or nothing. */
   delete(id: ContentId): Promise<void>;
 
-  /** Every id there is anything under, in any order. For tests and inspection. */
+  /** Every id there is anything under, in any order. For tests. */
   list(): AsyncIterable<ContentId>;
 
   /** Releases everything. Calling it twice is allowed. */

@@ -1,5 +1,6 @@
 import type { Identity } from "../auth/identity.ts";
 import type { RequestHead, WireRequest, WireResponse } from "../operation.ts";
+import type { ServiceName } from "./service.ts";
 
 /** What a request says of who sent it: to be read, not to be kept. */
 export interface Sender extends Pick<RequestHead, "header"> {
@@ -33,7 +34,7 @@ export function joinObservers(observers: readonly Observer[]): Observer {
 }
 
 export interface RequestRecord {
-  readonly service: "table" | "queue" | "blob";
+  readonly service: ServiceName;
   /** The operation's name; "" when the request was refused before it was known. */
   readonly operation: string;
   readonly requestId: string;

@@ -7,9 +7,13 @@ import type { AnyOperation, Location, RequestHead, WireResponse } from "../opera
 import type { CorsRule } from "../xml/cors-rules.ts";
 import type { Query } from "./query.ts";
 
+/** In the order of their ports. */
+export const SERVICE_NAMES = ["blob", "queue", "table"] as const;
+export type ServiceName = (typeof SERVICE_NAMES)[number];
+
 /** What `http` must know of a service: its operations, and what it does differently from the others. */
 export interface Service<Context = unknown> {
-  readonly name: "table" | "queue" | "blob";
+  readonly name: ServiceName;
   /** The product token of the `Server` header. */
   readonly product: string;
   readonly operations: readonly AnyOperation<Context>[];

@@ -1,4 +1,5 @@
 import type { AuthDialect } from "../auth/dialect.ts";
+import { namedVersion } from "../auth/named-version.ts";
 import type { RequestHead } from "../operation.ts";
 import { invalidHeader, missingHeader } from "./header-values.ts";
 
@@ -6,17 +7,16 @@ import { invalidHeader, missingHeader } from "./header-values.ts";
 export const NEWEST_VERSION = "2026-04-06";
 
 /**
- * The protocol version a request is processed by: `x-ms-version`, else `api-version`, else the
- * token's `sv`. Any date a version could be published on is good, newer ones than we know included.
+ * The protocol version a request is processed by: what it names, else what the service
+ * takes for that. Any date a version could be published on is good, newer ones than we know included.
  * @throws ServiceError InvalidHeaderValue or MissingRequiredHeader.
  */
 export function versionOf(head: RequestHead, dialect: AuthDialect): string {
-  const header = head.header("x-ms-version");
-  if (header !== undefined) return checked("x-ms-version", header, dialect);
-  const parameter = head.query.get("api-version") ?? head.query.get("sv");
-  if (parameter !== undefined) return checked("api-version", parameter, dialect);
-  if (dialect.versionAbsent !== undefined) return dialect.versionAbsent;
-  throw missingHeader("x-ms-version");
+  const version = namedVersion(head) ?? dialect.versionAbsent;
+  if (version === undefined) throw missingHeader("x-ms-version");
+  if (VERSION.test(version) && version >= dialect.versionMin) return version;
+  const isInHeader = head.header("x-ms-version") !== undefined;
+  throw invalidHeader(isInHeader ? "x-ms-version" : "api-version", version);
 }
 
 /** What the answer to a caller who was not served says: their version if it is one, else `otherwise`. */
@@ -26,8 +26,3 @@ export function versionForStranger(head: Pick<RequestHead, "header">, otherwise:
 }
 
 const VERSION = /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/;
-
-function checked(name: string, version: string, dialect: AuthDialect): string {
-  if (VERSION.test(version) && version >= dialect.versionMin) return version;
-  throw invalidHeader(name, version);
-}

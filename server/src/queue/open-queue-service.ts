@@ -30,7 +30,7 @@ export interface OpenQueueService {
   readonly service: Service<QueueContext>;
   /** Not begun yet. */
   readonly background: readonly BackgroundWork[];
-  /** For those who must not wait for the background. */
+  /** For tests, which do not wait for the background. */
   readonly sweeper: Sweeper;
 }
 
