@@ -75,7 +75,7 @@ export interface LargeValues<Key> {
   stream(key: Key): AsyncIterable<Uint8Array>;
   /** 3 R. False when there is no entity or no value. */
   remove(key: Key): Promise<boolean>;
-  /** The entity, then its value. False when there is no entity. 4 R. */
+  /** The entity, then its value. False when there is no entity. 3 R. */
   deleteEntity(key: Key): Promise<boolean>;
   /**
    * Deletes blobs no entity points to that are older than `olderThanMs` (default: a day): what crashes

@@ -5,7 +5,7 @@ import type { KeyValues } from "./keys/key-shape.ts";
 import { type AnyEntity, entity, type Infer } from "./model/entity.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
-import type { KeyEquality } from "./model/key-query.ts";
+import type { CheckedKey, KeyEquality } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
 import type { Query, Saved } from "./query/query.ts";
 import type { QueryRun } from "./query/query-run.ts";
@@ -18,7 +18,7 @@ export interface LogTailOptions<
 > {
   readonly fields: F;
   /** What a log belongs to: the partition key. */
-  readonly stream: S;
+  readonly stream: S & CheckedKey<S, Infer<F>>;
   /** The field that orders it. */
   readonly at: At;
   /** Default: the name. */

@@ -6,7 +6,7 @@ import { sendMessage, textOf } from "./messages/large-message.ts";
 import { type Message, messageOf, type NewMessage } from "./messages/message.ts";
 import { Tripwire } from "./messages/tripwire.ts";
 import type { AnyEntity } from "./model/entity.ts";
-import { TYPE_PROPERTY } from "./model/entity-rows.ts";
+import { type Row as Decoded, TYPE_PROPERTY } from "./model/entity-rows.ts";
 import type {
   Change,
   Contribution,
@@ -22,19 +22,30 @@ import { pagesOf } from "./query/pages.ts";
 import type { Handler } from "./queue-worker.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 
-export interface OutboxOptions {
+/** An entity before and after a write: both of an update, one of an insert or a delete. */
+export interface OutboxChange<Entity> {
+  readonly key: EntityKey;
+  readonly before?: { readonly row: Entity; readonly stored: StoredEntity } | undefined;
+  readonly after?: Entity | undefined;
+}
+
+export interface OutboxOptions<Entity = Decoded> {
   readonly queue: string;
   /** Pure: what to tell of a change, nothing for undefined. */
   readonly message: (
-    change: Pick<Change, "key" | "before" | "after">,
+    change: OutboxChange<Entity>,
   ) => NewMessage | readonly NewMessage[] | undefined;
   /** When a worker looks after a writer that did not report back. Default: 90 seconds. */
   readonly tripwireMs?: number;
 }
 
-/** Declares that every change of the entity sends a message: both happen, or neither. */
-export function outbox(options: OutboxOptions): Follower {
-  return new Outbox(options);
+/**
+ * Declares that every change of the entity sends a message: both happen, or neither. `outbox<Infer<typeof fields>>`
+ * says of what type the entity is.
+ */
+export function outbox<Entity = Decoded>(options: OutboxOptions<Entity>): Follower {
+  // Rows are decoded by the definition that it is declared on.
+  return new Outbox(options as OutboxOptions);
 }
 
 const KIND = "outbox";

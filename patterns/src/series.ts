@@ -3,9 +3,10 @@ import { definitionRefused, isTableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { padded } from "./keys/number.ts";
-import { type AnyEntity, entity } from "./model/entity.ts";
+import { type AnyEntity, entity, type Infer } from "./model/entity.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
+import type { CheckedKey } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
 import { EntityRepository, type KeyOf } from "./repository.ts";
 import { Stale, untilUncontended, type WriteOptions } from "./write.ts";
@@ -41,7 +42,10 @@ export interface SeriesOptions<
 > {
   /** The fields of the key. */
   readonly fields: F;
-  readonly key: { readonly partition: P; readonly row: R };
+  readonly key: {
+    readonly partition: P & CheckedKey<P, Infer<F>>;
+    readonly row: R & CheckedKey<R, Infer<F>>;
+  };
   readonly slots: Slots<Value>;
   /** Spreads the additions to one series over so many rows, which are summed on read. */
   readonly writers?: number;

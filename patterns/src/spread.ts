@@ -7,7 +7,7 @@ import { padded } from "./keys/number.ts";
 import { type AnyEntity, entity, type Infer } from "./model/entity.ts";
 import { assertKeyFits, type Fields, type Row } from "./model/entity-rows.ts";
 import { f } from "./model/field.ts";
-import type { KeyEquality } from "./model/key-query.ts";
+import type { CheckedKey, KeyEquality } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
 import type { EntityKey, Page, StoredEntity } from "./ports/tables.ts";
 import { pagesOf } from "./query/pages.ts";
@@ -19,7 +19,7 @@ import { commitSteps, openEntity } from "./write.ts";
 export interface SpreadOptions<F extends Fields, S extends KeyDeclaration, At> {
   readonly fields: F;
   /** What is read together. */
-  readonly stream: S;
+  readonly stream: S & CheckedKey<S, Infer<F>>;
   /** The date field that orders it. */
   readonly at: At;
   /** Partitions that share a stream, about 2,000 entities a second each. `grow` doubles it later. */

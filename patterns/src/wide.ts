@@ -13,6 +13,7 @@ import {
   type Row,
   TYPE_PROPERTY,
 } from "./model/entity-rows.ts";
+import type { CheckedKey } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
 import { type EdmValue, text } from "./ports/edm.ts";
 import { deleteOf } from "./ports/mutation.ts";
@@ -36,7 +37,10 @@ export interface WideOptions<F extends Fields, P extends KeyDeclaration, R exten
   readonly version: number;
   /** In an order that never changes: later versions add fields at the end. */
   readonly fields: F;
-  readonly key: { readonly partition: P; readonly row: R };
+  readonly key: {
+    readonly partition: P & CheckedKey<P, Infer<F>>;
+    readonly row: R & CheckedKey<R, Infer<F>>;
+  };
   /** Fields in each row: at most 248, the default. It never changes either. */
   readonly perPart?: number;
 }
@@ -47,7 +51,7 @@ export interface Wide<T, P extends KeyDeclaration, R extends KeyDeclaration> {
   /** The whole value, whether it exists or not, all parts or none. 2 R, 1 + p E. */
   write(entity: T, options?: WriteOptions): Promise<void>;
   /**
-   * Some fields of an entity that exists; undefined removes one. Those of one part: 1 R, 2 E; of
+   * Some fields of an entity that exists; undefined removes one. Those of one part: 1 R, 1 or 2 E; of
    * several: a read and a write. @throws not-found.
    */
   merge(fields: KeyOf<P, R> & Changes<T>, options?: WriteOptions): Promise<void>;

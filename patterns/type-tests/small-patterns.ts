@@ -1,10 +1,13 @@
 import { family } from "../src/children.ts";
 import { connect, entity, f, k } from "../src/index.ts";
+import { logTail } from "../src/log-tail.ts";
 import { longText } from "../src/long-text.ts";
 import { hours, series, slots } from "../src/series.ts";
 import { smallPartitions } from "../src/small-partitions.ts";
+import { spread } from "../src/spread.ts";
 import { memory } from "../src/testing.ts";
 import { is, union } from "../src/union.ts";
+import { wide } from "../src/wide.ts";
 
 const db = connect(memory());
 const partition = [k.str("dept")] as const;
@@ -86,6 +89,17 @@ export async function refused() {
   await totals.add({ dept: "a", day: "b" }, 1, 2);
   // error: Property 'day' is missing
   await stats.read({ dept: "a" });
+  const nobody = { partition: [k.str("nobody")], row: [k.str("day")] } as const;
+  // error: A segment's field is missing
+  series("Stats", { fields, key: nobody, slots: hours("count") });
+  // error: A segment's field is missing
+  wide("Year", { version: 1, fields, key: nobody });
+  const timed = { ...fields, at: f.date() };
+  const stream = nobody.partition;
+  // error: A segment's field is missing
+  logTail("Log", { fields: timed, stream, at: "at" });
+  // error: A segment's field is missing
+  spread("Hits", { fields: timed, stream, at: "at", buckets: 4 });
   // error: 'body_15' does not exist
   await db.open(Article).upsert({ dept: "a", id: "1", body_15: "x" });
 }

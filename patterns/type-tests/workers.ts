@@ -1,6 +1,6 @@
 import { batch } from "../src/batch.ts";
 import { inbox, inboxIn } from "../src/inbox.ts";
-import { connect, entity, f, k } from "../src/index.ts";
+import { connect, entity, f, type Infer, k } from "../src/index.ts";
 import { outbox, outboxReplay } from "../src/outbox.ts";
 import { createWorker, type Handler, later } from "../src/queue-worker.ts";
 import { saga } from "../src/saga.ts";
@@ -19,13 +19,29 @@ const Told = entity("Told", {
       queue: "events",
       message: ({ key: { rowKey } }) => ({ kind: "changed", key: rowKey, body: null }),
     }),
+    typed: outbox<Infer<typeof fields>>({
+      queue: "events",
+      message: ({ before, after }) => {
+        const balance: number | undefined = (after ?? before?.row)?.balance;
+        return { kind: "changed", key: "", body: balance };
+      },
+    }),
   },
 });
 const Indexed = entity("Indexed", {
   version: 1,
   fields,
   key,
-  indexes: { balance: siblingIndex({ row: [k.lit("b"), k.int("balance", 9), k.uint("id", 4)] }) },
+  indexes: {
+    balance: siblingIndex({
+      row: [k.lit("b"), k.int("balance", 9), k.uint("id", 4)],
+      when: ({ balance }: Infer<typeof fields>) => balance > 0,
+    }),
+    digit: siblingIndex({
+      row: [k.lit("d"), k.uint("digit", 1), k.uint("id", 4)],
+      each: { digit: ({ id }: Infer<typeof fields>) => [id % 10] },
+    }),
+  },
 });
 const db = connect(memory());
 const bank = { bank: "north" };

@@ -19,8 +19,8 @@ export type Copy = "full" | "keys" | readonly string[];
 export interface EntryOptions {
   /** Default: "full", so that a read by the index need not read the base. */
   readonly copy?: Copy;
-  /** Pure. Entities that do not match have no entry. */
-  readonly when?: (entity: Row) => boolean;
+  /** Pure. Entities that do not match have no entry. `(e: Infer<typeof fields>) => …` tells of what type they are. */
+  readonly when?: Of<boolean>;
   readonly each?: Each;
 }
 
@@ -28,7 +28,10 @@ export interface EntryOptions {
  * Segments of the entry's key that are no field, with all the values an entity has for each: it has an entry
  * for every value (for every combination, if there are several), and none if there is no value. Pure.
  */
-export type Each = Readonly<Record<string, (entity: Row) => readonly unknown[] | undefined>>;
+export type Each = Readonly<Record<string, Of<readonly unknown[] | undefined>>>;
+
+/** A function of an entity; as a method it may be declared for the type that its entity has. */
+type Of<Result> = { compute(entity: Row): Result }["compute"];
 
 /** Runs a function of the user's that must be pure. */
 export type Computed = <Result>(

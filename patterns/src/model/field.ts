@@ -152,7 +152,8 @@ export const f = {
         /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(value) ? value.toLowerCase() : undefined,
       decode: String,
     }),
-  bytes: () =>
+  // Its type is spelled out, for inferred it would name a generic that TypeScript before 5.7 does not know.
+  bytes: (): Field<Uint8Array, false> =>
     required<Uint8Array>({
       edm: "Binary",
       expected: "a Uint8Array of at most 64 KiB",
