@@ -50,7 +50,7 @@ export class Front<Context> {
   readonly #options: FrontOptions;
   readonly #auth: AuthContext;
   readonly #addresses: AddressReader;
-  readonly #router: Router<Context>;
+  readonly #router: Router<AnyOperation<Context>>;
   readonly #requestIds = new RequestIds();
   readonly #date = new HttpDate();
 

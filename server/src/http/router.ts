@@ -1,25 +1,25 @@
-import type { AnyOperation, WireRequest } from "../operation.ts";
+import type { Route, WireRequest } from "../operation.ts";
 
 /** What a request is routed by. */
 type Routed = Pick<WireRequest, "method" | "location" | "query" | "header">;
 
-interface Slot<Context> {
-  any: AnyOperation<Context> | undefined;
-  withIfMatch: AnyOperation<Context> | undefined;
-  withoutIfMatch: AnyOperation<Context> | undefined;
+interface Slot<Operation> {
+  any: Operation | undefined;
+  withIfMatch: Operation | undefined;
+  withoutIfMatch: Operation | undefined;
 }
 
 /** Finds the operation for a request by one table lookup. */
-export class Router<Context> {
+export class Router<Operation extends { readonly route: Route<string> }> {
   /** By resource, then by method and `comp`: few have one, and two short look-ups beat a made key. */
-  readonly #resources = new Map<string, Map<string, Slot<Context>>>();
+  readonly #resources = new Map<string, Map<string, Slot<Operation>>>();
   readonly #methods = new Map<string, string[]>();
 
-  constructor(operations: readonly AnyOperation<Context>[]) {
+  constructor(operations: readonly Operation[]) {
     for (const operation of operations) this.#add(operation);
   }
 
-  find(request: Routed): AnyOperation<Context> | undefined {
+  find(request: Routed): Operation | undefined {
     const { method, location } = request;
     const comp = compOf(request);
     const slots = this.#resources.get(location.resource);
@@ -32,9 +32,9 @@ export class Router<Context> {
     return this.#methods.get(`${request.location.resource} ${compOf(request)}`) ?? [];
   }
 
-  #add(operation: AnyOperation<Context>): void {
+  #add(operation: Operation): void {
     const { method, resource, comp = "", ifMatch } = operation.route;
-    const slots = this.#resources.get(resource) ?? new Map<string, Slot<Context>>();
+    const slots = this.#resources.get(resource) ?? new Map<string, Slot<Operation>>();
     this.#resources.set(resource, slots);
     const key = comp === "" ? method : `${method} ${comp}`;
     const slot = slots.get(key) ?? {

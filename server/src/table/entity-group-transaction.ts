@@ -42,8 +42,8 @@ const WRITES: readonly EntityWriteOperation[] = [
   mergeEntity,
   deleteEntity,
 ];
-const writes = new Router<TableContext>(WRITES);
-const reads = new Router<TableContext>([getEntity, queryEntities]);
+const writes = new Router(WRITES);
+const reads = new Router<AnyOperation<TableContext>>([getEntity, queryEntities]);
 
 /**
  * Entity Group Transaction, `POST /$batch`: up to 100 writes of one partition, all or none; or one
@@ -91,7 +91,7 @@ interface BatchOutcome {
 interface Change {
   readonly request: PartRequest;
   readonly part: BatchPart;
-  readonly operation: AnyOperation<TableContext>;
+  readonly operation: EntityWriteOperation;
   readonly write: EntityWrite;
 }
 
@@ -151,10 +151,10 @@ async function runChangeset(
 function decodeChange(part: BatchPart, request: PartRequest, before: Change | undefined): Change {
   const operation =
     before && isSameBesidesBody(part, before.part) ? before.operation : permittedWrite(request);
-  return { request, part, operation, write: operation.decode(request) as EntityWrite };
+  return { request, part, operation, write: operation.decode(request) };
 }
 
-function permittedWrite(request: WireRequest): AnyOperation<TableContext> {
+function permittedWrite(request: WireRequest): EntityWriteOperation {
   const operation = writes.find(request);
   if (!operation) throw new ServiceError("InvalidInput");
   permit(request, operation);
@@ -168,8 +168,10 @@ function isSameBesidesBody(part: BatchPart, before: BatchPart): boolean {
   );
 }
 
-function permit(request: WireRequest, operation: AnyOperation<TableContext>): void {
-  const { access } = operation;
+function permit(
+  request: WireRequest,
+  { access }: Pick<AnyOperation<TableContext>, "access">,
+): void {
   authorize(
     request,
     request.identity,
