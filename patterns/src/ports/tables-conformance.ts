@@ -189,6 +189,18 @@ export function testTablesPort({ name, open, it = test }: PortUnderTest): void {
       assert.deepEqual(none, []);
     });
 
+    it("filters by doubles of every size", async () => {
+      const { port, table } = await opened();
+      for (const value of ["-Infinity", -2e25, -1.5, 5e-324, 3, 1e308, "Infinity"]) {
+        const double = { type: "Double", value } as const;
+        const own = put("insert", String(value).replace("+", ""), { double });
+        await port.commit(table, [own]);
+        const filter = compare("double", "ge", double);
+        const [found, ...others] = await everything(port, table, { filter });
+        assert.deepEqual([found?.rowKey, others], [own.rowKey, []], String(value));
+      }
+    });
+
     it("tells an absent entity from an absent table", async () => {
       const { port, table } = await opened();
       assert.equal(await port.get(table, key("none")), undefined);

@@ -85,8 +85,10 @@ function printLiteral({ type, value }: EdmValue): string {
     case "Binary":
       return `X'${hexOf(bytesOf(String(value)))}'`;
     case "Double":
-      // A whole number without a point would be taken for an Int32.
-      return Number.isInteger(value) ? `${value}.0` : String(value);
+      // Digits alone would be taken for an Int32.
+      return String(value)
+        .replace("Infinity", "INF")
+        .replace(/^-?\d+$/, "$&.0");
     default:
       return String(value);
   }
