@@ -50,6 +50,20 @@ describe("a key shape", () => {
   it("decodes nothing from a key of another shape", () => {
     assert.equal(employee.decode("email_jonesj@contoso.com"), undefined);
     assert.equal(employee.decode("empid"), undefined);
+    assert.equal(employee.decode("empid_000223_2012"), undefined);
+    const segments = [
+      k.uint("x", 3),
+      k.uintDesc("x", 3),
+      k.int("x", 3),
+      k.int64("x"),
+      k.double("x"),
+      k.date("x"),
+      k.dateDesc("x"),
+    ];
+    for (const segment of segments) {
+      const shape = new KeyShape([k.lit("t"), segment]);
+      assert.equal(shape.decode("t_none"), undefined);
+    }
   });
 
   it("sorts tuples by segment in the ordered layout", () => {

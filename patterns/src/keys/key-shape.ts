@@ -103,7 +103,11 @@ export class KeyShape {
       if (end < 0) return undefined;
       const text = key.slice(from, end);
       if (part instanceof Segment) {
-        if (part.lossless) values[part.field] = part.decode(text);
+        try {
+          if (part.lossless) values[part.field] = part.decode(text);
+        } catch {
+          return undefined;
+        }
       } else if (part.literal !== text) return undefined;
       from = end + 1;
     }

@@ -12,15 +12,18 @@ export interface FixedCodec<Value> {
 
 export function uint(width: number): FixedCodec<number> {
   const max = 10 ** width - 1;
-  return { encode: (value) => padded(whole(value, 0, max), width), decode: Number };
+  return {
+    encode: (value) => padded(whole(value, 0, max), width),
+    decode: (text) => whole(Number(text), 0, max),
+  };
 }
 
 export function uintDescending(width: number): FixedCodec<number> {
-  const { encode } = uint(width);
+  const { encode, decode } = uint(width);
   return {
     descending: true,
     encode: (value) => complement(encode(value)),
-    decode: (text) => Number(complement(padded(text, width))),
+    decode: (text) => decode(complement(padded(text, width))),
   };
 }
 
@@ -30,7 +33,8 @@ export function int(width: number): FixedCodec<number> {
   return {
     encode: (value) =>
       whole(value, -max, max) < 0 ? "-" + complement(padded(-value, width)) : padded(value, width),
-    decode: (text) => (text.startsWith("-") ? -Number(complement(text.slice(1))) : Number(text)),
+    decode: (text) =>
+      whole(text.startsWith("-") ? -complement(text.slice(1)) : Number(text), -max, max),
   };
 }
 

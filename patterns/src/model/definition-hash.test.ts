@@ -60,6 +60,14 @@ const HASHES: Readonly<Record<string, readonly [index: Index, hash: string]>> = 
 };
 
 describe("the hash of a definition", () => {
+  it("takes uint and int of one width for one, as the entries of what both can hold are the same", () => {
+    assert.equal(HASHES.int?.[1], HASHES.uint?.[1]);
+    const place = { escapeUnderscore: false };
+    for (const count of [0, 1, 12_345, 999_999]) {
+      assert.equal(k.int("count", 6).encode(count, place), k.uint("count", 6).encode(count, place));
+    }
+  });
+
   it("is what it was when indexes were registered under it", () => {
     const hashes = Object.entries(HASHES).map(([name, [index]]) => {
       const Thing = entity("Thing", {

@@ -9,7 +9,8 @@ const PROBES = [0, 7, 12_345n, true, "a_B/ë", new Date(0), "0123456789abcdefghj
 
 /**
  * Changes with the keys, codecs, layouts, copies and options that entries depend on: two indexes of one hash have
- * the same entries. What a function computes is not seen.
+ * the same entries. What a function computes is not seen. `uint` and `int` of one width are one: what both can hold
+ * stands at the same keys.
  */
 export function definitionHash(entity: AnyEntity, name: string): string {
   const { partition, row } = entity.rows;
