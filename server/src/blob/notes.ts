@@ -96,6 +96,7 @@ export interface ContentMaking extends Making {
 interface Spare {
   readonly id: ContentId;
   readonly note: Key;
+  /** Microseconds since 1970, as versions are. */
   readonly since: number;
 }
 

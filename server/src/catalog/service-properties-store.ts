@@ -24,6 +24,7 @@ const TRUSTED_MS = 1_000;
 
 interface Cached {
   readonly properties: ServiceProperties;
+  /** Milliseconds since 1970. */
   readonly readAt: number;
   /** Whether somebody set them. */
   readonly chosen: boolean;

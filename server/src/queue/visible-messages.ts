@@ -13,6 +13,7 @@ import { readPlace } from "./message-record.ts";
 
 export interface VisibleSearch {
   readonly partition: Uint8Array;
+  /** Milliseconds since 1970, as all times here. */
   readonly now: number;
   readonly max: number;
   /** Asked for each visible message in turn; answers whether to take it. */
