@@ -1,4 +1,6 @@
+import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
+import type { FilterNode } from "@rowhouse/protocol/filter-tree";
 import { cureOfQuery, readingOf } from "@rowhouse/server/insight/cure";
 import { explain } from "@rowhouse/server/query/explain";
 import { planQuery } from "@rowhouse/server/query/planner";
@@ -29,14 +31,14 @@ export function addExplainCommand(program: Command): void {
     });
 }
 
-/** What the command prints, and why the endpoint refused if it did. @throws ServiceError for a filter that is none. */
+/** What the command prints, and why the endpoint refused if it did. @throws Error for a filter that is none. */
 export async function explainFilter(
   filter: string,
   options: ExplainOptions,
   environment: NodeJS.ProcessEnv,
 ): Promise<{ readonly text: string; readonly failure: string | undefined }> {
   const { table, against } = options;
-  const tree = filter.trim() === "" ? undefined : parseFilter(filter);
+  const tree = filter.trim() === "" ? undefined : parse(filter);
   const plan = planQuery(tree);
   const cure = cureOfQuery(table, plan);
   const answer = against === undefined ? undefined : await ask(against, table, filter, environment);
@@ -66,6 +68,19 @@ export async function explainFilter(
     if (answer.more) lines.push("          this was the first page; there are more");
   }
   return { text: `${lines.join("\n")}\n`, failure };
+}
+
+/** @throws Error that says more of the filter than the service's own words. */
+function parse(filter: string): FilterNode {
+  try {
+    return parseFilter(filter);
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error;
+    const { code, message, status } = error;
+    throw new Error(`The service takes no such $filter (${status} ${code}): ${message}`, {
+      cause: error,
+    });
+  }
 }
 
 interface Asked {

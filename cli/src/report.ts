@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import type { TargetsReport } from "@rowhouse/server/insight/azure-targets";
 import type { ScanSummary } from "@rowhouse/server/insight/scan-budget";
+import { terminalText } from "@rowhouse/server/insight/terminal-text";
 import type { Command } from "commander";
 import { SCAN_REPORT_FILE } from "./watch-options.ts";
 
@@ -65,14 +66,21 @@ export function printScanReport(summary: ScanSummary): string {
       each.entitiesRead > 0 ? `, read ${each.entitiesRead} to return ${each.entitiesReturned}` : "";
     lines.push(
       "",
-      `${each.table}: ${each.class}${each.shape ? ` where ${each.shape}` : ""}`,
+      `${each.account}/${each.table}: ${each.class}${each.shape ? ` where ${shortened(each.shape)}` : ""}`,
       `  ${times(each.count)} over "${each.reason}"${density}`,
-      `  for example ${each.plan}`,
+      `  for example ${shortened(each.plan)}`,
       `  ${each.cure}`,
     );
   }
-  return `${lines.join("\n")}\n`;
+  return terminalText(lines);
 }
+
+/** JSON has all of it. */
+function shortened(text: string): string {
+  return text.length <= TEXT_LENGTH_MAX ? text : `${text.slice(0, TEXT_LENGTH_MAX)}...`;
+}
+
+const TEXT_LENGTH_MAX = 300;
 
 function times(count: number): string {
   return count === 1 ? "once" : `${count} times`;
@@ -85,5 +93,5 @@ export function printTargets(report: TargetsReport): string {
   for (const { where, code, firstAt, count } of places) {
     lines.push(`  ${code} ${times(count)} at ${where}, first ${new Date(firstAt).toISOString()}`);
   }
-  return `${lines.join("\n")}\n`;
+  return terminalText(lines);
 }

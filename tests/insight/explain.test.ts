@@ -37,6 +37,18 @@ describe("rowhouse explain", () => {
     assert.match(text, /^meaning {3}2 reads, the dearest of this kind: One whole partition/m);
   });
 
+  it("says what the service answers to a filter that is none", async () => {
+    for (const [filter, reason] of [
+      ["Age eq", /\(400 InvalidInput\)/],
+      [
+        "startswith(Name, 'a')",
+        /^Error: The service takes no such \$filter \(501 NotImplemented\)/,
+      ],
+    ] as const) {
+      await assert.rejects(explainFilter(filter, { table: "People" }, {}), reason);
+    }
+  });
+
   it("says why an endpoint does not answer", async () => {
     let url = "";
     await withServer({}, async ({ accountUrl }) => {

@@ -99,6 +99,23 @@ describe("rowhouse report", () => {
         text: "scan budget: 3 pages of queries, 0 over budget\n",
         exitCode: 0,
       });
+      const text = "\u001b[2J\nnothing found".padEnd(1000, "x");
+      const overrun = {
+        ...{ account: "a", table: "T", class: "table scan", shape: text, reason: "no table scan" },
+        ...{ example: text, plan: text, cure: "\u0007", count: 1, refused: 0 },
+        ...{ entitiesRead: 1, entitiesReturned: 0 },
+      };
+      writeFileSync(file, JSON.stringify({ ...summary, overBudget: 1, overruns: [overrun] }));
+      const report = reportOf(file, "text");
+      assert.equal(report.exitCode, 1);
+      // What clients sent commands no terminal, and does not fill it.
+      assert.match(
+        report.text,
+        /^a\/T: table scan where \ufffd\[2J\ufffdnothing foundx{282}\.\.\.$/m,
+      );
+      assert.match(report.text, /^ {2}\ufffd$/m);
+      assert.ok(report.text.length < 1000);
+      assert.ok(reportOf(file, "json").text.length > 3000);
       for (const other of ["{}", '{"overruns":[]}', "null", "no JSON"]) {
         writeFileSync(file, other);
         assert.throws(() => reportOf(file, "text"), /report\.json is no report of a scan budget/);

@@ -388,6 +388,15 @@ describe("Advice", () => {
     assert.deepEqual(traffic.rules(), ["or-over-keys"]);
   });
 
+  it("takes lists of alternatives for one kind of query, however long each is", () => {
+    const traffic = record();
+    for (const count of [2, 3, 4]) {
+      const rows = Array.from({ length: count }, (_, i) => `RowKey eq '${i}'`).join(" or ");
+      traffic.query(`PartitionKey eq 'p' and (${rows})`, { read: count, returned: count });
+    }
+    assert.deepEqual(traffic.rules(), ["or-over-keys"]);
+  });
+
   it("sees partitions near their target, and traffic beyond it", () => {
     const traffic = record();
     traffic.query("PartitionKey eq 'p'", { read: 1000, returned: 1000 });

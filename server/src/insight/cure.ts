@@ -53,9 +53,43 @@ export function readingOf({ class: dearest, reads }: Plan): string {
   return reads.length < 2 ? reading : `${reads.length} reads, the dearest of this kind: ${reading}`;
 }
 
-/** The filter with its constants taken out: what queries of one kind have in common. */
+/**
+ * The filter with its constants taken out: what queries of one kind have in common. Of a list of alternatives,
+ * however long, two are left.
+ */
 export function shapeOf(filter: FilterNode): string {
-  return printFilter(filter).replace(LITERAL, "$1?");
+  return printFilter(shortenLists(filter)).replace(LITERAL, "$1?");
+}
+
+/** Of clauses in a row that only differ in constants, the first two. */
+function shortenLists(filter: FilterNode): FilterNode {
+  if (filter.kind === "not") return { kind: "not", clause: shortenLists(filter.clause) };
+  if (filter.kind !== "or" && filter.kind !== "and") return filter;
+  const clauses = filter.clauses.map(shortenLists);
+  const isRepeated = (i: number) => i > 0 && isAlike(clauses[i - 1]!, clauses[i]!);
+  const { kind } = filter;
+  return { kind, clauses: clauses.filter((_, i) => !isRepeated(i) || !isRepeated(i - 1)) };
+}
+
+/** Whether constants are all that differs. */
+function isAlike(a: FilterNode, b: FilterNode): boolean {
+  switch (a.kind) {
+    case "or":
+    case "and":
+      return (
+        a.kind === b.kind &&
+        a.clauses.length === b.clauses.length &&
+        a.clauses.every((clause, i) => isAlike(clause, b.clauses[i]!))
+      );
+    case "not":
+      return b.kind === "not" && isAlike(a.clause, b.clause);
+    case "comparison":
+      return b.kind === "comparison" && a.property === b.property && a.operator === b.operator;
+    case "property":
+      return b.kind === "property" && a.property === b.property;
+    case "constant":
+      return b.kind === "constant" && a.value === b.value;
+  }
 }
 
 /** A literal stands behind an operator; Boolean and number literals have no quotes. */

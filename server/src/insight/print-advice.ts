@@ -1,5 +1,6 @@
 import { RULE_TITLES } from "./advice.ts";
 import type { Advice } from "./advise.ts";
+import { terminalText } from "./terminal-text.ts";
 
 /** What else there is to say of how much was looked at. */
 const ENDINGS: Readonly<Record<Advice["recording"], string>> = {
@@ -22,8 +23,7 @@ export function printAdvice({ events, recording, findings, lines }: Advice): str
   for (const { question, verdict, note } of lines) {
     out.push(`  ${verdict.padEnd(13)} ${question}${note ? ` (${note})` : ""}`);
   }
-  // Filters are what clients sent: on a terminal they must not command it, nor pass for lines of ours.
-  return `${out.map((line) => line.replace(/\p{Cc}/gu, "\ufffd")).join("\n")}\n`;
+  return terminalText(out);
 }
 
 /** For machines that show findings beside code: SARIF 2.1.0. */

@@ -128,6 +128,35 @@ describe("The shape of a filter", () => {
     const expected = "Name eq ? and Age gt ? and Big lt ? and D ge ? and Ok eq ? and G eq ?";
     assert.equal(shapeOf(parseFilter(filter)), expected);
   });
+
+  it("is the same for lists of alternatives however long they are", () => {
+    const list = (count: number, clause: (i: number) => string, word = " or ") =>
+      Array.from({ length: count }, (_, i) => clause(i)).join(word);
+    for (const count of [2, 3, 100]) {
+      const shape = (filter: string) => shapeOf(parseFilter(filter));
+      const rows = list(count, (i) => `RowKey eq '${i}'`);
+      assert.equal(shape(rows), "RowKey eq ? or RowKey eq ?");
+      assert.equal(
+        shape(`PartitionKey eq 'p' and (${rows}) and not (Age gt ${count})`),
+        "PartitionKey eq ? and (RowKey eq ? or RowKey eq ?) and not (Age gt ?)",
+      );
+      const pairs = list(count, (i) => `(PartitionKey eq 'p' and (${rows} or Age lt ${i}))`);
+      assert.equal(
+        shape(pairs),
+        Array(2)
+          .fill("PartitionKey eq ? and (RowKey eq ? or RowKey eq ? or Age lt ?)")
+          .join(" or "),
+      );
+      assert.equal(shape(list(count, (i) => `Age ne ${i}`, " and ")), "Age ne ? and Age ne ?");
+    }
+    for (const other of [
+      "Age eq ? or Old eq ? or Age eq ?",
+      "Age gt ? or Age lt ?",
+      "A or B or not A",
+    ]) {
+      assert.equal(shapeOf(parseFilter(other.replaceAll("?", "1"))), other);
+    }
+  });
 });
 
 describe("The cure of a query", () => {
