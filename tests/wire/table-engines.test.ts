@@ -210,6 +210,29 @@ describe("Keys", () => {
   });
 });
 
+describe("Two servers over one engine", () => {
+  it("tell at once which service properties the other was given", async () => {
+    const engine = await openTestEngine();
+    const path = "/?restype=service&comp=properties";
+    const rule = (origin: string) =>
+      `<StorageServiceProperties><Cors><CorsRule><AllowedMethods>GET</AllowedMethods><AllowedOrigins>${origin}</AllowedOrigins><AllowedHeaders /><ExposedHeaders /><MaxAgeInSeconds>5</MaxAgeInSeconds></CorsRule></Cors></StorageServiceProperties>`;
+    const now = Date.now();
+    await serve(engine, (one) =>
+      serve(
+        engine,
+        async (other) => {
+          for (const origin of ["http://a.test", "http://b.test"]) {
+            assert.equal((await one.send("PUT", path, { body: rule(origin) })).status, 202);
+            const told = await other.send("GET", path);
+            assert.ok(told.text.includes(origin), String(told));
+          }
+        },
+        { clock: { now: () => now } },
+      ),
+    );
+  });
+});
+
 describe("A client that leaves", () => {
   it("within a transaction writes nothing of it, wherever it leaves", async () => {
     for (const lane of ["node", "fast"] as const) {

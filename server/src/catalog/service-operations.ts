@@ -22,7 +22,7 @@ export function getServiceProperties(
     route: { method: "GET", resource: "service", comp: "properties" },
     access: { resourceType: "s", accountSas: ["r"], serviceSas: [], bearer: "read" },
     decode: () => undefined,
-    run: ({ properties }, _, { account }) => properties.get(account.name),
+    run: ({ properties }, _, { account }) => properties.read(account.name),
     encode: (properties) => xmlResponse(200, printServiceProperties(properties, rules)),
   };
 }

@@ -53,10 +53,16 @@ export class ServicePropertiesStore {
     this.rules = options.rules;
   }
 
+  /** What another server may have changed since, a moment ago. */
   get(account: string): Awaitable<ServiceProperties> {
     const cached = this.#cache.get(account);
     if (cached && Math.abs(this.#clock.now() - cached.readAt) < TRUSTED_MS)
       return cached.properties;
+    return this.read(account);
+  }
+
+  /** As they are now. */
+  read(account: string): Awaitable<ServiceProperties> {
     return whenReady(this.#engine.get([this.#key(account)]), ([entry]) =>
       this.#keep(account, entry),
     );
