@@ -7,7 +7,7 @@ import { assertWriteConditions, type Conditions, writeConditions } from "./condi
 import { assertLeaseForWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { releaseAll } from "./release.ts";
-import { refuseOtherVersions } from "./unsupported.ts";
+import { refuseOtherVersions, refuseUnsupported } from "./unsupported.ts";
 
 interface DeleteBlobInput {
   readonly name: BlobName;
@@ -24,6 +24,7 @@ export const deleteBlob: BlobOperation<DeleteBlobInput, void> = {
 
   decode(request) {
     refuseOtherVersions(request);
+    refuseUnsupported(request);
     return {
       name: blobNameOf(request),
       onlySnapshots: isOnlySnapshots(request),

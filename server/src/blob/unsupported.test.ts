@@ -64,6 +64,7 @@ describe("What is left out", () => {
       ["HEAD", "/docs/a", "x-ms-encryption-key"],
       ["GET", "/docs/a?comp=metadata", "x-ms-encryption-key"],
       ["PUT", "/docs/a?comp=seal", "x-ms-encryption-scope"],
+      ["DELETE", "/docs/a", "x-ms-access-tier-if-modified-since"],
     ] as const) {
       await lab.refused("501 NotImplemented", method, path, { headers: { [header]: "x" } });
     }

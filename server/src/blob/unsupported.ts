@@ -33,9 +33,9 @@ export function isUnsupported({ location, query }: RequestHead): boolean {
   return comp !== undefined && (UNSUPPORTED_COMPS[location.resource]?.includes(comp) ?? false);
 }
 
-/** Headers that ask for something lasting: to leave it out silently would be a loss. */
+/** Headers that ask for something lasting, or for it under a condition: to leave it out silently would be a loss. */
 const UNSUPPORTED_HEADER =
-  /^x-ms-(?:tags|encryption-.*|source-encryption-.*|immutability-policy-.*|legal-hold|expiry-.*|sequence-number-action)$/i;
+  /^x-ms-(?:tags|encryption-.*|source-encryption-.*|immutability-policy-.*|legal-hold|expiry-.*|sequence-number-action|access-tier-if-.*)$/i;
 
 /** For operations that write. @throws ServiceError NotImplemented */
 export function refuseUnsupported({ rawHeaders }: RequestHead): void {
