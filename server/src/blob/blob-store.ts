@@ -13,7 +13,13 @@ import {
   type Put,
 } from "../engine/engine.ts";
 import { blobKey, blobPartition } from "./blob-keys.ts";
-import { type BlobRecord, contentIdOf, decodeRecord, encodeRecord } from "./blob-record.ts";
+import {
+  type BlobRecord,
+  type CommittedBlob,
+  contentIdOf,
+  decodeRecord,
+  encodeRecord,
+} from "./blob-record.ts";
 import type { ContainerValue } from "./container-value.ts";
 import type { NewContent } from "./new-content.ts";
 import { NOTHING_RELEASED, type Released } from "./released.ts";
@@ -102,14 +108,32 @@ export class BlobStore {
    * @throws EngineError `Corrupt` when it still does: looking again would never end.
    */
   async assertLetGo(name: BlobName, id: string, kind: "content" | "draft"): Promise<void> {
-    if (await this.hasLetGo(name, id, kind)) return;
+    if (await this.#hasLetGo(name, id, kind)) return;
     const { account, container, blob: path } = name;
     const text = `The ${kind} ${id} of ${account}/${container}/${path} is not there.`;
     throw new EngineError("Corrupt", text);
   }
 
-  /** The same for those who know why they did not find it, should it still be referred to. */
-  async hasLetGo(name: BlobName, id: string, kind: "content" | "draft"): Promise<boolean> {
+  /**
+   * Reads what a record refers to, of which another process may free a part meanwhile.
+   * @returns undefined when that failed and the record refers to it no more: it is to be looked at again
+   */
+  async readUnlessLetGo<T>(
+    name: BlobName,
+    blob: CommittedBlob | undefined,
+    read: () => Promise<T>,
+  ): Promise<T | undefined> {
+    try {
+      return await read();
+    } catch (error) {
+      const id = contentIdOf(blob) ?? "";
+      const hasLetGo = error instanceof EngineError && this.#hasLetGo(name, id, "content");
+      if (await hasLetGo) return undefined;
+      throw error;
+    }
+  }
+
+  async #hasLetGo(name: BlobName, id: string, kind: "content" | "draft"): Promise<boolean> {
     const { blob, draft } = (await this.read(name)).record;
     return id !== (kind === "draft" ? draft?.id : contentIdOf(blob));
   }

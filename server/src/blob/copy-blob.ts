@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { CallTime } from "../engine/call-time.ts";
-import { EngineError } from "../engine/engine.ts";
 import { md5Mismatch } from "../http/content-md5.ts";
 import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
@@ -111,7 +110,6 @@ async function copyOnce(
   const judge = (state: BlobState) => judgeCopy(state, input, original, request);
   // Onto itself a blob keeps its content.
   const isSelf = name.container === source.name.container && name.blob === source.name.blob;
-  const contentId = contentIdOf(original) ?? "";
   const read = async () => {
     if (!isSelf && !contents.isSmall(original.size)) judge(await blobs.read(name));
     // First what may fail: a copy that is made and not used must be given up.
@@ -120,13 +118,9 @@ async function copyOnce(
       : undefined;
     return { digests, copied: isSelf ? undefined : await copyContent(context, original) };
   };
-  const made = await readers.hold(contentId, read).catch(async (error: unknown) => {
-    // A row goes with its blob; for the rest, other processes do not wait for who reads it here.
-    const isReplaced =
-      error instanceof EngineError && blobs.hasLetGo(source.name, contentId, "content");
-    if (await isReplaced) return undefined;
-    throw error;
-  });
+  const made = await blobs.readUnlessLetGo(source.name, original, () =>
+    readers.hold(contentIdOf(original) ?? "", read),
+  );
   if (made === undefined) return undefined;
   const { copied, digests } = made;
   const copyId = randomUUID();

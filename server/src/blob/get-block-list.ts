@@ -62,7 +62,7 @@ export const getBlockList: BlobOperation<GetBlockListInput, GetBlockListOutput> 
   },
 };
 
-/** @returns undefined when the draft was let go of meanwhile: then all must be looked at again */
+/** @returns undefined when blocks were let go of meanwhile: then all must be looked at again */
 async function readLists(
   context: BlobContext,
   { name, which, leaseId, conditions }: GetBlockListInput,
@@ -80,7 +80,10 @@ async function readLists(
     assertReadConditions(conditions, blob.modified);
     assertLeaseForRead(blob.lease, leaseId, request.arrivedAt, "blob");
   }
-  const committed = which === "uncommitted" ? undefined : await committedList(engine, blob);
+  const read = () => committedList(engine, which === "uncommitted" ? undefined : blob);
+  const blocksOfBlob = await blobs.readUnlessLetGo(name, blob, read);
+  if (blocksOfBlob === undefined) return undefined;
+  const committed = which === "uncommitted" ? undefined : blocksOfBlob;
   if (which === "committed") return { blob, committed, uncommitted: undefined };
   if (draft === undefined) return { blob, committed, uncommitted: [] };
   const blocks = await uncommittedBlocks(engine, draft.id);

@@ -114,7 +114,9 @@ async function commitList(
     await blobs.assertLetGo(input.name, draft.id, "draft");
     return undefined;
   }
-  const extents = await resolve(engine, state, choices);
+  const extents = await blobs.readUnlessLetGo(input.name, blob, () =>
+    resolve(engine, state, choices),
+  );
   if (extents === undefined) return undefined;
   const list = ids.next();
   const placed = place(list, extents);
