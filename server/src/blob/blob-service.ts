@@ -8,6 +8,7 @@ import {
   setServiceProperties,
 } from "../catalog/service-operations.ts";
 import { storedPolicy } from "../catalog/stored-policy.ts";
+import { withContentMd5 } from "../http/content-md5.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
 import type { ErrorFacts, Service } from "../http/service.ts";
 import { encodeStorageError, refuseRoute } from "../http/storage-refusals.ts";
@@ -73,7 +74,7 @@ export const BLOB_OPERATIONS: readonly AnyOperation<BlobContext>[] = [
   getBlockList,
   appendBlock,
   sealBlob,
-];
+].map(withContentMd5);
 
 /** The Blob service, ready to be put behind a front. */
 export function blobService(context: BlobContext): Service<BlobContext> {

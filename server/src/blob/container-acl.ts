@@ -1,6 +1,5 @@
 import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { ServiceError } from "@rowhouse/protocol/errors";
-import { checkContentMd5 } from "../http/content-md5.ts";
 import { parseAccessPolicies, printAccessPolicies } from "../xml/access-policies.ts";
 import { BLOB_DOCUMENTS } from "../xml/document-rules.ts";
 import { xmlResponse } from "../xml/print-xml.ts";
@@ -45,7 +44,6 @@ export const setContainerAcl: BlobOperation<SetContainerAclInput, number> = {
   body: "buffer",
 
   decode(request) {
-    checkContentMd5(request);
     return {
       ...containerInputOf(request),
       policies: parseAccessPolicies(request.body, BLOB_DOCUMENTS),

@@ -82,6 +82,14 @@ describe("A container", () => {
     await lab.refused("400 InvalidXmlDocument", "PUT", acl, { body: "<a/>" });
   });
 
+  it("takes no policies, as its service no properties, with the MD5 of something else", async () => {
+    await lab.must("PUT", DOCS);
+    const headers = { "Content-MD5": "AAAAAAAAAAAAAAAAAAAAAA==" };
+    for (const path of [`${DOCS}&comp=acl`, "/?restype=service&comp=properties"]) {
+      await lab.refused("400 Md5Mismatch", "PUT", path, { body: "<a/>", headers });
+    }
+  });
+
   it("is deleted by the holder of its lease alone, other things anybody does", async () => {
     await lab.must("PUT", DOCS);
     const lease = (headers: Record<string, string>) =>
