@@ -19,12 +19,17 @@ import type { WriteOptions } from "./write.ts";
 export interface ConnectOptions {
   /** `azureTables(serviceClient)`, or `memory().tables` in tests. */
   readonly tables: TablesPort;
+  /** `azureQueues(serviceClient)`: for workers, outboxes, and indexes across partitions that survive their writer. */
   readonly queues?: QueuesPort;
+  /** `azureBlobs(serviceClient)`: for large values, logs and lists in blobs. */
   readonly blobs?: BlobsPort;
+  /** How often and for how long requests are repeated. Default: after 2, 4, 10 and 30 seconds. */
   readonly retry?: RetryOptions;
+  /** Requests at once. Default: 64, of them 8 to one partition. */
   readonly limit?: LimitOptions;
   /** Signs paging cursors. */
   readonly cursorSecret?: string;
+  /** What is worth a line in a log: scans, and what is left to a worker. Default: nobody hears of it. */
   readonly onEvent?: (event: DatabaseEvent) => void;
   /** `controlledIndexes()`, where indexes are built and retired while they are used. */
   readonly indexStates?: (database: Database) => IndexStates;

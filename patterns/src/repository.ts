@@ -53,7 +53,12 @@ export interface Repository<
   mustGet(key: KeyOf<P, R>): Promise<Saved<T>>;
   /** Point queries side by side, in the order of `keys`. n R, n E. */
   getMany(keys: readonly KeyOf<P, R>[]): Promise<(Saved<T> | undefined)[]>;
+  /**
+   * The entities of one partition whose row keys begin alike: equality on leading segments, then at most one range
+   * (`gte`, `gt`, `lte`, `lt`, `startsWith`). ⌈rows/1000⌉ R, rows E.
+   */
   range(query: KeyEquality<P> & RowQuery<R>): Query<T, "range">;
+  /** Every entity of the table; running it takes a permit. */
   scan(): Query<T, "table-scan">;
 
   /** @throws unique-violation when the key, or a value of a unique index, is taken. 1 R. */
@@ -85,6 +90,7 @@ export interface Repository<
   /** Writes what follows from the entity once more, for rows that other software wrote. False if absent. */
   reconcile(key: KeyOf<P, R>): Promise<boolean>;
 
+  /** The indexes, by name: `by.lastName.range(…)`, and `by.email.get(…)` of a unique one. */
   readonly by: { readonly [Name in keyof I]: IndexApi<I[Name], T, P> };
 }
 

@@ -4,7 +4,7 @@ import type { AnyEntity } from "@rowhouse/patterns/model/entity";
 import type { ShardedBuildOptions } from "@rowhouse/patterns/sharded-build";
 import { alignColumns, type Outcome, type Progress } from "./outcome.ts";
 import { kindOf } from "./record.ts";
-import { indexesOf, type Schema, type Target, targetOf } from "./schema.ts";
+import { codeOf, indexesOf, type Schema, type Target, targetOf } from "./schema.ts";
 import { type ScrubState, ScrubStateFile } from "./scrub-state.ts";
 
 /** What all work on indexes is given. */
@@ -22,22 +22,27 @@ export async function showStates(work: IndexWork, name: string): Promise<Outcome
   const states = await Promise.all(
     indexesOf(target).map(async (index) => {
       const cycle = await lifeCycle(work, target, index);
-      const state = await cycle?.state();
+      const state = await cycle?.state().catch((error) => {
+        if (codeOf(error) !== "validation-failed") throw error;
+        return "redefined" as const;
+      });
       const registered = (await cycle?.isRegistered()) ?? false;
       return { index: nameOf(target, index), state: state ?? "transactional", registered };
     }),
   );
   return {
     lines: alignColumns(
-      states.map(({ index, state, registered }) => [
-        index,
-        state,
-        registered || state === "transactional" ? "" : "(registered nowhere: taken for built)",
-      ]),
+      states.map(({ index, state, registered }) => [index, state, noteOn(state, registered)]),
     ),
     json: states,
-    found: false,
+    found: states.some(({ state }) => state === "redefined"),
   };
+}
+
+function noteOn(state: string, registered: boolean): string {
+  if (state === "redefined")
+    return "(another definition is registered: declare it under a new name)";
+  return registered || state === "transactional" ? "" : "(registered nowhere: taken for built)";
 }
 
 export interface BuildOptions {
@@ -81,7 +86,12 @@ export async function buildIndex(
       `${name} is registered nowhere, so everybody takes it for built. --register takes it from readers until it is.`,
     );
   }
-  if (!registered) await cycle.disable();
+  if (!registered) {
+    await cycle.disable().catch((error) => {
+      // Somebody else who runs this command was faster.
+      if (codeOf(error) !== "conflict") throw error;
+    });
+  }
   progress(`${name} was ${state}; ${total} entities, about ${timeOf(seconds)}`);
   let first: { readonly done: number; readonly atMs: number } | undefined;
   const onProgress = ({ done }: { readonly done: number }) => {

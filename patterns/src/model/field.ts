@@ -84,7 +84,9 @@ function string(schema?: StandardSchema<string>): Field<string, false> {
 
 /** The field types. Storage types are explicit: each field has one property type for good. */
 export const f = {
+  /** Edm.String: at most 32,768 characters. */
   string,
+  /** Edm.String: one of these texts, and of no other type in code. */
   oneOf: <const Value extends string>(...members: readonly Value[]) =>
     required<Value>({
       edm: "String",
@@ -96,6 +98,7 @@ export const f = {
         return member;
       },
     }),
+  /** Edm.Int32: a whole number of 32 bits. */
   int32: (schema?: StandardSchema<number>) =>
     required({
       edm: "Int32",
@@ -104,6 +107,7 @@ export const f = {
       encode: (value) => ((value | 0) === value ? value : undefined),
       decode: toNumber,
     }),
+  /** Edm.Int64: a bigint of 64 bits. */
   int64: (schema?: StandardSchema<bigint>) =>
     required({
       edm: "Int64",
@@ -115,6 +119,7 @@ export const f = {
           : undefined,
       decode: BigInt,
     }),
+  /** Edm.Double: any number, 5 as well as 5.5. */
   double: (schema?: StandardSchema<number>) =>
     required({
       edm: "Double",
@@ -126,6 +131,7 @@ export const f = {
       },
       decode: toNumber,
     }),
+  /** Edm.Boolean. */
   bool: () =>
     required<boolean>({
       edm: "Boolean",
@@ -133,6 +139,7 @@ export const f = {
       encode: (value) => (typeof value === "boolean" ? value : undefined),
       decode: (value) => value === true || value === "true",
     }),
+  /** Edm.DateTime: a Date, to the millisecond. */
   date: (schema?: StandardSchema<Date>) =>
     required({
       edm: "DateTime",
@@ -144,6 +151,7 @@ export const f = {
           : undefined,
       decode: (value) => new Date(String(value)),
     }),
+  /** Edm.Guid: its text, in lower case. */
   guid: () =>
     required<string>({
       edm: "Guid",
@@ -152,6 +160,7 @@ export const f = {
         /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i.test(value) ? value.toLowerCase() : undefined,
       decode: String,
     }),
+  /** Edm.Binary: at most 64 KiB. */
   // Its type is spelled out, for inferred it would name a generic that TypeScript before 5.7 does not know.
   bytes: (): Field<Uint8Array, false> =>
     required<Uint8Array>({

@@ -75,12 +75,16 @@ export interface Query<T, P extends Plan> {
   select<const Names extends readonly (keyof T)[]>(
     ...names: Names
   ): Query<Pick<T, Names[number]>, P>;
+  /** At most so many entities, the first in key order. */
   limit(count: number): Query<T, P>;
+  /** All of them, in memory at once. */
 
   all(...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>): Promise<Saved<T>[]>;
+  /** The first in key order. */
   first(
     ...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>
   ): Promise<Saved<T> | undefined>;
+  /** One after the other, with a page in memory. */
   stream(
     ...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>
   ): AsyncIterable<Saved<T>>;

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { connect, type Database, entity, f, isTableError, k } from "@rowhouse/patterns";
+import { indexLifeCycle } from "@rowhouse/patterns/index-life-cycle";
 import { controlledIndexes } from "@rowhouse/patterns/index-states";
 import { remoteIndex } from "@rowhouse/patterns/remote-index";
 import { type Memory, memory } from "@rowhouse/patterns/testing";
@@ -77,10 +78,11 @@ describe("rowhouse patterns index", () => {
       work,
       Array.from({ length: 450 }, (_, i) => `town${i % 7}`),
     );
-    const options = { rate: 1000, shards: 4 };
-    await buildIndex(work, "Employee.byTown", { ...options, register: true });
-    const again = await buildIndex(work, "Employee.byTown", options);
-    assert.deepEqual(again.lines, ["Employee.byTown is readable: 450 entities."]);
+    const options = { rate: 1000, shards: 4, register: true } as const;
+    const build = () => buildIndex(work, "Employee.byTown", options);
+    for (const { lines } of await Promise.all([build(), build()])) {
+      assert.deepEqual(lines, ["Employee.byTown is readable: 450 entities."]);
+    }
     assert.match(work.told.join("\n"), /^450 of 450 entities, /m);
     const found3 = await work.database.open(Employee).by.byTown.range({ town: "town3" }).all();
     assert.equal(found3.length, 64);
@@ -94,6 +96,30 @@ describe("rowhouse patterns index", () => {
     assert.deepEqual((await showStates(work, "Employee.byTown")).lines, [
       "Employee.byTown  disabled",
     ]);
+  });
+
+  it("tells of an index whose definition is not the one registered", async () => {
+    const work = await begin();
+    await indexLifeCycle(work.database, Employee, "byTown").disable();
+    const { byTown: _byTown, ...others } = Employee.indexes;
+    const Changed = entity("Employee", {
+      version: 1,
+      fields: { dept: f.string(), id: f.int32(), email: f.string(), town: f.string() },
+      key: { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] },
+      indexes: {
+        ...others,
+        byTown: remoteIndex({
+          table: "EmployeeByTown",
+          partition: [k.strCI("town")],
+          row: [k.str("dept"), k.uint("id", 6)],
+        }),
+      },
+    });
+    const schema = { ...work.schema, entities: new Map([["Employee", Changed]]) };
+    const { lines, found } = await showStates({ ...work, schema }, "Employee");
+    assert.match(lines.join("\n"), /^Employee\.email {3}readable/m);
+    assert.match(lines.join("\n"), /^Employee\.byTown {2}redefined {2}\(another definition/m);
+    assert.equal(found, true);
   });
 
   it("retires: readers are refused and the entries are gone", async () => {
