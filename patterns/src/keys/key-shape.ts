@@ -116,10 +116,8 @@ export class KeyShape {
 
   /** The key that equality on every segment selects, if `query` gives that. */
   pointOf(query: KeyValues): string | undefined {
-    const complete = this.segments.every(
-      ({ name }) => query[name] !== undefined && !isBounds(query[name]),
-    );
-    return complete ? this.encode(byField(this.segments, query)) : undefined;
+    const { from, to } = this.rangeOf(query);
+    return from === to ? from : undefined;
   }
 
   /**
@@ -219,9 +217,4 @@ export class KeyShape {
 function isBounds(value: unknown): boolean {
   if (typeof value !== "object" || value === null || value instanceof Date) return false;
   return Object.keys(value).every((name) => BOUND_NAMES.includes(name));
-}
-
-/** Queries speak of segments by name; a computed segment may go by another name than its field. */
-function byField(segments: readonly Segment[], query: KeyValues): Record<string, unknown> {
-  return Object.fromEntries(segments.map(({ name, field }) => [field, query[name]]));
 }
