@@ -69,16 +69,7 @@ class Md5Thread {
     return new Md5Sum(this, ++this.#sums);
   }
 
-  async add(sum: number, part: Uint8Array<SharedArrayBuffer>): Promise<void> {
-    await this.#ask({ sum, part });
-  }
-
-  async end(sum: number): Promise<string> {
-    const { md5 } = await this.#ask({ sum });
-    return md5!;
-  }
-
-  #ask(step: Step): Promise<Answer> {
+  ask(step: Step): Promise<Answer> {
     if (this.#failure) return Promise.reject(this.#failure);
     if (this.#waiting.size === 0) this.#worker.ref();
     return new Promise((resolve, reject) => {
@@ -126,12 +117,13 @@ export class Md5Sum {
 
   /** Adds a part, which the thread reads where it is. It must stay as it is until this resolves. */
   update(part: Uint8Array<SharedArrayBuffer>): Promise<void> {
-    return handledLater(this.#thread.add(this.#sum, part));
+    return handledLater(this.#thread.ask({ sum: this.#sum, part }).then(() => {}));
   }
 
   /** In base64. To be asked once, or else `forget`. */
-  digest(): Promise<string> {
-    return this.#thread.end(this.#sum);
+  async digest(): Promise<string> {
+    const { md5 } = await this.#thread.ask({ sum: this.#sum });
+    return md5!;
   }
 
   forget(): void {

@@ -18,9 +18,8 @@ export function toServiceError(error: unknown): ServiceError {
       // Keys are bounded before they reach an engine; one that still does not fit is the caller's.
       case "KeyTooLong":
         return new ServiceError("PropertyValueTooLarge", { cause: error });
-      case "Corrupt":
-        return new ServiceError("InternalError", { cause: error });
     }
   }
+  // What is stored is damaged, or this is a bug.
   return new ServiceError("InternalError", { cause: error });
 }
