@@ -5,6 +5,7 @@ import { parseAccounts } from "@rowhouse/server/auth/account-settings";
 import { openPostgresEngine } from "@rowhouse/server/engine/postgres/postgres-engine";
 import { Relay } from "@rowhouse/server/engine/postgres/test-relay";
 import { type TestServer, testServer } from "@rowhouse/server/engine/postgres/test-server";
+import { failure } from "@rowhouse/server/engine/postgres/test-session";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
 
 const KEY =
@@ -60,17 +61,25 @@ describe("A client that repeats requests, where answers of the database are lost
     relay.onAnswer = () => "pass";
   });
 
-  /** Lets the next write be done and cuts the connection that would say so; and the look-up behind it. */
+  /** Lets the next write be done and cuts the connection that would say so; and refuses the look-up behind it. */
   function loseAnswer({ andLookUp }: { readonly andLookUp: boolean }): void {
     statuses = [];
-    let lost = 0;
-    relay.onAnswer = (code, body) => {
+    let isLost = false;
+    let refused: number | undefined;
+    relay.onAnswer = (code, body, connection) => {
+      if (connection === refused) {
+        if (code !== "Z") return "swallow";
+        relay.onAnswer = () => "pass";
+      }
       if (code !== "C") return "pass";
       const tag = body.toString("latin1");
-      const isNext = lost === 0 ? /^(INSERT|UPDATE|DELETE)/.test(tag) : tag.startsWith("BEGIN");
-      if (!isNext || lost === (andLookUp ? 2 : 1)) return "pass";
-      lost++;
-      return "cut";
+      if (!isLost && /^(INSERT|UPDATE|DELETE)/.test(tag)) {
+        isLost = true;
+        return "cut";
+      }
+      if (!isLost || !andLookUp || !tag.startsWith("BEGIN")) return "pass";
+      refused = connection;
+      return failure("55P03");
     };
   }
 

@@ -180,7 +180,7 @@ export class Commits {
     throw toEngineError(error);
   }
 
-  /** Looks once. A version other than ours proves nothing, so the outcome may stay unknown. */
+  /** A version other than ours proves nothing, so the outcome may stay unknown. */
   async #findOut(write: AtomicWrite, cause: Error): Promise<CommitResult> {
     if (await verifyWritten(this.#options.pool, write)) {
       return { committed: true, versions: write.puts.map(() => write.version) };

@@ -27,6 +27,7 @@ describe("A commit whose answer is lost", () => {
   });
   beforeEach(() => {
     relay.onAnswer = () => "pass";
+    relay.onRequest = (message) => message;
   });
 
   /** Cuts the connection where the server says that the n-th statement from now on is complete. */
@@ -87,6 +88,26 @@ describe("A commit whose answer is lost", () => {
     const version = engine.nextVersion();
     const result = await commitSteps({ version, puts: [{ key: a, value: Buffer.from("one") }] });
     assert.deepEqual(result, { committed: true, versions: [version] });
+  });
+
+  it("is looked for again when the connection breaks over which it is looked for", async () => {
+    await clear();
+    const broken = new Set<number>();
+    relay.onRequest = (message, connection) => {
+      if (message.includes("rh_read_locked") && broken.size < 3) broken.add(connection);
+      return message;
+    };
+    let isCut = false;
+    relay.onAnswer = (code, _body, connection) => {
+      if (broken.has(connection)) return "cut";
+      if (code !== "C" || isCut) return "pass";
+      isCut = true;
+      return "cut";
+    };
+    const version = engine.nextVersion();
+    const result = await commitSteps({ version, puts: [{ key: a, value: Buffer.from("one") }] });
+    assert.deepEqual(result, { committed: true, versions: [version] });
+    assert.equal(broken.size, 3);
   });
 
   it("is found to have happened when all rows of a group show it", async () => {

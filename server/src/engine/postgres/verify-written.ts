@@ -23,17 +23,29 @@ export async function verifyWritten(pool: SessionPool, write: AtomicWrite): Prom
   if (write.puts.length === 0) return false;
   const deadline = performance.now() + TIME_MS;
   try {
-    const session = await pool.acquire(deadline);
-    let reading: LockedReading | undefined;
-    const outcome = await new Promise<Outcome>((settle) => {
-      reading = new LockedReading(write.puts, deadline, settle);
-      reading.start(session);
-    });
-    pool.release(session);
-    return outcome.kind === "done" && reading!.holdsAll(write.version);
+    for (;;) {
+      const session = await pool.acquire(deadline);
+      const { reading, outcome } = await readLocked(session, write.puts, deadline);
+      pool.release(session);
+      if (outcome.kind === "done") return reading.holdsAll(write.version);
+      // What broke one connection broke those beside it, and the server may be back in a moment.
+      if (!session.isLost) return false;
+    }
   } catch {
     return false;
   }
+}
+
+async function readLocked(
+  session: Session,
+  puts: readonly Put[],
+  deadline: number,
+): Promise<{ reading: LockedReading; outcome: Outcome }> {
+  return new Promise((resolve) => {
+    const settle = (outcome: Outcome) => resolve({ reading, outcome });
+    const reading = new LockedReading(puts, deadline, settle);
+    reading.start(session);
+  });
 }
 
 /** Reads rows with locks and commits, so that what it saw is as durable as what is acknowledged. */
