@@ -28,6 +28,7 @@ export const Employee = entity("Employee", {
   upgrade: { 1: (old) => ({ ...old, hiredAt: old.hiredAt ?? new Date(0) }) },
 });
 export type Employee = typeof Employee.infer;
+export type EmployeeKey = typeof Employee.inferKey;
 
 const Visit = entity("Visit", {
   version: 1,
@@ -45,7 +46,8 @@ const visits = db.open(Visit);
 export async function accepted() {
   const hiredAt = new Date();
   await emp.insert({ dept: "Sales", id: 223, email: "a@b.c", lastName: "Jones", hiredAt });
-  const e = await emp.get({ dept: "Sales", id: 223 });
+  const key: EmployeeKey = { dept: "Sales", id: 223 };
+  const e = await emp.get(key);
   const age: number | undefined = e?.age;
   const etag: string | undefined = e?.etag;
   const j = await emp.by.email.get({ dept: "Sales", email: "a@b.c" });

@@ -2,7 +2,7 @@ import type { Database } from "../database.ts";
 import { type Issue, refused } from "../errors.ts";
 import type { KeyDeclaration } from "../keys/key.ts";
 import { KeyShape, spellingProblems } from "../keys/key-shape.ts";
-import { openRepository, type Repository } from "../repository.ts";
+import { type KeyOf, openRepository, type Repository } from "../repository.ts";
 import type { Index, Indexes } from "./entity-index.ts";
 import { EntityRows, type Fields, TYPE_PROPERTY, type Upgrade } from "./entity-rows.ts";
 import type { Follower } from "./follower.ts";
@@ -82,6 +82,8 @@ export class EntityDefinition<
 
   /** For the compiler only: `type Employee = typeof Employee.infer`. */
   declare readonly infer: Infer<F>;
+  /** And `type EmployeeKey = typeof Employee.inferKey`: what `get` takes. */
+  declare readonly inferKey: KeyOf<P, R>;
 
   /** The same definition on another table. */
   in(table: string): EntityDefinition<Name, F, P, R, I> {
