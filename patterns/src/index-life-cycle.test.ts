@@ -9,7 +9,8 @@ import { type BuildProgress, controlledIndexes } from "./index-states.ts";
 import { Pace } from "./indexes/build-range.ts";
 import { fields, Indexed, key, Plain } from "./indexes/test-employee.ts";
 import { definitionHash } from "./model/definition-hash.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { isRefusal, PortError } from "./ports/port-error.ts";
+import type { CommitOptions } from "./ports/tables.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { buildInShards } from "./sharded-build.ts";
@@ -435,6 +436,49 @@ describe("the life cycle of an index", () => {
     const { duplicates } = await build;
     assert.deepEqual(duplicates, []);
     assert.deepEqual(await entriesOf(backend, "far"), await expected(db));
+  });
+
+  it("sees what a writer commits that knew nothing of it, as late as the service executes that", async () => {
+    const { near } = Indexed.indexes;
+    const One = entity("Employee", { version: 1, fields, key, indexes: { near } });
+    const { backend, db } = await open();
+    const { clock } = backend;
+    let execute: (() => void) | undefined;
+    // What the writer sent is executed when the build has just read what is there.
+    const reading: Layer = async ({ method, args: [table] }, send) => {
+      const answer = await send();
+      if (method === "query" && table === "Employee") execute?.();
+      return answer;
+    };
+    const life = indexLifeCycle(
+      connect({ ...backend, ...intercept(backend, reading) }),
+      One,
+      "near",
+    );
+    await life.disable();
+    let built: Promise<unknown> | undefined;
+    const late: Layer = ({ method, args }, send) => {
+      const { timeoutS = 0 } = (method === "commit" && (args[2] as CommitOptions)) || {};
+      if (timeoutS === 0) return send();
+      const sentAt = clock.now();
+      return new Promise((resolve, reject) => {
+        execute = () => {
+          execute = undefined;
+          const isLate = clock.now() - sentAt > timeoutS * 1000;
+          const gaveUp = { status: 500, code: "OperationTimedOut" };
+          if (isLate) reject(new PortError("The service gave up on it.", gaveUp));
+          else send().then(resolve, reject);
+        };
+        built = life.build();
+      });
+    };
+    const states = { indexStates: controlledIndexes() };
+    const writer = connect({ ...backend, ...intercept(backend, late), ...states });
+    await assert.rejects(writer.open(One).insert({ dept: "Sales", id: 99, email: "late" }), {
+      code: "throttled",
+    });
+    await built;
+    assert.equal((await verifyIndex(db, One, "near")).missing, 0);
   });
 
   it("refuses a definition that is not the one registered, whoever comes with it", async () => {

@@ -1,12 +1,12 @@
 import type { Database } from "./database.ts";
 import { isTableError, tableError, validationFailed } from "./errors.ts";
 import {
-  EVERYBODY_MS,
   IndexControl,
   type IndexState,
   keeperIn,
   LEASE_MS,
   register,
+  WRITE_MS,
 } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { IndexStates } from "./model/entity-index.ts";
@@ -62,10 +62,10 @@ class ControlledIndexes implements IndexStates {
       ...follower,
       prepare: async (change: Parameters<typeof follower.prepare>[0]) => {
         const { state, readAtMs } = await this.#stateOf(entity, name);
-        if (state === "disabled") return { commitByMs: readAtMs + EVERYBODY_MS };
+        if (state === "disabled") return { commitByMs: readAtMs + WRITE_MS };
         const contribution = await follower.prepare(change);
         const { commitByMs = Number.POSITIVE_INFINITY } = contribution;
-        return { ...contribution, commitByMs: Math.min(commitByMs, readAtMs + EVERYBODY_MS) };
+        return { ...contribution, commitByMs: Math.min(commitByMs, readAtMs + WRITE_MS) };
       },
     };
   }

@@ -24,8 +24,10 @@ const PROPERTY = "control";
 export const LEASE_MS = 30_000;
 /** And commit within this time of preparing. */
 const COMMIT_MS = 20_000;
-/** What all writers have seen after a move. */
-export const EVERYBODY_MS = LEASE_MS + COMMIT_MS;
+/** From when a writer read a state until nothing is committed any more that goes by it. */
+export const WRITE_MS = LEASE_MS + COMMIT_MS;
+/** When all writers have seen a move. Services count whole seconds, from when a request comes. */
+export const EVERYBODY_MS = WRITE_MS + 5000;
 
 export interface Control {
   readonly state: IndexState;
