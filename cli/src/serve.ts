@@ -86,7 +86,8 @@ async function start(
     gate,
     pages,
     stopwatch,
-    onBackgroundError: (error) => faults.tell("background work failed; it is tried again", error),
+    onBackgroundError: (error) =>
+      faults.tell("background work failed and is tried again, or an answer was cut off", error),
   });
   return { server, watch };
 }
