@@ -11,11 +11,11 @@ import type { ServicePropertiesStore } from "./catalog/service-properties-store.
 import { type Clock, systemClock } from "./clock.ts";
 import type { ContentStore } from "./content/content-store.ts";
 import type { Engine } from "./engine/engine.ts";
+import type { Handle } from "./http/both-lanes.ts";
 import { Front } from "./http/front.ts";
 import type { Gate } from "./http/gate.ts";
 import { type Health, healthPages } from "./http/health.ts";
 import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
-import type { Handle } from "./http/node-listener.ts";
 import type { ExchangeObserver, Observer } from "./http/observer.ts";
 import { joinPages, type Pages, withPages } from "./http/pages.ts";
 import { SERVICE_NAMES, type Service, type ServiceName } from "./http/service.ts";

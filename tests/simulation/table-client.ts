@@ -1,6 +1,6 @@
 import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
 import type { Engine } from "@rowhouse/server/engine/engine";
-import type { Handle } from "@rowhouse/server/http/node-listener";
+import type { Handle } from "@rowhouse/server/http/both-lanes";
 import { HeaderList, WholeBody } from "@rowhouse/server/http/raw-request";
 import type { WireResponse } from "@rowhouse/server/operation";
 import { type OpenServices, openServices } from "@rowhouse/server/server";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { afterEach, beforeEach, describe, it } from "node:test";
+import type { Handle } from "@rowhouse/server/http/both-lanes";
 import { HttpServer } from "@rowhouse/server/http/http-server";
-import type { Handle } from "@rowhouse/server/http/node-listener";
 import { BodyAborted } from "@rowhouse/server/http/raw-request";
 import { HttpConnection } from "./http-connection.ts";
 import { startLocalServer } from "./local-server.ts";

@@ -3,14 +3,16 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { createServer as createHttpServer } from "node:http";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { after, afterEach, beforeEach, describe, it } from "node:test";
-import { FastLane } from "@rowhouse/server/http/fast-lane";
-import { HttpServer } from "@rowhouse/server/http/http-server";
 import {
   type Handle,
-  NODE_HTTP_OPTIONS,
-  nodeListener,
+  HEAD_MS_MAX,
+  KEEP_ALIVE_SECONDS,
+  REQUEST_MS_MAX,
   STILL_MS_MAX,
-} from "@rowhouse/server/http/node-listener";
+} from "@rowhouse/server/http/both-lanes";
+import { FastLane } from "@rowhouse/server/http/fast-lane";
+import { HttpServer } from "@rowhouse/server/http/http-server";
+import { nodeListener } from "@rowhouse/server/http/node-listener";
 import type { RawRequest } from "@rowhouse/server/http/raw-request";
 import type { WireResponse } from "@rowhouse/server/operation";
 import { HEAD_ROOM_BYTES, ListBody, takePage } from "@rowhouse/server/table/list-body";
@@ -436,7 +438,7 @@ describe("The fast lane's patience", () => {
     handle: echo.handle,
     giveAway: (socket) => http.emit("connection", socket),
     onFault: (error) => assert.fail(String(error)),
-    requestMsMax: NODE_HTTP_OPTIONS.requestTimeout,
+    requestMsMax: REQUEST_MS_MAX,
     now: () => now,
   });
   const sockets = new Set<Socket>();
@@ -453,7 +455,6 @@ describe("The fast lane's patience", () => {
     lane.destroy();
     server.close();
   });
-  const { headersTimeout, requestTimeout, keepAliveTimeout } = NODE_HTTP_OPTIONS;
   const TIMEOUT = "HTTP/1.1 408 Request Timeout\r\nConnection: close\r\n\r\n";
 
   it("with a head that drips in ends a minute after its first byte", async () => {
@@ -462,10 +463,10 @@ describe("The fast lane's patience", () => {
     for (const [i, byte] of [...start].entries()) {
       connection.write(byte);
       await arrived(i + 1);
-      now += headersTimeout / 40;
+      now += HEAD_MS_MAX / 40;
       lane.sweep();
     }
-    now += headersTimeout / 2;
+    now += HEAD_MS_MAX / 2;
     lane.sweep();
     await turns(5);
     assert.equal(connection.socket.readableEnded, false);
@@ -479,11 +480,11 @@ describe("The fast lane's patience", () => {
     const connection = await HttpConnection.open(await url());
     connection.write(POST);
     await arrived(POST.length);
-    now += headersTimeout + 1;
+    now += HEAD_MS_MAX + 1;
     lane.sweep();
     connection.write("hel");
     await arrived(POST.length + 3);
-    now += requestTimeout - headersTimeout;
+    now += REQUEST_MS_MAX - HEAD_MS_MAX;
     lane.sweep();
     assert.equal((await connection.rest()).toString(), TIMEOUT);
     connection.destroy();
@@ -496,7 +497,7 @@ describe("The fast lane's patience", () => {
     assert.equal((await connection.answer()).text, "/a too large");
     connection.write("hel");
     await arrived(head.length + 3);
-    now += requestTimeout;
+    now += REQUEST_MS_MAX;
     lane.sweep();
     await turns(5);
     assert.equal(connection.socket.readableEnded, false);
@@ -530,12 +531,12 @@ describe("The fast lane's patience", () => {
   it("with an idle client ends after its keep-alive time, counted from the last answer", async () => {
     const connection = await HttpConnection.open(await url());
     for (let i = 0; i < 3; i++) {
-      now += keepAliveTimeout;
+      now += KEEP_ALIVE_SECONDS * 1000;
       lane.sweep();
       connection.write(GET);
       assert.equal((await connection.answer()).text, "/a ");
     }
-    now += keepAliveTimeout + 1;
+    now += KEEP_ALIVE_SECONDS * 1000 + 1;
     lane.sweep();
     assert.equal((await connection.rest()).length, 0);
     connection.destroy();
@@ -545,10 +546,10 @@ describe("The fast lane's patience", () => {
     const connection = await HttpConnection.open(await url());
     connection.write(GET);
     await connection.answer();
-    now += keepAliveTimeout;
+    now += KEEP_ALIVE_SECONDS * 1000;
     connection.write(GET.slice(0, 5));
     await arrived(GET.length + 5);
-    now += headersTimeout;
+    now += HEAD_MS_MAX;
     lane.sweep();
     connection.write(GET.slice(5));
     assert.equal((await connection.answer()).text, "/a ");
@@ -563,7 +564,7 @@ describe("The fast lane's patience", () => {
     const connection = await HttpConnection.open(await url());
     connection.write(GET);
     await arrived(GET.length);
-    now += 10 * requestTimeout;
+    now += 10 * REQUEST_MS_MAX;
     lane.sweep();
     echo.gate = undefined;
     release();

@@ -3,7 +3,7 @@ import { X509Certificate } from "node:crypto";
 import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { Server } from "node:https";
 import { after, before, describe, it } from "node:test";
-import { STILL_MS_MAX } from "@rowhouse/server/http/node-listener";
+import { STILL_MS_MAX } from "@rowhouse/server/http/both-lanes";
 import { selfSignedCertificate } from "../support/certificate.ts";
 import { HttpConnection } from "./http-connection.ts";
 import { type LocalServer, startLocalServer } from "./local-server.ts";

@@ -1,4 +1,4 @@
-import type { Handle } from "@rowhouse/server/http/node-listener";
+import type { Handle } from "@rowhouse/server/http/both-lanes";
 import { HeaderList, WholeBody } from "@rowhouse/server/http/raw-request";
 
 /** A request or answer taken apart, as the transcripts hold them. */

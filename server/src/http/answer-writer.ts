@@ -3,8 +3,8 @@ import type { Socket } from "node:net";
 import { BeginningViews } from "../byte-views.ts";
 import type { LentBody, WireResponse } from "../operation.ts";
 import { bodyBytesOf, isLent } from "./body-bytes.ts";
+import { KEEP_ALIVE_SECONDS, written } from "./both-lanes.ts";
 import { DirectWrites } from "./direct-writes.ts";
-import { KEEP_ALIVE_SECONDS, written } from "./node-listener.ts";
 
 const KEEP_ALIVE = `Connection: keep-alive\r\nKeep-Alive: timeout=${KEEP_ALIVE_SECONDS}\r\n\r\n`;
 const CLOSE = "Connection: close\r\n\r\n";

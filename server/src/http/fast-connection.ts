@@ -4,17 +4,18 @@ import { takeBytes } from "../byte-slab.ts";
 import type { WireResponse } from "../operation.ts";
 import { AnswerWriter } from "./answer-writer.ts";
 import { ArrivingBody } from "./arriving-body.ts";
-import { LentReads } from "./lent-reads.ts";
 import {
   type Handle,
+  HEAD_MS_MAX,
   KEEP_ALIVE_SECONDS,
-  NODE_HTTP_OPTIONS,
   type OnFault,
   opens,
   plainAddress,
+  REQUEST_MS_MAX,
   STILL_MS_MAX,
   UNWANTED_BYTES_MAX,
-} from "./node-listener.ts";
+} from "./both-lanes.ts";
+import { LentReads } from "./lent-reads.ts";
 import { type PlainRequest, readPlainRequest } from "./plain-request.ts";
 import { BodyAborted, type BodySource, WholeBody } from "./raw-request.ts";
 
@@ -89,7 +90,6 @@ export class FastConnection {
 
   endIfLate(now: number): void {
     const ms = now - this.#since;
-    const { headersTimeout, requestTimeout } = NODE_HTTP_OPTIONS;
     if (this.#answering) {
       const { requestMsMax } = this.#lane;
       if (this.#arriving?.isWhole === false && requestMsMax > 0 && ms > requestMsMax) {
@@ -99,7 +99,7 @@ export class FastConnection {
     }
     if (this.#unread.length === 0) {
       if (ms > IDLE_MS_MAX) this.socket.destroy();
-    } else if (ms > (this.#wanted > 0 ? requestTimeout : headersTimeout)) {
+    } else if (ms > (this.#wanted > 0 ? REQUEST_MS_MAX : HEAD_MS_MAX)) {
       this.#writer.refuse(408);
       this.socket.destroySoon();
     }

@@ -6,15 +6,9 @@ import {
   type Socket,
   type Server as SocketServer,
 } from "node:net";
+import { type Handle, type OnFault, STILL_MS_MAX } from "./both-lanes.ts";
 import { FastLane } from "./fast-lane.ts";
-import {
-  type Handle,
-  NODE_HTTP_OPTIONS,
-  nodeListener,
-  type OnFault,
-  STILL_MS_MAX,
-  STREAMING_HTTP_OPTIONS,
-} from "./node-listener.ts";
+import { NODE_HTTP_OPTIONS, nodeListener, STREAMING_HTTP_OPTIONS } from "./node-listener.ts";
 
 export interface HttpServerOptions {
   readonly host: string;

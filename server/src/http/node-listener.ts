@@ -1,10 +1,20 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import type { Writable } from "node:stream";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Awaitable } from "../awaitable.ts";
 import type { WireResponse } from "../operation.ts";
 import { announcedBytes, bodyBytesOf } from "./body-bytes.ts";
+import {
+  type Handle,
+  HEAD_MS_MAX,
+  KEEP_ALIVE_SECONDS,
+  type OnFault,
+  opens,
+  plainAddress,
+  REQUEST_MS_MAX,
+  UNWANTED_BYTES_MAX,
+  written,
+} from "./both-lanes.ts";
 import {
   BodyAborted,
   type BodySource,
@@ -13,25 +23,15 @@ import {
   type RawRequest,
 } from "./raw-request.ts";
 
-export type Handle = (request: RawRequest) => Awaitable<WireResponse>;
-
-/** Clients hold connections for a minute; closing earlier makes them meet ECONNRESET. */
-export const KEEP_ALIVE_SECONDS = 75;
-
 export const NODE_HTTP_OPTIONS = {
   maxHeaderSize: LIMITS.headersBytesMax,
   keepAliveTimeout: KEEP_ALIVE_SECONDS * 1000,
-  /** The head of a request must be here after this long, all of it after the other. */
-  headersTimeout: 60_000,
-  requestTimeout: 300_000,
+  headersTimeout: HEAD_MS_MAX,
+  requestTimeout: REQUEST_MS_MAX,
 } as const;
 
-/** A large body takes its time; what must not happen is that nothing of it moves any more. */
+/** A large body takes its time: only `STILL_MS_MAX` ends it. */
 export const STREAMING_HTTP_OPTIONS = { ...NODE_HTTP_OPTIONS, requestTimeout: 0 } as const;
-export const STILL_MS_MAX = 120_000;
-
-/** Told of bugs that no answer could tell of any more. */
-export type OnFault = (error: unknown) => void;
 
 /** Carries requests between node:http and a handler that knows nothing of it. */
 export function nodeListener(handle: Handle, onFault: OnFault): RequestListener {
@@ -99,34 +99,12 @@ function waitForTurn(socket: Socket, response: ServerResponse, serve: () => void
   });
 }
 
-/** Connections that have carried a request. */
-const used = new WeakSet<Socket>();
-
-/** Whether nothing came by this connection yet; from now on something has. */
-export function opens(socket: Socket): boolean {
-  if (used.has(socket)) return false;
-  used.add(socket);
-  return true;
-}
-
 /** Proxies send the absolute form; only its path and query mean anything here. */
 function originForm(target: string): string {
   if (target.startsWith("/")) return target;
   const scheme = /^https?:\/\/[^/?]*/i.exec(target);
   return scheme ? "/" + target.slice(scheme[0].length).replace(/^\//, "") : "/" + target;
 }
-
-/**
- * IPv4 clients of a dual-stack socket, as everybody writes them. The very same string where the address is that
- * of the connection before: whoever watches compares the addresses of every two requests.
- */
-export function plainAddress(address: string): string {
-  const plain = address.startsWith("::ffff:") ? address.slice("::ffff:".length) : address;
-  if (plain !== lastAddress) lastAddress = plain;
-  return lastAddress;
-}
-
-let lastAddress = "";
 
 function send(
   message: IncomingMessage,
@@ -153,9 +131,6 @@ function send(
   }
 }
 
-/** So much of a body is read though nobody wants it: a client told in mid-sending may not hear the answer. */
-export const UNWANTED_BYTES_MAX = 4 * LIMITS.bodyBytesMax;
-
 /** An answer that comes before the end of a longer request ends the connection: the rest is not worth reading. */
 function closeUnlessRead(message: IncomingMessage, headers: string[]): void {
   if (message.readableEnded || message.complete) return;
@@ -181,18 +156,6 @@ async function pour(
     onFault(error);
     response.destroy();
   }
-}
-
-/** Resolves when the system has taken the bytes, or nobody is left to write to: they may change then. */
-export function written(stream: Writable, bytes: Uint8Array): Promise<void> {
-  return new Promise((resolve) => {
-    const go = () => {
-      stream.off("close", go);
-      resolve();
-    };
-    stream.on("close", go);
-    stream.write(bytes, go);
-  });
 }
 
 class NodeBody implements BodySource {

@@ -1,7 +1,7 @@
 import type { Awaitable } from "../awaitable.ts";
 import type { WireResponse } from "../operation.ts";
+import type { Handle } from "./both-lanes.ts";
 import type { Front } from "./front.ts";
-import type { Handle } from "./node-listener.ts";
 import type { RawRequest } from "./raw-request.ts";
 
 /** Finds the page that a request names, to be made if it is asked for; undefined where it names none. */

@@ -1,0 +1,59 @@
+import type { Socket } from "node:net";
+import type { Writable } from "node:stream";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import type { Awaitable } from "../awaitable.ts";
+import type { WireResponse } from "../operation.ts";
+import type { RawRequest } from "./raw-request.ts";
+
+/** What a lane gives its requests to. */
+export type Handle = (request: RawRequest) => Awaitable<WireResponse>;
+
+/** Told of bugs that no answer could tell of any more. */
+export type OnFault = (error: unknown) => void;
+
+/** Clients hold connections for a minute; closing earlier makes them meet ECONNRESET. */
+export const KEEP_ALIVE_SECONDS = 75;
+
+/** The head of a request must be here after this long, all of it after the other. */
+export const HEAD_MS_MAX = 60_000;
+export const REQUEST_MS_MAX = 300_000;
+
+/** What must not happen is that nothing moves any more. */
+export const STILL_MS_MAX = 120_000;
+
+/** So much of a body is read though nobody wants it: a client told in mid-sending may not hear the answer. */
+export const UNWANTED_BYTES_MAX = 4 * LIMITS.bodyBytesMax;
+
+/** Connections that have carried a request. */
+const used = new WeakSet<Socket>();
+
+/** Whether nothing came by this connection yet; from now on something has. */
+export function opens(socket: Socket): boolean {
+  if (used.has(socket)) return false;
+  used.add(socket);
+  return true;
+}
+
+/**
+ * IPv4 clients of a dual-stack socket, as everybody writes them. The very same string where the address is that
+ * of the connection before: whoever watches compares the addresses of every two requests.
+ */
+export function plainAddress(address: string): string {
+  const plain = address.startsWith("::ffff:") ? address.slice("::ffff:".length) : address;
+  if (plain !== lastAddress) lastAddress = plain;
+  return lastAddress;
+}
+
+let lastAddress = "";
+
+/** Resolves when the system has taken the bytes, or nobody is left to write to: they may change then. */
+export function written(stream: Writable, bytes: Uint8Array): Promise<void> {
+  return new Promise((resolve) => {
+    const go = () => {
+      stream.off("close", go);
+      resolve();
+    };
+    stream.on("close", go);
+    stream.write(bytes, go);
+  });
+}
