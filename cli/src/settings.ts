@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
-import { type Accounts, parseAccounts, readAccounts } from "@rowhouse/server/auth/account-settings";
+import { parseAccounts, readAccounts } from "@rowhouse/server/auth/account-settings";
+import type { Accounts } from "@rowhouse/server/auth/accounts";
 import { type BearerVerifier, JwtVerifier } from "@rowhouse/server/auth/bearer";
 import { readBearerSettings } from "@rowhouse/server/auth/bearer-settings";
 import { SettingsError, SettingsSection } from "@rowhouse/server/auth/settings-section";

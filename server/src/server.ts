@@ -1,4 +1,4 @@
-import type { Accounts } from "./auth/account-settings.ts";
+import type { Accounts } from "./auth/accounts.ts";
 import type { BearerVerifier } from "./auth/bearer.ts";
 import type { Awaitable } from "./awaitable.ts";
 import { LogBlobs } from "./blob/log-blobs.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
+import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { type Advice, advise } from "@rowhouse/server/insight/advise";
 import { DeferredWatchers } from "@rowhouse/server/insight/deferred-watchers";

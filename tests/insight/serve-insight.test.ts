@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
+import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import { readRecording } from "@rowhouse/server/insight/recording";
 import { reportOf } from "rowhouse/report";
 import { RowhouseCommand } from "../support/rowhouse-command.ts";

@@ -1,4 +1,4 @@
-import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
+import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import type { ServerOptions } from "@rowhouse/server/server";
 import { startLocalServer } from "../wire/local-server.ts";
 import { TableWire } from "../wire/table-wire.ts";

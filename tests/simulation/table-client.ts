@@ -1,4 +1,4 @@
-import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
+import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import type { Handle } from "@rowhouse/server/http/both-lanes";
 import { HeaderList, WholeBody } from "@rowhouse/server/http/raw-request";

@@ -1,4 +1,4 @@
-import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
+import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import { type RunningServer, type ServerOptions, startServer } from "@rowhouse/server/server";
 import { openTestEngine } from "../support/test-engine.ts";
 

@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
+import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import type { HttpAnswer } from "./http-answer.ts";
 import { HttpConnection } from "./http-connection.ts";
 

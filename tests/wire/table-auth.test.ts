@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { Accounts } from "@rowhouse/server/auth/account-settings";
+import { Accounts } from "@rowhouse/server/auth/accounts";
 import type { HttpAnswer } from "./http-answer.ts";
 import { type LocalServer, startLocalServer } from "./local-server.ts";
 import { assertRefused, type Refusal } from "./refusals.ts";

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { ERRORS, type ErrorCode } from "@rowhouse/protocol/errors";
-import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
+import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import type { EngineErrorCode } from "@rowhouse/server/engine/engine";
 import { FaultyEngine } from "../support/faulty-engine.ts";
 import type { HttpAnswer } from "./http-answer.ts";

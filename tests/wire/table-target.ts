@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
+import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import { startLocalServer } from "./local-server.ts";
 import { type TableTarget, TableWire } from "./table-wire.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
-import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
+import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import type { RequestRecord } from "@rowhouse/server/http/observer";
 import { TABLE_OPERATIONS } from "@rowhouse/server/table/table-service";
 import { FaultyEngine } from "../support/faulty-engine.ts";

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { DEVELOPMENT_ACCOUNT, parseAccounts, readAccounts } from "./account-settings.ts";
+import { parseAccounts, readAccounts } from "./account-settings.ts";
+import { DEVELOPMENT_ACCOUNT } from "./accounts.ts";
 import { SettingsError, SettingsSection } from "./settings-section.ts";
 
 const KEY = Buffer.from("first key").toString("base64");

@@ -1,40 +1,6 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
-import type { Account } from "./accounts.ts";
+import { type Account, Accounts, DEVELOPMENT_ACCOUNT } from "./accounts.ts";
 import { SettingsError, type SettingsSection } from "./settings-section.ts";
-
-/** The accounts a server answers for. Names are compared exactly. */
-export class Accounts {
-  readonly #accounts: ReadonlyMap<string, Account>;
-
-  /** @throws SettingsError for no account or a name given twice. */
-  constructor(accounts: readonly Account[]) {
-    const byName = new Map(accounts.map((account) => [account.name, account]));
-    if (byName.size === 0)
-      throw new SettingsError("No account is configured; at least one must be.");
-    const twice = accounts.find((account) => byName.get(account.name) !== account);
-    if (twice) throw new SettingsError(`Account "${twice.name}" is configured twice.`);
-    this.#accounts = byName;
-  }
-
-  find(name: string): Account | undefined {
-    return this.#accounts.get(name);
-  }
-
-  get names(): string[] {
-    return [...this.#accounts.keys()];
-  }
-}
-
-/** The account every client knows by `UseDevelopmentStorage=true`. */
-export const DEVELOPMENT_ACCOUNT: Account = {
-  name: "devstoreaccount1",
-  keys: [
-    Buffer.from(
-      "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==",
-      "base64",
-    ),
-  ],
-};
 
 /**
  * Reads `name:key1[:key2];name2:key1…`, the form of the environment variable `AZURITE_ACCOUNTS`.

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { accountSasString, parseSas } from "@rowhouse/protocol/sas";
 import type { Awaitable } from "../awaitable.ts";
-import { DEVELOPMENT_ACCOUNT } from "./account-settings.ts";
+import { DEVELOPMENT_ACCOUNT } from "./accounts.ts";
 import type { AuthContext, PolicyAddress } from "./auth-context.ts";
 import { authenticate } from "./authenticate.ts";
 import { type AuthDialect, blobAuth, queueAuth, tableAuth } from "./dialect.ts";

@@ -4,8 +4,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import type { Clock } from "../clock.ts";
 import { Query } from "../http/query.ts";
 import type { Location, RequestHead } from "../operation.ts";
-import { DEVELOPMENT_ACCOUNT } from "./account-settings.ts";
-import type { Account } from "./accounts.ts";
+import { type Account, DEVELOPMENT_ACCOUNT } from "./accounts.ts";
 import type { AuthContext } from "./auth-context.ts";
 
 /** What a test says of a request besides its first line; the rest is plain. */

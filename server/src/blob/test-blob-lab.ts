@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sharedKeyLiteStrings } from "@rowhouse/protocol/shared-key";
-import { Accounts, DEVELOPMENT_ACCOUNT } from "../auth/account-settings.ts";
+import { Accounts, DEVELOPMENT_ACCOUNT } from "../auth/accounts.ts";
 import { sign } from "../auth/test-request.ts";
 import { openAccountIds } from "../catalog/account-ids.ts";
 import type { ContentStore } from "../content/content-store.ts";

@@ -1,6 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import type { Accounts } from "../auth/account-settings.ts";
+import type { Accounts } from "../auth/accounts.ts";
 import type { AuthContext } from "../auth/auth-context.ts";
 import { authenticate } from "../auth/authenticate.ts";
 import { authorize } from "../auth/authorize.ts";

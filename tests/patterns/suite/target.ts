@@ -9,7 +9,7 @@ import type { ProfileName } from "@rowhouse/patterns/ports/profile";
 import type { QueuesPort } from "@rowhouse/patterns/ports/queues";
 import type { TablesPort } from "@rowhouse/patterns/ports/tables";
 import { FakeClock, memory, seededRandom } from "@rowhouse/patterns/testing";
-import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/account-settings";
+import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import { startLocalServer } from "../../wire/local-server.ts";
 
 /** An account with nothing in it. What waits on its clock waits no time. */
