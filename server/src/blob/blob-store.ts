@@ -126,14 +126,17 @@ export class BlobStore {
     try {
       return await read();
     } catch (error) {
-      const id = contentIdOf(blob) ?? "";
-      const hasLetGo = error instanceof EngineError && this.#hasLetGo(name, id, "content");
-      if (await hasLetGo) return undefined;
+      if (!(error instanceof EngineError)) throw error;
+      if (await this.#hasLetGo(name, contentIdOf(blob), "content")) return undefined;
       throw error;
     }
   }
 
-  async #hasLetGo(name: BlobName, id: string, kind: "content" | "draft"): Promise<boolean> {
+  async #hasLetGo(
+    name: BlobName,
+    id: string | undefined,
+    kind: "content" | "draft",
+  ): Promise<boolean> {
     const { blob, draft } = (await this.read(name)).record;
     return id !== (kind === "draft" ? draft?.id : contentIdOf(blob));
   }

@@ -6,6 +6,7 @@ import {
   CALL_MS_MAX,
   type CommitResult,
   type Engine,
+  EngineError,
   type Entry,
   type Key,
   type KeyRange,
@@ -143,6 +144,14 @@ describe("A blob that changes between two looks at it", () => {
       () => lab.refused("503 ServerBusy", "GET", lists),
     );
     assert.equal(looks, 2);
+  });
+
+  it("is told as corrupt at once where blocks of its first list cannot be read", async () => {
+    await putBlocks();
+    engine.before({ scan: await draftId() }, async () => {
+      throw new EngineError("Corrupt", "A page is damaged.");
+    });
+    await lab.refused("500 InternalError", "PUT", "/docs/a?comp=blocklist", { body: LIST });
   });
 
   it("is told as corrupt where what it refers to is gone for good", async () => {
