@@ -4,7 +4,7 @@ import { decodeEntity } from "@rowhouse/protocol/entity-json";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { encodeName } from "@rowhouse/protocol/property-name";
 import type { EntityContinuation } from "@rowhouse/protocol/query-options";
-import type { Awaitable } from "../awaitable.ts";
+import { type Awaitable, whenReady } from "../awaitable.ts";
 import type {
   AtomicWrite,
   CommitResult,
@@ -15,6 +15,7 @@ import type {
   ScanEnd,
   Visit,
 } from "../engine/engine.ts";
+import { copyKey } from "../engine/key-codec.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { planQuery, resumePlan } from "../query/planner.ts";
 import { compilePredicate } from "../query/predicate.ts";
@@ -113,6 +114,16 @@ describe("A page of several reads of one partition", () => {
     }
   });
 
+  it("is of one snapshot also where an engine ends its own and nothing was found yet", async () => {
+    const lab = await open(10);
+    lab.engine.entriesPerScan = 10;
+    lab.engine.beforeSecondRead = () => lab.write(11, "others");
+    const filter = "PartitionKey eq 'p' and Size eq 11";
+    const rowKeys: string[] = [];
+    const next = await lab.page({ filter, rowKeys });
+    assert.deepEqual([next?.rowKey, rowKeys], ["110", []]);
+  });
+
   it("goes on in another partition, whoever writes", async () => {
     const lab = await open(10);
     lab.engine.beforeSecondRead = () => lab.write(11, "others");
@@ -140,6 +151,8 @@ class LabEngine implements Engine {
   readonly keyBytesMax = this.#inner.keyBytesMax;
   numbersCommits = true;
   beforeSecondRead = () => {};
+  /** How many a snapshot shows. */
+  entriesPerScan = Number.POSITIVE_INFINITY;
   reads = 0;
   found = 0;
   bytesMax = 0;
@@ -164,7 +177,14 @@ class LabEngine implements Engine {
 
   scan(range: KeyRange, visit: Visit): Awaitable<ScanEnd> {
     if (++this.reads === 2) this.beforeSecondRead();
-    return this.#inner.scan(range, visit);
+    let visited = 0;
+    let resumeAt: Key | undefined;
+    const ended = this.#inner.scan(range, (entry) => {
+      if (visited++ < this.entriesPerScan) return visit(entry);
+      resumeAt = copyKey(entry.key);
+      return false;
+    });
+    return whenReady(ended, (known) => (resumeAt ? { resumeAt } : known));
   }
 
   commit(write: AtomicWrite): Promise<CommitResult> {

@@ -162,9 +162,9 @@ export class PageReader {
       return;
     }
     const { resumeAt } = ended;
-    // Inside a partition another snapshot must not be mixed into this page. (An engine that ends
-    // between partitions says so by an empty sort part.)
-    if (this.#isOverdue || (this.#entitiesReturned > 0 && resumeAt.sort.length > 0)) {
+    // Inside a partition another snapshot must not be mixed into this page, whatever was found in the one
+    // before. (An engine that ends between partitions says so by an empty sort part.)
+    if (this.#isOverdue || (this.#entitiesRead > 0 && resumeAt.sort.length > 0)) {
       this.#end({
         partitionKey: decodeText(resumeAt.partition, this.#request.prefix.length),
         rowKey: decodeText(resumeAt.sort),
