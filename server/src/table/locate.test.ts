@@ -62,6 +62,8 @@ describe("The path of a table request", () => {
     check("/People(PartitionKey='a',RowKey='b')x", "InvalidInput");
     check("/People/More", "InvalidUri");
     check("/People//", "InvalidUri");
+    check("//", "InvalidUri");
+    check("/()", "InvalidUri");
     check("/People/$count", "NotImplemented");
     check("/People(PartitionKey='a',RowKey='b')/Name/$value", "NotImplemented");
   });

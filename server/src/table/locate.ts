@@ -30,7 +30,7 @@ export function locateTable(servicePath: string): TableLocation {
   const open = path.indexOf("(");
   const end = open >= 0 ? open : path.length - (path.endsWith("/") ? 1 : 0);
   const name = path.slice(1, end);
-  if (name.includes("/")) throw refuseSegments(path);
+  if (name === "" || name.includes("/")) throw refuseSegments(path);
   if (open < 0 && name.startsWith("$")) {
     if (name === "$batch") return BATCH;
     if (name === "$metadata") return METADATA;
