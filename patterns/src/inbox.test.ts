@@ -140,7 +140,7 @@ describe("an inbox beside what messages change", () => {
       recover: pay,
       check,
       crashShare: 0.1,
-      runs: schedules(1000),
+      runs: schedules(600),
     });
   });
 

@@ -471,7 +471,7 @@ describe("a list index", () => {
       await loseEveryAnswer(operation, { before, check });
     }
     const clients = { insert, rename: rename(2, "Jones"), remove };
-    await interleave({ before, clients, check, runs: schedules(600) });
+    await interleave({ before, clients, check, runs: schedules(400) });
   });
 
   it("is right after crashes, lost answers and any interleaving at the edge of each spill", async () => {
@@ -617,7 +617,7 @@ describe("a list index", () => {
       await before(db);
       await db.clock.sleep(120_000);
     };
-    await interleave({ before: settled, clients, check: (db) => audit(db), runs: schedules(800) });
+    await interleave({ before: settled, clients, check: (db) => audit(db), runs: schedules(500) });
   });
 
   it("is mended where somebody deleted the blob it is in", async () => {

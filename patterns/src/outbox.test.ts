@@ -146,7 +146,7 @@ describe("an outbox", () => {
   }
 
   it("sends the message however slow writers are before they die", async () => {
-    await slowWriters({ runs: schedules(2000) });
+    await slowWriters({ runs: schedules(1200) });
   });
 
   it("notices a commit that may come however late: nobody hears of it", async () => {

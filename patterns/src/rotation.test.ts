@@ -267,7 +267,7 @@ describe("a rotation", () => {
       ]);
     await crashEverywhere(rotate, { before: old, recover: rotate, check: rotated });
     const clients = { one: rotate, two: rotate };
-    await interleave({ before: old, clients, check: rotated, runs: schedules(1000) });
+    await interleave({ before: old, clients, check: rotated, runs: schedules(500) });
   });
 
   it("refuses definitions it could not rotate", () => {

@@ -257,7 +257,7 @@ describe("a sibling index", () => {
     for (const clients of pairs)
       await interleave({ before, clients, check: audit, runs: schedules(100) });
     const clients = Object.fromEntries(Object.keys(writes).map((name) => [name, tolerant(name)]));
-    await interleave({ before, clients, check: audit, runs: schedules(2000) });
+    await interleave({ before, clients, check: audit, runs: schedules(1200) });
   });
 
   it("is refused when it is declared wrongly", () => {

@@ -377,7 +377,7 @@ describe("the view's promises", () => {
       : undefined;
 
   it("holds for two projectors in any order", async () => {
-    await twoProjectors(schedules(1000));
+    await twoProjectors(schedules(600));
   });
 
   it("notices rows written without their ETag", async () => {
