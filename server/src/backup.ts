@@ -1,13 +1,15 @@
-import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { existsSync, lstatSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { eachBounded } from "./blob/each-bounded.ts";
 import { Notes } from "./blob/notes.ts";
 import { type StoredContent, storedContents } from "./blob/stored-contents.ts";
 import { ContentIds } from "./content/content-ids.ts";
 import { CONTENTS_FOLDER, FileContentStore } from "./content/file-content-store.ts";
-import { type Check, type Engine, EngineError, type Key } from "./engine/engine.ts";
+import { type Check, type Engine, EngineError, type Key, type KeyRange } from "./engine/engine.ts";
+import { copyKey } from "./engine/key-codec.ts";
 import { type LmdbEngine, openLmdbEngine } from "./engine/lmdb/lmdb-engine.ts";
 import { flushFolder, makeFolder } from "./engine/make-folder.ts";
+import { scanToEnd } from "./engine/scan-to-end.ts";
 
 export interface BackupOptions {
   /** What is copied; servers may use it meanwhile. */
@@ -46,7 +48,8 @@ const CONTENTS_AT_A_TIME = 256;
  * @throws EngineError; Error when there is something at the place already
  */
 export async function backUp({ engine, contents, to, onProgress }: BackupOptions): Promise<Backup> {
-  const part = makePart(to);
+  const target = resolve(to);
+  const part = makePart(target);
   const notes = new Notes({
     engine,
     ids: new ContentIds(engine),
@@ -63,16 +66,16 @@ export async function backUp({ engine, contents, to, onProgress }: BackupOptions
         progress.entryBytes += value.length;
         onProgress?.(progress);
       });
-      const damagedBlobs = await fillIn(part, hold.note, contents, () => {
+      const damagedBlobs = await fillIn(part, notes.holds(), contents, () => {
         progress.contents++;
         onProgress?.(progress);
       });
-      if (!(await deleteNote(engine, hold.note, [hold.check]))) {
+      if (!(await deleteAll(engine, [hold.note], [hold.check]))) {
         throw new EngineError("Unavailable", "A server freed contents before they were copied.");
       }
       hold.settle();
-      renameSync(part, to);
-      flushFolder(dirname(resolve(to)));
+      renameSync(part, target);
+      flushFolder(dirname(target));
       return { ...progress, damagedBlobs };
     } finally {
       hold.giveUp();
@@ -83,13 +86,16 @@ export async function backUp({ engine, contents, to, onProgress }: BackupOptions
   }
 }
 
-function makePart(to: string): string {
-  if (existsSync(to)) throw new Error(`${to} exists already; name a folder that does not.`);
-  const part = `${to}.part`;
+function makePart(target: string): string {
+  // A link that leads nowhere, too.
+  if (lstatSync(target, { throwIfNoEntry: false })) {
+    throw new Error(`${target} exists already; name a folder that does not.`);
+  }
+  const part = `${target}.part`;
   if (existsSync(part)) {
     throw new Error(`${part} is of a backup that runs, or that did not end: remove it then.`);
   }
-  makeFolder(dirname(resolve(to)));
+  makeFolder(dirname(target));
   mkdirSync(part, { mode: 0o700 });
   return part;
 }
@@ -97,15 +103,17 @@ function makePart(to: string): string {
 /** Adds the contents to a copy of the entries. Answers the blobs whose content is missing. */
 async function fillIn(
   folder: string,
-  hold: Key,
+  holds: KeyRange,
   contents: FileContentStore,
   onCopied: () => void,
 ): Promise<string[]> {
   const damagedBlobs: string[] = [];
   const engine = await openLmdbEngine({ path: folder });
   try {
-    // It was noted before the snapshot, and holds nothing here.
-    await deleteNote(engine, hold, []);
+    // This backup's, noted before the snapshot, and those of others beside it: none is of the copy.
+    const held: Key[] = [];
+    await scanToEnd(engine, holds, ({ key }) => held.push(copyKey(key)) > 0);
+    await deleteAll(engine, held, []);
     const copies = await FileContentStore.open(join(folder, CONTENTS_FOLDER));
     const copy = async ({ id, blob }: StoredContent) => {
       try {
@@ -131,8 +139,12 @@ async function fillIn(
   return damagedBlobs;
 }
 
-async function deleteNote(engine: Engine, note: Key, checks: readonly Check[]): Promise<boolean> {
+async function deleteAll(
+  engine: Engine,
+  deletes: readonly Key[],
+  checks: readonly Check[],
+): Promise<boolean> {
   const version = engine.nextVersion();
-  const { committed } = await engine.commit({ version, checks, puts: [], deletes: [note] });
+  const { committed } = await engine.commit({ version, checks, puts: [], deletes });
   return committed;
 }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { existsSync, rmSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { TableClient } from "@azure/data-tables";
@@ -52,6 +53,34 @@ describe(`A backup of a folder that is written to (seed ${seed}, CRASH_SEED repe
     });
   });
 
+  if (hasMounts()) {
+    for (const [what, bytes] of [
+      ["entries", SIZES[0]! * 40],
+      ["contents", SIZES[2]!],
+    ] as const) {
+      it(`that its disk has no room for says so, and leaves nothing, when it is the ${what} that are too many`, async () => {
+        await withFolder(async (folder) => {
+          const data = join(folder, "data");
+          const server = await startRowhouse(data, ["--silent"]);
+          const container = await createContainer(server);
+          for (let i = 0; i < 20; i++) await upload(container, `${i}`, bytes, 1);
+          await server.stop();
+          const disk = join(folder, "disk");
+          mkdirSync(disk);
+          const mount = `mount -t tmpfs -o size=2m none ${disk}`;
+          const rowhouse = `${process.execPath} --conditions=source --import tsx cli/src/main.ts`;
+          const command = `${rowhouse} backup ${disk}/backup --location ${data}`;
+          const script = `${mount} && { ${command}; echo "$? $(ls -A ${disk})"; }`;
+          const { stdout, stderr } = spawnSync("unshare", ["-rm", "sh", "-c", script], {
+            encoding: "utf8",
+          });
+          assert.match(stderr, /no space left on/);
+          assert.equal(stdout, "2 \n");
+        });
+      });
+    }
+  }
+
   it("that was interrupted or killed leaves nothing that is taken for one, and keeps nothing from being freed", async () => {
     await withFolder(async (folder) => {
       const data = join(folder, "data");
@@ -73,6 +102,11 @@ describe(`A backup of a folder that is written to (seed ${seed}, CRASH_SEED repe
     });
   });
 });
+
+/** Own mounts, which not every system gives to everybody. */
+function hasMounts(): boolean {
+  return spawnSync("unshare", ["--map-root-user", "--mount", "true"]).status === 0;
+}
 
 async function backUp(data: string, target: string): Promise<void> {
   const command = new RowhouseCommand(["backup", target, "--location", data]);

@@ -1,11 +1,14 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
+import type { ContentId } from "../content/content-store.ts";
+import { MemoryContentStore } from "../content/memory-content-store.ts";
 import { RowContentStore } from "../content/row-content-store.ts";
 import { type AtomicWrite, type CommitResult, EngineError } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { BodyAborted } from "../http/raw-request.ts";
 import { putExtent } from "./extents.ts";
+import type { Making } from "./notes.ts";
 import { auditBlobs } from "./test-audit-blobs.ts";
 import { BlobLab, LabClock } from "./test-blob-lab.ts";
 
@@ -304,6 +307,36 @@ describe("What was in the making", () => {
     await lab.close();
   });
 
+  it("is not freed before whoever is taken for dead can find out that it does not hold", async () => {
+    const contents = new WatchedContentStore();
+    const lab = await BlobLab.open({ contents });
+    const { engine } = lab;
+    const other = await BlobLab.open({ engine, contents, clock: lab.clock });
+    await lab.must("PUT", "/docs?restype=container");
+    const { notes } = lab.service.service.context;
+    const first = await notes.hold();
+    // More than a collector looks at in one go.
+    for (let i = 0; i < 70; i++) {
+      await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
+      await lab.must("DELETE", "/docs/a");
+    }
+    let hold: Promise<Making> | undefined;
+    const held: boolean[] = [];
+    contents.beforeDelete = async () => {
+      // In the midst of its work, and in a process with the number of the collector's, hence of a dead one.
+      hold ??= other.service.service.context.notes.hold();
+      held.push((await engine.get([(await hold).note]))[0] !== undefined);
+    };
+    const deletes = [first.note];
+    await engine.commit({ version: engine.nextVersion(), checks: [], puts: [], deletes });
+    await lab.service.collector.collect();
+    assert.equal(held.length, 70);
+    assert.equal(held[0], true);
+    assert.equal(held.at(-1), false);
+    await other.close();
+    await lab.close();
+  });
+
   for (const happened of [true, false]) {
     it(`stays while nobody knows whether its commit happened, which it ${happened ? "did" : "did not"}`, async () => {
       const clock = new LabClock();
@@ -386,6 +419,16 @@ class InterruptedEngine extends MemoryEngine {
     this.beforeCommit = undefined;
     await beforeCommit?.();
     return super.commit(write);
+  }
+}
+
+/** Tells of what is about to be freed. */
+class WatchedContentStore extends MemoryContentStore {
+  beforeDelete: (() => Promise<void>) | undefined;
+
+  override async delete(id: ContentId): Promise<void> {
+    await this.beforeDelete?.();
+    await super.delete(id);
   }
 }
 

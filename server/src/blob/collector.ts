@@ -79,9 +79,15 @@ export class Collector implements BackgroundWork {
 
   async #isHeld(): Promise<boolean> {
     const { engine, notes } = this.#options;
-    const ended = await scanToEnd(engine, notes.holds(), (entry) =>
-      notes.isLeftOver(decodeNote(entry.key, entry)),
-    );
+    const leftOver: Key[] = [];
+    const ended = await scanToEnd(engine, notes.holds(), (entry) => {
+      const hold = decodeNote(copyKey(entry.key), entry);
+      if (!notes.isLeftOver(hold)) return false;
+      leftOver.push(hold.key);
+      return true;
+    });
+    // Before anything is freed: whoever thinks to hold, wrongly taken for dead, must find it out.
+    if (ended === "complete") await this.#delete(leftOver);
     return ended === "stopped";
   }
 

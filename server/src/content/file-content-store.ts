@@ -223,7 +223,10 @@ async function attempt<T>(work: Promise<T>, what: string): Promise<T> {
 }
 
 function unavailable(what: string, cause: unknown): EngineError {
-  return new EngineError("Unavailable", `The content store could not ${what}.`, { cause });
+  const reason = cause instanceof Error ? cause.message : cause;
+  return new EngineError("Unavailable", `The content store could not ${what}: ${reason}`, {
+    cause,
+  });
 }
 
 function missing(id: ContentId, cause: unknown): EngineError {

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { assertAbove, key, mustCommit, patternBytes, put, scanAll } from "../conformance-steps.ts";
 import { EngineError, type Entry } from "../engine.ts";
+import { EnvironmentCopy } from "./environment-copy.ts";
 import { openLmdbEngine } from "./lmdb-engine.ts";
 
 const ENTRIES = 20_000;
@@ -74,6 +75,19 @@ for (const walksMap of [true, false]) {
     });
   });
 }
+
+it("A copy holds in memory no more than a few MB of entries, also of those without a value", async () => {
+  const path = mkdtempSync(join(tmpdir(), "rowhouse-copy-"));
+  const copy = new EnvironmentCopy({ path, mapSizeBytes: 2 ** 30, readersMax: 8 });
+  const value = new Uint8Array(0);
+  for (let i = 0; i < ENTRIES; i++) {
+    const name = `${i}`.padStart(200, "0");
+    copy.put({ key: key("p", name), value, version: 1 });
+  }
+  assertAbove(statSync(join(path, "data.mdb")).size, 2e6);
+  await copy.close();
+  rmSync(path, { recursive: true });
+});
 
 function keyOf(i: number) {
   return key("p", ((i * 7919) % ENTRIES).toString().padStart(8, "0"));

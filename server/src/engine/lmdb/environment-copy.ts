@@ -1,14 +1,20 @@
-import type { Entry } from "../engine.ts";
+import { EngineError, type Entry } from "../engine.ts";
 import { copyKey } from "../key-codec.ts";
 import { makeFolder } from "../make-folder.ts";
 import { openStore, putLast, type Store, type StoreOptions } from "./binding.ts";
-import { assertCanBeMapped, assertCanBeOpened } from "./data-file.ts";
+import { assertCanBeMapped, assertCanBeOpened, freeBytes, PAGE_BYTES } from "./data-file.ts";
 import { toEngineError } from "./lmdb-errors.ts";
 import { fillReaderTable } from "./memory-map.ts";
 import { type MetaRecord, openMeta, writeMeta } from "./meta-record.ts";
 
 /** So much is written in one transaction, which LMDB holds in memory, and the caller waits for. */
 const GROUP_BYTES = 4 << 20;
+/** What an entry takes beside its key and value: on its page less, in the memory of this process about as much. */
+const ENTRY_BYTES = 200;
+/** No page is less than half full. */
+const PAGES_TIMES = 2;
+/** Of the branches above them. */
+const COMMIT_BYTES = 32 * PAGE_BYTES;
 
 /**
  * A new environment made of entries in ascending order of their keys. Each is put behind the last one,
@@ -39,7 +45,7 @@ export class EnvironmentCopy {
   /** Takes an entry that is lent. @throws EngineError */
   put({ key, value, version }: Entry): void {
     this.#group.push({ key: copyKey(key), value: Buffer.from(value), version });
-    this.#groupBytes += value.length;
+    this.#groupBytes += ENTRY_BYTES + key.partition.length + key.sort.length + value.length;
     if (this.#groupBytes >= GROUP_BYTES) this.#flush();
   }
 
@@ -55,6 +61,7 @@ export class EnvironmentCopy {
 
   #flush(): void {
     const group = this.#group;
+    this.#assertRoom();
     this.#group = [];
     this.#groupBytes = 0;
     this.#attempt(() =>
@@ -66,6 +73,12 @@ export class EnvironmentCopy {
         }
       }),
     );
+  }
+
+  /** What the disk refuses LMDB calls an input/output error, and lmdb-js may not outlive it: see `GroupCommit`. */
+  #assertRoom(): void {
+    if (freeBytes(this.#path) >= this.#groupBytes * PAGES_TIMES + COMMIT_BYTES) return;
+    throw new EngineError("Unavailable", `no space left on ${this.#path}`);
   }
 
   #attempt<T>(work: () => T): T {

@@ -1,0 +1,56 @@
+import assert from "node:assert/strict";
+import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { backUp } from "./backup.ts";
+import { BlobLab } from "./blob/test-blob-lab.ts";
+import { CONTENTS_FOLDER, FileContentStore } from "./content/file-content-store.ts";
+import { type LmdbEngine, openLmdbEngine } from "./engine/lmdb/lmdb-engine.ts";
+import { scanToEnd } from "./engine/scan-to-end.ts";
+
+describe("A backup", () => {
+  let folder: string;
+  let engine: LmdbEngine;
+  let contents: FileContentStore;
+  let lab: BlobLab;
+
+  beforeEach(async () => {
+    folder = mkdtempSync(join(tmpdir(), "rowhouse-backup-"));
+    engine = await openLmdbEngine({ path: join(folder, "data") });
+    contents = await FileContentStore.open(join(engine.path, CONTENTS_FOLDER));
+    lab = await BlobLab.open({ engine, contents });
+  });
+  afterEach(async () => {
+    await lab.close();
+    await engine.close();
+    rmSync(folder, { recursive: true });
+  });
+
+  it("takes the hold of no other with it, which nobody there would let go of", async () => {
+    const { notes } = lab.service.service.context;
+    const hold = await notes.hold();
+    const to = join(folder, "copy");
+    await backUp({ engine, contents, to });
+    hold.settle();
+    const copy = await openLmdbEngine({ path: to });
+    assert.equal(await scanToEnd(copy, notes.holds(), () => false), "complete");
+    await copy.close();
+    assert.equal(await scanToEnd(engine, notes.holds(), () => false), "stopped");
+  });
+
+  it("is made also where the name of the folder ends in a slash", async () => {
+    await backUp({ engine, contents, to: `${join(folder, "copy")}/` });
+    assert.deepEqual(readdirSync(folder).sort(), ["copy", "data"]);
+  });
+
+  it("is refused where something stands, before anything is copied", async () => {
+    const link = join(folder, "link");
+    symlinkSync(join(folder, "nowhere"), link);
+    for (const to of [link, engine.path, `${engine.path}/`, ""]) {
+      const onProgress = () => assert.fail("Something was copied.");
+      await assert.rejects(backUp({ engine, contents, to, onProgress }), /exists already/);
+    }
+    assert.equal(existsSync(`${link}.part`), false);
+  });
+});
