@@ -10,6 +10,9 @@ export interface Account {
   readonly disabled?: boolean;
 }
 
+/** Stands behind the name of an account where its read-only replica is addressed. */
+export const SECONDARY = "-secondary";
+
 /** The accounts a server answers for. Names are compared exactly. */
 export class Accounts {
   readonly #accounts: ReadonlyMap<string, Account>;

@@ -4,6 +4,7 @@ import { LIMITS } from "@rowhouse/protocol/limits";
 import { parseSas, type SasParameters } from "@rowhouse/protocol/sas";
 import type { Awaitable } from "../awaitable.ts";
 import type { RequestHead } from "../operation.ts";
+import { SECONDARY } from "./accounts.ts";
 import type { AuthContext } from "./auth-context.ts";
 import { authenticateSas } from "./authenticate-sas.ts";
 import { DEFAULT_AUTHORITY, printChallenge } from "./bearer.ts";
@@ -105,7 +106,7 @@ function authenticateKey(
 /** As sent; to a path-style secondary, clients also sign the path of the primary. */
 function signedPaths(head: RequestHead): string[] {
   const { rawPath, secondary, account } = head;
-  const segment = `/${account.name}-secondary`;
+  const segment = `/${account.name}${SECONDARY}`;
   if (!secondary || !rawPath.startsWith(segment)) return [rawPath];
   return [rawPath, `/${account.name}${rawPath.slice(segment.length)}`];
 }

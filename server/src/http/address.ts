@@ -1,5 +1,5 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
-import type { Account } from "../auth/accounts.ts";
+import { type Account, SECONDARY } from "../auth/accounts.ts";
 
 /** Which account a request addresses, and what of the path is left for the service. */
 export interface Address {
@@ -18,8 +18,6 @@ export interface AddressRules {
   readonly hasSecondary: boolean;
   readonly findAccount: (name: string) => Account | undefined;
 }
-
-const SECONDARY = "-secondary";
 
 /** Registered names, IPv4, bracketed IPv6, an optional port. What passes is safe to print in JSON and headers. */
 const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
