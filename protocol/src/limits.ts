@@ -94,5 +94,8 @@ export const LIMITS = {
   leaseSecondsMax: 60,
   leaseBreakSecondsMax: 60,
 
+  /** The oldest `x-ms-version` that queues and blobs serve. */
+  storageVersionMin: "2015-02-21",
+
   clockSkewMs: 15 * 60 * 1000,
 } as const;

@@ -1,4 +1,5 @@
 import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
+import { LIMITS } from "@rowhouse/protocol/limits";
 import {
   blobSasString,
   queueSasString,
@@ -120,7 +121,7 @@ function readKeyRange({ spk, srk, epk, erk }: SasParameters): SasKeyRange | unde
 
 /** What Queue and Blob have in common. */
 const storageDialect = {
-  versionMin: "2015-02-21",
+  versionMin: LIMITS.storageVersionMin,
   versionAbsent: undefined,
   sharedKeyStrings: (head: RequestHead, path: string) =>
     sharedKeyStrings(head, head.account.name, path),

@@ -37,8 +37,6 @@ export function parseServiceProperties(
 }
 
 const ROOT = "StorageServiceProperties";
-/** Versions before this one are not served, so no request may be given one. */
-const DEFAULT_VERSION_MIN = "2015-02-21";
 
 function parseGroup(
   name: PropertyGroup,
@@ -101,14 +99,15 @@ function assertAnalyticsVersion(version: XmlElement): void {
   if (text !== "1.0") throw invalidNodeValue(version.name, text, "1.0 is the only version.");
 }
 
+/** No request may be given a version that is not served. */
 function parseDefaultVersion(element: XmlElement): string {
   const version = leafText(element);
   const isDate = /^[0-9]{4}-[0-9]{2}-[0-9]{2}$/.test(version) && !Number.isNaN(Date.parse(version));
-  if (!isDate || version < DEFAULT_VERSION_MIN) {
+  if (!isDate || version < LIMITS.storageVersionMin) {
     throw invalidNodeValue(
       element.name,
       version,
-      `A date from ${DEFAULT_VERSION_MIN} on is expected.`,
+      `A date from ${LIMITS.storageVersionMin} on is expected.`,
     );
   }
   return version;
