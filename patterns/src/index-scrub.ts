@@ -1,6 +1,6 @@
 import type { Database } from "./database.ts";
 import { Pace } from "./indexes/build-range.ts";
-import { type KeptIndex, keptIndex, widthOf } from "./indexes/control.ts";
+import { type KeptIndex, keptIndex, refusal, widthOf } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import {
   type EntryKeeper,
@@ -111,6 +111,9 @@ export async function repairIndex(
   { signal, ...options }: VerifyOptions = {},
 ): Promise<VerifyReport> {
   const index = keptIndex(database.until(signal), entity, name);
+  const { state } = (await index.control.read()).control;
+  // Nobody would keep what it inserts, and who retires the index would leave it behind.
+  if (/disabled|retiring/.test(state)) throw refusal(index.control, state, "repair");
   // What a repair does is what the workers do.
   const mend = ({ kind, base, entry }: Finding) =>
     index.keeper.reconcile(base, [entry], kind === "wrong");

@@ -115,7 +115,10 @@ export class SasIssuer {
     const isFollowed =
       Object.keys(definition.indexes).length + Object.keys(definition.followers).length > 0;
     if (isWrite && isFollowed) {
-      throw refuse("permissions", "writing past the library would break what follows from the entity");
+      throw refuse(
+        "permissions",
+        "writing past the library would break what follows from the entity",
+      );
     }
     if (policy === undefined && !(ttlMs >= 1000 && ttlMs <= TTL_MAX_MS)) {
       throw refuse("ttlMs", `${ttlMs} ms; a second to 7 days are allowed`);

@@ -152,10 +152,17 @@ export async function scrubIndexes(
   const scrub = verb === "verify" ? verifyIndex : repairIndex;
   const file = resume === undefined ? undefined : new ScrubStateFile(resume, `${verb} ${name}`);
   let state: ScrubState = (await file?.read()) ?? { reports: [] };
+  const left: string[] = [];
   for (const index of indexesOf(target)) {
     const called = nameOf(target, index);
     const isDone = state.reports.some((report) => report.index === called);
-    if (isDone || !(await lifeCycle(work, target, index))) continue;
+    const cycle = await lifeCycle(work, target, index);
+    if (isDone || !cycle) continue;
+    const kept = await cycle.state();
+    if (kept === "disabled" || kept === "retiring") {
+      left.push(`${called} is ${kept}: nobody keeps its entries`);
+      continue;
+    }
     const from = state.current?.index === called ? state.current.progress : undefined;
     work.progress(from ? `${verb} ${called}, from where it ended` : `${verb} ${called}`);
     const report = await scrub(work.database, target.entity, index, {
@@ -172,13 +179,15 @@ export async function scrubIndexes(
     file?.write(state);
   }
   const { reports } = state;
-  if (reports.length === 0) throw new Error(`${name} has no index with entries of its own.`);
+  if (reports.length === 0) {
+    throw new Error(`${left.join("; ") || `${name} has no index with entries of its own`}.`);
+  }
   await file?.remove();
   // A repair that could not judge young rows, or free a value, leaves something to do.
   const remain = (report: VerifyReport) =>
     verb === "verify" ? findingsIn(report) : report.duplicate + report.young;
   return {
-    lines: reports.flatMap((report) => describeReport(report, verb)),
+    lines: [...reports.flatMap((report) => describeReport(report, verb)), ...left],
     json: reports,
     found: reports.some((report) => remain(report) > 0),
   };

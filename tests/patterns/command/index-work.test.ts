@@ -6,6 +6,7 @@ import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { connect, type Database, entity, f, isTableError, k } from "@rowhouse/patterns";
 import { indexLifeCycle } from "@rowhouse/patterns/index-life-cycle";
+import { repairIndex } from "@rowhouse/patterns/index-scrub";
 import { controlledIndexes } from "@rowhouse/patterns/index-states";
 import { remoteIndex } from "@rowhouse/patterns/remote-index";
 import { type Memory, memory } from "@rowhouse/patterns/testing";
@@ -96,6 +97,24 @@ describe("rowhouse patterns index", () => {
     assert.deepEqual((await showStates(work, "Employee.byTown")).lines, [
       "Employee.byTown  disabled",
     ]);
+  });
+
+  it("neither checks nor mends an index that nobody keeps", async () => {
+    const work = await begin();
+    await insertBare(work, ["Redmond"]);
+    await buildIndex(work, "Employee.email", { rate: 200, register: true });
+    await retireIndex(work, "Employee.byTown");
+    const nobody = "Employee.byTown is disabled: nobody keeps its entries";
+    for (const verb of ["verify", "repair"] as const) {
+      const { lines, found } = await scrubIndexes(work, "Employee", verb, {});
+      assert.deepEqual([lines.at(-1), lines.length, found], [nobody, 2, false]);
+      await assert.rejects(scrubIndexes(work, "Employee.byTown", verb, {}), new RegExp(nobody));
+    }
+    const past = repairIndex(work.database, Employee, "byTown");
+    await assert.rejects(past, /is disabled: it cannot repair now/);
+    await assert.rejects(work.database.tables.query("EmployeeByTown", {}), {
+      code: "TableNotFound",
+    });
   });
 
   it("tells of an index whose definition is not the one registered", async () => {
