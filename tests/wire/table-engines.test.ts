@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Awaitable } from "@rowhouse/server/awaitable";
 import { openAccountIds } from "@rowhouse/server/catalog/account-ids";
 import { Catalog } from "@rowhouse/server/catalog/catalog";
@@ -153,6 +154,34 @@ describe("Pages", () => {
         }
         assert.deepEqual(seen, ["1999"]);
         assert.equal(pages > 1 && empty === pages - 1, true, `${pages} pages, ${empty} empty`);
+      },
+      { clock, checkDate: false },
+    );
+  });
+
+  it("of tables end when their time is over too, and every page goes further", async () => {
+    let now = Date.now();
+    let stepMs = 0;
+    const clock = { now: () => (now += stepMs) };
+    await serve(
+      await openTestEngine(),
+      async (wire) => {
+        const requests = Array.from({ length: 300 }, (_, i) =>
+          wire.bytes("POST", "/Tables", { body: { TableName: `T${1000 + i}` } }),
+        );
+        await wire.pipeline(requests);
+        // From now on every look at the clock costs more than a page may take.
+        stepMs = 2 * LIMITS.pageTimeMs;
+        const pages: string[][] = [];
+        for (let token: string | undefined = ""; token !== undefined; ) {
+          const filter = encodeURIComponent("TableName eq 'T1299'");
+          const from = token && `&NextTableName=${token}`;
+          const answer = await wire.send("GET", `/Tables?$filter=${filter}${from}`);
+          assert.equal(answer.status, 200, String(answer));
+          pages.push(answer.items().map(({ TableName }) => String(TableName)));
+          token = answer.header("x-ms-continuation-nexttablename");
+        }
+        assert.deepEqual(pages, [[], [], ["T1299"]]);
       },
       { clock, checkDate: false },
     );

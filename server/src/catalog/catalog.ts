@@ -26,12 +26,16 @@ export interface CatalogPage {
   readonly max: number;
   /** Names that are passed over are as if they were not there. Default: none. */
   readonly shows?: (name: string) => boolean;
+  /** When the page ends wherever it is, by the catalog's clock. Default: never. */
+  readonly deadline?: number;
 }
 
 const COUNTER_SORT = Uint8Array.of(0x01);
 const NAME_PREFIX = Uint8Array.of(0x02);
 const REMOVED_PREFIX = Uint8Array.of(0x03);
 const NAMES_CACHED_MAX = 10_000;
+/** So far a page gets however late it begins: who follows continuations comes to the end. */
+const NAMES_PER_CLOCK_LOOK = 128;
 
 /**
  * The names of one service's tables, queues or containers, account by account. Names live in one
@@ -231,16 +235,20 @@ export class Catalog<Value> {
     return taken;
   }
 
-  /** At most `max` names of such a list, and the name that comes next. */
+  /** At most `max` names of such a list, and the name that comes next; after the deadline perhaps one not shown. */
   async page(
     account: string,
-    { prefix, from, max, shows = () => true }: CatalogPage,
+    { prefix, from, max, shows = () => true, deadline = Number.POSITIVE_INFINITY }: CatalogPage,
   ): Promise<{ names: readonly Named<Value>[]; next: string | undefined }> {
-    let count = 0;
+    let read = 0;
+    let taken = 0;
     let next: string | undefined;
     const names = await this.list(account, { prefix, from }, ({ name }) => {
-      if (!shows(name)) return "pass";
-      if (count++ < max) return "take";
+      const isOverdue = ++read % NAMES_PER_CLOCK_LOOK === 0 && this.#clock.now() > deadline;
+      if (!isOverdue) {
+        if (!shows(name)) return "pass";
+        if (taken++ < max) return "take";
+      }
       next = name;
       return "end";
     });

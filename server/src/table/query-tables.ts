@@ -27,10 +27,16 @@ export const queryTables: TableOperation<QueryTablesInput, QueryTablesOutput> = 
     return { ...parseTableQueryOptions(request.query.pairs), level: negotiateLevel(request) };
   },
 
-  async run({ catalog }, { filter, top = LIMITS.pageEntitiesMax, from = "", level }, { account }) {
+  async run({ catalog }, { filter, top = LIMITS.pageEntitiesMax, from = "", level }, request) {
     const matches = filter ? compileTablePredicate(filter) : () => true;
     const shows = (name: string) => !isMetricsTable(name) && matches(name);
-    const { names, next } = await catalog.page(account.name, { prefix: "", from, max: top, shows });
+    const { names, next } = await catalog.page(request.account.name, {
+      prefix: "",
+      from,
+      max: top,
+      shows,
+      deadline: request.arrivedAt + LIMITS.pageTimeMs,
+    });
     return {
       names: names.map(({ name }) => name),
       next: top === 0 ? undefined : next?.toLowerCase(),
