@@ -86,7 +86,7 @@ async function start(
     gate,
     pages,
     stopwatch,
-    onBackgroundError: (error) =>
+    onError: (error) =>
       faults.tell("background work failed and is tried again, or an answer was cut off", error),
   });
   return { server, watch };

@@ -60,10 +60,10 @@ export interface ServicesOptions {
   /** Where unguessable ids come from. Default: the operating system. */
   readonly randomBytes?: (count: number) => Buffer;
   /**
-   * Told of faults that no answer tells of: in background work, which is tried again, and with
+   * Told of errors that no answer tells of: in background work, which is tried again, and with
    * connections, which are then cut.
    */
-  readonly onBackgroundError?: (error: unknown) => void;
+  readonly onError?: (error: unknown) => void;
 }
 
 /** The services, ready to answer requests however these come. */
@@ -80,7 +80,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     clock: options.clock ?? systemClock,
     ageClock: options.clock ?? new PatientClock(systemClock),
     accountIds: await openAccountIds(engine, accounts.names),
-    onError: options.onBackgroundError ?? (() => {}),
+    onError: options.onError ?? (() => {}),
   };
   const settings = new Map<ServiceName, ServicePropertiesStore>();
   const analytics = openAnalytics(foundation, settings);
@@ -249,7 +249,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
           tls,
           lane,
           carriesStreams: name === "blob",
-          onFault: options.onBackgroundError ?? (() => {}),
+          onError: options.onError ?? (() => {}),
         },
         services.handles.get(name)!,
       );

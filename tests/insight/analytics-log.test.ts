@@ -144,7 +144,7 @@ async function serve(
     checkDate: false,
     engine: await openLmdbEngine({ path: join(folder, "data") }),
     listen: Object.fromEntries(services.map((name) => [name, here])),
-    onBackgroundError: assert.ifError,
+    onError: assert.ifError,
   });
   const blobUrl = `${server.urls.blob ?? "http://nowhere.invalid"}/${ACCOUNT}`;
   try {

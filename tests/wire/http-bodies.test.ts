@@ -58,9 +58,9 @@ for (const lane of ["node", "fast"] as const) {
         }
         return { status: 200, headers: [], body: digest.digest("hex") };
       };
-      const onFault = (error: unknown) => faults.push(error);
+      const onError = (error: unknown) => faults.push(error);
       server = await HttpServer.listen(
-        { host: "127.0.0.1", port: 0, tls: undefined, lane, carriesStreams: true, onFault },
+        { host: "127.0.0.1", port: 0, tls: undefined, lane, carriesStreams: true, onError },
         handle,
       );
     });

@@ -77,7 +77,7 @@ for (const lane of ["node", "fast"] as const) {
           port: 0,
           tls: undefined,
           lane,
-          onFault: (error) => faults.push(error),
+          onError: (error) => faults.push(error),
         },
         echo.handle,
       );
@@ -244,7 +244,7 @@ for (const lane of ["node", "fast"] as const) {
           port: 0,
           tls: undefined,
           lane,
-          onFault: (fault) => faults.push(fault),
+          onError: (fault) => faults.push(fault),
         },
         () => ({ status: 200, headers: ["Content-Length", "1000000000"], body: endless() }),
       );
@@ -270,7 +270,7 @@ for (const lane of ["node", "fast"] as const) {
           port: 0,
           tls: undefined,
           lane,
-          onFault: (fault) => faults.push(fault),
+          onError: (fault) => faults.push(fault),
         },
         ({ target }) => {
           const page = takePage();
@@ -331,7 +331,7 @@ for (const lane of ["node", "fast"] as const) {
           port: 0,
           tls: undefined,
           lane,
-          onFault: (error) => faults.push(error),
+          onError: (error) => faults.push(error),
         },
         (request) => {
           echo.seen.push(request.target);
@@ -408,7 +408,7 @@ for (const lane of ["node", "fast"] as const) {
           port: 0,
           tls: undefined,
           lane,
-          onFault: (error) => faults.push(String(error)),
+          onError: (error) => faults.push(String(error)),
         },
         ({ target }) => {
           if (target === "/sync") throw new Error("sync");
@@ -437,7 +437,7 @@ describe("The fast lane's patience", () => {
   const lane = new FastLane({
     handle: echo.handle,
     giveAway: (socket) => http.emit("connection", socket),
-    onFault: (error) => assert.fail(String(error)),
+    onError: (error) => assert.fail(String(error)),
     requestMsMax: REQUEST_MS_MAX,
     now: () => now,
   });

@@ -37,7 +37,7 @@ export class LanePair {
           clock,
           accounts: new Accounts([DEVELOPMENT_ACCOUNT]),
           engine: await openTestEngine({ clock }),
-          onBackgroundError: (error) => faults.push(error),
+          onError: (error) => faults.push(error),
         }),
       ),
     );

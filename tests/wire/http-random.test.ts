@@ -31,7 +31,7 @@ for (const lane of ["node", "fast"] as const) {
     let wire: TableWire;
     const faults: unknown[] = [];
     before(async () => {
-      server = await startLocalServer({ lane, onBackgroundError: (error) => faults.push(error) });
+      server = await startLocalServer({ lane, onError: (error) => faults.push(error) });
       wire = new TableWire({
         url: `${server.url}/devstoreaccount1`,
         account: "devstoreaccount1",

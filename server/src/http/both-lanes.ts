@@ -8,8 +8,8 @@ import type { RawRequest } from "./raw-request.ts";
 /** What a lane gives its requests to. */
 export type Handle = (request: RawRequest) => Awaitable<WireResponse>;
 
-/** Told of bugs that no answer could tell of any more. */
-export type OnFault = (error: unknown) => void;
+/** Told of errors that no answer can tell of any more. */
+export type OnError = (error: unknown) => void;
 
 /** Clients hold connections for a minute; closing earlier makes them meet ECONNRESET. */
 export const KEEP_ALIVE_SECONDS = 75;

@@ -8,7 +8,7 @@ import {
   type Handle,
   HEAD_MS_MAX,
   KEEP_ALIVE_SECONDS,
-  type OnFault,
+  type OnError,
   opens,
   plainAddress,
   REQUEST_MS_MAX,
@@ -24,7 +24,7 @@ export interface Lane {
   readonly handle: Handle;
   /** Takes a paused socket whose unread bytes are back in it. */
   readonly giveAway: (socket: Socket) => void;
-  readonly onFault: OnFault;
+  readonly onError: OnError;
   /** How long a request may take to arrive, its body too; 0: as long as something moves. */
   readonly requestMsMax: number;
   /** Milliseconds that only grow. */
@@ -330,7 +330,7 @@ export class FastConnection {
 
   /** The client learns no more than that nothing comes. */
   #cut(error: unknown): void {
-    if (!(error instanceof BodyAborted)) this.#lane.onFault(error);
+    if (!(error instanceof BodyAborted)) this.#lane.onError(error);
     this.socket.destroy();
   }
 }

@@ -2,7 +2,7 @@ import type { Socket } from "node:net";
 import { FastConnection, type Lane } from "./fast-connection.ts";
 
 export interface FastLaneOptions
-  extends Pick<Lane, "handle" | "giveAway" | "onFault" | "requestMsMax"> {
+  extends Pick<Lane, "handle" | "giveAway" | "onError" | "requestMsMax"> {
   /** Default `performance.now`. */
   readonly now?: () => number;
 }
@@ -20,7 +20,7 @@ const SWEEP_MS = 5_000;
 export class FastLane implements Lane {
   readonly handle: Lane["handle"];
   readonly giveAway: Lane["giveAway"];
-  readonly onFault: Lane["onFault"];
+  readonly onError: Lane["onError"];
   readonly requestMsMax: number;
   readonly now: () => number;
   isClosing = false;
@@ -30,7 +30,7 @@ export class FastLane implements Lane {
   constructor(options: FastLaneOptions) {
     this.handle = options.handle;
     this.giveAway = options.giveAway;
-    this.onFault = options.onFault;
+    this.onError = options.onError;
     this.requestMsMax = options.requestMsMax;
     this.now = options.now ?? (() => performance.now());
     // One timer for all: a timer for each request costs more than reading it.

@@ -6,7 +6,7 @@ import {
   type Socket,
   type Server as SocketServer,
 } from "node:net";
-import { type Handle, type OnFault, STILL_MS_MAX } from "./both-lanes.ts";
+import { type Handle, type OnError, STILL_MS_MAX } from "./both-lanes.ts";
 import { FastLane } from "./fast-lane.ts";
 import { NODE_HTTP_OPTIONS, nodeListener, STREAMING_HTTP_OPTIONS } from "./node-listener.ts";
 
@@ -21,7 +21,7 @@ export interface HttpServerOptions {
   readonly lane: "node" | "fast";
   /** Whether requests may take as long as they need, if only something moves all the time. */
   readonly carriesStreams?: boolean;
-  readonly onFault: OnFault;
+  readonly onError: OnError;
 }
 
 /** PEM texts, or a PFX archive with its passphrase. */
@@ -46,8 +46,8 @@ export class HttpServer {
 
   private constructor(options: HttpServerOptions, handle: Handle) {
     this.#options = options;
-    const { onFault } = options;
-    const listener = nodeListener(handle, onFault);
+    const { onError } = options;
+    const listener = nodeListener(handle, onError);
     const settings = options.carriesStreams ? STREAMING_HTTP_OPTIONS : NODE_HTTP_OPTIONS;
     this.#http = options.tls
       ? createHttpsServer({ ...settings, ...options.tls }, listener)
@@ -65,7 +65,7 @@ export class HttpServer {
     this.#http.emit("listening");
     const lane = new FastLane({
       handle,
-      onFault,
+      onError,
       requestMsMax: settings.requestTimeout,
       // As if the connection had just been accepted there.
       giveAway: (socket) => {

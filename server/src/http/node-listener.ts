@@ -8,7 +8,7 @@ import {
   type Handle,
   HEAD_MS_MAX,
   KEEP_ALIVE_SECONDS,
-  type OnFault,
+  type OnError,
   opens,
   plainAddress,
   REQUEST_MS_MAX,
@@ -34,19 +34,19 @@ export const NODE_HTTP_OPTIONS = {
 export const STREAMING_HTTP_OPTIONS = { ...NODE_HTTP_OPTIONS, requestTimeout: 0 } as const;
 
 /** Carries requests between node:http and a handler that knows nothing of it. */
-export function nodeListener(handle: Handle, onFault: OnFault): RequestListener {
+export function nodeListener(handle: Handle, onError: OnError): RequestListener {
   return (message, response) => {
     const body = new NodeBody(message);
     const give = (answer: WireResponse) => {
       try {
-        send(message, response, answer, onFault);
+        send(message, response, answer, onError);
         body.discard();
       } catch (error) {
         cut(error);
       }
     };
     const cut = (error: unknown) => {
-      if (!(error instanceof BodyAborted)) onFault(error);
+      if (!(error instanceof BodyAborted)) onError(error);
       message.destroy();
     };
     const request: RawRequest = {
@@ -110,7 +110,7 @@ function send(
   message: IncomingMessage,
   response: ServerResponse,
   answer: WireResponse,
-  onFault: OnFault,
+  onError: OnError,
 ): void {
   if (response.destroyed) return;
   // Answers bring the date they were made with.
@@ -127,7 +127,7 @@ function send(
     response.writeHead(status, headers).end(body);
   } else {
     response.writeHead(status, headers);
-    void pour(body, response, onFault);
+    void pour(body, response, onError);
   }
 }
 
@@ -143,7 +143,7 @@ function closeUnlessRead(message: IncomingMessage, headers: string[]): void {
 async function pour(
   body: AsyncIterable<Uint8Array>,
   response: ServerResponse,
-  onFault: OnFault,
+  onError: OnError,
 ): Promise<void> {
   try {
     for await (const chunk of body) {
@@ -153,7 +153,7 @@ async function pour(
     response.end();
   } catch (error) {
     // The status is out already; cutting the connection is the only way left to say that this failed.
-    onFault(error);
+    onError(error);
     response.destroy();
   }
 }
