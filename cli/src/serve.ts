@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import type { Accounts } from "@rowhouse/server/auth/accounts";
 import { systemClock } from "@rowhouse/server/clock";
 import type { TlsMaterial } from "@rowhouse/server/http/http-server";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
@@ -7,6 +8,8 @@ import type { Logger } from "pino";
 import { failWith } from "./fail-with.ts";
 import { createLogger, FaultLog, loggingObserver } from "./logs.ts";
 import { openEngine } from "./open-engine.ts";
+import { reportOf } from "./report.ts";
+import { connectionString, runCommand } from "./run-command.ts";
 import { type ServeOptions, serveOptions, servicesOf } from "./serve-options.ts";
 import { readSettings } from "./settings.ts";
 import { openWatch, type Watch } from "./watch.ts";
@@ -17,16 +20,31 @@ import { disconnectFromPrimary, isWorker, reportListening, runWorkers } from "./
 export function addServeCommand(program: Command): void {
   const command = program
     .command("serve", { isDefault: true })
-    .description("serve tables, queues and blobs (the default)");
+    .description("serve tables, queues and blobs (the default)")
+    .usage("[options] [-- command...]")
+    .argument("[command...]", "behind --: run beside the server, which ends with it");
   for (const option of serveOptions()) command.addOption(option);
-  command.action((options: ServeOptions) => serve(options, program));
+  command.action((beside: readonly string[], options: ServeOptions) => {
+    if (beside.length > 0 && !process.argv.includes("--")) {
+      program.error(`error: serve takes no '${beside[0]}'; a command to run stands behind --`);
+    }
+    return serve(options, beside, program);
+  });
 }
 
-async function serve(options: ServeOptions, program: Command): Promise<void> {
+/** @param beside a command with its arguments, which the server ends with; or none */
+async function serve(
+  options: ServeOptions,
+  beside: readonly string[],
+  program: Command,
+): Promise<void> {
   const log = createLogger({ silent: options.silent ?? false, debug: options.debug ?? false });
   try {
     if (!isWorker()) for (const line of startLines(options)) say(line);
     if (options.workers > 1 && !isWorker()) {
+      if (beside.length > 0) {
+        throw new Error("A command is run beside one process: leave --workers out.");
+      }
       if (options.inMemoryPersistence) {
         throw new Error("--workers shares a data folder, and --inMemoryPersistence has none.");
       }
@@ -36,14 +54,22 @@ async function serve(options: ServeOptions, program: Command): Promise<void> {
       readSettings(options.config, process.env);
       return runWorkers(options.workers, log, say);
     }
-    const { server, watch } = await start(options, log);
+    const { server, watch, accounts } = await start(options, log);
+    const close = () => server.close().then(() => watch.close());
     // Before the lines: whoever waits for them may end the server at once.
-    closeOnSignal({ close: () => server.close().then(() => watch.close()) }, log);
+    if (beside.length === 0) closeOnSignal({ close }, log);
     const { table } = server.urls;
     const pages = table === undefined ? [] : watch.addresses(table);
     const lines = [...pages.map((url) => `Insight is at ${url}`), ...listeningLines(server)];
     if (isWorker()) reportListening(lines);
     else for (const line of lines) say(line);
+    if (beside.length > 0) {
+      const account = accounts.find(accounts.names[0]!)!;
+      const found = { AZURE_STORAGE_CONNECTION_STRING: connectionString(server.urls, account) };
+      const code = await runCommand(beside, found).finally(close);
+      const hasBudget = options.scanBudget !== undefined;
+      process.exitCode = code || (hasBudget ? reportOf(options.scanReport, "text").exitCode : 0);
+    }
   } catch (error) {
     failWith(program, `rowhouse cannot start: ${error instanceof Error ? error.message : error}`);
   }
@@ -52,7 +78,7 @@ async function serve(options: ServeOptions, program: Command): Promise<void> {
 async function start(
   options: ServeOptions,
   log: Logger,
-): Promise<{ server: RunningServer; watch: Watch }> {
+): Promise<{ server: RunningServer; watch: Watch; accounts: Accounts }> {
   const { accounts, bearer } = readSettings(options.config, process.env);
   if (options.oauth !== undefined && !bearer) {
     log.warn("--oauth is given, but no issuer: bearer tokens are refused. See --config.");
@@ -89,7 +115,7 @@ async function start(
     onError: (error) =>
       faults.tell("background work failed and is tried again, or an answer was cut off", error),
   });
-  return { server, watch };
+  return { server, watch, accounts };
 }
 
 /** Lines on standard output. Test containers wait for the very words. */

@@ -1,0 +1,48 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { constants } from "node:os";
+import type { Account } from "@rowhouse/server/auth/accounts";
+import type { RunningServer } from "@rowhouse/server/server";
+
+/**
+ * Runs a command to its end, with what `environment` adds to ours. Answers its exit code, as shells tell it.
+ * @throws Error when there is no such command
+ */
+export async function runCommand(
+  [file = "", ...args]: readonly string[],
+  environment: Readonly<Record<string, string>>,
+): Promise<number> {
+  const env = { ...process.env, ...environment };
+  const child = spawn(file, args, { stdio: "inherit", env });
+  const stop = () => child.kill("SIGTERM");
+  // A terminal sends it to the command, too.
+  const wait = () => {};
+  process.on("SIGTERM", stop);
+  process.on("SIGINT", wait);
+  try {
+    const [code, signal] = (await once(child, "exit")) as [number | null, NodeJS.Signals | null];
+    return code ?? 128 + constants.signals[signal ?? "SIGTERM"];
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new Error(`The command cannot be run: ${why}`, { cause });
+  } finally {
+    process.off("SIGTERM", stop);
+    process.off("SIGINT", wait);
+  }
+}
+
+/** What official clients take, for one account at the services that are served. */
+export function connectionString(urls: RunningServer["urls"], { name, keys }: Account): string {
+  const [key = new Uint8Array(0)] = keys;
+  const { table, queue, blob } = urls;
+  const [url = ""] = [table, queue, blob].filter((each) => each !== undefined);
+  const parts = [
+    `DefaultEndpointsProtocol=${new URL(url).protocol.slice(0, -1)}`,
+    `AccountName=${name}`,
+    `AccountKey=${Buffer.from(key).toString("base64")}`,
+  ];
+  if (table !== undefined) parts.push(`TableEndpoint=${table}/${name}`);
+  if (queue !== undefined) parts.push(`QueueEndpoint=${queue}/${name}`);
+  if (blob !== undefined) parts.push(`BlobEndpoint=${blob}/${name}`);
+  return parts.join(";");
+}

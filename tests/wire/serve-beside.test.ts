@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { RowhouseCommand } from "../support/rowhouse-command.ts";
+import { withFolder } from "../support/rowhouse-process.ts";
+
+const FREE = ["--inMemoryPersistence", "--tablePort=0", "--queuePort=0", "--blobPort=0"];
+
+/** A server with a program of Node beside it, which has a client of a table. */
+function serveBeside(program: string, flags: readonly string[] = []): RowhouseCommand {
+  const client = `
+    import { TableClient } from "@azure/data-tables";
+    const connection = process.env.AZURE_STORAGE_CONNECTION_STRING;
+    const table = TableClient.fromConnectionString(connection, "Films", { allowInsecureConnection: true });
+    await table.createTable();`;
+  const node = [process.execPath, "--input-type=module", "--eval", client + program];
+  return new RowhouseCommand(["serve", ...FREE, ...flags, "--", ...node]);
+}
+
+describe("A command beside a server", () => {
+  it("finds it by its environment, and ends it with its own exit code", async () => {
+    const program = `
+      await table.createEntity({ partitionKey: "p", rowKey: "r" });
+      console.log("There are", (await table.listEntities().byPage().next()).value.length);
+      process.exitCode = 3;`;
+    const command = serveBeside(program);
+    assert.equal(await command.exited, 3, command.stderr);
+    assert.match(command.stdout, /^There are 1$/m);
+  });
+
+  it("is told of the services that are served, of the first account", async () => {
+    const print = "console.log(process.env.AZURE_STORAGE_CONNECTION_STRING)";
+    const node = [process.execPath, "--eval", print];
+    const flags = ["--inMemoryPersistence", "--queueOnly", "--queuePort=0"];
+    const accounts = { AZURITE_ACCOUNTS: "first1:a2V5;second:a2V5" };
+    const command = new RowhouseCommand(["serve", ...flags, "--", ...node], accounts);
+    assert.equal(await command.exited, 0, command.stderr);
+    assert.match(
+      command.stdout,
+      /^DefaultEndpointsProtocol=http;AccountName=first1;AccountKey=a2V5;QueueEndpoint=http:\/\/127\.0\.0\.1:\d+\/first1$/m,
+    );
+  });
+
+  it("fails where all went well but a query was over the scan budget", async () => {
+    await withFolder(async (folder) => {
+      const scan = "for await (const _ of table.listEntities());";
+      const report = join(folder, "report.json");
+      const budget = ["--scan-budget", "no table scan", "--scan-report", report];
+      const command = serveBeside(scan, budget);
+      assert.equal(await command.exited, 1, command.stderr);
+      assert.match(command.stdout, /1 over budget/);
+      assert.equal(await serveBeside("", budget).exited, 0);
+    });
+  });
+
+  it("is asked to end when the server is", async () => {
+    const command = serveBeside(`console.log("up"); setInterval(() => {}, 1000);`);
+    await command.until(/^up$/m);
+    command.signal("SIGTERM");
+    assert.equal(await command.exited, 128 + 15);
+  });
+
+  for (const { what, args, reason } of [
+    { what: "is not there", args: ["--", "no-such-command"], reason: /run: spawn no-such-command/ },
+    { what: "has no -- in front", args: ["npm"], reason: /serve takes no 'npm'; .* behind --/ },
+    {
+      what: "would have several processes",
+      args: ["--workers=2", "--", "true"],
+      reason: /one process: leave --workers out/,
+    },
+  ]) {
+    it(`is refused where it ${what}`, async () => {
+      const flags = args[0] === "--workers=2" ? FREE.slice(1) : FREE;
+      const command = new RowhouseCommand(["serve", ...flags, ...args]);
+      assert.equal(await command.exited, 2);
+      assert.match(command.stderr, reason);
+    });
+  }
+});
