@@ -132,6 +132,8 @@ async function fillIn(
       some = [];
     }
     await eachBounded(some, copy);
+    // Once for all: a flush for each content takes most of the time.
+    await copies.flush();
   } finally {
     await engine.close();
   }

@@ -82,15 +82,16 @@ export class FileContentStore implements ContentStore {
   }
 
   async copy(from: ContentId, to: ContentId): Promise<void> {
+    const folder = this.#folderOf(to);
+    const { failures } = folder;
     await this.copyFrom(this, from, to);
+    await folder.keep(failures);
   }
 
-  /** The same out of another folder. */
+  /** The same out of another folder, but that its name is on disk only after a `flush`. */
   async copyFrom(store: FileContentStore, from: ContentId, to: ContentId): Promise<void> {
     const source = store.#folderOf(from).pathOf(from);
-    const folder = this.#folderOf(to);
-    const target = folder.pathOf(to);
-    const { failures } = folder;
+    const target = this.#folderOf(to).pathOf(to);
     try {
       // Contents never change, so one file may have many names.
       await link(source, target);
@@ -98,7 +99,11 @@ export class FileContentStore implements ContentStore {
       if (isMissing(cause)) throw missing(from, cause);
       await attempt(copyWhole(source, target), `copy ${from}`);
     }
-    await folder.keep(failures);
+  }
+
+  /** Has all names on disk. */
+  async flush(): Promise<void> {
+    for (const folder of this.#folders.values()) await folder.keep(folder.failures);
   }
 
   async delete(id: ContentId): Promise<void> {
