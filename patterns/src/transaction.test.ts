@@ -128,6 +128,34 @@ describe("a transaction", () => {
     assert.equal(requests, 2);
   });
 
+  it("moves the entries of an entity that was changed where it was read", async () => {
+    const { db } = await open();
+    const key = { ...sales, id: 1 };
+    const employees = db.open(Employee);
+    const rename = (email: string) => (current: { email: string }) =>
+      Object.assign(current, { email });
+    const writes: Record<string, (email: string) => Promise<unknown>> = {
+      "an upsert of what get gave": (email) =>
+        db.tx(sales, async (t) => {
+          const found = await t.get(Employee, key);
+          assert.ok(found);
+          t.upsert(Employee, rename(email)(found) as typeof found);
+        }),
+      "an update in a transaction": (email) =>
+        db.tx(sales, (t) => t.update(Employee, key, rename(email))),
+      "an update": (email) => employees.update(key, rename(email)),
+    };
+    await employees.insert({ ...key, email: "before" });
+    for (const [how, write] of Object.entries(writes)) {
+      await write(how);
+      const entries = await employees.by.email.range(sales).all();
+      assert.deepEqual(
+        entries.map(({ email }) => email),
+        [how],
+      );
+    }
+  });
+
   it("runs again when somebody else inserts what it upserts", async () => {
     const { db } = await open();
     const key = { ...sales, id: 1 };

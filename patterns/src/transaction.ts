@@ -11,6 +11,7 @@ import type { Changes, KeyOf, Repository } from "./repository.ts";
 import {
   changeStep,
   commitSteps,
+  copyOf,
   deleteStep,
   insertStep,
   keyIn,
@@ -106,7 +107,11 @@ export function runTransaction<Result>(
         planned.push(() => step(opened, values, ...rest));
       };
     const transaction = {
-      get: async (definition: AnyEntity, key: Row) => (await read(open(definition, key), key))?.row,
+      async get(definition: AnyEntity, key: Row) {
+        const opened = open(definition, key);
+        const known = await read(opened, key);
+        return known && copyOf(opened, known);
+      },
       insert: plan(insertStep),
       upsert: plan(async (opened, row) => upsertOver(opened, await read(opened, row), row)),
       update: plan(async (opened, key, change: (current: Row) => Row | undefined) =>

@@ -183,13 +183,18 @@ export async function upsertOver(
   return { ...(await insertStep(open, row)), isUpsert: true };
 }
 
+/** For who asked for it, to change as they like: what was read must still tell where the entries stand. */
+export function copyOf({ entity }: OpenEntity, { stored }: Snapshot): Row {
+  return entity.rows.decode(stored)!;
+}
+
 /** Undefined when `change` wants nothing changed. */
 export async function changeStep(
   open: OpenEntity,
   before: Snapshot,
   change: (current: Row) => Row | undefined,
 ): Promise<Step | undefined> {
-  const changes = change(before.row);
+  const changes = change(copyOf(open, before));
   if (changes instanceof Promise) {
     const message = "it returns a promise; await before, for it may run several times";
     throw validationFailed("The update", "change", message);
