@@ -99,6 +99,37 @@ describe("a batch", () => {
     );
   });
 
+  it("stops a partition at an operation whose entries cannot be told, and no other", async () => {
+    const Picky = entity("Picky", {
+      version: 1,
+      fields: { meter: f.string(), id: f.int32() },
+      key: { partition: [k.str("meter")], row: [k.lit("id"), k.uint("id", 6)] },
+      indexes: {
+        odd: siblingIndex({
+          row: [k.lit("odd"), k.uint("id", 6)],
+          when: ({ id }) => {
+            if (id === 1) throw new RangeError("one");
+            return true;
+          },
+        }),
+      },
+    });
+    const succeeded = async (onError: NonNullable<BatchOptions["onError"]>) => {
+      const { db } = await open();
+      await db.createTables(Picky);
+      const plan = (b: BatchPlan) => {
+        for (const meter of ["a", "b"]) {
+          for (const id of meter === "a" ? [0, 1, 2] : [3]) b.insert(Picky, { meter, id });
+        }
+      };
+      const results = await batch(db, plan, { onError });
+      return results.map(({ ok }) => ok);
+    };
+    assert.deepEqual(await succeeded("stop"), [true, false, false, true]);
+    assert.deepEqual(await succeeded("continue"), [true, false, true, true]);
+    assert.deepEqual(await succeeded("isolate"), [true, false, true, true]);
+  });
+
   it("keeps the order of operations on one row", async () => {
     const { db, readings } = await open();
     await batch(db, (b) => {

@@ -33,8 +33,8 @@ export interface BatchOptions {
    */
   readonly mode?: "atomic" | "chunked";
   /**
-   * After a chunk failed: `stop` leaves out the rest of its partition, `continue` goes on, `isolate`
-   * (default) repeats the chunk without the operation at fault.
+   * After a chunk failed, or an operation before it was sent: `stop` leaves out the rest of the partition,
+   * `continue` goes on, `isolate` (default) repeats the chunk without the operation at fault.
    */
   readonly onError?: "stop" | "continue" | "isolate";
   /** Partitions written at once. Default: 16. */
@@ -114,11 +114,15 @@ export async function batch(
   }
   const { parallel = PARTITIONS_AT_ONCE, onError = "isolate" } = options;
   await mapBounded(byPartition(units), parallel, async (group) => {
-    let stopped: unknown;
-    for await (const chunk of chunks(group, database, results)) {
-      if (stopped === undefined) stopped = await commitChunk(database, chunk, onError, results);
-      else fail(chunk, stopped, results);
+    const stops = onError === "stop";
+    const failed = (units: readonly Planned[]) =>
+      units.map(({ position }) => results[position]).find((result) => result?.ok === false);
+    for await (const chunk of chunks(group, database, stops, results)) {
+      await commitChunk(database, chunk, onError, results);
+      if (stops && failed(chunk)) break;
     }
+    const left = group.filter(({ position }) => !results[position]);
+    if (left.length > 0) fail(left, failed(group)?.error, results);
   });
   return results;
 }
@@ -199,6 +203,7 @@ function assertAtomic(database: Database, units: readonly Unit[]): void {
 async function* chunks(
   group: readonly Planned[],
   database: Database,
+  stops: boolean,
   results: BatchResult[],
 ): AsyncGenerator<Unit[]> {
   const bytesMax = bytesLimit(database);
@@ -224,18 +229,18 @@ async function* chunks(
       bytes += more;
     } catch (error) {
       fail([planned], error, results);
+      if (stops) break;
     }
   }
   if (chunk.length > 0) yield chunk;
 }
 
-/** @returns the error to stop the partition with, if it is to stop. */
 async function commitChunk(
   database: Database,
   chunk: readonly Unit[],
   onError: "stop" | "continue" | "isolate",
   results: BatchResult[],
-): Promise<unknown> {
+): Promise<void> {
   let units = [...chunk];
   const late: Unit[] = [];
   while (units.length > 0) {
@@ -250,7 +255,7 @@ async function commitChunk(
       else if (culprit && onError === "isolate") fail([culprit], error, results);
       else {
         fail(units, error, results);
-        if (onError === "stop") return error;
+        if (onError === "stop") return;
         break;
       }
       units = culprit ? units.filter((unit) => unit !== culprit) : [];
@@ -259,7 +264,6 @@ async function commitChunk(
   for (const unit of late) {
     await commitAlone(database, [unit], results).catch((error) => fail([unit], error, results));
   }
-  return undefined;
 }
 
 /** The unit the service refused, none when it was not one operation's fault, and what is to be told of it. */
