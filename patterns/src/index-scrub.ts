@@ -10,7 +10,7 @@ import {
 } from "./model/entity-index.ts";
 import { ageOf, entriesOf, hasKey, isSameKey } from "./model/entry.ts";
 import type { Snapshot } from "./model/follower.ts";
-import type { Properties } from "./ports/edm.ts";
+import { isSameValue, type Properties } from "./ports/edm.ts";
 import { keyOf } from "./ports/mutation.ts";
 import type { Continuation, EntityKey, Page, StoredEntity } from "./ports/tables.ts";
 import type { Filter } from "./query/filter.ts";
@@ -338,17 +338,13 @@ interface PageOfClaims {
 /** Others may write to a list at any time, so its age tells nothing of a member. */
 const LISTED = Number.POSITIVE_INFINITY;
 
-/** Whether an entry says what it should, whichever write it is of. Services print a time in ways of their own. */
+/** Whether an entry says what it should, whichever write it is of. */
 function saysThat(found: Properties, expected: Properties): boolean {
   return (
     Object.keys(found).length === Object.keys(expected).length &&
-    Object.entries(expected).every(([name, { type, value }]) => {
-      const said = found[name]?.value;
-      return (
-        said === value ||
-        (said !== undefined && name === WRITE_TOKENS) ||
-        (type === "DateTime" && Date.parse(String(said)) === Date.parse(String(value)))
-      );
+    Object.entries(expected).every(([name, value]) => {
+      const said = found[name];
+      return said && (name === WRITE_TOKENS || isSameValue(said, value));
     })
   );
 }

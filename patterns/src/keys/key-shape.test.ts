@@ -62,7 +62,9 @@ describe("a key shape", () => {
     ];
     for (const segment of segments) {
       const shape = new KeyShape([k.lit("t"), segment]);
-      assert.equal(shape.decode("t_none"), undefined);
+      for (const text of ["none", "", " 2", "1e3", "0x1"]) {
+        assert.equal(shape.decode(`t_${text}`), undefined, text);
+      }
     }
   });
 
@@ -103,6 +105,13 @@ describe("the range of a query", () => {
     check(email.rangeOf({ email: { startsWith: "a" } }), "ge email_a lt email_b");
     const reviews = new KeyShape([k.uint("id", 6), k.uint("year", 4)]);
     check(reviews.rangeOf({ id: 123 }), "ge 000123_ lt 000123`");
+  });
+
+  it("is a point only where both bounds take the same key in", () => {
+    const dept = new KeyShape([k.str("dept")]);
+    assert.equal(dept.pointOf({ dept: { gte: "a", lte: "a" } }), "a");
+    assert.equal(dept.pointOf({ dept: { gte: "a", lt: "a" } }), undefined);
+    assert.equal(dept.pointOf({ dept: { gt: "a", lte: "a" } }), undefined);
   });
 
   it("turns round for descending segments", () => {

@@ -116,8 +116,8 @@ export class KeyShape {
 
   /** The key that equality on every segment selects, if `query` gives that. */
   pointOf(query: KeyValues): string | undefined {
-    const { from, to } = this.rangeOf(query);
-    return from === to ? from : undefined;
+    const { from, to, afterFrom, throughTo } = this.rangeOf(query);
+    return from === to && throughTo && !afterFrom ? from : undefined;
   }
 
   /**

@@ -14,7 +14,7 @@ export function uint(width: number): FixedCodec<number> {
   const max = 10 ** width - 1;
   return {
     encode: (value) => padded(whole(value, 0, max), width),
-    decode: (text) => whole(Number(text), 0, max),
+    decode: (text) => whole(Number(digits(text)), 0, max),
   };
 }
 
@@ -23,7 +23,7 @@ export function uintDescending(width: number): FixedCodec<number> {
   return {
     descending: true,
     encode: (value) => complement(encode(value)),
-    decode: (text) => decode(complement(padded(text, width))),
+    decode: (text) => decode(complement(padded(digits(text), width))),
   };
 }
 
@@ -34,7 +34,11 @@ export function int(width: number): FixedCodec<number> {
     encode: (value) =>
       whole(value, -max, max) < 0 ? "-" + complement(padded(-value, width)) : padded(value, width),
     decode: (text) =>
-      whole(text.startsWith("-") ? -complement(text.slice(1)) : Number(text), -max, max),
+      whole(
+        text.startsWith("-") ? -complement(digits(text.slice(1))) : Number(digits(text)),
+        -max,
+        max,
+      ),
   };
 }
 
@@ -45,7 +49,7 @@ export const int64: FixedCodec<bigint> = {
     }
     return hex(value + INT64_OFFSET, 16);
   },
-  decode: (text) => BigInt("0x" + text) - INT64_OFFSET,
+  decode: (text) => bitsOf(text) - INT64_OFFSET,
 };
 
 /** IEEE order made bytewise: negative numbers have all bits inverted, the others only the sign. */
@@ -58,12 +62,23 @@ export const double: FixedCodec<number> = {
     return hex(bits >= INT64_OFFSET ? ~bits & ALL_BITS : bits | INT64_OFFSET, 16);
   },
   decode(text) {
-    const bits = BigInt("0x" + text);
+    const bits = bitsOf(text);
     const view = new DataView(new ArrayBuffer(8));
     view.setBigUint64(0, bits >= INT64_OFFSET ? bits & ~INT64_OFFSET & ALL_BITS : ~bits & ALL_BITS);
     return view.getFloat64(0);
   },
 };
+
+/** The same text. To `Number` and `BigInt` nothing at all is 0, and `1e3` and `0x10` are numbers too. */
+export function digits(text: string): string {
+  if (/^\d+$/.test(text)) return text;
+  throw new RangeError(`"${text}" is not digits alone.`);
+}
+
+function bitsOf(text: string): bigint {
+  if (text.length === 16) return BigInt("0x" + text);
+  throw new RangeError(`"${text}" has not 16 digits.`);
+}
 
 /** What is missing to nines, digit by digit: beyond 2^53 a subtraction would not be exact. */
 function complement(digits: string): string {

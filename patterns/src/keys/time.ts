@@ -3,7 +3,7 @@
  * last tick of year 9999, so that the newest sorts first. They exceed 2^53, hence BigInt.
  */
 
-import { type FixedCodec, padded } from "./number.ts";
+import { digits, type FixedCodec, padded } from "./number.ts";
 
 const TICKS_AT_EPOCH = 621_355_968_000_000_000n;
 const TICKS_MAX = 3_155_378_975_999_999_999n;
@@ -16,13 +16,13 @@ const UNIT_LENGTH: Record<TimeUnit, number> = { year: 4, month: 6, day: 8, hour:
 
 export const date: FixedCodec<Date> = {
   encode: (value) => padded(ticksOf(value), TICKS_DIGITS),
-  decode: (text) => dateAt(BigInt(text)),
+  decode: (text) => dateAt(BigInt(digits(text))),
 };
 
 export const dateDescending: FixedCodec<Date> = {
   descending: true,
   encode: (value) => padded(TICKS_MAX - ticksOf(value), TICKS_DIGITS),
-  decode: (text) => dateAt(TICKS_MAX - BigInt(text)),
+  decode: (text) => dateAt(TICKS_MAX - BigInt(digits(text))),
 };
 
 /** `2014`, `201407`, `20140731` or `2014073118`, in UTC. */
