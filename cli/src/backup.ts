@@ -30,8 +30,9 @@ export function addBackupCommand(program: Command): void {
           contents,
           to: target,
           onProgress,
+        }).finally(() => {
+          if (process.stderr.isTTY) process.stderr.write(CLEAR_LINE);
         });
-        if (process.stderr.isTTY) process.stderr.write(CLEAR_LINE);
         process.stdout.write(`${target}: ${describe(copied)}\n`);
         for (const blob of damagedBlobs) {
           process.stdout.write(`damaged before: blob ${JSON.stringify(blob)} has no content\n`);
