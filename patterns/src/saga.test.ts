@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { connect, type Database } from "./index.ts";
+import { connect, type Database, isTableError } from "./index.ts";
 import { createWorker, Fatal } from "./queue-worker.ts";
 import { backTo, type Saga, saga } from "./saga.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
@@ -181,6 +181,42 @@ describe("a saga", () => {
     const state = await lost.state(db, "one");
     assert.equal(state?.status, "undone");
     assert.match(state?.error ?? "", /"nowhere", which is no step/);
+  });
+
+  it("is undone, with the step itself, when a step returns more than its row holds", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    await prepare(db);
+    const undone: unknown[] = [];
+    const wordy = saga("wordy", (s) =>
+      s
+        .input<{ id: string }>()
+        .step(
+          "short",
+          async () => "s",
+          async ({ results }) => undone.push(results.short),
+        )
+        .step(
+          "long",
+          async () => "l".repeat(32_000),
+          async ({ results }) => undone.push(results.long.length),
+        ),
+    );
+    await wordy.start(db, { id: "one", input });
+    await work(db, wordy, 1);
+    const state = await wordy.state(db, "one");
+    assert.equal(state?.status, "undone");
+    assert.match(state?.error ?? "", /what long returned.*more than 32000 characters/);
+    assert.deepEqual(undone, [32_000, "s"]);
+  });
+
+  it("is not begun with an input that its row cannot hold", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    await prepare(db);
+    const start = journal(undefined).start(db, { id: "one", input: { id: "x".repeat(32_000) } });
+    await assert.rejects(start, (error) => isTableError(error, "validation-failed"));
+    assert.deepEqual(backend.queues.contents("work"), []);
   });
 
   it("is not continued by code of another version", async () => {

@@ -126,6 +126,9 @@ const PARTITION = new KeyShape([k.lit("saga"), k.str("id")]);
 const ROW_KEY = "state";
 const BUSY_MS = 5000;
 const RETRY_MS = 2000;
+/** What a property holds, but for why the saga may be undone. */
+const STATE_LENGTH_MAX = 32_000;
+const ERROR_LENGTH_MAX = 300;
 
 export class Saga<Input extends Json> implements Handler {
   readonly kind: string;
@@ -154,11 +157,18 @@ export class Saga<Input extends Json> implements Handler {
     }
   }
 
-  /** One message. The same id twice is one saga; the first input counts. */
+  /**
+   * One message. The same id twice is one saga; the first input counts.
+   * @throws validation-failed for an input that the state cannot hold.
+   */
   async start(
     database: Database,
     { id, input }: { readonly id: string; readonly input: Input },
   ): Promise<void> {
+    if (isTooLong(this.#begun(input))) {
+      const message = `its state takes more than ${STATE_LENGTH_MAX} characters`;
+      throw validationFailed(`The saga ${this.#name}`, "input", message);
+    }
     await sendMessage(database, this.#queue, { kind: this.kind, key: id, body: input });
   }
 
@@ -171,13 +181,7 @@ export class Saga<Input extends Json> implements Handler {
   async handle({ key: id, body }: Message, context: HandlerContext): Promise<unknown> {
     const { database } = context;
     const input = body as Json;
-    const begun: StoredState = {
-      status: "running",
-      version: this.#version,
-      next: 0,
-      results: {},
-      input,
-    };
+    const begun = this.#begun(input);
     const row = this.#row(database, id);
     let found = await row.read();
     found ??= await row.write(begun, undefined, this.#labels(begun));
@@ -227,19 +231,29 @@ export class Saga<Input extends Json> implements Handler {
         return { ...state, next };
       }
       const isLast = next + 1 === this.#steps.length;
-      return {
+      const done: StoredState = {
         ...state,
         status: isLast ? "done" : "running",
         next: next + 1,
         results: { ...results, [step.name]: result },
       };
+      if (!isTooLong(done)) return done;
+      // It has run, and what it returned cannot be kept until it is undone.
+      await step.undo?.({ ...stepContext, results: done.results } as StepContext<never, never>);
+      throw new Fatal(
+        `With what ${step.name} returned, the state takes more than ${STATE_LENGTH_MAX} characters.`,
+      );
     } catch (cause) {
       if (!(cause instanceof Fatal) && !isTableError(cause, "validation-failed")) throw cause;
-      const undoing = { ...state, error: String(cause) };
+      const undoing = { ...state, error: String(cause).slice(0, ERROR_LENGTH_MAX) };
       return next === 0
         ? { ...undoing, status: "undone" }
         : { ...undoing, status: "undoing", next: next - 1 };
     }
+  }
+
+  #begun(input: Json): StoredState {
+    return { status: "running", version: this.#version, next: 0, results: {}, input };
   }
 
   #row(database: Database, id: string): JsonRow<StoredState> {
@@ -251,4 +265,8 @@ export class Saga<Input extends Json> implements Handler {
   #labels({ status }: StoredState): Properties {
     return { name: text(this.#name), status: text(status) };
   }
+}
+
+function isTooLong(state: StoredState): boolean {
+  return JSON.stringify(state).length > STATE_LENGTH_MAX;
 }
