@@ -34,7 +34,7 @@ export interface Issue {
 
 export type TableErrorCode = keyof TableErrorPayloads;
 
-/** Where whoever throws has none that fits better. */
+/** Where whoever throws has none that fits better. What is refused tells it with each issue. */
 const REMEDIES: Partial<Record<TableErrorCode, string>> = {
   "unique-violation": "choose another value, or update that entity.",
   conflict: "read the entity again and repeat the change.",
@@ -50,9 +50,8 @@ class TypedError<Code extends TableErrorCode> extends Error {
   readonly code: Code;
 
   constructor(code: Code, message: string, options: TableErrorOptions) {
-    super(`${message}\n  Fix: ${options.remedy ?? REMEDIES[code] ?? "correct what is named."}`, {
-      cause: options.cause,
-    });
+    const remedy = options.remedy ?? REMEDIES[code];
+    super(remedy ? `${message}\n  Fix: ${remedy}` : message, { cause: options.cause });
     this.name = `TableError[${code}]`;
     this.code = code;
   }

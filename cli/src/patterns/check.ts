@@ -55,7 +55,11 @@ export async function check(
     // What is recorded now was looked at.
     level === "error" ? !(write && CHANGES.has(id)) : strict,
   );
-  const counts = `${findings.filter(({ level }) => level === "error").length} errors, ${findings.filter(({ level }) => level === "warning").length} warnings`;
+  const count = (wanted: Finding["level"]) => {
+    const { length } = findings.filter(({ level }) => level === wanted);
+    return `${length} ${wanted}${length === 1 ? "" : "s"}`;
+  };
+  const counts = `${count("error")}, ${count("warning")}`;
   return {
     lines: [
       ...alignColumns(table),
@@ -104,7 +108,7 @@ function readRecord(file: string): DefinitionsRecord | undefined {
 function refused(error: unknown): Outcome {
   const { message, issues } = error as { readonly message: string; readonly issues?: unknown };
   return {
-    lines: [message, "1 errors, 0 warnings"],
+    lines: [message, "1 error, 0 warnings"],
     json: { definitions: [], findings: [], refused: issues },
     found: true,
   };
