@@ -23,7 +23,7 @@ export async function verifyWritten(pool: SessionPool, write: AtomicWrite): Prom
   if (write.puts.length === 0) return false;
   const deadline = performance.now() + TIME_MS;
   try {
-    for (;;) {
+    while (performance.now() < deadline) {
       const session = await pool.acquire(deadline);
       const { reading, outcome } = await readLocked(session, write.puts, deadline);
       pool.release(session);
@@ -31,6 +31,7 @@ export async function verifyWritten(pool: SessionPool, write: AtomicWrite): Prom
       // What broke one connection broke those beside it, and the server may be back in a moment.
       if (!session.isLost) return false;
     }
+    return false;
   } catch {
     return false;
   }
