@@ -6,6 +6,7 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import { backUp } from "./backup.ts";
 import { BlobLab } from "./blob/test-blob-lab.ts";
 import { CONTENTS_FOLDER, FileContentStore } from "./content/file-content-store.ts";
+import { copyKey } from "./engine/key-codec.ts";
 import { type LmdbEngine, openLmdbEngine } from "./engine/lmdb/lmdb-engine.ts";
 import { scanToEnd } from "./engine/scan-to-end.ts";
 
@@ -37,6 +38,20 @@ describe("A backup", () => {
     assert.equal(await scanToEnd(copy, notes.holds(), () => false), "complete");
     await copy.close();
     assert.equal(await scanToEnd(engine, notes.holds(), () => false), "stopped");
+  });
+
+  it("fails where a collector took its process for dead, and leaves nothing", async () => {
+    const { notes } = lab.service.service.context;
+    const onProgress = () => {
+      void engine.scan(notes.holds(), ({ key }) => {
+        const deletes = [copyKey(key)];
+        void engine.commit({ version: engine.nextVersion(), checks: [], puts: [], deletes });
+        return true;
+      });
+    };
+    const to = join(folder, "copy");
+    await assert.rejects(backUp({ engine, contents, to, onProgress }), /cannot see this process/);
+    assert.deepEqual(readdirSync(folder), ["data"]);
   });
 
   it("is made also where the name of the folder ends in a slash", async () => {

@@ -71,7 +71,10 @@ export async function backUp({ engine, contents, to, onProgress }: BackupOptions
         onProgress?.(progress);
       });
       if (!(await deleteAll(engine, [hold.note], [hold.check]))) {
-        throw new EngineError("Unavailable", "A server freed contents before they were copied.");
+        throw new EngineError(
+          "Unavailable",
+          "A server freed contents before they were copied: it cannot see this process, or a day went by.",
+        );
       }
       hold.settle();
       renameSync(part, target);
