@@ -18,6 +18,8 @@ import { TableWire } from "../wire/table-wire.ts";
 const ACCOUNT = "devstoreaccount1";
 const AT = Date.UTC(2026, 10, 20, 14, 5, 30);
 const HOUR = "2026/11/20/1400";
+/** More than is kept in memory: it comes and goes in parts. */
+const STREAMED = "abc".repeat(70_000);
 const here = { host: "127.0.0.1", port: 0 };
 const credential = new StorageSharedKeyCredential(ACCOUNT, KEY);
 
@@ -77,8 +79,8 @@ describe("The analytics log, as the official client sees it", () => {
         const container = client.getContainerClient("docs");
         await container.create();
         const blob = container.getBlockBlobClient("a;b.txt");
-        await blob.upload("abc", 3);
-        assert.equal(await textOf(new BlobClient(signed(blob))), "abc");
+        await blob.upload(STREAMED, STREAMED.length);
+        assert.equal(await textOf(new BlobClient(signed(blob))), STREAMED);
         const stranger = new BlobClient(blob.url);
         await assert.rejects(textOf(stranger));
         await blob.delete();
@@ -111,6 +113,7 @@ describe("The analytics log, as the official client sees it", () => {
             "ListContainers Success",
           ],
         );
+        assert.deepEqual([lines[2]![18], lines[4]![20]], Array(2).fill(`${STREAMED.length}`));
         assert.match(lines[3]![11]!, /sig=XXXXX/);
         assert.ok(!text.includes(KEY));
         assert.equal(lines[2]![12], `"/${ACCOUNT}/docs/a%3Bb.txt"`);

@@ -5,6 +5,7 @@ import { AzureTargets } from "@rowhouse/server/insight/azure-targets";
 import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
 import { printMetrics } from "@rowhouse/server/insight/prometheus";
 import { RequestMetrics } from "@rowhouse/server/insight/request-metrics";
+import { FaultyEngine } from "../support/faulty-engine.ts";
 import { batchedQuery, readBatch, sendBatch, sendChangeset } from "../wire/table-batch.ts";
 import { fillTable, withServer } from "./watched-server.ts";
 
@@ -78,6 +79,21 @@ describe("What a batch refuses inside its answer", () => {
     for (const { errorCode } of refused) {
       assert.ok(text.includes(`rowhouse_errors_total{code="${errorCode}"} 1\n`), errorCode);
     }
+  });
+});
+
+describe("What the engine refuses a batch", () => {
+  it("is told to logs in the words of the engine", async () => {
+    const engine = new FaultyEngine();
+    const causes: unknown[] = [];
+    const log: Observer = { refusalsOnly: true, finished: ({ cause }) => causes.push(cause) };
+    await withServer({ engine, observer: joinObservers([log]) }, async ({ wire }) => {
+      await fillTable(wire, "People", []);
+      engine.readFault = "Corrupt";
+      const [refusal] = readBatch(await sendBatch(wire, batchedQuery(entity("r"))));
+      assert.equal(refusal?.status, 500);
+    });
+    assert.match(String(causes), /^EngineError: Told to fail\.$/);
   });
 });
 

@@ -121,6 +121,27 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
+    it("keeps the body of a request that waits, whatever comes by others", async () => {
+      let release = () => {};
+      echo.gate = new Promise((resolve) => {
+        release = resolve;
+      });
+      const connections = [];
+      for (const word of ["hello", "world"]) {
+        const connection = await open();
+        connections.push(connection);
+        connection.write(POST + word);
+        await until(() => echo.seen.length === connections.length);
+      }
+      release();
+      const answers = await Promise.all(connections.map((each) => each.answer()));
+      assert.deepEqual(
+        answers.map(({ text }) => text),
+        ["/a hello", "/a world"],
+      );
+      for (const connection of connections) connection.destroy();
+    });
+
     it("is answered though its client says that it sends no more", async () => {
       let release = () => {};
       echo.gate = new Promise((resolve) => {
