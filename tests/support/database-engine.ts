@@ -12,14 +12,14 @@ export async function openDatabaseEngine(options: { clock?: Clock } = {}): Promi
   // To create and drop one takes several times as long as to empty it.
   const database = idle.pop() ?? (await createTestDatabase());
   const engine = await database.open(options);
-  return {
-    ...engine,
-    async close() {
-      await engine.close();
-      await runAt(database.url, ["TRUNCATE rh_kv"]);
-      idle.push(database);
-    },
+  let closed: Promise<void> | undefined;
+  const close = async () => {
+    await engine.close();
+    await runAt(database.url, ["TRUNCATE rh_kv"]);
+    idle.push(database);
   };
+  // Several servers may have it, and each closes it.
+  return { ...engine, close: () => (closed ??= close()) };
 }
 
 // Those on a server that outlives this process.
