@@ -338,7 +338,7 @@ interface PageOfClaims {
 /** Others may write to a list at any time, so its age tells nothing of a member. */
 const LISTED = Number.POSITIVE_INFINITY;
 
-/** Whether an entry says what it should, whichever write it is of. */
+/** Whether an entry says what it should, whichever write it is of. Some clients take the Double 4 for an Int32. */
 function saysThat(found: Properties, expected: Properties): boolean {
   return (
     Object.keys(found).length === Object.keys(expected).length &&

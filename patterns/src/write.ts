@@ -132,7 +132,7 @@ export async function updateStep(
   const properties = Object.fromEntries(
     Object.entries(encoded).map(([name, value]) => {
       const old = stored.properties[name];
-      return [name, old && isSameValue(old, value) ? old : value];
+      return [name, old?.type === value.type && isSameValue(old, value) ? old : value];
     }),
   );
   assertEntityFits(key, properties);

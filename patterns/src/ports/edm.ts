@@ -27,11 +27,10 @@ export function text(value: string): EdmValue {
 }
 
 /**
- * Whether a stored property says what it would be written as. Dates have milliseconds here and ticks in the service,
- * which also leaves out zeros: what nobody changed is not sent, so others' ticks are not cut off.
+ * Whether what is stored, of whatever type, says what it would be written as. Dates have milliseconds here and ticks
+ * in the service, which also leaves out zeros: what nobody changed is not sent, so others' ticks are not cut off.
  */
 export function isSameValue(stored: EdmValue, { type, value }: EdmValue): boolean {
-  if (stored.type !== type) return false;
   if (stored.value === value) return true;
   return type === "DateTime" && Date.parse(String(stored.value)) === Date.parse(String(value));
 }
