@@ -25,6 +25,18 @@ describe("an inbox", () => {
     assert.equal(await db.open(Seen).once({ ...message, id: "02" }, async () => null), null);
   });
 
+  it("records an outcome that is longer than a property", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    const long = `${"x".repeat(32_766)}👩‍🚀${"y".repeat(40_000)}`;
+    assert.equal(await db.open(Seen).once(message, async () => long), long);
+    assert.equal(await db.open(Seen).once(message, async () => "again"), long);
+    const [row] = (await backend.tables.query("Seen20260101", {})).entities;
+    for (const { value } of Object.values(row?.properties ?? {})) {
+      assert.ok(String(value).length <= 32_768);
+    }
+  });
+
   it("runs an effect again only when nobody knows that it ran", async () => {
     let effects = 0;
     await crashEverywhere((db) => db.open(Seen).once(message, async () => ++effects), {

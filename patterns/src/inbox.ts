@@ -7,9 +7,16 @@ import { within } from "./keys/key-range.ts";
 import { KeyShape } from "./keys/key-shape.ts";
 import { beginAlike } from "./keys/text.ts";
 import { encodeIsoDate } from "./keys/time.ts";
+import { slices } from "./long-text.ts";
 import { type AnyEntity, EntityDefinition } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
-import { EntityRows, type Fields, type Row, TYPE_PROPERTY } from "./model/entity-rows.ts";
+import {
+  assertEntityFits,
+  EntityRows,
+  type Fields,
+  type Row,
+  TYPE_PROPERTY,
+} from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
@@ -32,7 +39,8 @@ export interface InboxOptions {
 export interface Inbox {
   /**
    * Runs `effect` unless this message had it before, and gives what it returned then. The outcome is
-   * recorded after the effect, which must therefore be idempotent for the crash in between.
+   * recorded after the effect, which must therefore be idempotent for the crash in between: as JSON, in at most
+   * 1 MiB at 2 bytes a character.
    * 2 R beside the effect, 1 when it is known.
    */
   once<Outcome extends Json>(
@@ -172,10 +180,12 @@ class TableInbox implements Inbox {
     const known = await this.#read<Outcome>(table, key);
     if (known) return known.outcome;
     const outcome = await effect();
+    const parts = slices(JSON.stringify(outcome ?? null));
     const properties = {
-      outcome: text(JSON.stringify(outcome ?? null)),
+      ...Object.fromEntries(parts.map((part, i) => [outcomeAt(i), text(part)])),
       [WRITE_TOKENS]: text(this.#database.writeToken()),
     };
+    assertEntityFits(key, properties);
     const insert = () =>
       this.#database.tables.commit(table, [{ kind: "insert", ...key, properties }]);
     try {
@@ -212,6 +222,16 @@ class TableInbox implements Inbox {
   ): Promise<{ readonly outcome: Outcome } | undefined> {
     // A table that is not there yet holds nothing.
     const stored = await unlessRefused(this.#database.tables.get(table, key), 404);
-    return stored && { outcome: JSON.parse(String(stored.properties.outcome?.value)) };
+    if (!stored) return undefined;
+    let json = "";
+    for (let i = 0; outcomeAt(i) in stored.properties; i++) {
+      json += stored.properties[outcomeAt(i)]?.value;
+    }
+    return { outcome: JSON.parse(json) };
   }
+}
+
+/** The property that a part of the outcome is in: it may be longer than one holds. */
+function outcomeAt(part: number): string {
+  return part === 0 ? "outcome" : `outcome_${part}`;
 }

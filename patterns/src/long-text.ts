@@ -69,7 +69,7 @@ export function longText<const Name extends string>(name: Name): LongText<Name> 
 }
 
 /** As long as they may be, but never through a surrogate pair. */
-function slices(text: string): string[] {
+export function slices(text: string): string[] {
   const parts: string[] = [];
   for (let from = 0; from < text.length || from === 0; ) {
     let to = Math.min(from + PART_LENGTH_MAX, text.length);
