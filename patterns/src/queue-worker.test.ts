@@ -450,6 +450,11 @@ describe("a queue worker", () => {
     assert.ok(seconds > 300 && seconds < 1200, `${seconds} seconds for 30 empty answers`);
   });
 
+  it("rejects a drain of a queue that is not there, by name", async () => {
+    const worker = createWorker(connect(memory()), { queue: "nowhere", handlers: [] });
+    await assert.rejects(worker.drain(), /There is no queue "nowhere"/);
+  });
+
   it("applies every message, or puts it aside, although answers get lost", async () => {
     const applied: string[] = [];
     const worker = (db: Parameters<typeof createWorker>[0]) =>

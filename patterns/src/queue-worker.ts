@@ -115,7 +115,12 @@ export class Worker {
     await this.createQueues();
     for (let idleMs = IDLE_MIN_MS; !signal.aborted; ) {
       const free = concurrency - this.#jobs.size;
-      const started = free > 0 ? await this.#receive(free, queuesOf(database), signal) : 0;
+      const received = free > 0 ? this.#receive(free, queuesOf(database), signal) : 0;
+      const started = await Promise.resolve(received).catch((error) => {
+        const what = `receiving from ${this.#options.queue}`;
+        database.report({ kind: "background failure", what, error });
+        return 0;
+      });
       if (started > 0) idleMs = IDLE_MIN_MS;
       if (started > 0 && this.#jobs.size < concurrency) continue;
       let goOn = () => {};
@@ -133,7 +138,11 @@ export class Worker {
     await this.#stop();
   }
 
-  /** Handles what is visible until nothing is, or the signal. @returns how many messages that were. */
+  /**
+   * Handles what is visible until nothing is, or the signal.
+   * @returns how many messages that were.
+   * @throws what keeps it from receiving, such as a queue that is not there.
+   */
   async drain({ signal }: { readonly signal?: AbortSignal } = {}): Promise<number> {
     const { concurrency = CONCURRENCY } = this.#options;
     for (let count = 0; ; ) {
@@ -204,8 +213,7 @@ export class Worker {
       return messages.length;
     } catch (error) {
       if (signal?.aborted) return 0;
-      this.#database.report({ kind: "background failure", what: `receiving from ${queue}`, error });
-      return 0;
+      throw error;
     }
   }
 
