@@ -55,6 +55,21 @@ describe("Uncommitted blocks", () => {
     await lab.assertTidy();
   });
 
+  it("stay where one more comes while they are being dropped", async () => {
+    await putBlock("a", "AAAA");
+    const { engine } = lab;
+    const commit = engine.commit.bind(engine);
+    engine.commit = async (write) => {
+      engine.commit = commit;
+      await putBlock("a", "BBBB");
+      return commit(write);
+    };
+    await after(8);
+    const { body } = await lab.must("GET", "/docs/a?comp=blocklist&blocklisttype=uncommitted");
+    assert.deepEqual(body.toString().match(/<Name>.*?</g), ["<Name>AAAA<", "<Name>BBBB<"]);
+    await lab.assertTidy();
+  });
+
   it("stay where the clock alone says that it is a week later", async () => {
     const { clock, engine } = lab;
     const other = await BlobLab.open({ engine, clock, ageClock: new LabClock() });
