@@ -91,8 +91,16 @@ export function noSpaceLeft(folder: string): string | undefined {
 }
 
 export function freeBytes(folder: string): number {
-  const { bavail, bsize } = statfsSync(folder);
-  return bavail * bsize;
+  return freeBytesOf(statfsSync(folder));
+}
+
+/** Without end on a file system that does not tell: one without blocks is none that is full. */
+export function freeBytesOf({
+  bavail,
+  blocks,
+  bsize,
+}: Readonly<Record<"bavail" | "blocks" | "bsize", number>>): number {
+  return blocks === 0 ? Number.POSITIVE_INFINITY : bavail * bsize;
 }
 
 function assertRoomToBegin(folder: string): void {
