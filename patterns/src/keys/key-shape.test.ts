@@ -62,7 +62,7 @@ describe("a key shape", () => {
     ];
     for (const segment of segments) {
       const shape = new KeyShape([k.lit("t"), segment]);
-      for (const text of ["none", "", " 2", "1e3", "0x1"]) {
+      for (const text of ["none", "", " 2", "1e+3", "0x1"]) {
         assert.equal(shape.decode(`t_${text}`), undefined, text);
       }
     }

@@ -76,8 +76,8 @@ export function digits(text: string): string {
 }
 
 function bitsOf(text: string): bigint {
-  if (text.length === 16) return BigInt("0x" + text);
-  throw new RangeError(`"${text}" has not 16 digits.`);
+  if (/^[\da-f]{1,16}$/.test(text)) return BigInt("0x" + text);
+  throw new RangeError(`"${text}" is not 16 hexadecimal digits.`);
 }
 
 /** What is missing to nines, digit by digit: beyond 2^53 a subtraction would not be exact. */
