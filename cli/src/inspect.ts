@@ -1,4 +1,5 @@
 import type { Engine, KeyRange } from "@rowhouse/server/engine/engine";
+import { EVERYTHING } from "@rowhouse/server/engine/key-codec";
 import { scanToEnd } from "@rowhouse/server/engine/scan-to-end";
 import { type Command, InvalidArgumentError } from "commander";
 import { describeEntry, listStoredTables, openDataFolder } from "./inspect-data.ts";
@@ -33,8 +34,6 @@ export function addInspectCommand(program: Command): void {
       }
     });
 }
-
-const EVERYTHING: KeyRange = { start: { partition: new Uint8Array(0), sort: new Uint8Array(0) } };
 
 /** Says an entry a line, in key order, and then whether there are more. */
 export async function inspect(

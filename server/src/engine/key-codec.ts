@@ -284,6 +284,11 @@ export function afterPartition(partition: Uint8Array): Key {
   return { partition: next(partition), sort: NOTHING };
 }
 
+/** From the first key to the last. */
+export const EVERYTHING: KeyRange = {
+  start: { partition: new Uint8Array(0), sort: new Uint8Array(0) },
+};
+
 /** All of one partition. */
 export function partitionRange(partition: Uint8Array): KeyRange {
   return { start: { partition, sort: NOTHING }, end: afterPartition(partition) };

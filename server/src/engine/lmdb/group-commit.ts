@@ -177,7 +177,6 @@ export class GroupCommit {
         this.#learnNewest(transaction);
         this.#applyTo(group);
         this.#assertRoom();
-
         hasWritten = this.#reserveVersions();
       });
     } catch (error) {

@@ -16,7 +16,7 @@ import {
   type Visit,
 } from "../engine.ts";
 import { assertDisjoint, assertKeyFits } from "../engine-rules.ts";
-import { pairBytesMax } from "../key-codec.ts";
+import { EVERYTHING, pairBytesMax } from "../key-codec.ts";
 import { flushFolder, makeFolder } from "../make-folder.ts";
 import { VersionClock } from "../version-clock.ts";
 import {
@@ -73,7 +73,6 @@ export interface LmdbStatistics {
 }
 
 const KEY_BYTES_MAX = pairBytesMax(FLAT_KEY_BYTES_MAX);
-const EVERYTHING: KeyRange = { start: { partition: new Uint8Array(0), sort: new Uint8Array(0) } };
 
 export async function openLmdbEngine(options: LmdbEngineOptions): Promise<LmdbEngine> {
   try {
