@@ -19,7 +19,7 @@ switch (command) {
   case "dev":
     hand(process.execPath, [
       "--watch",
-      "--conditions=source",
+      "--conditions=rowhouse-source",
       "--import",
       "tsx",
       "cli/src/main.ts",
@@ -28,7 +28,11 @@ switch (command) {
     ]);
     break;
   case "test":
-    if (rest.length === 0) check();
+    if (rest.length === 0) {
+      check();
+      // The command that was built just now starts sooner than its sources do.
+      process.env.TEST_BUILT = "1";
+    }
     hand(process.execPath, ["tools/test.mjs", ...rest]);
     break;
   default:

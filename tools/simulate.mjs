@@ -20,7 +20,7 @@ const files = positionals.length > 0 ? positionals.map((name) => `${name}.test.t
 for (const [index, file] of files.entries()) {
   console.log(`\n${file}, ${index + 1} of ${files.length}`);
   // One by one and not under the test runner, which holds back what it knows until a file ends.
-  const node = ["--conditions=source", "--import", "tsx", "--test-reporter=spec"];
+  const node = ["--conditions=rowhouse-source", "--import", "tsx", "--test-reporter=spec"];
   const { status } = spawnSync(process.execPath, [...node, join(folder, file)], {
     cwd: root,
     stdio: "inherit",

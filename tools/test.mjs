@@ -16,7 +16,7 @@ const timeout = given.length > 0 ? [] : ["--test-timeout=300000"];
 const runner = spawn(
   process.execPath,
   [
-    "--conditions=source",
+    "--conditions=rowhouse-source",
     "--import",
     "tsx",
     "--test",

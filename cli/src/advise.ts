@@ -9,6 +9,7 @@ import { RECORDING_BYTES_MAX } from "@rowhouse/server/insight/recording";
 import { RecordView } from "@rowhouse/server/table/record-view";
 import { type Command, Option } from "commander";
 import { listStoredTables, openDataFolder } from "./inspect-data.ts";
+import { notEmpty } from "./not-empty.ts";
 import { packageVersion } from "./version.ts";
 
 interface AdviseOptions {
@@ -22,8 +23,12 @@ export function addAdviseCommand(program: Command): void {
     .description(
       "work through the performance checklist over recorded traffic; exit code 1 when something is found",
     )
-    .argument("<recording>", "what serve --record wrote")
-    .option("-l, --location <folder>", "the data folder that was served, to look at entities too")
+    .argument("<recording>", "what serve --record wrote", notEmpty)
+    .option(
+      "-l, --location <folder>",
+      "the data folder that was served, to look at entities too",
+      notEmpty,
+    )
     .addOption(
       new Option("--format <format>", "for whom")
         .choices(["text", "json", "sarif"])

@@ -3,13 +3,18 @@ import { type BackupProgress, backUp } from "@rowhouse/server/backup";
 import { CONTENTS_FOLDER, FileContentStore } from "@rowhouse/server/content/file-content-store";
 import type { Command } from "commander";
 import { openDataFolder } from "./inspect-data.ts";
+import { notEmpty } from "./not-empty.ts";
 
 export function addBackupCommand(program: Command): void {
   program
     .command("backup")
     .description("copy a data folder as it is at one moment, also while it is served")
-    .argument("<target>", "the folder to make; its disk must have room for what is not deleted")
-    .option("-l, --location <folder>", "the data folder", "rowhouse-data")
+    .argument(
+      "<target>",
+      "the folder to make; its disk must have room for what is not deleted",
+      notEmpty,
+    )
+    .option("-l, --location <folder>", "the data folder", notEmpty, "rowhouse-data")
     .action(async (target: string, { location }: { readonly location: string }) => {
       const engine = await openDataFolder(location);
       let interruption: Error | undefined;

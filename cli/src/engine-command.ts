@@ -5,13 +5,13 @@ export function addEngineCommand(program: Command): void {
   const engine = program
     .command("engine")
     .description("prepare and examine a PostgreSQL database for `serve --engine`");
-  const url = "postgres://USER@HOST:PORT/DATABASE";
-
   engine
-    .command("install <url>")
-    .description(`create the table in ${url}, and print the statements`)
+    .command("install")
+    .description("create the table in the database, and print the statements")
+    .argument(...DATABASE)
     .option("--dry-run", "print the statements alone")
-    .action(async (url: string, { dryRun }: { dryRun?: true }) => {
+    .action(async (given: string | undefined, { dryRun }: { dryRun?: true }) => {
+      const url = urlOf(given);
       const { installPostgres } = await import("@rowhouse/server/engine/postgres/administer");
       const report = await installPostgres({ url, apply: !dryRun });
       for (const statement of report.sql) print(statement);
@@ -21,11 +21,13 @@ export function addEngineCommand(program: Command): void {
     });
 
   engine
-    .command("check <url>")
+    .command("check")
     .description(
       "verify schema, rights, durability and settings; exit code 1 when there is a problem",
     )
-    .action(async (url: string) => {
+    .argument(...DATABASE)
+    .action(async (given: string | undefined) => {
+      const url = urlOf(given);
       const { checkPostgres } = await import("@rowhouse/server/engine/postgres/check");
       const findings = await checkPostgres({ url });
       for (const { level, topic, text } of findings) print(`${level.padEnd(8)} ${topic}: ${text}`);
@@ -33,11 +35,13 @@ export function addEngineCommand(program: Command): void {
     });
 
   engine
-    .command("explain <url>")
+    .command("explain")
     .description(
       "show how the server runs each statement; exit code 1 when a plan is not as it should be",
     )
-    .action(async (url: string) => {
+    .argument(...DATABASE)
+    .action(async (given: string | undefined) => {
+      const url = urlOf(given);
       const { explainPostgres } = await import("@rowhouse/server/engine/postgres/explain");
       for (const { statement, sql, plan, problems } of await explainPostgres({ url })) {
         print(`${statement}: ${sql}`);
@@ -46,6 +50,17 @@ export function addEngineCommand(program: Command): void {
         if (problems.length > 0) process.exitCode = 1;
       }
     });
+}
+
+const DATABASE = [
+  "[url]",
+  "postgres://USER@HOST:PORT/DATABASE; from ROWHOUSE_ENGINE where none is given",
+] as const;
+
+function urlOf(given: string | undefined): string {
+  const url = given ?? process.env.ROWHOUSE_ENGINE;
+  if (url) return url;
+  throw new Error("Name the database: postgres://USER@HOST:PORT/DATABASE, or set ROWHOUSE_ENGINE.");
 }
 
 function print(line: string): void {

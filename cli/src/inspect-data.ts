@@ -1,15 +1,10 @@
 import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { storedNames } from "@rowhouse/server/catalog/catalog";
 import { KEY_SPACES } from "@rowhouse/server/catalog/key-spaces";
 import type { Engine, Entry, KeyRange } from "@rowhouse/server/engine/engine";
-import {
-  decodeId,
-  decodeText,
-  encodeId,
-  partitionPrefixRange,
-} from "@rowhouse/server/engine/key-codec";
+import { decodeId, decodeText, partitionPrefixRange } from "@rowhouse/server/engine/key-codec";
 import { type LmdbEngine, openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
-import { scanToEnd } from "@rowhouse/server/engine/scan-to-end";
 import { tablePrefix } from "@rowhouse/server/table/table-keys";
 
 /**
@@ -33,30 +28,15 @@ export interface StoredTable {
 
 /** Every table, by account and name. */
 export async function listStoredTables(engine: Engine): Promise<StoredTable[]> {
-  const accounts = new Map<number, string>();
-  await scanToEnd(engine, partitionPrefixRange(Uint8Array.of(KEY_SPACES.accounts)), (entry) => {
-    // The counter of ids stands in front of all names.
-    if (entry.key.sort[0] !== COUNTER_SORT)
-      accounts.set(Number(text(entry.value)), decodeText(entry.key.sort));
-    return true;
+  const names = await storedNames(engine, KEY_SPACES.tableCatalog);
+  return names.map(({ account, accountId, name, id }) => {
+    const prefix = tablePrefix(accountId, id);
+    const range = partitionPrefixRange(prefix);
+    return { account, table: name, range, prefixBytes: prefix.length };
   });
-  const tables: StoredTable[] = [];
-  for (const [accountId, account] of accounts) {
-    const space = Buffer.concat([Uint8Array.of(KEY_SPACES.tableCatalog), encodeId(accountId)]);
-    await scanToEnd(engine, partitionPrefixRange(space), ({ key, value }) => {
-      if (key.partition.length !== space.length || key.sort[0] !== NAME_SORT) return true;
-      const { name, id } = JSON.parse(text(value)) as { name: string; id: number };
-      const prefix = tablePrefix(accountId, id);
-      const range = partitionPrefixRange(prefix);
-      tables.push({ account, table: name, range, prefixBytes: prefix.length });
-      return true;
-    });
-  }
-  return tables;
 }
 
 const COUNTER_SORT = 0x01;
-const NAME_SORT = 0x02;
 
 /** One line for an entry: what its key says, and how long its value is. */
 export function describeEntry({ key, value, version }: Entry): string {

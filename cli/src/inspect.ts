@@ -4,6 +4,7 @@ import { scanToEnd } from "@rowhouse/server/engine/scan-to-end";
 import { type Command, InvalidArgumentError } from "commander";
 import { describeEntry, listStoredTables, openDataFolder } from "./inspect-data.ts";
 import { sizesOfTables } from "./inspect-sizes.ts";
+import { notEmpty } from "./not-empty.ts";
 
 interface InspectOptions {
   readonly location: string;
@@ -16,7 +17,7 @@ export function addInspectCommand(program: Command): void {
   program
     .command("inspect")
     .description("print the decoded keys of a data folder; reads only")
-    .option("-l, --location <folder>", "the data folder", "rowhouse-data")
+    .option("-l, --location <folder>", "the data folder", notEmpty, "rowhouse-data")
     .option("-t, --table <name>", "only the entities of tables with this name")
     .option("--limit <count>", "print at most this many entries", parseLimit, 100)
     .option("--sizes", "print how large the partitions of each table are, as JSON")

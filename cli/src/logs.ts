@@ -9,13 +9,22 @@ import { type Logger, pino } from "pino";
  * scripts wait for. Queries are never logged, they may hold signatures.
  */
 export function createLogger(options: { silent: boolean; debug: string | boolean }): Logger {
-  const level = options.silent ? "error" : options.debug ? "debug" : "info";
+  // As the emulator has it: silence is for who looks on, and a file that was named gets everything.
+  const isWhole = typeof options.debug === "string" || (options.debug && !options.silent);
+  const level = isWhole ? "debug" : options.silent ? "error" : "info";
   const destination = typeof options.debug === "string" ? options.debug : 2;
-  return pino(
-    { level, base: null },
-    pino.destination({ dest: destination, mkdir: true, sync: true }),
-  );
+  const stream = pino.destination({
+    dest: destination,
+    mkdir: true,
+    sync: true,
+    maxLength: UNWRITTEN_BYTES_MAX,
+  });
+  // A full disk, or a terminal that is gone: the server serves on. Lines wait for room, as many as may.
+  stream.on("error", () => {});
+  return pino({ level, base: null }, stream);
 }
+
+const UNWRITTEN_BYTES_MAX = 1 << 20;
 
 /**
  * Logs each request: quietly when it went well, loudly when the fault is ours, also where it stands inside the

@@ -6,6 +6,7 @@ import { addEngineCommand } from "./engine-command.ts";
 import { addExplainCommand } from "./explain.ts";
 import { failWith } from "./fail-with.ts";
 import { addInspectCommand } from "./inspect.ts";
+import { messageOf } from "./message-of.ts";
 import { addPatternsCommand } from "./patterns.ts";
 import { addReportCommand } from "./report.ts";
 import { addServeCommand } from "./serve.ts";
@@ -28,10 +29,13 @@ addAdviseCommand(program);
 addPatternsCommand(program);
 
 // Whoever read our lines may be gone, as behind `| head`, or behind `| tee` when a terminal ends both. Reports
-// are written all the same, and exit codes tell what they tell.
+// are written all the same, and exit codes tell what they tell. A server goes on also where its lines find no room.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code !== "EPIPE") throw error;
+  if (error.code === "EPIPE" || error.code === "EIO") return;
+  process.stderr.write(`rowhouse: standard output cannot be written: ${error.message}\n`);
+  process.exitCode = 2;
 });
+process.stderr.on("error", () => {});
 
 // Without a command it serves, and what is none would be told as an argument too many of that.
 const [given = "-"] = process.argv.slice(2);
@@ -44,5 +48,5 @@ try {
   await program.parseAsync();
 } catch (error) {
   // 1 is what commands answer that found something.
-  failWith(program, `rowhouse: ${error instanceof Error ? error.message : error}`);
+  failWith(program, `rowhouse: ${messageOf(error)}`);
 }

@@ -36,7 +36,15 @@ export async function openEngine(options: EngineOptions, log: Logger): Promise<O
   if (options.engine !== undefined) {
     if (!POSTGRES_URL.test(options.engine)) {
       // The text may be a mistyped URL with a password in it, so it is not repeated.
-      throw new Error("--engine is not understood; postgres://USER@HOST:PORT/DATABASE is.");
+      throw new Error(
+        "--engine, or ROWHOUSE_ENGINE, is not understood; postgres://USER@HOST:PORT/DATABASE is.",
+      );
+    }
+    // Tests that are to run in memory must not meet the database of somebody's environment.
+    if (options.inMemoryPersistence) {
+      throw new Error(
+        "--inMemoryPersistence and --engine, or ROWHOUSE_ENGINE, say different places: leave one out.",
+      );
     }
     return openPostgres(options.engine, options, log);
   }

@@ -3,13 +3,14 @@ import type { TargetsReport } from "@rowhouse/server/insight/azure-targets";
 import type { ScanSummary } from "@rowhouse/server/insight/scan-budget";
 import { terminalText } from "@rowhouse/server/insight/terminal-text";
 import type { Command } from "commander";
+import { notEmpty } from "./not-empty.ts";
 import { SCAN_REPORT_FILE } from "./watch-options.ts";
 
 export function addReportCommand(program: Command): void {
   program
     .command("report")
     .description("print what a scan budget found; exit code 1 when queries were over it")
-    .argument("[file]", "what serve --scan-budget wrote", SCAN_REPORT_FILE)
+    .argument("[file]", "what serve --scan-budget wrote", notEmpty, SCAN_REPORT_FILE)
     .option("--json", "print JSON")
     .action((file: string, { json }: { json?: true }) => {
       const { text, exitCode } = reportOf(file, json ? "json" : "text");

@@ -3,6 +3,8 @@ import { once } from "node:events";
 import { constants } from "node:os";
 import type { Account } from "@rowhouse/server/auth/accounts";
 import type { RunningServer } from "@rowhouse/server/server";
+import { endBy } from "./end-signals.ts";
+import { messageOf } from "./message-of.ts";
 
 /**
  * Runs a command to its end, with what `environment` adds to ours. Answers its exit code, as shells tell it.
@@ -14,19 +16,23 @@ export async function runCommand(
 ): Promise<number> {
   const env = { ...process.env, ...environment };
   const child = spawn(file, args, { stdio: "inherit", env });
-  const stop = () => child.kill("SIGTERM");
+  const pass = (signal: NodeJS.Signals) => {
+    child.kill(signal);
+    endBy(signal);
+  };
   // A terminal sends it to the command, too.
   const wait = () => {};
-  process.on("SIGTERM", stop);
+  process.on("SIGTERM", pass);
+  process.on("SIGHUP", pass);
   process.on("SIGINT", wait);
   try {
     const [code, signal] = (await once(child, "exit")) as [number | null, NodeJS.Signals | null];
     return code ?? 128 + constants.signals[signal ?? "SIGTERM"];
   } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    throw new Error(`The command cannot be run: ${why}`, { cause });
+    throw new Error(`The command cannot be run: ${messageOf(cause)}`, { cause });
   } finally {
-    process.off("SIGTERM", stop);
+    process.off("SIGTERM", pass);
+    process.off("SIGHUP", pass);
     process.off("SIGINT", wait);
   }
 }

@@ -1,5 +1,6 @@
 import { SERVICE_NAMES, type ServiceName } from "@rowhouse/server/http/service";
 import { InvalidArgumentError, Option } from "commander";
+import { notEmpty } from "./not-empty.ts";
 import { type WatchOptions, watchOptions } from "./watch-options.ts";
 
 /** Where each service listens, and whether it was named as one of those to start alone. */
@@ -33,8 +34,12 @@ export interface ServeOptions extends ServicePlaces, WatchOptions {
 /** Every flag of `rowhouse serve`. Those of the emulator keep their names and meaning. */
 export function serveOptions(): Option[] {
   return [
-    new Option("-l, --location <folder>", "where the data is kept").default("rowhouse-data"),
-    new Option("--config <file>", "accounts and issuers of bearer tokens, as JSON"),
+    new Option("-l, --location <folder>", "where the data is kept")
+      .default("rowhouse-data")
+      .argParser(notEmpty),
+    new Option("--config <file>", "accounts and issuers of bearer tokens, as JSON").argParser(
+      notEmpty,
+    ),
     new Option(
       "--engine <url>",
       "keep the data in PostgreSQL: postgres://USER@HOST:PORT/DATABASE",
@@ -53,10 +58,14 @@ export function serveOptions(): Option[] {
       .choices(["node", "fast"])
       .default("fast"),
     new Option("-s, --silent", "log errors only"),
-    new Option("-d, --debug [file]", "log every request, to a file if one is named"),
-    new Option("--cert <file>", "TLS certificate (PEM), or a PFX archive with --pwd"),
-    new Option("--key <file>", "key of the TLS certificate (PEM)"),
-    new Option("--pwd <passphrase>", "passphrase of the PFX archive"),
+    new Option("-d, --debug [file]", "log every request, to a file if one is named").argParser(
+      notEmpty,
+    ),
+    new Option("--cert <file>", "TLS certificate (PEM), or a PFX archive with --pwd").argParser(
+      notEmpty,
+    ),
+    new Option("--key <file>", "key of the TLS certificate (PEM)").argParser(notEmpty),
+    new Option("--pwd <passphrase>", "passphrase of the PFX archive, or of the key"),
     new Option("--oauth <level>", "warn when no issuer of bearer tokens is configured").choices([
       "basic",
     ]),
@@ -82,9 +91,9 @@ const ACCEPTED = [
 ];
 
 function host(service: string): Option {
-  return new Option(`--${service}Host <host>`, `where the ${service} service listens`).default(
-    "127.0.0.1",
-  );
+  return new Option(`--${service}Host <host>`, `where the ${service} service listens`)
+    .default("127.0.0.1")
+    .argParser(notEmpty);
 }
 
 function port(service: ServiceName): Option {

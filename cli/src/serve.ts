@@ -1,17 +1,20 @@
 import { readFileSync } from "node:fs";
-import type { Accounts } from "@rowhouse/server/auth/accounts";
+import { createSecureContext } from "node:tls";
+import type { Account, Accounts } from "@rowhouse/server/auth/accounts";
 import { systemClock } from "@rowhouse/server/clock";
-import type { TlsMaterial } from "@rowhouse/server/http/http-server";
+import { serverUrl, type TlsMaterial } from "@rowhouse/server/http/http-server";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
 import type { Command } from "commander";
 import type { Logger } from "pino";
+import { onEndSignal } from "./end-signals.ts";
 import { failWith } from "./fail-with.ts";
 import { createLogger, FaultLog, loggingObserver } from "./logs.ts";
+import { messageOf } from "./message-of.ts";
 import { openEngine } from "./open-engine.ts";
 import { reportOf } from "./report.ts";
 import { connectionString, runCommand } from "./run-command.ts";
 import { type ServeOptions, serveOptions, servicesOf } from "./serve-options.ts";
-import { readSettings } from "./settings.ts";
+import { readSettings, type Settings } from "./settings.ts";
 import { openWatch, type Watch } from "./watch.ts";
 import { isWatching } from "./watch-options.ts";
 import { disconnectFromPrimary, isWorker, reportListening, runWorkers } from "./workers.ts";
@@ -25,11 +28,21 @@ export function addServeCommand(program: Command): void {
     .argument("[command...]", "behind --: run beside the server, which ends with it");
   for (const option of serveOptions()) command.addOption(option);
   command.action((beside: readonly string[], options: ServeOptions) => {
-    if (beside.length > 0 && !process.argv.includes("--")) {
+    const hasCommand = process.argv.includes("--");
+    if (beside.length > 0 && !hasCommand) {
       program.error(`error: serve takes no '${beside[0]}'; a command to run stands behind --`);
     }
+    // That of a script's variable that nobody set: the script would wait for ever.
+    if (hasCommand && !beside[0]) program.error("error: there is no command behind --");
     return serve(options, beside, program);
   });
+}
+
+interface Running {
+  readonly server: RunningServer;
+  readonly accounts: Accounts;
+  /** Ends the server, then what watches it. */
+  close(): Promise<void>;
 }
 
 /** @param beside a command with its arguments, which the server ends with; or none */
@@ -38,48 +51,76 @@ async function serve(
   beside: readonly string[],
   program: Command,
 ): Promise<void> {
-  const log = createLogger({ silent: options.silent ?? false, debug: options.debug ?? false });
+  let running: Running | undefined;
   try {
-    if (!isWorker()) for (const line of startLines(options)) say(line);
-    if (options.workers > 1 && !isWorker()) {
-      if (beside.length > 0) {
-        throw new Error("A command is run beside one process: leave --workers out.");
-      }
-      if (options.inMemoryPersistence) {
-        throw new Error("--workers shares a data folder, and --inMemoryPersistence has none.");
-      }
-      if (isWatching(options)) {
-        throw new Error("What is watched is watched in one process: leave --workers out.");
-      }
-      readSettings(options.config, process.env);
-      return runWorkers(options.workers, log, say);
-    }
-    const { server, watch, accounts } = await start(options, log);
-    const close = () => server.close().then(() => watch.close());
-    // Before the lines: whoever waits for them may end the server at once.
-    if (beside.length === 0) closeOnSignal({ close }, log);
-    const { table } = server.urls;
-    const pages = table === undefined ? [] : watch.addresses(table);
-    const lines = [...pages.map((url) => `Insight is at ${url}`), ...listeningLines(server)];
-    if (isWorker()) reportListening(lines);
-    else for (const line of lines) say(line);
-    if (beside.length > 0) {
-      const account = accounts.find(accounts.names[0]!)!;
-      const found = { AZURE_STORAGE_CONNECTION_STRING: connectionString(server.urls, account) };
-      const code = await runCommand(beside, found).finally(close);
-      const hasBudget = options.scanBudget !== undefined;
-      process.exitCode = code || (hasBudget ? reportOf(options.scanReport, "text").exitCode : 0);
-    }
+    running = await startOrFork(options, beside);
   } catch (error) {
-    failWith(program, `rowhouse cannot start: ${error instanceof Error ? error.message : error}`);
+    failWith(program, `rowhouse cannot start: ${messageOf(error)}`);
   }
+  if (running && beside.length > 0) process.exitCode = await runBeside(running, beside, options);
+}
+
+/** Serves, in this process unless it is the first of several. */
+async function startOrFork(
+  options: ServeOptions,
+  beside: readonly string[],
+): Promise<Running | undefined> {
+  const log = createLogger({ silent: options.silent ?? false, debug: options.debug ?? false });
+  if (!isWorker()) for (const line of startLines(options)) say(line);
+  const settings = readSettings(options.config, process.env);
+  if (options.workers > 1 && !isWorker()) {
+    if (beside.length > 0) {
+      throw new Error("A command is run beside one process: leave --workers out.");
+    }
+    if (options.inMemoryPersistence) {
+      throw new Error("--workers shares a data folder, and --inMemoryPersistence has none.");
+    }
+    if (isWatching(options)) {
+      throw new Error("What is watched is watched in one process: leave --workers out.");
+    }
+    runWorkers(options.workers, log, say);
+    return undefined;
+  }
+  if (beside.length > 0) accountOf(settings.accounts);
+  const { server, watch } = await start(options, settings, log);
+  const close = () => server.close().then(() => watch.close());
+  // Before the lines: whoever waits for them may end the server at once.
+  if (beside.length === 0) closeOnSignal({ close }, log);
+  const { table } = server.urls;
+  const pages = table === undefined ? [] : watch.addresses(table);
+  const lines = [...pages.map((url) => `Insight is at ${url}`), ...listeningLines(server)];
+  if (isWorker()) reportListening(lines);
+  else for (const line of lines) say(line);
+  return { server, accounts: settings.accounts, close };
+}
+
+/** Answers the exit code of both. */
+async function runBeside(
+  { server, accounts, close }: Running,
+  command: readonly string[],
+  { scanBudget, scanReport }: ServeOptions,
+): Promise<number> {
+  const found = {
+    AZURE_STORAGE_CONNECTION_STRING: connectionString(server.urls, accountOf(accounts)),
+  };
+  const code = await runCommand(command, found).finally(close);
+  return code || (scanBudget === undefined ? 0 : reportOf(scanReport, "text").exitCode);
+}
+
+/** The account that a command is told of: the first that is not disabled. */
+function accountOf(accounts: Accounts): Account {
+  const found = accounts.names
+    .map((name) => accounts.find(name))
+    .find((account) => account !== undefined && !account.disabled);
+  if (found) return found;
+  throw new Error("All accounts are disabled; a command beside the server needs one that is not.");
 }
 
 async function start(
   options: ServeOptions,
+  { accounts, bearer }: Settings,
   log: Logger,
-): Promise<{ server: RunningServer; watch: Watch; accounts: Accounts }> {
-  const { accounts, bearer } = readSettings(options.config, process.env);
+): Promise<{ server: RunningServer; watch: Watch }> {
   if (options.oauth !== undefined && !bearer) {
     log.warn("--oauth is given, but no issuer: bearer tokens are refused. See --config.");
   }
@@ -115,14 +156,14 @@ async function start(
     onError: (error) =>
       faults.tell("background work failed and is tried again, or an answer was cut off", error),
   });
-  return { server, watch, accounts };
+  return { server, watch };
 }
 
 /** Lines on standard output. Test containers wait for the very words. */
 function startLines(options: ServeOptions): string[] {
-  const scheme = options.cert === undefined ? "http" : "https";
+  const isTls = options.cert !== undefined;
   return servicesOf(options).map((name) => {
-    const url = `${scheme}://${options[`${name}Host`]}:${options[`${name}Port`]}`;
+    const url = serverUrl({ host: options[`${name}Host`], port: options[`${name}Port`], isTls });
     return `Azurite ${title(name)} service is starting at ${url}`;
   });
 }
@@ -155,17 +196,36 @@ function closeOnSignal(server: Pick<RunningServer, "close">, log: Logger): void 
       },
     );
   };
+  if (!isWorker()) {
+    onEndSignal(stop);
+    return;
+  }
   process.once("SIGTERM", stop);
   // Sent by a terminal to all processes of the group; workers are told by their primary.
-  process.once("SIGINT", isWorker() ? () => {} : stop);
+  for (const signal of ["SIGINT", "SIGHUP"] as const) process.on(signal, () => {});
 }
 
+/** @throws Error for files that cannot be read, and for what is no certificate or not that of the key */
 function readTls({ cert, key, pwd }: ServeOptions): TlsMaterial | undefined {
   if (cert === undefined) {
-    if (key !== undefined) throw new Error("--key is given without --cert.");
+    if (key !== undefined || pwd !== undefined) {
+      throw new Error(`--${key === undefined ? "pwd" : "key"} is given without --cert.`);
+    }
     return undefined;
   }
-  if (key !== undefined) return { cert: readFileSync(cert), key: readFileSync(key) };
-  if (pwd !== undefined) return { pfx: readFileSync(cert), passphrase: pwd };
-  throw new Error("--cert needs --key (PEM) or --pwd (PFX).");
+  if (key === undefined && pwd === undefined) {
+    throw new Error("--cert needs --key (PEM) or --pwd (PFX).");
+  }
+  const passphrase = pwd === undefined ? {} : { passphrase: pwd };
+  try {
+    const material =
+      key === undefined
+        ? { pfx: readFileSync(cert), ...passphrase }
+        : { cert: readFileSync(cert), key: readFileSync(key), ...passphrase };
+    createSecureContext(material);
+    return material;
+  } catch (cause) {
+    const flags = key === undefined ? "--cert and --pwd" : "--cert and --key";
+    throw new Error(`${flags} cannot be used: ${messageOf(cause)}`, { cause });
+  }
 }

@@ -5,6 +5,7 @@ import { type BearerVerifier, JwtVerifier } from "@rowhouse/server/auth/bearer";
 import { readBearerSettings } from "@rowhouse/server/auth/bearer-settings";
 import { SettingsError, SettingsSection } from "@rowhouse/server/auth/settings-section";
 import { systemClock } from "@rowhouse/server/clock";
+import { messageOf } from "./message-of.ts";
 
 export interface Settings {
   readonly accounts: Accounts;
@@ -33,9 +34,23 @@ export function readSettings(file: string | undefined, environment: NodeJS.Proce
 }
 
 function readJson(file: string): unknown {
+  let text: string;
   try {
-    return JSON.parse(readFileSync(file, "utf8"));
+    text = readFileSync(file, "utf8");
   } catch (cause) {
-    throw new SettingsError(`${file} cannot be read as JSON.`, { cause });
+    throw new SettingsError(`The file of --config cannot be read: ${messageOf(cause)}.`, { cause });
   }
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new SettingsError(`${file} is not JSON${placeOf(cause, text)}.`, { cause });
+  }
+}
+
+/** The parser's own words show what stands around the place, which may be a key. It does not always tell the place. */
+function placeOf(error: unknown, text: string): string {
+  const [, position] = / at position (\d+)/.exec(messageOf(error)) ?? [];
+  if (position === undefined) return "";
+  const lines = text.slice(0, Number(position)).split("\n");
+  return `: line ${lines.length}, column ${lines.at(-1)!.length + 1}`;
 }

@@ -1,4 +1,5 @@
 import { InvalidArgumentError, Option } from "commander";
+import { notEmpty } from "./not-empty.ts";
 
 /** What `rowhouse serve` was asked to watch. Nothing is watched that was not asked for. */
 export interface WatchOptions {
@@ -23,10 +24,9 @@ export function watchOptions(): Option[] {
       "--scan-budget <rules>",
       'what queries may cost: a JSON file, or rules such as "no table scan; density 0.1 from 100; strict"',
     ),
-    new Option(
-      "--scan-report <file>",
-      "where the scan budget's summary is written at shutdown",
-    ).default(SCAN_REPORT_FILE),
+    new Option("--scan-report <file>", "where the scan budget's summary is written at shutdown")
+      .default(SCAN_REPORT_FILE)
+      .argParser(notEmpty),
     new Option("--insight", "serve the load of partitions at /rowhouse/ of the table port"),
     new Option(
       "--insight-token <token>",
@@ -50,7 +50,7 @@ export function watchOptions(): Option[] {
     new Option(
       "--record <file>",
       "write traffic down for rowhouse advise, 64 MiB at most; keys and filters stand in it",
-    ),
+    ).argParser(notEmpty),
     new Option("--otel", "trace requests with @opentelemetry/api, which must be installed"),
   ];
 }

@@ -26,6 +26,7 @@ import { ScanBudget } from "@rowhouse/server/insight/scan-budget";
 import { parseScanRules } from "@rowhouse/server/insight/scan-budget-rules";
 import { tracingObserver } from "@rowhouse/server/insight/traces";
 import type { Logger } from "pino";
+import { messageOf } from "./message-of.ts";
 import { printScanReport, printTargets } from "./report.ts";
 import { openFaultGate } from "./watch-faults.ts";
 import type { WatchOptions } from "./watch-options.ts";
@@ -159,13 +160,22 @@ function holdToBudget(
   const page = jsonPage(() => budget.summary());
   pages.set("/rowhouse/scan-budget", page);
   // A report of another run must not pass for that of this one, which may be killed.
-  writeFileSync(scanReport, "");
-  rmSync(scanReport);
+  writeReport(scanReport, "");
+  // A device is not ours to remove.
+  if (statSync(scanReport).isFile()) rmSync(scanReport);
   closers.push(() => {
     const summary = budget.summary();
-    writeFileSync(scanReport, `${JSON.stringify(summary, null, 2)}\n`);
+    writeReport(scanReport, `${JSON.stringify(summary, null, 2)}\n`);
     print(printScanReport(summary));
   });
+}
+
+function writeReport(file: string, text: string): void {
+  try {
+    writeFileSync(file, text);
+  } catch (cause) {
+    throw new Error(`The report ${file} cannot be written: ${messageOf(cause)}`, { cause });
+  }
 }
 
 function watchOf(parts: WatchParts, options: WatchOptions): Watch {
@@ -211,7 +221,11 @@ function recordTo(
   file: string,
   log: Logger,
 ): { recorder: TrafficRecorder; close: () => Promise<void> } {
-  writeFileSync(file, "", { mode: 0o600 });
+  try {
+    writeFileSync(file, "", { mode: 0o600 });
+  } catch (cause) {
+    throw new Error(`The recording cannot be written: ${messageOf(cause)}`, { cause });
+  }
   // One that was there keeps its mode. A device is not ours to change.
   if (statSync(file).isFile()) chmodSync(file, 0o600);
   const stream = createWriteStream(file, { flags: "a" });

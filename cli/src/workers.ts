@@ -1,6 +1,7 @@
 import cluster, { type Worker } from "node:cluster";
 import type { Logger } from "pino";
 import { DealtConnections } from "./dealt-connections.ts";
+import { onEndSignal } from "./end-signals.ts";
 
 /** What a worker tells the primary once it serves. */
 interface Listening {
@@ -50,13 +51,11 @@ export function runWorkers(count: number, log: Logger, say: (line: string) => vo
   };
   for (let i = 0; i < count; i++) fork();
 
-  const stop = (signal: NodeJS.Signals) => {
+  onEndSignal((signal) => {
     closing = true;
     log.info({ signal }, "closing all workers");
     for (const worker of workers()) worker.process.kill("SIGTERM");
-  };
-  process.once("SIGINT", stop);
-  process.once("SIGTERM", stop);
+  });
 }
 
 export function isWorker(): boolean {

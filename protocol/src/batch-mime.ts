@@ -42,7 +42,7 @@ export function parseBatch(contentType: string | undefined, body: Uint8Array): B
   const open = findDelimiter(body, boundary, 0);
   if (open === undefined || open.closing) throw invalid("The batch has no parts.");
   const close = findDelimiter(body, boundary, open.next);
-  assertLastPart(body, boundary, close);
+  checkLastPart(body, boundary, close);
 
   const part = body.subarray(open.next, close?.start ?? body.length);
   const headAt = skipLineBreaks(part, 0);
@@ -115,7 +115,7 @@ function delimiterAt(
 }
 
 /** Behind the first part come no others, though an empty one where the last `--` was forgotten. */
-function assertLastPart(
+function checkLastPart(
   bytes: Uint8Array,
   boundary: Uint8Array,
   first: Delimiter | undefined,

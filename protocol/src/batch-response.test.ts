@@ -215,7 +215,7 @@ describe("The answer to a batch", () => {
           part: {
             kind: "queried",
             etag: ETAG,
-            continuation: ["x-ms-continuation-NextPartitionKey", "1!4!cDE-"],
+            headers: ["x-ms-continuation-NextPartitionKey", "1!4!cDE-"],
             content: { type: JSON_TYPE, body },
           },
         },
@@ -276,6 +276,12 @@ describe("The message of a failure in a batch", () => {
   it("keeps the index when the only operation fails by its table or form", () => {
     assert.equal(message("TableNotFound", "changeset", 0, 1), "0:m");
     assert.equal(message("InvalidInput", "changeset", 0, 1), "0:m");
+    assert.equal(message("AtomFormatNotSupported", "changeset", 0, 1), "0:m");
+  });
+
+  it("keeps the index when the caller may not do the only operation", () => {
+    assert.equal(message("AuthorizationFailure", "changeset", 0, 1), "0:m");
+    assert.equal(message("AuthorizationPermissionMismatch", "changeset", 0, 1), "0:m");
   });
 
   it("counts to 99 when there are too many operations", () => {

@@ -18,8 +18,8 @@ export type BatchResponsePart =
       readonly kind: "queried";
       /** Absent when many entities were asked for. */
       readonly etag?: string | undefined;
-      /** Headers that resume the query, names and values in turn. */
-      readonly continuation?: readonly string[];
+      /** Others of its headers, names and values in turn: what resumes the query, what it cost. */
+      readonly headers?: readonly string[];
       readonly content: BatchContent;
     }
   | {
@@ -87,7 +87,7 @@ export function batchErrorMessage(
   place: BatchPlace,
 ): string {
   const isAlone = place.kind === "changeset" && place.operations === 1;
-  if (isAlone && !INDEXED_ALWAYS.has(error.code)) return error.message;
+  if (isAlone && OF_THE_ENTITY.has(error.code)) return error.message;
   return `${place.index}:${error.message}`;
 }
 
@@ -98,14 +98,19 @@ export interface BatchPlace {
   readonly operations: number;
 }
 
-/** What is wrong with the batch or its table, rather than with an entity. */
-const INDEXED_ALWAYS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
-  "CommandsInBatchActOnDifferentPartitions",
-  "InvalidDuplicateRow",
-  "InvalidInput",
-  "MethodNotAllowed",
-  "NotImplemented",
-  "TableNotFound",
+/** What an entity is to blame for; all else is wrong with the batch, its table, or the caller's rights. */
+const OF_THE_ENTITY: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "DuplicatePropertiesSpecified",
+  "EntityAlreadyExists",
+  "EntityTooLarge",
+  "OutOfRangeInput",
+  "PropertiesNeedValue",
+  "PropertyNameInvalid",
+  "PropertyNameTooLong",
+  "PropertyValueTooLarge",
+  "ResourceNotFound",
+  "TooManyProperties",
+  "UpdateConditionNotSatisfied",
 ]);
 
 /** The refusal of more than 100 operations; the service counts to 99 and stops there. */
@@ -142,8 +147,8 @@ function printHeaders(part: BatchResponsePart): string {
     case "deleted":
       return opening(part.contentId) + VERSION_1;
     case "queried": {
-      const continuation = printPairs(part.continuation ?? []);
-      return describe(part.content) + opening(undefined) + continuation + header("ETag", part.etag);
+      const headers = printPairs(part.headers ?? []);
+      return describe(part.content) + opening(undefined) + headers + header("ETag", part.etag);
     }
     case "failed": {
       const preference = header("Preference-Applied", part.preferenceApplied);

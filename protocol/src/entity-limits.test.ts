@@ -22,6 +22,15 @@ describe("names", () => {
     }
   });
 
+  it("are names in XML too, as not all identifiers are", () => {
+    for (const name of ["\u00e9", "\u216b", "a\u200d", "\u{1d49c}"]) {
+      check(`"${name}":1`, [`"${name}":1`]);
+    }
+    for (const name of ["\u00aab", "\u00b5", "a\u00ad", "a\u200b"]) {
+      refuse(`"${name}":1`, "PropertyNameInvalid");
+    }
+  });
+
   it("are at most 255 UTF-16 code units long", () => {
     for (const letter of ["n", "名"]) {
       const longest = letter.repeat(255);

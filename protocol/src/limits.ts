@@ -5,6 +5,7 @@
 export const LIMITS = {
   accountNameLengthMin: 3,
   accountNameLengthMax: 24,
+  accountKeysMax: 2,
 
   /** Queues and containers. */
   resourceNameLengthMin: 3,
@@ -36,6 +37,7 @@ export const LIMITS = {
   /** The document around it: escapes may double the text. */
   messageBodyBytesMax: 131_584,
   messagesReceivedMax: 32,
+  visibilityTimeoutSecondsDefault: 30,
   /** Seven days. */
   visibilityTimeoutSecondsMax: 604_800,
   messageTimeToLiveSecondsDefault: 604_800,
@@ -72,6 +74,7 @@ export const LIMITS = {
   corsPrefixedHeadersMax: 2,
   corsItemLengthMax: 256,
   corsTextBytesMax: 2048,
+  corsMaxAgeSecondsMax: 2 ** 31 - 1,
   retentionDaysMax: 365,
 
   /** UTF-16 code units after decoding; accepted where the engine's own key limit leaves room. */
@@ -94,7 +97,9 @@ export const LIMITS = {
   leaseSecondsMax: 60,
   leaseBreakSecondsMax: 60,
 
-  /** The oldest `x-ms-version` that queues and blobs serve. */
+  /** The oldest `x-ms-version` that tables serve, and that counts where none is named. */
+  tableVersionMin: "2009-09-19",
+  /** The oldest that queues and blobs serve. */
   storageVersionMin: "2015-02-21",
 
   clockSkewMs: 15 * 60 * 1000,

@@ -172,12 +172,12 @@ export class StructuredMessageReader {
         this.#takeSegmentHeader(view);
         break;
       case "segment-crc":
-        this.#assertSum(this.#segment);
+        this.#checkDigest(this.#segment);
         this.#whole.append(this.#segment, this.#bytesInSegment);
         this.#expects = this.#number < this.#segments ? "segment" : "message-crc";
         break;
       case "message-crc":
-        this.#assertSum(this.#whole);
+        this.#checkDigest(this.#whole);
         this.#expects = "over";
     }
   }
@@ -203,7 +203,7 @@ export class StructuredMessageReader {
     this.#expects = length > 0n ? "content" : "segment-crc";
   }
 
-  #assertSum(crc: Crc64): void {
+  #checkDigest(crc: Crc64): void {
     const calculated = crc.digest();
     if (calculated.every((byte, index) => byte === this.#partial[index])) return;
     throw new ServiceError("Crc64Mismatch", {

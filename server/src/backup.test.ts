@@ -54,6 +54,19 @@ describe("A backup", () => {
     assert.deepEqual(readdirSync(folder), ["data"]);
   });
 
+  it("names the blobs whose content is lost, with account and container", async () => {
+    for (const container of ["orders", "removed"]) {
+      await lab.send("PUT", `/${container}?restype=container`);
+      const request = { headers: { "x-ms-blob-type": "BlockBlob" }, body: Buffer.alloc(131_073) };
+      assert.equal((await lab.send("PUT", `/${container}/a/b`, request)).status, 201);
+    }
+    for await (const id of contents.list()) await contents.delete(id);
+    // Not by a request, which would also tell the reaper.
+    await lab.service.service.context.catalog.remove("devstoreaccount1", "removed");
+    const { damagedBlobs } = await backUp({ engine, contents, to: join(folder, "copy") });
+    assert.deepEqual(damagedBlobs, ["devstoreaccount1/orders/a/b", "(removed container 1)/a/b"]);
+  });
+
   it("is made also where the name of the folder ends in a slash", async () => {
     await backUp({ engine, contents, to: `${join(folder, "copy")}/` });
     assert.deepEqual(readdirSync(folder).sort(), ["copy", "data"]);

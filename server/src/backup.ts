@@ -1,8 +1,11 @@
-import { existsSync, lstatSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import { lstatSync, renameSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { readBlobKey } from "./blob/blob-keys.ts";
 import { eachBounded } from "./blob/each-bounded.ts";
 import { Notes } from "./blob/notes.ts";
 import { type StoredContent, storedContents } from "./blob/stored-contents.ts";
+import { storedNames } from "./catalog/catalog.ts";
+import { KEY_SPACES } from "./catalog/key-spaces.ts";
 import { ContentIds } from "./content/content-ids.ts";
 import { CONTENTS_FOLDER, FileContentStore } from "./content/file-content-store.ts";
 import { type Check, type Engine, EngineError, type Key, type KeyRange } from "./engine/engine.ts";
@@ -30,7 +33,7 @@ export interface BackupProgress {
 }
 
 export interface Backup extends Readonly<BackupProgress> {
-  /** Blobs whose content was not there to copy. */
+  /** `account/container/blob` of those whose content was not there to copy. */
   readonly damagedBlobs: readonly string[];
 }
 
@@ -95,11 +98,10 @@ function makePart(target: string): string {
     throw new Error(`${target} exists already; name a folder that does not.`);
   }
   const part = `${target}.part`;
-  if (existsSync(part)) {
+  makeFolder(dirname(target));
+  if (!makeFolder(part, 0o700)) {
     throw new Error(`${part} is of a backup that runs, or that did not end: remove it then.`);
   }
-  makeFolder(dirname(target));
-  mkdirSync(part, { mode: 0o700 });
   return part;
 }
 
@@ -110,7 +112,8 @@ async function fillIn(
   contents: FileContentStore,
   onCopied: () => void,
 ): Promise<string[]> {
-  const damagedBlobs: string[] = [];
+  const damaged: Key[] = [];
+  let damagedBlobs: string[] = [];
   const engine = await openLmdbEngine({ path: folder });
   try {
     // This backup's, noted before the snapshot, and those of others beside it: none is of the copy.
@@ -124,7 +127,7 @@ async function fillIn(
         onCopied();
       } catch (error) {
         if (!(error instanceof EngineError && error.code === "Corrupt")) throw error;
-        damagedBlobs.push(blob);
+        damaged.push(blob);
       }
     };
     let some: StoredContent[] = [];
@@ -137,11 +140,25 @@ async function fillIn(
     await eachBounded(some, copy);
     // Once for all: a flush for each content takes most of the time.
     await copies.flush();
+    if (damaged.length > 0) damagedBlobs = await namesOf(damaged, engine);
   } finally {
     await engine.close();
   }
   flushFolder(folder);
   return damagedBlobs;
+}
+
+async function namesOf(blobs: readonly Key[], engine: Engine): Promise<string[]> {
+  const containers = await storedNames(engine, KEY_SPACES.blobCatalog);
+  return blobs.map((key) => {
+    const { accountId, containerId, name } = readBlobKey(key);
+    const found = containers.find(
+      (each) => each.accountId === accountId && each.id === containerId,
+    );
+    // Its container was removed, and the reaper has not come to it yet.
+    if (!found) return `(removed container ${containerId})/${name}`;
+    return `${found.account}/${found.name}/${name}`;
+  });
 }
 
 async function deleteAll(

@@ -114,7 +114,14 @@ export interface WireResponse {
   /** Of a body that comes in parts, each is lent until the next is asked for. */
   readonly body?: Uint8Array | string | LentBody | AsyncIterable<Uint8Array> | undefined;
   /** Of an answer that is well and tells of a refusal inside, as a batch's 202 does: for logs and metrics. */
-  readonly refusal?: ServiceError | undefined;
+  readonly refusal?: RefusalInside | undefined;
+}
+
+export interface RefusalInside {
+  readonly error: ServiceError;
+  /** Of the operation that was refused; its path is below the account. */
+  readonly verb: string;
+  readonly path: string;
 }
 
 /**

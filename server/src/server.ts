@@ -1,4 +1,5 @@
 import type { Accounts } from "./auth/accounts.ts";
+import type { AuthRules } from "./auth/auth-context.ts";
 import type { BearerVerifier } from "./auth/bearer.ts";
 import type { Awaitable } from "./awaitable.ts";
 import { LogBlobs } from "./blob/log-blobs.ts";
@@ -7,16 +8,18 @@ import { openAccountIds } from "./catalog/account-ids.ts";
 import type { BackgroundWork } from "./catalog/background-loop.ts";
 import { Catalog } from "./catalog/catalog.ts";
 import { KEY_SPACES } from "./catalog/key-spaces.ts";
+import type { Foundation } from "./catalog/open-catalog.ts";
+import { drawPlace } from "./catalog/process-place.ts";
 import type { ServicePropertiesStore } from "./catalog/service-properties-store.ts";
 import { type Clock, systemClock } from "./clock.ts";
 import type { ContentStore } from "./content/content-store.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { Handle } from "./http/both-lanes.ts";
-import { Front } from "./http/front.ts";
+import { Front, type FrontOptions } from "./http/front.ts";
 import type { Gate } from "./http/gate.ts";
 import { type Health, healthPages } from "./http/health.ts";
 import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
-import type { ExchangeObserver, Observer } from "./http/observer.ts";
+import { type ExchangeObserver, joinObservers, type Observer } from "./http/observer.ts";
 import { joinPages, type Pages, withPages } from "./http/pages.ts";
 import { SERVICE_NAMES, type Service, type ServiceName } from "./http/service.ts";
 import { Analytics } from "./insight/analytics.ts";
@@ -74,7 +77,8 @@ export interface OpenServices {
 }
 
 export async function openServices(options: ServicesOptions): Promise<OpenServices> {
-  const { engine, accounts, observer } = options;
+  const { engine, accounts } = options;
+  engine.takePlace?.(await drawPlace(engine));
   const foundation = {
     engine,
     clock: options.clock ?? systemClock,
@@ -82,52 +86,22 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     accountIds: await openAccountIds(engine, accounts.names),
     onError: options.onError ?? (() => {}),
   };
-  const settings = new Map<ServiceName, ServicePropertiesStore>();
-  const analytics = openAnalytics(foundation, settings);
-  const exchangeObserver: ExchangeObserver = {
-    finished(record, request, response) {
-      analytics.finished(record, request, response);
-      observer?.finished(record, request);
-    },
-  };
   const auth = { checkDate: options.checkDate ?? true, bearer: options.bearer };
-  const frontOptions = {
-    accounts,
+  const services = openEach(options, foundation, auth);
+  const settings = new Map(
+    services.map(({ service }) => [service.name, service.context.properties]),
+  );
+  const analytics = openAnalytics(foundation, settings);
+  const handles = openFronts(services, {
+    ...options,
     clock: foundation.clock,
-    observer: exchangeObserver,
+    observer: withAnalytics(analytics, options.observer),
     hostStyle: options.hostStyle ?? true,
-    gate: options.gate,
-    stopwatch: options.stopwatch,
     auth,
-  };
-  const ready = () => ({ ready: true, detail: { engine: engine.name } });
-  const health = healthPages(options.health ?? ready);
-  const handles = new Map<ServiceName, Handle>();
-  const background: BackgroundWork[] = [];
-  const open = <Context extends WithProperties>(opened: OpenService<Context>) => {
-    settings.set(opened.service.name, opened.service.context.properties);
-    const front = new Front(opened.service, frontOptions);
-    const { name } = opened.service;
-    const pages = options.pages && name === "table" ? joinPages([health, options.pages]) : health;
-    handles.set(name, withPages(front, pages));
-    background.push(...opened.background);
-  };
-
-  if (options.services.includes("blob")) {
-    const { contents, allowsPublicAccess } = options;
-    open(openBlobService({ ...foundation, auth, contents, allowsPublicAccess }));
-  }
-  if (options.services.includes("queue")) {
-    open(openQueueService({ ...foundation, randomBytes: options.randomBytes }));
-  }
-  if (options.services.includes("table")) {
-    const { gate, insight } = options;
-    open(openTableService({ ...foundation, gate, insight }));
-  }
-
+  });
   // Whether an account's first request is to be logged and counted must be known when it comes.
   await Promise.all([...settings.values()].map((each) => each.remember(accounts.names)));
-  background.push(...analytics.background);
+  const background = [...services, analytics].flatMap((each) => each.background);
   for (const work of background) work.start();
   return {
     handles,
@@ -139,28 +113,61 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
   };
 }
 
-/** What every service stands on. */
-interface Foundation {
-  readonly engine: Engine;
-  readonly clock: Clock;
-  /** By which things are old enough to be freed. */
-  readonly ageClock: Clock;
-  readonly accountIds: ReadonlyMap<string, number>;
-  readonly onError: (error: unknown) => void;
-}
-
-interface OpenService<Context> {
-  readonly service: Service<Context>;
+interface OpenService {
+  readonly service: Service<{ readonly properties: ServicePropertiesStore }>;
   /** Not begun yet. */
   readonly background: readonly BackgroundWork[];
 }
 
-interface WithProperties {
-  readonly properties: ServicePropertiesStore;
+/** The services that are asked for. */
+function openEach(
+  options: ServicesOptions,
+  foundation: Foundation,
+  auth: AuthRules,
+): OpenService[] {
+  const { allowsPublicAccess, contents, gate, insight, randomBytes } = options;
+  const open = {
+    blob: () => openBlobService({ ...foundation, auth, contents, allowsPublicAccess }),
+    queue: () => openQueueService({ ...foundation, randomBytes }),
+    table: () => openTableService({ ...foundation, gate, insight }),
+  };
+  return SERVICE_NAMES.filter((name) => options.services.includes(name)).map((name) =>
+    open[name](),
+  );
+}
+
+/** A front for each service, and the server's own pages before it. */
+function openFronts(
+  services: readonly OpenService[],
+  options: FrontOptions & Pick<ServicesOptions, "engine" | "health" | "pages">,
+): ReadonlyMap<ServiceName, Handle> {
+  const { engine, pages } = options;
+  const ready = () => ({ ready: true, detail: { engine: engine.name } });
+  const health = healthPages(options.health ?? ready);
+  const forTables = pages ? joinPages([health, pages]) : health;
+  return new Map(
+    services.map(({ service }) => [
+      service.name,
+      withPages(new Front(service, options), service.name === "table" ? forTables : health),
+    ]),
+  );
 }
 
 /** What somebody set of each service, as far as it is open. */
 type Settings = ReadonlyMap<ServiceName, ServicePropertiesStore>;
+
+/** Who is told of exchanges: the analytics, and who else asks for it. */
+function withAnalytics(analytics: OpenAnalytics, observer: Observer | undefined): ExchangeObserver {
+  const observers = joinObservers(observer ? [observer] : []);
+  return {
+    listens: (service, account, isRefused) =>
+      isRefused || !observers.refusalsOnly || analytics.listens(service, account, isRefused),
+    finished(record, request, response) {
+      analytics.finished(record, request, response);
+      observers.finished(record, request);
+    },
+  };
+}
 
 interface OpenAnalytics extends ExchangeObserver {
   /** Not begun yet. */
@@ -179,6 +186,7 @@ function openAnalytics(foundation: Foundation, settings: Settings): OpenAnalytic
       settings.get(service)?.chosen(account)?.logging.retentionDays ?? undefined,
   });
   return {
+    listens: (service, account) => settings.get(service)?.chosen(account) !== undefined,
     finished(record, request, response) {
       const chosen = settings.get(record.service)?.chosen(record.account);
       if (chosen === undefined) return;
@@ -252,7 +260,9 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
           onError: options.onError ?? (() => {}),
         },
         services.handles.get(name)!,
-      );
+      ).catch((cause: Error) => {
+        throw new Error(`The ${name} service cannot be served: ${cause.message}`, { cause });
+      });
       servers.push(server);
       urls[name] = server.url;
     }

@@ -8,7 +8,8 @@ import { BlobServiceClient, type ContainerClient } from "@azure/storage-blob";
 import { BlobLab } from "@rowhouse/server/blob/test-blob-lab";
 import { FileContentStore } from "@rowhouse/server/content/file-content-store";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
-import { RowhouseCommand } from "../support/rowhouse-command.ts";
+import { hasMounts } from "@rowhouse/server/engine/test-mounts";
+import { ROWHOUSE, RowhouseCommand } from "../support/rowhouse-command.ts";
 import { type RowhouseProcess, startRowhouse, withFolder } from "../support/rowhouse-process.ts";
 import { seededRandom } from "../support/seeded-random.ts";
 import { Pace } from "./interruption.ts";
@@ -68,7 +69,7 @@ describe(`A backup of a folder that is written to (seed ${seed}, CRASH_SEED repe
           const disk = join(folder, "disk");
           mkdirSync(disk);
           const mount = `mount -t tmpfs -o size=2m none ${disk}`;
-          const rowhouse = `${process.execPath} --conditions=source --import tsx cli/src/main.ts`;
+          const rowhouse = [process.execPath, ...ROWHOUSE].join(" ");
           const command = `${rowhouse} backup ${disk}/backup --location ${data}`;
           const script = `${mount} && { ${command}; echo "$? $(ls -A ${disk})"; }`;
           const { stdout, stderr } = spawnSync("unshare", ["-rm", "sh", "-c", script], {
@@ -102,11 +103,6 @@ describe(`A backup of a folder that is written to (seed ${seed}, CRASH_SEED repe
     });
   });
 });
-
-/** Own mounts, which not every system gives to everybody. */
-function hasMounts(): boolean {
-  return spawnSync("unshare", ["--map-root-user", "--mount", "true"]).status === 0;
-}
 
 async function backUp(data: string, target: string): Promise<void> {
   const command = new RowhouseCommand(["backup", target, "--location", data]);

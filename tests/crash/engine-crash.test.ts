@@ -67,7 +67,7 @@ function startProcess(
   const program = join(import.meta.dirname, "engine-crash-process.ts");
   return spawn(
     process.execPath,
-    ["--conditions=source", "--import", "tsx", program, path, `${seed}`, taken.join(",")],
+    ["--conditions=rowhouse-source", "--import", "tsx", program, path, `${seed}`, taken.join(",")],
     { stdio: ["ignore", "pipe", "inherit"] },
   );
 }

@@ -82,7 +82,7 @@ function traceCalls(path: string): Call[] {
   const trace = join(path, "trace");
   const program = join(import.meta.dirname, "flush-order-process.ts");
   const traced = "trace=openat,open,write,writev,pwrite64,pwritev,pwritev2,fdatasync,fsync,close";
-  const node = [process.execPath, "--conditions=source", "--import", "tsx", program];
+  const node = [process.execPath, "--conditions=rowhouse-source", "--import", "tsx", program];
   const { status, stderr } = spawnSync(
     "strace",
     ["-f", "-qq", "-s", "60", "-e", traced, "-o", trace, ...node, join(path, "data")],

@@ -1,16 +1,19 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
+import { systemClock } from "@rowhouse/server/clock";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { type Advice, advise } from "@rowhouse/server/insight/advise";
 import { DeferredWatchers } from "@rowhouse/server/insight/deferred-watchers";
+import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
 import { adviceSarif, printAdvice } from "@rowhouse/server/insight/print-advice";
 import { TrafficRecorder } from "@rowhouse/server/insight/recording";
 import { sampleTables } from "rowhouse/advise";
+import { sendChangeset } from "../wire/table-batch.ts";
 import { mistakenShop } from "./demo/mistaken-shop.ts";
 import { repairedShop } from "./demo/repaired-shop.ts";
 import { openTables, type Shop } from "./demo/shop.ts";
-import { withServer } from "./watched-server.ts";
+import { fillTable, withServer } from "./watched-server.ts";
 
 describe("rowhouse advise on the demo shop", () => {
   it("finds its five design mistakes, each in its table, and no other", async () => {
@@ -35,6 +38,34 @@ describe("rowhouse advise on the demo shop", () => {
     assert.deepEqual(advice.findings, []);
     assert.ok(advice.lines.every(({ verdict }) => verdict !== "findings"));
     assert.ok(advice.events > 300);
+  });
+});
+
+describe("rowhouse advise on refusals inside batches", () => {
+  it("sees an operation that is sent again and again, in its table", async () => {
+    const gate = new FaultGate(parseFaultRules("403 on DeleteEntity of People"));
+    let recording = "";
+    const recorder = new TrafficRecorder(systemClock, (bytes) => {
+      recording += Buffer.from(bytes).toString();
+    });
+    await withServer({ gate, observer: recorder }, async ({ wire }) => {
+      await fillTable(wire, "People", []);
+      const path = "/people(PartitionKey='p',RowKey='r')";
+      const headers = { "If-Match": "*" };
+      for (let i = 0; i < 5; i++) await sendChangeset(wire, [{ method: "DELETE", path, headers }]);
+    });
+    recorder.end();
+    const [retries, ...others] = advise(
+      recording.split("\n"),
+      new Map([["devstoreaccount1/People", { entities: 0, samples: [] }]]),
+    ).findings;
+    assert.deepEqual(others, []);
+    assert.equal(retries?.rule, "retries");
+    assert.equal(retries?.table, "devstoreaccount1/People");
+    assert.match(
+      retries?.evidence.join(),
+      /^DELETE \/people\(.*.*: 403 AuthorizationFailure, sent again 4 times$/,
+    );
   });
 });
 

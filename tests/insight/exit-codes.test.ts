@@ -3,7 +3,14 @@ import { describe, it } from "node:test";
 import { RowhouseCommand } from "../support/rowhouse-command.ts";
 import { withServer } from "./watched-server.ts";
 
-const COMMAND_LINES = [
+interface CommandLine {
+  readonly what: string;
+  readonly args: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly reason: RegExp;
+}
+
+const COMMAND_LINES: readonly CommandLine[] = [
   { what: "an unknown flag", args: ["serve", "--tabel"], reason: /unknown option '--tabel'/ },
   {
     what: "a command that is none",
@@ -23,6 +30,58 @@ const COMMAND_LINES = [
     reason: /does not exist; the server writes it when it ends\.\n$/,
   },
   {
+    what: "a folder without a name, which is not the current one",
+    args: ["serve", "--location", ""],
+    reason: /'-l, --location <folder>' argument '' is invalid\. It is empty\./,
+  },
+  {
+    what: "a host without a name, which is not every one",
+    args: ["serve", "--tableHost="],
+    reason: /'--tableHost <host>' argument '' is invalid\. It is empty\./,
+  },
+  {
+    what: "a backup to nowhere",
+    args: ["backup", ""],
+    reason: /'' is invalid for argument 'target'\. It is empty\./,
+  },
+  {
+    what: "no command behind --",
+    args: ["serve", "--inMemoryPersistence", "--", ""],
+    reason: /there is no command behind --/,
+  },
+  {
+    what: "memory beside a database that the environment names",
+    args: ["serve", "--inMemoryPersistence"],
+    environment: { ROWHOUSE_ENGINE: "postgres://somebody@localhost/of-somebody" },
+    reason: /cannot start: --inMemoryPersistence and --engine, or ROWHOUSE_ENGINE, say different/,
+  },
+  {
+    what: "a configuration that is not there",
+    args: ["serve", "--config", "none.json"],
+    reason: /cannot start: The file of --config cannot be read: ENOENT.*none\.json/,
+  },
+  {
+    what: "a configuration that is not JSON",
+    args: ["serve", "--config", "README.md"],
+    reason: /cannot start: README\.md is not JSON\.\n$/,
+  },
+  {
+    what: "a certificate that is none",
+    args: ["serve", "--inMemoryPersistence", "--cert", "README.md", "--key", "README.md"],
+    reason: /cannot start: --cert and --key cannot be used: .*PEM/,
+  },
+  {
+    what: "a database that nobody named",
+    args: ["engine", "check"],
+    environment: { ROWHOUSE_ENGINE: "" },
+    reason: /^rowhouse: Name the database: .* or set ROWHOUSE_ENGINE\.$/m,
+  },
+  {
+    what: "definitions that are nowhere",
+    args: ["patterns", "check"],
+    reason: /Name the module of the definitions; there is no schema\.ts, .* here\.$/m,
+  },
+  {
     what: "an insight token that is empty",
     args: ["serve", "--insight", "--insight-token="],
     reason: /It is empty; leave it out for a new one/,
@@ -30,9 +89,9 @@ const COMMAND_LINES = [
 ];
 
 describe("Exit codes of the rowhouse command", () => {
-  for (const { what, args, reason } of COMMAND_LINES) {
+  for (const { what, args, environment, reason } of COMMAND_LINES) {
     it(`are 2 for ${what}`, async () => {
-      const command = new RowhouseCommand(args);
+      const command = new RowhouseCommand(args, environment);
       assert.equal(await command.exited, 2);
       assert.match(command.stderr, reason);
     });

@@ -4,6 +4,7 @@ import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { explainFilter } from "rowhouse/explain";
 import { inspect } from "rowhouse/inspect";
 import { sizesOfTables } from "rowhouse/inspect-sizes";
+import { batchedQuery, readBatch, sendBatch } from "../wire/table-batch.ts";
 import { fillTable, withServer } from "./watched-server.ts";
 
 describe("rowhouse explain", () => {
@@ -73,6 +74,39 @@ describe("rowhouse explain", () => {
       assert.match(text, /entities-read +3$/m);
       assert.match(text, /entities-returned +1$/m);
       assert.match(text, /intra-partition secondary index/);
+    }));
+});
+
+describe("The cost of a query", () => {
+  it("stands with its answer, alone and in a batch", () =>
+    withServer({}, async ({ wire }) => {
+      await fillTable(wire, "People", people);
+      const filter = "PartitionKey eq 'p' and Age ge 2".replaceAll(" ", "%20");
+      const path = `/People()?$filter=${filter}`;
+      const alone = await wire.send("GET", path);
+      const [batched] = readBatch(await sendBatch(wire, batchedQuery(path)));
+      for (const header of [
+        (name: string) => alone.header(name),
+        (name: string) => batched?.headers[name],
+      ]) {
+        assert.equal(header("x-rowhouse-plan"), "partition scan p where Age ge 2");
+        assert.match(
+          header("x-rowhouse-cost") ?? "",
+          /^entities-read=3, entities-returned=2, bytes-read=[1-9]\d*, pages=1, engine-us=\d+, azure-entities=3$/,
+        );
+      }
+    }));
+
+  it("stands with the refusal of a point query that finds nothing, too", () =>
+    withServer({}, async ({ wire }) => {
+      await fillTable(wire, "People", people);
+      const absent = await wire.send("GET", "/People(PartitionKey='p',RowKey='4')");
+      assert.equal(absent.status, 404);
+      assert.equal(absent.header("x-rowhouse-plan"), "point query p/4");
+      assert.match(
+        absent.header("x-rowhouse-cost") ?? "",
+        /^entities-read=0, entities-returned=0, bytes-read=0, pages=0, engine-us=\d+, azure-entities=1$/,
+      );
     }));
 });
 

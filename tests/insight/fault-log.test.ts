@@ -102,6 +102,7 @@ function refuse(observer: Observer, cause: Error, about: Partial<RequestRecord> 
     path: "/devstoreaccount1/People",
     status: 503,
     errorCode: "ServerBusy",
+    refusedInside: undefined,
     cause,
     durationMs: 1,
     remoteAddress: "127.0.0.1",

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { lstatSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
@@ -70,7 +70,21 @@ describe("rowhouse serve --scan-budget", () => {
     withFolder(async (folder) => {
       const server = serve(join(folder, "data"), join(folder, "none", "report.json"));
       assert.equal(await server.exited, 2);
-      assert.match(server.stderr, /cannot start: ENOENT.*report\.json/);
+      assert.match(
+        server.stderr,
+        /cannot start: The report .*report\.json cannot be written: ENOENT/,
+      );
+    }));
+
+  it("leaves alone what is no file, such as a device, where its report is to go", () =>
+    withFolder(async (folder) => {
+      const link = join(folder, "report.json");
+      symlinkSync("/dev/null", link);
+      const server = serve(join(folder, "data"), link);
+      await server.until(/Table service is successfully listening/);
+      server.signal("SIGTERM");
+      assert.equal(await server.exited, 0, server.stderr);
+      assert.ok(lstatSync(link).isSymbolicLink());
     }));
 
   it("writes report and recording also when nobody reads its words any more", () =>

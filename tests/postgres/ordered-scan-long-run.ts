@@ -1,7 +1,7 @@
 /**
  * Lists a million entities of a hundred partitions in order and watches the front end's memory:
  *
- *   node --conditions=source --import tsx tests/postgres/ordered-scan-long-run.ts [entities]
+ *   node --conditions=rowhouse-source --import tsx tests/postgres/ordered-scan-long-run.ts [entities]
  */
 import { scanInOrder } from "./ordered-scan.ts";
 

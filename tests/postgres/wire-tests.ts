@@ -60,7 +60,7 @@ export async function runTests(
   const { NODE_TEST_CONTEXT: _, ...environment } = process.env;
   const runner = spawn(
     process.execPath,
-    ["--conditions=source", "--import", "tsx", "--test", "--test-concurrency=2", ...files],
+    ["--conditions=rowhouse-source", "--import", "tsx", "--test", "--test-concurrency=2", ...files],
     { stdio: ["ignore", "pipe", "inherit"], env: { ...environment, ...settings } },
   );
   const exited = new Promise<number | null>((resolve) => runner.once("exit", resolve));

@@ -21,7 +21,7 @@ export async function runExample(
     writeFileSync(script, example);
     const { stdout } = await promisify(execFile)(
       process.execPath,
-      ["--conditions=source", "--import", "tsx", script],
+      ["--conditions=rowhouse-source", "--import", "tsx", script],
       { env: { ...process.env, ...environment } },
     );
     return { printed: stdout, promised };

@@ -4,13 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { ROWHOUSE } from "./rowhouse-command.ts";
 import { runsOverPostgres } from "./test-engine.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const KEY =
   "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/** A server in a process of its own, run from the sources, on a free port. */
+/** A server in a process of its own, on a free port. */
 export interface RowhouseProcess {
   readonly tableUrl: string;
   readonly queueUrl: string;
@@ -40,10 +41,7 @@ export async function startRowhouse(
   const child = spawn(
     process.execPath,
     [
-      "--conditions=source",
-      "--import",
-      "tsx",
-      "cli/src/main.ts",
+      ...ROWHOUSE,
       "serve",
       "--location",
       location,
@@ -117,7 +115,7 @@ function workersOf(pid: number): number[] {
 }
 
 /** A compiler of the sources may run beside them. */
-const WORKER = /main\.ts serve /;
+const WORKER = /main\.[jt]s serve /;
 
 /** Empty when it has ended. */
 function commandOf(pid: number): string {

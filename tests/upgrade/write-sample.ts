@@ -1,7 +1,7 @@
 /*
  * Writes the sample folder of today's storage format, once for each format that was released:
  *
- *     node --conditions=source --import tsx tests/upgrade/write-sample.ts tests/upgrade/format-1
+ *     node --conditions=rowhouse-source --import tsx tests/upgrade/write-sample.ts tests/upgrade/format-1
  */
 import { rmSync } from "node:fs";
 import { join } from "node:path";

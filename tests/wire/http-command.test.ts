@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -6,7 +7,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { TableClient } from "@azure/data-tables";
 import { selfSignedCertificate } from "../support/certificate.ts";
-import { RowhouseCommand } from "../support/rowhouse-command.ts";
+import { ROWHOUSE, RowhouseCommand } from "../support/rowhouse-command.ts";
 import { withFolder } from "../support/rowhouse-process.ts";
 import type { HttpAnswer } from "./http-answer.ts";
 import { HttpConnection } from "./http-connection.ts";
@@ -114,6 +115,43 @@ describe("rowhouse", () => {
     });
   });
 
+  it("logs every request to the file of --debug also when it is silent", async () => {
+    await withFolder(async (folder) => {
+      const log = join(folder, "debug.log");
+      const flags = ["--silent", "--inMemoryPersistence", ...FREE, "--debug", log];
+      const server = new RowhouseCommand(flags);
+      const [, url = ""] = await server.until(LISTENING);
+      assert.equal((await get(url, "/devstoreaccount1/Tables")).status, 403);
+      server.signal("SIGTERM");
+      assert.equal(await server.exited, 0);
+      assert.equal(server.stderr, "");
+      assert.match(readFileSync(log, "utf8"), /"path":"\/devstoreaccount1\/Tables","status":403/);
+    });
+  });
+
+  it("serves on where its log and its lines find no room", async () => {
+    await withFolder(async (folder) => {
+      const ask = `
+        const [, url] = /TableEndpoint=([^;]*)/.exec(process.env.AZURE_STORAGE_CONNECTION_STRING);
+        const ask = () => fetch(url + "/Tables").then(({ status }) => status);
+        ask().then(ask).then((status) => console.error("answered", status));`;
+      const command = [...ROWHOUSE, "--inMemoryPersistence", ...FREE];
+      const beside = ["--", process.execPath, "--eval", ask];
+      // No file of this process becomes longer than nothing.
+      const script = `trap '' XFSZ; ulimit -f 0; exec "$@" >${join(folder, "out")}`;
+      for (const debug of [["--debug"], ["--debug", join(folder, "log")]]) {
+        const { status, stderr } = spawnSync(
+          "sh",
+          ["-c", script, "sh", process.execPath, ...command, ...debug, ...beside],
+          { encoding: "utf8", env: { ...process.env, AZURITE_ACCOUNTS: "" } },
+        );
+        assert.match(stderr, /^answered 403$/m);
+        assert.match(stderr, /^rowhouse: standard output cannot be written: EFBIG/m);
+        assert.equal(status, 0);
+      }
+    });
+  });
+
   it("serves over TLS, and ends at SIGTERM though a client stays connected", async () => {
     await withFolder(async (folder) => {
       const { cert, key } = selfSignedCertificate(new Date());
@@ -147,6 +185,24 @@ describe("rowhouse", () => {
       connection.destroy();
       await assert.rejects(HttpConnection.open(new URL(url), cert));
     });
+  });
+
+  it("waits for a request under way at one signal, and ends at once at a second of another name", async () => {
+    const server = new RowhouseCommand(["--inMemoryPersistence", ...FREE]);
+    const [, url = ""] = await server.until(LISTENING);
+    const connection = await HttpConnection.open(new URL(url));
+    connection.write(
+      "POST /devstoreaccount1/Tables HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n{",
+    );
+    // What comes later is answered: the head has been read.
+    assert.equal((await get(url, "/healthz")).status, 200);
+    server.signal("SIGINT");
+    await server.until(/closing: finishing what is under way/, "stderr");
+    server.signal("SIGTERM");
+    // By the signal itself.
+    assert.equal(await server.exited, null);
+    assert.doesNotMatch(server.stderr, /"msg":"closed"/);
+    connection.destroy();
   });
 
   it("does not start with accounts that are none, and says why without their keys", async () => {

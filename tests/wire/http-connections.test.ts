@@ -10,8 +10,9 @@ import {
   REQUEST_MS_MAX,
   STILL_MS_MAX,
 } from "@rowhouse/server/http/both-lanes";
-import { FastLane } from "@rowhouse/server/http/fast-lane";
+import { FastLane, SWEEP_MS } from "@rowhouse/server/http/fast-lane";
 import { HttpServer } from "@rowhouse/server/http/http-server";
+import { LingeringCloses } from "@rowhouse/server/http/lingering-close";
 import { nodeListener } from "@rowhouse/server/http/node-listener";
 import type { RawRequest } from "@rowhouse/server/http/raw-request";
 import type { WireResponse } from "@rowhouse/server/operation";
@@ -24,6 +25,7 @@ import { HttpConnection } from "./http-connection.ts";
 
 const GET = "GET /a HTTP/1.1\r\nHost: h\r\n\r\n";
 const ASKED = 10_000;
+const CHUNK = `10000\r\n${"x".repeat(65_536)}\r\n`;
 const POST = "POST /a HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n";
 
 /** Answers each request with its target and body, once the body is read and the gate is open. */
@@ -321,17 +323,54 @@ for (const lane of ["node", "fast"] as const) {
     });
 
     it("is refused a body beyond the handler's measure while it streams, and closed", async () => {
-      for (const head of ["Content-Length: 99999999", "Transfer-Encoding: chunked"]) {
-        const connection = await open();
-        connection.write(`POST /big HTTP/1.1\r\nHost: h\r\n${head}\r\n\r\n`);
-        if (head.startsWith("T")) connection.write(`800\r\n${"x".repeat(2048)}\r\n`);
-        const answer = await connection.answer();
-        assert.equal(answer.text, "/big too large");
-        assert.equal(answer.header("connection"), "close");
-        await connection.rest();
-        connection.destroy();
-      }
+      const connection = await open();
+      connection.write("POST /big HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n");
+      const answer = await connection.answer();
+      assert.equal(answer.text, "/big too large");
+      assert.equal(answer.header("connection"), "close");
+      await connection.rest();
+      connection.destroy();
     });
+
+    /** Answered while its chunks go on: as too large, or by a handler that never asks for them. */
+    const chunkedRequests: Record<string, () => void> = {
+      "too large": () => {},
+      unwanted: () => {
+        echo.answer = () => {
+          echo.answer = undefined;
+          return { status: 200, headers: [], body: "/big unwanted" };
+        };
+      },
+    };
+    for (const [what, prepare] of Object.entries(chunkedRequests)) {
+      const begin = async () => {
+        prepare();
+        const connection = await open();
+        connection.write(
+          `POST /big HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n${CHUNK}`,
+        );
+        assert.equal((await connection.answer()).text, `/big ${what}`);
+        return connection;
+      };
+
+      it(`goes on behind a chunked body that is ${what}`, async () => {
+        const connection = await begin();
+        for (let sent = 1; sent < 80; sent++) connection.write(CHUNK);
+        connection.write(`0\r\n\r\n${GET}`);
+        assert.equal((await connection.answer()).text, "/a ");
+        connection.destroy();
+      });
+
+      it(`is ended when a chunked body that is ${what} does not`, async () => {
+        const connection = await begin();
+        for (let sent = 1; sent < 2_000 && !connection.socket.readableEnded; sent++) {
+          connection.write(CHUNK);
+          await new Promise(setImmediate);
+        }
+        assert.ok(connection.socket.readableEnded);
+        connection.destroy();
+      });
+    }
 
     it("goes on behind a body that is only somewhat too large", async () => {
       const connection = await open();
@@ -454,13 +493,15 @@ for (const lane of ["node", "fast"] as const) {
 describe("The fast lane's patience", () => {
   const echo = new Echo();
   let now = 0;
-  const http = createHttpServer(nodeListener(echo.handle, () => {}));
+  const lingering = new LingeringCloses(() => now);
+  const http = createHttpServer(nodeListener(echo.handle, lingering, () => {}));
   const lane = new FastLane({
     handle: echo.handle,
     giveAway: (socket) => http.emit("connection", socket),
     onError: (error) => assert.fail(String(error)),
+    lingering,
     requestMsMax: REQUEST_MS_MAX,
-    now: () => now,
+    clock: () => now,
   });
   const sockets = new Set<Socket>();
   const server: Server = createServer({ allowHalfOpen: true, pauseOnConnect: true }, (socket) => {
@@ -491,7 +532,7 @@ describe("The fast lane's patience", () => {
     lane.sweep();
     await turns(5);
     assert.equal(connection.socket.readableEnded, false);
-    now += 1;
+    now += SWEEP_MS + 1;
     lane.sweep();
     assert.equal((await connection.rest()).toString(), TIMEOUT);
     connection.destroy();
@@ -505,7 +546,7 @@ describe("The fast lane's patience", () => {
     lane.sweep();
     connection.write("hel");
     await arrived(POST.length + 3);
-    now += REQUEST_MS_MAX - HEAD_MS_MAX;
+    now += REQUEST_MS_MAX - HEAD_MS_MAX + SWEEP_MS;
     lane.sweep();
     assert.equal((await connection.rest()).toString(), TIMEOUT);
     connection.destroy();
@@ -522,7 +563,7 @@ describe("The fast lane's patience", () => {
     lane.sweep();
     await turns(5);
     assert.equal(connection.socket.readableEnded, false);
-    now += 1;
+    now += SWEEP_MS + 1;
     lane.sweep();
     assert.equal((await connection.rest()).length, 0);
     connection.destroy();
@@ -552,12 +593,12 @@ describe("The fast lane's patience", () => {
   it("with an idle client ends after its keep-alive time, counted from the last answer", async () => {
     const connection = await HttpConnection.open(await url());
     for (let i = 0; i < 3; i++) {
-      now += KEEP_ALIVE_SECONDS * 1000;
+      now += KEEP_ALIVE_SECONDS * 1000 + SWEEP_MS;
       lane.sweep();
       connection.write(GET);
       assert.equal((await connection.answer()).text, "/a ");
     }
-    now += KEEP_ALIVE_SECONDS * 1000 + 1;
+    now += KEEP_ALIVE_SECONDS * 1000 + SWEEP_MS + 1;
     lane.sweep();
     assert.equal((await connection.rest()).length, 0);
     connection.destroy();
@@ -568,6 +609,7 @@ describe("The fast lane's patience", () => {
     connection.write(GET);
     await connection.answer();
     now += KEEP_ALIVE_SECONDS * 1000;
+    lane.sweep();
     connection.write(GET.slice(0, 5));
     await arrived(GET.length + 5);
     now += HEAD_MS_MAX;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { it, type TestContext } from "node:test";
 import { KEY_SPACES } from "@rowhouse/server/catalog/key-spaces";
 import type { Engine } from "@rowhouse/server/engine/engine";
+import { partitionPrefixRange } from "@rowhouse/server/engine/key-codec";
 import { scanToEnd } from "@rowhouse/server/engine/scan-to-end";
 import { openTestEngine } from "../support/test-engine.ts";
 import { startLocalServer } from "./local-server.ts";
@@ -62,8 +63,7 @@ async function untilEntries({ signal }: TestContext, engine: Engine, count: numb
 
 /** What all queues hold together. */
 async function entriesOf(engine: Engine): Promise<number> {
-  const at = (first: number) => ({ partition: Uint8Array.of(first), sort: new Uint8Array(0) });
-  const range = { start: at(KEY_SPACES.messages), end: at(KEY_SPACES.messages + 1) };
+  const range = partitionPrefixRange(Uint8Array.of(KEY_SPACES.messages));
   let count = 0;
   await scanToEnd(engine, range, () => {
     count++;

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { RowhouseCommand } from "../support/rowhouse-command.ts";
@@ -41,6 +42,26 @@ describe("A command beside a server", () => {
     );
   });
 
+  it("is told of no account that is disabled", async () => {
+    await withFolder(async (folder) => {
+      const file = join(folder, "accounts.json");
+      const serve = (disabled: readonly boolean[]) => {
+        const keys = ["a2V5"];
+        const accounts = disabled.map((disabled, i) => ({ name: `account${i}`, keys, disabled }));
+        writeFileSync(file, JSON.stringify({ accounts }));
+        const print = "console.log(process.env.AZURE_STORAGE_CONNECTION_STRING)";
+        const node = [process.execPath, "--eval", print];
+        return new RowhouseCommand(["serve", ...FREE, "--config", file, "--", ...node]);
+      };
+      const command = serve([true, false]);
+      assert.equal(await command.exited, 0, command.stderr);
+      assert.match(command.stdout, /;AccountName=account1;/);
+      const refused = serve([true]);
+      assert.equal(await refused.exited, 2);
+      assert.match(refused.stderr, /cannot start: All accounts are disabled/);
+    });
+  });
+
   it("fails where all went well but a query was over the scan budget", async () => {
     await withFolder(async (folder) => {
       const scan = "for await (const _ of table.listEntities());";
@@ -60,8 +81,25 @@ describe("A command beside a server", () => {
     assert.equal(await command.exited, 128 + 15);
   });
 
+  it("hangs up when the server does", async () => {
+    const program = `
+      process.once("SIGHUP", () => console.log("hung up") || process.exit());
+      console.log("up");
+      setInterval(() => {}, 1000);`;
+    const command = serveBeside(program);
+    await command.until(/^up$/m);
+    command.signal("SIGHUP");
+    // By the signal itself.
+    assert.equal(await command.exited, null);
+    assert.match(command.stdout, /^hung up$/m);
+  });
+
   for (const { what, args, reason } of [
-    { what: "is not there", args: ["--", "no-such-command"], reason: /run: spawn no-such-command/ },
+    {
+      what: "is not there",
+      args: ["--", "no-such-command"],
+      reason: /^rowhouse: The command cannot be run: spawn no-such-command ENOENT$/m,
+    },
     { what: "has no -- in front", args: ["npm"], reason: /serve takes no 'npm'; .* behind --/ },
     {
       what: "would have several processes",

@@ -459,6 +459,26 @@ describe("An account SAS", () => {
         "This request is not authorized to perform this operation using this source IP 127.0.0.1.",
     });
   });
+
+  it("is refused for its place or protocol as one that is known, unlike one that is false", async () => {
+    const headers = { "x-ms-client-request-id": "mine" };
+    for (const fields of [{ sip: "10.0.0.1" }, { spr: "https" }]) {
+      for (const token of [accountSas(target, fields), tableSas(target, "People", fields)]) {
+        const answer = await wire.send("GET", "/People", { ...sas(token), headers });
+        assert.equal(answer.status, 403);
+        assert.equal(answer.header("x-ms-version"), "2019-02-02");
+        assert.equal(answer.header("x-ms-client-request-id"), "mine");
+      }
+    }
+    const token = accountSas(target, { sip: "10.0.0.1", sv: "2018-03-28" });
+    const unversioned = await wire.send("GET", "/People", sas(token));
+    assert.equal(unversioned.header("x-ms-version"), "2018-03-28");
+    const forged = accountSas(target, { sip: "10.0.0.1" }).replace("sp=", "sp=d");
+    const refused = await wire.send("GET", "/People", { ...sas(forged), headers });
+    assertRefused(refused, FAILED);
+    assert.equal(refused.header("x-ms-version"), undefined);
+    assert.equal(refused.header("x-ms-client-request-id"), undefined);
+  });
 });
 
 function sas(token: string): Call {

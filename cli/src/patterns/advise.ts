@@ -16,6 +16,9 @@ export interface AdviseOptions {
   readonly total?: number;
 }
 
+/** What is counted at most, so that it fits in memory. */
+const COMBINATIONS_MAX = 1_000_000;
+
 interface Scannable {
   scan(): {
     stream(permit: { allow: "table-scan"; because: string }): AsyncIterable<Row>;
@@ -79,6 +82,7 @@ function indexedBy({ entity, part }: Target) {
     const named = [...place.partition.segments, ...place.row.segments].map(({ field }) => field);
     const added = new Set(named.filter((field) => !rows.keyFields.has(field)));
     const fields = [...(added.size > 0 ? added : named)];
+    const combined = combinations(`${name}.${part}`);
     return {
       entity,
       isCovering: copy === "full",
@@ -90,6 +94,7 @@ function indexedBy({ entity, part }: Target) {
     };
   }
   if (part !== undefined && part in rows.fields) {
+    const combined = combinations(`${name}.${part}`);
     const valueIn = (row: Row) => combined([row[part]]);
     return { entity, isCovering: false, isUnique: false, valueIn };
   }
@@ -98,13 +103,28 @@ function indexedBy({ entity, part }: Target) {
 }
 
 /** Each member of a list counts; several values count together, in every combination. */
-function combined(values: readonly unknown[]): string[] {
-  let rows: readonly (readonly string[])[] = [[]];
-  for (const value of values) {
-    const members = (Array.isArray(value) ? value : [value])
-      .filter((member) => member !== undefined && member !== null)
-      .map((member) => (member instanceof Date ? member.toISOString() : String(member)));
-    rows = rows.flatMap((row) => members.map((member) => [...row, member]));
-  }
-  return rows.map((row) => row.join(" | "));
+function combinations(index: string): (values: readonly unknown[]) => string[] {
+  let entities = 0;
+  let left = COMBINATIONS_MAX;
+  return (values) => {
+    const lists = values.map((value) => membersOf(value));
+    entities++;
+    // Before they are made: a few lists of some thousands have more than there is room for.
+    left -= lists.reduce((product, { length }) => product * length, 1);
+    if (left < 0) {
+      const found = `The first ${entities} entities have more than ${COMBINATIONS_MAX} values in ${index}`;
+      throw new Error(`${found}. Give a smaller --sample; as many entries would be written.`);
+    }
+    let rows: readonly (readonly string[])[] = [[]];
+    for (const members of lists) {
+      rows = rows.flatMap((row) => members.map((member) => [...row, member]));
+    }
+    return rows.map((row) => row.join(" | "));
+  };
+}
+
+function membersOf(value: unknown): string[] {
+  return (Array.isArray(value) ? value : [value])
+    .filter((member) => member !== undefined && member !== null)
+    .map((member) => (member instanceof Date ? member.toISOString() : String(member)));
 }

@@ -46,7 +46,12 @@ export class Library {
       file = this.#require.resolve(name);
     } catch (cause) {
       const packageName = name.split("/").slice(0, 2).join("/");
-      throw new Error(`${packageName} is not installed for ${this.#folder}.`, { cause });
+      throw new Error(
+        `${packageName} is not installed for ${this.#folder}: npm install ${packageName}`,
+        {
+          cause,
+        },
+      );
     }
     return name.startsWith("@azure/") ? moduleBeside(file, name) : file;
   }

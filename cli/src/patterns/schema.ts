@@ -25,7 +25,9 @@ const FILES = ["schema.ts", "schema.js", "schema.mjs"];
  */
 export async function loadSchema(named: string | undefined): Promise<Schema> {
   const found = named ?? FILES.find((name) => existsSync(name));
-  if (found === undefined) throw new Error(`Name the module of the definitions: --schema FILE.`);
+  if (found === undefined) {
+    throw new Error(`Name the module of the definitions; there is no ${FILES.join(", ")} here.`);
+  }
   const file = resolve(found);
   if (!existsSync(file)) throw new Error(`${found} does not exist.`);
   const exported = await importModule(file);

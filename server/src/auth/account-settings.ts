@@ -38,7 +38,6 @@ export function readAccounts(settings: SettingsSection): Accounts {
   );
 }
 
-const ACCOUNT_KEYS_MAX = 2;
 const ACCOUNT_NAME = /^[a-z0-9]+$/;
 /** What stands first in the paths of health, metrics and insight, where accounts stand otherwise. */
 const PAGE_NAMES = new Set(["healthz", "readyz", "metrics", "rowhouse"]);
@@ -60,16 +59,17 @@ function readAccount(
   if (PAGE_NAMES.has(name)) {
     throw new SettingsError(`An account cannot be called "${name}": the server's own pages are.`);
   }
-  if (keys.length === 0 || keys.length > ACCOUNT_KEYS_MAX) {
+  if (keys.length === 0 || keys.length > LIMITS.accountKeysMax) {
     throw new SettingsError(
-      `Account "${name}" has ${keys.length} keys; one or ${ACCOUNT_KEYS_MAX} are allowed.`,
+      `Account "${name}" has ${keys.length} keys; 1 or ${LIMITS.accountKeysMax} are allowed.`,
     );
   }
   return { name, keys: keys.map((key, index) => readKey(key, name, index + 1)), disabled };
 }
 
 function readKey(key: string, account: string, position: number): Uint8Array {
-  if (key === "" || !BASE64.test(key)) {
+  if (key === "") throw new SettingsError(`Key ${position} of account "${account}" is empty.`);
+  if (!BASE64.test(key)) {
     throw new SettingsError(
       `Key ${position} of account "${account}" has ${key.length} characters that are no base64; letters, digits, "+" and "/" in groups of four are, the last one filled up with "=".`,
     );

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { authenticate } from "./authenticate.ts";
 import { blobAuth, tableAuth } from "./dialect.ts";
-import { contextAt, refusalOf, sign, sketchRequest } from "./test-request.ts";
+import { authenticate, contextAt, refusalOf, sign, sketchRequest } from "./test-request.ts";
 
 const DATE = "Wed, 06 Jan 2021 01:01:30 GMT";
 const NOW = "2021-01-06T01:01:30Z";

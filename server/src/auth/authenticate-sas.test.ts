@@ -4,11 +4,18 @@ import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import { accountSasString, parseSas } from "@rowhouse/protocol/sas";
 import type { Awaitable } from "../awaitable.ts";
 import { DEVELOPMENT_ACCOUNT } from "./accounts.ts";
-import type { AuthContext, PolicyAddress } from "./auth-context.ts";
-import { authenticate } from "./authenticate.ts";
+import type { PolicyAddress } from "./auth-context.ts";
 import { type AuthDialect, blobAuth, queueAuth, tableAuth } from "./dialect.ts";
 import type { Identity } from "./identity.ts";
-import { contextAt, type RequestSketch, refusalOf, sign, sketchRequest } from "./test-request.ts";
+import {
+  authenticate,
+  contextAt,
+  type RequestSketch,
+  refusalOf,
+  sign,
+  sketchRequest,
+  type TestContext,
+} from "./test-request.ts";
 
 const NOW = "2021-01-06T12:00:00Z";
 const LATER = "2021-01-07";
@@ -442,7 +449,7 @@ function accept(
   dialect: AuthDialect,
   fields: Fields,
   sketch: RequestSketch = {},
-  context: AuthContext = contextAt(NOW),
+  context: TestContext = contextAt(NOW),
 ): Awaitable<Identity> {
   const line = lineOf(fields, accountSasText(fields));
   return authenticate(sketchRequest(line, sketch), dialect, context);

@@ -46,24 +46,24 @@ export function authenticateSas(
 
 function authenticateAccountSas(request: SasRequest, services: string, types: string): Identity {
   const { head, sas } = request;
-  assertVersion(request, SAS_VERSIONS.accountMin);
+  checkVersion(request, SAS_VERSIONS.accountMin);
   const permissions = mandatory(request, "sp", sas.sp);
   const expiry = mandatory(request, "se", sas.se);
-  assertSignature(request, accountSasString(head.account.name, sas));
-  assertTimeFrame(request, sas.st, expiry);
-  assertSource(request);
+  checkSignature(request, accountSasString(head.account.name, sas));
+  checkTimeFrame(request, sas.st, expiry);
+  checkSource(request);
   return { kind: "account-sas", services, resourceTypes: types, permissions };
 }
 
 function authenticateServiceSas(request: SasRequest): Awaitable<Identity> {
   const { head, sas, dialect, context } = request;
-  assertVersion(request, SAS_VERSIONS.serviceMin);
+  checkVersion(request, SAS_VERSIONS.serviceMin);
   const reading = dialect.readServiceSas(head, sas);
   if (sas.si === undefined) {
     mandatory(request, "sp", sas.sp);
     mandatory(request, "se", sas.se);
   }
-  assertSignature(request, reading.stringToSign);
+  checkSignature(request, reading.stringToSign);
   if (sas.si === undefined) return grantServiceSas(request, reading, NO_POLICY);
   const policy = context.storedPolicy({ account: head.account, name: reading.name, id: sas.si });
   return policy instanceof Promise
@@ -88,14 +88,14 @@ function grantServiceSas(
     );
   }
   const permissions = mandatory(request, "sp", sas.sp ?? permission);
-  assertTimeFrame(request, sas.st ?? start, mandatory(request, "se", sas.se ?? expiry));
-  assertSource(request);
+  checkTimeFrame(request, sas.st ?? start, mandatory(request, "se", sas.se ?? expiry));
+  checkSource(request);
   return { kind: "service-sas", permissions, ...scope };
 }
 
 const VERSION = /^\d{4}-\d{2}-\d{2}$/;
 
-function assertVersion({ sas, dialect }: SasRequest, versionMin: string): void {
+function checkVersion({ sas, dialect }: SasRequest, versionMin: string): void {
   if (sas.sv === undefined) throw dialect.failed("sv is mandatory. Cannot be empty");
   if (!VERSION.test(sas.sv) || sas.sv < versionMin) {
     throw dialect.failed(`sv must be a version from ${versionMin} on`);
@@ -107,7 +107,7 @@ function mandatory({ dialect }: SasRequest, name: string, value: string | undefi
   return value;
 }
 
-function assertSignature(request: SasRequest, stringToSign: string): void {
+function checkSignature(request: SasRequest, stringToSign: string): void {
   const { head, sas, known, dialect } = request;
   if (known === undefined || known.stringToSign !== stringToSign) {
     if (!isSignedBy(head.account, stringToSign, sas.sig ?? "")) {
@@ -118,8 +118,8 @@ function assertSignature(request: SasRequest, stringToSign: string): void {
   if (sas.ses !== undefined && !dialect.encryptionScopes) throw new ServiceError("NotImplemented");
 }
 
-function assertTimeFrame(
-  { dialect, context }: SasRequest,
+function checkTimeFrame(
+  { dialect, head }: SasRequest,
   startText: string | undefined,
   expiryText: string,
 ): void {
@@ -127,7 +127,7 @@ function assertTimeFrame(
   const expiry = instantOf(expiryText);
   if (start === undefined) throw dialect.failed(`st is not a time: '${startText}'`);
   if (expiry === undefined) throw dialect.failed(`se is not a time: '${expiryText}'`);
-  const now = context.clock.now();
+  const now = head.arrivedAt;
   if (start <= now && now < expiry) return;
   const from = startText ? `Start [${rfc1123(start)}] - ` : "";
   throw dialect.failed(
@@ -154,7 +154,7 @@ function rfc1123(time: number): string {
 }
 
 /** `sip` and `spr`, which older versions do not sign and therefore do not know. */
-function assertSource({ head, sas, dialect }: SasRequest): void {
+function checkSource({ head, sas, dialect }: SasRequest): void {
   if (sas.sv === undefined || sas.sv < SAS_VERSIONS.accountMin) return;
   if (sas.sip !== undefined) {
     const range = parseIpRange(sas.sip);

@@ -1,10 +1,16 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceError } from "@rowhouse/protocol/errors";
-import { authenticate } from "./authenticate.ts";
 import type { BearerVerifier } from "./bearer.ts";
 import { type AuthDialect, blobAuth, queueAuth, tableAuth } from "./dialect.ts";
-import { contextAt, type RequestSketch, refusalOf, sign, sketchRequest } from "./test-request.ts";
+import {
+  authenticate,
+  contextAt,
+  type RequestSketch,
+  refusalOf,
+  sign,
+  sketchRequest,
+} from "./test-request.ts";
 
 const DATE = "Wed, 06 Jan 2021 01:01:30 GMT";
 const NOW = "2021-01-06T01:01:30Z";

@@ -89,7 +89,7 @@ function authenticateKey(
   if (credentials.slice(0, colon) !== head.account.name) {
     throw dialect.failed("The account in the Authorization header is not the one addressed");
   }
-  assertDate(head, dialect, context);
+  checkSignedDate(head, dialect, context);
   const sent = credentials.slice(colon + 1);
   let first: string | undefined;
   for (const path of signedPaths(head)) {
@@ -106,18 +106,19 @@ function authenticateKey(
 /** As sent; to a path-style secondary, clients also sign the path of the primary. */
 function signedPaths(head: RequestHead): string[] {
   const { rawPath, secondary, account } = head;
+  if (!secondary) return [rawPath];
   const segment = `/${account.name}${SECONDARY}`;
-  if (!secondary || !rawPath.startsWith(segment)) return [rawPath];
+  if (!rawPath.startsWith(segment)) return [rawPath];
   return [rawPath, `/${account.name}${rawPath.slice(segment.length)}`];
 }
 
-function assertDate(head: RequestHead, dialect: AuthDialect, context: AuthContext): void {
+function checkSignedDate(head: RequestHead, dialect: AuthDialect, context: AuthContext): void {
   const text = head.header("x-ms-date") ?? head.header("date");
   if (text === undefined) throw dialect.failed("Neither an x-ms-date nor a Date header was sent");
   if (!context.checkDate) return;
   const time = readDate(text);
   if (time === undefined) throw dialect.failed(`Request date header is not a date: '${text}'`);
-  const age = context.clock.now() - time;
+  const age = head.arrivedAt - time;
   if (age > LIMITS.clockSkewMs) throw dialect.failed(`Request date header too old: '${text}'`);
   if (age < -LIMITS.clockSkewMs) {
     throw dialect.failed(`Request date header too far ahead: '${text}'`);

@@ -52,8 +52,8 @@ const NO_SCOPE: ServiceSasReading["scope"] = {
 
 export const tableAuth: AuthDialect = {
   letter: "t",
-  versionMin: "2009-09-19",
-  versionAbsent: "2009-09-19",
+  versionMin: LIMITS.tableVersionMin,
+  versionAbsent: LIMITS.tableVersionMin,
   sharedKeyStrings: (head, path) => [tableSharedKeyString(head, head.account.name, path)],
   sharedKeyLiteStrings: (head, path) => [tableSharedKeyLiteString(head, head.account.name, path)],
   encryptionScopes: true,

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { authenticate } from "./authenticate.ts";
 import { tableAuth } from "./dialect.ts";
 import { knownToken } from "./known-tokens.ts";
-import { contextAt, refusalOf, sign, sketchRequest } from "./test-request.ts";
+import { authenticate, contextAt, refusalOf, sign, sketchRequest } from "./test-request.ts";
 
 const CONTEXT = contextAt("2021-01-06T12:00:00Z");
 const TEXT = "r\n\n2021-01-07\n/table/acct/people\n\n\n\n2019-02-02\n\n\n\n";

@@ -2,9 +2,14 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseSas } from "@rowhouse/protocol/sas";
 import type { RequestHead } from "../operation.ts";
-import type { AuthContext } from "./auth-context.ts";
-import { authenticate } from "./authenticate.ts";
-import { contextAt, refusalOf, sign, sketchRequest } from "./test-request.ts";
+import {
+  authenticate,
+  contextAt,
+  refusalOf,
+  sign,
+  sketchRequest,
+  type TestContext,
+} from "./test-request.ts";
 import {
   BLOB_VECTORS,
   QUEUE_VECTORS,
@@ -135,7 +140,7 @@ function headOf(vector: SignatureVector, changes: Partial<RequestHead> = {}): Re
   return sketchRequest(vector.line, { ...vector.request, ...changes });
 }
 
-function contextOf({ now, policy }: SignatureVector): AuthContext {
+function contextOf({ now, policy }: SignatureVector): TestContext {
   return contextAt(now, { storedPolicy: ({ id }) => (id === policy?.id ? policy : undefined) });
 }
 

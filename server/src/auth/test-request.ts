@@ -6,6 +6,8 @@ import { Query } from "../http/query.ts";
 import type { Location, RequestHead } from "../operation.ts";
 import { type Account, DEVELOPMENT_ACCOUNT } from "./accounts.ts";
 import type { AuthContext } from "./auth-context.ts";
+import { authenticate as authenticateHead } from "./authenticate.ts";
+import type { AuthDialect } from "./dialect.ts";
 
 /** What a test says of a request besides its first line; the rest is plain. */
 export interface RequestSketch extends Partial<Omit<RequestHead, "header" | "query" | "verb">> {
@@ -47,15 +49,29 @@ export function sketchRequest(
 
 const ANYWHERE: Location = { resource: "service", name: "" };
 
-/** A context whose clock stands still, without policies or bearer tokens. */
-export function contextAt(time: string, changes: Partial<AuthContext> = {}): AuthContext {
+/** What surrounds authentication, and when the request arrives. */
+export interface TestContext extends AuthContext {
+  readonly now: number;
+}
+
+/** Without policies or bearer tokens. */
+export function contextAt(time: string, changes: Partial<AuthContext> = {}): TestContext {
   return {
-    clock: frozenAt(time),
+    now: Date.parse(time),
     checkDate: true,
     bearer: undefined,
     storedPolicy: () => undefined,
     ...changes,
   };
+}
+
+/** Who sent the request, which arrives at the time of the context. */
+export function authenticate(
+  head: RequestHead,
+  dialect: AuthDialect,
+  context: TestContext,
+): ReturnType<typeof authenticateHead> {
+  return authenticateHead({ ...head, arrivedAt: context.now }, dialect, context);
 }
 
 export function frozenAt(time: string): Clock {

@@ -1,15 +1,15 @@
-import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { STRUCTURED_BODY } from "@rowhouse/protocol/structured-message";
 import { integerHeader, invalidHeader } from "../http/header-values.ts";
-import type { Appended } from "./append-queue.ts";
+import { type Appended, judgeAppend } from "./append-queue.ts";
 import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import type { BlobName } from "./blob-store.ts";
 import { type Conditions, writeConditions } from "./conditions.ts";
 import type { Digests } from "./content-digest.ts";
-import { type IncomingContent, incomingContent } from "./incoming-content.ts";
+import type { ReceivedContent } from "./contents.ts";
+import { type IncomingContent, incomingContent, refuseBody } from "./incoming-content.ts";
 import { leaseIdOf } from "./lease-request.ts";
-import { refuseUnsupported } from "./unsupported.ts";
+import { refuseCopySource, refuseUnsupported } from "./unsupported.ts";
 import { validatorHeaders } from "./validators.ts";
 
 interface AppendBlockInput {
@@ -35,8 +35,7 @@ export const appendBlock: BlobOperation<AppendBlockInput, AppendBlockOutput> = {
   body: "stream",
 
   decode(request) {
-    // The content would come from elsewhere: Append Block From URL.
-    if (request.header("x-ms-copy-source") !== undefined) throw new ServiceError("NotImplemented");
+    refuseCopySource(request);
     refuseUnsupported(request);
     const name = blobNameOf(request);
     const content = incomingContent(request, LIMITS.appendBlockBytesMax);
@@ -51,13 +50,19 @@ export const appendBlock: BlobOperation<AppendBlockInput, AppendBlockOutput> = {
     };
   },
 
-  async run({ appends, contents }, input, request) {
-    const { name, content, leaseId, conditions, position, sizeMax } = input;
-    const received = await contents.receiveForList(request.bodySource, content);
+  async run({ appends, blobs, contents }, input, request) {
+    const { name, content } = input;
+    const wanted = { ...input, arrivedAt: request.arrivedAt };
+    let received: ReceivedContent;
     try {
-      const { arrivedAt } = request;
-      const append = { content: received, leaseId, conditions, position, sizeMax, arrivedAt };
-      const appended = await appends.append(name, append);
+      received = await contents.receiveForList(request.bodySource, content);
+    } catch (error) {
+      return refuseBody(error, async () => {
+        judgeAppend((await blobs.read(name)).record.blob, wanted, content.bytes);
+      });
+    }
+    try {
+      const appended = await appends.append(name, { ...wanted, content: received });
       return { appended, digests: received.digests, content };
     } finally {
       received.making?.giveUp();

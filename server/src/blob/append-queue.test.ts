@@ -47,6 +47,17 @@ describe("Appends to one blob", () => {
     await lab.assertTidy();
   });
 
+  it("that come together leave no ETag that a blob of the name gets later", async () => {
+    const appends = Array.from({ length: 50 }, () => lab.must("PUT", APPEND, { body: "x" }));
+    const etags = (await Promise.all(appends)).map(({ headers }) => headers.get("etag"));
+    for (let times = 0; times < 50; times++) {
+      await lab.must("DELETE", "/docs/log");
+      const headers = { "x-ms-blob-type": "AppendBlob" };
+      etags.push((await lab.must("PUT", "/docs/log", { headers })).headers.get("etag"));
+    }
+    assert.equal(new Set(etags).size, etags.length);
+  });
+
   it("of 100 writers who go on and on leave every record whole, where it was told to be", async () => {
     const records = new Map<number, string>();
     await Promise.all(

@@ -6,9 +6,9 @@ import { CallTime } from "../engine/call-time.ts";
 import type { Put } from "../engine/engine.ts";
 import type { CommittedBlob } from "./blob-record.ts";
 import type { BlobName, BlobState, BlobStore } from "./blob-store.ts";
-import { assertWriteConditions, type Conditions } from "./conditions.ts";
+import { type Conditions, checkWriteConditions } from "./conditions.ts";
 import { putExtent, putInlineExtent } from "./extents.ts";
-import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import type { NewContent } from "./new-content.ts";
 import { nextModified } from "./validators.ts";
 
@@ -95,7 +95,7 @@ export class AppendQueue {
   async #commitGroup(name: BlobName, group: readonly Waiting[]): Promise<void> {
     for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
       const state = await this.#blobs.read(name);
-      const made = new GroupAppend(state, this.#blobs.now(), this.#ids);
+      const made = new GroupAppend(state, () => this.#blobs.now(), this.#ids);
       const outcomes = group.map(({ append }) => made.add(append));
       // What refuses an append may be an append before it, so refusals too wait for the commit.
       const change = {
@@ -121,15 +121,15 @@ class GroupAppend {
   blob: CommittedBlob | undefined;
   /** Contents that have a place of their own. */
   readonly stored: NewContent[] = [];
-  readonly #version: number;
+  readonly #now: () => number;
   readonly #list: string;
   readonly #puts: Put[] = [];
   #gathered: Uint8Array[] = [];
   #gatheredBytes = 0;
 
-  constructor({ record }: BlobState, version: number, ids: ContentIds) {
+  constructor({ record }: BlobState, now: () => number, ids: ContentIds) {
     this.blob = record.blob;
-    this.#version = version;
+    this.#now = now;
     const content = record.blob?.content;
     this.#list = content?.in === "list" ? content.id : ids.next();
   }
@@ -148,24 +148,12 @@ class GroupAppend {
     return this.#puts;
   }
 
-  #apply({ content, conditions, leaseId, position, sizeMax, arrivedAt }: Append): Appended {
-    const { blob } = this;
+  #apply(append: Append): Appended {
+    const { content, arrivedAt } = append;
     const length = content.bytes?.length ?? content.piece!.length;
-    if (blob === undefined) throw new ServiceError("BlobNotFound");
-    if (blob.type !== "AppendBlob") throw new ServiceError("InvalidBlobType");
-    assertWriteConditions(conditions, blob.modified);
-    assertLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
-    if (blob.sealed) throw new ServiceError("BlobIsSealed");
-    if (position !== undefined && position !== blob.size) {
-      throw new ServiceError("AppendPositionConditionNotMet");
-    }
-    if (sizeMax !== undefined && blob.size + length > sizeMax) {
-      throw new ServiceError("MaxBlobSizeConditionNotMet");
-    }
+    const blob = judgeAppend(this.blob, append, length);
     const blocks = (blob.blocks ?? 0) + 1;
-    if (blocks > LIMITS.committedBlocksMax) throw new ServiceError("BlockCountExceedsLimit");
-
-    const modified = nextModified(this.#version, blob.modified);
+    const modified = nextModified(this.#now(), blob.modified);
     this.#place(content);
     this.blob = {
       ...blob,
@@ -199,6 +187,32 @@ class GroupAppend {
     this.#gathered = [];
     this.#gatheredBytes = 0;
   }
+}
+
+/**
+ * Whether a block of this length may be appended to the blob as it is.
+ * @throws ServiceError
+ */
+export function judgeAppend(
+  blob: CommittedBlob | undefined,
+  { conditions, leaseId, position, sizeMax, arrivedAt }: Omit<Append, "content">,
+  length: number,
+): CommittedBlob {
+  if (blob === undefined) throw new ServiceError("BlobNotFound");
+  if (blob.type !== "AppendBlob") throw new ServiceError("InvalidBlobType");
+  checkWriteConditions(conditions, blob.modified);
+  checkLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
+  if (blob.sealed) throw new ServiceError("BlobIsSealed");
+  if (position !== undefined && position !== blob.size) {
+    throw new ServiceError("AppendPositionConditionNotMet");
+  }
+  if (sizeMax !== undefined && blob.size + length > sizeMax) {
+    throw new ServiceError("MaxBlobSizeConditionNotMet");
+  }
+  if ((blob.blocks ?? 0) >= LIMITS.committedBlocksMax) {
+    throw new ServiceError("BlockCountExceedsLimit");
+  }
+  return blob;
 }
 
 function groupLength(waiting: readonly Waiting[]): number {

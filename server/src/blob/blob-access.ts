@@ -7,7 +7,7 @@ import type { BlobContext } from "./blob-operation.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
 import type { ContainerValue, PublicAccess } from "./container-value.ts";
 
-/** What may create a blob; only with `w` may it replace one, which `assertMayReplace` sees to. */
+/** What may create a blob; only with `w` may it replace one, which `checkMayReplace` sees to. */
 export const CREATE_ACCESS = {
   resourceType: "o",
   accountSas: ["c", "w"],
@@ -44,7 +44,7 @@ export function grants({ identity }: WireRequest, letter: string): boolean {
 }
 
 /** @throws ServiceError UnauthorizedBlobOverwrite */
-export function assertMayReplace(request: WireRequest, { record }: BlobState): void {
+export function checkMayReplace(request: WireRequest, { record }: BlobState): void {
   if (record.blob !== undefined && !grants(request, "w")) {
     throw new ServiceError("UnauthorizedBlobOverwrite");
   }
@@ -61,10 +61,10 @@ export async function readForAnyone(
   request: WireRequest,
 ): Promise<BlobState> {
   if (request.identity.kind !== "anonymous") return blobs.read(name);
-  assertNotForbidden(allowsPublicAccess);
+  checkNotForbidden(allowsPublicAccess);
   try {
     const state = await blobs.read(name);
-    assertPublic(state.container.value.publicAccess, "blob", request);
+    checkPublic(state.container.value.publicAccess, "blob", request);
     return state;
   } catch (error) {
     if (error instanceof ServiceError && error.code === "ContainerNotFound") {
@@ -85,10 +85,10 @@ export async function findForAnyone(
   request: WireRequest,
 ): Promise<Named<ContainerValue>> {
   if (request.identity.kind !== "anonymous") return blobs.findContainer(request.account.name, name);
-  assertNotForbidden(allowsPublicAccess);
+  checkNotForbidden(allowsPublicAccess);
   const named = await catalog.find(request.account.name, name);
   if (!named) throw refuseStranger(request.verb);
-  assertPublic(named.value.publicAccess, "container", request);
+  checkPublic(named.value.publicAccess, "container", request);
   return named;
 }
 
@@ -106,7 +106,7 @@ export function publicAccessOf(head: RequestHead): PublicAccess | undefined {
  * Strangers may read what a container's public access opens to them.
  * @throws ServiceError ResourceNotFound, so that they do not learn what there is.
  */
-function assertPublic(
+function checkPublic(
   access: PublicAccess | undefined,
   wanted: PublicAccess,
   { verb }: WireRequest,
@@ -115,6 +115,6 @@ function assertPublic(
 }
 
 /** @throws ServiceError PublicAccessNotPermitted */
-export function assertNotForbidden(allowsPublicAccess: boolean): void {
+export function checkNotForbidden(allowsPublicAccess: boolean): void {
   if (!allowsPublicAccess) throw new ServiceError("PublicAccessNotPermitted");
 }

@@ -2,7 +2,7 @@ import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
 import { toBuffer } from "../byte-views.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { Key, KeyRange } from "../engine/engine.ts";
-import { encodeId, prefixEnd } from "../engine/key-codec.ts";
+import { decodeId, encodeId, sortPrefixRange } from "../engine/key-codec.ts";
 
 /** All blobs of one container: its partition, sorted by the UTF-8 of their names. */
 export function blobPartition(accountId: number, containerId: number): Uint8Array {
@@ -22,16 +22,22 @@ export function blobKey(partition: Uint8Array, name: string, keyBytesMax: number
   return { partition, sort };
 }
 
+/** What a key of a blob says. */
+export function readBlobKey({ partition, sort }: Key): {
+  readonly accountId: number;
+  readonly containerId: number;
+  readonly name: string;
+} {
+  const account = decodeId(partition, 1);
+  const { id: containerId } = decodeId(partition, account.end);
+  return { accountId: account.id, containerId, name: toBuffer(sort).toString("utf8") };
+}
+
 /** Names that begin with `prefix`, from `from` on, which may have any length. */
 export function namesRange(partition: Uint8Array, prefix: string, from: Uint8Array): KeyRange {
   const first = Buffer.from(prefix, "utf8");
-  const end = prefixEnd(first);
-  return {
-    start: { partition, sort: Buffer.compare(from, first) > 0 ? from : first },
-    end: end
-      ? { partition, sort: end }
-      : { partition: Buffer.concat([partition, Uint8Array.of(0)]), sort: new Uint8Array(0) },
-  };
+  const { start, end } = sortPrefixRange(partition, first);
+  return { start: Buffer.compare(from, first) > 0 ? { partition, sort: from } : start, end };
 }
 
 export function extentPartition(list: string): Uint8Array {
@@ -67,11 +73,7 @@ export function draftBlockKey(draft: string, block: string): Key {
 }
 
 export function draftBlocksRange(draft: string): KeyRange {
-  const partition = draftPartition(draft);
-  return {
-    start: { partition, sort: BLOCK_PREFIX },
-    end: { partition, sort: prefixEnd(BLOCK_PREFIX)! },
-  };
+  return sortPrefixRange(draftPartition(draft), BLOCK_PREFIX);
 }
 
 /** The block id in a key of a draft's block. */

@@ -5,15 +5,15 @@ import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import type { CommittedBlob } from "./blob-record.ts";
 import type { BlobName } from "./blob-store.ts";
 import {
-  assertWriteConditions,
   type Conditions,
+  checkWriteConditions,
   readConditions,
   writeConditions,
 } from "./conditions.ts";
 import { readBlob } from "./get-blob.ts";
-import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
-import { refuseOtherVersions, refuseOwnKeys, refuseUnsupported } from "./unsupported.ts";
+import { refuseOwnKeys, refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
 interface BlobInput {
@@ -29,7 +29,6 @@ export const getBlobMetadata: BlobOperation<BlobInput, CommittedBlob> = {
   access: READ_ACCESS,
 
   decode(request) {
-    refuseOtherVersions(request);
     refuseOwnKeys(request);
     return {
       name: blobNameOf(request),
@@ -66,8 +65,8 @@ export const setBlobMetadata: BlobOperation<BlobInput & { metadata: Metadata }, 
     return blobs.change(name, ({ record }, now) => {
       const { blob } = record;
       if (blob === undefined) throw new ServiceError("BlobNotFound");
-      assertWriteConditions(conditions, blob.modified);
-      assertLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
+      checkWriteConditions(conditions, blob.modified);
+      checkLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
       const modified = nextModified(now, blob.modified);
       const lease = leaseAfterWrite(blob.lease, arrivedAt);
       return {

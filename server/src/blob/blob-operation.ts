@@ -66,9 +66,16 @@ export function containerNameOf({
   return name;
 }
 
-/** @throws ServiceError OutOfRangeInput, InvalidResourceName, AuthorizationFailure or InvalidUri. */
-export function blobNameOf(request: Pick<RequestHead, "account" | "location" | "verb">): BlobName {
-  const { account, location } = request;
+/**
+ * The blob a request names, as it is now: there are no snapshots and no versions, and what is meant
+ * for one must not reach the blob itself.
+ * @throws ServiceError OutOfRangeInput, InvalidResourceName, AuthorizationFailure, InvalidUri or
+ * BlobNotFound.
+ */
+export function blobNameOf(
+  request: Pick<RequestHead, "account" | "location" | "query" | "verb">,
+): BlobName {
+  const { account, location, query } = request;
   const container = containerNameOf(request);
   const blob = location.item ?? "";
   const segments = blob.split("/").length;
@@ -77,6 +84,7 @@ export function blobNameOf(request: Pick<RequestHead, "account" | "location" | "
   }
   // The root container has no folders; such a path names a container that cannot be.
   if (container === "$root" && segments > 1) throw new ServiceError("InvalidUri");
+  if (query.get("snapshot") || query.get("versionid")) throw new ServiceError("BlobNotFound");
   return { account: account.name, container, blob };
 }
 

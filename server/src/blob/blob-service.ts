@@ -92,7 +92,7 @@ export function blobService(context: BlobContext): Service<BlobContext> {
     versionOf: (head) => blobVersionOf(head, context),
     refuse,
     encodeError: encodeBlobError,
-    corsRules: (account) => context.properties.corsRules(account),
+    corsRules: (account, now) => context.properties.corsRules(account, now),
     storedPolicy: (address) => storedPolicy(context.catalog, address),
   };
 }
@@ -100,11 +100,14 @@ export function blobService(context: BlobContext): Service<BlobContext> {
 /** Who names no version gets the one that was set for that; strangers else the newest. */
 function blobVersionOf(head: RequestHead, { properties }: BlobContext) {
   if (namedVersion(head) !== undefined) return versionOf(head, blobAuth);
-  return whenReady(properties.get(head.account.name), ({ defaultServiceVersion }) => {
-    if (defaultServiceVersion !== undefined) return defaultServiceVersion;
-    const isStranger = head.header("authorization") === undefined;
-    return isStranger ? NEWEST_VERSION : versionOf(head, blobAuth);
-  });
+  return whenReady(
+    properties.get(head.account.name, head.arrivedAt),
+    ({ defaultServiceVersion }) => {
+      if (defaultServiceVersion !== undefined) return defaultServiceVersion;
+      const isStranger = head.header("authorization") === undefined;
+      return isStranger ? NEWEST_VERSION : versionOf(head, blobAuth);
+    },
+  );
 }
 
 function refuse(head: RequestHead, method: string): ServiceError {

@@ -121,6 +121,40 @@ describe("Put Blob", () => {
     await lab.assertTidy();
   });
 
+  it("says what is wrong with a body after all that the blob does not allow", async () => {
+    await put("/docs/judged", { headers: { "x-ms-meta-a": "1" } });
+    await lab.must("PUT", "/docs/judged-log", { headers: { "x-ms-blob-type": "AppendBlob" } });
+    const wrong = { "Content-MD5": "AAAAAAAAAAAAAAAAAAAAAA==" };
+    const stale = { "If-Match": '"0x1"' };
+    const foreign = { "x-ms-lease-id": "1f812371-a41d-49e6-b123-f4b542e851c5" };
+    const block = "comp=block&blockid=AAAA";
+    for (const [expected, path, headers] of [
+      ["404 ContainerNotFound", "/nobodys/a", BLOCK],
+      ["412 ConditionNotMet", "/docs/judged", { ...BLOCK, ...stale }],
+      ["404 ContainerNotFound", `/nobodys/a?${block}`, {}],
+      ["409 InvalidBlobType", `/docs/judged-log?${block}`, {}],
+      ["412 LeaseNotPresentWithBlobOperation", `/docs/judged?${block}`, foreign],
+      ["404 BlobNotFound", "/docs/nobodys?comp=appendblock", {}],
+      ["409 InvalidBlobType", "/docs/judged?comp=appendblock", {}],
+      [
+        "412 AppendPositionConditionNotMet",
+        "/docs/judged-log?comp=appendblock",
+        { "x-ms-blob-condition-appendpos": "7" },
+      ],
+      ["404 ContainerNotFound", "/nobodys/a?comp=blocklist", {}],
+      ["412 ConditionNotMet", "/docs/judged?comp=blocklist", stale],
+      ["400 Md5Mismatch", "/docs/judged", BLOCK],
+      ["400 Md5Mismatch", `/docs/judged?${block}`, {}],
+      ["400 Md5Mismatch", "/docs/judged-log?comp=appendblock", {}],
+      ["400 Md5Mismatch", "/docs/judged?comp=blocklist", {}],
+    ] as const) {
+      for (const body of ["x", Buffer.alloc(200_000, "x")]) {
+        await lab.refused(expected, "PUT", path, { body, headers: { ...headers, ...wrong } });
+      }
+    }
+    await lab.assertTidy();
+  });
+
   it("takes long content out of segments that end anywhere, and knows its checksums", async () => {
     const content = Buffer.from(Uint32Array.from({ length: 2_250_001 }, (_, i) => i * i).buffer);
     const writer = new StructuredMessageWriter(content.length);

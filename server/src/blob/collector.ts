@@ -8,6 +8,7 @@ import { draftBlocksRange, draftHeadKey, extentPartition } from "./blob-keys.ts"
 import { decodeUncommittedBlock } from "./drafts.ts";
 import { eachBounded } from "./each-bounded.ts";
 import { type ContentPiece, contentsOfList, decodeExtent, type Extent } from "./extents.ts";
+import { type LongReads, UNTOLD_MICROS_MAX } from "./long-reads.ts";
 import { decodeNote, type Notes, SPARE_MICROS_MAX, type StoredNote, type Thing } from "./notes.ts";
 import type { Readers } from "./readers.ts";
 
@@ -17,7 +18,16 @@ export interface CollectorOptions {
   readonly contents: ContentStore;
   readonly rows: RowContentStore;
   readonly readers: Readers;
+  readonly longReads: LongReads;
   readonly onError: (error: unknown) => void;
+}
+
+/** Other processes that may read. */
+interface Others {
+  /** Ids of what they read for long. */
+  readonly told: ReadonlySet<string>;
+  /** What was let go of after this version, one of them may read without having told. */
+  readonly toldSince: number;
 }
 
 const PERIOD_MS = 30_000;
@@ -29,35 +39,43 @@ const ENTRIES_PER_COMMIT = 256;
  * what it is about; an entry that refers to a content goes after that content. Several processes may
  * collect at once.
  *
+ * Where several processes share the data, what is let go of is freed two minutes later, as other processes may
+ * be reading it; by then they have told what they still read, which stays.
+ *
  * Contents that a successor took over stay. A successor is itself freed only when nothing that it
  * succeeded is left, for the list of what it holds is what keeps those contents from being freed.
  */
 export class Collector implements BackgroundWork {
   readonly #options: CollectorOptions;
   readonly #loop: BackgroundLoop;
+  /** As far as it was known at the last look. */
+  #isShared = false;
 
   constructor(options: CollectorOptions) {
     this.#options = options;
     const { onError } = options;
     this.#loop = new BackgroundLoop({ run: () => this.collect(), periodMs: PERIOD_MS, onError });
-    options.readers.whenDone(() => this.wake());
+    options.readers.whenDone(() => this.#loop.wake());
   }
 
   start(): void {
     this.#loop.start();
   }
 
-  /** Something was let go of: free it soon. */
+  /** Something was let go of: free it soon, where that can be. */
   wake(): void {
-    this.#loop.wake();
+    if (!this.#isShared) this.#loop.wake();
   }
 
   close(): Promise<void> {
     return this.#loop.close();
   }
 
-  /** Frees all that can be freed now. */
-  async collect(): Promise<void> {
+  /**
+   * Frees all that can be freed now.
+   * @param untoldMicrosMax for tests: how long others may read without having told
+   */
+  async collect(untoldMicrosMax = UNTOLD_MICROS_MAX): Promise<void> {
     const { engine, notes } = this.#options;
     await notes.dropSpares(SPARE_MICROS_MAX);
     let { start, end } = notes.range();
@@ -70,11 +88,20 @@ export class Collector implements BackgroundWork {
       });
       // Looked for behind the notes: a hold that comes later finds these in what it keeps.
       if (await this.#isHeld()) return;
-      await eachBounded(found, (note) => this.#settle(note));
+      const others = await this.#others(untoldMicrosMax);
+      await eachBounded(found, (note) => this.#settle(note, others));
       const last = found.at(-1);
       if (last === undefined) return;
       start = after(last.key);
     }
+  }
+
+  /** Looked for behind the notes, too: whoever reads what one of these is about is there already. */
+  async #others(untoldMicrosMax: number): Promise<Others | undefined> {
+    const { engine, longReads } = this.#options;
+    this.#isShared = engine.isShared?.() ?? false;
+    if (!this.#isShared) return undefined;
+    return { told: await longReads.told(), toldSince: engine.nextVersion() - untoldMicrosMax };
   }
 
   async #isHeld(): Promise<boolean> {
@@ -91,7 +118,7 @@ export class Collector implements BackgroundWork {
     return ended === "stopped";
   }
 
-  async #settle(note: StoredNote): Promise<void> {
+  async #settle(note: StoredNote, others: Others | undefined): Promise<void> {
     const { engine, notes } = this.#options;
     if (!notes.isLeftOver(note)) return;
     if (note.maker !== undefined) {
@@ -105,10 +132,11 @@ export class Collector implements BackgroundWork {
       this.wake();
       return;
     }
+    if (others && (note.version > others.toldSince || others.told.has(note.thing.id))) return;
     if (await this.#mustStay(note.thing)) return;
     await this.#free(note);
     await this.#delete([note.key]);
-    if (note.successor !== undefined) this.wake();
+    if (note.successor !== undefined) this.#loop.wake();
   }
 
   async #mustStay({ kind, id }: Thing): Promise<boolean> {

@@ -3,10 +3,10 @@ import { describe, it } from "node:test";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { sketchRequest } from "../auth/test-request.ts";
 import {
-  assertCreateConditions,
-  assertReadConditions,
-  assertSourceConditions,
-  assertWriteConditions,
+  checkCreateConditions,
+  checkReadConditions,
+  checkSourceConditions,
+  checkWriteConditions,
   readConditions,
   sourceConditions,
   writeConditions,
@@ -48,7 +48,7 @@ describe("The conditions of a read", () => {
   for (const [headers, expected] of READS) {
     it(`${print(headers)}: ${expected}`, () => {
       const outcome = outcomeOf(() =>
-        assertReadConditions(readConditions(request(headers)), MODIFIED),
+        checkReadConditions(readConditions(request(headers)), MODIFIED),
       );
       assert.equal(outcome, expected === "ok" ? "ok" : `${expected} ConditionNotMet`);
     });
@@ -57,7 +57,7 @@ describe("The conditions of a read", () => {
   it("tell both validators of what the reader has", () => {
     const conditions = readConditions(request({ "if-none-match": ETAG }));
     assert.throws(
-      () => assertReadConditions(conditions, MODIFIED),
+      () => checkReadConditions(conditions, MODIFIED),
       (error: ServiceError) => {
         assert.deepEqual(error.headers, [
           ["ETag", ETAG],
@@ -72,7 +72,7 @@ describe("The conditions of a read", () => {
   it("cannot ask what is there not to be there", () => {
     const conditions = readConditions(request({ "if-none-match": "*" }));
     assert.equal(
-      outcomeOf(() => assertReadConditions(conditions, MODIFIED)),
+      outcomeOf(() => checkReadConditions(conditions, MODIFIED)),
       "400 UnsatisfiableCondition",
     );
   });
@@ -104,9 +104,9 @@ describe("The conditions of a write", () => {
         [undefined, absent],
       ] as const) {
         const code = expected === "409" ? "BlobAlreadyExists" : "ConditionNotMet";
-        const outcome = outcomeOf(() => assertCreateConditions(conditions, modified));
+        const outcome = outcomeOf(() => checkCreateConditions(conditions, modified));
         assert.equal(outcome, expected === "ok" ? "ok" : `${expected} ${code}`);
-        const other = outcomeOf(() => assertWriteConditions(conditions, modified));
+        const other = outcomeOf(() => checkWriteConditions(conditions, modified));
         assert.equal(other, expected === "ok" ? "ok" : "412 ConditionNotMet");
       }
     });
@@ -139,7 +139,7 @@ describe("The conditions of a write", () => {
 describe("The conditions of a copy's source", () => {
   it("stand in headers of their own, and are refused with a code of their own", () => {
     const check = (headers: Headers) =>
-      outcomeOf(() => assertSourceConditions(sourceConditions(request(headers)), MODIFIED));
+      outcomeOf(() => checkSourceConditions(sourceConditions(request(headers)), MODIFIED));
     assert.equal(check({ "if-match": OTHER }), "ok");
     assert.equal(check({ "x-ms-source-if-match": ETAG }), "ok");
     assert.equal(check({ "x-ms-source-if-match": OTHER }), "412 SourceConditionNotMet");

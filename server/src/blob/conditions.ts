@@ -55,7 +55,7 @@ export function dateConditions(head: RequestHead): Conditions {
  * @throws ServiceError ConditionNotMet, with status 304 where the caller has what there is;
  * UnsatisfiableCondition for `If-None-Match: *`.
  */
-export function assertReadConditions(conditions: Conditions, modified: number): void {
+export function checkReadConditions(conditions: Conditions, modified: number): void {
   const { ifMatch, ifNoneMatch, ifModifiedSince, ifUnmodifiedSince } = conditions;
   if (ifNoneMatch === "*") throw new ServiceError("UnsatisfiableCondition");
   if (ifMatch !== undefined && !includes(ifMatch, modified)) throw notMet();
@@ -73,7 +73,7 @@ export function assertReadConditions(conditions: Conditions, modified: number): 
  * @param modified undefined when there is no blob
  * @throws ServiceError ConditionNotMet.
  */
-export function assertWriteConditions(conditions: Conditions, modified: number | undefined): void {
+export function checkWriteConditions(conditions: Conditions, modified: number | undefined): void {
   if (!holds(conditions, modified)) throw notMet();
 }
 
@@ -81,13 +81,13 @@ export function assertWriteConditions(conditions: Conditions, modified: number |
  * The same for writes that may create the blob.
  * @throws ServiceError ConditionNotMet, or BlobAlreadyExists for `If-None-Match: *`.
  */
-export function assertCreateConditions(conditions: Conditions, modified: number | undefined): void {
+export function checkCreateConditions(conditions: Conditions, modified: number | undefined): void {
   if (holds(conditions, modified)) return;
   throw conditions.ifNoneMatch === "*" ? new ServiceError("BlobAlreadyExists") : notMet();
 }
 
 /** @throws ServiceError SourceConditionNotMet. */
-export function assertSourceConditions(conditions: Conditions, modified: number): void {
+export function checkSourceConditions(conditions: Conditions, modified: number): void {
   if (!holds(conditions, modified)) throw new ServiceError("SourceConditionNotMet");
 }
 

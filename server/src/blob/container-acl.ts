@@ -3,12 +3,12 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseAccessPolicies, printAccessPolicies } from "../xml/access-policies.ts";
 import { BLOB_DOCUMENTS } from "../xml/document-rules.ts";
 import { xmlResponse } from "../xml/print-xml.ts";
-import { assertNotForbidden, publicAccessOf } from "./blob-access.ts";
+import { checkNotForbidden, publicAccessOf } from "./blob-access.ts";
 import type { BlobOperation } from "./blob-operation.ts";
-import { assertWriteConditions, type Conditions, dateConditions } from "./conditions.ts";
+import { type Conditions, checkWriteConditions, dateConditions } from "./conditions.ts";
 import { type ContainerInput, containerInputOf, readContainer } from "./container-properties.ts";
 import type { ContainerValue, PublicAccess } from "./container-value.ts";
-import { assertLeaseForRead } from "./lease.ts";
+import { checkLeaseForRead } from "./lease.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
 /** Only keys may see or change who holds the others. */
@@ -54,10 +54,10 @@ export const setContainerAcl: BlobOperation<SetContainerAclInput, number> = {
 
   async run({ allowsPublicAccess, blobs, catalog }, input, { account, arrivedAt }) {
     const { name, policies, publicAccess, leaseId, conditions } = input;
-    if (publicAccess !== undefined) assertNotForbidden(allowsPublicAccess);
+    if (publicAccess !== undefined) checkNotForbidden(allowsPublicAccess);
     const changed = await catalog.update(account.name, name, (value) => {
-      assertWriteConditions(conditions, value.modified);
-      assertLeaseForRead(value.lease, leaseId, arrivedAt, "container");
+      checkWriteConditions(conditions, value.modified);
+      checkLeaseForRead(value.lease, leaseId, arrivedAt, "container");
       const modified = nextModified(blobs.now(), value.modified);
       return { ...value, policies, publicAccess, modified };
     });

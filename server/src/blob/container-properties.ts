@@ -3,9 +3,9 @@ import { type Metadata, metadataHeaders, readMetadata } from "../http/metadata.t
 import type { WireRequest } from "../operation.ts";
 import { findForAnyone } from "./blob-access.ts";
 import { type BlobContext, type BlobOperation, containerNameOf } from "./blob-operation.ts";
-import { assertWriteConditions, type Conditions, dateConditions } from "./conditions.ts";
+import { type Conditions, checkWriteConditions, dateConditions } from "./conditions.ts";
 import type { ContainerValue } from "./container-value.ts";
-import { assertLeaseForRead, leaseHeaders } from "./lease.ts";
+import { checkLeaseForRead, leaseHeaders } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
@@ -76,8 +76,8 @@ export const setContainerMetadata: BlobOperation<SetContainerMetadataInput, numb
   async run({ blobs, catalog }, { name, metadata, leaseId, conditions }, request) {
     const { account, arrivedAt } = request;
     const changed = await catalog.update(account.name, name, (value) => {
-      assertWriteConditions(conditions, value.modified);
-      assertLeaseForRead(value.lease, leaseId, arrivedAt, "container");
+      checkWriteConditions(conditions, value.modified);
+      checkLeaseForRead(value.lease, leaseId, arrivedAt, "container");
       return { ...value, metadata, modified: nextModified(blobs.now(), value.modified) };
     });
     if (!changed) throw new ServiceError("ContainerNotFound");
@@ -98,6 +98,6 @@ export async function readContainer(
   request: WireRequest,
 ): Promise<ContainerValue> {
   const { value } = await findForAnyone(context, name, request);
-  assertLeaseForRead(value.lease, leaseId, request.arrivedAt, "container");
+  checkLeaseForRead(value.lease, leaseId, request.arrivedAt, "container");
   return value;
 }

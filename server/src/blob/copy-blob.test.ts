@@ -49,6 +49,25 @@ describe("Copy Blob", () => {
     await lab.assertTidy();
   });
 
+  it("takes every block along, whatever their lengths", async () => {
+    const lengths = [1, 131_072, 131_073, 131_072, 131_072, 7, 300_000, 2, 3];
+    const blocks = lengths.map((length, i) => Buffer.alloc(length, `${i}`));
+    const ids = blocks.map((_, i) => Buffer.from(`block ${i}`).toString("base64"));
+    for (const [i, body] of blocks.entries()) {
+      await lab.must("PUT", `/docs/blocks?comp=block&blockid=${ids[i]}`, { body });
+    }
+    const order = [...ids.keys(), 5, 0, ...Array<number>(120).fill(8)];
+    const body = order.map((i) => `<Latest>${ids[i]}</Latest>`).join("");
+    await lab.must("PUT", "/docs/blocks?comp=blocklist", {
+      body: `<BlockList>${body}</BlockList>`,
+    });
+    await copy("to", {}, "blocks");
+    await lab.must("DELETE", "/docs/blocks");
+    await lab.assertTidy();
+    const copied = await lab.must("GET", "/docs/to");
+    assert.ok(copied.body.equals(Buffer.concat(order.map((i) => blocks[i]!))));
+  });
+
   it("of an append blob goes on where it was, unsealed unless told", async () => {
     await lab.must("PUT", "/docs/log", { headers: APPEND });
     for (const body of ["a", "bb"]) await lab.must("PUT", "/docs/log?comp=appendblock", { body });
@@ -140,6 +159,10 @@ describe("Copy Blob", () => {
       ["docs/from", "400 InvalidHeaderValue"],
       [`${ROOT}/docs?restype=container`, "400 InvalidHeaderValue"],
       [`${ROOT}/docs/${"x".repeat(2048)}`, "400 InvalidHeaderValue"],
+      [`${ROOT}/docs/`, "400 InvalidHeaderValue"],
+      [`${ROOT}/docs/%zz`, "400 InvalidHeaderValue"],
+      [`${ROOT}/docs/%ff`, "400 InvalidHeaderValue"],
+      [`${ROOT}/docs/from?sig=%zz`, "400 InvalidHeaderValue"],
       [`${ROOT}/docs/from?snapshot=2026`, "404 BlobNotFound"],
       [`${ROOT}/docs/nobodys`, "404 BlobNotFound"],
       [`${ROOT}/nobodys/from`, "404 ContainerNotFound"],

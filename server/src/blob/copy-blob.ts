@@ -5,22 +5,22 @@ import { md5Mismatch } from "../http/content-md5.ts";
 import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
-import { assertMayReplace, CREATE_ACCESS } from "./blob-access.ts";
+import { CREATE_ACCESS, checkMayReplace, WRITE_ACCESS } from "./blob-access.ts";
 import { type BlobContext, type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import { accessTierOf } from "./blob-properties.ts";
 import { type CommittedBlob, contentIdOf } from "./blob-record.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
 import {
-  assertCreateConditions,
-  assertSourceConditions,
   type Conditions,
+  checkCreateConditions,
+  checkSourceConditions,
   sourceConditions,
   writeConditions,
 } from "./conditions.ts";
 import { ContentDigest, type Digests } from "./content-digest.ts";
 import { copyContent } from "./copy-content.ts";
 import { type CopySource, copySourceOf, readSource } from "./copy-source.ts";
-import { assertLeaseForWrite, leaseAfterWrite, leaseState } from "./lease.ts";
+import { checkLeaseForWrite, leaseAfterWrite, leaseState } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { COPY } from "./locate.ts";
 import { releaseAll, releaseDraft } from "./release.ts";
@@ -106,7 +106,7 @@ async function copyOnce(
   const { name, source } = input;
   const from = await readSource(context, source, request);
   const original = from.record.blob!;
-  assertSourceConditions(input.sourceConditions, original.modified);
+  checkSourceConditions(input.sourceConditions, original.modified);
   const judge = (state: BlobState) => judgeCopy(state, input, original, request);
   // Onto itself a blob keeps its content.
   const isSelf = name.container === source.name.container && name.blob === source.name.blob;
@@ -164,7 +164,7 @@ async function copyOnce(
 export const abortCopyBlob: BlobOperation<BlobName, never> = {
   name: "AbortCopyBlob",
   route: { method: "PUT", resource: "blob", comp: "copy" },
-  access: { resourceType: "o", accountSas: ["w"], serviceSas: ["w"], bearer: "write" },
+  access: WRITE_ACCESS,
 
   decode(request) {
     const name = "x-ms-copy-action";
@@ -189,10 +189,10 @@ function judgeCopy(
   request: WireRequest,
 ): void {
   const { blob } = state.record;
-  assertMayReplace(request, state);
+  checkMayReplace(request, state);
   if (blob !== undefined && blob.type !== source.type) throw new ServiceError("InvalidBlobType");
-  assertCreateConditions(input.conditions, blob?.modified);
-  assertLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
+  checkCreateConditions(input.conditions, blob?.modified);
+  checkLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
   if (leaseState(blob?.lease, request.arrivedAt) === "leased" && blob!.lease!.seconds >= 0) {
     throw new ServiceError("InfiniteLeaseDurationRequired");
   }

@@ -1,10 +1,8 @@
-import type { ContentId } from "../content/content-store.ts";
 import type { Put } from "../engine/engine.ts";
 import type { BlobContext } from "./blob-operation.ts";
 import type { CommittedBlob, ContentReference } from "./blob-record.ts";
-import { referenceTo } from "./contents.ts";
-import { eachBounded } from "./each-bounded.ts";
-import { type ContentPiece, putExtent, readExtents } from "./extents.ts";
+import { type PieceCopy, referenceTo } from "./contents.ts";
+import { putExtent, readExtents } from "./extents.ts";
 import { type NewContent, NO_CONTENT } from "./new-content.ts";
 
 export interface CopiedContent extends NewContent {
@@ -45,20 +43,20 @@ async function copyList(
   try {
     for await (const extents of readExtents(engine, list, 0, size, BATCH)) {
       const puts: Put[] = [];
-      const pieces: { readonly from: ContentPiece; readonly to: ContentId }[] = [];
+      const copies: PieceCopy[] = [];
       for (const { extent, end } of extents) {
         if ("bytes" in extent) {
           puts.push(putExtent(id, end, extent));
           continue;
         }
         const to = ids.next();
-        pieces.push({ from: extent, to });
+        copies.push({ from: extent, to });
         puts.push(putExtent(id, end, { ...extent, id: to }));
       }
       // The list refers to a content before there is one: else a crash in between would leave a content
       // that nothing refers to.
       await making.put(puts);
-      await eachBounded(pieces, ({ from, to }) => contents.copyTo(from, to, making));
+      await contents.copyAll(copies, making);
     }
   } catch (error) {
     making.giveUp();

@@ -6,8 +6,8 @@ import { authorize } from "../auth/authorize.ts";
 import { blobAuth } from "../auth/dialect.ts";
 import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { Query } from "../http/query.ts";
-import type { RequestHead, WireRequest } from "../operation.ts";
-import { assertNotForbidden, READ_ACCESS } from "./blob-access.ts";
+import type { Location, RequestHead, WireRequest } from "../operation.ts";
+import { checkNotForbidden, READ_ACCESS } from "./blob-access.ts";
 import { type BlobContext, blobNameOf } from "./blob-operation.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
 import { locateBlob } from "./locate.ts";
@@ -22,7 +22,7 @@ export interface CopySource {
 
 /**
  * Reads `x-ms-copy-source`: the URL of a blob of the same account on this server, however addressed.
- * @throws ServiceError InvalidHeaderValue, CopyAcrossAccountsNotSupported, BlobNotFound for a snapshot.
+ * @throws ServiceError InvalidHeaderValue, CopyAcrossAccountsNotSupported, and for the name as `blobNameOf`.
  */
 export function copySourceOf(request: WireRequest): CopySource {
   const header = "x-ms-copy-source";
@@ -30,14 +30,10 @@ export function copySourceOf(request: WireRequest): CopySource {
   const parts = /^https?:\/\/([^/?#]+)(\/[^?#]*)(?:\?([^#]*))?$/i.exec(url);
   if (parts === null || url.length > LIMITS.copySourceLengthMax) throw invalidHeader(header, url);
   const [, host = "", path = "", query = ""] = parts;
-  const head = sourceHead(request, {
-    path: servicePath(request, host, path),
-    query: new Query(query),
-  });
-  if (head.location.resource !== "blob") throw invalidHeader(header, url);
-  if (head.query.get("snapshot") || head.query.get("versionid")) {
-    throw new ServiceError("BlobNotFound");
-  }
+  const address = { path: servicePath(request, host, path), query: new Query(query) };
+  const location = locationOf(address);
+  if (location?.resource !== "blob") throw invalidHeader(header, url);
+  const head = sourceHead(request, address, location);
   const queryAt = url.indexOf("?") + 1;
   const shown = url.slice(0, queryAt) + withoutSignature(url.slice(queryAt));
   return { url: queryAt === 0 ? url : shown, name: blobNameOf(head), head };
@@ -74,10 +70,27 @@ function nameOf(host: string): string {
   return host.replace(/:\d+$/, "");
 }
 
+/** The path below the account, and the query, as a request for the source would have them. */
+interface SourceAddress {
+  readonly path: string;
+  readonly query: Query;
+}
+
+/** What the source is; undefined where an escape is malformed, or the name of the blob is missing. */
+function locationOf({ path, query }: SourceAddress): Location | undefined {
+  try {
+    return locateBlob(path, query);
+  } catch (error) {
+    if (error instanceof URIError || error instanceof ServiceError) return undefined;
+    throw error;
+  }
+}
+
 /** A read of the source, bearing what credentials its URL has. */
 function sourceHead(
   request: WireRequest,
-  { path, query }: { readonly path: string; readonly query: Query },
+  { path, query }: SourceAddress,
+  location: Location,
 ): RequestHead {
   return {
     verb: "GET",
@@ -85,7 +98,7 @@ function sourceHead(
     query,
     header: () => undefined,
     rawHeaders: [],
-    location: locateBlob(path, query),
+    location,
     baseUrl: request.baseUrl,
     account: request.account,
     secondary: false,
@@ -116,7 +129,7 @@ export async function readSource(
   try {
     const reader = await authenticate(source.head, blobAuth, context.auth);
     authorize(source.head, reader, READ_ACCESS, blobAuth);
-    if (reader.kind === "anonymous") assertNotForbidden(context.allowsPublicAccess);
+    if (reader.kind === "anonymous") checkNotForbidden(context.allowsPublicAccess);
     const state = await context.blobs.read(source.name);
     const isPublic = state.container.value.publicAccess !== undefined;
     if (reader.kind === "anonymous" && !isPublic) throw cannotVerify(404);

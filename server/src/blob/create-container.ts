@@ -1,7 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { RequestHead } from "../operation.ts";
-import { assertNotForbidden, publicAccessOf } from "./blob-access.ts";
+import { checkNotForbidden, publicAccessOf } from "./blob-access.ts";
 import { type BlobOperation, containerNameOf } from "./blob-operation.ts";
 import type { PublicAccess } from "./container-value.ts";
 import { validatorHeaders } from "./validators.ts";
@@ -28,7 +28,7 @@ export const createContainer: BlobOperation<CreateContainerInput, number> = {
   },
 
   async run({ allowsPublicAccess, blobs, catalog }, { name, ...given }, { account }) {
-    if (given.publicAccess !== undefined) assertNotForbidden(allowsPublicAccess);
+    if (given.publicAccess !== undefined) checkNotForbidden(allowsPublicAccess);
     const modified = blobs.now();
     const { created } = await catalog.create(account.name, name, {
       ...given,

@@ -3,11 +3,11 @@ import { invalidHeader } from "../http/header-values.ts";
 import type { RequestHead } from "../operation.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import type { BlobName } from "./blob-store.ts";
-import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
-import { assertLeaseForWrite } from "./lease.ts";
+import { type Conditions, checkWriteConditions, writeConditions } from "./conditions.ts";
+import { checkLeaseForWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { releaseAll } from "./release.ts";
-import { refuseOtherVersions, refuseUnsupported } from "./unsupported.ts";
+import { refuseUnsupported } from "./unsupported.ts";
 
 interface DeleteBlobInput {
   readonly name: BlobName;
@@ -23,7 +23,6 @@ export const deleteBlob: BlobOperation<DeleteBlobInput, void> = {
   access: { resourceType: "o", accountSas: ["d"], serviceSas: ["d"], bearer: "write" },
 
   decode(request) {
-    refuseOtherVersions(request);
     refuseUnsupported(request);
     return {
       name: blobNameOf(request),
@@ -37,8 +36,8 @@ export const deleteBlob: BlobOperation<DeleteBlobInput, void> = {
     return context.blobs.change(name, ({ record }) => {
       const { blob, draft } = record;
       if (blob === undefined && draft === undefined) throw new ServiceError("BlobNotFound");
-      assertWriteConditions(conditions, blob?.modified);
-      assertLeaseForWrite(blob?.lease, leaseId, arrivedAt, "blob");
+      checkWriteConditions(conditions, blob?.modified);
+      checkLeaseForWrite(blob?.lease, leaseId, arrivedAt, "blob");
       if (onlySnapshots) return { record: "unchanged", result: undefined };
       return { record: undefined, released: releaseAll(context, record), result: undefined };
     });

@@ -1,8 +1,8 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import type { BlobOperation } from "./blob-operation.ts";
-import { assertWriteConditions, type Conditions, dateConditions } from "./conditions.ts";
+import { type Conditions, checkWriteConditions, dateConditions } from "./conditions.ts";
 import { type ContainerInput, containerInputOf } from "./container-properties.ts";
-import { assertLeaseForWrite } from "./lease.ts";
+import { checkLeaseForWrite } from "./lease.ts";
 
 interface DeleteContainerInput extends ContainerInput {
   readonly conditions: Conditions;
@@ -21,8 +21,8 @@ export const deleteContainer: BlobOperation<DeleteContainerInput, void> = {
 
   async run({ catalog, reaper }, { name, leaseId, conditions }, { account, arrivedAt }) {
     const removed = await catalog.remove(account.name, name, ({ value }) => {
-      assertWriteConditions(conditions, value.modified);
-      assertLeaseForWrite(value.lease, leaseId, arrivedAt, "container");
+      checkWriteConditions(conditions, value.modified);
+      checkLeaseForWrite(value.lease, leaseId, arrivedAt, "container");
     });
     if (!removed) throw new ServiceError("ContainerNotFound");
     reaper.wake();

@@ -3,8 +3,8 @@ import { LIMITS } from "@rowhouse/protocol/limits";
 import { BackgroundLoop, type BackgroundWork } from "../catalog/background-loop.ts";
 import type { Clock } from "../clock.ts";
 import { firstIdAt } from "../content/content-ids.ts";
-import type { Engine } from "../engine/engine.ts";
-import { afterPartition } from "../engine/key-codec.ts";
+import type { Engine, Key } from "../engine/engine.ts";
+import { afterPartition, startOfPartition } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import { draftHeadKey, draftPartition, isDraftHead } from "./blob-keys.ts";
 import type { BlobName, BlobState, BlobStore } from "./blob-store.ts";
@@ -54,7 +54,7 @@ export class DraftExpiry implements BackgroundWork {
   /** Drops all that are due. */
   async expire(): Promise<void> {
     const before = this.#options.clock.now() - LIMITS.uncommittedBlocksMs;
-    let from = draftPartition("");
+    let from = startOfPartition(draftPartition(""));
     while (!this.#loop.closed) {
       const draft = await this.#next(from, firstIdAt(before));
       if (draft === undefined) return;
@@ -62,17 +62,17 @@ export class DraftExpiry implements BackgroundWork {
         // One that cannot be dropped, as of an account that is no longer served, does not keep the others.
         await this.#drop(draft).catch(this.#options.onError);
       }
-      from = afterPartition(draftPartition(draft.id)).partition;
+      from = afterPartition(draftPartition(draft.id));
     }
   }
 
-  /** The first draft from a partition on, of those begun before an id. */
-  async #next(from: Uint8Array, before: string): Promise<FoundDraft | undefined> {
+  /** The first draft from a position on, of those begun before an id. */
+  async #next(from: Key, before: string): Promise<FoundDraft | undefined> {
     const { engine } = this.#options;
     let found: FoundDraft | undefined;
     const range = {
-      start: { partition: from, sort: new Uint8Array(0) },
-      end: { partition: draftPartition(before), sort: new Uint8Array(0) },
+      start: from,
+      end: startOfPartition(draftPartition(before)),
     };
     await scanToEnd(engine, range, (entry) => {
       // Blocks without a head belong to a draft that is being freed.

@@ -14,13 +14,13 @@ import { blobHeaders, checkOverrides } from "./blob-properties.ts";
 import { type CommittedBlob, contentIdOf } from "./blob-record.ts";
 import type { BlobName } from "./blob-store.ts";
 import { type ByteRange, clipRange, rangeOf } from "./byte-range.ts";
-import { assertReadConditions, type Conditions, readConditions } from "./conditions.ts";
+import { type Conditions, checkReadConditions, readConditions } from "./conditions.ts";
 import { type Digests, digestOf } from "./content-digest.ts";
 import { gather } from "./contents.ts";
 import { isStructuredBody } from "./incoming-content.ts";
-import { assertLeaseForRead } from "./lease.ts";
+import { checkLeaseForRead } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
-import { refuseOtherVersions, refuseOwnKeys } from "./unsupported.ts";
+import { refuseOwnKeys } from "./unsupported.ts";
 
 interface GetBlobInput {
   readonly name: BlobName;
@@ -48,7 +48,6 @@ export const getBlob: BlobOperation<GetBlobInput, GetBlobOutput> = {
   access: READ_ACCESS,
 
   decode(request) {
-    refuseOtherVersions(request);
     refuseOwnKeys(request);
     checkOverrides(request);
     const range = rangeOf(request);
@@ -117,7 +116,6 @@ export const getBlobProperties: BlobOperation<GetBlobInput, CommittedBlob> = {
   access: READ_ACCESS,
 
   decode(request) {
-    refuseOtherVersions(request);
     refuseOwnKeys(request);
     checkOverrides(request);
     return {
@@ -154,8 +152,8 @@ export async function readBlob(
   const { record } = await readForAnyone(context, input.name, request);
   const { blob } = record;
   if (blob === undefined) throw new ServiceError("BlobNotFound");
-  assertReadConditions(input.conditions, blob.modified);
-  assertLeaseForRead(blob.lease, input.leaseId, request.arrivedAt, "blob");
+  checkReadConditions(input.conditions, blob.modified);
+  checkLeaseForRead(blob.lease, input.leaseId, request.arrivedAt, "blob");
   return blob;
 }
 

@@ -10,12 +10,11 @@ import { READ_ACCESS, readForAnyone } from "./blob-access.ts";
 import { type BlobContext, type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import type { CommittedBlob } from "./blob-record.ts";
 import type { BlobName } from "./blob-store.ts";
-import { assertReadConditions, type Conditions, readConditions } from "./conditions.ts";
+import { type Conditions, checkReadConditions, readConditions } from "./conditions.ts";
 import { uncommittedBlocks } from "./drafts.ts";
 import { readExtents } from "./extents.ts";
-import { assertLeaseForRead } from "./lease.ts";
+import { checkLeaseForRead } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
-import { refuseOtherVersions } from "./unsupported.ts";
 import { validatorHeaders } from "./validators.ts";
 
 interface GetBlockListInput {
@@ -38,7 +37,6 @@ export const getBlockList: BlobOperation<GetBlockListInput, GetBlockListOutput> 
   access: READ_ACCESS,
 
   decode(request) {
-    refuseOtherVersions(request);
     return {
       name: blobNameOf(request),
       which: whichOf(request),
@@ -77,8 +75,8 @@ async function readLists(
   if (blob === undefined && draft === undefined) throw new ServiceError("BlobNotFound");
   if (blob !== undefined) {
     if (blob.type !== "BlockBlob") throw new ServiceError("InvalidBlobType");
-    assertReadConditions(conditions, blob.modified);
-    assertLeaseForRead(blob.lease, leaseId, request.arrivedAt, "blob");
+    checkReadConditions(conditions, blob.modified);
+    checkLeaseForRead(blob.lease, leaseId, request.arrivedAt, "blob");
   }
   const read = () => committedList(engine, which === "uncommitted" ? undefined : blob);
   const blocksOfBlob = await blobs.readUnlessLetGo(name, blob, read);

@@ -73,6 +73,15 @@ function structuredContentBytes(head: RequestHead, bodyBytes: number): number {
 }
 
 /**
+ * Refuses a body that is not as announced. First comes what the blob itself does not allow: by the
+ * order of checks the body is the last.
+ */
+export async function refuseBody(error: unknown, judge: () => Promise<void>): Promise<never> {
+  if (error instanceof ServiceError) await judge();
+  throw error;
+}
+
+/**
  * The content of a body that is handed over whole.
  * @throws ServiceError Md5Mismatch, Crc64Mismatch, InvalidInput, RequestBodyTooLarge; BodyAborted.
  */

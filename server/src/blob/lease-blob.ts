@@ -1,7 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import type { BlobName } from "./blob-store.ts";
-import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
+import { type Conditions, checkWriteConditions, writeConditions } from "./conditions.ts";
 import { actOnLease } from "./lease.ts";
 import {
   encodeLease,
@@ -35,7 +35,7 @@ export const leaseBlob: BlobOperation<LeaseBlobInput, LeaseOutcome> = {
     return blobs.change(name, ({ record }) => {
       const { blob } = record;
       if (blob === undefined) throw new ServiceError("BlobNotFound");
-      assertWriteConditions(conditions, blob.modified);
+      checkWriteConditions(conditions, blob.modified);
       const lease = actOnLease(blob.lease, action, arrivedAt);
       return {
         record: { ...record, blob: { ...blob, lease } },

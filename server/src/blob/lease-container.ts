@@ -1,6 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { type BlobOperation, containerNameOf } from "./blob-operation.ts";
-import { assertWriteConditions, type Conditions, dateConditions } from "./conditions.ts";
+import { type Conditions, checkWriteConditions, dateConditions } from "./conditions.ts";
 import { actOnLease } from "./lease.ts";
 import {
   encodeLease,
@@ -32,7 +32,7 @@ export const leaseContainer: BlobOperation<LeaseContainerInput, LeaseOutcome> = 
   async run({ catalog }, { name, asked, conditions }, { account, arrivedAt }) {
     const action = withId(asked);
     const changed = await catalog.update(account.name, name, (value) => {
-      assertWriteConditions(conditions, value.modified);
+      checkWriteConditions(conditions, value.modified);
       return { ...value, lease: actOnLease(value.lease, action, arrivedAt) };
     });
     if (!changed) throw new ServiceError("ContainerNotFound");

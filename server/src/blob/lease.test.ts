@@ -3,8 +3,8 @@ import { describe, it } from "node:test";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import {
   actOnLease,
-  assertLeaseForRead,
-  assertLeaseForWrite,
+  checkLeaseForRead,
+  checkLeaseForWrite,
   type Lease,
   type LeaseAction,
   leaseAfterWrite,
@@ -196,11 +196,11 @@ describe("A leased blob", () => {
       it(`that is ${state}, used with ${id ?? "no id"}: write ${writes[i]}, read ${reads[i]}`, () => {
         const lease = LEASES[state];
         assert.equal(
-          outcomeOf(() => assertLeaseForWrite(lease, id, NOW, "blob")),
+          outcomeOf(() => checkLeaseForWrite(lease, id, NOW, "blob")),
           writes[i],
         );
         assert.equal(
-          outcomeOf(() => assertLeaseForRead(lease, id, NOW, "blob")),
+          outcomeOf(() => checkLeaseForRead(lease, id, NOW, "blob")),
           reads[i],
         );
       });
@@ -213,11 +213,11 @@ describe("A leased blob", () => {
       ["leased", B, "LeaseIdMismatchWithContainerOperation"],
       ["expired", A, "LeaseNotPresentWithContainerOperation"],
     ] as const) {
-      const use = () => assertLeaseForWrite(LEASES[state], id, NOW, "container");
+      const use = () => checkLeaseForWrite(LEASES[state], id, NOW, "container");
       assert.equal(outcomeOf(use), code);
     }
     assert.throws(
-      () => assertLeaseForWrite(LEASES.leased, undefined, NOW, "container"),
+      () => checkLeaseForWrite(LEASES.leased, undefined, NOW, "container"),
       /on the container/,
     );
   });

@@ -143,7 +143,7 @@ export type Leased = "blob" | "container";
  * Judges a write, or a delete, by the lease id that came with it.
  * @throws ServiceError 412, see the codes below.
  */
-export function assertLeaseForWrite(
+export function checkLeaseForWrite(
   lease: Lease | undefined,
   id: string | undefined,
   now: number,
@@ -155,11 +155,11 @@ export function assertLeaseForWrite(
       leased === "container" ? { message: ERROR_TEXTS.containerLeaseIdMissing } : {},
     );
   }
-  assertLeaseForRead(lease, id, now, leased);
+  checkLeaseForRead(lease, id, now, leased);
 }
 
 /** The same for what needs no lease: an id that is sent must still be right. */
-export function assertLeaseForRead(
+export function checkLeaseForRead(
   lease: Lease | undefined,
   id: string | undefined,
   now: number,

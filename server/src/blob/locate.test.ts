@@ -49,8 +49,14 @@ describe("A path of the Blob service", () => {
 });
 
 describe("The method of a request", () => {
-  it("is GET for HEAD, but of a blob itself", () => {
+  it("is GET for HEAD, but of a blob itself and where there is more to it than headers", () => {
     assert.equal(method("HEAD /docs/a"), "HEAD");
+    assert.equal(method("HEAD /docs/a?comp="), "HEAD");
+    assert.equal(method("HEAD /docs/a?comp=blocklist"), "HEAD");
+    assert.equal(method("HEAD /docs?restype=container&comp=list"), "HEAD");
+    assert.equal(method("HEAD /?comp=list"), "HEAD");
+    assert.equal(method("HEAD /docs?restype=container&comp=ACL"), "GET");
+    assert.equal(method("HEAD /docs/a?restype=account&comp=properties"), "GET");
     assert.equal(method("HEAD /docs/a?comp=metadata"), "GET");
     assert.equal(method("HEAD /docs?restype=container"), "GET");
   });

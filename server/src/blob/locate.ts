@@ -70,14 +70,27 @@ function decode(path: string): string {
 export const COPY = "COPY";
 
 /**
- * HEAD is GET, but for a blob itself, whose content it leaves out. A PUT that names a source and no
- * type of blob is a copy.
+ * HEAD is GET where the answer stands in headers, but for a blob itself, whose content it leaves out.
+ * A PUT that names a source and no type of blob is a copy.
  */
 export function blobMethodOf(head: RequestHead): string {
   const { verb } = head;
-  // An empty one is none, as for the routes.
-  const isBlob = head.location.resource === "blob" && !head.query.get("comp");
-  if (verb === "HEAD") return isBlob ? verb : "GET";
-  if (verb !== "PUT" || !isBlob || head.header("x-ms-copy-source") === undefined) return verb;
-  return head.header("x-ms-blob-type") === undefined ? COPY : verb;
+  if (verb === "HEAD") return ANSWERED_IN_HEADERS.has(resourceAndComp(head)) ? "GET" : verb;
+  if (verb !== "PUT" || head.header("x-ms-copy-source") === undefined) return verb;
+  if (resourceAndComp(head) !== "blob " || head.header("x-ms-blob-type") !== undefined) return verb;
+  return COPY;
+}
+
+/** Lists and service properties are not in it: HEAD is no method of theirs. */
+const ANSWERED_IN_HEADERS = new Set([
+  "account information properties",
+  "container ",
+  "container metadata",
+  "container acl",
+  "blob metadata",
+]);
+
+/** An empty `comp` is none, as for the routes. */
+function resourceAndComp({ location, query }: RequestHead): string {
+  return `${location.resource} ${query.get("comp")?.toLowerCase() ?? ""}`;
 }

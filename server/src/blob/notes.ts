@@ -14,7 +14,7 @@ import {
   type KeyRange,
   type Put,
 } from "../engine/engine.ts";
-import { prefixEnd } from "../engine/key-codec.ts";
+import { partitionRange, sortPrefixRange } from "../engine/key-codec.ts";
 
 /*
  * Blob records refer to things stored outside of them: contents, lists of extents, drafts. Notes see
@@ -271,7 +271,7 @@ export class Notes {
 
   /** All notes. */
   range(): KeyRange {
-    return { start: { partition: PARTITION, sort: new Uint8Array(0) }, end: NOTES_END };
+    return partitionRange(PARTITION);
   }
 
   /** Notes of those that keep everything. */
@@ -281,11 +281,7 @@ export class Notes {
 
   /** Notes of what a list took contents over from. */
   succeededBy(list: string): KeyRange {
-    const prefix = Buffer.from(`${list}/`, "latin1");
-    return {
-      start: { partition: PARTITION, sort: prefix },
-      end: { partition: PARTITION, sort: prefixEnd(prefix)! },
-    };
+    return sortPrefixRange(PARTITION, Buffer.from(`${list}/`, "latin1"));
   }
 
   #newKey(successor: string | undefined): Key {
@@ -293,8 +289,6 @@ export class Notes {
     return { partition: PARTITION, sort };
   }
 }
-
-const NOTES_END: Key = { partition: prefixEnd(PARTITION)!, sort: new Uint8Array(0) };
 
 export function decodeNote(
   key: Key,

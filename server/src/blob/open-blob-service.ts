@@ -1,15 +1,11 @@
-import type { AuthContext } from "../auth/auth-context.ts";
+import type { AuthRules } from "../auth/auth-context.ts";
 import type { BackgroundWork } from "../catalog/background-loop.ts";
-import { Catalog } from "../catalog/catalog.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
-import { Reaper } from "../catalog/reaper.ts";
-import { ServicePropertiesStore } from "../catalog/service-properties-store.ts";
+import { type Foundation, openCatalog } from "../catalog/open-catalog.ts";
 import { storedPolicy } from "../catalog/stored-policy.ts";
-import type { Clock } from "../clock.ts";
 import { ContentIds } from "../content/content-ids.ts";
 import type { ContentStore } from "../content/content-store.ts";
 import { RowContentStore } from "../content/row-content-store.ts";
-import type { Engine } from "../engine/engine.ts";
 import { partitionRange } from "../engine/key-codec.ts";
 import type { Service } from "../http/service.ts";
 import { BLOB_DOCUMENTS } from "../xml/document-rules.ts";
@@ -24,18 +20,13 @@ import { Collector } from "./collector.ts";
 import type { ContainerValue } from "./container-value.ts";
 import { Contents } from "./contents.ts";
 import { DraftExpiry } from "./draft-expiry.ts";
+import { LongReads } from "./long-reads.ts";
 import { Notes } from "./notes.ts";
 import { Readers } from "./readers.ts";
 import { releaseAll } from "./release.ts";
 
-export interface BlobServiceOptions {
-  readonly engine: Engine;
-  readonly clock: Clock;
-  /** By which drafts are old enough to be freed. */
-  readonly ageClock: Clock;
-  readonly accountIds: ReadonlyMap<string, number>;
-  readonly onError: (error: unknown) => void;
-  readonly auth: Omit<AuthContext, "clock" | "storedPolicy">;
+export interface BlobServiceOptions extends Foundation {
+  readonly auth: AuthRules;
   /** Where large contents live; by default in rows of the engine. */
   readonly contents?: ContentStore | undefined;
   /** Whether containers may be opened to strangers. Default true. */
@@ -48,46 +39,30 @@ export interface OpenBlobService {
   readonly background: readonly BackgroundWork[];
   /** For tests, which do not wait for the background. */
   readonly collector: Collector;
+  readonly longReads: LongReads;
   readonly draftExpiry: DraftExpiry;
 }
 
 /** Puts the Blob service together on an engine. */
 export function openBlobService(options: BlobServiceOptions): OpenBlobService {
-  const { engine, clock, ageClock, accountIds, onError } = options;
-  const space = KEY_SPACES.blobCatalog;
-  const catalog = new Catalog<ContainerValue>(engine, space, accountIds, clock);
-  const ids = new ContentIds(engine);
+  const { engine, clock, ageClock, onError } = options;
+  const { collector, contents, ids, longReads, notes, readers } = openContents(options);
   const onLeftOver = () => collector.wake();
-  const notes = new Notes({ engine, ids, onLeftOver, onError });
-  const readers = new Readers();
-  const rows = new RowContentStore(engine, KEY_SPACES.blobContents);
-  const store = options.contents ?? rows;
-  const collector: Collector = new Collector({
-    engine,
-    notes,
-    contents: store,
-    rows,
-    readers,
-    onError,
+  const { catalog, reaper, properties } = openCatalog<ContainerValue>(options, {
+    space: KEY_SPACES.blobCatalog,
+    rules: BLOB_DOCUMENTS,
+    contentsOf: (accountId, containerId) => partitionRange(blobPartition(accountId, containerId)),
+    /** What a blob of a removed container refers to is garbage before its record goes. */
+    async release(_, value) {
+      const { puts, deletes } = releaseAll({ contents, notes }, decodeRecord({ value }));
+      if (puts.length + deletes.length === 0) return;
+      await engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes });
+      onLeftOver();
+    },
   });
-  const contents = new Contents({ engine, ids, rows, store, notes, readers });
   const blobs = new BlobStore({ engine, clock, catalog, onLeftOver });
   const draftExpiry = new DraftExpiry({ engine, clock: ageClock, blobs, notes, onError });
-  const reaper = new Reaper({
-    engine,
-    catalog,
-    contentsOf: (accountId, containerId) => partitionRange(blobPartition(accountId, containerId)),
-    release: (_, value) => release(value),
-    onError,
-  });
-  const properties = new ServicePropertiesStore({
-    engine,
-    clock,
-    space,
-    accountIds,
-    rules: BLOB_DOCUMENTS,
-  });
-  const context: BlobContext = {
+  const service = blobService({
     engine,
     clock,
     catalog,
@@ -102,24 +77,31 @@ export function openBlobService(options: BlobServiceOptions): OpenBlobService {
     reaper,
     auth: {
       ...options.auth,
-      clock,
       storedPolicy: (address) => storedPolicy(catalog, address),
     },
     allowsPublicAccess: options.allowsPublicAccess ?? true,
-  };
+  });
+  const background = [reaper, collector, longReads, draftExpiry];
+  return { service, background, collector, longReads, draftExpiry };
+}
 
-  /** What a blob of a removed container refers to is garbage before its record goes. */
-  async function release(value: Uint8Array): Promise<void> {
-    const { puts, deletes } = releaseAll(context, decodeRecord({ value }));
-    if (puts.length + deletes.length === 0) return;
-    await engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes });
-    onLeftOver();
-  }
-
-  return {
-    service: blobService(context),
-    background: [reaper, collector, draftExpiry],
-    collector,
-    draftExpiry,
-  };
+/** Where contents stand, what is noted of them, and who frees those that were let go of. */
+function openContents({ engine, contents: given, onError }: BlobServiceOptions) {
+  const ids = new ContentIds(engine);
+  const notes = new Notes({ engine, ids, onLeftOver: () => collector.wake(), onError });
+  const readers = new Readers();
+  const longReads = new LongReads({ engine, readers, onError });
+  const rows = new RowContentStore(engine, KEY_SPACES.blobContents);
+  const store = given ?? rows;
+  const collector: Collector = new Collector({
+    engine,
+    notes,
+    contents: store,
+    rows,
+    readers,
+    longReads,
+    onError,
+  });
+  const contents = new Contents({ engine, ids, rows, store, notes, readers });
+  return { collector, contents, ids, longReads, notes, readers };
 }

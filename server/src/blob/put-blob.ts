@@ -5,19 +5,19 @@ import { md5Mismatch } from "../http/content-md5.ts";
 import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
-import { assertMayReplace, CREATE_ACCESS } from "./blob-access.ts";
+import { CREATE_ACCESS, checkMayReplace } from "./blob-access.ts";
 import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import { accessTierOf, propertiesOfContent } from "./blob-properties.ts";
 import type { BlobProperties, BlobType } from "./blob-record.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
-import { assertCreateConditions, type Conditions, writeConditions } from "./conditions.ts";
+import { type Conditions, checkCreateConditions, writeConditions } from "./conditions.ts";
 import type { Digests } from "./content-digest.ts";
 import { referenceTo } from "./contents.ts";
-import { type IncomingContent, incomingContent } from "./incoming-content.ts";
-import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { type IncomingContent, incomingContent, refuseBody } from "./incoming-content.ts";
+import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { releaseAll } from "./release.ts";
-import { refuseUnsupported } from "./unsupported.ts";
+import { refuseCopySource, refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
 interface PutBlobInput {
@@ -49,8 +49,7 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
 
   decode(request) {
     const type = typeOf(request);
-    // The content would come from elsewhere: Put Blob From URL.
-    if (request.header("x-ms-copy-source") !== undefined) throw new ServiceError("NotImplemented");
+    refuseCopySource(request);
     refuseUnsupported(request);
     const name = blobNameOf(request);
     const length = request.header("x-ms-blob-content-length");
@@ -75,10 +74,13 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
     const { blobs, contents } = context;
     const { name, content } = input;
     const judge = (state: BlobState) => judgePut(state, input, request);
+    const judgeNow = async () => judge(await blobs.read(name));
     // Before a large body is read, for nothing is worse than to refuse it afterwards.
-    if (!contents.isSmall(content.bytes)) judge(await blobs.read(name));
+    if (!contents.isSmall(content.bytes)) await judgeNow();
     const isBlockBlob = input.type === "BlockBlob";
-    const received = await contents.receive(request.bodySource, content, { md5: isBlockBlob });
+    const received = await contents
+      .receive(request.bodySource, content, { md5: isBlockBlob })
+      .catch((error) => refuseBody(error, judgeNow));
     const { digests } = received;
     const { contentMd5 } = input.properties;
     const modified = await blobs.change(
@@ -139,7 +141,7 @@ function typeOf(head: RequestHead): BlobType {
 /** @throws ServiceError in the order of the reference: rights, conditions, lease. */
 function judgePut(state: BlobState, input: PutBlobInput, request: WireRequest): void {
   const { blob } = state.record;
-  assertMayReplace(request, state);
-  assertCreateConditions(input.conditions, blob?.modified);
-  assertLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
+  checkMayReplace(request, state);
+  checkCreateConditions(input.conditions, blob?.modified);
+  checkLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
 }

@@ -5,18 +5,23 @@ import type { Check, Engine, Put } from "../engine/engine.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { WireRequest } from "../operation.ts";
 import { type BlockChoice, parseBlockList } from "../xml/block-list.ts";
-import { assertMayReplace, CREATE_ACCESS } from "./blob-access.ts";
+import { CREATE_ACCESS, checkMayReplace } from "./blob-access.ts";
 import { draftHeadKey } from "./blob-keys.ts";
 import { type BlobContext, type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import { accessTierOf, propertiesOfList } from "./blob-properties.ts";
 import type { BlobProperties, CommittedBlob } from "./blob-record.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
-import { assertCreateConditions, type Conditions, writeConditions } from "./conditions.ts";
+import { type Conditions, checkCreateConditions, writeConditions } from "./conditions.ts";
 import type { Digests } from "./content-digest.ts";
 import { uncommittedBlocks } from "./drafts.ts";
 import { type ContentExtent, type ContentPiece, putExtent, readExtents } from "./extents.ts";
-import { type IncomingContent, incomingContent, receiveWhole } from "./incoming-content.ts";
-import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import {
+  type IncomingContent,
+  incomingContent,
+  receiveWhole,
+  refuseBody,
+} from "./incoming-content.ts";
+import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { type NewContent, NO_CONTENT } from "./new-content.ts";
 import { releaseContent, releaseDraft } from "./release.ts";
@@ -69,7 +74,11 @@ export const putBlockList: BlobOperation<PutBlockListInput, PutBlockListOutput> 
   },
 
   async run(context, input, request) {
-    const { choices, digests } = await readList(request, input.body);
+    const { choices, digests } = await readList(request, input.body).catch((error) =>
+      refuseBody(error, async () =>
+        judgeList(await context.blobs.read(input.name), input, request),
+      ),
+    );
     for (const time = new CallTime(context.clock); ; time.assertLeft()) {
       const modified = await commitList(context, input, choices, request);
       if (modified !== undefined) return { modified, digests, body: input.body };
@@ -92,6 +101,15 @@ async function readList(
   return { choices: parseBlockList(bytes), digests };
 }
 
+/** @throws ServiceError UnauthorizedBlobOverwrite, InvalidBlobType, of conditions and leases. */
+function judgeList(state: BlobState, input: PutBlockListInput, request: WireRequest): void {
+  const { blob } = state.record;
+  checkMayReplace(request, state);
+  if (blob !== undefined && blob.type !== "BlockBlob") throw new ServiceError("InvalidBlobType");
+  checkCreateConditions(input.conditions, blob?.modified);
+  checkLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
+}
+
 /** @returns undefined when the blob or its draft changed meanwhile: then all must be looked at again */
 async function commitList(
   context: BlobContext,
@@ -102,11 +120,7 @@ async function commitList(
   const { blobs, engine, ids } = context;
   const state = await blobs.read(input.name);
   const { blob, draft } = state.record;
-  assertMayReplace(request, state);
-  if (blob !== undefined && blob.type !== "BlockBlob") throw new ServiceError("InvalidBlobType");
-  assertCreateConditions(input.conditions, blob?.modified);
-  assertLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
-
+  judgeList(state, input, request);
   const headKey = draft && draftHeadKey(draft.id);
   const [head] = headKey ? await engine.get([headKey]) : [];
   if (draft && head === undefined) {

@@ -12,12 +12,12 @@ import type { BlobChange, BlobName, BlobState } from "./blob-store.ts";
 import { blockIdBytes, checkBlockId } from "./block-id.ts";
 import type { Digests } from "./content-digest.ts";
 import { decodeUncommittedBlock, putDraftHead, putUncommittedBlock } from "./drafts.ts";
-import { type IncomingContent, incomingContent } from "./incoming-content.ts";
-import { assertLeaseForWrite } from "./lease.ts";
+import { type IncomingContent, incomingContent, refuseBody } from "./incoming-content.ts";
+import { checkLeaseForWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import type { NewContent } from "./new-content.ts";
 import { NOTHING_RELEASED, type Released } from "./released.ts";
-import { refuseUnsupported } from "./unsupported.ts";
+import { refuseCopySource, refuseUnsupported } from "./unsupported.ts";
 
 interface PutBlockInput {
   readonly name: BlobName;
@@ -39,8 +39,7 @@ export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
   body: "stream",
 
   decode(request) {
-    // The content would come from elsewhere: Put Block From URL.
-    if (request.header("x-ms-copy-source") !== undefined) throw new ServiceError("NotImplemented");
+    refuseCopySource(request);
     refuseUnsupported(request);
     const name = blobNameOf(request);
     const block = request.query.get("blockid");
@@ -54,8 +53,11 @@ export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
   async run(context, input, request) {
     const { blobs, contents } = context;
     const judge = (state: BlobState) => judgePutBlock(state, input, request);
-    if (!contents.isSmall(input.content.bytes)) judge(await blobs.read(input.name));
-    const received = await contents.receive(request.bodySource, input.content, { md5: false });
+    const judgeNow = async () => judge(await blobs.read(input.name));
+    if (!contents.isSmall(input.content.bytes)) await judgeNow();
+    const received = await contents
+      .receive(request.bodySource, input.content, { md5: false })
+      .catch((error) => refuseBody(error, judgeNow));
     const added = await blobs.change(
       input.name,
       (state) => {
@@ -84,7 +86,7 @@ function judgePutBlock({ record }: BlobState, input: PutBlockInput, request: Wir
     throw new ServiceError("AuthorizationPermissionMismatch");
   }
   if (blob !== undefined && blob.type !== "BlockBlob") throw new ServiceError("InvalidBlobType");
-  assertLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
+  checkLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
   if (draft !== undefined && draft.blockIdBytes !== blockIdBytes(input.block)) {
     throw new ServiceError("InvalidBlobOrBlock");
   }

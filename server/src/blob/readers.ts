@@ -1,7 +1,7 @@
 /**
  * What this process is reading just now. Lists and contents that were let go of are freed when their
- * last reader is done, so that a slow download is not cut off by an overwrite. Readers in other
- * processes are not known here: theirs end early, and clients find that the blob has changed.
+ * last reader is done, so that a slow download is not cut off by an overwrite. Of readers in other
+ * processes `LongReads` tells.
  */
 export class Readers {
   readonly #counts = new Map<string, number>();
@@ -11,6 +11,11 @@ export class Readers {
   /** Calls when something that `mustWaitFor` was true of is no longer read. */
   whenDone(call: () => void): void {
     this.#onDone = call;
+  }
+
+  /** What is being read. */
+  ids(): Iterable<string> {
+    return this.#counts.keys();
   }
 
   mustWaitFor(id: string): boolean {

@@ -3,14 +3,16 @@ import type { BlobContext } from "./blob-operation.ts";
 import type { BlobRecord } from "./blob-record.ts";
 import { bothReleased, NOTHING_RELEASED, type Released } from "./released.ts";
 
+type Releasing = Pick<BlobContext, "contents" | "notes">;
+
 /** Lets go of all that a record refers to: its content and its draft. */
-export function releaseAll(context: BlobContext, record: BlobRecord): Released {
+export function releaseAll(context: Releasing, record: BlobRecord): Released {
   return bothReleased(releaseContent(context, record), releaseDraft(context, record));
 }
 
 /** @param successor the list that some of it lives on in */
 export function releaseContent(
-  { contents }: BlobContext,
+  { contents }: Pick<Releasing, "contents">,
   { blob }: BlobRecord,
   successor?: string,
 ): Released {
@@ -18,7 +20,7 @@ export function releaseContent(
 }
 
 export function releaseDraft(
-  { notes }: BlobContext,
+  { notes }: Pick<Releasing, "notes">,
   { draft }: BlobRecord,
   successor?: string,
 ): Released {

@@ -3,8 +3,8 @@ import { integerHeader } from "../http/header-values.ts";
 import { WRITE_ACCESS } from "./blob-access.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import type { BlobName } from "./blob-store.ts";
-import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
-import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { type Conditions, checkWriteConditions, writeConditions } from "./conditions.ts";
+import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { validatorHeaders } from "./validators.ts";
@@ -37,8 +37,8 @@ export const sealBlob: BlobOperation<SealInput, number> = {
       const { blob } = record;
       if (blob === undefined) throw new ServiceError("BlobNotFound");
       if (blob.type !== "AppendBlob") throw new ServiceError("InvalidBlobType");
-      assertWriteConditions(conditions, blob.modified);
-      assertLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
+      checkWriteConditions(conditions, blob.modified);
+      checkLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
       if (position !== undefined && position !== blob.size) {
         throw new ServiceError("AppendPositionConditionNotMet");
       }

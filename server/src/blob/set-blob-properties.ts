@@ -5,8 +5,8 @@ import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import { blobHeadersOf, hasBlobHeaders } from "./blob-properties.ts";
 import type { BlobProperties } from "./blob-record.ts";
 import type { BlobName } from "./blob-store.ts";
-import { assertWriteConditions, type Conditions, writeConditions } from "./conditions.ts";
-import { assertLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { type Conditions, checkWriteConditions, writeConditions } from "./conditions.ts";
+import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
@@ -44,8 +44,8 @@ export const setBlobProperties: BlobOperation<SetBlobPropertiesInput, number> = 
     return blobs.change(name, ({ record }, now) => {
       const { blob } = record;
       if (blob === undefined) throw new ServiceError("BlobNotFound");
-      assertWriteConditions(conditions, blob.modified);
-      assertLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
+      checkWriteConditions(conditions, blob.modified);
+      checkLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
       const modified = nextModified(now, blob.modified);
       const changed = {
         ...blob,

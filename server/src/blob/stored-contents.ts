@@ -1,6 +1,6 @@
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { ContentId } from "../content/content-store.ts";
-import type { Engine } from "../engine/engine.ts";
+import type { Engine, Key } from "../engine/engine.ts";
 import { after, copyKey, partitionPrefixRange } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import { type BlobRecord, decodeRecord } from "./blob-record.ts";
@@ -10,7 +10,7 @@ import { type ContentPiece, contentsOfList } from "./extents.ts";
 /** A content in the content store, and one of the blobs that refer to it. */
 export interface StoredContent {
   readonly id: ContentId;
-  readonly blob: string;
+  readonly blob: Key;
 }
 
 const RECORDS_AT_A_TIME = 256;
@@ -19,10 +19,9 @@ const RECORDS_AT_A_TIME = 256;
 export async function* storedContents(engine: Engine): AsyncGenerator<StoredContent> {
   const space = partitionPrefixRange(Uint8Array.of(KEY_SPACES.blobs));
   for (let start = space.start; ; ) {
-    const records: { readonly blob: string; readonly record: BlobRecord }[] = [];
+    const records: { readonly blob: Key; readonly record: BlobRecord }[] = [];
     const ended = await scanToEnd(engine, { ...space, start }, (entry) => {
-      const { sort } = entry.key;
-      records.push({ blob: Buffer.from(sort).toString("utf8"), record: decodeRecord(entry) });
+      records.push({ blob: copyKey(entry.key), record: decodeRecord(entry) });
       if (records.length < RECORDS_AT_A_TIME) return true;
       start = after(copyKey(entry.key));
       return false;

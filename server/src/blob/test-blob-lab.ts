@@ -88,7 +88,7 @@ export class BlobLab {
     this.#front = new Front(this.service.service, {
       accounts: new Accounts([DEVELOPMENT_ACCOUNT]),
       clock,
-      observer: { finished() {} },
+      observer: { listens: () => false, finished() {} },
       hostStyle: true,
       auth,
     });
@@ -169,7 +169,7 @@ export class BlobLab {
     const runs = 10;
     await this.service.service.context.notes.dropSpares(0);
     for (let run = 1; ; run++) {
-      await this.service.collector.collect();
+      await this.service.collector.collect(0);
       const audit = await auditBlobs(this.engine, this.contents);
       const isTidy = audit.leftOver.length + audit.missing.length + audit.notes === 0;
       if (isTidy || run === runs) {

@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { BlobLab } from "./test-blob-lab.ts";
 
@@ -46,6 +47,30 @@ describe("What is left out", () => {
     });
   }
 
+  it("is nothing that strangers hear of", async () => {
+    const headers = { Authorization: "" };
+    await lab.refused("404 ResourceNotFound", "GET", "/docs/a?comp=tags", { headers });
+    await lab.refused("404 ResourceNotFound", "GET", "/docs/a?comp=nothing", { headers });
+    await lab.refused("404 ResourceNotFound", "HEAD", "/?comp=list", { headers });
+    await lab.refused("401 NoAuthenticationInformation", "PUT", "/docs/a?comp=tier", { headers });
+    await lab.refused("401 NoAuthenticationInformation", "POST", "/docs/a", { headers });
+  });
+
+  it("keeps what is meant for a snapshot or a version from the blob", async () => {
+    const { headers } = await lab.must("HEAD", "/docs/a");
+    for (const [method, query, more] of [
+      ["GET", "snapshot=2026", {}],
+      ["DELETE", "versionid=2026", {}],
+      ["PUT", "comp=metadata&snapshot=2026", {}],
+      ["PUT", "comp=properties&snapshot=2026", {}],
+      ["PUT", "comp=lease&versionid=2026", { "x-ms-lease-action": "break" }],
+      ["PUT", "snapshot=2026", { "x-ms-blob-type": "BlockBlob" }],
+    ] as const) {
+      await lab.refused("404 BlobNotFound", method, `/docs/a?${query}`, { headers: more });
+    }
+    assert.equal((await lab.must("HEAD", "/docs/a")).headers.get("etag"), headers.get("etag"));
+  });
+
   it("is refused where a header asks for it", async () => {
     for (const [path, header] of [
       ["/docs/a?comp=metadata", "x-ms-encryption-scope"],
@@ -86,6 +111,10 @@ describe("A request that means nothing", () => {
   for (const [line, expected] of [
     ["DELETE /?comp=list", "405 UnsupportedHttpVerb"],
     ["POST /docs/a", "405 UnsupportedHttpVerb"],
+    ["HEAD /?comp=list", "405 UnsupportedHttpVerb"],
+    ["HEAD /?restype=service&comp=properties", "405 UnsupportedHttpVerb"],
+    ["HEAD /docs?restype=container&comp=list", "405 UnsupportedHttpVerb"],
+    ["HEAD /docs/a?comp=blocklist", "405 UnsupportedHttpVerb"],
     ["POST /docs?restype=container", "405 UnsupportedHttpVerb"],
     ["DELETE /docs/a?comp=metadata", "405 UnsupportedHttpVerb"],
     ["GET /docs/a?comp=nothing", "400 InvalidQueryParameterValue"],

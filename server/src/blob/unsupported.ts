@@ -44,6 +44,14 @@ export function refuseUnsupported({ rawHeaders }: RequestHead): void {
   }
 }
 
+/**
+ * For operations whose content would come from elsewhere: Put Blob From URL and its like.
+ * @throws ServiceError NotImplemented
+ */
+export function refuseCopySource(head: RequestHead): void {
+  if (head.header("x-ms-copy-source") !== undefined) throw new ServiceError("NotImplemented");
+}
+
 const OWN_KEYS = ["x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-encryption-scope"];
 
 /**
@@ -54,9 +62,4 @@ export function refuseOwnKeys(head: RequestHead): void {
   if (OWN_KEYS.some((name) => head.header(name) !== undefined)) {
     throw new ServiceError("NotImplemented");
   }
-}
-
-/** @throws ServiceError BlobNotFound: there are no snapshots and no versions. */
-export function refuseOtherVersions({ query }: RequestHead): void {
-  if (query.get("snapshot") || query.get("versionid")) throw new ServiceError("BlobNotFound");
 }

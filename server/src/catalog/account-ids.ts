@@ -1,5 +1,6 @@
 import type { Engine, Entry, Key } from "../engine/engine.ts";
-import { encodeId, encodeText } from "../engine/key-codec.ts";
+import { decodeText, encodeId, encodeText, partitionPrefixRange } from "../engine/key-codec.ts";
+import { scanToEnd } from "../engine/scan-to-end.ts";
 import { KEY_SPACES, type KeySpace } from "./key-spaces.ts";
 
 const PARTITION = Uint8Array.of(KEY_SPACES.accounts);
@@ -35,6 +36,17 @@ export async function openAccountIds(
     });
     if (result.committed) return ids;
   }
+}
+
+/** id → name of every account that there is data of, configured or not. */
+export async function storedAccounts(engine: Engine): Promise<ReadonlyMap<number, string>> {
+  const names = new Map<number, string>();
+  await scanToEnd(engine, partitionPrefixRange(PARTITION), (entry) => {
+    const { sort } = entry.key;
+    if (sort[0] !== COUNTER.sort[0]) names.set(readId(entry), decodeText(sort));
+    return true;
+  });
+  return names;
 }
 
 export function accountIdOf(ids: ReadonlyMap<string, number>, account: string): number {

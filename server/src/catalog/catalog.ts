@@ -3,9 +3,15 @@ import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
 import { CallTime } from "../engine/call-time.ts";
 import type { Engine, Entry, Key } from "../engine/engine.ts";
-import { copyKey, encodeId, encodeText, prefixEnd } from "../engine/key-codec.ts";
+import {
+  copyKey,
+  encodeId,
+  encodeText,
+  partitionPrefixRange,
+  sortPrefixRange,
+} from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
-import { accountIdOf, accountPartition } from "./account-ids.ts";
+import { accountIdOf, accountPartition, storedAccounts } from "./account-ids.ts";
 import type { KeySpace } from "./key-spaces.ts";
 
 /** A table, queue or container: what its account calls it, and what its contents are stored under. */
@@ -224,7 +230,7 @@ export class Catalog<Value> {
     const prefix = encodeText(options.prefix, NAME_PREFIX);
     const from = encodeText(options.from, NAME_PREFIX);
     const start = { partition, sort: Buffer.compare(from, prefix) > 0 ? from : prefix };
-    const end = { partition, sort: prefixEnd(prefix)! };
+    const { end } = sortPrefixRange(partition, prefix);
     const taken: Named<Value>[] = [];
     await scanToEnd(this.#engine, { start, end }, (entry) => {
       const named = read<Value>(entry);
@@ -257,11 +263,9 @@ export class Catalog<Value> {
 
   /** The ids whose names are removed and whose contents may still be there, with when that was (µs). */
   async removed(account: string): Promise<{ id: number; version: number }[]> {
-    const partition = this.#partition(account);
+    const range = sortPrefixRange(this.#partition(account), REMOVED_PREFIX);
     const found: { id: number; version: number }[] = [];
-    const start = { partition, sort: REMOVED_PREFIX };
-    const end = { partition, sort: prefixEnd(REMOVED_PREFIX)! };
-    await scanToEnd(this.#engine, { start, end }, (entry) => {
+    await scanToEnd(this.#engine, range, (entry) => {
       found.push({ id: readJson<number>(entry), version: entry.version });
       return true;
     });
@@ -297,6 +301,30 @@ export class Catalog<Value> {
     const sort = Buffer.concat([REMOVED_PREFIX, encodeId(id)]);
     return { partition: this.#partition(account), sort };
   }
+}
+
+export interface StoredName {
+  readonly account: string;
+  readonly accountId: number;
+  readonly name: string;
+  readonly id: number;
+}
+
+/** The names of one service as they are stored: of every account, configured or not. */
+export async function storedNames(engine: Engine, space: KeySpace): Promise<StoredName[]> {
+  const names: StoredName[] = [];
+  for (const [accountId, account] of await storedAccounts(engine)) {
+    const partition = accountPartition(space, accountId);
+    await scanToEnd(engine, partitionPrefixRange(partition), (entry) => {
+      const { key } = entry;
+      if (key.partition.length === partition.length && key.sort[0] === NAME_PREFIX[0]) {
+        const { name, id } = read(entry);
+        names.push({ account, accountId, name, id });
+      }
+      return true;
+    });
+  }
+  return names;
 }
 
 function read<Value>(entry: Entry): Named<Value> {

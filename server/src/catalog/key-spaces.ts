@@ -5,6 +5,8 @@
 export const KEY_SPACES = {
   /** Sort: account name → its id. */
   accounts: 0x01,
+  /** One entry: how many processes have begun to serve. */
+  processes: 0x02,
   /** Then the account id. Names of tables, service properties, tables under removal. */
   tableCatalog: 0x10,
   /** Then account id, table id, partition key; sort: row key. */
@@ -22,6 +24,8 @@ export const KEY_SPACES = {
   blobContents: 0x34,
   /** Sort: id of what is in the making, or to be freed. */
   blobNotes: 0x35,
+  /** Sort: a process. What it is reading for long. */
+  blobReads: 0x36,
 } as const;
 
 export type KeySpace = (typeof KEY_SPACES)[keyof typeof KEY_SPACES];

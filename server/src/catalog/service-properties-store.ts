@@ -53,11 +53,13 @@ export class ServicePropertiesStore {
     this.rules = options.rules;
   }
 
-  /** What another server may have changed since, a moment ago. */
-  get(account: string): Awaitable<ServiceProperties> {
+  /**
+   * What another server may have changed a moment ago.
+   * @param now milliseconds since 1970; when the request came will do
+   */
+  get(account: string, now: number): Awaitable<ServiceProperties> {
     const cached = this.#cache.get(account);
-    if (cached && Math.abs(this.#clock.now() - cached.readAt) < TRUSTED_MS)
-      return cached.properties;
+    if (cached && Math.abs(now - cached.readAt) < TRUSTED_MS) return cached.properties;
     return this.read(account);
   }
 
@@ -68,8 +70,8 @@ export class ServicePropertiesStore {
     );
   }
 
-  corsRules(account: string): Awaitable<readonly CorsRule[]> {
-    return whenReady(this.get(account), ({ cors }) => cors);
+  corsRules(account: string, now: number): Awaitable<readonly CorsRule[]> {
+    return whenReady(this.get(account, now), ({ cors }) => cors);
   }
 
   /** Reads those of some accounts, so that `chosen` knows them. */

@@ -1,13 +1,12 @@
 import { handledLater } from "../awaitable.ts";
+import { type Check, type Engine, EngineError, type Key, type Put } from "../engine/engine.ts";
 import {
-  type Check,
-  type Engine,
-  EngineError,
-  type Key,
-  type KeyRange,
-  type Put,
-} from "../engine/engine.ts";
-import { copyKey, decodeId, encodeId, partitionRange } from "../engine/key-codec.ts";
+  copyKey,
+  decodeId,
+  encodeId,
+  partitionPrefixRange,
+  partitionRange,
+} from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import type { ContentId, ContentStore } from "./content-store.ts";
 
@@ -116,10 +115,7 @@ export class RowContentStore implements ContentStore {
   }
 
   async *list(): AsyncGenerator<ContentId> {
-    const range: KeyRange = {
-      start: { partition: Uint8Array.of(this.#space), sort: new Uint8Array(0) },
-      end: { partition: Uint8Array.of(this.#space + 1), sort: new Uint8Array(0) },
-    };
+    const range = partitionPrefixRange(Uint8Array.of(this.#space));
     const ids: ContentId[] = [];
     await scanToEnd(this.#engine, range, ({ key }) => {
       const id = Buffer.from(key.partition.subarray(1)).toString("latin1");

@@ -27,6 +27,19 @@ export interface Engine {
   nextVersion(): number;
 
   /**
+   * Says which of the processes over the same data this is: a number, mostly one more than that of the
+   * last one that began. Up to 16 in a row, which run at the same time, then never have a version in
+   * common. Engines that serve one process only leave it out.
+   */
+  takePlace?(place: number): void;
+
+  /**
+   * Whether other processes may have the same data open just now. True where that cannot be told; those
+   * who read something are counted from before their first read of it. Left out as `takePlace` is.
+   */
+  isShared?(): boolean;
+
+  /**
    * A number that changes with every commit that writes, by whomever, before any read can see it:
    * while it stands, all is as it was. Undefined where telling would cost as much as a read.
    */

@@ -19,6 +19,7 @@ import {
   partitionPrefixRange,
   partitionRange,
   prefixEnd,
+  sortPrefixRange,
   splitKey,
 } from "./key-codec.ts";
 
@@ -260,6 +261,11 @@ function hex(code: Uint8Array): string {
 }
 
 describe("positions", () => {
+  const prefix = fc.oneof(
+    bytes,
+    fc.array(fc.constantFrom(254, 255), { maxLength: 3 }).map((all) => Uint8Array.from(all)),
+  );
+
   it("after a key there is nothing before the next possible key", () => {
     fc.assert(
       fc.property(pair, pair, (a, b) => {
@@ -289,16 +295,28 @@ describe("positions", () => {
   });
 
   it("a prefix's range holds the partitions that begin with it and no others", () => {
-    const prefix = fc.oneof(
-      bytes,
-      fc.array(fc.constantFrom(254, 255), { maxLength: 3 }).map((all) => Uint8Array.from(all)),
-    );
     fc.assert(
       fc.property(prefix, bytes, pair, (start, rest, other) => {
         const within = { partition: Uint8Array.from([...start, ...rest]), sort: other.sort };
         assert.equal(isInside(within, partitionPrefixRange(start)), true);
         const begins = equalBytes(other.partition.subarray(0, start.length), start);
         assert.equal(isInside(other, partitionPrefixRange(start)), begins);
+      }),
+    );
+  });
+
+  it("a sort prefix's range holds what begins with it in its partition and nothing else", () => {
+    fc.assert(
+      fc.property(prefix, bytes, pair, (start, rest, other) => {
+        const { partition, sort } = other;
+        const within = { partition, sort: Uint8Array.from([...start, ...rest]) };
+        const range = sortPrefixRange(partition, start);
+        assert.equal(isInside(within, range), true);
+        assert.equal(isInside(other, range), equalBytes(sort.subarray(0, start.length), start));
+        assert.equal(
+          isInside({ partition: Uint8Array.from([...partition, 0]), sort }, range),
+          false,
+        );
       }),
     );
   });

@@ -279,6 +279,11 @@ export function after(key: Key): Key {
   return { partition: key.partition, sort: next(key.sort) };
 }
 
+/** The first position of `partition`. */
+export function startOfPartition(partition: Uint8Array): Key {
+  return { partition, sort: NOTHING };
+}
+
 /** The first position behind every key of `partition`. */
 export function afterPartition(partition: Uint8Array): Key {
   return { partition: next(partition), sort: NOTHING };
@@ -286,21 +291,27 @@ export function afterPartition(partition: Uint8Array): Key {
 
 /** From the first key to the last. */
 export const EVERYTHING: KeyRange = {
-  start: { partition: new Uint8Array(0), sort: new Uint8Array(0) },
+  start: startOfPartition(NOTHING),
 };
 
 /** All of one partition. */
 export function partitionRange(partition: Uint8Array): KeyRange {
-  return { start: { partition, sort: NOTHING }, end: afterPartition(partition) };
+  return { start: startOfPartition(partition), end: afterPartition(partition) };
+}
+
+/** Of one partition, what has a sort part that begins with `prefix`. */
+export function sortPrefixRange(partition: Uint8Array, prefix: Uint8Array): KeyRange {
+  const end = prefixEnd(prefix);
+  return {
+    start: { partition, sort: prefix },
+    end: end ? { partition, sort: end } : afterPartition(partition),
+  };
 }
 
 /** All partitions that begin with `prefix`. */
 export function partitionPrefixRange(prefix: Uint8Array): KeyRange {
   const end = prefixEnd(prefix);
-  return {
-    start: { partition: prefix, sort: NOTHING },
-    end: end && { partition: end, sort: NOTHING },
-  };
+  return { start: startOfPartition(prefix), end: end && startOfPartition(end) };
 }
 
 /** The smallest bytes above everything that begins with `prefix`; undefined when there are none. */

@@ -22,6 +22,22 @@ describe("A folder that is made", () => {
     assert.deepEqual(await flushedBy(context, () => makeFolder(path)), []);
   });
 
+  it("is told from one that was there", () => {
+    assert.equal(makeFolder(join(root, "a", "b")), true);
+    assert.equal(makeFolder(join(root, "a", "b")), false);
+    fs.writeFileSync(join(root, "file"), "");
+    assert.throws(() => makeFolder(join(root, "file")), /EEXIST/);
+    assert.throws(() => makeFolder(join(root, "file", "a")), /ENOTDIR/);
+  });
+
+  if (process.platform === "linux") {
+    it("is refused where there can be none, by the name of that place", () => {
+      for (const path of ["/proc/none", "/proc/none/below"]) {
+        assert.throws(() => makeFolder(path), /^Error: \/proc takes no folders\.$/);
+      }
+    });
+  }
+
   it("may be named by where the process is", async (context) => {
     const before = process.cwd();
     process.chdir(root);

@@ -1,16 +1,35 @@
 import type { Clock } from "../clock.ts";
 
+/** So many processes have no version in common. Each is left 62,500 a second; 64 clients made 22,000 of one core. */
+const PLACES = 16;
+
 /** Hands out versions: microseconds since 1970 that only ever grow, whatever the clock does. */
 export class VersionClock {
   readonly #clock: Clock;
   #last = 0;
+  /** Own versions are those with a certain remainder when divided by this. */
+  #places = 1;
+  #start = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
+  /**
+   * From now on shares the versions with others, which take other places: of 16 in a row no two ever
+   * hand out the same one. Without that a key that one process deletes and another puts anew, all within
+   * a millisecond of their clocks, may get a version again that it had.
+   */
+  takePlace(place: number): void {
+    this.#places = PLACES;
+    // Those that have to share a remainder begin elsewhere in the millisecond, which is all that clocks tell.
+    this.#start = place % STARTS;
+  }
+
   next(): number {
-    this.#last = Math.max(this.#last + 1, Math.floor(this.#clock.now() * 1000));
+    const least = Math.max(this.#last + 1, Math.floor(this.#clock.now() * 1000) + this.#start);
+    const beyond = (least - this.#start) % this.#places;
+    this.#last = beyond === 0 ? least : least + this.#places - beyond;
     return this.#last;
   }
 
@@ -28,3 +47,12 @@ export class VersionClock {
     if (version > this.#last) this.#last = version;
   }
 }
+
+/** The remainders, as often as they fit a millisecond. */
+const STARTS = 1000 - (1000 % PLACES);
+
+/**
+ * What an engine adds at most that must raise a version without a clock, as a database does: it keeps the
+ * remainder of the version that was brought, hence its place, and most often one no other raised version has.
+ */
+export const RAISED_BY_MAX = 64 * PLACES;

@@ -21,8 +21,15 @@ export const REQUEST_MS_MAX = 300_000;
 /** What must not happen is that nothing moves any more. */
 export const STILL_MS_MAX = 120_000;
 
-/** So much of a body is read though nobody wants it: a client told in mid-sending may not hear the answer. */
+/** So much of a body is read though nobody wants it; where more is left, the answer is the last of its connection. */
 export const UNWANTED_BYTES_MAX = 4 * LIMITS.bodyBytesMax;
+
+/**
+ * Behind that answer, or one it asked to be the last, a client may send for so long, and pause for so long,
+ * before it is cut: `LingeringCloses`.
+ */
+export const LINGER_MS_MAX = 30_000;
+export const LINGER_STILL_MS_MAX = 5_000;
 
 /** Connections that have carried a request. */
 const used = new WeakSet<Socket>();

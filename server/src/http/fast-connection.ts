@@ -16,6 +16,7 @@ import {
   UNWANTED_BYTES_MAX,
 } from "./both-lanes.ts";
 import { LentReads } from "./lent-reads.ts";
+import type { LingeringCloses } from "./lingering-close.ts";
 import { type PlainRequest, readPlainRequest } from "./plain-request.ts";
 import { BodyAborted, type BodySource, WholeBody } from "./raw-request.ts";
 
@@ -25,10 +26,11 @@ export interface Lane {
   /** Takes a paused socket whose unread bytes are back in it. */
   readonly giveAway: (socket: Socket) => void;
   readonly onError: OnError;
+  readonly lingering: LingeringCloses;
   /** How long a request may take to arrive, its body too; 0: as long as something moves. */
   readonly requestMsMax: number;
   /** Milliseconds that only grow. */
-  readonly now: () => number;
+  now(): number;
   /** Whether every answer is the last of its connection. */
   readonly isClosing: boolean;
   /** The connection is closed, or given away. */
@@ -51,6 +53,7 @@ const NOTHING = Buffer.alloc(0);
  *   answering   one request is with the handler, a long body perhaps still on its way; what comes
  *               behind it waits in the socket
  *   given away  node:http has it
+ *   lingering   its last answer is out, `LingeringCloses` has it
  *   closed
  */
 export class FastConnection {
@@ -263,7 +266,9 @@ export class FastConnection {
 
   /** As `#answer`. */
   #send(request: PlainRequest, answer: WireResponse): boolean {
-    const closes = this.#lane.isClosing || (this.#arriving?.left ?? 0) > UNWANTED_BYTES_MAX;
+    const lingers = (this.#arriving?.left ?? 0) > UNWANTED_BYTES_MAX;
+    if (lingers) this.#lane.lingering.prepare(this.socket);
+    const closes = lingers || this.#lane.isClosing;
     let rest: Promise<void> | undefined;
     try {
       rest = this.#writer.write(answer, request.verb, closes);
@@ -295,7 +300,11 @@ export class FastConnection {
    * read what it was sent. Behind the last answer there is no next.
    */
   #mustWait(): boolean {
-    if (this.socket.destroyed || this.socket.writableEnded) return true;
+    if (this.socket.destroyed) return true;
+    if (this.socket.writableEnded) {
+      this.#arriving?.discard();
+      return true;
+    }
     if (this.#arriving !== undefined) {
       this.#answering = true;
       if (!this.#arriving.isWhole) {

@@ -1,9 +1,9 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Accounts } from "../auth/accounts.ts";
-import type { AuthContext } from "../auth/auth-context.ts";
+import type { AuthContext, AuthRules } from "../auth/auth-context.ts";
 import { authenticate } from "../auth/authenticate.ts";
-import { authorize } from "../auth/authorize.ts";
+import { authorize, refuseStranger } from "../auth/authorize.ts";
 import type { Identity } from "../auth/identity.ts";
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
@@ -14,6 +14,7 @@ import { announcedBytes, bodyBytesOf } from "./body-bytes.ts";
 import { corsHeaders, preflightResponse } from "./cors.ts";
 import { toServiceError } from "./error-response.ts";
 import type { Gate } from "./gate.ts";
+import { PRINTABLE_ASCII } from "./header-values.ts";
 import { HttpDate } from "./http-date.ts";
 import type { ExchangeObserver } from "./observer.ts";
 import type { Query } from "./query.ts";
@@ -23,7 +24,7 @@ import { Request } from "./request.ts";
 import { RequestIds } from "./request-id.ts";
 import { Router } from "./router.ts";
 import type { Service } from "./service.ts";
-import { versionForStranger } from "./version.ts";
+import { versionForStranger, versionOfRefused } from "./version.ts";
 
 export interface FrontOptions {
   readonly accounts: Accounts;
@@ -34,10 +35,8 @@ export interface FrontOptions {
   readonly stopwatch?: (() => number) | undefined;
   /** Whether `ACCOUNT.table.HOST` names an account; path-style always works. */
   readonly hostStyle: boolean;
-  readonly auth: Omit<AuthContext, "clock" | "storedPolicy">;
+  readonly auth: AuthRules;
 }
-
-const VISIBLE_ASCII = /^[\x20-\x7e]*$/;
 
 /**
  * Carries one service's requests from the wire to its operations and back, whatever transport they
@@ -66,7 +65,6 @@ export class Front<Context> {
     });
     this.#auth = {
       ...options.auth,
-      clock: options.clock,
       storedPolicy: (address) => service.storedPolicy(address),
     };
   }
@@ -100,7 +98,7 @@ export class Front<Context> {
     request.secondary = address.secondary;
     request.baseUrl = address.baseUrl;
     if (request.verb === "OPTIONS") {
-      return whenReady(service.corsRules(request.account.name), (rules) =>
+      return whenReady(service.corsRules(request.account.name, request.arrivedAt), (rules) =>
         preflightResponse(rules, request, service),
       );
     }
@@ -157,6 +155,8 @@ export class Front<Context> {
     const operation = this.#router.find(request);
     if (operation) return operation;
     if (!KNOWN_VERBS.has(request.method)) throw new ServiceError("InvalidHttpVerb");
+    // Strangers hear only of what they may read.
+    if (request.identity.kind === "anonymous") throw refuseStranger(request.verb);
     throw this.#service.refuse(request, request.method, this.#router.methodsOf(request));
   }
 
@@ -190,17 +190,22 @@ export class Front<Context> {
   }
 
   #finish(request: Request, response: WireResponse): Awaitable<WireResponse> {
-    this.#observe(request, response, response.refusal);
+    this.#observe(request, response, response.refusal?.error);
     return this.#complete(request, response);
   }
 
   #fail(request: Request, error: unknown): Awaitable<WireResponse> {
     if (error instanceof BodyAborted) throw error;
     const refusal = toServiceError(error);
+    const head = request.located && isReadable(request.query) ? request : undefined;
+    // Good credentials in the wrong place, or by the wrong protocol: their holder is no stranger.
+    if (head && request.version === "" && refusal.stage !== "authentication") {
+      request.version = versionOfRefused(head, this.#service.dialect);
+    }
     const response = this.#service.encodeError(refusal, {
       requestId: request.requestId,
       now: this.#options.clock.now(),
-      head: request.located && isReadable(request.query) ? request : undefined,
+      head,
       accept: request.header("accept"),
       method: request.method,
     });
@@ -215,28 +220,25 @@ export class Front<Context> {
     headers.push("Server", this.#service.product);
     const version = request.version || this.#versionForStranger(request);
     if (version !== undefined) headers.push("x-ms-version", version);
-    const echo = request.header("x-ms-client-request-id");
+    const echo = request.clientRequestId;
     if (
       echo !== undefined &&
       version !== undefined &&
       echo.length <= LIMITS.clientRequestIdLengthMax &&
-      VISIBLE_ASCII.test(echo)
+      PRINTABLE_ASCII.test(echo)
     ) {
       headers.push("x-ms-client-request-id", echo);
     }
     const answer = { status: response.status, headers, body: response.body };
     if (request.account.name === "" || request.verb === "OPTIONS") return answer;
-    const withRules = (rules: readonly CorsRule[]) => {
-      if (rules.length > 0) {
-        const facts = { method: request.verb, origin: request.header("origin") };
-        headers.push(...corsHeaders(rules, facts, headers));
-      }
-      return answer;
-    };
     // An answer that scripts may not read is better than none.
     try {
-      const rules = this.#service.corsRules(request.account.name);
-      return rules instanceof Promise ? rules.then(withRules, () => answer) : withRules(rules);
+      const rules = this.#service.corsRules(request.account.name, request.arrivedAt);
+      if (!(rules instanceof Promise)) return withCors(rules, request, answer);
+      return rules.then(
+        (known) => withCors(known, request, answer),
+        () => answer,
+      );
     } catch {
       return answer;
     }
@@ -250,16 +252,19 @@ export class Front<Context> {
   #observe(request: Request, response: WireResponse, refusal: ServiceError | undefined): void {
     const { status } = response;
     const { clock, observer, stopwatch } = this.#options;
+    const service = this.#service.name;
+    if (!observer.listens(service, request.account.name, refusal !== undefined)) return;
     const record = {
-      service: this.#service.name,
+      service,
       operation: request.operationName,
       requestId: request.requestId,
-      clientRequestId: request.header("x-ms-client-request-id"),
+      clientRequestId: request.clientRequestId,
       account: request.account.name,
       verb: request.verb,
       path: request.rawPath,
       status,
       errorCode: refusal?.code,
+      refusedInside: response.refusal,
       cause: refusal && refusal.status >= 500 ? (refusal.cause ?? refusal) : undefined,
       durationMs:
         stopwatch === undefined ? clock.now() - request.arrivedAt : stopwatch() - request.beganAt,
@@ -273,6 +278,18 @@ export class Front<Context> {
     };
     observer.finished(record, request, response);
   }
+}
+
+function withCors(
+  rules: readonly CorsRule[],
+  request: Request,
+  answer: WireResponse & { readonly headers: string[] },
+): WireResponse {
+  if (rules.length > 0) {
+    const facts = { method: request.verb, origin: request.header("origin") };
+    answer.headers.push(...corsHeaders(rules, facts, answer.headers));
+  }
+  return answer;
 }
 
 /** Whether every parameter can be decoded. */

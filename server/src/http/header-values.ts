@@ -1,6 +1,9 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import type { RequestHead } from "../operation.ts";
 
+/** What values of headers may safely repeat. */
+export const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
+
 /** All that was sent under a lower-case name. */
 export function headerValues(
   { rawHeaders }: Pick<RequestHead, "rawHeaders">,

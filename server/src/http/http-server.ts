@@ -8,6 +8,7 @@ import {
 } from "node:net";
 import { type Handle, type OnError, STILL_MS_MAX } from "./both-lanes.ts";
 import { FastLane } from "./fast-lane.ts";
+import { LingeringCloses } from "./lingering-close.ts";
 import { NODE_HTTP_OPTIONS, nodeListener, STREAMING_HTTP_OPTIONS } from "./node-listener.ts";
 
 export interface HttpServerOptions {
@@ -21,13 +22,28 @@ export interface HttpServerOptions {
   readonly lane: "node" | "fast";
   /** Whether requests may take as long as they need, if only something moves all the time. */
   readonly carriesStreams?: boolean;
+  /** Default: over the system's clock. */
+  readonly lingering?: LingeringCloses;
   readonly onError: OnError;
 }
 
 /** PEM texts, or a PFX archive with its passphrase. */
 export type TlsMaterial =
-  | { readonly cert: string | Buffer; readonly key: string | Buffer }
-  | { readonly pfx: Buffer; readonly passphrase: string };
+  | { readonly cert: string | Buffer; readonly key: string | Buffer; readonly passphrase?: string }
+  | { readonly pfx: Buffer; readonly passphrase?: string };
+
+/** @param host a name or an address */
+export function serverUrl({
+  host,
+  port,
+  isTls,
+}: {
+  readonly host: string;
+  readonly port: number;
+  readonly isTls: boolean;
+}): string {
+  return `${isTls ? "https" : "http"}://${host.includes(":") ? `[${host}]` : host}:${port}`;
+}
 
 /** How long requests under way may take to end once the server closes. */
 const CLOSING_MS_MAX = 10_000;
@@ -39,6 +55,7 @@ export class HttpServer {
   readonly #http: Server;
   readonly #fastLane: FastLane | undefined;
   readonly #options: HttpServerOptions;
+  readonly #lingering: LingeringCloses;
   /** All that node:http has. */
   readonly #sockets = new Set<Socket>();
   /** Those of them that have asked for nothing yet: no request of theirs can be under way. */
@@ -46,8 +63,9 @@ export class HttpServer {
 
   private constructor(options: HttpServerOptions, handle: Handle) {
     this.#options = options;
-    const { onError } = options;
-    const listener = nodeListener(handle, onError);
+    const { onError, lingering = new LingeringCloses() } = options;
+    this.#lingering = lingering;
+    const listener = nodeListener(handle, lingering, onError);
     const settings = options.carriesStreams ? STREAMING_HTTP_OPTIONS : NODE_HTTP_OPTIONS;
     this.#http = options.tls
       ? createHttpsServer({ ...settings, ...options.tls }, listener)
@@ -66,6 +84,7 @@ export class HttpServer {
     const lane = new FastLane({
       handle,
       onError,
+      lingering,
       requestMsMax: settings.requestTimeout,
       // As if the connection had just been accepted there.
       giveAway: (socket) => {
@@ -95,8 +114,7 @@ export class HttpServer {
   /** `http://127.0.0.1:10002`, with the host as it was asked for. */
   get url(): string {
     const { host, tls } = this.#options;
-    const shown = host.includes(":") ? `[${host}]` : host;
-    return `${tls ? "https" : "http"}://${shown}:${this.port}`;
+    return serverUrl({ host, port: this.port, isTls: tls !== undefined });
   }
 
   get port(): number {
@@ -107,6 +125,7 @@ export class HttpServer {
   async close(): Promise<void> {
     const http = this.#http;
     const closed = new Promise<void>((resolve) => this.#listening.close(() => resolve()));
+    this.#lingering.close();
     this.#fastLane?.close();
     // Connections fall idle one by one as their answers go out; nobody tells when.
     const idle = setInterval(() => http.closeIdleConnections(), IDLE_LOOK_MS);

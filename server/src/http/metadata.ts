@@ -1,6 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { RequestHead } from "../operation.ts";
+import { PRINTABLE_ASCII } from "./header-values.ts";
 
 /**
  * What users note down about a queue, a container or a blob: names and values, in the order and
@@ -11,7 +12,6 @@ export type Metadata = readonly (readonly [name: string, value: string])[];
 
 const PREFIX = "x-ms-meta-";
 const IDENTIFIER = /^[A-Za-z_][A-Za-z0-9_]*$/;
-const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
 
 /**
  * The `x-ms-meta-*` headers of a request.

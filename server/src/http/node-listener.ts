@@ -15,6 +15,7 @@ import {
   UNWANTED_BYTES_MAX,
   written,
 } from "./both-lanes.ts";
+import type { LingeringCloses } from "./lingering-close.ts";
 import {
   BodyAborted,
   type BodySource,
@@ -34,12 +35,16 @@ export const NODE_HTTP_OPTIONS = {
 export const STREAMING_HTTP_OPTIONS = { ...NODE_HTTP_OPTIONS, requestTimeout: 0 } as const;
 
 /** Carries requests between node:http and a handler that knows nothing of it. */
-export function nodeListener(handle: Handle, onError: OnError): RequestListener {
+export function nodeListener(
+  handle: Handle,
+  lingering: LingeringCloses,
+  onError: OnError,
+): RequestListener {
   return (message, response) => {
     const body = new NodeBody(message);
     const give = (answer: WireResponse) => {
       try {
-        send(message, response, answer, onError);
+        send(message, response, answer, { lingering, onError });
         body.discard();
       } catch (error) {
         cut(error);
@@ -110,7 +115,7 @@ function send(
   message: IncomingMessage,
   response: ServerResponse,
   answer: WireResponse,
-  onError: OnError,
+  { lingering, onError }: { readonly lingering: LingeringCloses; readonly onError: OnError },
 ): void {
   if (response.destroyed) return;
   // Answers bring the date they were made with.
@@ -123,7 +128,7 @@ function send(
     headers.push("Content-Length", String(bytes));
   }
   if (body === undefined || typeof body === "string" || body instanceof Uint8Array) {
-    closeUnlessRead(message, headers);
+    if (passOver(message, response, lingering)) headers.push("Connection", "close");
     response.writeHead(status, headers).end(body);
   } else {
     response.writeHead(status, headers);
@@ -131,13 +136,40 @@ function send(
   }
 }
 
-/** An answer that comes before the end of a longer request ends the connection: the rest is not worth reading. */
-function closeUnlessRead(message: IncomingMessage, headers: string[]): void {
-  if (message.readableEnded || message.complete) return;
-  const isLong =
-    message.headers["transfer-encoding"] !== undefined ||
-    Number(message.headers["content-length"] ?? 0) > UNWANTED_BYTES_MAX;
-  if (isLong) headers.push("Connection", "close");
+/**
+ * What is left of a request that is answered before its end. No next request is waited for behind a longer rest:
+ * the answer is the last, or, where chunks do not tell how long they go on, their length makes it so.
+ * @returns whether it is the last already
+ */
+function passOver(
+  message: IncomingMessage,
+  response: ServerResponse,
+  lingering: LingeringCloses,
+): boolean {
+  if (message.readableEnded || message.complete) return false;
+  const { socket } = message;
+  // The client wants no other answer on this connection: node:http would close it under a rest of any length.
+  if (!response.shouldKeepAlive) lingering.prepare(socket);
+  if (message.headers["transfer-encoding"] === undefined) {
+    const isLast = Number(message.headers["content-length"] ?? 0) > UNWANTED_BYTES_MAX;
+    if (isLast) lingering.prepare(socket);
+    return isLast;
+  }
+  let left = UNWANTED_BYTES_MAX;
+  const count = (chunk: Buffer) => {
+    left -= chunk.length;
+    if (left >= 0) return;
+    message.off("data", count);
+    // The parser is at work with what came; that may hold the end of the body, and then the next request.
+    setImmediate(() => {
+      if (message.complete || socket.destroyed) return;
+      lingering.prepare(socket);
+      socket.destroySoon();
+    });
+  };
+  message.on("data", count);
+  message.resume();
+  return false;
 }
 
 async function pour(
@@ -175,15 +207,16 @@ class NodeBody implements BodySource {
     return new Promise((resolve, reject) => {
       const chunks: Buffer[] = [];
       let bytes = 0;
-      message.on("data", (chunk: Buffer) => {
+      const take = (chunk: Buffer) => {
         bytes += chunk.length;
         if (bytes > bytesMax) {
-          message.pause();
+          message.off("data", take).pause();
           resolve(undefined);
           return;
         }
         chunks.push(chunk);
-      });
+      };
+      message.on("data", take);
       message.on("end", () =>
         resolve(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, bytes)),
       );

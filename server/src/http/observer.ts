@@ -1,5 +1,5 @@
 import type { Identity } from "../auth/identity.ts";
-import type { RequestHead, WireRequest, WireResponse } from "../operation.ts";
+import type { RefusalInside, RequestHead, WireRequest, WireResponse } from "../operation.ts";
 import type { ServiceName } from "./service.ts";
 
 /** What a request says of who sent it: to be read, not to be kept. */
@@ -17,6 +17,8 @@ export interface Observer {
 
 /** What is told of the exchange itself as well, which holds bodies: to be read, not to be kept. */
 export interface ExchangeObserver {
+  /** Whether it is told of such a request: what nobody listens to is not put together. */
+  listens(service: ServiceName, account: string, isRefused: boolean): boolean;
   finished(record: RequestRecord, request: WireRequest & Sender, response: WireResponse): void;
 }
 
@@ -25,6 +27,7 @@ export function joinObservers(observers: readonly Observer[]): Observer {
   const ofAll = observers.filter(({ refusalsOnly }) => !refusalsOnly);
   const ofRefusals = observers.filter(({ refusalsOnly }) => refusalsOnly);
   return {
+    refusalsOnly: ofAll.length === 0,
     finished(record, sender) {
       for (let i = 0; i < ofAll.length; i++) ofAll[i]!.finished(record, sender);
       if (record.errorCode === undefined) return;
@@ -46,6 +49,8 @@ export interface RequestRecord {
   readonly status: number;
   /** Why it was refused; of a batch, whose status is 202 all the same, why what it asked for was. */
   readonly errorCode: string | undefined;
+  /** Of a batch that was refused inside an answer that is well: the operation that was. */
+  readonly refusedInside: RefusalInside | undefined;
   /** What went wrong below us, for refusals of 5xx. */
   readonly cause: unknown;
   /** With fractions where there is a stopwatch. */

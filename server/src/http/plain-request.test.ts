@@ -40,6 +40,24 @@ describe("A plain request", () => {
     }
   });
 
+  const beginnings: Record<string, string> = {
+    "a TLS greeting": "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "another protocol's line": "SSH-2.0-OpenSSH_9.2\r\n",
+    "a request of bare line feeds": "GET / HTTP/1.1\nHost: h\n\n",
+    "a header that a bare line feed ends": "GET / HTTP/1.1\r\nHost: h\r\nAccept: */*\n",
+    "bare line feeds behind a proper first line": "GET / HTTP/1.1\r\nHost: h\n\n",
+    "the first line of another version": "GET / HTTP/1.0\r\n",
+    "an empty line": "\r\n",
+  };
+  for (const [what, head] of Object.entries(beginnings)) {
+    it(`does not wait for more of ${what}`, () => {
+      const before = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+      const bytes = Buffer.from(before + head, "latin1");
+      assert.equal(readPlainRequest(bytes.subarray(before.length), 0, 100).kind, "unknown");
+      assert.equal(readPlainRequest(bytes, before.length, 100).kind, "unknown");
+    });
+  }
+
   const unknown: Record<string, string> = {
     "another version": "GET / HTTP/1.0\r\nHost: h\r\n\r\n",
     "an unknown method": "BREW / HTTP/1.1\r\nHost: h\r\n\r\n",

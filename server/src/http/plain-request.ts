@@ -26,6 +26,8 @@ const PLAIN_HEAD_BYTES_MAX = 16 * 1024;
 const PLAIN_HEADERS_MAX = 200;
 
 const UNKNOWN: PlainRead = { kind: "unknown" };
+/** What stands before the line feed of the first line. */
+const LINE_END = " HTTP/1.1\r";
 const HEAD_END = Buffer.from("\r\n\r\n", "latin1");
 
 /**
@@ -35,7 +37,9 @@ const HEAD_END = Buffer.from("\r\n\r\n", "latin1");
 export function readPlainRequest(bytes: Buffer, start: number, wholeBytesMax: number): PlainRead {
   const headEnd = bytes.indexOf(HEAD_END, start);
   if (headEnd < 0) {
-    return bytes.length - start > PLAIN_HEAD_BYTES_MAX ? UNKNOWN : { kind: "incomplete", bytes: 0 };
+    if (bytes.length - start > PLAIN_HEAD_BYTES_MAX || !mayBecomePlain(bytes, start))
+      return UNKNOWN;
+    return { kind: "incomplete", bytes: 0 };
   }
   if (headEnd - start > PLAIN_HEAD_BYTES_MAX) return UNKNOWN;
   const head = bytes.toString("latin1", start, headEnd);
@@ -93,6 +97,25 @@ export function readPlainRequest(bytes: Buffer, start: number, wholeBytesMax: nu
   const target = head.slice(verbEnd + 1, targetEnd);
   const headers = new PlainHeaders(head, spans);
   return { kind: "request", request: { verb, target, headers, bodyStart, end } };
+}
+
+/**
+ * Whether the beginning of a head can still become a plain request. A TLS greeting never ends as heads
+ * do: waiting for the rest would hold a client that took the wrong scheme until the time limit.
+ */
+function mayBecomePlain(bytes: Buffer, start: number): boolean {
+  const lineEnd = bytes.indexOf(LF, start);
+  if (lineEnd < 0) return bytes.length === start || isCapital(bytes[start]!);
+  const lineStart = Math.max(start, lineEnd - LINE_END.length);
+  if (bytes.toString("latin1", lineStart, lineEnd) !== LINE_END) return false;
+  for (let at = lineEnd; at >= 0; at = bytes.indexOf(LF, at + 1)) {
+    if (bytes[at - 1] !== CR) return false;
+  }
+  return true;
+}
+
+function isCapital(byte: number): boolean {
+  return byte >= 0x41 && byte <= 0x5a;
 }
 
 /**

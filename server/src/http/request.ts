@@ -22,6 +22,8 @@ export class Request implements WireRequest {
   readonly opensConnection: boolean;
   readonly source: BodySource;
   readonly requestId: string;
+  /** Looked for once: the answer repeats it, and whoever listens is told of it. */
+  readonly clientRequestId: string | undefined;
   readonly arrivedAt: number;
 
   /** By the stopwatch, if there is one. */
@@ -57,6 +59,7 @@ export class Request implements WireRequest {
     this.opensConnection = raw.opensConnection === true;
     this.source = raw.body;
     this.requestId = requestId;
+    this.clientRequestId = raw.headers.get("x-ms-client-request-id");
     this.arrivedAt = arrivedAt;
   }
 

@@ -41,7 +41,8 @@ export interface Service<Context = unknown> {
   /** The one place where a refusal becomes this service's bytes. */
   encodeError(error: ServiceError, facts: ErrorFacts): WireResponse;
 
-  corsRules(account: string): Awaitable<readonly CorsRule[]>;
+  /** @param now milliseconds since 1970; when the request came will do */
+  corsRules(account: string, now: number): Awaitable<readonly CorsRule[]>;
   /** Whether a CORS rule for every origin is answered with `Access-Control-Allow-Credentials` too. */
   readonly starCredentials: boolean;
   storedPolicy(address: PolicyAddress): Awaitable<AccessPolicy | undefined>;

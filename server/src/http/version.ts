@@ -14,9 +14,21 @@ export const NEWEST_VERSION = "2026-04-06";
 export function versionOf(head: RequestHead, dialect: AuthDialect): string {
   const version = namedVersion(head) ?? dialect.versionAbsent;
   if (version === undefined) throw missingHeader("x-ms-version");
-  if (VERSION.test(version) && version >= dialect.versionMin) return version;
+  if (isServed(version, dialect)) return version;
   const isInHeader = head.header("x-ms-version") !== undefined;
   throw invalidHeader(isInHeader ? "x-ms-version" : "api-version", version);
+}
+
+/**
+ * The same for a caller who is refused before it is read: empty where it is none.
+ */
+export function versionOfRefused(head: RequestHead, dialect: AuthDialect): string {
+  const version = namedVersion(head);
+  return version !== undefined && isServed(version, dialect) ? version : "";
+}
+
+function isServed(version: string, dialect: AuthDialect): boolean {
+  return VERSION.test(version) && version >= dialect.versionMin;
 }
 
 /** What the answer to a caller who was not served says: their version if it is one, else `otherwise`. */

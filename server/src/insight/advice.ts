@@ -1,5 +1,6 @@
 import type { Cure } from "./cure.ts";
 import type { RecordingEnd, TrafficEvent, TrafficListener } from "./recording.ts";
+import type { TableNames } from "./table-names.ts";
 
 /** A design mistake that the traffic or the data shows. */
 export interface Finding {
@@ -19,6 +20,7 @@ export const RULE_TITLES = {
   "over-targets": "Traffic goes beyond the cloud's scalability targets",
   "hot-partition": "One partition carries traffic near its target",
   "append-only-keys": "New entities always land at one end of the table",
+  "one-partition": "All of a table is one partition",
   scan: "A query reads much to return little",
   "or-over-keys": "A filter with several keys is cheap here and a scan in the cloud",
   "wide-answers": "Large entities are read whole",
@@ -50,6 +52,8 @@ export interface Observed extends RecordingEnd {
   readonly refusals: number;
   /** By `account/table`; empty when no data was given. */
   readonly data: ReadonlyMap<string, TableData>;
+  /** Of the traffic and the data: paths of refusals name tables in any case. */
+  readonly tables: TableNames;
 }
 
 /** What is stored in a table, from its first entities. */

@@ -1,4 +1,5 @@
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
+import type { FilterNode } from "@rowhouse/protocol/filter-tree";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { planQuery } from "../query/planner.ts";
 import {
@@ -11,7 +12,7 @@ import {
   type Rule,
   tableOf,
 } from "./advice.ts";
-import { cureOfQuery } from "./cure.ts";
+import { type Cure, cureOfQuery, separateReads } from "./cure.ts";
 import { type QueryShapes, SERIES_MIN } from "./query-shapes.ts";
 import type { QueryEvent } from "./recording.ts";
 
@@ -69,12 +70,12 @@ export function findOrOverKeys(shapes: QueryShapes): Finding[] {
     const { queries: times } = all;
     if (!filter?.trim() || times < TIMES_MIN) return [];
     const plan = planQuery(parseFilter(filter));
-    const isCheap = plan.class === "point query" || plan.class === "range query";
-    if (plan.reads.length < 2 || !isCheap) return [];
+    const reads = separateReads(plan);
+    if (reads < 2 || plan.class === "partition range" || plan.class === "table scan") return [];
     return [
       {
         ...{ rule: "or-over-keys", table, subject: shape },
-        title: `${shape} is ${plan.reads.length} cheap reads here and a scan in the cloud`,
+        title: `${shape} is ${reads} cheap reads here and a scan in the cloud`,
         evidence: [`${times} times`, `for example ${filter}`],
         cost: "In the cloud: the whole partition, or the whole table, each time.",
         cure: cureOfQuery(nameOf(table), { ...plan, residual: undefined })!,
@@ -186,17 +187,52 @@ export class LookupsAfterLists implements Rule {
           `for example ${list.filter ?? "(no filter)"}, then ${point.table} ${point.partitionKey}/${point.rowKey}`,
         ],
         cost: `${Math.round(points / lists)} more requests for each list, one round trip after another.`,
-        cure: {
-          pattern: "denormalization",
-          advice: `Copy what the list shows of ${point.table} into the entities of ${list.table}, and write both when it changes.`,
-          layout: [
-            `${list.table}: keys as they are, and the properties of ${point.table} that are shown, as ${point.table}_<property>`,
-          ],
-          portable: true,
-        },
+        cure: isListed(list, point) ? completeList(list) : copyInto(list, point.table),
       },
     ];
   }
+}
+
+function copyInto({ table }: QueryEvent, lookedUp: string): Cure {
+  const isIndex = lookedUp === table;
+  return {
+    pattern: "denormalization",
+    advice: isIndex
+      ? "Copy what the list shows into the entities of the index, and write both when it changes."
+      : `Copy what the list shows of ${lookedUp} into the entities of ${table}, and write both when it changes.`,
+    layout: [
+      isIndex
+        ? `${table}: keys as they are, and the properties that are shown beside those of the index`
+        : `${table}: keys as they are, and the properties of ${lookedUp} that are shown, as ${lookedUp}_<property>`,
+    ],
+    portable: true,
+  };
+}
+
+/** The list was of what was looked up. */
+function completeList({ projected }: QueryEvent): Cure {
+  return {
+    pattern: "projection",
+    advice: projected
+      ? "Name all that is shown in the $select of the list: it reads the entities anyway."
+      : "Use what the list returned: it is all of each entity.",
+    layout: projected ? ["query: $select=<the properties shown>"] : [],
+    portable: true,
+  };
+}
+
+/** Whether an entity is among those that a list is of: the others it only leads to, as an index does. */
+function isListed(list: QueryEvent, point: QueryEvent): boolean {
+  const { partitionKey = "", rowKey = "" } = point;
+  if (tableOf(list) !== tableOf(point)) return false;
+  const filter = list.filter?.trim() ? parseFilter(list.filter) : undefined;
+  const key = (name: string, value: string): FilterNode => ({
+    ...{ kind: "comparison", property: name, operator: "eq" },
+    literal: { type: "Edm.String", value },
+  });
+  const both = [key("PartitionKey", partitionKey), key("RowKey", rowKey)];
+  const clauses = filter ? [filter, ...both] : both;
+  return planQuery({ kind: "and", clauses }).class !== "nothing";
 }
 
 /** What names a period where each of its values had a row key such as this. */

@@ -1,4 +1,4 @@
-import { counted, type Finding, getOrMake, groupBy, type Rule } from "./advice.ts";
+import { counted, type Finding, getOrMake, groupBy, type Observed, type Rule } from "./advice.ts";
 import type { Refusal } from "./recording.ts";
 
 /** Whoever asks again this soon has not backed off. */
@@ -34,9 +34,12 @@ export class Retries implements Rule {
     request.at = at;
   }
 
-  findings(): Finding[] {
+  findings({ tables: names }: Observed): Finding[] {
     const repeated = [...this.#requests.values()].filter(({ times }) => times >= REPEATS_MIN);
-    const tables = groupBy(repeated, ({ refusal }) => tableOfPath(refusal));
+    const tables = groupBy(repeated, ({ refusal }) => {
+      const asked = tableOfPath(refusal);
+      return names.find(asked) ?? asked;
+    });
     return [...tables].map(([table, all]) => ({
       ...{ rule: "retries", table, subject: "" },
       title: `${counted(all.length, "request was", "requests were")} repeated at once, or although ${all.length === 1 ? "it" : "they"} cannot succeed`,

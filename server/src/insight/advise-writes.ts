@@ -1,3 +1,4 @@
+import { LIMITS } from "@rowhouse/protocol/limits";
 import {
   counted,
   type Finding,
@@ -13,6 +14,7 @@ import { InsertOrder } from "./insert-order.ts";
 import { countedEntities } from "./insight.ts";
 import { partitionName } from "./partition-names.ts";
 import type { QueryEvent, RecordedMutation, TrafficEvent, WriteEvent } from "./recording.ts";
+import { timeKeyOf } from "./time-key.ts";
 
 /** The recording, judged by the cloud's targets as it happened. */
 export class OverTargets implements Rule {
@@ -50,22 +52,31 @@ export class OverTargets implements Rule {
 /** Operations are told when they end, with the time of their beginning: none takes longer. */
 const SECONDS_LATE_MAX = 30;
 
+interface SecondOfPartition {
+  entities: number;
+  /** Writes, and queries whatever their pages: what one list reads is no traffic yet. */
+  requests: number;
+}
+
 /** Half of what a partition may do in the cloud, in some second. */
 export class HotPartitions implements Rule {
-  /** Entities of the last seconds by partition. */
-  readonly #seconds = new Map<number, Map<string, number>>();
+  /** The last seconds by partition. */
+  readonly #seconds = new Map<number, Map<string, SecondOfPartition>>();
   readonly #peaks = new Map<string, number>();
 
   queried(query: QueryEvent): void {
     if (query.partitionKey === undefined) return;
-    this.#count(query, query.partitionKey, countedEntities(query.read));
+    const requests = query.continued ? 0 : 1;
+    this.#count(query, query.partitionKey, { entities: countedEntities(query.read), requests });
   }
 
   wrote(write: WriteEvent): void {
-    this.#count(write, write.partitionKey, write.mutations.length);
+    const { mutations, partitionKey } = write;
+    this.#count(write, partitionKey, { entities: mutations.length, requests: 1 });
   }
 
-  #count({ at, account, table }: TrafficEvent, partitionKey: string, entities: number): void {
+  #count(event: TrafficEvent, partitionKey: string, more: SecondOfPartition): void {
+    const { at, account, table } = event;
     const second = Math.floor(at / 1000);
     let partitions = this.#seconds.get(second);
     if (partitions === undefined) {
@@ -76,10 +87,12 @@ export class HotPartitions implements Rule {
       }
     }
     const partition = partitionName(account, table, partitionKey);
-    const sum = (partitions.get(partition) ?? 0) + entities;
-    partitions.set(partition, sum);
-    if (sum < AZURE_TARGETS.partition / 2) return;
-    if (sum > (this.#peaks.get(partition) ?? 0)) this.#peaks.set(partition, sum);
+    const sum = getOrMake(partitions, partition, () => ({ entities: 0, requests: 0 }));
+    sum.entities += more.entities;
+    sum.requests += more.requests;
+    if (sum.entities < AZURE_TARGETS.partition / 2 || sum.requests < 2) return;
+    const peak = this.#peaks.get(partition) ?? 0;
+    if (sum.entities > peak) this.#peaks.set(partition, sum.entities);
   }
 
   findings(): Finding[] {
@@ -108,24 +121,26 @@ export class AppendOnlyKeys implements Rule {
   readonly #tables = new Map<string, { order: InsertOrder; inserts: number }>();
 
   wrote(write: WriteEvent): void {
-    for (const { kind, condition } of write.mutations) {
-      if (kind === "delete" || condition !== "none") continue;
+    for (const mutation of write.mutations) {
+      if (!isInsert(mutation)) continue;
       const none = () => ({ order: new InsertOrder(), inserts: 0 });
       const known = getOrMake(this.#tables, tableOf(write), none);
       known.inserts++;
-      known.order.add(write.partitionKey);
+      known.order.add(write.partitionKey, write.at);
     }
   }
 
   findings(): Finding[] {
     return [...this.#tables].flatMap(([table, { order, inserts }]): Finding[] => {
-      const { verdict, examples } = order;
+      const { verdict, examples, isByTime } = order;
       if (verdict !== "append" && verdict !== "prepend") return [];
       const end = verdict === "append" ? "end" : "beginning";
       return [
         {
           ...{ rule: "append-only-keys", table, subject: "" },
-          title: `Every new partition key lands at the ${end} of the table`,
+          title: isByTime
+            ? `New entities go to the partition of their time, at the ${end} of the table`
+            : `Every new partition key lands at the ${end} of the table`,
           evidence: [`${inserts} inserts`, `keys such as ${examples.join(", ")}`],
           cost: "All inserts meet in the one range of partitions that is served last; adding machines does not help.",
           cure: {
@@ -143,12 +158,64 @@ export class AppendOnlyKeys implements Rule {
   }
 }
 
+const ONE_PARTITION_INSERTS_MIN = 64;
+const ONE_PARTITION_ENTITIES_MIN = 1000;
+
+/** A table that grows in one partition, which is all it has. One by the time has another at another time. */
+export class OnePartition implements Rule {
+  /** The partition of all inserts by table; undefined where there are several. */
+  readonly #tables = new Map<string, { only: string | undefined; inserts: number }>();
+
+  wrote(write: WriteEvent): void {
+    const { at, mutations, partitionKey } = write;
+    const inserts = mutations.filter(isInsert).length;
+    if (inserts === 0) return;
+    const only = timeKeyOf(partitionKey, at) === undefined ? partitionKey : undefined;
+    const known = getOrMake(this.#tables, tableOf(write), () => ({ only, inserts: 0 }));
+    known.inserts += inserts;
+    if (known.only !== partitionKey) known.only = undefined;
+  }
+
+  findings({ data }: Observed): Finding[] {
+    return [...this.#tables].flatMap(([table, { inserts, only }]): Finding[] => {
+      const { entities, samples } = data.get(table) ?? { entities: 0, samples: [] };
+      if (only === undefined || inserts < ONE_PARTITION_INSERTS_MIN) return [];
+      if (entities < ONE_PARTITION_ENTITIES_MIN) return [];
+      if (samples.some(({ partitionKey }) => partitionKey !== only)) return [];
+      return [
+        {
+          ...{ rule: "one-partition", table, subject: "" },
+          title: `All of the table is in partition ${JSON.stringify(only)}`,
+          evidence: [`${inserts} inserts into it, and ${entities} entities looked at, all in it`],
+          cost: `One partition is served by one machine of the cloud: ${AZURE_TARGETS.partition} entities a second for all of the table, however large it grows.`,
+          cure: {
+            pattern: "partition key for the query",
+            advice:
+              "Choose what is read together and changed together, such as a customer or a device, as the partition key; where nothing is, spread the entities.",
+            layout: [
+              `${nameOf(table)}: PartitionKey = <what is read and changed together>, RowKey as it is`,
+              `or ${spreadLayout(nameOf(table))}`,
+            ],
+            portable: true,
+          },
+        },
+      ];
+    });
+  }
+}
+
+/** Upserts may be. */
+function isInsert({ kind, condition }: RecordedMutation): boolean {
+  return kind !== "delete" && condition === "none";
+}
+
 function spreadLayout(table: string): string {
   return `${table}: PartitionKey = <hash of the entity's id modulo 16, two digits>_<the key of today>, RowKey as it is`;
 }
 
 const RUN_MIN = 10;
-const RUN_GAP_MS = 1000;
+/** What waits longer for the next came one by one: messages of people, readings of a device. */
+const RUN_GAP_MS = 100;
 
 /** Single writes of a client into one partition, one after another and of another entity each. */
 class WriteRun {
@@ -181,8 +248,12 @@ class WriteRun {
 interface Runs {
   runs: number;
   writes: number;
+  /** That could have carried them. */
+  transactions: number;
   readonly example: string;
 }
+
+const NO_RUNS = { runs: 0, writes: 0, transactions: 0 };
 
 /** Runs of single writes into one partition, of another entity each, that a transaction could have carried. */
 export class SingleWrites implements Rule {
@@ -202,9 +273,10 @@ export class SingleWrites implements Rule {
     if (run === undefined || run.length < RUN_MIN) return;
     const { first, length } = run;
     const example = `${length} writes into ${first.partitionKey}`;
-    const runs = getOrMake(found, tableOf(first), () => ({ runs: 0, writes: 0, example }));
+    const runs = getOrMake(found, tableOf(first), () => ({ ...NO_RUNS, example }));
     runs.runs++;
     runs.writes += length;
+    runs.transactions += Math.ceil(length / LIMITS.transactionOperationsMax);
   }
 
   findings(): Finding[] {
@@ -212,19 +284,21 @@ export class SingleWrites implements Rule {
     for (const { run, found } of this.#clients.values()) {
       this.#end(run, found);
       for (const [table, runs] of found) {
-        const sum = getOrMake(tables, table, () => ({ ...runs, runs: 0, writes: 0 }));
+        const sum = getOrMake(tables, table, () => ({ ...runs, ...NO_RUNS }));
         sum.runs += runs.runs;
         sum.writes += runs.writes;
+        sum.transactions += runs.transactions;
       }
     }
-    return [...tables].flatMap(([table, { example, runs, writes }]): Finding[] => {
+    return [...tables].flatMap(([table, found]): Finding[] => {
+      const { example, runs, transactions, writes } = found;
       if (runs < 3 && writes < 50) return [];
       return [
         {
           ...{ rule: "single-writes", table, subject: "" },
           title: `${writes} entities were written one by one in ${counted(runs, "run")}, each into one partition`,
           evidence: [`for example ${example}`],
-          cost: `${writes} requests and flushes; transactions of 100 make ${Math.ceil(writes / 100)}.`,
+          cost: `${writes} requests and flushes; ${counted(transactions, "transaction")} would do.`,
           cure: {
             pattern: "entity group transactions",
             advice: "Send writes of one partition together, up to 100 in a transaction.",
@@ -238,43 +312,96 @@ export class SingleWrites implements Rule {
 }
 
 const READ_AGO_MS = 5000;
+/** So many operations of the client may come between: what others wait for at the same time. */
+const READ_AGO_OPERATIONS = 64;
 const CLIENT_READS_MAX = 10_000;
+
+/** Writes of a table, and how many of them came soon after a read of the same entity. */
+class WritesAfterReads {
+  inserts = 0;
+  insertsAfter = 0;
+  /** Unconditional ones: what had been read makes no difference to them. */
+  updates = 0;
+  updatesAfter = 0;
+  /** With the ETag that was read. */
+  exactAfter = 0;
+  example = "";
+
+  /** Who updates what was read inserts what was not there: such reads are for the update. */
+  get areForUpdates(): boolean {
+    return this.exactAfter > 0;
+  }
+
+  get all(): number {
+    return this.updates + (this.areForUpdates ? 0 : this.inserts);
+  }
+
+  get after(): number {
+    return this.updatesAfter + (this.areForUpdates ? 0 : this.insertsAfter);
+  }
+}
 
 /** Point queries whose only use was to choose between insert and update, or to fill an upsert. */
 export class ReadBeforeWrite implements Rule {
-  /** When entities were read last. */
-  readonly #reads = new Map<string, number>();
-  readonly #tables = new Map<string, { after: number; writes: number; example: string }>();
+  /** When entities were read last, and as which operation of the client. */
+  readonly #reads = new Map<string, { readonly at: number; readonly turn: number }>();
+  /** Operations by client. */
+  readonly #turns = new Map<string, number>();
+  readonly #tables = new Map<string, WritesAfterReads>();
 
   queried(query: QueryEvent): void {
     const { at, partitionKey = "", rowKey } = query;
+    const turn = this.#turnOf(query);
     if (rowKey === undefined) return;
     if (this.#reads.size >= CLIENT_READS_MAX) this.#reads.clear();
-    this.#reads.set(entityOf(query, partitionKey, rowKey), at);
+    this.#reads.set(entityOf(query, partitionKey, rowKey), { at, turn });
+  }
+
+  #turnOf({ client }: TrafficEvent): number {
+    const turn = (this.#turns.get(client) ?? 0) + 1;
+    this.#turns.set(client, turn);
+    return turn;
   }
 
   wrote(write: WriteEvent): void {
+    const turn = this.#turnOf(write);
     for (const mutation of write.mutations) {
-      if (!decidesItself(mutation)) continue;
-      const none = () => ({ after: 0, writes: 0, example: "" });
-      const counts = getOrMake(this.#tables, tableOf(write), none);
-      counts.writes++;
-      const key = entityOf(write, write.partitionKey, mutation.rowKey);
-      const readAt = this.#reads.get(key);
-      if (readAt === undefined || write.at - readAt > READ_AGO_MS) continue;
-      counts.after++;
-      counts.example = `${write.partitionKey}/${mutation.rowKey}, then ${mutation.kind}`;
-      this.#reads.delete(key);
+      const { condition, kind } = mutation;
+      if (kind === "delete") continue;
+      const counts = getOrMake(this.#tables, tableOf(write), () => new WritesAfterReads());
+      const wasRead = this.#takeRead(write, mutation, turn);
+      if (condition === "exact") {
+        if (wasRead) counts.exactAfter++;
+        continue;
+      }
+      if (wasRead) counts.example = `${write.partitionKey}/${mutation.rowKey}, then ${kind}`;
+      if (kind === "insert") {
+        counts.inserts++;
+        if (wasRead) counts.insertsAfter++;
+      } else {
+        counts.updates++;
+        if (wasRead) counts.updatesAfter++;
+      }
     }
   }
 
+  /** Whether the entity was read a moment ago. A read is good for one write. */
+  #takeRead(write: WriteEvent, { rowKey }: RecordedMutation, turn: number): boolean {
+    const key = entityOf(write, write.partitionKey, rowKey);
+    const read = this.#reads.get(key);
+    if (read === undefined || write.at - read.at > READ_AGO_MS) return false;
+    if (turn - read.turn > READ_AGO_OPERATIONS) return false;
+    this.#reads.delete(key);
+    return true;
+  }
+
   findings(): Finding[] {
-    return [...this.#tables].flatMap(([table, { after, writes, example }]): Finding[] => {
-      if (after < 5 || after < writes / 2) return [];
+    return [...this.#tables].flatMap(([table, { after, all, example }]): Finding[] => {
+      if (after < 5 || after < all / 2) return [];
       return [
         {
           ...{ rule: "read-before-write", table, subject: "" },
-          title: `${after} of ${writes} writes were preceded by a read of the same entity`,
+          title: `${after} of ${all} writes were preceded by a read of the same entity`,
           evidence: [`for example a point query of ${example}, without the ETag that was read`],
           cost: `${after} requests that change nothing; and between the two, somebody else may write.`,
           cure: {
@@ -288,11 +415,6 @@ export class ReadBeforeWrite implements Rule {
       ];
     });
   }
-}
-
-/** Inserts and unconditional writes do what they do whatever a read had said. */
-function decidesItself({ kind, condition }: RecordedMutation): boolean {
-  return kind !== "delete" && condition !== "exact";
 }
 
 /** Who read or wrote which entity: the lengths tell where one key ends and the next begins. */

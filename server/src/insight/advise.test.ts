@@ -247,6 +247,46 @@ describe("Advice", () => {
     assert.deepEqual(batched.rules(), []);
   });
 
+  it("counts the transactions of each partition by themselves", () => {
+    const traffic = record();
+    for (let i = 0; i < 4 * 101; i++) {
+      traffic.write(`p${Math.floor(i / 101)}`, [["insert", `r${i}`, undefined]]);
+    }
+    const [single] = traffic.advice().findings;
+    assert.equal(single?.rule, "single-writes");
+    assert.equal(single.cost, "404 requests and flushes; 8 transactions would do.");
+  });
+
+  it("takes no writes for a run that people or devices send one by one", () => {
+    const traffic = record();
+    for (let i = 0; i < 60; i++) {
+      traffic.write("room", [["insert", `r${i}`, undefined]]);
+      traffic.tick(150);
+    }
+    assert.deepEqual(traffic.rules(), []);
+  });
+
+  it("sees a table that grows in one partition by the day, and one that is a single partition", () => {
+    const samples = ["p", "p"].map((partitionKey, i) => ({
+      ...{ partitionKey, rowKey: `r${i}`, bytes: 50, properties: 1, numeric: false },
+    }));
+    const found = (keys: readonly string[], entities: number, others: readonly string[] = []) => {
+      const traffic = record();
+      for (let i = 0; i < 70; i++) {
+        traffic.write(keys[i % keys.length]!, [["insert", `r${i}`, undefined]]);
+        traffic.tick(200);
+      }
+      const other = others.map((partitionKey) => ({ ...samples[0]!, partitionKey }));
+      return traffic.rules(new Map([["a/T", { entities, samples: [...samples, ...other] }]]));
+    };
+    assert.deepEqual(found(["p"], 1000), ["one-partition"]);
+    assert.deepEqual(found(["p"], 999), []);
+    assert.deepEqual(found(["p"], 1000, ["q"]), []);
+    assert.deepEqual(found(["p", "q"], 1000), []);
+    // Recordings of these tests begin so.
+    assert.deepEqual(found(["19700112"], 1000), ["append-only-keys"]);
+  });
+
   it("does not ask for transactions of one entity written again and again: they hold each once", () => {
     const traffic = record();
     for (let i = 0; i < 200; i++) traffic.write("p", [["merge", "counter", '"etag"']]);
@@ -381,10 +421,46 @@ describe("Advice", () => {
     );
   });
 
+  it("tells of a table under one name, whatever the case in which it was addressed", () => {
+    const traffic = record();
+    for (const table of ["orders", "Orders", "ORDERS"]) {
+      traffic.query("Email eq 'a'", { read: 200, returned: 1, table });
+      traffic.write(table, [["insert", "r", undefined]], table);
+    }
+    for (let i = 0; i < 5; i++) {
+      traffic.refuse("/a/oRDERS(PartitionKey='p',RowKey='r')", 403, "AuthorizationFailure");
+    }
+    const told = (data?: ReadonlyMap<string, TableData>) =>
+      traffic.advice(data).findings.map(({ rule, table }) => [rule, table]);
+    const data = new Map([["a/OrderS", { entities: 0, samples: [] }]]);
+    assert.deepEqual(told(data), [
+      ["scan", "a/OrderS"],
+      ["retries", "a/OrderS"],
+    ]);
+    assert.deepEqual(told(), [
+      ["scan", "a/orders"],
+      ["retries", "a/orders"],
+    ]);
+  });
+
   it("sees a filter that only the cloud finds dear", () => {
     const traffic = record();
     const filter = "PartitionKey eq 'p' and (RowKey eq 'a' or RowKey eq 'b')";
     for (let i = 0; i < 3; i++) traffic.query(filter, { read: 2, returned: 2 });
+    assert.deepEqual(traffic.rules(), ["or-over-keys"]);
+  });
+
+  it("does not take a partition without one of its entities for several keys", () => {
+    const traffic = record();
+    const filter = "PartitionKey eq 'p' and RowKey ne 'a'";
+    for (let i = 0; i < 3; i++) traffic.query(filter, { read: 20, returned: 20 });
+    assert.deepEqual(traffic.rules(), []);
+  });
+
+  it("sees several partitions in one filter", () => {
+    const traffic = record();
+    const filter = "PartitionKey eq 'p' or PartitionKey eq 'q'";
+    for (let i = 0; i < 3; i++) traffic.query(filter, { read: 20, returned: 20 });
     assert.deepEqual(traffic.rules(), ["or-over-keys"]);
   });
 
@@ -399,8 +475,16 @@ describe("Advice", () => {
 
   it("sees partitions near their target, and traffic beyond it", () => {
     const traffic = record();
-    traffic.query("PartitionKey eq 'p'", { read: 1000, returned: 1000 });
+    for (let i = 0; i < 2; i++) {
+      traffic.query("PartitionKey eq 'p'", { read: 500, returned: 500 });
+    }
     assert.deepEqual(traffic.rules(), ["hot-partition"]);
+    // One list, whatever its length.
+    const list = record();
+    for (let i = 0; i < 2; i++) {
+      list.query("PartitionKey eq 'p'", { read: 1000, returned: 1000, continued: i > 0 });
+    }
+    assert.deepEqual(list.rules(), []);
     const beyond = record();
     for (let i = 0; i < 4; i++) {
       beyond.query("PartitionKey eq 'p'", { read: 1000, returned: 1000 });
@@ -412,7 +496,10 @@ describe("Advice", () => {
     const traffic = record();
     for (const [i, read] of [1000, 1100, 900, 1300, 1200].entries()) {
       for (const second of [1, 60, 1]) {
-        traffic.query(`PartitionKey eq 'p${i}'`, { read: read / second, returned: read / second });
+        for (const share of [0.4, 0.6]) {
+          const part = (share * read) / second;
+          traffic.query(`PartitionKey eq 'p${i}'`, { read: part, returned: part });
+        }
         traffic.tick(5000);
       }
     }
@@ -454,6 +541,63 @@ describe("Advice", () => {
     assert.deepEqual(traffic.rules(data), ["large-values"]);
   });
 
+  it("takes the reads of a table that is updated by ETag for what they are, also before inserts", () => {
+    const play = (etag: string) => {
+      const traffic = record();
+      for (let i = 0; i < 20; i++) {
+        const isNew = i < 15;
+        const read = isNew ? 0 : 1;
+        const rowKey = `r${i}`;
+        traffic.query("", { read, returned: read }, { partitionKey: "p", rowKey });
+        traffic.write("p", [isNew ? ["insert", rowKey, undefined] : ["replace", rowKey, etag]]);
+        traffic.tick(200);
+      }
+      return traffic.rules();
+    };
+    assert.deepEqual(play('"etag"'), []);
+    assert.deepEqual(play("*"), ["read-before-write"]);
+  });
+
+  it("asks for no copy of what a list was of, and for one where it was of an index beside it", () => {
+    for (const [projected, rowKeys, advice] of [
+      [true, ["a_1", "a_2", "a_3"], /^Name all that is shown in the \$select/],
+      [false, ["a_1", "a_2", "a_3"], /^Use what the list returned/],
+      [true, ["id_1", "id_2", "id_3"], /^Copy what the list shows into the entities of the index/],
+    ] as const) {
+      const traffic = record();
+      for (let i = 0; i < 3; i++) {
+        const filter = "PartitionKey eq 'p' and RowKey ge 'a_' and RowKey lt 'b_'";
+        traffic.query(filter, { read: 3, returned: 3, projected });
+        for (const rowKey of rowKeys) {
+          traffic.query("", { read: 1, returned: 1 }, { partitionKey: "p", rowKey });
+        }
+      }
+      const [followed] = traffic.advice().findings;
+      assert.equal(followed?.rule, "n-plus-one");
+      assert.match(followed.cure.advice, advice);
+    }
+  });
+
+  it("takes no read for the reason of a write that comes much later", () => {
+    for (const [between, rules] of [
+      [60, ["read-before-write"]],
+      [70, []],
+    ] as const) {
+      const traffic = record();
+      for (let i = 0; i < 10; i++) {
+        const rowKey = `r${i}`;
+        traffic.query("", { read: 1, returned: 1 }, { partitionKey: "p", rowKey });
+        for (let k = 0; k < between; k++) {
+          const other = { partitionKey: "p", rowKey: `other${k}` };
+          traffic.query("", { read: 1, returned: 1 }, other);
+        }
+        traffic.write("p", [["merge", rowKey, undefined]]);
+        traffic.tick(200);
+      }
+      assert.deepEqual(traffic.rules(), rules);
+    }
+  });
+
   it("takes a read that a write's ETag comes from for what it is", () => {
     const traffic = record();
     for (let i = 0; i < 10; i++) {
@@ -491,7 +635,8 @@ interface Asked extends Partial<RequestRecord> {
 const REQUEST: RequestRecord = {
   ...{ service: "table", operation: "QueryEntity", account: "a", verb: "GET", path: "/a/T" },
   ...{ requestId: "id", clientRequestId: undefined, remoteAddress: "::1" },
-  ...{ status: 200, errorCode: undefined, cause: undefined, durationMs: 1 },
+  ...{ status: 200, errorCode: undefined, refusedInside: undefined, durationMs: 1 },
+  cause: undefined,
   ...{ caller: "shared-key", requestBytes: 0, responseBytes: 0 },
 };
 

@@ -26,12 +26,14 @@ import {
   AppendOnlyKeys,
   findLargeValues,
   HotPartitions,
+  OnePartition,
   OverTargets,
   ReadBeforeWrite,
   SingleWrites,
 } from "./advise-writes.ts";
 import { QueryShapes } from "./query-shapes.ts";
 import { readRecording, type TrafficListener } from "./recording.ts";
+import { TableNames } from "./table-names.ts";
 
 /** In the order in which findings are told. */
 function openRules(shapes: QueryShapes): Readonly<Record<RuleName, Rule>> {
@@ -39,6 +41,7 @@ function openRules(shapes: QueryShapes): Readonly<Record<RuleName, Rule>> {
     "over-targets": new OverTargets(),
     "hot-partition": new HotPartitions(),
     "append-only-keys": new AppendOnlyKeys(),
+    "one-partition": new OnePartition(),
     scan: { findings: () => findScans(shapes) },
     "or-over-keys": { findings: () => findOrOverKeys(shapes) },
     "wide-answers": { findings: () => findWideAnswers(shapes) },
@@ -76,7 +79,9 @@ const CHECKLIST: readonly ChecklistLine[] = [
   },
   {
     question: "Are partition keys spread, without append-only or prepend-only inserts?",
-    rules: ["append-only-keys"],
+    rules: ["append-only-keys", "one-partition"],
+    note: ({ data }) =>
+      data.size === 0 ? "whether a table is one partition, its data would tell" : "",
   },
   {
     question: "Are queries point and range queries, and scans rare and dense?",
@@ -170,8 +175,9 @@ export function advise(
   const shapes = new QueryShapes();
   const rules = Object.values(openRules(shapes));
   const counts = { events: 0, refusals: 0 };
-  const end = readRecording(recording, tellAll([shapes, ...rules], counts));
-  const observed: Observed = { ...end, ...counts, data };
+  const tables = new TableNames(data.keys());
+  const end = readRecording(recording, tellAll([shapes, ...rules], counts), tables);
+  const observed: Observed = { ...end, ...counts, data, tables };
   const findings = rules.flatMap((rule) => rule.findings(observed));
   const found = new Set(findings.map(({ rule }) => rule));
   return {

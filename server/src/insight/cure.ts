@@ -1,6 +1,7 @@
 import { printFilter } from "@rowhouse/protocol/filter-printer";
 import type { FilterNode } from "@rowhouse/protocol/filter-tree";
-import type { Plan } from "../query/plan.ts";
+import { after, type Plan } from "../query/plan.ts";
+import { indexAcrossPartitions, indexInPartition } from "./index-layout.ts";
 
 /** What would make a query cheap, or a design right. */
 export interface Cure {
@@ -22,19 +23,33 @@ export type QueryCure = Cure | undefined;
  * answer. Undefined for point and range queries whose filter the keys answer whole.
  */
 export function cureOfQuery(table: string, plan: Plan): QueryCure {
-  if (plan.class === "nothing") return undefined;
-  const property = equalProperty(plan.residual);
-  if (plan.class === "table scan" || plan.class === "partition range") {
-    if (property?.name === "RowKey") return rowKeyAlone(table);
-    // An index of two partition keys would be two hot partitions.
-    if (property === undefined || property.isBoolean) return namePartition(table, plan);
-    return indexAcrossPartitions(table, property.name);
+  const { class: planClass, residual } = plan;
+  if (planClass === "nothing") return undefined;
+  const misspelt = residual && misspeltKey(residual);
+  if (misspelt !== undefined) return spellKey(misspelt);
+  if (planClass === "table scan" || planClass === "partition range") {
+    if (residual === undefined) return namePartition(table, plan);
+    if (asksRowKeyAlone(residual)) return rowKeyAlone(table);
+    return indexAcrossPartitions(table, residual) ?? namePartition(table, plan);
   }
-  if (plan.residual === undefined) return plan.reads.length > 1 ? separateReads(plan) : undefined;
-  if (plan.class === "point query") return undefined;
-  return property === undefined || property.name === "RowKey"
-    ? orderByRowKey(table, plan)
-    : indexInPartition(table, property.name);
+  const separate = separateReads(plan);
+  if (residual === undefined) return separate > 1 ? queryEach(plan, separate) : undefined;
+  if (planClass === "point query") return undefined;
+  return indexInPartition(table, residual) ?? askForLess(table);
+}
+
+/**
+ * Reads of a plan that the cloud finds by scanning what is between them. Two with one key between them, as
+ * `ne` makes them, are one.
+ */
+export function separateReads({ reads }: Plan): number {
+  return reads.filter((read, i) => {
+    const before = reads[i - 1];
+    if (before?.kind !== "range" || read.kind !== "range") return true;
+    const { end } = before;
+    if (end === undefined || end.partitionKey !== read.start.partitionKey) return true;
+    return read.start.rowKey !== after(end.rowKey);
+  }).length;
 }
 
 /** Cost of each class in words; the plan's own text says which keys. */
@@ -96,19 +111,52 @@ function isAlike(a: FilterNode, b: FilterNode): boolean {
 const LITERAL =
   /(\b(?:eq|ne|lt|le|gt|ge) )(?:(?:guid|datetime|X|binary)?'(?:[^']|'')*'|-?[\d.][\w.+-]*|true|false|NaN|-?INF(?:inity)?)/g;
 
-interface EqualProperty {
-  readonly name: string;
-  readonly isBoolean: boolean;
+/** A property that differs from a key in case alone: no entity has keys that are called so. */
+function misspeltKey(filter: FilterNode): string | undefined {
+  switch (filter.kind) {
+    case "comparison":
+    case "property": {
+      const { property } = filter;
+      const isKey = KEYS.includes(property);
+      return !isKey && keySpelt(property) !== undefined ? property : undefined;
+    }
+    case "and":
+    case "or":
+      return filter.clauses.map(misspeltKey).find((found) => found !== undefined);
+    case "not":
+      return misspeltKey(filter.clause);
+    case "constant":
+      return undefined;
+  }
 }
 
-/** The property of an equality that every match must fulfil, and that no key answers: one of many values first. */
-function equalProperty(filter: FilterNode | undefined): EqualProperty | undefined {
-  if (filter?.kind === "comparison" && filter.operator === "eq") {
-    return { name: filter.property, isBoolean: filter.literal.type === "Edm.Boolean" };
+const KEYS = ["PartitionKey", "RowKey"];
+
+function keySpelt(property: string): string | undefined {
+  return KEYS.find((key) => key.toLowerCase() === property.toLowerCase());
+}
+
+/** Whether every match must have one of some row keys, in whatever partition. */
+function asksRowKeyAlone(filter: FilterNode): boolean {
+  switch (filter.kind) {
+    case "comparison":
+      return filter.property === "RowKey" && filter.operator === "eq";
+    case "and":
+      return filter.clauses.some(asksRowKeyAlone);
+    case "or":
+      return filter.clauses.every(asksRowKeyAlone);
+    default:
+      return false;
   }
-  if (filter?.kind !== "and") return undefined;
-  const found = filter.clauses.flatMap((clause) => equalProperty(clause) ?? []);
-  return found.find(({ isBoolean }) => !isBoolean) ?? found[0];
+}
+
+function spellKey(property: string): Cure {
+  return {
+    pattern: "point query",
+    advice: `Names of properties are case-sensitive: ask for ${keySpelt(property)}, not for a property called ${property}.`,
+    layout: [],
+    portable: true,
+  };
 }
 
 function rowKeyAlone(table: string): Cure {
@@ -117,30 +165,6 @@ function rowKeyAlone(table: string): Cure {
     advice:
       "A row key without its partition key finds nothing by itself: ask with both, or make this value the partition key.",
     layout: [`${table}: PartitionKey = <the partition>, RowKey = <the value asked for>`],
-    portable: true,
-  };
-}
-
-function indexAcrossPartitions(table: string, property: string): Cure {
-  return {
-    pattern: "inter-partition secondary index",
-    advice: `Keep a second entity for each, found by ${property}, that holds the two keys or a copy of what is read.`,
-    layout: [
-      `${table}By${capital(property)}: PartitionKey = <${property}>, RowKey = <PartitionKey>_<RowKey> of ${table}`,
-      `query: PartitionKey eq '<${property}>'`,
-    ],
-    portable: true,
-  };
-}
-
-function indexInPartition(table: string, property: string): Cure {
-  return {
-    pattern: "intra-partition secondary index",
-    advice: `Write a second copy of each entity in the same partition, in the same transaction, with ${property} in its row key.`,
-    layout: [
-      `${table}: PartitionKey as it is, RowKey = ${property.toLowerCase()}_<${property}>_<RowKey>`,
-      `query: PartitionKey eq '<PartitionKey>' and RowKey ge '${property.toLowerCase()}_<${property}>_' and RowKey lt '${property.toLowerCase()}_<${property}>\`'`,
-    ],
     portable: true,
   };
 }
@@ -155,27 +179,21 @@ function namePartition(table: string, plan: Plan): Cure {
   };
 }
 
-function orderByRowKey(table: string, plan: Plan): Cure {
+function askForLess(table: string): Cure {
   return {
     pattern: "compound key",
     advice:
-      "Put what the filter compares at the front of the row key, so that the partition is entered where the answer begins.",
-    layout: [
-      `${table}: PartitionKey as it is, RowKey = <value compared in ${printFilter(plan.residual!).slice(0, 200)}>_<RowKey>`,
-    ],
+      "No index answers this filter whole: begin the row key with what bounds the question, and ask for that range.",
+    layout: [`${table}: PartitionKey as it is, RowKey = <what bounds the question>_<RowKey>`],
     portable: true,
   };
 }
 
-function separateReads(plan: Plan): Cure {
+function queryEach({ class: planClass }: Plan, reads: number): Cure {
   return {
-    pattern: plan.class === "point query" ? "point query" : "one partition a query",
-    advice: `These are ${plan.reads.length} reads here; the cloud scans for an "or" over keys. Send one query for each, several at a time.`,
+    pattern: planClass === "point query" ? "point query" : "one partition a query",
+    advice: `These are ${reads} reads here; the cloud scans for an "or" over keys. Send one query for each, several at a time.`,
     layout: [],
     portable: true,
   };
-}
-
-function capital(name: string): string {
-  return name.slice(0, 1).toUpperCase() + name.slice(1);
 }

@@ -95,9 +95,21 @@ export class HeatMap {
       slotMs: this.#slotMs,
       columns: slots.map(({ begin }) => begin),
       rows,
-      cells: cells.map((row) => row.map(Math.round)),
+      cells: roundedColumns(cells),
     };
   }
+}
+
+/** Whole numbers whose columns have the sums that they had. */
+function roundedColumns(cells: readonly (readonly number[])[]): number[][] {
+  const above: number[] = [];
+  return cells.map((row) =>
+    row.map((cell, column) => {
+      const before = above[column] ?? 0;
+      above[column] = before + cell;
+      return Math.round(before + cell) - Math.round(before);
+    }),
+  );
 }
 
 function byUnits(a: string, b: string): number {

@@ -1,4 +1,5 @@
 import { ownText } from "./own-text.ts";
+import { type TimeKey, timeKeyOf } from "./time-key.ts";
 
 /** How the keys of new entities follow each other. */
 export type OrderVerdict = "append" | "prepend" | "spread" | "too few";
@@ -6,13 +7,18 @@ export type OrderVerdict = "append" | "prepend" | "spread" | "too few";
 const WINDOW = 64;
 /** Of 64 keys in random order 5 are the largest so far; of keys that ascend, all. */
 const RECORDS_MIN = 0.85;
+/** Of so few keys in random order all are records once in 40,000 windows. */
+const STEPS_MIN = 8;
+const TIMELESS_MAX = (1 - RECORDS_MIN) * WINDOW;
 
 /**
  * Tells partition keys that ascend with time, so that all new entities land at the end of the table,
  * from keys that spread. Judged in windows of 64 inserts: one outlier must not hide the order of all
- * that come after it, and clients that write in parallel are a little out of order.
+ * that come after it, and clients that write in parallel are a little out of order. Many entities may
+ * share such a key, as where it is the day: then no key is new, but each is the time of its writing.
  */
 export class InsertOrder {
+  #lastAt = 0;
   #inWindow = 0;
   #highest = "";
   #lowest = "";
@@ -20,13 +26,24 @@ export class InsertOrder {
   #lowestEver = "";
   #above = 0;
   #below = 0;
+  #repeats = 0;
   #appendWindows = 0;
   #prependWindows = 0;
   #windows = 0;
+  /** Keys of this window that were no time of writing; and how the first that was one tells it. */
+  #timeless = 0;
+  #time: TimeKey | undefined;
+  #timeWindows = 0;
+  /** Whether times stand behind several prefixes, which spread them. */
+  #isSpreadTime = false;
+  #last = "";
   /** The last keys that were the highest or lowest when they came. */
   #examples: string[] = [];
 
-  add(partitionKey: string): void {
+  /** @param at when it is written, in milliseconds since 1970 */
+  add(partitionKey: string, at: number): void {
+    this.#lastAt = at;
+    this.#lookForTime(partitionKey, at);
     if (this.#inWindow === 0) {
       this.#highest = ownText(partitionKey);
       this.#lowest = this.#highest;
@@ -38,7 +55,7 @@ export class InsertOrder {
       this.#lowest = ownText(partitionKey);
       this.#below++;
       this.#remember(this.#lowest);
-    }
+    } else if (partitionKey === this.#highest || partitionKey === this.#lowest) this.#repeats++;
     this.#inWindow++;
     if (this.#inWindow < WINDOW) return;
     this.#windows++;
@@ -47,31 +64,68 @@ export class InsertOrder {
     const falls = this.#windows === 1 || this.#lowest < this.#lowestEver;
     if (rises) this.#highestEver = this.#highest;
     if (falls) this.#lowestEver = this.#lowest;
-    if (rises && this.#above >= RECORDS_MIN * (WINDOW - 1)) this.#appendWindows++;
-    if (falls && this.#below >= RECORDS_MIN * (WINDOW - 1)) this.#prependWindows++;
+    if (this.#isTimeWindow()) this.#timeWindows++;
+    // Entities that come with the first of their partition say nothing of the next one's place.
+    const steps = WINDOW - 1 - this.#repeats;
+    const recordsMin = Math.max(RECORDS_MIN * steps, STEPS_MIN);
+    if (rises && this.#above >= recordsMin) this.#appendWindows++;
+    if (falls && this.#below >= recordsMin) this.#prependWindows++;
     this.#inWindow = 0;
     this.#above = 0;
     this.#below = 0;
+    this.#repeats = 0;
+    this.#timeless = 0;
+    this.#last = "";
     // What a table did long ago must not outweigh what it does now.
     if (this.#windows === 64) {
       this.#windows /= 2;
       this.#appendWindows /= 2;
       this.#prependWindows /= 2;
+      this.#timeWindows /= 2;
       // An outlier is forgotten with the windows it came in.
       this.#highestEver = this.#highest;
       this.#lowestEver = this.#lowest;
     }
   }
 
+  /** Of the last insert. */
+  get lastAt(): number {
+    return this.#lastAt;
+  }
+
   get verdict(): OrderVerdict {
     if (this.#windows < 1) return "too few";
     if (this.#appendWindows > this.#windows / 2) return "append";
     if (this.#prependWindows > this.#windows / 2) return "prepend";
-    return "spread";
+    if (!this.isByTime) return "spread";
+    return this.#time?.ascends ? "append" : "prepend";
+  }
+
+  /** Whether partition keys are the time of writing, behind at most one prefix. */
+  get isByTime(): boolean {
+    return !this.#isSpreadTime && this.#timeWindows > this.#windows / 2;
   }
 
   get examples(): readonly string[] {
     return this.#examples;
+  }
+
+  /** A few keys that are no times decide a window: most tables are not looked at any longer. */
+  #lookForTime(partitionKey: string, at: number): void {
+    if (this.#isSpreadTime || this.#timeless > TIMELESS_MAX || partitionKey === this.#last) return;
+    const time = timeKeyOf(partitionKey, at);
+    if (time === undefined) {
+      this.#timeless++;
+      return;
+    }
+    this.#last = ownText(partitionKey);
+    this.#time ??= { prefix: ownText(time.prefix), ascends: time.ascends };
+    if (time.prefix !== this.#time.prefix) this.#isSpreadTime = true;
+    if (!this.#examples.includes(this.#last)) this.#remember(this.#last);
+  }
+
+  #isTimeWindow(): boolean {
+    return this.#time !== undefined && this.#timeless <= TIMELESS_MAX;
   }
 
   #remember(key: string): void {

@@ -140,18 +140,18 @@ function partitionOf(plan: Plan): string | undefined {
 }
 
 /**
- * Adds what every answer to a query says of its cost, in two headers. `azure-entities` is what the cloud's
- * scalability targets would count: entities scanned, and at least one a request.
+ * What every answer to a query says of its cost: names and values of headers in turn. `azure-entities` is what
+ * the cloud's scalability targets would count: entities scanned, and at least one a request.
  */
-export function pushCostHeaders(headers: string[], planText: string, cost: QueryCost): void {
+export function costHeaders(planText: string, cost: QueryCost) {
   const { entitiesRead, entitiesReturned, bytesRead, engineMicros } = cost;
   const pages = Math.ceil(bytesRead / PAGE_BYTES);
-  headers.push(
+  return [
     "x-rowhouse-plan",
     planText.length > PLAN_LENGTH_MAX ? `${planText.slice(0, PLAN_LENGTH_MAX)}...` : planText,
     "x-rowhouse-cost",
     `entities-read=${entitiesRead}, entities-returned=${entitiesReturned}, bytes-read=${bytesRead}, pages=${pages}, engine-us=${engineMicros}, azure-entities=${countedEntities(entitiesRead)}`,
-  );
+  ] as const;
 }
 
 /** Some clients and proxies refuse longer headers. */

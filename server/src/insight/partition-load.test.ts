@@ -61,12 +61,24 @@ describe("The load of partitions", () => {
     for (let i = 0; i < 100; i++) write(`2026-11-20T${String(i).padStart(4, "0")}`, 1);
     assert.equal(load.report().inserts[0]!.order, "append");
   });
+
+  it("follows the inserts of so many tables, and of others once these are idle", () => {
+    const { load, write } = watch();
+    const followed = () => load.report().inserts.map(({ table }) => table);
+    for (let i = 0; i < 300; i++) write("p", 1, { table: `T${i}` });
+    assert.equal(followed().length, 256);
+    write("p", 1, { table: "T0", at: 500_000 });
+    write("p", 1, { table: "New", at: 590_000 });
+    assert.ok(!followed().includes("a/New"));
+    write("p", 1, { table: "New", at: 610_000 });
+    assert.deepEqual(followed(), ["a/T0", "a/New"]);
+  });
 });
 
 describe("The order of inserts", () => {
-  const order = (keys: readonly string[]) => {
+  const order = (keys: readonly string[], at = 0) => {
     const inserts = new InsertOrder();
-    for (const key of keys) inserts.add(key);
+    for (const key of keys) inserts.add(key, at);
     return inserts.verdict;
   };
   const ascending = Array.from({ length: 128 }, (_, i) => String(i).padStart(6, "0"));
@@ -93,6 +105,57 @@ describe("The order of inserts", () => {
     assert.equal(order(rounds), "spread");
   });
 
+  it("is append for ascending keys of several entities each, as orders and their lines have", () => {
+    const lines = (count: number) => ascending.flatMap((key) => Array<string>(count).fill(key));
+    assert.equal(order(lines(6)), "append");
+    assert.equal(order(lines(6).toReversed()), "prepend");
+    // Tenants that are filled one after the other.
+    assert.equal(order(lines(50)), "spread");
+    const few = Array.from({ length: 640 }, (_, i) => `p${(i * 7919) % 5}`);
+    assert.equal(order(few), "spread");
+  });
+
+  it("is append where the partition is the hour or day, however many entities share it", () => {
+    const at = Date.UTC(2026, 10, 23, 13, 45);
+    const ticks = (BigInt(at) + 62_135_596_800_000n) * 10_000n;
+    const many = (...keys: string[]) =>
+      order(
+        Array.from({ length: 200 }, (_, i) => keys[i % keys.length]!),
+        at,
+      );
+    for (const key of [
+      ...["2026-11-23", "2026-11-23T13:45", "20261123", "2026112313", "202611", "2026-11"],
+      ...["logs_20261122", `${at / 1000}`, `${at}`, `${ticks}`],
+    ]) {
+      assert.equal(many(key), "append", key);
+    }
+    assert.equal(many(`${3_155_378_975_999_999_999n - ticks}`), "prepend");
+    for (const key of [
+      "2026-11-20",
+      "2025-11-23",
+      "20261320",
+      "202612",
+      "123456",
+      "tenant-000017",
+    ]) {
+      assert.equal(many(key), "spread", key);
+    }
+    assert.equal(many("00_20261123", "07_20261123"), "spread");
+    assert.equal(many("20261123", "sales", "support"), "spread");
+  });
+
+  it("is spread for times behind prefixes that come one after the other", () => {
+    const at = Date.UTC(2026, 10, 23);
+    const tenants = ["a_20261123", "b_20261123", "c_20261123"];
+    assert.equal(
+      order(
+        tenants.flatMap((key) => Array<string>(200).fill(key)),
+        at,
+      ),
+      "spread",
+    );
+  });
+
   it("is not judged by less than a window", () => {
     assert.equal(order(ascending.slice(0, 63)), "too few");
   });
@@ -110,6 +173,18 @@ describe("The heat map", () => {
     assert.deepEqual(rows, ["a", "b"]);
     assert.equal(cells[0]![1]! + cells[1]![1]!, 2000);
     assert.ok(Math.abs(cells[0]![1]! / 2000 - 0.25) < 0.1);
+  });
+
+  it("loses nothing of a total by rounding its shares", () => {
+    const heat = new HeatMap({ random: evenly() });
+    for (let i = 0; i < 1007; i++) heat.add(`p${(i * 7919) % 53}`, 1, 0);
+    for (const rows of [1, 7, 32]) {
+      const { cells } = heat.data(rows, 0);
+      assert.equal(
+        cells.reduce((sum, [cell]) => sum + cell!, 0),
+        1007,
+      );
+    }
   });
 
   it("forgets what is older than it shows, also while nothing is asked", () => {
@@ -161,10 +236,10 @@ function watch() {
       const cost = { entitiesRead, entitiesReturned, bytesRead: 0, engineMicros: 0 };
       deferred.queried({ ...facts, projected: false, continued: false, class: plan.class }, cost);
     },
-    write(partitionKey: string, count: number) {
+    write(partitionKey: string, count: number, { at = 1000, table = "T" } = {}) {
       const mutation = { kind: "insert", rowKey: "r", ifMatch: undefined } as const;
       const mutations = new Array<typeof mutation>(count).fill(mutation);
-      deferred.admitWrite({ at: 1000, account: "a", table: "T", partitionKey, mutations, client });
+      deferred.admitWrite({ at, account: "a", table, partitionKey, mutations, client });
     },
   };
 }

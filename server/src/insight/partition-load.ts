@@ -39,8 +39,11 @@ export interface TableInserts {
   readonly examples: readonly string[];
 }
 
-/** Tables whose insert order is followed; those that come later are not. */
+/** Tables whose insert order is followed. Others are when one of these had no insert for so long. */
 const TABLES_MAX = 256;
+const TABLE_IDLE_MS = 600_000;
+/** How often is looked for such a table. */
+const IDLE_LOOK_MS = 1000;
 
 /**
  * Who carries the load, now: rates fade with a half-life of a minute. A query of several partitions
@@ -53,6 +56,7 @@ export class PartitionLoad implements Watcher {
   readonly #heat: HeatMap;
   readonly #orders = new Map<string, Map<string, InsertOrder>>();
   #tables = 0;
+  #idleLookAt = Number.NEGATIVE_INFINITY;
   #across = 0;
   #acrossAt = 0;
 
@@ -111,7 +115,7 @@ export class PartitionLoad implements Watcher {
     this.#heat.add(name, mutations.length, now);
     for (const { kind, ifMatch } of mutations) {
       if (kind === "insert" || (kind !== "delete" && ifMatch === undefined)) {
-        this.#orderOf(account, table)?.add(partitionKey);
+        this.#orderOf(account, table, now)?.add(partitionKey, now);
       }
     }
   }
@@ -156,15 +160,30 @@ export class PartitionLoad implements Watcher {
     return this.#heat.data(rowsMax, this.#clock.now());
   }
 
-  #orderOf(account: string, table: string): InsertOrder | undefined {
+  #orderOf(account: string, table: string, now: number): InsertOrder | undefined {
     const tables = this.#orders.get(account);
     const known = tables?.get(table);
-    if (known || this.#tables === TABLES_MAX) return known;
+    if (known) return known;
+    if (this.#tables === TABLES_MAX) this.#forgetIdle(now);
+    if (this.#tables === TABLES_MAX) return undefined;
     this.#tables++;
     const order = new InsertOrder();
     if (tables) tables.set(table, order);
     else this.#orders.set(account, new Map([[table, order]]));
     return order;
+  }
+
+  /** Tables come and go, as where there is one for each day. */
+  #forgetIdle(now: number): void {
+    if (now < this.#idleLookAt + IDLE_LOOK_MS) return;
+    this.#idleLookAt = now;
+    for (const tables of this.#orders.values()) {
+      for (const [table, { lastAt }] of tables) {
+        if (lastAt > now - TABLE_IDLE_MS) continue;
+        tables.delete(table);
+        this.#tables--;
+      }
+    }
   }
 
   #fadeAcross(now: number): void {

@@ -6,6 +6,7 @@ import type { Watcher } from "./deferred-watchers.ts";
 import type { QueryFacts, WriteFacts } from "./insight.ts";
 import { ownText } from "./own-text.ts";
 import type { QueryBatch } from "./query-batch.ts";
+import { TableNames } from "./table-names.ts";
 
 /** What happened, in order. Keys and filters are data: a recording is as confidential as its tables. */
 export type TrafficEvent = QueryEvent | WriteEvent;
@@ -191,15 +192,16 @@ export class TrafficRecorder implements Observer, Watcher {
   finished(record: RequestRecord, sender: Sender): void {
     if (record.service !== "table") return;
     this.#tally.finished(record, sender);
-    if (record.status < 400 || this.#isFull) return;
-    const texts = [record.remoteAddress, record.account, record.verb, record.path];
-    const about = [record.errorCode ?? "", record.clientRequestId];
+    if (record.errorCode === undefined || this.#isFull) return;
+    const { status, verb, path } = refusedOf(record);
+    const texts = [record.remoteAddress, record.account, verb, path];
+    const about = [record.errorCode, record.clientRequestId];
     this.#makeRoom([...texts, ...about].reduce((bytes, text) => bytes + textBytes(text), 0));
     const lines = this.#lines;
     lines.raw('["r"');
     this.#time(this.#clock.now());
     for (const text of texts) lines.text(text);
-    lines.number(record.status);
+    lines.number(status);
     for (const text of about) lines.text(text);
     lines.raw("]\n");
   }
@@ -278,6 +280,14 @@ const LINE_BYTES = 256;
 /** The most bytes a text takes: a character escaped. */
 function textBytes(text: string | undefined): number {
   return text === undefined ? 8 : 6 * text.length + 8;
+}
+
+/** The request that was refused; of a batch, whose own answer is well, the operation inside. */
+function refusedOf(record: RequestRecord): Pick<Refusal, "status" | "verb" | "path"> {
+  const { refusedInside } = record;
+  if (refusedInside === undefined) return record;
+  const { error, verb, path } = refusedInside;
+  return { status: error.status, verb, path };
 }
 
 /** Lines of JSON in a chunk of bytes. Whoever writes has asked for `left` or taken the chunk before. */
@@ -388,9 +398,14 @@ export interface RecordingEnd {
  * Tells what stands in a recording: millions of operations, of which none is kept. A last line that was
  * cut off, as a killed server leaves it, is left out.
  * @param lines without what ends them; behind the last end there is one more, mostly empty
+ * @param tables under whose names queries and writes are told
  * @throws Error for text that is no recording
  */
-export function readRecording(lines: Iterable<string>, listener: TrafficListener): RecordingEnd {
+export function readRecording(
+  lines: Iterable<string>,
+  listener: TrafficListener,
+  tables = new TableNames(),
+): RecordingEnd {
   const clients: ClientCounts[] = [];
   const agents: AgentCounts[] = [];
   let ending: RecordingEnd["ending"] = "cut off";
@@ -403,7 +418,7 @@ export function readRecording(lines: Iterable<string>, listener: TrafficListener
   for (const line of lines) {
     if (damaged > 0) throw new Error(`Line ${damaged} of the recording is damaged.`);
     count++;
-    if (count === 1) assertReadable(line);
+    if (count === 1) checkReadable(line);
     if (count === 1 || line === "") continue;
     let fields: unknown;
     try {
@@ -414,7 +429,7 @@ export function readRecording(lines: Iterable<string>, listener: TrafficListener
     if (!Array.isArray(fields)) continue;
     switch (fields[0]) {
       case "o":
-        origin = readOrigin(fields);
+        origin = readOrigin(fields, tables);
         break;
       case "p":
         at += Number(fields[1]);
@@ -444,12 +459,12 @@ export function readRecording(lines: Iterable<string>, listener: TrafficListener
         ending = fields[2] === 1 ? "full" : "whole";
     }
   }
-  if (count === 0) assertReadable("");
+  if (count === 0) checkReadable("");
   return { clients, agents, ending };
 }
 
 /** @throws Error for the first line of something else, or of another version */
-function assertReadable(line: string): void {
+function checkReadable(line: string): void {
   if (VERSIONS_READ.some((version) => line.startsWith(`["${FORMAT}",${version}]`))) return;
   const version = /^\["rowhouse-recording",(\d+)\]/.exec(line)?.[1];
   throw new Error(
@@ -463,8 +478,12 @@ type Origin = Pick<EventBase, "client" | "account" | "table">;
 
 // Queries and writes are put together member by member: spreading objects took longer than all else here.
 
-function readOrigin([, client, account, table]: readonly unknown[]): Origin {
-  return { client: String(client), account: String(account), table: String(table) };
+function readOrigin([, client, account, table]: readonly unknown[], tables: TableNames): Origin {
+  const known = tables.meet(`${account}/${table}`);
+  return {
+    ...{ client: String(client), account: String(account) },
+    table: known.slice(known.indexOf("/") + 1),
+  };
 }
 
 function readPoint(

@@ -18,6 +18,7 @@ const record = {
   path: "/a/T",
   status: 201,
   errorCode: undefined,
+  refusedInside: undefined,
   cause: undefined,
   durationMs: 3,
   remoteAddress: "::1",

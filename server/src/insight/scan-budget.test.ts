@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { explain } from "../query/explain.ts";
 import { planQuery } from "../query/planner.ts";
-import { cureOfQuery, shapeOf } from "./cure.ts";
+import { shapeOf } from "./cure.ts";
 import { DeferredWatchers } from "./deferred-watchers.ts";
 import { type Insight, keysRead, type QueryCost, type QueryFacts } from "./insight.ts";
 import { ScanBudget } from "./scan-budget.ts";
@@ -156,28 +156,6 @@ describe("The shape of a filter", () => {
     ]) {
       assert.equal(shapeOf(parseFilter(other.replaceAll("?", "1"))), other);
     }
-  });
-});
-
-describe("The cure of a query", () => {
-  it("is an index in the partition for a partition scan by a property", () => {
-    const plan = planQuery(parseFilter("PartitionKey eq 'a' and Email eq 'x'"));
-    assert.equal(cureOfQuery("People", plan)?.pattern, "intra-partition secondary index");
-  });
-
-  it("is no index across partitions by a Boolean, which has two partition keys", () => {
-    const pattern = (filter: string) => cureOfQuery("T", planQuery(parseFilter(filter)))?.pattern;
-    assert.equal(pattern("Open eq true"), "partition key for the query");
-    assert.equal(pattern("Open eq true and Email eq 'x'"), "inter-partition secondary index");
-    assert.equal(
-      pattern("PartitionKey eq 'a' and Open eq true"),
-      "intra-partition secondary index",
-    );
-  });
-
-  it("is nothing for a range of row keys", () => {
-    const plan = planQuery(parseFilter("PartitionKey eq 'a' and RowKey ge 'x'"));
-    assert.equal(cureOfQuery("People", plan), undefined);
   });
 });
 

@@ -11,6 +11,7 @@ export const LOGGED_RECORD: RequestRecord = {
   path: "/sally/docs/a.txt",
   status: 200,
   errorCode: undefined,
+  refusedInside: undefined,
   cause: undefined,
   durationMs: 3.2,
   remoteAddress: "10.0.0.1",

@@ -1,7 +1,7 @@
 import type { RequestRecord } from "../http/observer.ts";
 
 /** How a request ended, in the words of the analytics tables. */
-export const OUTCOMES = [
+const OUTCOMES = [
   "Success",
   "ThrottlingError",
   "ClientTimeoutError",
@@ -16,7 +16,7 @@ export const OUTCOMES = [
 export const CALLERS = ["", "Anonymous", "SAS"] as const;
 
 /** Columns that are counted, and are sums when two rows of counts are added. */
-export const COUNTED = [
+const COUNTED = [
   "TotalIngress",
   "TotalEgress",
   "TotalRequests",
@@ -25,7 +25,7 @@ export const COUNTED = [
 ] as const;
 
 /** An average in the tables, a sum here. */
-export const LATENCY = "AverageE2ELatency";
+const LATENCY = "AverageE2ELatency";
 
 /**
  * A row of the analytics tables: requests of an account, all together or of one operation, in an hour

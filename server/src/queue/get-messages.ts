@@ -22,7 +22,8 @@ export const getMessages: QueueOperation<GetMessagesInput, readonly Message[]> =
   decode(request) {
     const queue = queueNameOf(request);
     const max = messagesMaxOf(request.query);
-    const visibilityTimeout = visibilityTimeoutOf(request.query, 1) ?? SECONDS_DEFAULT;
+    const visibilityTimeout =
+      visibilityTimeoutOf(request.query, 1) ?? LIMITS.visibilityTimeoutSecondsDefault;
     return { queue, max, visibilityTimeoutMs: visibilityTimeout * 1000 };
   },
 
@@ -31,7 +32,6 @@ export const getMessages: QueueOperation<GetMessagesInput, readonly Message[]> =
   encode: (messages) => xmlResponse(200, printMessages(messages)),
 };
 
-const SECONDS_DEFAULT = 30;
 const MESSAGES_BOUNDS = { min: 1, max: LIMITS.messagesReceivedMax };
 
 /** How many messages are asked for. @throws ServiceError OutOfRangeQueryParameterValue */

@@ -1,10 +1,6 @@
 import type { BackgroundWork } from "../catalog/background-loop.ts";
-import { Catalog } from "../catalog/catalog.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
-import { Reaper } from "../catalog/reaper.ts";
-import { ServicePropertiesStore } from "../catalog/service-properties-store.ts";
-import type { Clock } from "../clock.ts";
-import type { Engine } from "../engine/engine.ts";
+import { type Foundation, openCatalog } from "../catalog/open-catalog.ts";
 import { partitionRange } from "../engine/key-codec.ts";
 import type { Service } from "../http/service.ts";
 import { QUEUE_DOCUMENTS } from "../xml/document-rules.ts";
@@ -15,13 +11,7 @@ import type { QueueContext } from "./queue-operation.ts";
 import { queueService } from "./queue-service.ts";
 import { Sweeper } from "./sweeper.ts";
 
-export interface QueueServiceOptions {
-  readonly engine: Engine;
-  readonly clock: Clock;
-  /** By which messages are old enough to be freed. */
-  readonly ageClock: Clock;
-  readonly accountIds: ReadonlyMap<string, number>;
-  readonly onError: (error: unknown) => void;
+export interface QueueServiceOptions extends Foundation {
   /** Default: of the operating system. */
   readonly randomBytes?: ((count: number) => Buffer) | undefined;
 }
@@ -39,14 +29,11 @@ const AGE_BEHIND_MS_MAX = 1000;
 
 /** Puts the Queue service together on an engine. */
 export function openQueueService(options: QueueServiceOptions): OpenQueueService {
-  const { engine, clock, ageClock, accountIds, onError } = options;
-  const space = KEY_SPACES.queueCatalog;
-  const catalog = new Catalog<QueueValue>(engine, space, accountIds, clock);
-  const reaper = new Reaper({
-    engine,
-    catalog,
+  const { engine, clock, ageClock, onError } = options;
+  const { catalog, reaper, properties } = openCatalog<QueueValue>(options, {
+    space: KEY_SPACES.queueCatalog,
+    rules: QUEUE_DOCUMENTS,
     contentsOf: (accountId, queueId) => partitionRange(queuePartition(accountId, queueId)),
-    onError,
   });
   const sweeper = new Sweeper({ engine, clock: ageClock, catalog, onError });
   const messages = new MessageStore({
@@ -58,13 +45,6 @@ export function openQueueService(options: QueueServiceOptions): OpenQueueService
     onManyExpired: () => {
       if (clock.now() - ageClock.now() < AGE_BEHIND_MS_MAX) sweeper.wake();
     },
-  });
-  const properties = new ServicePropertiesStore({
-    engine,
-    clock,
-    space,
-    accountIds,
-    rules: QUEUE_DOCUMENTS,
   });
   const service = queueService({ catalog, messages, properties, reaper });
   return { service, background: [reaper, sweeper], sweeper };

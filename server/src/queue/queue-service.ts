@@ -63,7 +63,7 @@ export function queueService(context: QueueContext): Service<QueueContext> {
     versionOf: (head) => versionOf(head, queueAuth),
     refuse,
     encodeError: encodeStorageError,
-    corsRules: (account) => context.properties.corsRules(account),
+    corsRules: (account, now) => context.properties.corsRules(account, now),
     storedPolicy: (address) => storedPolicy(context.catalog, address),
   };
 }

@@ -2,6 +2,7 @@ import type { Awaitable } from "../awaitable.ts";
 import { Catalog } from "../catalog/catalog.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { Engine, KeyRange, ScanEnd, ScanHints, Visit } from "../engine/engine.ts";
+import { startOfPartition } from "../engine/key-codec.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { queuePartition } from "./message-keys.ts";
 import type { Message } from "./message-record.ts";
@@ -105,7 +106,7 @@ export class TestStore {
   /** Entries of the messages' partition, expired ones too. */
   async stored(): Promise<number> {
     let count = 0;
-    await this.reads.scan({ start: { partition: this.partition, sort: new Uint8Array(0) } }, () => {
+    await this.reads.scan({ start: startOfPartition(this.partition) }, () => {
       count++;
       return true;
     });

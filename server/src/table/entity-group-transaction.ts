@@ -15,11 +15,12 @@ import { authorize, permitsTable } from "../auth/authorize.ts";
 import { tableAuth } from "../auth/dialect.ts";
 import { printErrorTime, tableErrorJson } from "../http/error-body.ts";
 import { toServiceError } from "../http/error-response.ts";
+import type { Gate } from "../http/gate.ts";
 import { Router } from "../http/router.ts";
-import type { AnyOperation, WireRequest, WireResponse } from "../operation.ts";
+import type { AnyOperation, RefusalInside, WireRequest, WireResponse } from "../operation.ts";
 import { deleteEntity } from "./delete-entity.ts";
 import { recordEtag } from "./entity-record.ts";
-import type { EntityWrite, EntityWriteOperation } from "./entity-write.ts";
+import { commitMutations, type EntityWrite, type EntityWriteOperation } from "./entity-write.ts";
 import { getEntity } from "./get-entity.ts";
 import { describeInserted, insertEntity } from "./insert-entity.ts";
 import { insertOrMergeEntity } from "./insert-or-merge-entity.ts";
@@ -84,7 +85,7 @@ export const entityGroupTransaction: TableOperation<Batch, BatchOutcome> = {
 interface BatchOutcome {
   readonly response: BatchResponse;
   /** Why all of it was refused, as its response says. */
-  readonly refusal?: ServiceError;
+  readonly refusal?: RefusalInside;
 }
 
 /** One change on its way: the request it came as, the operation it is, what that decoded. */
@@ -121,27 +122,13 @@ async function runChangeset(
     const { request, part } = changes[index]!;
     return failed("changeset", indexed(error, { ...place, index }), context, request, part);
   };
-  const misplaced = checkTogether(changes);
-  if (misplaced) return refused(misplaced.error, misplaced.index);
-
   const { gate } = context;
-  if (gate !== undefined) {
-    for (const [index, { operation, write }] of changes.entries()) {
-      try {
-        await gate.enter({ operation: operation.name, resource: write.table });
-      } catch (error) {
-        return refused(toServiceError(error), index);
-      }
-    }
-  }
+  const refusal = checkTogether(changes) ?? (gate && (await passGate(gate, changes)));
+  if (refusal) return refused(refusal.error, refusal.index);
 
-  const { table, mutation } = changes[0]!.write;
-  const { partitionKey } = mutation;
-  const account = outer.account.name;
+  const { table } = changes[0]!.write;
   const mutations = changes.map(({ write }) => write.mutation);
-  const { arrivedAt: at, remoteAddress: client } = outer;
-  context.insight.admitWrite({ at, account, table, partitionKey, mutations, client });
-  const outcome = await context.entities.commit(account, table, mutations);
+  const outcome = await commitMutations(context, table, mutations, outer);
   if (!outcome.committed) return refused(outcome.error, outcome.index);
   const done = changes.map((change, i) => success(change, outcome.stored[i]!));
   return { response: { kind: "changeset", parts: done } };
@@ -182,10 +169,14 @@ function permit(
     throw new ServiceError("AuthorizationFailure");
 }
 
+/** Why a change, and so all of them, cannot be. */
+interface RefusedChange {
+  readonly error: ServiceError;
+  readonly index: number;
+}
+
 /** One table, one partition, each entity once. */
-function checkTogether(
-  changes: readonly Change[],
-): { error: ServiceError; index: number } | undefined {
+function checkTogether(changes: readonly Change[]): RefusedChange | undefined {
   const first = changes[0]!.write;
   const rowKeys = new Set<string>();
   for (const [index, { write }] of changes.entries()) {
@@ -199,6 +190,20 @@ function checkTogether(
     if (rowKeys.has(mutation.rowKey))
       return { error: new ServiceError("InvalidDuplicateRow"), index };
     rowKeys.add(mutation.rowKey);
+  }
+  return undefined;
+}
+
+async function passGate(
+  gate: Gate,
+  changes: readonly Change[],
+): Promise<RefusedChange | undefined> {
+  for (const [index, { operation, write }] of changes.entries()) {
+    try {
+      await gate.enter({ operation: operation.name, resource: write.table });
+    } catch (error) {
+      return { error: toServiceError(error), index };
+    }
   }
   return undefined;
 }
@@ -219,7 +224,7 @@ async function runQuery(
     const answer: BatchResponsePart = {
       kind: "queried",
       etag: headerOf(response, "ETag"),
-      continuation: continuationOf(response),
+      headers: queryHeadersOf(response),
       content: { type: headerOf(response, "Content-Type") ?? "", body: bodyOf(response) },
     };
     return { response: { kind: "query", part: answer } };
@@ -242,12 +247,12 @@ function success({ operation, request, part }: Change, stored: StoredEntity): Ba
 
 function failed(
   kind: Batch["kind"],
-  refusal: ServiceError,
+  error: ServiceError,
   { clock }: TableContext,
   request: WireRequest,
   { contentId }: BatchPart,
 ): BatchOutcome {
-  const { code, status, message } = refusal;
+  const { code, status, message } = error;
   const time = printErrorTime(clock.now());
   const part: BatchResponsePart = {
     kind: "failed",
@@ -260,6 +265,7 @@ function failed(
       body: tableErrorJson({ code, message, requestId: request.requestId, time }),
     },
   };
+  const refusal = { error, verb: request.verb, path: request.rawPath };
   return { refusal, response: kind === "query" ? { kind, part } : { kind, parts: [part] } };
 }
 
@@ -277,10 +283,12 @@ function headerOf({ headers }: WireResponse, name: string): string | undefined {
   return at < 0 ? undefined : headers[at + 1];
 }
 
-function continuationOf({ headers }: WireResponse): string[] {
+/** What resumes the query, and what it cost. */
+function queryHeadersOf({ headers }: WireResponse): string[] {
   const found: string[] = [];
   for (let i = 0; i < headers.length; i += 2) {
-    if (headers[i]!.startsWith("x-ms-continuation-")) found.push(headers[i]!, headers[i + 1]!);
+    if (/^x-(?:ms-continuation|rowhouse)-/.test(headers[i]!))
+      found.push(headers[i]!, headers[i + 1]!);
   }
   return found;
 }

@@ -4,6 +4,7 @@ import type { DecodedEntity } from "@rowhouse/protocol/entity-json";
 import { decodeUtf8, encodeJsonString } from "@rowhouse/protocol/json-string";
 import { copyBytes } from "@rowhouse/protocol/json-value";
 import { LIMITS } from "@rowhouse/protocol/limits";
+import { takeBytes } from "../byte-slab.ts";
 import type { Entry } from "../engine/engine.ts";
 
 /**
@@ -45,7 +46,7 @@ export function encodeRecord(entity: DecodedEntity, timestampMicros: number): Ui
   const keyBytes = writeKey(keyText, partitionKeyBytes, entity.rowKey);
   const wide = json.length > 0xffff;
   const keysAt = DIRECTORY_AT + properties.length * entryBytes(wide);
-  const record = Buffer.allocUnsafe(keysAt + keyBytes + json.length);
+  const record = takeBytes(keysAt + keyBytes + json.length);
   let flags = wide ? FLAG_WIDE : 0;
   for (let i = 0; i < properties.length; i++) {
     const { form, nameBytes, end } = properties[i]!;

@@ -51,6 +51,16 @@ export class EntityStore {
   }
 
   /**
+   * What the table was called when it was created, by which those who watch know it; undefined when there
+   * is no such table. What was removed a moment ago may still be named: whoever reads or writes then finds out.
+   */
+  createdName(account: string, name: string): Awaitable<string | undefined> {
+    const remembered = this.#catalog.remembered(account, name);
+    if (remembered) return remembered.name;
+    return whenReady(this.#find(account, name), (table) => table?.named.name);
+  }
+
+  /**
    * That an opened table is there still: until then nothing that was read of it was freed.
    * @throws ServiceError TableNotFound
    */

@@ -1,11 +1,12 @@
 import { decodeEntity } from "@rowhouse/protocol/entity-json";
 import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
 import { permitsKey } from "../auth/authorize.ts";
+import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { WireRequest, WireResponse } from "../operation.ts";
 import { ifMatchOf } from "./conditions.ts";
 import { recordEtag } from "./entity-record.ts";
 import { isMetricsTable } from "./metrics-tables.ts";
-import type { Mutation, StoredEntity } from "./mutation.ts";
+import type { CommitOutcome, Mutation, StoredEntity } from "./mutation.ts";
 import { checkJsonBody } from "./negotiate.ts";
 import { ODATA_HEADERS, type TableContext, type TableOperation } from "./table-operation.ts";
 
@@ -19,18 +20,33 @@ export type EntityWriteOperation = TableOperation<EntityWrite, StoredEntity>;
 
 /** A single write is an entity group transaction of one: the same path, the same rules. */
 export async function runEntityWrite(
-  { entities, insight }: TableContext,
+  context: TableContext,
   { table, mutation }: EntityWrite,
   request: WireRequest,
 ): Promise<StoredEntity> {
-  const account = request.account.name;
-  const mutations = [mutation];
-  const { partitionKey } = mutation;
-  const { arrivedAt: at, remoteAddress: client } = request;
-  insight.admitWrite({ at, account, table, partitionKey, mutations, client });
-  const outcome = await entities.commit(account, table, mutations);
+  const outcome = await commitMutations(context, table, [mutation], request);
   if (!outcome.committed) throw outcome.error;
   return outcome.stored[0]!;
+}
+
+/**
+ * Commits mutations of one partition, all or none, and tells those who watch.
+ * @throws ServiceError where they do not admit it
+ */
+export function commitMutations(
+  { entities, insight }: TableContext,
+  name: string,
+  mutations: readonly Mutation[],
+  { account, arrivedAt: at, remoteAddress: client }: WireRequest,
+): Awaitable<CommitOutcome> {
+  return whenReady(entities.createdName(account.name, name), (table): Awaitable<CommitOutcome> => {
+    if (table === undefined) {
+      return { committed: false, index: 0, error: new ServiceError("TableNotFound") };
+    }
+    const { partitionKey } = mutations[0]!;
+    insight.admitWrite({ at, account: account.name, table, partitionKey, mutations, client });
+    return entities.commit(account.name, name, mutations);
+  });
 }
 
 /**

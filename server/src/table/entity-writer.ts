@@ -1,6 +1,8 @@
 import { isAnnotated } from "@rowhouse/protocol/edm";
 import { encodeJsonString } from "@rowhouse/protocol/json-string";
 import { copyBytes } from "@rowhouse/protocol/json-value";
+import { takeBytes } from "../byte-slab.ts";
+import { BeginningViews } from "../byte-views.ts";
 import { append, EntityHead, type EntityPlace, OPENING_BRACE } from "./entity-head.ts";
 import { HeadSequence } from "./head-sequence.ts";
 import { HEAD_ROOM_BYTES, ListBody, takePage } from "./list-body.ts";
@@ -21,12 +23,24 @@ export function entityJson(
       ? lastHead
       : loneHead(place, level, select);
   const projection = select && new Projection(select, level);
-  const body = Buffer.allocUnsafe(entityBytesMax(head, projection, view));
+  const bytesMax = entityBytesMax(head, projection, view);
+  const body = bytesMax > ROOM_BYTES ? Buffer.allocUnsafeSlow(bytesMax) : room;
   const end = projection
     ? writeProjected(body, 0, view, level, head, projection)
     : writeProperties(body, head.write(body, 0, view), view, level);
-  return body.subarray(0, end);
+  if (body !== room) return body.subarray(0, end);
+  const own = takeBytes(end);
+  own.set(roomViews.of(end));
+  return own;
 }
+
+/**
+ * Where an entity is written while its length is not known: memory of the greatest length it may have,
+ * and a view of what was used, take 0.2 µs more than a copy.
+ */
+const ROOM_BYTES = 16 * 1024;
+const room = Buffer.allocUnsafeSlow(ROOM_BYTES);
+const roomViews = new BeginningViews(room);
 
 /** Most requests ask for what the last one did: making a head costs as much as all the rest. */
 let lastHead: EntityHead | undefined;

@@ -2,7 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseEntitySelect } from "@rowhouse/protocol/query-options";
 import { permitsKey } from "../auth/authorize.ts";
 import { whenReady } from "../awaitable.ts";
-import { pushCostHeaders, type QueryCost, type QueryFacts } from "../insight/insight.ts";
+import { costHeaders, type QueryCost, type QueryFacts } from "../insight/insight.ts";
 import { explainPoint } from "../query/explain.ts";
 import type { Plan } from "../query/plan.ts";
 import { recordEtag } from "./entity-record.ts";
@@ -42,40 +42,44 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
 
   run({ entities, insight }, input, { account, location, remoteAddress, arrivedAt }) {
     const { partitionKey, rowKey, select } = input;
-    const planText = explainPoint(partitionKey, rowKey);
-    const plan: Plan = {
-      class: "point query",
-      reads: [{ kind: "point", class: "point query", partitionKey, rowKey }],
-      residual: undefined,
-      rowKeys: undefined,
-    };
-    const facts: QueryFacts = {
-      at: arrivedAt,
-      account: account.name,
-      table: location.name,
-      plan,
-      class: "point query",
-      partitionKey,
-      rowKey,
-      planText,
-      filter: undefined,
-      projected: select !== undefined,
-      continued: false,
-      client: remoteAddress,
-    };
-    insight.admitQuery(facts);
-    const began = performance.now();
-    return whenReady(entities.get(account.name, location.name, partitionKey, rowKey), (record) => {
-      const found = record ? 1 : 0;
-      const cost: QueryCost = {
-        entitiesRead: found,
-        entitiesReturned: found,
-        bytesRead: record?.length ?? 0,
-        engineMicros: Math.round((performance.now() - began) * 1000),
+    return whenReady(entities.createdName(account.name, location.name), (table) => {
+      if (table === undefined) throw new ServiceError("TableNotFound");
+      const planText = explainPoint(partitionKey, rowKey);
+      const plan: Plan = {
+        class: "point query",
+        reads: [{ kind: "point", class: "point query", partitionKey, rowKey }],
+        residual: undefined,
+        rowKeys: undefined,
       };
-      insight.queried(facts, cost);
-      if (!record) throw new ServiceError("ResourceNotFound");
-      return { input, record, planText, cost };
+      const facts: QueryFacts = {
+        at: arrivedAt,
+        account: account.name,
+        table,
+        plan,
+        class: "point query",
+        partitionKey,
+        rowKey,
+        planText,
+        filter: undefined,
+        projected: select !== undefined,
+        continued: false,
+        client: remoteAddress,
+      };
+      insight.admitQuery(facts);
+      const began = performance.now();
+      const reading = entities.get(account.name, location.name, partitionKey, rowKey);
+      return whenReady(reading, (record) => {
+        const found = record ? 1 : 0;
+        const cost: QueryCost = {
+          entitiesRead: found,
+          entitiesReturned: found,
+          bytesRead: record?.length ?? 0,
+          engineMicros: Math.round((performance.now() - began) * 1000),
+        };
+        insight.queried(facts, cost);
+        if (!record) throw absent(planText, cost);
+        return { input, record, planText, cost };
+      });
     });
   },
 
@@ -83,7 +87,17 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
     const { level, select } = input;
     const headers = [...ODATA_HEADERS];
     headers.push("Content-Type", contentTypeOf(level), "ETag", recordEtag(record));
-    pushCostHeaders(headers, planText, cost);
+    headers.push(...costHeaders(planText, cost));
     return { status: 200, headers, body: entityJson(record, request, level, select) };
   },
 };
+
+/** To look for what is not there costs as much. */
+function absent(planText: string, cost: QueryCost): ServiceError {
+  const [planName, plan, costName, printedCost] = costHeaders(planText, cost);
+  const headers = [
+    [planName, plan],
+    [costName, printedCost],
+  ] as const;
+  return new ServiceError("ResourceNotFound", { headers });
+}

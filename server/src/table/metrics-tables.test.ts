@@ -300,6 +300,7 @@ const RECORD: RequestRecord = {
   path: "/a/T",
   status: 200,
   errorCode: undefined,
+  refusedInside: undefined,
   cause: undefined,
   durationMs: 3,
   remoteAddress: "::1",

@@ -1,10 +1,6 @@
 import type { BackgroundWork } from "../catalog/background-loop.ts";
-import { Catalog } from "../catalog/catalog.ts";
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
-import { Reaper } from "../catalog/reaper.ts";
-import { ServicePropertiesStore } from "../catalog/service-properties-store.ts";
-import type { Clock } from "../clock.ts";
-import type { Engine } from "../engine/engine.ts";
+import { type Foundation, openCatalog } from "../catalog/open-catalog.ts";
 import { partitionPrefixRange } from "../engine/key-codec.ts";
 import type { Gate } from "../http/gate.ts";
 import type { Service } from "../http/service.ts";
@@ -15,11 +11,7 @@ import { tablePrefix } from "./table-keys.ts";
 import type { TableContext } from "./table-operation.ts";
 import { tableService } from "./table-service.ts";
 
-export interface TableServiceOptions {
-  readonly engine: Engine;
-  readonly clock: Clock;
-  readonly accountIds: ReadonlyMap<string, number>;
-  readonly onError: (error: unknown) => void;
+export interface TableServiceOptions extends Foundation {
   /** Default: nobody watches. */
   readonly insight?: Insight | undefined;
   /** What each operation of a batch passes. Default: nothing. */
@@ -34,32 +26,13 @@ export interface OpenTableService {
 
 /** Puts the Table service together on an engine. */
 export function openTableService(options: TableServiceOptions): OpenTableService {
-  const { engine, clock, accountIds, onError, insight = NO_INSIGHT, gate } = options;
-  const space = KEY_SPACES.tableCatalog;
-  const catalog = new Catalog<TableValue>(engine, space, accountIds, clock);
-  const reaper = new Reaper({
-    engine,
-    catalog,
-    contentsOf: (accountId, tableId) => partitionPrefixRange(tablePrefix(accountId, tableId)),
-    onError,
-  });
-  const properties = new ServicePropertiesStore({
-    engine,
-    clock,
-    space,
-    accountIds,
+  const { engine, clock, insight = NO_INSIGHT, gate } = options;
+  const { catalog, reaper, properties } = openCatalog<TableValue>(options, {
+    space: KEY_SPACES.tableCatalog,
     rules: TABLE_DOCUMENTS,
+    contentsOf: (accountId, tableId) => partitionPrefixRange(tablePrefix(accountId, tableId)),
   });
   const entities = new EntityStore(engine, catalog, clock);
-  const service = tableService({
-    engine,
-    clock,
-    catalog,
-    entities,
-    properties,
-    reaper,
-    insight,
-    gate,
-  });
-  return { service, background: [reaper] };
+  const context = { engine, clock, catalog, entities, properties, reaper, insight, gate };
+  return { service: tableService(context), background: [reaper] };
 }

@@ -7,7 +7,7 @@ import {
 } from "@rowhouse/protocol/query-options";
 import type { SasKeyRange } from "../auth/identity.ts";
 import { type Awaitable, whenReady } from "../awaitable.ts";
-import { keysRead, pushCostHeaders, type QueryCost, type QueryFacts } from "../insight/insight.ts";
+import { costHeaders, keysRead, type QueryCost, type QueryFacts } from "../insight/insight.ts";
 import { explain } from "../query/explain.ts";
 import { planQuery, resumePlan } from "../query/planner.ts";
 import { compilePredicate } from "../query/predicate.ts";
@@ -54,31 +54,32 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
     const plan = from ? resumePlan(whole, from) : whole;
     const planText = explain(plan);
     const { partitionKey, rowKey } = keysRead(plan);
-    const facts: QueryFacts = {
-      at: request.arrivedAt,
-      account: request.account.name,
-      table: request.location.name,
-      plan,
-      class: whole.class,
-      partitionKey,
-      rowKey,
-      planText,
-      filter: request.query.get("$filter"),
-      projected: select !== undefined,
-      continued: from !== undefined,
-      client: request.remoteAddress,
-    };
-    insight.admitQuery(facts);
+    const { account, location, arrivedAt } = request;
     const began = performance.now();
-    const writer = new EntityListWriter(request, level, select);
-    return whenReady(entities.openTable(facts.account, facts.table), (table) => {
+    return whenReady(entities.openTable(account.name, location.name), (table) => {
+      const facts: QueryFacts = {
+        at: arrivedAt,
+        account: account.name,
+        table: table.named.name,
+        plan,
+        class: whole.class,
+        partitionKey,
+        rowKey,
+        planText,
+        filter: request.query.get("$filter"),
+        projected: select !== undefined,
+        continued: from !== undefined,
+        client: request.remoteAddress,
+      };
+      insight.admitQuery(facts);
+      const writer = new EntityListWriter(request, level, select);
       const reader = new PageReader(engine, clock, {
         prefix: table.prefix,
         plan: top === 0 ? { ...plan, reads: [] } : plan,
         predicate: plan.residual && compilePredicate(plan.residual),
         entitiesMax: top,
         bytesMax: LIMITS.pageBytesMax,
-        deadline: request.arrivedAt + LIMITS.pageTimeMs,
+        deadline: arrivedAt + LIMITS.pageTimeMs,
         take: (view) => writer.add(view),
       });
       return whenReady(reader.read(), ({ next, work }) => {
@@ -96,14 +97,14 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
         // continuation meets that itself, and one entity that was found is whole.
         const isPoint = plan.reads.length === 1 && plan.reads[0]?.kind === "point";
         if (next || (isPoint && work.entitiesRead === 1)) return answer();
-        return whenReady(entities.mustBeThere(facts.account, facts.table, table), answer);
+        return whenReady(entities.mustBeThere(account.name, location.name, table), answer);
       });
     });
   },
 
   encode({ body, next, level, planText, cost }) {
     const headers = [...ODATA_HEADERS, "Content-Type", contentTypeOf(level)];
-    pushCostHeaders(headers, planText, cost);
+    headers.push(...costHeaders(planText, cost));
     if (next) {
       headers.push("x-ms-continuation-NextPartitionKey", encodeContinuation(next.partitionKey));
       // Clients drop an empty row key on the way back, so an empty one is better not sent.

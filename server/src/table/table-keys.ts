@@ -1,6 +1,6 @@
 import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { Key } from "../engine/engine.ts";
-import { encodeId, encodeText, prefixEnd } from "../engine/key-codec.ts";
+import { encodeId, encodeText, prefixEnd, startOfPartition } from "../engine/key-codec.ts";
 import type { KeyPosition } from "../query/plan.ts";
 
 /** Where the entities of one table are stored: the bytes before each partition key. */
@@ -26,5 +26,5 @@ export function positionKey(prefix: Uint8Array, position: KeyPosition, keyBytesM
   const sortBytesMax = keyBytesMax - partition.length;
   if (sort.length <= sortBytesMax) return key;
   if (sortBytesMax > 0) return { partition, sort: prefixEnd(sort.subarray(0, sortBytesMax))! };
-  return { partition: prefixEnd(partition.subarray(0, keyBytesMax))!, sort: new Uint8Array(0) };
+  return startOfPartition(prefixEnd(partition.subarray(0, keyBytesMax))!);
 }

@@ -70,7 +70,7 @@ export function tableService(context: TableContext): Service<TableContext> {
     versionOf: (head) => versionOf(head, tableAuth),
     refuse,
     encodeError: encodeTableError,
-    corsRules: (account) => context.properties.corsRules(account),
+    corsRules: (account, now) => context.properties.corsRules(account, now),
     storedPolicy: (address) => storedPolicy(context.catalog, address),
   };
 }

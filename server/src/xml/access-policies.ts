@@ -1,7 +1,7 @@
 import { type AccessPolicy, printPolicyTime } from "@rowhouse/protocol/access-policy";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { DocumentRules } from "./document-rules.ts";
-import { assertElementsOnly, leafText, Members } from "./members.ts";
+import { checkElementsOnly, leafText, Members } from "./members.ts";
 import { printDocument, printElement, printLeaf } from "./print-xml.ts";
 import { readXml, type XmlElement } from "./read-xml.ts";
 import { invalidNodeValue, invalidXml, wrongNode } from "./xml-refusal.ts";
@@ -18,7 +18,7 @@ export function parseAccessPolicies(body: Uint8Array, rules: DocumentRules): Acc
   if (count > LIMITS.accessPoliciesMax) {
     throw invalidXml(`${count} identifiers; at most ${LIMITS.accessPoliciesMax} are allowed.`);
   }
-  assertElementsOnly(root);
+  checkElementsOnly(root);
   const policies = root.children.map((child) => parseIdentifier(child, rules));
   if (new Set(policies.map(({ id }) => id)).size < count) throw invalidXml("An Id is given twice.");
   return policies;

@@ -1,6 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { assertElementsOnly, leafText } from "./members.ts";
+import { checkElementsOnly, leafText } from "./members.ts";
 import { printElement, printLeaf, XML_DECLARATION } from "./print-xml.ts";
 import { readXml } from "./read-xml.ts";
 import { invalidXml } from "./xml-refusal.ts";
@@ -19,7 +19,7 @@ export interface BlockChoice {
 export function parseBlockList(body: Uint8Array): readonly BlockChoice[] {
   const root = readXml(body, LIMITS.blockListBodyBytesMax);
   if (root.name !== ROOT) throw invalidXml(`The root element is ${root.name}, not ${ROOT}.`);
-  assertElementsOnly(root);
+  checkElementsOnly(root);
   if (root.children.length > LIMITS.committedBlocksMax) throw new ServiceError("BlockListTooLong");
   return root.children.map((element) => ({
     from: choiceOf(element.name),

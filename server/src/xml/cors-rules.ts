@@ -1,6 +1,6 @@
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { CorsMember, DocumentRules } from "./document-rules.ts";
-import { assertElementsOnly, leafText, Members } from "./members.ts";
+import { checkElementsOnly, leafText, Members } from "./members.ts";
 import { printElement, printLeaf } from "./print-xml.ts";
 import type { XmlElement } from "./read-xml.ts";
 import { invalidNodeValue, invalidXml, wrongNode } from "./xml-refusal.ts";
@@ -22,7 +22,7 @@ export interface CorsRule {
  * @throws ServiceError InvalidXmlDocument, InvalidXmlNodeValue or as `rules` has it.
  */
 export function parseCorsRules(cors: XmlElement, rules: DocumentRules): CorsRule[] {
-  assertElementsOnly(cors);
+  checkElementsOnly(cors);
   if (cors.children.length > LIMITS.corsRulesMax) {
     throw invalidXml(
       `${cors.children.length} CORS rules; at most ${LIMITS.corsRulesMax} are allowed.`,
@@ -59,7 +59,6 @@ export function printCorsRules(cors: readonly CorsRule[], rules: DocumentRules):
 }
 
 const METHODS = ["DELETE", "GET", "HEAD", "MERGE", "POST", "OPTIONS", "PUT", "PATCH"];
-const MAX_AGE_SECONDS_MAX = 2 ** 31 - 1;
 
 function parseCorsRule(element: XmlElement, rules: DocumentRules): CorsRule {
   const members = new Members(element, rules.corsMembers, rules);
@@ -103,8 +102,12 @@ function headers(element: XmlElement): string[] {
 function maxAge(element: XmlElement): number {
   const text = leafText(element);
   const seconds = /^[0-9]{1,10}$/.test(text) ? Number(text) : Number.NaN;
-  if (!(seconds <= MAX_AGE_SECONDS_MAX)) {
-    throw invalidNodeValue(element.name, text, `Expected 0 to ${MAX_AGE_SECONDS_MAX} seconds.`);
+  if (!(seconds <= LIMITS.corsMaxAgeSecondsMax)) {
+    throw invalidNodeValue(
+      element.name,
+      text,
+      `Expected 0 to ${LIMITS.corsMaxAgeSecondsMax} seconds.`,
+    );
   }
   return seconds;
 }

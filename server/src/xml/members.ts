@@ -13,7 +13,7 @@ export class Members<Name extends string> {
 
   /** @throws ServiceError when anything but the members named stands in the element. */
   constructor(element: XmlElement, names: readonly Name[], rules: DocumentRules) {
-    assertElementsOnly(element);
+    checkElementsOnly(element);
     const known: readonly string[] = names;
     for (const child of element.children) {
       if (!known.includes(child.name)) throw wrongNode(rules.unknownNode, child.name);
@@ -45,7 +45,7 @@ export class Members<Name extends string> {
   }
 }
 
-export function assertElementsOnly(element: XmlElement): void {
+export function checkElementsOnly(element: XmlElement): void {
   const hasText = element.children.length === 0 ? element.text.trim() !== "" : element.mixed;
   if (hasText) throw invalidXml(`Text stands in ${element.name}, where elements are expected.`);
 }

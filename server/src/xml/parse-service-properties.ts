@@ -63,7 +63,7 @@ function parseGroup(
 
 function parseLogging(group: XmlElement, rules: DocumentRules): Logging {
   const members = new Members(group, rules.loggingMembers, rules);
-  assertAnalyticsVersion(members.required("Version"));
+  checkAnalyticsVersion(members.required("Version"));
   return {
     read: members.boolean("Read"),
     write: members.boolean("Write"),
@@ -75,7 +75,7 @@ function parseLogging(group: XmlElement, rules: DocumentRules): Logging {
 function parseMetrics(group: XmlElement, rules: DocumentRules): Metrics {
   const names = ["Version", "Enabled", "IncludeAPIs", "RetentionPolicy"] as const;
   const members = new Members(group, names, rules);
-  assertAnalyticsVersion(members.required("Version"));
+  checkAnalyticsVersion(members.required("Version"));
   const enabled = members.boolean("Enabled");
   const retentionDays = parseRetention(members.required("RetentionPolicy"), rules);
   if (!enabled) return { enabled, retentionDays };
@@ -94,7 +94,7 @@ function parseRetention(policy: XmlElement, rules: DocumentRules): RetentionDays
   throw invalidNodeValue("Days", days, allowed);
 }
 
-function assertAnalyticsVersion(version: XmlElement): void {
+function checkAnalyticsVersion(version: XmlElement): void {
   const text = leafText(version);
   if (text !== "1.0") throw invalidNodeValue(version.name, text, "1.0 is the only version.");
 }
@@ -116,7 +116,7 @@ function parseDefaultVersion(element: XmlElement): string {
 /** Days and AllowPermanentDelete say something only about a policy that is enabled. */
 function parseDeleteRetention(group: XmlElement, rules: DocumentRules): { enabled: false } {
   const members = new Members(group, ["Enabled", "Days", "AllowPermanentDelete"], rules);
-  return { enabled: assertDisabled(members.required("Enabled")) };
+  return { enabled: checkDisabled(members.required("Enabled")) };
 }
 
 function parseStaticWebsite(group: XmlElement, rules: DocumentRules): StaticWebsite {
@@ -127,7 +127,7 @@ function parseStaticWebsite(group: XmlElement, rules: DocumentRules): StaticWebs
     "DefaultIndexDocumentPath",
   ] as const;
   const members = new Members(group, names, rules);
-  const enabled = assertDisabled(members.required("Enabled"));
+  const enabled = checkDisabled(members.required("Enabled"));
   const index = members.optional("IndexDocument");
   const error = members.optional("ErrorDocument404Path");
   const defaultIndex = members.optional("DefaultIndexDocumentPath");
@@ -140,7 +140,7 @@ function parseStaticWebsite(group: XmlElement, rules: DocumentRules): StaticWebs
 }
 
 /** A promise that would not be kept is refused, not stored. */
-function assertDisabled(enabled: XmlElement): false {
+function checkDisabled(enabled: XmlElement): false {
   if (booleanOf(enabled)) throw new ServiceError("NotImplemented");
   return false;
 }

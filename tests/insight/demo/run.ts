@@ -1,4 +1,4 @@
-// Runs a shop against a server: node --conditions=source --import tsx tests/insight/demo/run.ts mistaken
+// Runs a shop against a server: node --conditions=rowhouse-source --import tsx tests/insight/demo/run.ts mistaken
 import { mistakenShop } from "./mistaken-shop.ts";
 import { repairedShop } from "./repaired-shop.ts";
 import { openTables } from "./shop.ts";

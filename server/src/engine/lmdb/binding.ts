@@ -25,6 +25,8 @@ export interface Store {
   /** Of the write transaction that is open: one more than that of the last one that wrote. */
   getWriteTxnId(): number;
   readerCheck(): number;
+  /** Read it with `readerPids`. */
+  readerList(): string;
   close(): Promise<void>;
 }
 
@@ -282,6 +284,13 @@ export class Snapshot implements ReadOptions {
 }
 
 const READ_ONLY = 0x20000;
+
+/** The processes that may read: all that are alive and have made a `Snapshot`, this one too. */
+export function readerPids(store: Store): number[] {
+  // Those that were killed stay in the table until somebody looks.
+  store.readerCheck();
+  return Array.from(store.readerList().matchAll(/^ *(\d+) /gm), ([, pid]) => Number(pid));
+}
 
 /** Memory of this process as bytes, copied from nowhere. It must stay where it is. */
 export function viewMemory(address: number, length: number): Uint8Array {

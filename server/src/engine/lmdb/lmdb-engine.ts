@@ -1,6 +1,7 @@
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import type { Awaitable } from "../../awaitable.ts";
+import { takeBytes } from "../../byte-slab.ts";
 import { type Clock, systemClock } from "../../clock.ts";
 import {
   type AtomicWrite,
@@ -22,6 +23,7 @@ import { VersionClock } from "../version-clock.ts";
 import {
   lastVersion,
   openStore,
+  readerPids,
   type Snapshot,
   Snapshots,
   type Store,
@@ -139,6 +141,15 @@ export class LmdbEngine implements Engine {
 
   nextVersion(): number {
     return this.#versions.next();
+  }
+
+  takePlace(place: number): void {
+    this.#versions.takePlace(place);
+  }
+
+  isShared(): boolean {
+    this.#assertOpen();
+    return readerPids(this.#store).some((pid) => pid !== process.pid);
   }
 
   newestCommit(): number | undefined {
@@ -265,8 +276,7 @@ export class LmdbEngine implements Engine {
     const version = lastVersion();
     // A commit that checks what it has read gets a version above it, whatever this process's clock says.
     this.#versions.raiseAbove(version);
-    // Half the time of `slice`: small values share a block of memory.
-    const value = Buffer.allocUnsafe(shared.length);
+    const value = takeBytes(shared.length);
     value.set(viewOf(shared));
     return { key, value, version };
   }

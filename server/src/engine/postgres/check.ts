@@ -62,7 +62,11 @@ async function checkFormat(session: Session): Promise<Finding> {
       `rh_kv cannot be read: ${error instanceof Error ? error.message : error}.`,
     );
   }
-  if (format === undefined) return problem("schema", "rh_kv or its format row is missing.");
+  if (format === undefined)
+    return problem(
+      "schema",
+      "rh_kv or its format row is missing; rowhouse engine install creates them.",
+    );
   if (format > FORMAT) return problem("schema", `Format ${format}; ${FORMAT} is known here.`);
   return ok("schema", `Format ${format}.`);
 }
@@ -89,21 +93,19 @@ async function checkColumns(session: Session, { dialect }: ServerFacts): Promise
       warning("columns", "Keys are not STORAGE PLAIN: how long a key may be depends on its bytes."),
     );
   }
-  const key = await queryText(
-    session,
-    textQuery(
-      "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = to_regclass('rh_kv') AND indisprimary",
-    ),
-    1,
-  );
-  const definition = key[0]?.[0] ?? "";
-  const isRight = /\(pk( ASC)?, sk( ASC)?\)/.test(definition) && !/HASH/.test(definition);
-  findings.push(
-    isRight
-      ? ok("primary key", "(pk, sk)")
-      : problem("primary key", `Must be (pk, sk), ascending; found ${definition || "none"}.`),
-  );
+  findings.push(await checkPrimaryKey(session));
   return findings;
+}
+
+async function checkPrimaryKey(session: Session): Promise<Finding> {
+  const sql =
+    "SELECT pg_get_indexdef(indexrelid) FROM pg_index WHERE indrelid = to_regclass('rh_kv') AND indisprimary";
+  const [row] = await queryText(session, textQuery(sql), 1);
+  const definition = row?.[0] ?? "";
+  const isRight = /\(pk( ASC)?, sk( ASC)?\)/.test(definition) && !/HASH/.test(definition);
+  return isRight
+    ? ok("primary key", "(pk, sk)")
+    : problem("primary key", `Must be (pk, sk), ascending; found ${definition || "none"}.`);
 }
 
 /** What others hung on the table: it slows every write or lets writes fail that must not. */
@@ -211,11 +213,17 @@ async function checkCitus(session: Session): Promise<Finding[]> {
   return findings;
 }
 
+const UNITS_MS = new Map([
+  ["ms", 1],
+  ["s", 1000],
+  ["min", 60_000],
+]);
+
 /** Of a setting as `SHOW` prints it: "1s", "100ms", "2min". */
 function milliseconds(text: string | undefined): number | undefined {
-  const match = /^(\d+)(ms|s|min)$/.exec(text ?? "");
-  if (!match) return undefined;
-  return Number(match[1]) * { ms: 1, s: 1000, min: 60_000 }[match[2] as "ms" | "s" | "min"];
+  const [, count, unit = ""] = /^(\d+)(\D+)$/.exec(text ?? "") ?? [];
+  const unitMs = UNITS_MS.get(unit);
+  return unitMs && Number(count) * unitMs;
 }
 
 function ok(topic: string, text: string): Finding {

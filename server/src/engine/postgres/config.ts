@@ -60,7 +60,9 @@ export function parsePostgresUrl(url: string): PostgresConfig {
   const parameters = new URLSearchParams(query);
   for (const name of parameters.keys()) {
     if (!KNOWN_PARAMETERS.has(name))
-      throw new RangeError(`Unknown parameter "${name}" in the URL.`);
+      throw new RangeError(
+        `Unknown parameter "${name}" in the URL; known are ${[...KNOWN_PARAMETERS].join(", ")}.`,
+      );
   }
   const target = parameters.get("target_session_attrs") ?? "read-write";
   if (target !== "read-write" && target !== "primary") {

@@ -32,7 +32,6 @@ describe("A connection to PostgreSQL", () => {
 
   function open(tls: TlsMode, options: Partial<PostgresConfig> & { host?: string } = {}) {
     return openPostgresEngine({
-      install: false,
       config: {
         hosts: [{ host: options.host ?? "localhost", port: server.port }],
         database: "store",

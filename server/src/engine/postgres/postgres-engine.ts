@@ -1,3 +1,4 @@
+import { randomInt } from "node:crypto";
 import { type Clock, systemClock } from "../../clock.ts";
 import {
   type AtomicWrite,
@@ -31,7 +32,7 @@ import { readServerFacts, type ServerFacts } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import { SessionPool } from "./session-pool.ts";
 import { sessionSettings } from "./session-settings.ts";
-import type { ServerError } from "./sql-state.ts";
+import { ServerError } from "./sql-state.ts";
 
 export interface PostgresEngineOptions {
   /** `postgres://user:password@host:port/database`, see `parsePostgresUrl`; or its parts. */
@@ -90,7 +91,7 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
     if (durability.class === "none" && !options.allowUnsafe) {
       throw new EngineError(
         "Unavailable",
-        `Refused to serve from ${describeConfig(config)}. ${durability.detail}`,
+        `Refused to serve from ${describeConfig(config)} without --allowUnsafeEngine. ${durability.detail}`,
       );
     }
     assertClock(
@@ -110,10 +111,19 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
   }
 }
 
+const MAY_NOT = "42501";
+
 async function assertSchema(session: Session, facts: ServerFacts, install: boolean): Promise<void> {
   let format = await readFormat(session);
   if (format === undefined && install) {
-    await installSchema(session, facts.dialect);
+    await installSchema(session, facts.dialect).catch((cause: unknown) => {
+      if (!(cause instanceof ServerError && cause.sqlState === MAY_NOT)) throw cause;
+      throw new EngineError(
+        "Unavailable",
+        "The table rh_kv is missing, and this role may not create it: run `rowhouse engine install` as one that may.",
+        { cause },
+      );
+    });
     format = await readFormat(session);
   }
   if (format === undefined) {
@@ -162,7 +172,8 @@ export class PostgresEngine implements Engine {
     this.facts = options.facts;
     this.durability = durabilityOf(options.facts);
     this.#timeoutMs = options.timeoutMs;
-    this.#versions = frontEndVersions(options.clock ?? systemClock);
+    this.#versions = new VersionClock(options.clock ?? systemClock);
+    this.#versions.takePlace(randomInt(2 ** 32));
     this.#versions.raiseAbove(options.facts.clockMicroseconds);
 
     const connect = () => options.connector.connect();
@@ -198,6 +209,15 @@ export class PostgresEngine implements Engine {
 
   nextVersion(): number {
     return this.#versions.next();
+  }
+
+  takePlace(place: number): void {
+    this.#versions.takePlace(place);
+  }
+
+  /** Other front ends may come and go. */
+  isShared(): boolean {
+    return true;
   }
 
   /** Asking the database is a round trip. */
@@ -307,10 +327,4 @@ function assertWritable({ partition, sort }: Key): void {
   if (partition.length === 0 && equalBytes(sort, FORMAT_ROW.sort)) {
     throw new RangeError(`The key ("", "schema") is the engine's own.`);
   }
-}
-
-/** The digits below the clock's millisecond begin at a place that differs between front ends. */
-function frontEndVersions(clock: Clock): VersionClock {
-  const offsetMs = Math.floor(Math.random() * 1000) / 1000;
-  return new VersionClock({ now: () => Math.floor(clock.now()) + offsetMs });
 }

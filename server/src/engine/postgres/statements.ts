@@ -1,3 +1,4 @@
+import { RAISED_BY_MAX } from "../version-clock.ts";
 import { TYPE } from "./wire-writer.ts";
 
 /** A statement whose text never changes, so that a connection parses it once. */
@@ -164,13 +165,13 @@ export const INSERT_ONE = statement(
 export const UPSERT_ONE = statement(
   "upsert_one",
   "INSERT INTO rh_kv AS k (pk, sk, ver, val) VALUES ($1, $2, $3, $4) " +
-    "ON CONFLICT (pk, sk) DO UPDATE SET ver = greatest(excluded.ver, k.ver + 1), val = excluded.val RETURNING ver",
+    `ON CONFLICT (pk, sk) DO UPDATE SET ver = ${above("k.ver", "excluded.ver")}, val = excluded.val RETURNING ver`,
   [bytea, bytea, int8, bytea],
 );
 /** $5 is the version the row must have, or -1: any. */
 export const UPDATE_ONE = statement(
   "update_one",
-  "UPDATE rh_kv SET ver = greatest($3, ver + 1), val = $4 WHERE pk = $1 AND sk = $2 AND ($5 = -1 OR ver = $5) RETURNING ver",
+  `UPDATE rh_kv SET ver = ${above("ver", "$3")}, val = $4 WHERE pk = $1 AND sk = $2 AND ($5 = -1 OR ver = $5) RETURNING ver`,
   [bytea, bytea, int8, bytea, int8],
 );
 /** $3 is the version the row must have, or -1: any. */
@@ -284,7 +285,7 @@ export function upsertManyStatement(rowCount: number): Statement {
       "upsert_many",
       rowCount,
       "INSERT INTO rh_kv AS k (pk, sk, ver, val) VALUES ",
-      " ON CONFLICT (pk, sk) DO UPDATE SET ver = greatest(excluded.ver, k.ver + 1), val = excluded.val RETURNING sk, ver",
+      ` ON CONFLICT (pk, sk) DO UPDATE SET ver = ${above("k.ver", "excluded.ver")}, val = excluded.val RETURNING sk, ver`,
     ),
   );
 }
@@ -306,6 +307,11 @@ function cached(kept: Map<number, Statement>, rowCount: number, build: () => Sta
   const built = build();
   if (built.name !== undefined) kept.set(rowCount, built);
   return built;
+}
+
+/** The version of a put: the one that was brought, or, where that is not above the stored one, the next. */
+function above(stored: string, brought: string): string {
+  return `CASE WHEN ${stored} < ${brought} THEN ${brought} ELSE ${stored} + ${RAISED_BY_MAX} - mod(${stored} - ${brought}, ${RAISED_BY_MAX}) END`;
 }
 
 // --- Unknown outcomes, and the session -----------------------------------------------------------

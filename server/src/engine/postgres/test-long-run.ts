@@ -1,7 +1,7 @@
 /**
  * The long form of the tests with rivals and crashes:
  *
- *   node --conditions=source --import tsx server/src/engine/postgres/test-long-run.ts [minutes]
+ *   node --conditions=rowhouse-source --import tsx server/src/engine/postgres/test-long-run.ts [minutes]
  *
  * With `POSTGRES_URL` (and further URLs of the same database in `POSTGRES_URLS`, as those of two nodes
  * of a Citus cluster, separated by spaces) the workloads run there; crashes need a server of our own.

@@ -1,7 +1,7 @@
 /**
  * The engine beside the raw driver doing the same, in one run, in turns:
  *
- *   node --conditions=source --import tsx server/src/engine/postgres/test-speed.ts [rounds]
+ *   node --conditions=rowhouse-source --import tsx server/src/engine/postgres/test-speed.ts [rounds]
  *
  * Only ratios mean anything: the server shares this machine. `POSTGRES_URL` names another one.
  */

@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { MemoryContentStore } from "../content/memory-content-store.ts";
+import { MemoryEngine } from "../engine/memory-engine.ts";
+import { UNTOLD_MICROS_MAX } from "./long-reads.ts";
+import { auditBlobs } from "./test-audit-blobs.ts";
+import { BlobLab, LabClock } from "./test-blob-lab.ts";
+
+const BLOCK = { "x-ms-blob-type": "BlockBlob" };
+/** Too large for a row, and read in several parts. */
+const LARGE = Buffer.alloc(700_000, 1);
+const NAME = { account: "devstoreaccount1", container: "docs", blob: "a" };
+const UNTOLD_MS_MAX = UNTOLD_MICROS_MAX / 1000;
+
+/** One that knows of others, who may come and go. */
+class SharedEngine extends MemoryEngine {
+  shared = true;
+
+  isShared(): boolean {
+    return this.shared;
+  }
+}
+
+for (const inRows of [false, true]) {
+  describe(`What is read by another process, ${inRows ? "in rows" : "in a content store"},`, () => {
+    const clock = new LabClock();
+    let engine: SharedEngine;
+    let contents: MemoryContentStore | undefined;
+    let reading: BlobLab;
+    let writing: BlobLab;
+
+    beforeEach(async () => {
+      engine = new SharedEngine({ clock });
+      contents = inRows ? undefined : new MemoryContentStore();
+      const place = { clock, engine, inRows, ...(contents && { contents }) };
+      reading = await BlobLab.open(place);
+      writing = await BlobLab.open(place);
+      await writing.must("PUT", "/docs?restype=container");
+      await writing.must("PUT", "/docs/a?comp=block&blockid=AAAA", { body: LARGE });
+      await writing.must("PUT", "/docs/a?comp=block&blockid=BBBB", { body: LARGE });
+      const body = "<BlockList><Latest>AAAA</Latest><Latest>BBBB</Latest></BlockList>";
+      await writing.must("PUT", "/docs/a?comp=blocklist", { body });
+    });
+    afterEach(async () => {
+      await reading.close();
+      await writing.close();
+    });
+
+    it("is not freed while the read lasts, and then is", async () => {
+      const rest = await begin();
+      await writing.must("DELETE", "/docs/a");
+      // Not told yet: for two minutes nobody frees what was let go of.
+      await collect();
+      for (let minute = 0; minute < 10; minute++) {
+        await reading.service.longReads.tell();
+        await reading.service.longReads.tell();
+        clock.ms += UNTOLD_MS_MAX / 2;
+        await collect();
+      }
+      assert.equal(await rest(), 2 * LARGE.length);
+      await reading.service.longReads.tell();
+      await collect();
+      assert.deepEqual(await leftOver(), []);
+    });
+
+    it("is freed where its reader was killed, two minutes after that told last", async () => {
+      await begin();
+      await reading.service.longReads.tell();
+      await reading.service.longReads.tell();
+      await writing.must("DELETE", "/docs/a");
+      clock.ms += UNTOLD_MS_MAX - 1;
+      await collect();
+      assert.notDeepEqual(await leftOver(), []);
+      clock.ms += 2;
+      await collect();
+      assert.deepEqual(await leftOver(), []);
+      assert.equal((await writing.service.longReads.told()).size, 0);
+    });
+
+    it("is told of when it lasts, not at once", async () => {
+      const rest = await begin();
+      await reading.service.longReads.tell();
+      assert.equal((await writing.service.longReads.told()).size, 0);
+      await reading.service.longReads.tell();
+      assert.notEqual((await writing.service.longReads.told()).size, 0);
+      await rest();
+    });
+
+    it("is told of in the background", () => {
+      const { background, longReads } = reading.service;
+      assert.ok(background.includes(longReads));
+    });
+
+    it("does not keep what others let go of", async () => {
+      const rest = await begin();
+      await writing.must("DELETE", "/docs/a");
+      const read = await leftOver();
+      await writing.must("PUT", "/docs/b", { headers: BLOCK, body: LARGE });
+      await writing.must("DELETE", "/docs/b");
+      assert.ok((await leftOver()).length > read.length);
+      clock.ms += UNTOLD_MS_MAX;
+      await reading.service.longReads.tell();
+      await reading.service.longReads.tell();
+      await writing.service.collector.collect(0);
+      const others = (await leftOver()).filter((thing) => !read.includes(thing));
+      assert.deepEqual(others, []);
+      assert.equal(await rest(), 2 * LARGE.length);
+    });
+
+    it("is told to nobody where nobody else is there, and freed at once", async () => {
+      engine.shared = false;
+      const rest = await begin();
+      await reading.service.longReads.tell();
+      await reading.service.longReads.tell();
+      assert.equal((await writing.service.longReads.told()).size, 0);
+      assert.equal(await rest(), 2 * LARGE.length);
+      await writing.must("DELETE", "/docs/a");
+      await collect();
+      assert.deepEqual(await leftOver(), []);
+    });
+
+    /** Reads the first part; the rest, all told, when asked for. */
+    async function begin(): Promise<() => Promise<number>> {
+      const { blobs, contents } = reading.service.service.context;
+      const { blob } = (await blobs.read(NAME)).record;
+      const parts = contents.read(blob!, 0, blob!.size)[Symbol.asyncIterator]();
+      let bytes = (await parts.next()).value!.length;
+      return async () => {
+        for (let part = await parts.next(); !part.done; part = await parts.next()) {
+          bytes += part.value.length;
+        }
+        return bytes;
+      };
+    }
+
+    /** A draft and the list that succeeded it are freed one after the other. */
+    async function collect(): Promise<void> {
+      for (let run = 0; run < 3; run++) await writing.service.collector.collect();
+    }
+
+    /** What is stored and no blob refers to. */
+    async function leftOver(): Promise<readonly string[]> {
+      const { leftOver, missing } = await auditBlobs(engine, contents);
+      assert.deepEqual(missing, []);
+      return leftOver;
+    }
+  });
+}

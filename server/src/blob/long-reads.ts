@@ -1,0 +1,84 @@
+import { randomBytes } from "node:crypto";
+import { BackgroundLoop, type BackgroundWork } from "../catalog/background-loop.ts";
+import { KEY_SPACES } from "../catalog/key-spaces.ts";
+import type { Engine, Key } from "../engine/engine.ts";
+import { copyKey, partitionRange } from "../engine/key-codec.ts";
+import { scanToEnd } from "../engine/scan-to-end.ts";
+import type { Readers } from "./readers.ts";
+
+const PARTITION = Uint8Array.of(KEY_SPACES.blobReads);
+const PERIOD_MS = 20_000;
+/**
+ * What a process tells is believed for so long, and what was let go of less than so long ago may be read by
+ * one that has not told yet. It tells within two periods; clocks of front ends differ by a minute at most.
+ */
+export const UNTOLD_MICROS_MAX = 120 * 1e6;
+
+export interface LongReadsOptions {
+  readonly engine: Engine;
+  readonly readers: Readers;
+  readonly onError: (error: unknown) => void;
+}
+
+/**
+ * What takes a process long to read, told to the collectors of the others under a key of its own, again
+ * and again while it lasts. Short reads, which are nearly all, cost nothing: collectors of data that several
+ * processes share leave alone what was let go of a moment ago.
+ */
+export class LongReads implements BackgroundWork {
+  readonly #options: LongReadsOptions;
+  readonly #loop: BackgroundLoop;
+  readonly #own: Key = { partition: PARTITION, sort: randomBytes(6) };
+  /** What was read when it was looked last. */
+  #before: ReadonlySet<string> = new Set();
+  #hasTold = false;
+
+  constructor(options: LongReadsOptions) {
+    this.#options = options;
+    const { onError } = options;
+    this.#loop = new BackgroundLoop({ run: () => this.tell(), periodMs: PERIOD_MS, onError });
+  }
+
+  start(): void {
+    this.#loop.start();
+  }
+
+  close(): Promise<void> {
+    return this.#loop.close();
+  }
+
+  /** Tells what is read now and was a period ago, if somebody is there to hear it. */
+  async tell(): Promise<void> {
+    const { engine, readers } = this.#options;
+    const reading = new Set(readers.ids());
+    const ids = [...reading].filter((id) => this.#before.has(id));
+    this.#before = reading;
+    const version = engine.nextVersion();
+    if (ids.length > 0 && engine.isShared?.()) {
+      this.#hasTold = true;
+      const puts = [{ key: this.#own, value: Buffer.from(JSON.stringify(ids), "latin1") }];
+      await engine.commit({ version, checks: [], puts, deletes: [] });
+    } else if (this.#hasTold) {
+      await engine.commit({ version, checks: [], puts: [], deletes: [this.#own] });
+      this.#hasTold = false;
+    }
+  }
+
+  /** Ids of what processes have told that they read. What was left by one that was killed is deleted. */
+  async told(): Promise<ReadonlySet<string>> {
+    const { engine } = this.#options;
+    const since = engine.nextVersion() - UNTOLD_MICROS_MAX;
+    const ids = new Set<string>();
+    const deletes: Key[] = [];
+    await scanToEnd(engine, partitionRange(PARTITION), ({ key, value, version }) => {
+      if (version < since) deletes.push(copyKey(key));
+      else
+        for (const id of JSON.parse(Buffer.from(value).toString("latin1")) as string[]) ids.add(id);
+      return true;
+    });
+    if (deletes.length > 0) {
+      await engine.commit({ version: engine.nextVersion(), checks: [], puts: [], deletes });
+    }
+    return ids;
+  }
+}

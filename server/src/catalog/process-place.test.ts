@@ -1,0 +1,27 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { type CommitResult, EngineError } from "../engine/engine.ts";
+import { MemoryEngine } from "../engine/memory-engine.ts";
+import { drawPlace } from "./process-place.ts";
+
+describe("The place of a process among those that serve the same data", () => {
+  it("follows that of the last one, also where several begin at once", async () => {
+    const engine = new MemoryEngine();
+    const places = await Promise.all(Array.from({ length: 8 }, () => drawPlace(engine)));
+    assert.deepEqual(
+      places.toSorted((a, b) => a - b),
+      [0, 1, 2, 3, 4, 5, 6, 7],
+    );
+    assert.equal(await drawPlace(engine), 8);
+  });
+
+  it("is drawn by chance where nothing can be written", async () => {
+    class FullEngine extends MemoryEngine {
+      override async commit(): Promise<CommitResult> {
+        throw new EngineError("Unavailable", "no space left");
+      }
+    }
+    const engine = new FullEngine();
+    assert.notEqual(await drawPlace(engine), await drawPlace(engine));
+  });
+});

@@ -1,0 +1,250 @@
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { readdirSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { open } from "lmdb";
+import {
+  assertAbove,
+  getText,
+  key,
+  mustCommit,
+  patternBytes,
+  put,
+  scanAll,
+} from "../conformance-steps.ts";
+import { hasMounts } from "../test-mounts.ts";
+import { freeBytesOf, noSpaceLeft, PAGE_BYTES, unusedBytes } from "./data-file.ts";
+import { openLmdbEngine } from "./lmdb-engine.ts";
+import { FORMAT } from "./meta-record.ts";
+import { isEngineError, newFolder, withEngine } from "./test-engine.ts";
+
+const a = key("p", "a");
+
+describe("the data folder", () => {
+  it("is created, with a dot in its name too, for nobody else to read", () =>
+    withEngine(async (engine) => {
+      const path = join(engine.path, "new", "data.d");
+      const nested = await openLmdbEngine({ path });
+      await nested.close();
+      assert.equal(statSync(join(path, "data.mdb")).mode & 0o077, 0);
+    }));
+
+  it("grows beyond the address space it began with", () =>
+    withEngine(
+      async (engine) => {
+        for (let index = 0; index < 8; index++) {
+          await put(engine, key("p", [index]), patternBytes(1 << 20));
+        }
+        assert.equal((await scanAll(engine)).length, 8);
+      },
+      { mapSizeBytes: 1 << 20 },
+    ));
+
+  it("says which format it has", () =>
+    withEngine(async (engine) => {
+      const version = await put(engine, a, "1");
+      assert.equal(engine.meta().format, FORMAT);
+      assertAbove(engine.meta().versionsReserved, version - 1);
+    }));
+
+  it("is refused when its format is newer, when it is damaged, and when it is not ours", async () => {
+    const damages: [record: Uint8Array, code: "Unavailable" | "Corrupt"][] = [
+      [metaRecord("ROWHOUSE", FORMAT + 1), "Unavailable"],
+      [metaRecord("ROWHOUSE", 0), "Unavailable"],
+      [metaRecord("HOUSEROW", FORMAT), "Corrupt"],
+      [Buffer.from("ROWHOUSE"), "Corrupt"],
+    ];
+    for (const [record, code] of damages) {
+      const path = newFolder();
+      await overwrite(path, Buffer.from("\0\0meta"), record);
+      await assert.rejects(openLmdbEngine({ path }), isEngineError(code));
+      rmSync(path, { recursive: true });
+    }
+    const path = newFolder();
+    await overwrite(path, Buffer.from("somebody's key"), Buffer.from("somebody's value"));
+    await assert.rejects(openLmdbEngine({ path }), isEngineError("Unavailable"));
+    rmSync(path, { recursive: true });
+  });
+
+  it("is refused when it cannot be one", async () => {
+    await assert.rejects(openLmdbEngine({ path: "/dev/null/data" }), isEngineError("Unavailable"));
+  });
+
+  it("is refused, not met as a signal, when its file is no LMDB file", async () => {
+    for (const content of [Buffer.alloc(100_000), Buffer.from("PGDMP"), Buffer.alloc(8192, 0xde)]) {
+      const path = newFolder();
+      writeFileSync(join(path, "data.mdb"), content);
+      await assert.rejects(openLmdbEngine({ path }), { code: "Corrupt", message: /is no LMDB/ });
+      rmSync(path, { recursive: true });
+    }
+  });
+
+  it("is refused, not met as a signal, wherever its file is cut before a page it begins at", async () => {
+    const path = newFolder();
+    const engine = await openLmdbEngine({ path });
+    for (let index = 0; index < 50; index++) {
+      await put(engine, key("p", `${index}`), "x".repeat(20_000));
+    }
+    await engine.close();
+    const file = join(path, "data.mdb");
+    // From the page with the root of the tree on, cut ever further ahead.
+    for (const [length, complaint] of [
+      [3 * 8192, /ends after 24576 bytes/],
+      [2 * 8192, /ends after 16384 bytes/],
+      [8192 + 100, /lacks its second page/],
+      [100, /is no LMDB/],
+    ] as const) {
+      truncateSync(file, length);
+      await assert.rejects(openLmdbEngine({ path }), { code: "Corrupt", message: complaint });
+    }
+    truncateSync(file, 0);
+    await (await openLmdbEngine({ path })).close();
+    rmSync(path, { recursive: true });
+  });
+
+  if (hasMounts()) {
+    it("is refused, not met as a signal, when its disk has no room to begin", () => {
+      const path = newFolder();
+      const why = "its disk has 524288 bytes free";
+      runLimited(mounted(path, "512k"), "test-first-open-process.ts", path, why);
+      rmSync(path, { recursive: true });
+    });
+  }
+
+  it("is refused, not met as a signal, when it may not write what it needs to begin", () => {
+    const path = newFolder();
+    const why = "EFBIG: file too large, write$";
+    runLimited(fileLimit(64), "test-first-open-process.ts", path, why);
+    assert.deepEqual(readdirSync(path), []);
+    rmSync(path, { recursive: true });
+  });
+
+  if (process.platform === "linux") {
+    it("is refused, not met as a signal, when it may not be mapped", () => {
+      const path = newFolder();
+      const why = "this process may use 512000000000 bytes of address space";
+      runLimited("ulimit -v 500000000", "test-first-open-process.ts", path, why);
+      rmSync(path, { recursive: true });
+    });
+  }
+
+  it("has all of its table of readers on the disk, which a full one could not give to a reader", () =>
+    withEngine(async ({ path }) => {
+      const { size, blocks } = statSync(join(path, "lock.mdb"));
+      assert.ok(blocks * 512 >= size, `${blocks} blocks hold ${size} bytes`);
+    }));
+
+  it("refuses commits once its files were removed or replaced, until it is opened anew", async () => {
+    const path = newFolder();
+    let now = Date.UTC(2026, 0, 1);
+    const engine = await openLmdbEngine({ path, clock: { now: () => now } });
+    await put(engine, a, "kept");
+    assert.equal(engine.refusal(), undefined);
+
+    renameSync(path, `${path}-moved`);
+    now += 1000;
+    const gone = /^The data in .* was removed or replaced: nothing can be written until a restart/;
+    await assert.rejects(put(engine, a, "lost"), { code: "Unavailable", message: gone });
+    assert.equal(engine.refusal()?.untilRestart, true);
+    assert.match(engine.refusal()?.reason ?? "", gone);
+    assert.equal(await getText(engine, a), "kept");
+
+    await engine.close();
+    rmSync(`${path}-moved`, { recursive: true });
+  });
+
+  it("refuses commits once its lock was removed, for others would make one of their own", async () => {
+    const path = newFolder();
+    let now = Date.UTC(2026, 0, 1);
+    const engine = await openLmdbEngine({ path, clock: { now: () => now } });
+    await put(engine, a, "kept");
+    rmSync(join(path, "lock.mdb"));
+    now += 1000;
+    await assert.rejects(put(engine, a, "lost"), { code: "Unavailable", message: /was removed/ });
+    await engine.close();
+
+    const opened = await openLmdbEngine({ path });
+    assert.equal(await getText(opened, a), "kept");
+    await put(opened, a, "later");
+    await opened.close();
+    rmSync(path, { recursive: true });
+  });
+
+  it("takes no disk for full but one that is", async () => {
+    assert.equal(freeBytesOf({ bavail: 0, blocks: 1000, bsize: 4096 }), 0);
+    assert.equal(freeBytesOf({ bavail: 2, blocks: 1000, bsize: 4096 }), 8192);
+    // One that does not tell has none of anything.
+    assert.equal(noSpaceLeft("/proc"), undefined);
+    const path = newFolder();
+    assert.equal(noSpaceLeft(path), undefined);
+    rmSync(path, { recursive: true });
+  });
+
+  it("refuses commits that no longer fit on the disk, whole, and takes those that do", () => {
+    const path = newFolder();
+    runLimited(fileLimit(4096), "test-full-disk-process.ts", path);
+    rmSync(path, { recursive: true });
+  });
+
+  if (hasMounts()) {
+    it("asks a full disk for no room for what is large: to be refused has ended the process", () => {
+      const path = newFolder();
+      const { stderr } = runLimited(mounted(path, "6m"), "test-full-disk-process.ts", path);
+      // What lmdb-js prints when a write fails.
+      assert.doesNotMatch(stderr, /error/);
+      rmSync(path, { recursive: true });
+    });
+  }
+
+  it("knows how much of its file can be used again", () =>
+    withEngine(async (engine) => {
+      const keys = Array.from({ length: 20 }, (_, index) => key("p", [index]));
+      for (const at of keys) await put(engine, at, patternBytes(100_000));
+      const before = unusedBytes(engine.path);
+      await mustCommit(engine, { deletes: keys });
+      // Values of 13 pages, and the leaf or two in which they were.
+      const freed = (unusedBytes(engine.path) - before) / PAGE_BYTES;
+      assert.ok(freed >= 20 * 13 && freed < 20 * 13 + 5, `${freed} pages`);
+    }));
+});
+
+/** A disk of its own at this path. */
+function mounted(path: string, size: string): string {
+  const mount = `mount -t tmpfs -o size=${size} none ${path}`;
+  return `exec unshare -rm sh -c '${mount} && exec "$0" "$@"' "$0" "$@"`;
+}
+
+/** A limit on files, and its signal ignored, is a full disk to whoever writes. In blocks of half a kilobyte. */
+function fileLimit(blocks: number): string {
+  return `trap '' XFSZ; ulimit -f ${blocks}`;
+}
+
+/** The program says itself what it expects, and fails where it is not so. */
+function runLimited(limit: string, program: string, ...args: readonly string[]) {
+  const node = [process.execPath, ...process.execArgv, join(import.meta.dirname, program)];
+  const command = ["-c", `${limit}; exec "$0" "$@"`, ...node, ...args];
+  const { status, stderr } = spawnSync("sh", command, { encoding: "utf8" });
+  assert.equal(status, 0, stderr);
+  return { stderr };
+}
+
+function metaRecord(magic: string, format: number): Buffer {
+  const record = Buffer.alloc(24);
+  record.write(magic);
+  record.writeUInt16BE(format, 8);
+  return record;
+}
+
+/** Writes into the environment with lmdb-js itself. */
+async function overwrite(path: string, at: Uint8Array, value: Uint8Array): Promise<void> {
+  const options = { path, noSubdir: false, pageSize: 8192, overlappingSync: false } as const;
+  const store = open<Uint8Array, Uint8Array>({
+    ...options,
+    useVersions: true,
+    keyEncoding: "binary",
+    encoding: "binary",
+  });
+  await store.put(at, value, 1);
+  await store.close();
+}

@@ -1,0 +1,160 @@
+import assert from "node:assert/strict";
+import { type ChildProcess, fork, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { assertAbove, bytes, key, patternBytes, put, scanAll, text } from "../conformance-steps.ts";
+import type { Engine } from "../engine.ts";
+import { withEngine } from "./test-engine.ts";
+
+const a = key("p", "a");
+
+describe("several processes on one folder", () => {
+  it("see each other's commits at once and raise each other's versions", () =>
+    withEngine(
+      async (engine) => {
+        const at = key("p", "shared");
+        // The second process has a clock a thousand seconds behind this one's.
+        const earlier = await withSecondProcess(engine.path, 1_000_000, async (ask) => {
+          for (let round = 0; round < 20; round++) {
+            const mine = await put(engine, at, `mine ${round}`);
+            assert.deepEqual(await ask("get"), { value: `mine ${round}`, version: mine });
+            // A read in the same turn of the event loop as the next must not fix what is seen.
+            engine.get([at]);
+            const newest = engine.newestCommit();
+            const { version } = await ask({ put: `theirs ${round}` });
+            if (newest !== undefined) assert.notEqual(engine.newestCommit(), newest);
+            const [entry] = engine.get([at]);
+            assert.equal(text(entry!.value), `theirs ${round}`);
+            assert.equal(entry!.version, version);
+            assertAbove(version!, mine);
+            assert.deepEqual(await scanVersions(engine), [version]);
+          }
+          return (await ask("get")).version!;
+        });
+        assertAbove(await put(engine, at, "last"), earlier);
+      },
+      { clock: { now: () => 2_000_000 } },
+    ));
+
+  it("hand out only versions above those they have read, however far ahead another's clock is", () =>
+    withEngine(
+      async (engine) => {
+        await withSecondProcess(engine.path, 2_000_000, async (ask) => {
+          const { version } = await ask({ put: "theirs" });
+          const [entry] = engine.get([key("p", "shared")]);
+          assert.equal(entry!.version, version);
+          assertAbove(engine.nextVersion(), version!);
+        });
+      },
+      { clock: { now: () => 1_000_000 } },
+    ));
+
+  it("answer what is on disk while another of them holds the lock that the next commit waits for", () =>
+    withEngine(async (engine) => {
+      const second = await forkSecond(engine.path, 1);
+      for (let round = 0; round < 5; round++) {
+        const letGo = once(second, "message");
+        let isAnswered = false;
+        let next: Promise<unknown> | undefined;
+        engine
+          .update(a, () => {
+            second.send("hold");
+            setImmediate(() => {
+              next = put(engine, a, "next");
+            });
+            return bytes(`${round}`);
+          })
+          .then(() => {
+            isAnswered = true;
+          });
+        while (!isAnswered) await new Promise((resolve) => setImmediate(resolve));
+        second.stdin!.write("x");
+        await Promise.all([next, letGo]);
+      }
+      second.send("close");
+      await once(second, "close");
+    }));
+
+  it("let one end with a transaction that it asked for, which keeps neither it nor the lock", () =>
+    withEngine(async (engine) => {
+      const program = join(import.meta.dirname, "test-ending-process.ts");
+      for (const how of ["exit", "throw"]) {
+        const node = [...process.execArgv, program, engine.path, how];
+        const { error } = spawnSync(process.execPath, node, {
+          stdio: "ignore",
+          timeout: 60_000,
+          killSignal: "SIGKILL",
+        });
+        assert.equal(error, undefined, `It never ended: ${how}`);
+        await put(engine, a, how);
+      }
+    }));
+
+  it("know whether another one is there, and of one that was killed that it is not", () =>
+    withEngine(async (engine) => {
+      assert.equal(engine.isShared(), false);
+      await withSecondProcess(engine.path, 1, async () => assert.equal(engine.isShared(), true));
+      assert.equal(engine.isShared(), false);
+      const second = await forkSecond(engine.path, 1);
+      assert.equal(engine.isShared(), true);
+      second.kill("SIGKILL");
+      await once(second, "close");
+      assert.equal(engine.isShared(), false);
+    }));
+
+  it("let a process that was killed keep neither the lock nor a snapshot", async () => {
+    let now = Date.UTC(2026, 0, 1);
+    await withEngine(
+      async (engine) => {
+        await put(engine, key("p", "shared"), "1");
+        const second = await forkSecond(engine.path, 1);
+        second.send("show");
+        await once(second, "message");
+        second.kill("SIGKILL");
+        await once(second, "close");
+        now += 60_000;
+        // Pages are used again: the file stays far below the sum of what is written.
+        for (let i = 0; i < 20; i++) await put(engine, a, patternBytes(1 << 20));
+        assertAbove(8 << 20, engine.statistics().fileBytes);
+      },
+      { clock: { now: () => now } },
+    );
+  });
+});
+
+async function scanVersions(engine: Engine): Promise<number[]> {
+  return (await scanAll(engine)).map((entry) => entry.version);
+}
+
+type Ask = (command: { put: string } | "get") => Promise<{ value?: string; version?: number }>;
+
+async function withSecondProcess<T>(
+  path: string,
+  clock: number,
+  work: (ask: Ask) => Promise<T>,
+): Promise<T> {
+  const second = await forkSecond(path, clock);
+  const ended = once(second, "close");
+  try {
+    return await work(async (command) => {
+      const answered = once(second, "message");
+      second.send(command);
+      const [answer] = await answered;
+      return answer;
+    });
+  } finally {
+    second.send("close");
+    await ended;
+  }
+}
+
+/** Resolves when it has the folder open. */
+async function forkSecond(path: string, clock: number): Promise<ChildProcess> {
+  const program = join(import.meta.dirname, "test-second-process.ts");
+  const second = fork(program, [path, `${clock}`], {
+    stdio: ["pipe", "inherit", "inherit", "ipc"],
+  });
+  await once(second, "message");
+  return second;
+}

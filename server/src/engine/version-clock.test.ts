@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { VersionClock } from "./version-clock.ts";
+
+const MS = Date.parse("2026-07-31T18:00:00Z");
+const clock = { now: () => MS };
+
+describe("A clock of versions", () => {
+  it("counts on where the clock stands still, or goes back", () => {
+    let ms = MS;
+    const versions = new VersionClock({ now: () => ms });
+    assert.deepEqual([versions.next(), versions.next()], [MS * 1000, MS * 1000 + 1]);
+    ms--;
+    assert.equal(versions.next(), MS * 1000 + 2);
+    ms += 2;
+    assert.equal(versions.next(), (MS + 1) * 1000);
+  });
+
+  it("hands out nothing that any of 16 others hands out, whatever these have seen of each other", () => {
+    const clocks = Array.from({ length: 16 }, (_, index) => taken(40 + index));
+    const handedOut: number[] = [];
+    for (let round = 0; round < 200; round++) {
+      for (const [index, versions] of clocks.entries()) {
+        const other = clocks[(index * 7 + round) % clocks.length]!;
+        const version = round % 3 === 0 ? versions.nextAbove(other.next()) : versions.next();
+        handedOut.push(version);
+      }
+    }
+    assert.equal(new Set(handedOut).size, handedOut.length);
+  });
+
+  it("begins elsewhere than those with which it must share a place", () => {
+    const clocks = Array.from({ length: 60 }, (_, index) => taken(3 + 16 * index));
+    assert.equal(new Set(clocks.map((versions) => versions.next())).size, clocks.length);
+  });
+
+  it("only grows, and stays in its millisecond until there are many, wherever its place", () => {
+    for (const place of [0, 1, 15, 16, 991, 992, 1e9 + 7]) {
+      const versions = taken(place);
+      let last = versions.next();
+      assert.equal(Math.floor(last / 1000), MS, `place ${place}`);
+      for (let i = 0; i < 100; i++) {
+        const next = i % 10 === 0 ? versions.nextAbove(last + i) : versions.next();
+        assert.ok(next > last, `place ${place}`);
+        last = next;
+      }
+    }
+  });
+});
+
+function taken(place: number): VersionClock {
+  const versions = new VersionClock(clock);
+  versions.takePlace(place);
+  return versions;
+}

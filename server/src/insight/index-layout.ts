@@ -1,0 +1,266 @@
+import { printFilter } from "@rowhouse/protocol/filter-printer";
+import type { ComparisonNode, FilterNode, Literal } from "@rowhouse/protocol/filter-tree";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import type { Cure } from "./cure.ts";
+
+/** What every match of a filter fulfils and no key answers, by what an index makes of it. */
+interface Wanted {
+  /** Equalities of properties with many values, one for each property: what an index is found by. */
+  readonly equal: readonly ComparisonNode[];
+  /** Bounds of one property: what an index is ordered by. */
+  readonly range: readonly ComparisonNode[];
+  /** What orders nothing: Booleans, `ne`, `not`. Entities that fulfil it can be kept apart. */
+  readonly picks: readonly FilterNode[];
+  /** Whether it asks for times of writing, which no index can hold. */
+  readonly timestamps: boolean;
+  /** Alternatives of different properties. */
+  readonly alternatives: readonly FilterNode[];
+}
+
+/** The index that answers what keys leave open, written out for a table; undefined where none does. */
+export function indexAcrossPartitions(table: string, filter: FilterNode): Cure | undefined {
+  const { alternatives, equal, picks, range, timestamps } = wantedOf(filter);
+  const [first, ...others] = equal;
+  if (first !== undefined || range.length > 0) {
+    const columns = [...equal, ...range.slice(0, 1)];
+    const rows = new RowOrder("", [...others], range);
+    const index = tableName(
+      table,
+      `By${columns.map(({ property }) => capital(property)).join("And")}`,
+    );
+    const tail = columns.some(({ property }) => property === "RowKey")
+      ? "<PartitionKey>"
+      : "<PartitionKey>_<RowKey>";
+    const found = columns.map(({ property }) => property).join(" and ");
+    return {
+      pattern: "inter-partition secondary index",
+      advice: `Keep a second entity for each, found by ${found}, that holds the two keys or a copy of what is read.`,
+      layout: [
+        `${index}: PartitionKey = ${first ? slotOf(first) : BUCKET}, RowKey = ${rows.key(tail)} of ${table}`,
+        `query: PartitionKey eq '${first ? slotOf(first) : "<bucket>"}'${rows.condition()}${first ? "" : EACH_BUCKET}`,
+        ...escapes(equal),
+      ],
+      portable: true,
+    };
+  }
+  if (timestamps) {
+    return {
+      ...OWN_TIME,
+      layout: [
+        `${tableName(table, "ByTime")}: PartitionKey = ${BUCKET}, RowKey = ${TICKS}_<PartitionKey>_<RowKey> of ${table}`,
+        `query: PartitionKey eq '<bucket>' and RowKey lt '<those of the oldest wanted>'${EACH_BUCKET}`,
+      ],
+    };
+  }
+  if (picks.length > 0) {
+    const index = tableName(table, nameOfPicks(picks));
+    return {
+      pattern: "inter-partition secondary index",
+      advice:
+        "Keep a second entity for each that matches, and for no other: what most entities have in common is no partition key.",
+      layout: [
+        `${index}: PartitionKey and RowKey as in ${table}; written while ${conditionOf(picks)}, deleted when it does not hold`,
+        `query: all of ${index}`,
+      ],
+      portable: true,
+    };
+  }
+  const open = alternatives.filter((each) => !isOfKey(each, "PartitionKey"));
+  return cureOfAlternatives(open, (each) => indexAcrossPartitions(table, each));
+}
+
+/** The same inside a partition, where a transaction keeps entity and index alike. */
+export function indexInPartition(table: string, filter: FilterNode): Cure | undefined {
+  const { alternatives, equal, picks, range, timestamps } = wantedOf(filter);
+  const columns = [...equal, ...range.slice(0, 1)];
+  const [first] = columns;
+  if (first !== undefined) {
+    const rows = new RowOrder(`${first.property.toLowerCase()}_`, equal, range);
+    const named = columns.map(({ property }) => property).join(" and ");
+    return siblings("of each entity", ` with ${named} in its row key`, [
+      `${table}: PartitionKey as it is, RowKey = ${rows.key("<RowKey>")}`,
+      `query: PartitionKey eq '<PartitionKey>'${rows.condition()}`,
+      ...escapes(equal),
+    ]);
+  }
+  if (timestamps) {
+    return {
+      ...OWN_TIME,
+      layout: [
+        `${table}: PartitionKey as it is, RowKey = ${TICKS}_<RowKey>`,
+        "query: PartitionKey eq '<PartitionKey>' and RowKey lt '<those of the oldest wanted>'",
+      ],
+    };
+  }
+  if (picks.length > 0) {
+    const prefix = `${nameOfPicks(picks)
+      .replace(/(?!^)(?=[A-Z])/, "_")
+      .toLowerCase()}_`;
+    return siblings("of each entity that matches", "", [
+      `${table}: PartitionKey as it is, RowKey = ${prefix}<RowKey>; written while ${conditionOf(picks)}, deleted when it does not hold`,
+      `query: PartitionKey eq '<PartitionKey>' and RowKey ge '${prefix}' and RowKey lt '${after(prefix)}'`,
+    ]);
+  }
+  const open = alternatives.filter((each) => !isOfKey(each, "RowKey"));
+  return cureOfAlternatives(open, (each) => indexInPartition(table, each));
+}
+
+function siblings(whose: string, how: string, layout: readonly string[]): Cure {
+  return {
+    pattern: "intra-partition secondary index",
+    advice: `Write a second copy ${whose} in the same partition, in the same transaction,${how || " under a row key of its own"}; queries of the whole partition then leave the copies out by their row keys.`,
+    layout,
+    portable: true,
+  };
+}
+
+/** What an "or" of different properties asks for, each alternative by itself. */
+function cureOfAlternatives(
+  alternatives: readonly FilterNode[],
+  cureOf: (alternative: FilterNode) => Cure | undefined,
+): Cure | undefined {
+  const cures = alternatives.flatMap((each) => cureOf(each) ?? []);
+  if (cures.length === 0 || cures.length < alternatives.length) return undefined;
+  return {
+    pattern: cures[0]!.pattern,
+    advice: `No one key answers an "or" of different properties: send a query for each alternative, several at a time, and drop what comes twice.`,
+    layout: [...new Set(cures.flatMap(({ layout }) => layout))],
+    portable: true,
+  };
+}
+
+function wantedOf(filter: FilterNode): Wanted {
+  const equal = new Map<string, ComparisonNode>();
+  const range: ComparisonNode[] = [];
+  const picks: FilterNode[] = [];
+  const alternatives: FilterNode[] = [];
+  let timestamps = false;
+  for (const clause of filter.kind === "and" ? filter.clauses : [filter]) {
+    const known = clause.kind === "or" ? sameEquality(clause.clauses) : clause;
+    if (known === undefined) {
+      if (clause.kind === "or") alternatives.push(...clause.clauses);
+    } else if (known.kind !== "comparison") {
+      if (known.kind !== "constant") picks.push(known);
+    } else if (known.property === "Timestamp") timestamps = true;
+    else if (known.literal.type === "Edm.Boolean" || known.operator === "ne") picks.push(known);
+    else if (known.operator === "eq") {
+      if (!equal.has(known.property)) equal.set(known.property, known);
+    } else if (known.property === (range[0]?.property ?? known.property)) range.push(known);
+  }
+  const ordered = range.filter(({ property }) => !equal.has(property));
+  return { equal: [...equal.values()], range: ordered, picks, timestamps, alternatives };
+}
+
+/** The first of alternatives that all ask for a value of one property: so many queries of one index. */
+function sameEquality(clauses: readonly FilterNode[]): ComparisonNode | undefined {
+  const [first] = clauses;
+  const isSame = (each: FilterNode) =>
+    each.kind === "comparison" &&
+    first?.kind === "comparison" &&
+    each.operator === "eq" &&
+    each.property === first.property;
+  return first?.kind === "comparison" && clauses.every(isSame) ? first : undefined;
+}
+
+/** Whether a key answers it, or narrows it down. */
+function isOfKey(filter: FilterNode, key: "PartitionKey" | "RowKey"): boolean {
+  if (filter.kind === "and") return filter.clauses.some((clause) => isOfKey(clause, key));
+  return filter.kind === "comparison" && filter.property === key;
+}
+
+/** What a row key is put together from, and what asks for a run of such row keys. */
+class RowOrder {
+  readonly #prefix: string;
+  readonly #range: readonly ComparisonNode[];
+
+  constructor(prefix: string, equal: readonly ComparisonNode[], range: readonly ComparisonNode[]) {
+    this.#prefix = prefix + equal.map((each) => `${slotOf(each)}_`).join("");
+    this.#range = range;
+  }
+
+  key(tail: string): string {
+    const [first] = this.#range;
+    return `${this.#prefix}${first ? `${orderedSlotOf(first)}_` : ""}${tail}`;
+  }
+
+  condition(): string {
+    const prefix = this.#prefix;
+    const bound = (operators: readonly string[]) =>
+      this.#range.find(({ operator }) => operators.includes(operator));
+    const [lower, upper] = [bound(["ge", "gt"]), bound(["le", "lt"])];
+    const from = lower && `${prefix}<from>${lower.operator === "gt" ? END : ""}`;
+    const to = upper && `${prefix}<to>${upper.operator === "le" ? END : ""}`;
+    const [start, end] = [from ?? prefix, to ?? (prefix && after(prefix))];
+    return `${start && ` and RowKey ge '${start}'`}${end && ` and RowKey lt '${end}'`}`;
+  }
+}
+
+/** Follows the "_" behind a value. */
+const END = "`";
+const BUCKET = "<hash of PartitionKey and RowKey modulo 16, two digits>";
+const EACH_BUCKET = ", one for each bucket, in parallel, merged by row key";
+const TICKS = "<largest ticks less those of the write, 19 digits>";
+
+const OWN_TIME = {
+  pattern: "log tail",
+  advice:
+    "The service sets Timestamp and orders nothing by it: put the time of the write into a row key, the latest first.",
+  portable: true,
+} as const;
+
+function after(prefix: string): string {
+  return prefix.slice(0, -1) + END;
+}
+
+function slotOf({ property }: ComparisonNode): string {
+  return `<${property}>`;
+}
+
+/** As text that sorts as the values do. */
+const SORTABLE: Readonly<Record<Literal["type"], string>> = {
+  "Edm.String": "",
+  "Edm.Guid": "",
+  "Edm.Boolean": "",
+  "Edm.Binary": " in hexadecimal digits",
+  "Edm.DateTime": " as yyyyMMddHHmmss",
+  "Edm.Double": " in digits of fixed width",
+  "Edm.Int32": " in digits of fixed width",
+  "Edm.Int64": " in digits of fixed width",
+};
+
+function orderedSlotOf({ literal, property }: ComparisonNode): string {
+  return `<${property}${SORTABLE[literal.type]}>`;
+}
+
+/** Of the values asked for, some may not stand in keys as they are. */
+function escapes(equal: readonly ComparisonNode[]): string[] {
+  return equal.flatMap(({ literal, property }) =>
+    literal.type === "Edm.String" && /[/\\#?\p{Cc}]/u.test(literal.value)
+      ? [`keys: encode what no key may hold (/ \\ # ?) in <${property}>`]
+      : [],
+  );
+}
+
+function conditionOf(picks: readonly FilterNode[]): string {
+  const [only] = picks;
+  const all: FilterNode = picks.length > 1 ? { kind: "and", clauses: picks } : only!;
+  return printFilter(all).slice(0, 200);
+}
+
+/** `OpenTrue` for `Open eq true`. */
+function nameOfPicks([first]: readonly FilterNode[]): string {
+  if (first?.kind === "property") return `${capital(first.property)}True`;
+  if (first?.kind !== "comparison" || first.literal.type !== "Edm.Boolean") return "Selected";
+  const { literal, operator, property } = first;
+  const value = operator === "ne" ? !literal.value : literal.value;
+  return `${capital(property)}${value ? "True" : "False"}`;
+}
+
+/** Names of tables hold letters and digits alone, and end somewhere. */
+function tableName(table: string, suffix: string): string {
+  return (table + suffix).replace(/[^A-Za-z0-9]/g, "").slice(0, LIMITS.tableNameLengthMax);
+}
+
+function capital(name: string): string {
+  return name.slice(0, 1).toUpperCase() + name.slice(1);
+}
