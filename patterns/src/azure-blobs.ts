@@ -1,4 +1,5 @@
 import type { BlobServiceClient, ContainerListBlobFlatSegmentResponse } from "@azure/storage-blob";
+import { type AnswerOptions, addAnswers, silence } from "./ports/answer.ts";
 import type {
   BlobContent,
   BlobPage,
@@ -13,18 +14,23 @@ import { concatenated } from "./ports/edm.ts";
 import { isRefusalInside, PortError } from "./ports/port-error.ts";
 import { asked } from "./ports/storage-error.ts";
 
+export type { AnswerOptions } from "./ports/answer.ts";
 export { singleTry } from "./ports/storage-error.ts";
 
 /** The official client as a blobs port. Give the client the options `singleTry`. */
-export function azureBlobs(service: BlobServiceClient): BlobsPort {
-  return new AzureBlobs(service);
+export function azureBlobs(service: BlobServiceClient, options: AnswerOptions = {}): BlobsPort {
+  // biome-ignore lint/complexity/useLiteralKeys: the client shows its pipeline to no others.
+  addAnswers(service["storageClientContext"].pipeline, "blob", options);
+  return new AzureBlobs(service, options);
 }
 
 class AzureBlobs implements BlobsPort {
   readonly #service: BlobServiceClient;
+  readonly #options: AnswerOptions;
 
-  constructor(service: BlobServiceClient) {
+  constructor(service: BlobServiceClient, options: AnswerOptions) {
     this.#service = service;
+    this.#options = options;
   }
 
   async createContainer(container: string): Promise<boolean> {
@@ -37,9 +43,10 @@ class AzureBlobs implements BlobsPort {
     blob: string,
     { offset, count }: Partial<ByteRange> = {},
   ): Promise<BlobContent | undefined> {
+    const { signal: abortSignal, heard: onProgress, end } = silence(this.#options);
     try {
       const client = this.#container(container).getBlobClient(blob);
-      const answer = await asked(client.download(offset, count));
+      const answer = await asked(client.download(offset, count, { abortSignal, onProgress }));
       const body = await bytesOf(answer).catch((cause) => {
         throw new PortError("The body did not come whole.", {
           status: 0,
@@ -58,6 +65,8 @@ class AzureBlobs implements BlobsPort {
     } catch (error) {
       if (isRefusalInside(error, 404)) return undefined;
       throw error;
+    } finally {
+      end();
     }
   }
 

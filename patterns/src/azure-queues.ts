@@ -1,4 +1,5 @@
 import type { QueueServiceClient } from "@azure/storage-queue";
+import { type AnswerOptions, addAnswers } from "./ports/answer.ts";
 import { PortError } from "./ports/port-error.ts";
 import type {
   MessageReceipt,
@@ -11,10 +12,13 @@ import type {
 } from "./ports/queues.ts";
 import { asked } from "./ports/storage-error.ts";
 
+export type { AnswerOptions } from "./ports/answer.ts";
 export { singleTry } from "./ports/storage-error.ts";
 
 /** The official client as a queues port. Give the client the options `singleTry`. */
-export function azureQueues(service: QueueServiceClient): QueuesPort {
+export function azureQueues(service: QueueServiceClient, options: AnswerOptions = {}): QueuesPort {
+  // biome-ignore lint/complexity/useLiteralKeys: the client shows its pipeline to no others.
+  addAnswers(service["storageClientContext"].pipeline, "queue", options);
   return new AzureQueues(service);
 }
 

@@ -3,7 +3,7 @@ import { tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
-import type { Row } from "./model/entity-rows.ts";
+import { assertEntityFits, type Row } from "./model/entity-rows.ts";
 import { deleteOf } from "./ports/mutation.ts";
 import { isRefusal, isRefusalInside, PortError } from "./ports/port-error.ts";
 import type { Mutation } from "./ports/tables.ts";
@@ -325,7 +325,9 @@ class Plan {
     this.#plan(table, async () => {
       await rows.validate(entity);
       const properties = rows.encode(entity, this.#database.writeToken());
-      return { kind: "insertOrReplace", ...rows.key(entity, this.#database.profile), properties };
+      const key = rows.key(entity, this.#database.profile);
+      assertEntityFits(key, properties);
+      return { kind: "insertOrReplace", ...key, properties };
     });
   }
 

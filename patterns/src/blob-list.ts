@@ -51,11 +51,7 @@ export class BlobList<N extends KeyDeclaration> extends Index<BlobListKind<N>> {
   }
 
   problems(entity: AnyEntity, name: string): string[] {
-    const problems = entryProblems(this, entity, name);
-    if (!/^[a-z\d](-?[a-z\d]){2,62}$/.test(this.options.container)) {
-      problems.push(`has the illegal container name "${this.options.container}"`);
-    }
-    return problems;
+    return entryProblems(this, entity, name);
   }
 
   follow(context: FollowerContext): OpenIndex {

@@ -26,17 +26,18 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
 /**
  * What is reached, where that is more: nothing may grow beyond it by more than `SLACK`. Beyond the budget
  * are the core, indexes and lists in other partitions, lists that may become blobs, builds by many
- * processes and, by a few bytes, views.
+ * processes and, by a few bytes, views and logs.
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 16_060,
-  everything: 61_040,
-  "list-index.ts": 4560,
-  "remote-index.ts": 4240,
-  "remote-list.ts": 3516,
+  everything: 61_500,
+  "logs.ts": 3110,
+  "list-index.ts": 4640,
+  "remote-index.ts": 4300,
+  "remote-list.ts": 3575,
   "sharded-build.ts": 3340,
-  "view.ts": 3090,
+  "view.ts": 3135,
 };
 const SLACK = 1.02;
 
@@ -97,7 +98,7 @@ async function bundle(names: readonly string[]) {
     format: "esm",
     target: "es2022",
     external: ["@azure/*", "node:*"],
-    conditions: ["source"],
+    conditions: ["rowhouse-source"],
     metafile: true,
   });
 }

@@ -37,6 +37,23 @@ describe("an inbox", () => {
     }
   });
 
+  it("refuses a message whose time is none, before its effect", async () => {
+    for (const at of ["yesterday", "", "+010000-01-01T00:00:00.000Z"]) {
+      const effect = async () => assert.fail("It had its effect.");
+      const once = connect(memory())
+        .open(Seen)
+        .once({ ...message, at }, effect);
+      await assert.rejects(once, (error) => {
+        assert.ok(isTableError(error, "validation-failed"), String(error));
+        assert.deepEqual(
+          error.issues.map(({ path }) => path),
+          ["at"],
+        );
+        return true;
+      });
+    }
+  });
+
   it("runs an effect again only when nobody knows that it ran", async () => {
     let effects = 0;
     await crashEverywhere((db) => db.open(Seen).once(message, async () => ++effects), {

@@ -1,6 +1,6 @@
 import { deleteRows } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
-import { definitionRefused, isTableError } from "./errors.ts";
+import { definitionRefused, isTableError, reasonOf, validationFailed } from "./errors.ts";
 import { bucketOf } from "./keys/hash.ts";
 import { type KeyDeclaration, k } from "./keys/key.ts";
 import { within } from "./keys/key-range.ts";
@@ -41,7 +41,7 @@ export interface Inbox {
    * Runs `effect` unless this message had it before, and gives what it returned then. The outcome is
    * recorded after the effect, which must therefore be idempotent for the crash in between: as JSON, in at most
    * 1 MiB at 2 bytes a character.
-   * 2 R beside the effect, 1 when it is known.
+   * 2 R beside the effect, 1 when it is known. @throws validation-failed when `at` is no date.
    */
   once<Outcome extends Json>(
     message: { readonly id: string; readonly at: string },
@@ -173,8 +173,7 @@ class TableInbox implements Inbox {
     { id, at }: { readonly id: string; readonly at: string },
     effect: () => Promise<Outcome>,
   ): Promise<Outcome> {
-    // The day the message was written on: the same for each of its deliveries.
-    const table = this.#name + encodeIsoDate(new Date(at), "day");
+    const table = this.#name + dayOf(at);
     const partitionKey = bucketOf(id, this.#options.buckets ?? BUCKETS);
     const key = { partitionKey, rowKey: ROW.encode({ id }) };
     const known = await this.#read<Outcome>(table, key);
@@ -228,6 +227,15 @@ class TableInbox implements Inbox {
       json += stored.properties[outcomeAt(i)]?.value;
     }
     return { outcome: JSON.parse(json) };
+  }
+}
+
+/** The day the message was written on: the same for each of its deliveries. */
+function dayOf(at: string): string {
+  try {
+    return encodeIsoDate(new Date(at), "day");
+  } catch (error) {
+    throw validationFailed("The message", "at", reasonOf(error));
   }
 }
 

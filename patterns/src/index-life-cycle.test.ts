@@ -302,6 +302,32 @@ describe("the life cycle of an index", () => {
     });
   }
 
+  it("is mended no more once it is being retired", async () => {
+    const { backend, of } = await open();
+    const retired: string[] = [];
+    const beside: Layer = async ({ method, args }, send) => {
+      // The repair goes on to its second page.
+      if (
+        method === "query" &&
+        args[0] === "Employee" &&
+        JSON.stringify(args).includes("continuation")
+      ) {
+        if (retired.length === 0) await of("near").retire();
+        retired.push(await of("near").state());
+      }
+      return send();
+    };
+    backend.clock.advance(2 * MINUTE);
+    const repair = repairIndex(
+      connect({ ...backend, ...intercept(backend, beside) }),
+      Indexed,
+      "near",
+    );
+    await assert.rejects(repair, /disabled: it cannot repair now/);
+    assert.equal(retired[0], "disabled");
+    assert.deepEqual(await entriesOf(backend, "near"), []);
+  });
+
   it("is not built under a changed definition while its entries are being deleted, nor before they are gone", async () => {
     const { backend, db, of } = await open(3);
     const row = [k.lit("mail"), k.str("email")] as const;

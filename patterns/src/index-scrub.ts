@@ -1,6 +1,6 @@
 import type { Database } from "./database.ts";
 import { Pace } from "./indexes/build-range.ts";
-import { type KeptIndex, keptIndex, refusal, widthOf } from "./indexes/control.ts";
+import { type KeptIndex, keptIndex, LEASE_MS, refusal, widthOf } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import {
   type EntryKeeper,
@@ -111,17 +111,28 @@ export async function repairIndex(
   { signal, ...options }: VerifyOptions = {},
 ): Promise<VerifyReport> {
   const index = keptIndex(database.until(signal), entity, name);
-  const { state } = (await index.control.read()).control;
-  // Nobody would keep what it inserts, and who retires the index would leave it behind.
-  if (/disabled|retiring/.test(state)) throw refusal(index.control, state, "repair");
+  const { control, keeper } = index;
+  const { clock } = index.database;
+  let readAtMs = 0;
+  /** Nobody would keep what it inserts, and who retires the index, perhaps meanwhile, would leave it behind. */
+  const assertKept = async () => {
+    const now = clock.now();
+    if (now - readAtMs < LEASE_MS) return;
+    const { state } = (await control.read()).control;
+    if (/disabled|retiring/.test(state)) throw refusal(control, state, "repair");
+    readAtMs = now;
+  };
+  await assertKept();
   // What a repair does is what the workers do.
-  const mend = ({ kind, base, entry }: Finding) =>
-    index.keeper.reconcile(base, [entry], kind === "wrong");
+  const mend = async ({ kind, base, entry }: Finding) => {
+    await assertKept();
+    return keeper.reconcile(base, [entry], kind === "wrong");
+  };
   const report = await new Scrub(index, mend).run(options);
-  const { control, row } = await index.control.read();
+  const found = await control.read();
   const isWhole = options.sample === undefined && report.duplicate + report.young === 0;
-  if (control.state === "readable-dups" && isWhole)
-    await index.control.write({ state: "readable" }, row);
+  if (found.control.state === "readable-dups" && isWhole)
+    await control.write({ state: "readable" }, found.row);
   return report;
 }
 
@@ -194,8 +205,7 @@ class Scrub {
       const report = { ...counts, examples: [...examples] };
       onProgress?.({ report, reading, young: [...young], ...(cursor && { cursor }) });
     };
-    const chosen = <Item>(items: readonly Item[]) =>
-      items.filter(() => sample >= 1 || random() < sample);
+    const chosen = <Item>(items: readonly Item[]) => items.filter(() => random() < sample);
 
     const { rows, table } = this.#entity;
     const left = from.reading === "entities" ? this.#pages(table, undefined, from.cursor) : [];

@@ -9,6 +9,7 @@ import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
 import { type Openable, openable } from "./model/openable.ts";
+import { assertNames } from "./model/storage-name.ts";
 import type { ByteRange } from "./ports/blobs.ts";
 import { hexOf } from "./ports/edm.ts";
 import { isRefusal } from "./ports/port-error.ts";
@@ -113,6 +114,7 @@ export function largeValues<
     const issues = missing.map((path) => ({ path, message }));
     throw refused("invalid-definition", definition.name, issues);
   }
+  assertNames(definition.name, { container: options.container });
   return openable(definition.tables, (database) => new OpenValues(database, definition, options));
 }
 

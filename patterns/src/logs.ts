@@ -4,6 +4,7 @@ import { type LogQuery, LogReader } from "./logs/log-reader.ts";
 import { LogWriter, type LogWriterOptions } from "./logs/log-writer.ts";
 import { blobsOf } from "./messages/large-message.ts";
 import type { Openable } from "./model/openable.ts";
+import { assertNames } from "./model/storage-name.ts";
 
 export { delimited, jsonLines, type LogFormat, type Timed } from "./logs/log-format.ts";
 export type { LogQuery } from "./logs/log-reader.ts";
@@ -38,6 +39,7 @@ export function logFiles<Entry extends Timed>(
     const message = "is not letters, digits, and . _ - after the first";
     throw definitionRefused(`The log ${service}`, "service", message);
   }
+  assertNames(`The log ${service}`, { container });
   return {
     tables: [],
     open: (database) => {

@@ -48,6 +48,11 @@ describe("long text", () => {
       () => body.split("y".repeat(15 * PART + 1)),
       (error) => isTableError(error, "entity-too-large") && error.bytes === 15 * PART * 2 + 2,
     );
+    // Every full property is one short, for a pair would be cut: their bytes would fit.
+    assert.throws(
+      () => body.split(`y${"😀".repeat((15 * PART - 2) / 2)}y`),
+      /takes 983040 bytes in 16 properties; at most 983040 in 15 are allowed/,
+    );
     assert.equal(body.join({}), undefined);
   });
 

@@ -44,7 +44,8 @@ export function longText<const Name extends string>(name: Name): LongText<Name> 
         const limit = PARTS_MAX * PART_LENGTH_MAX * 2;
         const bytes = text.length * 2;
         const suggestion = "keep the text in a blob";
-        const message = `"${name}" takes ${bytes} bytes; at most ${limit} are allowed.`;
+        // In that many: not through a pair, it may take one more than its bytes do.
+        const message = `"${name}" takes ${bytes} bytes in ${parts.length} properties; at most ${limit} in ${PARTS_MAX} are allowed.`;
         throw tableError(
           "entity-too-large",
           message,

@@ -14,6 +14,7 @@ import type {
   FollowerContext,
   OpenFollower,
 } from "./model/follower.ts";
+import { nameProblems } from "./model/storage-name.ts";
 import { text } from "./ports/edm.ts";
 import { deleteOf } from "./ports/mutation.ts";
 import { unlessRefused } from "./ports/port-error.ts";
@@ -78,8 +79,9 @@ class Outbox implements Follower {
 
   problems({ rows }: AnyEntity): string[] {
     const { prefix } = rows.row;
-    const { tripwireMs = TRIPWIRE_MS } = this.#options;
+    const { tripwireMs = TRIPWIRE_MS, queue } = this.#options;
     return [
+      ...nameProblems({ queue }),
       ...(beginAlike(prefix, PREFIX)
         ? ["needs a row key that begins with a literal other than outbox"]
         : []),

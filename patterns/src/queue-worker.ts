@@ -2,6 +2,7 @@ import type { Database } from "./database.ts";
 import { isTableError, tableError } from "./errors.ts";
 import { blobsOf, excessOf, parseMessage, withBody } from "./messages/large-message.ts";
 import { type Message, queuesOf } from "./messages/message.ts";
+import { assertNames } from "./model/storage-name.ts";
 import { isRefusal, unlessRefused } from "./ports/port-error.ts";
 import type { MessageReceipt, QueuesPort, ReceivedMessage } from "./ports/queues.ts";
 import { unlessAborted } from "./store/clock.ts";
@@ -105,6 +106,7 @@ export class Worker {
     this.#options = options;
     this.#queues = queuesOf(database);
     this.#poisonQueue = options.poisonQueue ?? `${options.queue}-poison`;
+    assertNames("The worker", { queue: options.queue, poisonQueue: this.#poisonQueue });
   }
 
   /** Works until the signal: then no message is received any more, and those under way are ended. */

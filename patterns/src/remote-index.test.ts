@@ -118,6 +118,20 @@ describe("a remote index", () => {
     assert.deepEqual((await town("town_Oslo"))?.properties.age, { type: "Int32", value: 40 });
   });
 
+  it("gives what stands in the keys of an entry alone", async () => {
+    const { db, employees } = await open();
+    await employees.insert(jones);
+    const eventual = { consistency: "eventual" } as const;
+    const { requests, result } = await db.metered((metered) =>
+      metered.open(Employee).by.town.range({ town: "Bonn" }, eventual).select("town", "dept").all(),
+    );
+    assert.equal(requests, 1);
+    assert.deepEqual(
+      result.map(({ town, dept }) => [town, dept]),
+      [["Bonn", "Sales"]],
+    );
+  });
+
   it("finds by a value across partitions, checked or from copies, at the documented cost", async () => {
     const { db, employees } = await open();
     await employees.insert(jones);

@@ -4,7 +4,7 @@ import type { KeyValues } from "./keys/key-shape.ts";
 import { askForRepair, REPAIR_QUEUE } from "./messages/repair-order.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
-import { partitionKeyOf, project, type Row } from "./model/entity-rows.ts";
+import { project, type Row, selected } from "./model/entity-rows.ts";
 import { entryProblems, hasKey, segmentsOf } from "./model/entry.ts";
 import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
@@ -114,8 +114,7 @@ class OpenRemote {
     return queryRun({
       database,
       table,
-      partitionKey: partitionKeyOf(rows.partition, query),
-      range: rows.row.rangeOf(query),
+      ...selected(rows.partition, rows.row, query),
       fields: entity.rows.fields,
       ...(readable && { readable }),
       ...(isVerified && { checked: `${entity.name}.${name}` }),

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { batch } from "./batch.ts";
 import { connect, entity, f, isTableError, k } from "./index.ts";
+import { longText } from "./long-text.ts";
 import { isRefusal, PortError } from "./ports/port-error.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import type { Layer } from "./store/layer.ts";
@@ -82,6 +83,22 @@ describe("a repository", () => {
     const noCondition = ({ age }: { readonly age: unknown }) => age === 5;
     const where = () => employees.range({ dept: "Sales" }).where(noCondition as never);
     assert.throws(where, /it gives no condition/);
+    const { db } = await open();
+    const indexed = db.open(Indexed);
+    for (const query of [
+      { dept: "Sales", idd: 5 },
+      { dept: "Sales", lastName: "Jones" },
+    ]) {
+      for (const range of [
+        () => employees.range(query),
+        () => indexed.by.email.range(query as never),
+        () => indexed.by.email.get(query as never),
+      ]) {
+        await assert.rejects(async () => range(), /idd: is no segment|lastName: is no segment/);
+      }
+    }
+    const open_ = { dept: "Sales", id: undefined };
+    assert.equal((await employees.range(open_ as never).all()).length, 1);
   });
 
   it("updates what was read and repeats when somebody else was faster", async () => {
@@ -216,6 +233,40 @@ describe("a repository", () => {
       code: "validation-failed",
     });
     await employees.insertOrMerge({ ...key, age: 1 });
+  });
+
+  it("refuses a row of more than 1 MiB before it is sent, whichever way it is written", async () => {
+    const fields = { id: f.string(), ...longText("text").fields, more: f.string().optional() };
+    const key = { partition: [k.str("id")], row: [k.lit("doc")] } as const;
+    const Doc = entity("Doc", { version: 1, fields, key });
+    const { db } = await open();
+    const doc = {
+      id: "1",
+      ...longText("text").split("x".repeat(491_520)),
+      more: "x".repeat(32_768),
+    };
+    const docs = db.open(Doc);
+    const writes = [
+      docs.insert(doc),
+      docs.upsert(doc),
+      docs.insertOrMerge(doc),
+      batch(db, (b) => b.upsert(Doc, doc)),
+    ];
+    for (const write of writes) await assert.rejects(write, { code: "entity-too-large" });
+  });
+
+  it("deletes and replaces what was read, whatever became of the object it was read into", async () => {
+    const { db, backend } = await open();
+    const employees = db.open(Indexed);
+    const mutable = (row: object) => row as { email: string };
+    const saved = await employees.insert(jones);
+    mutable(saved).email = "other";
+    const replaced = await employees.replaceIfUnchanged(saved);
+    mutable(replaced).email = "third";
+    const read = await employees.mustGet({ dept: "Sales", id: 223 });
+    mutable(read).email = "fourth";
+    await employees.deleteIfUnchanged(read);
+    assert.deepEqual((await backend.tables.query("Employee", {})).entities, []);
   });
 
   it("costs what the manual says", async () => {

@@ -5,7 +5,7 @@ import { within } from "./keys/key-range.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { IndexApi, Indexes } from "./model/entity-index.ts";
-import { project, type Row } from "./model/entity-rows.ts";
+import { assertEntityFits, project, type Row, selected } from "./model/entity-rows.ts";
 import type { Snapshot } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { deleteOf } from "./ports/mutation.ts";
@@ -94,8 +94,15 @@ export interface Repository<
   readonly by: { readonly [Name in keyof I]: IndexApi<I[Name], T, P> };
 }
 
-/** New values; undefined removes an optional field. */
-export type Changes<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
+/**
+ * New values; undefined removes an optional field. (For a required one the compiler refuses it where a program has
+ * `exactOptionalPropertyTypes`; elsewhere every property that may be left out may be undefined.)
+ */
+export type Changes<T> = {
+  readonly [Name in keyof T]?:
+    | T[Name]
+    | (Record<never, never> extends Pick<T, Name> ? undefined : never);
+};
 
 export function openRepository<
   T,
@@ -148,8 +155,7 @@ export class EntityRepository {
     const { rows } = this.#open.entity;
     return queryRun({
       ...this.#source,
-      partitionKey: rows.partitionKey(query),
-      range: rows.row.rangeOf(query),
+      ...selected(rows.partition, rows.row, query),
     });
   }
 
@@ -250,9 +256,9 @@ export class EntityRepository {
     const properties = entity.rows.encode(fields, database.writeToken());
     // A merge leaves the history of the row as it is: whoever waits to find its token there still will.
     if (kind === "insertOrMerge") delete properties[WRITE_TOKENS];
-    const [etag] = await database.tables.commit(entity.table, [
-      { kind, ...keyIn(this.#open, fields), properties },
-    ]);
+    const key = keyIn(this.#open, fields);
+    assertEntityFits(key, properties);
+    const [etag] = await database.tables.commit(entity.table, [{ kind, ...key, properties }]);
     return etag;
   }
 }

@@ -4,6 +4,7 @@ import { k } from "./keys/key.ts";
 import { KeyShape } from "./keys/key-shape.ts";
 import { sendMessage } from "./messages/large-message.ts";
 import type { Message } from "./messages/message.ts";
+import { assertNames } from "./model/storage-name.ts";
 
 import { type Properties, text } from "./ports/edm.ts";
 import { Fatal, type Handler, type HandlerContext, later } from "./queue-worker.ts";
@@ -147,6 +148,7 @@ export class Saga<Input extends Json> implements Handler {
     this.#table = options.table ?? "Sagas";
     this.#queue = options.queue ?? "work";
     this.tables = [this.#table];
+    assertNames(`The saga ${name}`, { queue: this.#queue });
     const names = new Set(steps.map((step) => step.name));
     if (names.size < steps.length || steps.length === 0) {
       throw validationFailed(

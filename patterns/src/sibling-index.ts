@@ -8,7 +8,13 @@ import {
   type OpenIndex,
   type Reconciled,
 } from "./model/entity-index.ts";
-import { assertEntityFits, project, type Row, type Unknown } from "./model/entity-rows.ts";
+import {
+  assertEntityFits,
+  project,
+  type Row,
+  selected,
+  type Unknown,
+} from "./model/entity-rows.ts";
 import { type EntryOptions, EntryRows, entryProblems, valueTaken } from "./model/entry.ts";
 import type { Change, Contribution, FollowerContext, Snapshot } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
@@ -175,9 +181,8 @@ class OpenSibling implements EntryKeeper {
   }
 
   range(query: KeyValues): QueryRun {
-    const { rows } = this.#context.entity;
-    const partitionKey = rows.partitionKey(query);
-    return queryRun({ ...this.#source, partitionKey, range: this.#entries.row.rangeOf(query) });
+    const { partition } = this.#context.entity.rows;
+    return queryRun({ ...this.#source, ...selected(partition, this.#entries.row, query) });
   }
 
   async get(query: KeyValues): Promise<Row | undefined> {

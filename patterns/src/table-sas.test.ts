@@ -31,6 +31,11 @@ const isIn = (
 ) => key.partitionKey === partitionKey && key.rowKey >= firstRowKey && key.rowKey <= lastRowKey;
 
 describe("a token for a range of rows", () => {
+  it("grants no more than was meant where plain JavaScript misspells a segment", async () => {
+    const grant = { ...ann, rows: { foldr: "inbox" }, permissions: ["read"] };
+    await assert.rejects(async () => issuer.sasFor(Note, grant as never), isRefused);
+  });
+
   it("says what is signed, and is signed by the account's key", async () => {
     const { token, expiresAt, range } = await issuer.sasFor(Note, {
       ...ann,

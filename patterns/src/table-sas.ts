@@ -3,7 +3,7 @@ import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyShape, KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity, EntityDefinition } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
-import { type Fields, partitionKeyOf } from "./model/entity-rows.ts";
+import { assertBinds, type Fields, partitionKeyOf } from "./model/entity-rows.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { base64Of, bytesOf } from "./ports/edm.ts";
 
@@ -197,6 +197,7 @@ function rangeOf(
       ? { ...definition.rows, table: definition.table }
       : definition.indexes[index]?.place(definition);
   if (!place) throw refuse("index", `${definition.name}.${index} has no entries`);
+  assertBinds(rows, place.row);
   const partitionKey = partitionKeyOf(place.partition, partition);
   return { table: place.table, range: { partitionKey, ...rowsOf(place.row, rows) } };
 }

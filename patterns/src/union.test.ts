@@ -45,6 +45,12 @@ async function open() {
 }
 
 describe("a union", () => {
+  it("refuses from plain JavaScript to narrow a range by what is no part of its partition", async () => {
+    const { staff } = await open();
+    const query = { dept: "Sales", id: 123 };
+    assert.throws(() => staff.range(query), /id: is no segment/);
+  });
+
   it("tells rows apart in key order and passes on what it does not know", async () => {
     const { staff } = await open();
     const rows = await staff.range({ dept: "Sales" }).all();

@@ -4,7 +4,7 @@ import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity, EntityDefinition, Infer } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
-import type { Fields, Row } from "./model/entity-rows.ts";
+import { assertBinds, type Fields, type Row } from "./model/entity-rows.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
 import type { Properties } from "./ports/edm.ts";
@@ -99,8 +99,9 @@ class OpenUnion {
   }
 
   range(partition: KeyValues): QueryRun {
-    const partitionKey = this.#first.rows.partitionKey(partition);
-    return queryRun({ ...this.#source(), partitionKey });
+    const { rows } = this.#first;
+    assertBinds(partition, rows.partition);
+    return queryRun({ ...this.#source(), partitionKey: rows.partitionKey(partition) });
   }
 
   scan(): QueryRun {

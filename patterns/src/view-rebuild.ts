@@ -1,13 +1,15 @@
+import { batch } from "./batch.ts";
 import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
-import { CONTROL_TABLE } from "./indexes/control.ts";
+import { Pace } from "./indexes/build-range.ts";
+import { type BuildProgress, CONTROL_TABLE, NOTHING } from "./indexes/control.ts";
 import { within } from "./keys/key-range.ts";
 import type { AnyEntity } from "./model/entity.ts";
-
 import type { Follower } from "./model/follower.ts";
+import type { Properties } from "./ports/edm.ts";
 import { keyOf } from "./ports/mutation.ts";
 import { isRefusal } from "./ports/port-error.ts";
-import type { StoredEntity } from "./ports/tables.ts";
+import type { EntityKey, StoredEntity } from "./ports/tables.ts";
 import { inRange } from "./query/filter.ts";
 import { pagesWhere } from "./query/pages.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
@@ -17,9 +19,11 @@ import { readState, tableOf, type ViewState, writeState } from "./views/view-sta
 export interface RebuildOptions {
   /** How long the old rows stay for readers who have not heard. Default: a minute. */
   readonly graceMs?: number;
+  /** Sources a second at most. Default: as fast as it can. */
+  readonly rate?: number;
   readonly signal?: AbortSignal;
-  /** After each page: how many sources are done. */
-  readonly onProgress?: (done: number) => void;
+  /** After each page: how many sources are `done`, and how many rows of the view `written`. */
+  readonly onProgress?: (progress: BuildProgress) => void;
 }
 
 const GRACE_MS = 60_000;
@@ -29,17 +33,18 @@ const GRACE_MS = 60_000;
  * at any moment and begun again.
  *
  * Makes a new generation beside the one that is read, then switches to it, then drops the old one. The
- * projector writes to the new one from before the first source is read, so no change is missed. A scan of the source, 1 R for each row and each page.
- * @returns the number of rows read. @throws conflict when two run at once.
+ * projector writes to the new one from before the first source is read, so no change is missed. A scan of the source,
+ * 1 R for each page, and for the rows of a page 1 R for each partition and each 100 in it.
+ * @throws conflict when two run at once.
  */
 export async function rebuildView(
   database: Database,
   view: AnyView & Follower,
   source: AnyEntity,
   { signal, ...options }: RebuildOptions = {},
-): Promise<number> {
+): Promise<BuildProgress> {
   if (signal) return rebuildView(database.until(signal), view, source, options);
-  const { graceMs = GRACE_MS, onProgress } = options;
+  const { graceMs = GRACE_MS, rate = Number.POSITIVE_INFINITY, onProgress } = options;
   const { tables, clock } = database;
   const { name } = view;
   if (!Object.values(source.followers).includes(view)) {
@@ -59,33 +64,53 @@ export async function rebuildView(
   await retire(known.state);
   const { readable, building = readable + 1 } = known.state;
   const table = tableOf(name, building);
-  // The table first: what the state names is there.
+  // The tables first: what the state names is there, also what is read until the switch.
+  if (!known.row) await tables.createTable(tableOf(name, readable));
   await tables.createTable(table);
   if (known.state.building === undefined) await save({ readable, building });
 
   const projector = new ViewProjector(database, view, source);
-  /** The rows of a source just read, unless somebody was there before. */
-  const add = async (stored: StoredEntity) => {
-    for (const key of projector.keysOf(source.rows.decode(stored))) {
-      const properties = await projector.contentOf(key, stored);
-      try {
-        await tables.commit(table, [{ kind: "insert", ...key, properties }]);
-      } catch (error) {
-        if (!isRefusal(error, 409)) throw error;
-        await projector.reconcile(table, keyOf(stored), key);
+  /** Makes the rows of sources just read, but leaves alone what others wrote. @returns how many. */
+  const add = async (sources: readonly StoredEntity[]) => {
+    const made: { base: EntityKey; key: EntityKey; properties: Properties }[] = [];
+    for (const stored of sources) {
+      for (const key of projector.keysOf(source.rows.decode(stored))) {
+        made.push({ base: keyOf(stored), key, properties: await projector.contentOf(key, stored) });
       }
     }
+    const results = await batch(database, (plan) => {
+      for (const { key, properties } of made)
+        plan.mutate(table, { kind: "insert", ...key, properties });
+    });
+    await mapBounded(made, LOOKUPS_AT_ONCE, async ({ base, key }, i) => {
+      const result = results[i];
+      if (!result || result.ok) return;
+      if (!isRefusal(result.error, 409)) throw result.error;
+      await projector.reconcile(table, base, key);
+    });
+    return made.length;
   };
   const filter = inRange(undefined, within(source.rows.row.prefix));
-  let { done = 0 } = known.state;
-  const sources = pagesWhere(database, source.table, { filter }, known.state.cursor);
-  for await (const { entities, continuation: cursor } of sources) {
-    await mapBounded(entities, LOOKUPS_AT_ONCE, add);
-    done += entities.length;
-    if (cursor) await save({ readable, building, done, cursor });
-    onProgress?.(done);
+  const { readable: _readable, building: _building, retiring: _retiring, ...begun } = known.state;
+  let progress: BuildProgress = { ...NOTHING, ...begun };
+  const pace = new Pace(clock, rate);
+  const pages = pagesWhere(database, source.table, { filter }, progress.cursor);
+  for await (const { entities, continuation } of pages) {
+    const waitMs = pace.waitMs();
+    if (waitMs > 0) await clock.sleep(waitMs);
+    const sources = entities.filter((stored) => source.rows.decode(stored));
+    pace.begin(sources.length);
+    const { cursor: _cursor, ...before } = progress;
+    progress = {
+      ...before,
+      done: before.done + sources.length,
+      written: before.written + (await add(sources)),
+      ...(continuation && { cursor: continuation }),
+    };
+    if (continuation) await save({ readable, building, ...progress });
+    onProgress?.(progress);
   }
   await save({ readable: building, retiring: readable });
   await retire(known.state);
-  return done;
+  return progress;
 }

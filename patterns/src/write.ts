@@ -6,7 +6,7 @@ import { assertEntityFits, type Row } from "./model/entity-rows.ts";
 import type { Change, Contribution, OpenFollower, Snapshot } from "./model/follower.ts";
 import { isSameValue } from "./ports/edm.ts";
 import { deleteOf, keyOf, printKey } from "./ports/mutation.ts";
-import { isRefusalInside } from "./ports/port-error.ts";
+import { isRefusal, isRefusalInside } from "./ports/port-error.ts";
 import type { CommitOptions, EntityKey, Mutation } from "./ports/tables.ts";
 import { tokensOf } from "./store/write-token.ts";
 
@@ -277,7 +277,9 @@ export function beside(step: Step, contribution: Contribution): Step {
 }
 
 /** What it means that the service refused the step's own mutation. */
-export function leadRefused({ open, lead, isUpsert }: Step, cause: unknown): Error {
+export function leadRefused({ open, lead, isUpsert }: Step, cause: Error): Error {
+  // What is missing is no entity: an insert asks for none.
+  if (lead.kind === "insert" && isRefusal(cause, 404)) return cause;
   if (lead.kind !== "insert" || isUpsert) return new Stale(lead.rowKey, cause);
   const { kind: _kind, properties: _properties, ...owner } = lead;
   return tableError(
@@ -323,7 +325,7 @@ export function assertFits(mutations: readonly Mutation[], database: Database): 
 }
 
 export function bytesLimit(database: Database): number {
-  return database.profile.transactionBytesMax * FILL_MAX;
+  return Math.floor(database.profile.transactionBytesMax * FILL_MAX);
 }
 
 /** An upper estimate of what the mutations take in a transaction's body. */

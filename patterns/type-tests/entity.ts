@@ -109,6 +109,8 @@ export async function refused() {
   emp.range({ dept: "Sales", id: { startsWith: "1" } });
   // error: not assignable
   emp.range({ dept: { startsWith: "S" } });
+  // error: 'undefined' is not assignable to type 'string'
+  await emp.update({ dept: "Sales", id: 223 }, () => ({ lastName: undefined }));
   // error: not callable
   await emp.insertOrMerge({ dept: "Sales", id: 1, age: 3 });
   // error: Property 'lastName' does not exist

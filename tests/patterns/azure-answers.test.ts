@@ -7,6 +7,7 @@ import {
   StorageSharedKeyCredential as QueueCredential,
   QueueServiceClient,
 } from "@azure/storage-queue";
+import { connect, entity, f, k } from "@rowhouse/patterns";
 import { azureBlobs, singleTry } from "@rowhouse/patterns/azure-blobs";
 import { azureQueues } from "@rowhouse/patterns/azure-queues";
 import { azureTables } from "@rowhouse/patterns/azure-tables";
@@ -24,6 +25,7 @@ interface Answer {
 const ACCOUNT = "devstoreaccount1";
 const JSON_TYPE = "application/json;odata=minimalmetadata;charset=utf-8";
 const key = { partitionKey: "p", rowKey: "r" };
+const receipt = { id: "1", popReceipt: "2" };
 let server: Server;
 let url = "";
 let answer: Answer;
@@ -53,18 +55,21 @@ function tables() {
   return azureTables(new TableServiceClient(url, credential, { allowInsecureConnection: true }));
 }
 
+function blobs() {
+  const credential = new StorageSharedKeyCredential(ACCOUNT, KEY);
+  return azureBlobs(new BlobServiceClient(url, credential, singleTry));
+}
+
+function queues() {
+  return azureQueues(new QueueServiceClient(url, new QueueCredential(ACCOUNT, KEY), singleTry));
+}
+
 /** The same question of all three adapters, as what it is refused with after one request. */
 async function refusals(): Promise<PortError[]> {
-  const blobs = azureBlobs(
-    new BlobServiceClient(url, new StorageSharedKeyCredential(ACCOUNT, KEY), singleTry),
-  );
-  const queues = azureQueues(
-    new QueueServiceClient(url, new QueueCredential(ACCOUNT, KEY), singleTry),
-  );
   const work = [
     () => tables().query("T", {}),
-    () => blobs.put("c", "b", new Uint8Array(1)),
-    () => queues.peek("q", 1),
+    () => blobs().put("c", "b", new Uint8Array(1)),
+    () => queues().peek("q", 1),
   ];
   const errors: PortError[] = [];
   for (const ask of work) {
@@ -126,6 +131,72 @@ describe("the official clients as ports", () => {
       body: "<h1>Bad gateway</h1>",
     };
     for (const { status } of await refusals()) assert.equal(status, 502);
+    const insert = (rowKey: string) =>
+      ({ kind: "insert", ...key, rowKey, properties: {} }) as const;
+    for (const ask of [
+      () => tables().get("T", key),
+      () => tables().commit("T", [insert("a")]),
+      () => tables().commit("T", [insert("a"), insert("b")]),
+      () => tables().createTable("T"),
+      () => tables().deleteTable("T"),
+    ]) {
+      requests = 0;
+      await assert.rejects(ask, (error) => error instanceof PortError && error.status === 502);
+      assert.equal(requests, 1, "The layers above repeat, not the client.");
+    }
+  });
+
+  it("take a page to log in at for no answer, not for an empty one or a success", async () => {
+    answer = { status: 200, headers: { "content-type": "text/html" }, body: "<h1>Log in</h1>" };
+    const insert = (rowKey: string) =>
+      ({ kind: "insert", ...key, rowKey, properties: {} }) as const;
+    for (const ask of [
+      () => tables().get("T", key),
+      () => tables().query("T", {}),
+      () => tables().listTables({}),
+      () => tables().createTable("T"),
+      () => tables().commit("T", [insert("a")]),
+      () => tables().commit("T", [insert("a"), insert("b")]),
+      () => queues().createQueue("q"),
+      () => queues().send("q", "text"),
+      () => queues().receive("q", { max: 1, visibilityMs: 1000 }),
+      () => queues().peek("q", 1),
+      () => queues().update("q", receipt, { visibilityMs: 1000 }),
+      () => queues().delete("q", receipt),
+      () => blobs().createContainer("c"),
+      () => blobs().get("c", "b"),
+      () => blobs().put("c", "b", new Uint8Array(1)),
+      () => blobs().delete("c", "b"),
+      () => blobs().list("c", {}),
+    ]) {
+      await assert.rejects(
+        ask,
+        (error) => error instanceof PortError && error.status === 0,
+        `${ask}`,
+      );
+    }
+  });
+
+  it("do not take a page that is kept in a blob for one to log in at", async () => {
+    const page = { "content-type": "text/html", "content-length": "13" };
+    const headers = { ...page, "x-ms-request-id": "1", etag: '"1"' };
+    answer = { status: 200, headers, body: "<h1>Kept</h1>" };
+    const { body } = (await blobs().get("c", "b")) ?? {};
+    assert.equal(new TextDecoder().decode(body), "<h1>Kept</h1>");
+  });
+
+  it("do not take what is missing on the way for a key that is taken", async () => {
+    const Town = entity("Town", {
+      version: 1,
+      fields: { name: f.string() },
+      key: { partition: [k.str("name")], row: [k.lit("town")] },
+    });
+    answer = { status: 404, headers: { "content-type": "text/html" }, body: "<h1>Not found</h1>" };
+    const towns = connect({ tables: tables() }).open(Town);
+    await assert.rejects(
+      towns.insert({ name: "Bonn" }),
+      (error) => error instanceof PortError && error.status === 404,
+    );
   });
 
   it("have no status for a request that got no answer", async () => {
@@ -145,12 +216,33 @@ describe("the official clients as ports", () => {
     }
   });
 
+  it("come to requests that carry a signal only where there is a limit", async () => {
+    answer = { status: 200, headers: { "content-type": JSON_TYPE }, body: '{"value":[]}' };
+    const signals: boolean[] = [];
+    for (const answerWithinMs of [1000, Number.POSITIVE_INFINITY]) {
+      const credential = new AzureNamedKeyCredential(ACCOUNT, KEY);
+      const service = new TableServiceClient(url, credential, { allowInsecureConnection: true });
+      const port = azureTables(service, { answerWithinMs });
+      service.pipeline.addPolicy(
+        {
+          name: "look",
+          sendRequest(request, next) {
+            signals.push(request.abortSignal !== undefined);
+            return next(request);
+          },
+        },
+        { afterPolicies: ["rowhouseAnswer"] },
+      );
+      assert.deepEqual(await port.listTables({}), { names: [] });
+    }
+    assert.deepEqual(signals, [true, false]);
+  });
+
   it("have no status for a blob that ends before its length either", async () => {
     const headers = { "content-length": "1000", etag: '"1"' };
     answer = { status: 200, headers, body: "the first of it" };
-    const credential = new StorageSharedKeyCredential(ACCOUNT, KEY);
     await assert.rejects(
-      azureBlobs(new BlobServiceClient(url, credential, singleTry)).get("c", "b"),
+      blobs().get("c", "b"),
       (error) => error instanceof PortError && error.status === 0 && error.cause !== undefined,
     );
   });

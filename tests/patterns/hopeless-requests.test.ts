@@ -3,8 +3,13 @@ import { createServer, type Server } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { AzureNamedKeyCredential, TableServiceClient } from "@azure/data-tables";
 import { BlobServiceClient, StorageSharedKeyCredential } from "@azure/storage-blob";
+import {
+  StorageSharedKeyCredential as QueueCredential,
+  QueueServiceClient,
+} from "@azure/storage-queue";
 import { connect, isTableError } from "@rowhouse/patterns";
-import { azureBlobs, singleTry } from "@rowhouse/patterns/azure-blobs";
+import { type AnswerOptions, azureBlobs, singleTry } from "@rowhouse/patterns/azure-blobs";
+import { azureQueues } from "@rowhouse/patterns/azure-queues";
 import { azureTables } from "@rowhouse/patterns/azure-tables";
 import { memory } from "@rowhouse/patterns/testing";
 import { KEY } from "../wire/queue-wire.ts";
@@ -12,11 +17,14 @@ import { KEY } from "../wire/queue-wire.ts";
 const ACCOUNT = "devstoreaccount1";
 let server: Server;
 let port: number;
+/** Requests that came to the server. */
+let arrived = 0;
 
 /** Speaks no TLS, and closes what is plain. */
 before(async () => {
   server = createServer((socket) => {
     socket.once("data", (data) => {
+      arrived++;
       if (data[0] === 0x16) socket.end("HTTP/1.1 400 Bad Request\r\n\r\n");
       else socket.destroy();
     });
@@ -36,6 +44,20 @@ function tablesAt(url: string, options: { allowInsecureConnection?: boolean } = 
 function blobsAt(url: string) {
   const credential = new StorageSharedKeyCredential(ACCOUNT, KEY);
   return azureBlobs(new BlobServiceClient(url, credential, singleTry));
+}
+
+function allAt(url: string, options: AnswerOptions) {
+  const allowInsecureConnection = true;
+  const named = new AzureNamedKeyCredential(ACCOUNT, KEY);
+  const shared = new StorageSharedKeyCredential(ACCOUNT, KEY);
+  return {
+    tables: azureTables(new TableServiceClient(url, named, { allowInsecureConnection }), options),
+    queues: azureQueues(
+      new QueueServiceClient(url, new QueueCredential(ACCOUNT, KEY), singleTry),
+      options,
+    ),
+    blobs: azureBlobs(new BlobServiceClient(url, shared, singleTry), options),
+  };
 }
 
 /** How often a request was sent before it was given up. */
@@ -59,10 +81,58 @@ describe("a request that cannot succeed", () => {
     assert.equal(await tries(`https://127.0.0.1:${port}/${ACCOUNT}`, blobsAt), 1);
   });
 
-  it("is repeated when the connection breaks, which another may not", async () => {
+  it("is repeated when the connection breaks, which another may not, by us alone", async () => {
     const insecure = (url: string) => tablesAt(url, { allowInsecureConnection: true });
-    assert.equal(await tries(`http://127.0.0.1:${port}/${ACCOUNT}`, insecure), 4);
-    assert.equal(await tries(`http://127.0.0.1:${port}/${ACCOUNT}`, blobsAt), 4);
+    for (const client of [insecure, blobsAt]) {
+      const before = arrived;
+      assert.equal(await tries(`http://127.0.0.1:${port}/${ACCOUNT}`, client), 4);
+      assert.equal(arrived - before, 4);
+    }
+  });
+
+  const begun =
+    'HTTP/1.1 200 OK\r\nETag: "1"\r\nContent-Type: application/xml\r\nContent-Length: 99\r\n\r\n<';
+  for (const [what, said] of [
+    ["nobody answers, though somebody listens", ""],
+    ["an answer does not go on", begun],
+  ] as const) {
+    it(`is given up and repeated when ${what}`, async () => {
+      const silent = createServer((socket) => {
+        socket.resume().on("error", () => {});
+        socket.once("data", () => socket.write(said));
+      });
+      await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+      const address = silent.address();
+      const at = typeof address === "object" && address !== null ? address.port : 0;
+      const { tables, queues, blobs } = connect({
+        ...allAt(`http://127.0.0.1:${at}/${ACCOUNT}`, { answerWithinMs: 20 }),
+        retry: { schedule: [1] },
+      });
+      for (const ask of [
+        () => tables.get("T", { partitionKey: "p", rowKey: "r" }),
+        () => tables.createTable("T"),
+        () => tables.listTables({}),
+        () => queues!.receive("q", { max: 1, visibilityMs: 1000 }),
+        () => blobs!.list("c", {}),
+        () => blobs!.get("c", "b"),
+        () => blobs!.put("c", "b", new Uint8Array(1)),
+      ]) {
+        const error = await ask().catch((error: unknown) => error);
+        assert.ok(isTableError(error, "throttled") && error.attempts === 3, `${ask}: ${error}`);
+      }
+      await new Promise((resolve) => silent.close(resolve));
+    });
+  }
+
+  it("keeps no process alive when it has failed", async () => {
+    const timers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout");
+    const before = timers();
+    const { tables, queues, blobs } = allAt(`http://127.0.0.1:${port}/${ACCOUNT}`, {});
+    await assert.rejects(tables.get("T", { partitionKey: "p", rowKey: "r" }));
+    await assert.rejects(tables.listTables({}));
+    await assert.rejects(queues.peek("q", 1));
+    await assert.rejects(blobs.get("c", "b"));
+    assert.deepEqual(timers(), before);
   });
 
   it("comes with the client's own error when the client refuses to send it", async () => {

@@ -18,7 +18,7 @@ import {
  * each request the state is judged; in the end, when all is quiet, the entries must equal the index
  * computed from the entities.
  *
- * node --conditions=source --import tsx tests/patterns/index-protocol-simulation.ts \
+ * node --conditions=rowhouse-source --import tsx tests/patterns/index-protocol-simulation.ts \
  *   --runs 1000000 --seed 1 [--scenario several] [--mutation blind-delete]
  */
 
@@ -194,7 +194,7 @@ export type MutationName =
 type Commit = Parameters<Ports["tables"]["commit"]>;
 
 /** Ways to get the protocol wrong. Each must be caught: a proof that the simulation can see. */
-export const MUTATIONS: Readonly<Record<MutationName, (ports: Ports) => Layer>> = {
+const MUTATIONS: Readonly<Record<MutationName, (ports: Ports) => Layer>> = {
   /** Commits the entity before it claims the entry. */
   "base-first": ({ tables }) => {
     const held = new Map<string, Commit>();

@@ -60,12 +60,21 @@ describe("a key shape", () => {
       k.date("x"),
       k.dateDesc("x"),
     ];
-    for (const segment of segments) {
+    const others = [k.bool("x"), k.guid("x"), k.ulid("x"), k.enumOf("x", ["lead", "staff"])];
+    for (const segment of [...segments, ...others]) {
       const shape = new KeyShape([k.lit("t"), segment]);
       for (const text of ["none", "", " 2", "1e+3", "0x1"]) {
         assert.equal(shape.decode(`t_${text}`), undefined, text);
       }
     }
+    for (const segment of others) {
+      assert.equal(new KeyShape([k.lit("t"), segment]).decode("t_2"), undefined);
+    }
+  });
+
+  it("reads a GUID that other software wrote in capitals", () => {
+    const id = "C56A4180-65AA-42EC-A945-5FD21DEC0538";
+    assert.deepEqual(new KeyShape([k.guid("id")]).decode(id), { id });
   });
 
   it("sorts tuples by segment in the ordered layout", () => {

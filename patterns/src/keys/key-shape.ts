@@ -91,9 +91,8 @@ export class KeyShape {
     return text.join(this.separator);
   }
 
-  /** The values of the segments, or undefined for a key of another shape. */
-  decode(key: string): Record<string, unknown> | undefined {
-    const values: Record<string, unknown> = {};
+  /** The values of the segments, put into `values`; undefined for a key of another shape. */
+  decode(key: string, values: Record<string, unknown> = {}): Record<string, unknown> | undefined {
     const last = this.parts.length - 1;
     let from = 0;
     for (let i = 0; i <= last; i++) {
@@ -104,7 +103,11 @@ export class KeyShape {
       const text = key.slice(from, end);
       if (part instanceof Segment) {
         try {
-          if (part.lossless) values[part.field] = part.decode(text);
+          if (part.lossless) {
+            const value = part.decode(text);
+            if (value === undefined || part.options.pattern?.test(text) === false) return undefined;
+            values[part.field] = value;
+          }
         } catch {
           return undefined;
         }

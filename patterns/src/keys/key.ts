@@ -19,6 +19,8 @@ export interface SegmentOptions<Value> {
   readonly folds?: boolean;
   /** What stands in the key for no value; see `missing`. */
   readonly absent?: string;
+  /** What it may look like in a key of this shape, where `decode` takes anything. */
+  readonly pattern?: RegExp;
   /** The keys behind `prefix` that hold a value. Default: all. */
   among?(prefix: string): KeyRange;
   encode(value: Value, place: TextPlace): string;
@@ -196,13 +198,14 @@ export const k = {
 
   /** A GUID, in lower case. */
   guid: <const Name extends string>(name: Name) =>
-    fixed(name, lowerCase(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/)),
+    fixed(name, lowerCase(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/i)),
   /** A ULID, in lower case; later ones sort higher. */
   ulid: <const Name extends string>(name: Name) =>
-    fixed(name, lowerCase(/^[\da-hjkmnp-tv-z]{26}$/)),
+    fixed(name, lowerCase(/^[\da-hjkmnp-tv-z]{26}$/i)),
   /** `0` or `1`. */
   bool: <const Name extends string>(name: Name) =>
     fixed<Name, boolean>(name, {
+      pattern: /^[01]$/,
       encode: (value) => (value ? "1" : "0"),
       decode: (key) => key === "1",
     }),
@@ -213,7 +216,11 @@ export const k = {
   ): SegmentOf<Name, Member> => {
     const { encode, decode } = uint(String(members.length - 1).length);
     return fixed<Name, Member>(name, {
-      encode: (value) => encode(members.indexOf(value)),
+      encode(value) {
+        const at = members.indexOf(value);
+        if (at < 0) throw new RangeError(`"${value}" is none of ${members}.`);
+        return encode(at);
+      },
       decode: (key) => members[decode(key)]!,
     });
   },
@@ -250,6 +257,7 @@ export const k = {
 function lowerCase(pattern: RegExp): SegmentOptions<string> {
   return {
     folds: true,
+    pattern,
     encode(value) {
       const key = value.toLowerCase();
       if (!pattern.test(key)) throw new RangeError(`"${value}" has another form.`);

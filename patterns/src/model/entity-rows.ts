@@ -190,14 +190,13 @@ export class EntityRows {
    * `fields`, because every row of every page comes through here.
    */
   decode(
-    stored: StoredEntity,
+    stored: Omit<StoredEntity, "timestamp">,
     version = this.versionOf(stored.properties),
     fields: Record<string, unknown> = {},
   ): Record<string, unknown> | undefined {
-    const fromPartition = version && this.partition.decode(stored.partitionKey);
-    const fromRow = fromPartition && this.row.decode(stored.rowKey);
-    if (!version || !fromRow) return undefined;
-    this.#decodeInto(Object.assign(fields, fromPartition, fromRow), stored.properties);
+    if (!version || !this.partition.decode(stored.partitionKey, fields)) return undefined;
+    if (!this.row.decode(stored.rowKey, fields)) return undefined;
+    this.#decodeInto(fields, stored.properties);
     const row = this.#upgrade(fields, version, stored.properties);
     row.etag = stored.etag;
     return row;
@@ -228,6 +227,21 @@ export class EntityRows {
     for (let from = version; from < this.version; from++) row = this.#upgrades[from]?.(row) ?? row;
     return Object.fromEntries(Object.entries(row).filter(([name]) => name in this.fields));
   }
+}
+
+/** The rows a query selects. What it says beside a whole key changes nothing, as in `get`. */
+export function selected(partition: KeyShape, row: KeyShape, query: KeyValues) {
+  if (row.pointOf(query) === undefined) assertBinds(query, partition, row);
+  return { partitionKey: partitionKeyOf(partition, query), range: row.rangeOf(query) };
+}
+
+/** @throws validation-failed for what is no part of the key: left out, it would select more than was meant. */
+export function assertBinds(query: KeyValues, ...shapes: readonly KeyShape[]): void {
+  const names = shapes.flatMap(({ segments }) => segments.map(({ name }) => name));
+  const other = Object.keys(query).find(
+    (name) => query[name] !== undefined && !names.includes(name),
+  );
+  if (other) throw validationFailed("The query", other, "is no segment of the key");
 }
 
 /** The partition a query names. @throws validation-failed when it leaves a segment open. */

@@ -11,6 +11,7 @@ import type { AnyEntity } from "./entity.ts";
 import type { Index } from "./entity-index.ts";
 import { type EntityRows, project, type Row, type Unknown } from "./entity-rows.ts";
 import type { FollowerContext } from "./follower.ts";
+import { nameProblems } from "./storage-name.ts";
 
 /** What of the base an entry repeats: everything, only its key, or the fields named. */
 export type Copy = "full" | "keys" | readonly string[];
@@ -29,6 +30,12 @@ export interface EntryOptions {
  * for every value (for every combination, if there are several), and none if there is no value. Pure.
  */
 export type Each = Readonly<Record<string, Of<readonly unknown[] | undefined>>>;
+
+/** Where some kinds keep what is in no table. */
+interface Elsewhere {
+  readonly queue?: string;
+  readonly container?: string;
+}
 
 /** A function of an entity; as a method it may be declared for the type that its entity has. */
 type Of<Result> = { compute(entity: Row): Result }["compute"];
@@ -56,10 +63,11 @@ export function entryProblems(
   naming: readonly Segment[] = [],
 ): string[] {
   const { rows, table, indexes } = entity;
-  const { copy = "full", each = {} } = index.options;
+  const { copy = "full", each = {}, queue, container }: EntryOptions & Elsewhere = index.options;
   const place = index.place(entity);
   const problems = [place.partition, place.row].flatMap((shape) => shape.problems());
   problems.push(...spellingProblems(place.partition, place.row));
+  problems.push(...nameProblems({ queue, container }));
   const named = new Set(segmentsOf(place).map(({ field }) => field));
   const copied = typeof copy === "string" ? [] : copy;
   for (const field of [...[...named].filter((field) => !(field in each)), ...copied]) {
@@ -257,14 +265,14 @@ export class EntryRows extends EntryKeys {
     base: EntityKey,
     fields: readonly string[] | undefined,
   ): Row | undefined {
-    const inKey = {
-      ...this.partition.decode(entry.partitionKey),
-      ...this.row.decode(entry.rowKey),
-    };
+    const inKey: Record<string, unknown> = {};
+    this.partition.decode(entry.partitionKey, inKey);
+    this.row.decode(entry.rowKey, inKey);
     for (const name of Object.keys(this.#each)) delete inKey[name];
     const tag = String(entry.properties[this.base.typeProperty]?.value);
     const version = Number(tag.slice(this.tag.length));
-    return project(this.base.decode({ ...entry, ...base }, version, inKey), fields);
+    const stored = { ...base, etag: entry.etag, properties: entry.properties };
+    return project(this.base.decode(stored, version, inKey), fields);
   }
 }
 

@@ -73,6 +73,7 @@ export function isAboutRequest(error: unknown): boolean {
     Record<"name" | "code" | "statusCode", unknown>
   >;
   if (typeof statusCode === "number") return true;
-  const isNetwork = name === "RestError" || NETWORK.test(String(code));
+  // We abort nothing but what gets no answer.
+  const isNetwork = /^(Rest|Abort)Error$/.test(String(name)) || NETWORK.test(String(code));
   return isNetwork && !HOPELESS.test(String(code));
 }

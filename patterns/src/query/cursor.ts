@@ -26,7 +26,7 @@ export async function encodeCursor(
 
 /** @throws validation-failed for a cursor of another query, another version or another signer. */
 export async function decodeCursor(scope: CursorScope, cursor: string): Promise<Continuation> {
-  const next = parse(cursor.split(".")[0]!);
+  const next = parse(cursor);
   // What we would have written for that place, signature included. Compared by signatures of both, for the time
   // that takes tells nothing of how much of a forged one is right.
   const print = async (text: string) => (scope.secret ? sign(text, scope.secret) : text);
@@ -38,8 +38,10 @@ export async function decodeCursor(scope: CursorScope, cursor: string): Promise<
   );
 }
 
-function parse(payload: string): Continuation | undefined {
+function parse(cursor: string): Continuation | undefined {
   try {
+    // Inside, for what comes from a request may be no text at all.
+    const [payload = ""] = cursor.split(".");
     const bytes = bytesOf(payload.replaceAll("-", "+").replaceAll("_", "/"));
     const { npk, nrk } = JSON.parse(new TextDecoder().decode(bytes));
     return { partitionKey: String(npk), ...(nrk !== undefined && { rowKey: String(nrk) }) };

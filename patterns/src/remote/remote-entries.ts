@@ -47,7 +47,7 @@ export class RemoteEntries implements EntryKeeper {
     this.#context = context;
     this.rows = new EntryRows(context, index);
     this.#mode = index.options.mode ?? (context.database.queues ? "guarded" : "inline");
-    this.isLeftToScrub = index.options.mode === "inline";
+    this.isLeftToScrub = this.#mode === "inline";
     this.table = this.rows.table;
     this.tag = this.rows.tag;
   }

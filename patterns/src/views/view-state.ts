@@ -1,18 +1,14 @@
 import type { Database } from "../database.ts";
-import { CONTROL_TABLE } from "../indexes/control.ts";
-import type { Continuation } from "../ports/tables.ts";
+import { type BuildProgress, CONTROL_TABLE } from "../indexes/control.ts";
 import { type JsonRow, jsonRow, type Known } from "../store/json-row.ts";
 
 /**
  * The generations of a view: the one that is read; one that is being built, written by the projector
  * too; one that is read no more but may still be by readers who have not heard. Each has its own table.
  */
-export interface ViewState {
+export interface ViewState extends Partial<BuildProgress> {
   readonly readable: number;
   readonly building?: number;
-  /** How many sources the build has seen, and where it goes on. */
-  readonly done?: number;
-  readonly cursor?: Continuation;
   readonly retiring?: number;
 }
 

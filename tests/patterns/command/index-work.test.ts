@@ -9,6 +9,7 @@ import { indexLifeCycle } from "@rowhouse/patterns/index-life-cycle";
 import { repairIndex } from "@rowhouse/patterns/index-scrub";
 import { controlledIndexes } from "@rowhouse/patterns/index-states";
 import { remoteIndex } from "@rowhouse/patterns/remote-index";
+import { siblingIndex } from "@rowhouse/patterns/sibling-index";
 import { type Memory, memory } from "@rowhouse/patterns/testing";
 import { adviseIndex } from "rowhouse/patterns/advise";
 import {
@@ -320,6 +321,34 @@ describe("rowhouse patterns advise", () => {
     assert.match(all.lines.join("\n"), /^ {2}sampled +10 entities$/m);
     const some = await adviseIndex(films, database, "Film.genre", { ...options, sample: 5 });
     assert.match(some.lines.join("\n"), /^ {2}sampled +the first 5 entities; --total tells/m);
+  });
+
+  it("says where it stops when lists have more combinations than there is room for", async () => {
+    const { database, schema } = await begin();
+    const many = (prefix: string) => () => Array.from({ length: 3000 }, (_, i) => `${prefix}${i}`);
+    const Film = entity("Film", {
+      version: 1,
+      fields: { studio: f.string(), id: f.int32() },
+      key: { partition: [k.str("studio")], row: [k.lit("film"), k.uint("id", 6)] },
+      indexes: {
+        both: siblingIndex({
+          row: k.ordered(k.lit("both"), k.str("actor"), k.str("genre"), k.uint("id", 6)),
+          each: { actor: many("a"), genre: many("g") },
+        }),
+      },
+    });
+    const bare = entity("Film", {
+      version: 1,
+      fields: { studio: f.string(), id: f.int32() },
+      key: { partition: [k.str("studio")], row: [k.lit("film"), k.uint("id", 6)] },
+    });
+    await database.createTables(Film);
+    await database.open(bare).insert({ studio: "UFA", id: 1 });
+    const films = { ...schema, entities: new Map([["Film", Film]]) };
+    await assert.rejects(
+      adviseIndex(films, database, "Film.both", { reads: 1, writes: 1, sample: 100 }),
+      /The first 1 entities have more than 1000000 values in Film.both. Give a smaller --sample/,
+    );
   });
 
   it("keeps a unique index, whatever its lookups save", async () => {

@@ -16,6 +16,7 @@ const GAPS: Gaps = {
 };
 
 const TABLE_GAPS: Gaps = {
+  "filters by doubles of every size": "it finds no infinite ones",
   "refuses a transaction over two partitions, with a row twice, or of 101 mutations":
     "it commits some transactions that the service refuses; the library checks them before sending",
 };

@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { blobList } from "../blob-list.ts";
+import { connect, entity, f, isTableError, k } from "../index.ts";
+import { largeValueFields, largeValues } from "../large-value.ts";
+import { listIndex } from "../list-index.ts";
+import { jsonLines, logFiles } from "../logs.ts";
+import { outbox } from "../outbox.ts";
+import { createWorker } from "../queue-worker.ts";
+import { remoteIndex } from "../remote-index.ts";
+import { remoteList } from "../remote-list.ts";
+import { saga } from "../saga.ts";
+import { memory } from "../testing.ts";
+import { view } from "../view.ts";
+import type { Index } from "./entity-index.ts";
+import type { Follower } from "./follower.ts";
+import { nameProblems } from "./storage-name.ts";
+
+const LONGEST = "q".repeat(63);
+const fields = { p: f.string(), id: f.int32(), town: f.string(), ...largeValueFields("photo") };
+const key = { partition: [k.str("p")], row: [k.lit("id"), k.uint("id", 4)] } as const;
+const Base = entity("Base", { version: 1, fields, key });
+
+function indexed(index: Index) {
+  return entity("Base", { version: 1, fields, key, indexes: { towns: index } });
+}
+
+function followed(follower: Follower) {
+  return entity("Base", { version: 1, fields, key, followers: { events: follower } });
+}
+
+const partition = [k.lit("town"), k.str("town")];
+const row = [k.lit("of"), k.str("p"), k.uint("id", 4)];
+const town = [k.lit("town"), k.str("town")];
+
+/** By what the name is the name of. */
+const DECLARATIONS: Readonly<Record<string, readonly ((name: string) => unknown)[]>> = {
+  container: [
+    (container) => indexed(blobList({ container, name: [k.str("town")] })),
+    (container) => indexed(listIndex({ row: town, property: "members", spill: "blob", container })),
+    (container) => largeValues(Base, { name: "photo", container }),
+    (container) => logFiles({ container, service: "web", format: jsonLines() }),
+  ],
+  queue: [
+    (queue) => indexed(blobList({ container: "towns", name: [k.str("town")], queue })),
+    (queue) => indexed(remoteIndex({ partition, row, queue })),
+    (queue) => indexed(remoteList({ partition, row: [k.lit("all")], property: "members", queue })),
+    (queue) => followed(outbox({ queue, message: () => undefined })),
+    (queue) => followed(view("Towns", { fields, key, project: () => undefined, queue })),
+    (queue) => saga("move", (steps) => steps.input<string>().step("one", async () => 1), { queue }),
+    (queue) => createWorker(connect(memory()), { queue, handlers: [], poisonQueue: "poison" }),
+  ],
+  poisonQueue: [
+    (poisonQueue) => createWorker(connect(memory()), { queue: "q-1", handlers: [], poisonQueue }),
+  ],
+};
+
+describe("the name of a queue or container", () => {
+  it("is 3 to 63 lower-case letters, digits and single hyphens, none at the ends", () => {
+    for (const name of ["abc", "a-b", "1-2-3", "007", LONGEST, `a${"-b".repeat(31)}`]) {
+      assert.deepEqual(nameProblems({ queue: name }), [], name);
+    }
+    const wrong = ["", "ab", `${LONGEST}q`, `a${"-b".repeat(31)}c`, "a--b", "-ab", "ab-", "Abc"];
+    for (const name of [...wrong, "a_b", "a.b", "a b", "äbc", "abc\n"]) {
+      assert.equal(nameProblems({ queue: name }).length, 1, name);
+    }
+  });
+
+  for (const [what, declarations] of Object.entries(DECLARATIONS)) {
+    it(`is checked where a ${what} is declared`, () => {
+      for (const declare of declarations) {
+        declare("work-2");
+        assert.throws(
+          () => declare("Work_2"),
+          (error) => {
+            assert.ok(isTableError(error, "invalid-definition"), `${declare}: ${error}`);
+            assert.match(error.message, new RegExp(`illegal ${what} name "Work_2"`));
+            return true;
+          },
+          `${declare}`,
+        );
+      }
+    });
+  }
+});

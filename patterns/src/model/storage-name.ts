@@ -1,0 +1,20 @@
+import { definitionRefused } from "../errors.ts";
+
+type Names = Readonly<Record<string, string | undefined>>;
+
+/** Why no queues or containers can have these names, each under what it is the name of; one sentence each. */
+export function nameProblems(names: Names): string[] {
+  return Object.entries(names).flatMap(([what, name = "none"]) =>
+    /^(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*$/.test(name)
+      ? []
+      : `has the illegal ${what} name "${name}": 3 to 63 letters and digits, in lower case, single -`,
+  );
+}
+
+/** @throws invalid-definition. */
+export function assertNames(subject: string, names: Names): void {
+  for (const path in names) {
+    const [problem] = nameProblems({ [path]: names[path] });
+    if (problem) throw definitionRefused(subject, path, problem);
+  }
+}
