@@ -19,7 +19,7 @@ export class BenchProcess<Command, Result> {
     cores: Cores,
     packages: "compiled" | "sources" = "sources",
   ): Promise<BenchProcess<Command, Result>> {
-    const conditions = packages === "sources" ? ["--conditions=source"] : [];
+    const conditions = packages === "sources" ? ["--conditions=rowhouse-source"] : [];
     const child = spawnNode(cores, [...conditions, "--import", "tsx", fileURLToPath(module)], {
       stdio: ["ignore", "inherit", "inherit", "ipc"],
       serialization: "advanced",

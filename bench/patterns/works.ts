@@ -20,7 +20,7 @@ export interface PatternWork {
 }
 
 export const PARTITIONS = 10;
-export const PARTITION_EMPLOYEES = 200;
+const PARTITION_EMPLOYEES = 200;
 const BATCH = 100;
 /** Of what is inserted, whoever inserts it: an id is used once. */
 let nextId = PARTITION_EMPLOYEES;
