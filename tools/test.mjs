@@ -32,7 +32,7 @@ async function run(files) {
   const folder = mkdtempSync(join(tmpdir(), "rowhouse-tests-"));
   const list = join(folder, "failed");
   // What a failed test leaves open keeps its file from ending. Long forms, which name theirs, may take their time.
-  const timeout = given.length > 0 ? [] : ["--test-timeout=300000"];
+  const timeout = given.length > 0 ? [] : ["--test-timeout=480000"];
   const reporters = [
     ...["--test-reporter=spec", "--test-reporter-destination=stdout"],
     ...["--test-reporter=./tools/failed-files.mjs", `--test-reporter-destination=${list}`],

@@ -3,20 +3,7 @@ import { describe, it } from "node:test";
 import { installPostgres } from "@rowhouse/server/engine/postgres/administer";
 import { asDocumentedRole, testServer } from "@rowhouse/server/engine/postgres/test-server";
 import { startRowhouse, withFolder } from "../support/rowhouse-process.ts";
-import { failuresOf, runOverPostgres, runTests, targetTests, wireTest } from "./wire-tests.ts";
-
-/** Those that start a server of their own; the others ask no engine much, see `wire-long-run.ts`. */
-const ownServer = [
-  "blob-client",
-  "blob-exchanges",
-  "blob-memory",
-  "http-random",
-  "queue-client",
-  "queue-exchanges",
-  "queue-operations",
-  "table-engines",
-  "table-exchanges",
-].map(wireTest);
+import { failuresOf, runTests, targetTests } from "./wire-tests.ts";
 
 describe("A front end over PostgreSQL", () => {
   const files = targetTests();
@@ -39,10 +26,5 @@ describe("A front end over PostgreSQL", () => {
         await database.stop();
       }
     });
-  });
-
-  it(`passes those that open servers of their own (${ownServer.length} files)`, async () => {
-    const run = await runOverPostgres(ownServer);
-    assert.equal(run.code, 0, failuresOf(run));
   });
 });

@@ -58,9 +58,10 @@ export async function runTests(
   settings: Readonly<Record<string, string>>,
 ): Promise<TestRun> {
   const { NODE_TEST_CONTEXT: _, ...environment } = process.env;
+  const sources = ["--conditions=rowhouse-source", "--import", "tsx"];
   const runner = spawn(
     process.execPath,
-    ["--conditions=rowhouse-source", "--import", "tsx", "--test", "--test-concurrency=2", ...files],
+    [...sources, "--test", "--test-reporter=tap", "--test-concurrency=2", ...files],
     { stdio: ["ignore", "pipe", "inherit"], env: { ...environment, ...settings } },
   );
   const exited = new Promise<number | null>((resolve) => runner.once("exit", resolve));
