@@ -24,21 +24,24 @@ const KIB = 1024;
 /** What is aimed at. */
 const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
 /**
- * What is reached, where that is more: nothing may grow beyond it by more than `SLACK`. Beyond the budget
- * are the core, indexes and lists in other partitions, lists that may become blobs, builds by many
+ * What is reached, where that is more. Beyond the budget are the core, indexes and lists in other partitions, lists that may become blobs, builds by many
  * processes and, by a few bytes, views and logs.
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 16_060,
-  everything: 61_500,
-  "logs.ts": 3110,
-  "list-index.ts": 4640,
-  "remote-index.ts": 4300,
-  "remote-list.ts": 3575,
-  "sharded-build.ts": 3340,
-  "view.ts": 3135,
+  core: 16_306,
+  everything: 62_642,
+  "logs.ts": 3160,
+  "list-index.ts": 4712,
+  "remote-index.ts": 4374,
+  "remote-list.ts": 3631,
+  "sharded-build.ts": 3329,
+  "view.ts": 3185,
 };
+/**
+ * Nothing may grow beyond either by more. Node's own zlib, that of the system and those of other processors look
+ * for repetitions differently: for the same bundle their results were up to 1 % apart.
+ */
 const SLACK = 1.02;
 
 /** Not shipped, and parts of the core, which are no entry points of their own. */
@@ -65,7 +68,7 @@ const entries = readdirSync(sources)
 describe("the bundles", () => {
   it("stay within their budgets, minified and compressed", async (test) => {
     const check = (name: string, bytes: number, budget: number) => {
-      const limit = Math.max(budget, (REACHED[name] ?? 0) * SLACK);
+      const limit = Math.max(budget, REACHED[name] ?? 0) * SLACK;
       test.diagnostic(`${name}: ${bytes} bytes, budget ${budget}`);
       assert.ok(bytes <= limit, `${name} takes ${bytes} bytes; ${Math.floor(limit)} are allowed`);
     };
