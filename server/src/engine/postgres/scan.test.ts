@@ -53,6 +53,17 @@ describe("A scan of PostgreSQL", () => {
     return { visited, end };
   }
 
+  /** In as many calls as it takes: each ends when its snapshot is too old, which on a busy machine is soon. */
+  async function countAll(range: KeyRange, hints?: ScanHints) {
+    let visited = 0;
+    for (let rest = range; ; ) {
+      const { visited: more, end } = await count(rest, hints);
+      visited += more;
+      if (typeof end === "string") return visited;
+      rest = { start: end.resumeAt, end: range.end };
+    }
+  }
+
   const small = partitionRange(Buffer.from("small"));
   const large = partitionRange(Buffer.from("large"));
 
@@ -72,7 +83,7 @@ describe("A scan of PostgreSQL", () => {
   });
 
   it("goes on beyond what was expected when the visitor does", async () => {
-    assert.equal((await count(small, { entriesExpected: 10 })).visited, 20_000);
+    assert.equal(await countAll(small, { entriesExpected: 10 }), 20_000);
   });
 
   it("does not fetch many large entries for a visitor who stops at the first", async () => {
@@ -94,8 +105,8 @@ describe("A scan of PostgreSQL", () => {
       return true;
     });
     assert.ok(typeof end !== "string" && visited > 0 && visited < 20_000);
-    const rest = await count({ start: end.resumeAt, end: small.end });
-    assert.equal(visited + rest.visited, 20_000);
+    const rest = await countAll({ start: end.resumeAt, end: small.end });
+    assert.equal(visited + rest, 20_000);
   });
 
   it("goes on where it was when its connection breaks, without repeating an entry", async () => {
@@ -107,7 +118,7 @@ describe("A scan of PostgreSQL", () => {
         if (seen.length % 7000 === 0) {
           breaking.push(
             runAt(url, [
-              "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'rowhouse' AND datname = current_database()",
+              "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = 'rowhouse' AND datname = current_database()",
             ]),
           );
         }
@@ -116,7 +127,7 @@ describe("A scan of PostgreSQL", () => {
       if (typeof end === "string") break;
       range = { start: end.resumeAt, end: small.end };
     }
-    // One that came late would break a connection of the test after this.
+    // One that ended late would break a connection of the test after this.
     await Promise.all(breaking);
     assert.equal(seen.length, 20_000);
     assert.equal(new Set(seen).size, 20_000);
@@ -126,13 +137,14 @@ describe("A scan of PostgreSQL", () => {
     sent.rows = 0;
     sent.bytes = 0;
     let [visited, leftOut] = [0, 0];
+    // Not all of them either, and beyond their partition, where it leaves rows out.
     const range = {
-      start: small.start,
+      start: { ...small.start, sort: Buffer.from("k115001") },
       end: { partition: Buffer.from("smalm"), sort: small.start.sort },
     };
     const end = await engine.scan(range, () => ++visited > 0, {
       wanted: {
-        bounds: [Buffer.from("k100777"), Buffer.from("k100779")],
+        bounds: [Buffer.from("k115777"), Buffer.from("k115779")],
         leftOut: (count) => {
           leftOut += count;
           return true;
@@ -140,8 +152,8 @@ describe("A scan of PostgreSQL", () => {
       },
     });
     assert.equal(end, "complete");
-    assert.deepEqual([visited, leftOut], [2, 19_998]);
-    assert.equal(sent.rows, 2 + Math.ceil(20_000 / MARK_ROWS));
+    assert.deepEqual([visited, leftOut], [2, 4_998]);
+    assert.equal(sent.rows, 2 + Math.ceil(5_000 / MARK_ROWS));
   });
 
   it("asks shards for a page whose end it has found first", async () => {

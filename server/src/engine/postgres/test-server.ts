@@ -1,5 +1,5 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from "node:child_process";
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomInt } from "node:crypto";
 import {
   chmodSync,
   cpSync,
@@ -13,6 +13,7 @@ import { createRequire } from "node:module";
 import { createServer, Socket } from "node:net";
 import { arch, platform, tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
+import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import pg from "pg";
 import { roleStatements } from "./schema.ts";
@@ -168,10 +169,13 @@ export class LocalServer {
     });
     await new Promise<void>((resolve, reject) => {
       const timer = setTimeout(() => reject(this.#startError("took too long")), START_MS_MAX);
-      child.once("exit", () => reject(this.#startError("ended")));
-      child.stderr.on("data", (chunk: Buffer) => {
-        this.#log = (this.#log + chunk).slice(-20_000);
-        if (!/database system is ready to accept (read-only )?connections/.test(`${chunk}`)) return;
+      child.once("exit", () => {
+        clearTimeout(timer);
+        reject(this.#startError("ended"));
+      });
+      createInterface({ input: child.stderr }).on("line", (line) => {
+        this.#log = `${this.#log}${line}\n`.slice(-20_000);
+        if (!/database system is ready to accept (read-only )?connections/.test(line)) return;
         clearTimeout(timer);
         resolve();
       });
@@ -361,11 +365,24 @@ function giveAway(path: string, { uid, gid }: { uid?: number; gid?: number }): v
   execFileSync("chown", ["-R", `${uid}:${gid}`, path]);
 }
 
+/**
+ * A port that stays free until the server listens, and while it is stopped: one of those that no system
+ * gives to who asks for any port.
+ */
 async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const address = server.address();
-  await new Promise((resolve) => server.close(resolve));
-  if (address === null || typeof address === "string") throw new Error("No free port.");
-  return address.port;
+  for (;;) {
+    const port = randomInt(20_000, 32_768);
+    if (await isFree(port)) return port;
+  }
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "EADDRINUSE") resolve(false);
+      else reject(error);
+    });
+    server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
+  });
 }
