@@ -18,7 +18,9 @@ export class RowhouseCommand {
   readonly exited: Promise<number | null>;
   stdout = "";
   stderr = "";
-  #changed: () => void = () => {};
+  /** Nothing more will come. */
+  #hasEnded = false;
+  #waiting: (() => void)[] = [];
 
   constructor(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
     const command = [...(args[0] === "patterns" ? SOURCES : ROWHOUSE), ...args];
@@ -28,30 +30,39 @@ export class RowhouseCommand {
       env,
       stdio: ["ignore", "pipe", "pipe"],
     });
-    this.#child.stdout!.on("data", (chunk) => {
+    this.#child.stdout!.setEncoding("utf8").on("data", (chunk: string) => {
       this.stdout += chunk;
-      this.#changed();
+      this.#change();
     });
-    this.#child.stderr!.on("data", (chunk) => {
+    this.#child.stderr!.setEncoding("utf8").on("data", (chunk: string) => {
       this.stderr += chunk;
-      this.#changed();
+      this.#change();
     });
-    this.exited = new Promise((resolve) => this.#child.once("close", resolve));
-    void this.exited.then(() => this.#changed());
+    this.exited = new Promise((resolve) => {
+      this.#child.once("close", (code) => {
+        this.#hasEnded = true;
+        this.#change();
+        resolve(code);
+      });
+    });
   }
 
-  /** Resolves with the match once the output has it. Rejects when the process ends without. */
+  /** Resolves with the match once whole lines have it. Rejects when the process ends without. */
   async until(pattern: RegExp, stream: "stdout" | "stderr" = "stdout"): Promise<RegExpExecArray> {
     for (;;) {
-      const found = pattern.exec(this[stream]);
+      const text = this[stream];
+      // A line may come in pieces, and the last of them after the process has exited.
+      const found = pattern.exec(this.#hasEnded ? text : text.slice(0, text.lastIndexOf("\n") + 1));
       if (found) return found;
-      if (this.#child.exitCode !== null || this.#child.signalCode !== null) {
+      if (this.#hasEnded) {
         throw new Error(`The command ended without ${pattern}: ${this.stdout}${this.stderr}`);
       }
-      await new Promise<void>((resolve) => {
-        this.#changed = resolve;
-      });
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
     }
+  }
+
+  #change(): void {
+    for (const resolve of this.#waiting.splice(0)) resolve();
   }
 
   /** Nobody reads its standard output any more. */
