@@ -22,8 +22,6 @@ export class FaultyEngine implements Engine {
   /** What every read, or every commit, fails with from now on. */
   readFault: EngineErrorCode | undefined;
   commitFault: EngineErrorCode | undefined;
-  /** Commits wait for this. */
-  gate: Promise<void> = Promise.resolve();
 
   nextVersion(): number {
     return this.#inner.nextVersion();
@@ -45,7 +43,6 @@ export class FaultyEngine implements Engine {
   }
 
   async commit(write: AtomicWrite): Promise<CommitResult> {
-    await this.gate;
     failWith(this.commitFault);
     return this.#inner.commit(write);
   }

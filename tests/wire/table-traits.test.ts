@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
+import type { Gate } from "@rowhouse/server/http/gate";
 import type { RequestRecord } from "@rowhouse/server/http/observer";
 import { TABLE_OPERATIONS } from "@rowhouse/server/table/table-service";
 import { FaultyEngine } from "../support/faulty-engine.ts";
@@ -250,8 +251,19 @@ for (const { name } of TABLE_OPERATIONS) {
     });
 
     it("finishes while the server closes, and the connection ends with the answer", async () => {
-      const engine = new FaultyEngine();
-      const server = await startLocalServer({ engine });
+      let begin = () => {};
+      const begun = new Promise<void>((resolve) => {
+        begin = resolve;
+      });
+      let open = () => {};
+      let held: Promise<void> | undefined;
+      const gate: Gate = {
+        enter() {
+          if (held !== undefined) begin();
+          return held;
+        },
+      };
+      const server = await startLocalServer({ gate });
       const url = `${server.url}/devstoreaccount1${sample.secondary ? "-secondary" : ""}`;
       const wire = new TableWire({ url, account: "devstoreaccount1", key: KEY });
       const primary = new TableWire({ ...lab.target, url: `${server.url}/devstoreaccount1` });
@@ -260,12 +272,11 @@ for (const { name } of TABLE_OPERATIONS) {
       await drawn.prepare(primary);
       primary.close();
 
-      let open = () => {};
-      engine.gate = new Promise((resolve) => {
+      held = new Promise((resolve) => {
         open = resolve;
       });
       const answered = wire.send(drawn.method, drawn.path, drawn.call);
-      await wire.sent();
+      await begun;
       const closed = server.close();
       open();
       assertSucceeded(await answered);

@@ -64,13 +64,6 @@ export class TableWire {
     return answers;
   }
 
-  /** Resolves once the last request has left this process and the server had a turn to take it. */
-  async sent(): Promise<void> {
-    const { socket } = await this.#connection!;
-    while (socket.writableLength > 0) await nextTurn();
-    for (let i = 0; i < 20; i++) await nextTurn();
-  }
-
   /** The request as it would travel. */
   bytes(method: string, path: string, call: Call = {}): Buffer {
     const { as = { kind: "shared-key-lite" } } = call;
@@ -120,10 +113,6 @@ export class TableWire {
     const signature = hmac(as.key ?? this.#target.key, text.join("\n"));
     return `${scheme} ${this.#target.account}:${signature}`;
   }
-}
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
 }
 
 /** Base64 of HMAC-SHA256. */
