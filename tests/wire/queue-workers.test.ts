@@ -81,8 +81,16 @@ describe("Two workers on one data folder", () => {
             () => "closed",
           );
         const answers = wires.map(list);
-        // One of the first two was dealt to the worker that does nothing; the other is not.
-        await Promise.race(answers);
+        // One of the first two is dealt to the worker that does nothing. It was, once all others are answered:
+        // a worker is dealt no second connection before each has one.
+        let answered = 0;
+        await new Promise<void>((resolve) => {
+          for (const answer of answers) {
+            answer.then(() => {
+              if (++answered === wires.length - 1) resolve();
+            });
+          }
+        });
         process.kill(stopped!, "SIGKILL");
         const heard = await Promise.all(answers);
         assert.deepEqual(heard.toSorted(), [200, 200, 200, "closed"]);
