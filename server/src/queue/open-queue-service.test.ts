@@ -64,10 +64,12 @@ describe("The Queue service in the background", () => {
         (await messages.receive(queue, { max: 1, visibilityTimeoutMs: 1000 })).length,
         1,
       );
+      const looksAtAll = ageBehindMs === 0;
+      while (looksAtAll && scans <= names.length) await nextTurn();
       // Who was woken is done by then: an engine in memory answers at once.
       for (let turn = 0; turn < 1000; turn++) await nextTurn();
       await sweeper.close();
-      assert.equal(scans > names.length, ageBehindMs === 0, `${scans} scans`);
+      assert.equal(scans > names.length, looksAtAll, `${scans} scans`);
     });
   }
 });
