@@ -15,8 +15,9 @@ import { assertStorageRefused } from "./storage-refusals.ts";
 const DAY_SECONDS = 86_400;
 
 const engine = await openTestEngine();
-let offset = 0;
-const clock = { now: () => Date.now() + offset };
+// It stands still: what is hidden for a second stays so on the busiest machine.
+let now = Date.now();
+const clock = { now: () => now };
 let server: LocalServer;
 let wire: QueueWire;
 let queues = 0;
@@ -692,5 +693,5 @@ function unescaped(text: string): string {
 
 /** Lets time go by for the server; requests are signed by the clock on the wall. */
 async function pass(milliseconds: number): Promise<void> {
-  offset += milliseconds;
+  now += milliseconds;
 }
