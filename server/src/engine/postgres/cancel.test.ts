@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { after, before, describe, it } from "node:test";
 import pg from "pg";
 import { EngineError } from "../engine.ts";
 import { partitionRange } from "../key-codec.ts";
+import { requestCancel } from "./cancel.ts";
 import type { PostgresConfig } from "./config.ts";
 import { connect } from "./connect.ts";
 import { openPostgresEngine, type PostgresEngine } from "./postgres-engine.ts";
@@ -12,6 +15,10 @@ import { textQuery } from "./statements.ts";
 import { selfSignedCertificate } from "./test-certificate.ts";
 import { LocalServer } from "./test-server.ts";
 import { commit, keyOf, textOf } from "./test-workloads.ts";
+
+const TLS_HANDSHAKE = 0x16;
+/** Enough for calls to be seen waiting on a busy machine, where a connection takes most of a second. */
+const CALL_MS_MAX = 4_000;
 
 describe("A read of PostgreSQL that takes too long", () => {
   const { cert, key } = selfSignedCertificate("localhost");
@@ -47,14 +54,36 @@ describe("A read of PostgreSQL that takes too long", () => {
     });
   }
 
+  it("is stopped also on a server that takes seconds to greet", async (test) => {
+    const busy = createServer();
+    await once(busy.listen(0, "127.0.0.1"), "listening");
+    const { port } = busy.address() as AddressInfo;
+    test.mock.timers.enable({ apis: ["setTimeout"] });
+    const config = { ...plain, tls: "require" as const };
+    requestCancel(config, { host: "127.0.0.1", port }, { processID: 1, secretKey: 2 });
+    const [asked]: Socket[] = await once(busy, "connection");
+    await once(asked!, "data");
+    test.mock.timers.tick(4_999);
+    asked!.write("S");
+    const [hello]: Buffer[] = await once(asked!, "data");
+    assert.equal(hello![0], TLS_HANDSHAKE);
+    test.mock.timers.tick(1);
+    await once(
+      asked!.on("error", () => {}),
+      "close",
+    );
+    busy.close();
+  });
+
   it("is told of in time, and leaves no backend behind that still waits", () =>
     withLockedTable(async (engine) => {
       const range = partitionRange(Buffer.from("p"));
       const reads = [engine.get([keyOf("p", "a")]), engine.scan(range, () => true)];
-      await becomes(() => countBackends("wait_event_type = 'Lock'"), 2);
-      // Together: they are refused in whichever order.
+      // Together: they are refused in whichever order, and while it is looked whether they wait.
       const refused = isEngineError("Unavailable");
-      await Promise.all(reads.map((read) => assert.rejects(async () => read, refused)));
+      const refusals = Promise.all(reads.map((read) => assert.rejects(async () => read, refused)));
+      await becomes(() => countBackends("wait_event_type = 'Lock'"), 2);
+      await refusals;
       await becomes(() => countBackends("wait_event_type = 'Lock'"), 0);
     }));
 
@@ -72,7 +101,11 @@ describe("A read of PostgreSQL that takes too long", () => {
     test: (engine: PostgresEngine, unlock: () => Promise<void>) => Promise<void>,
   ): Promise<void> {
     const url = await server.createDatabase();
-    const engine = await openPostgresEngine({ url, preparedStatements: false, timeoutMs: 1_000 });
+    const engine = await openPostgresEngine({
+      url,
+      preparedStatements: false,
+      timeoutMs: CALL_MS_MAX,
+    });
     const rival = new pg.Client({ connectionString: url });
     await rival.connect();
     await rival.query("BEGIN; LOCK TABLE rh_kv IN ACCESS EXCLUSIVE MODE");

@@ -8,8 +8,11 @@ export interface BackendKey {
   readonly secretKey: number;
 }
 
-/** Nobody waits for it: an overdue read is given up a second after this was sent, whatever becomes of it. */
-const CANCEL_MS_MAX = 1_000;
+/**
+ * Nobody waits for it: an overdue read is given up a second after this was sent, whatever becomes of it. A server
+ * that is too busy to answer takes longer than that to greet somebody, and would go on with the read.
+ */
+const CANCEL_MS_MAX = 5_000;
 const SSL_REQUEST = int32s(8, 80_877_103);
 
 /**
