@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { createServer, type Server } from "node:http";
+import { connect as connectTo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { AzureNamedKeyCredential, TableServiceClient } from "@azure/data-tables";
 import { BlobServiceClient, StorageSharedKeyCredential } from "@azure/storage-blob";
@@ -200,11 +202,11 @@ describe("the official clients as ports", () => {
   });
 
   it("have no status for a request that got no answer", async () => {
-    const [address, closed] = [url, createServer()];
-    await new Promise<void>((resolve) => closed.listen(0, "127.0.0.1", resolve));
-    const free = closed.address();
-    await new Promise((resolve) => closed.close(resolve));
-    url = `http://127.0.0.1:${typeof free === "object" ? free?.port : 0}/${ACCOUNT}`;
+    // The near end of a connection: nobody listens at its port, nor can anybody be given it.
+    const address = url;
+    const held = connectTo(Number(new URL(address).port), "127.0.0.1");
+    await once(held, "connect");
+    url = `http://127.0.0.1:${held.localPort}/${ACCOUNT}`;
     try {
       await assert.rejects(tables().query("T", {}), (error) => {
         assert.ok(error instanceof PortError);
@@ -213,6 +215,7 @@ describe("the official clients as ports", () => {
       });
     } finally {
       url = address;
+      held.destroy();
     }
   });
 

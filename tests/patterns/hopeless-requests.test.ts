@@ -125,14 +125,16 @@ describe("a request that cannot succeed", () => {
   }
 
   it("keeps no process alive when it has failed", async () => {
-    const timers = () => process.getActiveResourcesInfo().filter((name) => name === "Timeout");
+    const timers = () =>
+      process.getActiveResourcesInfo().filter((name) => name === "Timeout").length;
     const before = timers();
     const { tables, queues, blobs } = allAt(`http://127.0.0.1:${port}/${ACCOUNT}`, {});
     await assert.rejects(tables.get("T", { partitionKey: "p", rowKey: "r" }));
     await assert.rejects(tables.listTables({}));
     await assert.rejects(queues.peek("q", 1));
     await assert.rejects(blobs.get("c", "b"));
-    assert.deepEqual(timers(), before);
+    // One of a request before these may have ended meanwhile.
+    assert.ok(timers() <= before, `${timers()} timers, ${before} before`);
   });
 
   it("comes with the client's own error when the client refuses to send it", async () => {
