@@ -1,5 +1,5 @@
 import type { BlobServiceClient, ContainerListBlobFlatSegmentResponse } from "@azure/storage-blob";
-import { type AnswerOptions, addAnswers, silence } from "./ports/answer.ts";
+import { type AnswerOptions, addAnswers, silences } from "./ports/answer.ts";
 import type {
   BlobContent,
   BlobPage,
@@ -26,11 +26,11 @@ export function azureBlobs(service: BlobServiceClient, options: AnswerOptions = 
 
 class AzureBlobs implements BlobsPort {
   readonly #service: BlobServiceClient;
-  readonly #options: AnswerOptions;
+  readonly #silence: ReturnType<typeof silences>;
 
   constructor(service: BlobServiceClient, options: AnswerOptions) {
     this.#service = service;
-    this.#options = options;
+    this.#silence = silences(options);
   }
 
   async createContainer(container: string): Promise<boolean> {
@@ -43,7 +43,7 @@ class AzureBlobs implements BlobsPort {
     blob: string,
     { offset, count }: Partial<ByteRange> = {},
   ): Promise<BlobContent | undefined> {
-    const { signal: abortSignal, heard: onProgress, end } = silence(this.#options);
+    const { signal: abortSignal, heard: onProgress, end } = this.#silence();
     try {
       const client = this.#container(container).getBlobClient(blob);
       const answer = await asked(client.download(offset, count, { abortSignal, onProgress }));

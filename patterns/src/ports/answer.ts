@@ -2,9 +2,9 @@ import { PortError } from "./port-error.ts";
 
 export interface AnswerOptions {
   /**
-   * When a request that got no answer is given up, to be repeated. Default: a minute; the service takes 30 s. What a
-   * request carries is given as long again for each MiB, and a blob that is read any time, while more of it comes.
-   * Infinity: never, which takes a sixth less of the client's CPU for a point query.
+   * When a request that got no answer is given up, to be repeated; up to a tenth later. Default: a minute; the service
+   * takes 30 s. What a request carries is given as long again for each MiB, and a blob that is read any time, while
+   * more of it comes. Infinity: never.
    */
   readonly answerWithinMs?: number;
 }
@@ -13,6 +13,10 @@ const ANSWER_WITHIN_MS = 60_000;
 const MIB = 2 ** 20;
 /** Longer timers are over at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
+/** So often all that wait are looked at within `answerWithinMs`. */
+const LOOKS = 10;
+
+type Silences = (bytes?: number) => Silence;
 
 interface Silence {
   readonly signal: AbortSignal;
@@ -21,26 +25,48 @@ interface Silence {
 }
 
 /**
- * A signal that is aborted when nothing was heard for so long, until its end. (The clients' own timeout lets an
+ * Gives signals that are aborted when nothing was heard for so long, until their end. (The clients' own timeout lets an
  * answer stop in the middle, and behind a connection that fails keeps the process alive until it is over.)
+ *
+ * One timer looks at all that wait, and a signal that was not aborted is used again: a signal and a timer for each
+ * request took a sixth of the client's CPU for a point query. However long the process stood still, it is one look.
  */
-export function silence({ answerWithinMs = ANSWER_WITHIN_MS }: AnswerOptions, bytes = 0): Silence {
-  const given = new AbortController();
-  let timer: ReturnType<typeof setTimeout>;
-  const end = () => clearTimeout(timer);
-  const heard = () => {
-    end();
-    const ms = Math.min(answerWithinMs * (1 + bytes / MIB), TIMER_MS_MAX);
-    timer = setTimeout(() => given.abort(), ms);
+export function silences({ answerWithinMs = ANSWER_WITHIN_MS }: AnswerOptions): Silences {
+  const waiting = new Set<{ readonly given: AbortController; looks: number }>();
+  const ended: AbortController[] = [];
+  let timer: ReturnType<typeof setInterval> | undefined;
+  return (bytes = 0) => {
+    const given = ended.pop() ?? new AbortController();
+    // The first look may come at once, so it takes one more.
+    const looks = LOOKS * (1 + bytes / MIB);
+    const one = { given, looks };
+    waiting.add(one);
+    timer ??= setInterval(
+      () => {
+        for (const one of waiting) if (one.looks-- <= 0) one.given.abort();
+        if (waiting.size === 0) timer = clearInterval(timer) as undefined;
+      },
+      Math.min(answerWithinMs / LOOKS, TIMER_MS_MAX),
+    );
+    // A connection that waits keeps the process alive.
+    timer.unref?.();
+    return {
+      signal: given.signal,
+      heard: () => {
+        one.looks = looks;
+      },
+      end: () => {
+        waiting.delete(one);
+        if (!given.signal.aborted) ended.push(given);
+      },
+    };
   };
-  heard();
-  return { signal: given.signal, heard, end };
 }
 
 /** As much of the clients' requests and answers as is looked at here. */
 interface Sent {
   readonly body?: unknown;
-  abortSignal?: Pick<AbortSignal, "aborted">;
+  abortSignal?: Pick<AbortSignal, "aborted"> | undefined;
 }
 
 interface Answer {
@@ -62,6 +88,7 @@ export function addAnswers(pipeline: Pipeline, service: string, options: AnswerO
 }
 
 function answers(service: string, options: AnswerOptions) {
+  const silence = silences(options);
   return {
     name: "rowhouseAnswer",
     async sendRequest<Request extends Sent, Got extends Answer>(
@@ -73,14 +100,14 @@ function answers(service: string, options: AnswerOptions) {
         return checked(service, await next(request));
       }
       const { length = 0 } = Object(request.body) as { readonly length?: number };
-      const { signal, end } = silence(options, length);
+      const { signal, end } = silence(length);
       request.abortSignal = signal;
       try {
         return checked(service, await next(request));
       } finally {
         end();
         // The next try of a client's own has one of its own.
-        delete request.abortSignal;
+        request.abortSignal = undefined;
       }
     },
   };
