@@ -24,13 +24,15 @@ const KIB = 1024;
 /** What is aimed at. */
 const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
 /**
- * What is reached, where that is more. Beyond the budget are the core, indexes and lists in other partitions, lists that may become blobs, builds by many
- * processes and, by a few bytes, views and logs.
+ * What is reached, where that is more. Beyond the budget are the core, indexes and lists in other partitions, lists
+ * that may become blobs, builds by many processes, the table client, whose transactions are written and read here,
+ * and, by a few bytes, views and logs.
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 16_306,
-  everything: 62_642,
+  everything: 63_013,
+  "azure-tables.ts": 3375,
   "logs.ts": 3160,
   "list-index.ts": 4712,
   "remote-index.ts": 4374,

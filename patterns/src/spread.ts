@@ -128,29 +128,21 @@ class OpenSpread {
 
   async *rangeInOrder(query: KeyValues & Interval): AsyncGenerator<Row> {
     const stream = this.#definition.rows.partitionKey(query);
-    const sources = await this.#bucketsOf(query);
-    const heads = await Promise.all(
-      sources.map(async (partitionKey) => {
-        const rows = this.#rowsOf(partitionKey, query);
-        return { rows, head: await rows.next() };
-      }),
-    );
-    const live = heads.filter(({ head }) => !head.done);
+    const buckets = await this.#bucketsOf(query);
+    const sources = buckets.map((partitionKey) => new Source(this.#inOrder(partitionKey, query)));
+    const begun = await Promise.all(sources.map((source) => source.turnPage()));
+    const live = sources.filter((_, i) => begun[i]);
     try {
       while (live.length > 0) {
-        let least = 0;
+        let least = live[0]!;
         // A linear search: there are a few dozen buckets, and each step costs a decode anyway.
-        for (let i = 1; i < live.length; i++)
-          if (rowKeyAt(live[i]!) < rowKeyAt(live[least]!)) least = i;
-        const bucket = live[least]!;
-        if (bucket.head.done) break;
-        const row = this.#decode(bucket.head.value, stream);
+        for (const source of live) if (source.head.rowKey < least.head.rowKey) least = source;
+        const row = this.#decode(least.head, stream);
         if (row) yield row;
-        bucket.head = await bucket.rows.next();
-        if (bucket.head.done) live.splice(least, 1);
+        if (!least.step() && !(await least.turnPage())) live.splice(live.indexOf(least), 1);
       }
     } finally {
-      for (const { rows } of live) await rows.return(undefined);
+      for (const { pages } of live) await pages.return(undefined);
     }
   }
 
@@ -206,14 +198,12 @@ class OpenSpread {
     return buckets * 2;
   }
 
-  async *#rowsOf(partitionKey: string, query: KeyValues & Interval): AsyncGenerator<StoredEntity> {
-    if (this.#database.profile.ordered) {
-      for await (const { entities } of this.#pagesOf(partitionKey, query)) yield* entities;
-      return;
-    }
-    const all: StoredEntity[] = [];
-    for await (const { entities } of this.#pagesOf(partitionKey, query)) all.push(...entities);
-    yield* all.sort((a, b) => (a.rowKey < b.rowKey ? -1 : 1));
+  async *#inOrder(partitionKey: string, query: KeyValues & Interval): AsyncGenerator<Page> {
+    const pages = this.#pagesOf(partitionKey, query);
+    if (this.#database.profile.ordered) return yield* pages;
+    const entities: StoredEntity[] = [];
+    for await (const page of pages) entities.push(...page.entities);
+    yield { entities: entities.sort((a, b) => (a.rowKey < b.rowKey ? -1 : 1)) };
   }
 
   #pagesOf(partitionKey: string, { from, to }: Interval): AsyncGenerator<Page> {
@@ -275,6 +265,33 @@ class OpenSpread {
   }
 }
 
-function rowKeyAt({ head }: { readonly head: IteratorResult<StoredEntity, unknown> }): string {
-  return head.done ? "" : head.value.rowKey;
+/** The rows of one bucket. Only a page is waited for: that each row was took a tenth of a merge's CPU. */
+class Source {
+  readonly pages: AsyncGenerator<Page>;
+  #entities: readonly StoredEntity[] = [];
+  #at = 0;
+
+  constructor(pages: AsyncGenerator<Page>) {
+    this.pages = pages;
+  }
+
+  get head(): StoredEntity {
+    return this.#entities[this.#at]!;
+  }
+
+  /** False at the end of the page. */
+  step(): boolean {
+    return ++this.#at < this.#entities.length;
+  }
+
+  /** To the next row, for pages may be empty. False at the end of all. */
+  async turnPage(): Promise<boolean> {
+    this.#at = 0;
+    do {
+      const { value, done } = await this.pages.next();
+      if (done) return false;
+      this.#entities = value.entities;
+    } while (this.#entities.length === 0);
+    return true;
+  }
 }

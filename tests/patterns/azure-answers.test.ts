@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server } from "node:http";
 import { connect as connectTo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { AzureNamedKeyCredential, TableServiceClient } from "@azure/data-tables";
@@ -32,10 +32,12 @@ let server: Server;
 let url = "";
 let answer: Answer;
 let requests = 0;
+let last: IncomingMessage;
 
 before(async () => {
   server = createServer((request, response) => {
     requests++;
+    last = request;
     request.resume().on("end", () => {
       const { status, headers, body = "" } = answer;
       response.writeHead(status, { date: "Sun, 22 Nov 2026 10:00:00 GMT", ...headers });
@@ -331,6 +333,39 @@ describe("the official clients as ports", () => {
     answer = { status: 200, headers, body: JSON.stringify({ value: [] }) };
     const page = await tables().query("T", {});
     assert.deepEqual(page, { entities: [], continuation: { partitionKey: "1!4!cA--" } });
+  });
+
+  it("send a transaction as what it is, also where the URL ends with a token", async () => {
+    const part = 'HTTP/1.1 204 No Content\r\nETag: W/"1"\r\n\r\n';
+    const headers = { "content-type": "multipart/mixed; boundary=batchresponse_1" };
+    answer = { status: 202, headers, body: `--changesetresponse_1\r\n\r\n${part}`.repeat(2) };
+    for (const [base, query] of [
+      [url, "?timeout=7"],
+      [`${url}/`, "?timeout=7"],
+      [`${url}?sv=2019&sig=a/b`, "?sv=2019&sig=a/b&timeout=7"],
+    ]) {
+      const service = new TableServiceClient(`${base}`, { allowInsecureConnection: true });
+      const port = azureTables(service);
+      const deletion = { kind: "delete", partitionKey: "p", rowKey: "b", ifMatch: "*" } as const;
+      const insert = { kind: "insert", ...key, rowKey: "a", properties: {} } as const;
+      const etags = await port.commit("T", [insert, deletion], { timeoutS: 7 });
+      assert.deepEqual(etags, ['W/"1"', undefined]);
+      const { accept, prefer, "content-type": type, "x-ms-client-request-id": id } = last.headers;
+      assert.deepEqual([last.method, last.url], ["POST", `/${ACCOUNT}/$batch${query}`]);
+      assert.deepEqual([accept, prefer], ["application/json", undefined]);
+      assert.equal(type, `multipart/mixed; boundary=batch_${id}`);
+    }
+  });
+
+  it("take a transaction whose operations are not all answered for one without an answer", async () => {
+    const headers = { "content-type": "multipart/mixed; boundary=batchresponse_1" };
+    answer = { status: 202, headers, body: "--changesetresponse_1\r\n\r\nHTTP/1.1 204 No Content" };
+    const insert = (rowKey: string) =>
+      ({ kind: "insert", partitionKey: "p", rowKey, properties: {} }) as const;
+    await assert.rejects(
+      tables().commit("T", [insert("a"), insert("b")]),
+      (error) => error instanceof PortError && error.status === 0,
+    );
   });
 
   it("name the mutation that made a transaction fail", async () => {
