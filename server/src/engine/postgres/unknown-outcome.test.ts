@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, beforeEach, describe, it } from "node:test";
+import { after, afterEach, before, beforeEach, describe, it, mock } from "node:test";
 import { EngineError } from "../engine.ts";
 import { openPostgresEngine, type PostgresEngine } from "./postgres-engine.ts";
 import { Relay } from "./test-relay.ts";
@@ -28,7 +28,11 @@ describe("A commit whose answer is lost", () => {
   beforeEach(() => {
     relay.onAnswer = () => "pass";
     relay.onRequest = (message) => message;
+    // The two seconds in which it is looked for do not pass: a busy machine may need them to connect anew.
+    const now = performance.now();
+    mock.method(performance, "now", () => now);
   });
+  afterEach(() => mock.restoreAll());
 
   /** Cuts the connection where the server says that the n-th statement from now on is complete. */
   function cutAtComplete(count: number): void {
