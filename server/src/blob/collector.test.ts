@@ -321,18 +321,21 @@ describe("What was in the making", () => {
       await lab.must("DELETE", "/docs/a");
     }
     let hold: Promise<Making> | undefined;
-    const held: boolean[] = [];
-    contents.beforeDelete = async () => {
+    /** By content: the service's own collector may be at it, too, and find the same ones. */
+    const held = new Map<ContentId, boolean>();
+    contents.beforeDelete = async (id) => {
       // In the midst of its work, and in a process with the number of the collector's, hence of a dead one.
       hold ??= other.service.service.context.notes.hold();
-      held.push((await engine.get([(await hold).note]))[0] !== undefined);
+      const [entry] = await engine.get([(await hold).note]);
+      if (!held.has(id)) held.set(id, entry !== undefined);
     };
     const deletes = [first.note];
     await engine.commit({ version: engine.nextVersion(), checks: [], puts: [], deletes });
     await lab.service.collector.collect();
-    assert.equal(held.length, 70);
-    assert.equal(held[0], true);
-    assert.equal(held.at(-1), false);
+    const answers = [...held.values()];
+    assert.equal(answers.length, 70);
+    assert.equal(answers[0], true);
+    assert.equal(answers.at(-1), false);
     await other.close();
     await lab.close();
   });
@@ -424,10 +427,10 @@ class InterruptedEngine extends MemoryEngine {
 
 /** Tells of what is about to be freed. */
 class WatchedContentStore extends MemoryContentStore {
-  beforeDelete: (() => Promise<void>) | undefined;
+  beforeDelete: ((id: ContentId) => Promise<void>) | undefined;
 
   override async delete(id: ContentId): Promise<void> {
-    await this.beforeDelete?.();
+    await this.beforeDelete?.(id);
     await super.delete(id);
   }
 }
