@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { describe, it } from "node:test";
 import { PartsFiller } from "../http/raw-request.ts";
-import { beginDigest } from "./content-digest.ts";
+import { beginDigest, type RunningDigest } from "./content-digest.ts";
 import { type Part, UploadParts } from "./upload-parts.ts";
 
 describe("The parts of an upload", () => {
@@ -50,6 +50,37 @@ describe("The parts of an upload", () => {
     parts.giveBack();
   });
 
+  it("are summed when they are there, however slow who takes them is", async () => {
+    const sums: number[] = [];
+    const digest = recording(sums);
+    const parts = new UploadParts();
+    const body = new PartsFiller(inPieces(patterned(3_000_000), 65_536));
+    const taken = parts.gather(body, 3_000_000, asItIs, digest);
+    await taken.next();
+    while (sums.length < 2) await new Promise(setImmediate);
+    for await (const _ of taken);
+    assert.deepEqual(sums, [1 << 20, 1 << 20, 3_000_000 - (2 << 20)]);
+    parts.giveBack();
+  });
+
+  it("are not summed any more once nobody takes them", async () => {
+    const sums: number[] = [];
+    let arrive = (_bytes: number) => {};
+    let asked = 0;
+    const body = {
+      fill: (memory: Uint8Array) =>
+        asked++ === 0 ? memory.length : new Promise<number>((resolve) => (arrive = resolve)),
+    };
+    const parts = new UploadParts();
+    const taken = parts.gather(body, 3_000_000, asItIs, recording(sums));
+    await taken.next();
+    await taken.return();
+    arrive(1 << 20);
+    await new Promise(setImmediate);
+    assert.deepEqual(sums, [1 << 20]);
+    parts.giveBack();
+  });
+
   it("stay with their upload until it gives them back, and then serve the next", async () => {
     const first = await memoryOf(new UploadParts());
     const second = await memoryOf(new UploadParts());
@@ -82,6 +113,15 @@ describe("The parts of an upload", () => {
     await new Promise(setImmediate);
   });
 });
+
+/** Keeps how long the parts were. */
+function recording(sums: number[]): RunningDigest {
+  return {
+    update: (part) => void sums.push(part.length),
+    digest: () => assert.fail("nobody asks"),
+    forget() {},
+  };
+}
 
 /** What a long upload passes through. */
 async function memoryOf(parts: UploadParts) {

@@ -19,7 +19,8 @@ export class UploadParts {
 
   /**
    * The content of a body in long parts, summed. Each is lent until the one after the next is asked
-   * for, the last ones until `giveBack`. While one is handled the next one fills.
+   * for, the last ones until `giveBack`. While one is handled the next one fills, and is summed as soon
+   * as it is there, so that the MD5, which takes longest of all, waits for no write.
    * @param contentOf the content among bytes of the body, at the beginning of their memory
    */
   async *gather(
@@ -28,18 +29,33 @@ export class UploadParts {
     contentOf: (bytes: Part) => Part,
     digest: RunningDigest,
   ): AsyncGenerator<Uint8Array, void, undefined> {
-    let ahead = await this.#ask(body);
-    for (let left = bodyBytes; left > 0; left -= PART_BYTES) {
-      const { part, filling } = ahead;
-      if (left > PART_BYTES) ahead = await this.#ask(body);
-      const content = contentOf(part.subarray(0, await filling));
-      if (content.length > 0) {
-        this.#lent.push({ part, summed: digest.update(content) });
-        yield content;
-        if (this.#lent.length > 1) this.#take(this.#lent.shift()!);
-      } else {
-        this.#free.push(part);
+    let isLeft = false;
+    const arrive = async (part: Part): Promise<ArrivedPart> => {
+      const filled = await body.fill(part);
+      // Who has left forgets the sum, too.
+      const content = isLeft ? NOTHING : contentOf(part.subarray(0, filled));
+      return { content, summed: content.length > 0 ? digest.update(content) : undefined };
+    };
+    const ask = async (): Promise<AskedPart> => {
+      const part = await this.#next();
+      return { part, arriving: handledLater(arrive(part)) };
+    };
+    try {
+      let ahead = await ask();
+      for (let left = bodyBytes; left > 0; left -= PART_BYTES) {
+        const { part, arriving } = ahead;
+        if (left > PART_BYTES) ahead = await ask();
+        const { content, summed } = await arriving;
+        if (content.length > 0) {
+          this.#lent.push({ part, summed });
+          yield content;
+          if (this.#lent.length > 1) this.#take(this.#lent.shift()!);
+        } else {
+          this.#free.push(part);
+        }
       }
+    } finally {
+      isLeft = true;
     }
   }
 
@@ -48,11 +64,6 @@ export class UploadParts {
     for (const lent of this.#lent.splice(0)) this.#take(lent);
     for (const part of this.#free.splice(0)) free(part);
     for (const summing of this.#summing.splice(0)) summing.then(free, () => {});
-  }
-
-  async #ask(body: Pick<BodySource, "fill">): Promise<FillingPart> {
-    const part = await this.#next();
-    return { part, filling: handledLater(Promise.resolve(body.fill(part))) };
   }
 
   async #next(): Promise<Part> {
@@ -74,9 +85,14 @@ export class UploadParts {
 
 export type Part = Uint8Array<SharedArrayBuffer>;
 
-interface FillingPart {
+interface AskedPart {
   readonly part: Part;
-  readonly filling: Promise<number>;
+  readonly arriving: Promise<ArrivedPart>;
+}
+
+interface ArrivedPart {
+  readonly content: Part;
+  readonly summed: Awaitable<void>;
 }
 
 interface LentPart {
@@ -91,6 +107,7 @@ const PARTS_MAX = 6;
 const FREE_PARTS_MAX = 12;
 
 const freeParts: Part[] = [];
+const NOTHING: Part = new Uint8Array(new SharedArrayBuffer(0));
 
 function free(part: Part): void {
   if (freeParts.length < FREE_PARTS_MAX) freeParts.push(part);
