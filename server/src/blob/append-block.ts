@@ -51,18 +51,19 @@ export const appendBlock: BlobOperation<AppendBlockInput, AppendBlockOutput> = {
   },
 
   async run({ appends, blobs, contents }, input, request) {
-    const { name, content } = input;
-    const wanted = { ...input, arrivedAt: request.arrivedAt };
+    const { name, content, conditions, leaseId, position, sizeMax } = input;
+    const wanted = { conditions, leaseId, position, sizeMax, arrivedAt: request.arrivedAt };
     let received: ReceivedContent;
     try {
-      received = await contents.receiveForList(request.bodySource, content);
+      const receiving = contents.receiveForList(request.bodySource, content);
+      received = receiving instanceof Promise ? await receiving : receiving;
     } catch (error) {
       return refuseBody(error, async () => {
         judgeAppend((await blobs.read(name)).record.blob, wanted, content.bytes);
       });
     }
     try {
-      const appended = await appends.append(name, { ...wanted, content: received });
+      const appended = await appends.append(name, received, wanted);
       return { appended, digests: received.digests, content };
     } finally {
       received.making?.giveUp();

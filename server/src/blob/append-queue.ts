@@ -12,9 +12,8 @@ import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import type { NewContent } from "./new-content.ts";
 import { nextModified } from "./validators.ts";
 
-export interface Append {
-  /** From `Contents.receiveForList`. */
-  readonly content: NewContent;
+/** What a request asks of the blob it appends to. */
+export interface WantedAppend {
   readonly conditions: Conditions;
   readonly leaseId: string | undefined;
   /** The size the blob must have. */
@@ -34,7 +33,8 @@ export interface Appended {
 }
 
 interface Waiting {
-  readonly append: Append;
+  readonly content: NewContent;
+  readonly wanted: WantedAppend;
   readonly resolve: (appended: Appended) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -65,16 +65,19 @@ export class AppendQueue {
     this.#clock = clock;
   }
 
-  /** @throws ServiceError for what the blob or the conditions do not allow; nothing is appended then. */
-  append(name: BlobName, append: Append): Promise<Appended> {
+  /**
+   * @param content from `Contents.receiveForList`
+   * @throws ServiceError for what the blob or the conditions do not allow; nothing is appended then.
+   */
+  append(name: BlobName, content: NewContent, wanted: WantedAppend): Promise<Appended> {
     const key = `${name.account}/${name.container}/${name.blob}`;
     return new Promise((resolve, reject) => {
       const waiting = this.#waiting.get(key);
       if (waiting) {
-        waiting.push({ append, resolve, reject });
+        waiting.push({ content, wanted, resolve, reject });
         return;
       }
-      const queue = [{ append, resolve, reject }];
+      const queue = [{ content, wanted, resolve, reject }];
       this.#waiting.set(key, queue);
       void this.#run(key, name, queue);
     });
@@ -94,9 +97,11 @@ export class AppendQueue {
 
   async #commitGroup(name: BlobName, group: readonly Waiting[]): Promise<void> {
     for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
-      const state = await this.#blobs.read(name);
+      // No turn for what is there at once, here and where content is received: 2 % of an append.
+      const reading = this.#blobs.read(name);
+      const state = reading instanceof Promise ? await reading : reading;
       const made = new GroupAppend(state, () => this.#blobs.now(), this.#ids);
-      const outcomes = group.map(({ append }) => made.add(append));
+      const outcomes = group.map(({ content, wanted }) => made.add(content, wanted));
       // What refuses an append may be an append before it, so refusals too wait for the commit.
       const change = {
         record: { ...state.record, blob: made.blob },
@@ -134,9 +139,9 @@ class GroupAppend {
     this.#list = content?.in === "list" ? content.id : ids.next();
   }
 
-  add(append: Append): Appended | ServiceError {
+  add(content: NewContent, wanted: WantedAppend): Appended | ServiceError {
     try {
-      return this.#apply(append);
+      return this.#apply(content, wanted);
     } catch (error) {
       if (error instanceof ServiceError) return error;
       throw error;
@@ -148,10 +153,9 @@ class GroupAppend {
     return this.#puts;
   }
 
-  #apply(append: Append): Appended {
-    const { content, arrivedAt } = append;
+  #apply(content: NewContent, wanted: WantedAppend): Appended {
     const length = content.bytes?.length ?? content.piece!.length;
-    const blob = judgeAppend(this.blob, append, length);
+    const blob = judgeAppend(this.blob, wanted, length);
     const blocks = (blob.blocks ?? 0) + 1;
     const modified = nextModified(this.#now(), blob.modified);
     this.#place(content);
@@ -161,7 +165,7 @@ class GroupAppend {
       content: { in: "list", id: this.#list },
       modified,
       blocks,
-      lease: leaseAfterWrite(blob.lease, arrivedAt),
+      lease: leaseAfterWrite(blob.lease, wanted.arrivedAt),
     };
     return { modified, offset: blob.size, blocks };
   }
@@ -195,7 +199,7 @@ class GroupAppend {
  */
 export function judgeAppend(
   blob: CommittedBlob | undefined,
-  { conditions, leaseId, position, sizeMax, arrivedAt }: Omit<Append, "content">,
+  { conditions, leaseId, position, sizeMax, arrivedAt }: WantedAppend,
   length: number,
 ): CommittedBlob {
   if (blob === undefined) throw new ServiceError("BlobNotFound");
@@ -217,8 +221,8 @@ export function judgeAppend(
 
 function groupLength(waiting: readonly Waiting[]): number {
   let bytes = 0;
-  for (const [index, { append }] of waiting.entries()) {
-    bytes += append.content.bytes?.length ?? 0;
+  for (const [index, { content }] of waiting.entries()) {
+    bytes += content.bytes?.length ?? 0;
     if (index > 0 && (index >= GROUP_MAX || bytes > GROUP_BYTES_MAX)) return index;
   }
   return waiting.length;

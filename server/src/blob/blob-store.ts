@@ -6,6 +6,7 @@ import { CallTime } from "../engine/call-time.ts";
 import {
   type AtomicWrite,
   type Check,
+  type CommitResult,
   type Engine,
   EngineError,
   type Entry,
@@ -172,24 +173,28 @@ export class BlobStore {
     const { record, released = NOTHING_RELEASED } = change;
     const checks: Check[] = [{ key, expected: version ?? "absent" }, ...(change.checks ?? [])];
     const ownChecks = checks.length;
-    const puts = [...(change.puts ?? []), ...released.puts];
+    const isWritten = record !== undefined && record !== "unchanged";
+    // In the place of its check, so that the engine looks for it once.
+    const own: Put[] = isWritten ? [{ key, value: encodeRecord(record) }] : [];
+    const puts = [...own, ...(change.puts ?? []), ...released.puts];
     const deletes = [...(change.deletes ?? []), ...released.deletes];
     if (record === undefined) deletes.push(key);
-    // In the place of its check, so that the engine looks for it once.
-    else if (record !== "unchanged") puts.unshift({ key, value: encodeRecord(record) });
     for (const content of contents) {
       checks.push(...content.checks);
       puts.push(...content.puts);
       deletes.push(...content.deletes);
     }
     const write: AtomicWrite = { version: engine.nextVersion(), checks, puts, deletes };
-    const result = await engine.commit(write).catch((error: unknown) => {
+    let result: CommitResult;
+    try {
+      result = await engine.commit(write);
+    } catch (error) {
       // The blob may have its content: to give it up would leave a blob without one.
       if (error instanceof EngineError && error.code === "Unknown") {
         for (const { making } of contents) making?.leaveInDoubt();
       }
       throw error;
-    });
+    }
     if (result.committed) {
       for (const { making } of contents) making?.settle();
       if (released.puts.length > 0) onLeftOver();
