@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
@@ -15,8 +16,8 @@ import { parseScanRules } from "./scan-budget-rules.ts";
 const KEY_LENGTH_MAX = 512;
 const BYTES_MAX = 16 * 1024 * 1024;
 
-it("What is kept of partitions stays below 16 MiB, whatever their keys and however many", () => {
-  const before = bytesUsed();
+it("What is kept of partitions stays below 16 MiB, whatever their keys and however many", async () => {
+  const before = await bytesUsed();
   const targets = new AzureTargets("what-if");
   const load = new PartitionLoad({ now: () => 0 });
   const insight = new DeferredWatchers([targets, load]);
@@ -28,13 +29,13 @@ it("What is kept of partitions stays below 16 MiB, whatever their keys and howev
     const base = { account: "account", client: "::1", at: i * 20 };
     insight.admitWrite({ ...base, table, partitionKey, mutations });
   }
-  const bytes = bytesUsed() - before;
+  const bytes = (await bytesUsed()) - before;
   assert.ok(bytes > 0 && bytes < BYTES_MAX, `${bytes} bytes`);
   assert.ok(load.report().followed > 0 && targets.report().requests > 0);
 });
 
-it("What is kept of queries over budget stays below 16 MiB, however long their filters", () => {
-  const before = bytesUsed();
+it("What is kept of queries over budget stays below 16 MiB, however long their filters", async () => {
+  const before = await bytesUsed();
   const budget = new ScanBudget(parseScanRules("no table scan"));
   const cost = { entitiesRead: 1, entitiesReturned: 1, bytesRead: 1, engineMicros: 1 };
   for (let i = 0; i < 600; i++) {
@@ -54,16 +55,22 @@ it("What is kept of queries over budget stays below 16 MiB, however long their f
       cost,
     );
   }
-  const bytes = bytesUsed() - before;
+  const bytes = (await bytesUsed()) - before;
   assert.ok(bytes > 0 && bytes < BYTES_MAX, `${bytes} bytes`);
   assert.equal(budget.summary().overruns.length, 500);
 });
 
-function bytesUsed(): number {
+/** When nothing more can be collected: one collection alone leaves some MiB of garbage now and then. */
+async function bytesUsed(): Promise<number> {
   setFlagsFromString("--expose-gc");
   const collect: unknown = runInNewContext("gc");
   assert.ok(typeof collect === "function");
-  collect();
-  const { heapUsed, arrayBuffers } = process.memoryUsage();
-  return heapUsed + arrayBuffers;
+  for (let least = Number.POSITIVE_INFINITY; ; ) {
+    await nextTurn();
+    collect();
+    const { heapUsed, arrayBuffers } = process.memoryUsage();
+    const used = heapUsed + arrayBuffers;
+    if (used > least - 65_536) return Math.min(used, least);
+    least = used;
+  }
 }
