@@ -8,7 +8,7 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { systemClock } from "@rowhouse/server/clock";
+import { type Stopwatch, systemClock } from "@rowhouse/server/clock";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { LmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
 import type { Gate } from "@rowhouse/server/http/gate";
@@ -42,7 +42,7 @@ export interface Watch {
   /** Where to read pages whose token nobody knows yet, with the token. */
   addresses(tableUrl: string): readonly string[];
   /** There when somebody asks how long requests took. */
-  readonly stopwatch: (() => number) | undefined;
+  readonly stopwatch: Stopwatch | undefined;
   close(): Promise<void>;
 }
 
@@ -187,7 +187,7 @@ function watchOf(parts: WatchParts, options: WatchOptions): Watch {
   const timer = setInterval(prepare, DRAIN_MS).unref();
   const isTimed = metrics || otel || slowQuery !== undefined;
   return {
-    stopwatch: isTimed ? () => performance.now() : undefined,
+    stopwatch: isTimed ? performance : undefined,
     insight: joinInsights([...first, ...(looking.length > 0 ? [deferred] : []), ...last]),
     observer: joinObservers(observers),
     gate: parts.gate,

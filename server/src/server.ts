@@ -11,7 +11,7 @@ import { KEY_SPACES } from "./catalog/key-spaces.ts";
 import type { Foundation } from "./catalog/open-catalog.ts";
 import { drawPlace } from "./catalog/process-place.ts";
 import type { ServicePropertiesStore } from "./catalog/service-properties-store.ts";
-import { type Clock, systemClock } from "./clock.ts";
+import { type Clock, type Stopwatch, systemClock } from "./clock.ts";
 import type { ContentStore } from "./content/content-store.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { Handle } from "./http/both-lanes.ts";
@@ -57,7 +57,7 @@ export interface ServicesOptions {
   /** What every request passes before anything is done. Default nothing. */
   readonly gate?: Gate | undefined;
   /** Times requests more finely than the clock does; see `FrontOptions`. */
-  readonly stopwatch?: (() => number) | undefined;
+  readonly stopwatch?: Stopwatch | undefined;
   /** Answered on the port of the Table service, in front of it. */
   readonly pages?: Pages | undefined;
   /** Where unguessable ids come from. Default: the operating system. */

@@ -33,9 +33,11 @@ describe("The slow-query log", () => {
 describe("The duration of requests", () => {
   it("is told apart below a millisecond with a stopwatch", async () => {
     let ms = 0;
-    const stopwatch = () => {
-      ms += 0.08;
-      return ms;
+    const stopwatch = {
+      now() {
+        ms += 0.08;
+        return ms;
+      },
     };
     const metrics = new RequestMetrics();
     await withServer({ observer: metrics, stopwatch }, async ({ wire }) => {

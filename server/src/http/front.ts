@@ -6,7 +6,7 @@ import { authenticate } from "../auth/authenticate.ts";
 import { authorize, refuseStranger } from "../auth/authorize.ts";
 import type { Identity } from "../auth/identity.ts";
 import { type Awaitable, whenReady } from "../awaitable.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock, Stopwatch } from "../clock.ts";
 import type { AnyOperation, WireResponse } from "../operation.ts";
 import type { CorsRule } from "../xml/cors-rules.ts";
 import { AddressReader } from "./address.ts";
@@ -32,7 +32,7 @@ export interface FrontOptions {
   readonly observer: ExchangeObserver;
   readonly gate?: Gate | undefined;
   /** Milliseconds that only grow, where whole ones of the clock are too coarse. Costs a call more. */
-  readonly stopwatch?: (() => number) | undefined;
+  readonly stopwatch?: Stopwatch | undefined;
   /** Whether `ACCOUNT.table.HOST` names an account; path-style always works. */
   readonly hostStyle: boolean;
   readonly auth: AuthRules;
@@ -73,7 +73,7 @@ export class Front<Context> {
   handle(raw: RawRequest): Awaitable<WireResponse> {
     const { clock, stopwatch } = this.#options;
     const request = new Request(raw, this.#requestIds.next(), clock.now());
-    if (stopwatch !== undefined) request.beganAt = stopwatch();
+    if (stopwatch !== undefined) request.beganAt = stopwatch.now();
     try {
       const response = this.#identify(request);
       if (!(response instanceof Promise)) return this.#finish(request, response);
@@ -267,7 +267,9 @@ export class Front<Context> {
       refusedInside: response.refusal,
       cause: refusal && refusal.status >= 500 ? (refusal.cause ?? refusal) : undefined,
       durationMs:
-        stopwatch === undefined ? clock.now() - request.arrivedAt : stopwatch() - request.beganAt,
+        stopwatch === undefined
+          ? clock.now() - request.arrivedAt
+          : stopwatch.now() - request.beganAt,
       remoteAddress: request.remoteAddress,
       caller: request.identity.kind,
       requestBytes:

@@ -77,7 +77,8 @@ export class ClientTally {
 
   #countsOf({ account, caller, remoteAddress }: RequestRecord): ClientCounts {
     const isKnown = this.#clients.has(`${remoteAddress} ${account} ${caller}`);
-    const client = isKnown || this.#clients.size < CLIENTS_MAX ? ownText(remoteAddress) : OTHERS;
+    // No copy: it is no part of anything long, and the next request brings the very same string to compare with.
+    const client = isKnown || this.#clients.size < CLIENTS_MAX ? remoteAddress : OTHERS;
     const key = `${client} ${account} ${caller}`;
     let counts = this.#clients.get(key);
     if (!counts) {

@@ -34,7 +34,9 @@ export function partitionName(account: string, table: string, partitionKey: stri
     mix(account);
     mix(table);
     lastAccount = account;
-    lastTable = ownText(table);
+    // No copy: the next request brings the very same string, and comparing it is comparing places. Should it be
+    // part of a request's target, one of these is held.
+    lastTable = table;
     tableFirst = first;
     tableSecond = second;
   } else if (partitionKey === lastKey) return lastName;
