@@ -7,7 +7,7 @@ export function slowInsight(thresholdMs: number, log: Logger): Watcher {
   return {
     ranQueries(batch) {
       for (let i = 0; i < batch.count; i++) {
-        if (batch.engineMicros[i]! < thresholdMs * 1000) continue;
+        if (batch.engineMicros(i) < thresholdMs * 1000) continue;
         const { account, table, planText: plan, client } = batch.query(i);
         log.warn({ account, table, plan, client, ...batch.cost(i) }, "slow query");
       }

@@ -107,15 +107,14 @@ export class AzureTargets implements Insight, Watcher {
   /** Where nothing is enforced, most queries are judged when they have ended: nothing came in between. */
   ranQueries(batch: QueryBatch): void {
     for (let i = 0; i < batch.count; i++) {
-      const at = batch.at[i]!;
-      const account = batch.account[i]!;
-      const partition = batch.partition[i];
-      const isThrottled =
-        batch.admitted[i] === 1
-          ? this.#isSpared(batch.query(i))
-          : this.#refuses(at, account, partition);
+      const at = batch.at(i);
+      const account = batch.account(i);
+      const partition = batch.partition(i);
+      const isThrottled = batch.wasAdmitted(i)
+        ? this.#isSpared(batch.query(i))
+        : this.#refuses(at, account, partition);
       if (isThrottled) continue;
-      this.#charge(at, account, partition, countedEntities(batch.entitiesRead[i]!));
+      this.#charge(at, account, partition, countedEntities(batch.entitiesRead(i)));
     }
   }
 

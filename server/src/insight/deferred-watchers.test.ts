@@ -41,7 +41,7 @@ describe("Deferred watchers", () => {
   it("who do not judge queries before they run are told of their end alone", () => {
     const ended: string[] = [];
     const deferred = new DeferredWatchers([
-      { ranQueries: (batch) => ended.push(`${batch.count} at ${batch.at[0]}`) },
+      { ranQueries: (batch) => ended.push(`${batch.count} at ${batch.at(0)}`) },
     ]);
     const first = query(1);
     deferred.admitQuery(first);
@@ -51,22 +51,15 @@ describe("Deferred watchers", () => {
     assert.deepEqual(ended, ["1 at 1"]);
   });
 
-  it("read in columns what the facts and the cost say", () => {
+  it("read in rows what the facts and the cost say", () => {
     const cost = { entitiesRead: 7, entitiesReturned: 3, bytesRead: 900, engineMicros: 12 };
     const seen: unknown[] = [];
     const deferred = new DeferredWatchers([
       {
         ranQueries(batch) {
           for (let i = 0; i < batch.count; i++) {
-            const { account, client, planClass, partition, plain } = batch;
-            seen.push([
-              account[i],
-              client[i],
-              planClass[i],
-              partition[i],
-              batch.rowKey(i),
-              plain[i],
-            ]);
+            const asked = [batch.account(i), batch.client(i), batch.planClass(i)];
+            seen.push([...asked, batch.partition(i), batch.rowKey(i), batch.isPlain(i)]);
             assert.deepEqual(batch.cost(i), cost);
           }
         },
@@ -77,9 +70,9 @@ describe("Deferred watchers", () => {
     for (const each of queries) deferred.queried(each, cost);
     deferred.drain();
     assert.deepEqual(seen, [
-      ["a", "::1", 1, "a/T/p", "r", 0],
-      ["a", "::1", 1, "a/T/p", "r", 1],
-      ["a", "::1", 5, undefined, undefined, 0],
+      ["a", "::1", 1, "a/T/p", "r", false],
+      ["a", "::1", 1, "a/T/p", "r", true],
+      ["a", "::1", 5, undefined, undefined, false],
     ]);
   });
 
@@ -131,7 +124,7 @@ function watch() {
       admitQuery: ({ at }) => told.push(`admit ${at}`),
       ranQueries(batch) {
         for (let i = 0; i < batch.count; i++) {
-          told.push(`${batch.admitted[i] === 1 ? "queried" : "ran"} ${batch.at[i]}`);
+          told.push(`${batch.wasAdmitted(i) ? "queried" : "ran"} ${batch.at(i)}`);
         }
       },
       admitWrite: ({ at }) => told.push(`write ${at}`),

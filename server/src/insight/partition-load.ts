@@ -67,21 +67,22 @@ export class PartitionLoad implements Watcher {
   }
 
   ranQueries(batch: QueryBatch): void {
-    const { at, count, entitiesRead, entitiesReturned, partition } = batch;
+    const { count } = batch;
     let i = 0;
     while (i < count) {
-      const name = partition[i];
-      const now = at[i]!;
+      const name = batch.partition(i);
+      const now = batch.at(i);
       let entities = 0;
       let read = 0;
       let scanned = 0;
       // A partition asked again and again within a millisecond is looked up once.
       do {
-        entities += countedEntities(entitiesRead[i]!);
-        read += entitiesReturned[i]!;
-        scanned += entitiesRead[i]!;
+        const entitiesRead = batch.entitiesRead(i);
+        entities += countedEntities(entitiesRead);
+        read += batch.entitiesReturned(i);
+        scanned += entitiesRead;
         i++;
-      } while (i < count && partition[i] === name && at[i] === now);
+      } while (i < count && batch.partition(i) === name && batch.at(i) === now);
       this.#add(name, now, entities, read, scanned);
     }
   }

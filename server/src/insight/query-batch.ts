@@ -5,30 +5,28 @@ export const BATCH_QUERIES_MAX = 64;
 
 const POINT = PLAN_CLASSES.indexOf("point query");
 
+/** Places of a query's numbers in its row. */
+const AT = 0;
+const PLAN_CLASS = 1;
+const PLAIN = 2;
+const ENTITIES_READ = 3;
+const ENTITIES_RETURNED = 4;
+const BYTES_READ = 5;
+const ENGINE_MICROS = 6;
+const ADMITTED = 7;
+const ROW = 8;
+
 /**
- * Queries that were run, in the order in which they ended. What watchers read of each stands in columns,
- * written while the query is at hand: a hundred queries later its facts have left the caches, and each
- * place that is read of them is a wait for memory.
+ * Queries that were run, in the order in which they ended. What watchers read of each stands in a row, written
+ * while the query is at hand: a hundred queries later its facts have left the caches, and each place that is
+ * read of them is a wait for memory. A row of numbers is one line of a cache, where a column for each were eight.
  */
 export class QueryBatch {
   count = 0;
-  /** As in `QueryFacts`. */
-  readonly at = new Float64Array(BATCH_QUERIES_MAX);
-  readonly account = new Array<string>(BATCH_QUERIES_MAX).fill("");
-  readonly client = new Array<string>(BATCH_QUERIES_MAX).fill("");
-  /** Places in `PLAN_CLASSES`. */
-  readonly planClass = new Uint8Array(BATCH_QUERIES_MAX);
-  /** See `partitionNameOf`; where two are the same, mostly the very same string. */
-  readonly partition = new Array<string | undefined>(BATCH_QUERIES_MAX).fill(undefined);
-  /** 1 where one entity was asked for by its address, and all of it. */
-  readonly plain = new Uint8Array(BATCH_QUERIES_MAX);
-  /** As in `QueryCost`. */
-  readonly entitiesRead = new Float64Array(BATCH_QUERIES_MAX);
-  readonly entitiesReturned = new Float64Array(BATCH_QUERIES_MAX);
-  readonly bytesRead = new Float64Array(BATCH_QUERIES_MAX);
-  readonly engineMicros = new Float64Array(BATCH_QUERIES_MAX);
-  /** 1 where watchers were told of the query's beginning by itself: another began or ended before its end. */
-  readonly admitted = new Uint8Array(BATCH_QUERIES_MAX);
+  readonly #numbers = new Float64Array(ROW * BATCH_QUERIES_MAX);
+  readonly #accounts = new Array<string>(BATCH_QUERIES_MAX).fill("");
+  readonly #clients = new Array<string>(BATCH_QUERIES_MAX).fill("");
+  readonly #partitions = new Array<string | undefined>(BATCH_QUERIES_MAX).fill(undefined);
   // New each time: to put what is young into an array that is old, the collector must be told each time.
   #rowKeys = new Array<string | undefined>(BATCH_QUERIES_MAX);
   #queries = new Array<QueryFacts | undefined>(BATCH_QUERIES_MAX);
@@ -45,37 +43,90 @@ export class QueryBatch {
   end(query: QueryFacts, cost: QueryCost): void {
     const i = this.count;
     const { rowKey } = query;
-    this.admitted[i] = this.#queries[i] === query ? 0 : 1;
+    const numbers = this.#numbers;
+    const row = ROW * i;
+    numbers[row + AT] = query.at;
+    numbers[row + PLAN_CLASS] = rowKey === undefined ? PLAN_CLASSES.indexOf(query.class) : POINT;
+    numbers[row + PLAIN] =
+      rowKey !== undefined && query.filter === undefined && !query.projected ? 1 : 0;
+    numbers[row + ENTITIES_READ] = cost.entitiesRead;
+    numbers[row + ENTITIES_RETURNED] = cost.entitiesReturned;
+    numbers[row + BYTES_READ] = cost.bytesRead;
+    numbers[row + ENGINE_MICROS] = cost.engineMicros;
+    numbers[row + ADMITTED] = this.#queries[i] === query ? 0 : 1;
     this.#queries[i] = query;
     this.#rowKeys[i] = rowKey;
-    this.at[i] = query.at;
-    this.account[i] = query.account;
-    this.client[i] = query.client;
-    this.partition[i] = partitionNameOf(query);
-    this.planClass[i] = rowKey === undefined ? PLAN_CLASSES.indexOf(query.class) : POINT;
-    this.plain[i] = rowKey !== undefined && query.filter === undefined && !query.projected ? 1 : 0;
-    this.entitiesRead[i] = cost.entitiesRead;
-    this.entitiesReturned[i] = cost.entitiesReturned;
-    this.bytesRead[i] = cost.bytesRead;
-    this.engineMicros[i] = cost.engineMicros;
+    this.#accounts[i] = query.account;
+    this.#clients[i] = query.client;
+    this.#partitions[i] = partitionNameOf(query);
     this.count = i + 1;
+  }
+
+  /** As in `QueryFacts`. */
+  at(i: number): number {
+    return this.#numbers[ROW * i + AT]!;
+  }
+
+  account(i: number): string {
+    return this.#accounts[i]!;
+  }
+
+  client(i: number): string {
+    return this.#clients[i]!;
+  }
+
+  /** Its place in `PLAN_CLASSES`. */
+  planClass(i: number): number {
+    return this.#numbers[ROW * i + PLAN_CLASS]!;
+  }
+
+  /** See `partitionNameOf`; where two are the same, mostly the very same string. */
+  partition(i: number): string | undefined {
+    return this.#partitions[i];
   }
 
   rowKey(i: number): string | undefined {
     return this.#rowKeys[i];
   }
 
-  /** All that is known of a query, for the few of which the columns do not say enough. */
+  /** Whether one entity was asked for by its address, and all of it. */
+  isPlain(i: number): boolean {
+    return this.#numbers[ROW * i + PLAIN] === 1;
+  }
+
+  /** As in `QueryCost`. */
+  entitiesRead(i: number): number {
+    return this.#numbers[ROW * i + ENTITIES_READ]!;
+  }
+
+  entitiesReturned(i: number): number {
+    return this.#numbers[ROW * i + ENTITIES_RETURNED]!;
+  }
+
+  bytesRead(i: number): number {
+    return this.#numbers[ROW * i + BYTES_READ]!;
+  }
+
+  engineMicros(i: number): number {
+    return this.#numbers[ROW * i + ENGINE_MICROS]!;
+  }
+
+  /** Whether watchers were told of its beginning by itself: another began or ended before its end. */
+  wasAdmitted(i: number): boolean {
+    return this.#numbers[ROW * i + ADMITTED] === 1;
+  }
+
+  /** All that is known of a query, for the few of which the rows do not say enough. */
   query(i: number): QueryFacts {
     return this.#queries[i]!;
   }
 
   cost(i: number): QueryCost {
     return {
-      entitiesRead: this.entitiesRead[i]!,
-      entitiesReturned: this.entitiesReturned[i]!,
-      bytesRead: this.bytesRead[i]!,
-      engineMicros: this.engineMicros[i]!,
+      entitiesRead: this.entitiesRead(i),
+      entitiesReturned: this.entitiesReturned(i),
+      bytesRead: this.bytesRead(i),
+      engineMicros: this.engineMicros(i),
     };
   }
 

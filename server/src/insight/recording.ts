@@ -114,9 +114,9 @@ export class TrafficRecorder implements Observer, Watcher {
 
   ranQueries(batch: QueryBatch): void {
     for (let i = 0; i < batch.count && !this.#isFull; i++) {
-      const name = batch.partition[i];
+      const name = batch.partition(i);
       const isSame = name !== undefined && name === this.#partitionName;
-      const isPlain = batch.plain[i] === 1 && batch.entitiesReturned[i] === 1;
+      const isPlain = batch.isPlain(i) && batch.entitiesReturned(i) === 1;
       if (isPlain) this.#point(batch, i, isSame);
       else this.#query(batch, i, isSame);
       this.#partitionName = name;
@@ -125,10 +125,10 @@ export class TrafficRecorder implements Observer, Watcher {
 
   /** The line of nearly every query where many come: short, and put together in one go. */
   #point(batch: QueryBatch, i: number, isSame: boolean): void {
-    const at = batch.at[i]!;
+    const at = batch.at(i);
     const rowKey = batch.rowKey(i)!;
     let partitionKey: string | undefined;
-    if (isSame && batch.client[i] === this.#client) this.#makeRoom(textBytes(rowKey));
+    if (isSame && batch.client(i) === this.#client) this.#makeRoom(textBytes(rowKey));
     else {
       const query = batch.query(i);
       if (!isSame) partitionKey = query.partitionKey;
@@ -140,7 +140,7 @@ export class TrafficRecorder implements Observer, Watcher {
     end = putNumber(chunk, end, at - this.#at);
     this.#at = at;
     end = putText(chunk, end, rowKey);
-    end = putNumber(chunk, end, batch.bytesRead[i]!);
+    end = putNumber(chunk, end, batch.bytesRead(i));
     if (partitionKey !== undefined) end = putText(chunk, end, partitionKey);
     lines.at = putBytes(chunk, end, CLOSE);
   }
@@ -152,15 +152,15 @@ export class TrafficRecorder implements Observer, Watcher {
     this.#begin(query, textBytes(partitionKey) + textBytes(rowKey) + textBytes(filter));
     lines.raw('["q"');
     this.#time(query.at);
-    lines.number(batch.planClass[i]!);
+    lines.number(batch.planClass(i));
     if (isSame) lines.number(0);
     else lines.text(partitionKey);
     lines.text(rowKey);
     lines.text(filter);
     lines.number((projected ? PROJECTED : 0) | (continued ? CONTINUED : 0));
-    lines.number(batch.entitiesRead[i]!);
-    lines.number(batch.entitiesReturned[i]!);
-    lines.number(batch.bytesRead[i]!);
+    lines.number(batch.entitiesRead(i));
+    lines.number(batch.entitiesReturned(i));
+    lines.number(batch.bytesRead(i));
     lines.raw("]\n");
   }
 

@@ -54,12 +54,12 @@ export class RequestMetrics implements Observer, Watcher {
 
   ranQueries(batch: QueryBatch): void {
     for (let i = 0; i < batch.count; i++) {
-      const counts = this.#queries[batch.planClass[i]!]!;
+      const counts = this.#queries[batch.planClass(i)]!;
       counts.queries++;
-      counts.entitiesRead += batch.entitiesRead[i]!;
-      counts.entitiesReturned += batch.entitiesReturned[i]!;
-      counts.bytesRead += batch.bytesRead[i]!;
-      counts.seconds.add(batch.engineMicros[i]! / 1e6);
+      counts.entitiesRead += batch.entitiesRead(i);
+      counts.entitiesReturned += batch.entitiesReturned(i);
+      counts.bytesRead += batch.bytesRead(i);
+      counts.seconds.add(batch.engineMicros(i) / 1e6);
     }
   }
 

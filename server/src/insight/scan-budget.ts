@@ -117,7 +117,7 @@ export class ScanBudget implements Watcher {
     for (let i = 0; i < batch.count; i++) {
       const rules = this.#byTable.size === 0 ? this.#general : this.#rulesFor(batch.query(i).table);
       // Nearly every query is within its class, and reads less than is judged.
-      if (batch.planClass[i]! < rules.rank && batch.entitiesRead[i]! < rules.readMin) {
+      if (batch.planClass(i) < rules.rank && batch.entitiesRead(i) < rules.readMin) {
         this.#queries++;
       } else this.queried(batch.query(i), batch.cost(i));
     }
