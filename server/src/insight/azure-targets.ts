@@ -80,6 +80,7 @@ export class AzureTargets implements Insight, Watcher {
   #lastOfAccount: Allowance | undefined;
   #lastPartition: string | undefined;
   #lastOfPartition: Allowance | undefined;
+  #lastThrottled: Throttled | undefined;
   #requests = 0;
   #entities = 0;
   #throttled = 0;
@@ -167,10 +168,12 @@ export class AzureTargets implements Insight, Watcher {
   #refuse(where: string, code: Throttled["code"], now: number, message?: string): true {
     this.#throttled++;
     const places = this.#places[code];
-    const known = places.get(where);
+    const last = this.#lastThrottled;
+    const known = last?.where === where && last.code === code ? last : places.get(where);
     if (known) {
       known.count++;
       known.lastAt = now;
+      this.#lastThrottled = known;
     } else if (this.#throttledPlaces.length < PLACES_MAX) {
       const place: Throttled = { where, code, firstAt: now, lastAt: now, count: 1 };
       places.set(where, place);
