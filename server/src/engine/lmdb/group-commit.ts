@@ -7,7 +7,6 @@ import { PAGE_BYTES } from "./data-file.ts";
 import type { DataFolder } from "./data-folder.ts";
 import { toEngineError } from "./lmdb-errors.ts";
 import { FORMAT, readMeta, writeMeta } from "./meta-record.ts";
-import type { RoomAhead } from "./room-ahead.ts";
 
 /** A group stops growing here: the event loop stands still while it is applied, 3 µs a key. */
 const GROUP_KEYS_MAX = 2000;
@@ -72,7 +71,6 @@ export class GroupCommit {
   readonly #store: Store;
   readonly #transactions: WriteTransactions;
   readonly #folder: DataFolder;
-  readonly #room: RoomAhead | undefined;
   readonly #versions: VersionClock;
   #versionsReserved: number;
   /** No entry holds a version above this one. Known inside a transaction; see `#learnNewest`. */
@@ -88,17 +86,10 @@ export class GroupCommit {
   /** Of the last group, if it failed. */
   #failure: EngineError | undefined;
 
-  constructor(
-    store: Store,
-    folder: DataFolder,
-    room: RoomAhead | undefined,
-    versions: VersionClock,
-    versionsReserved: number,
-  ) {
+  constructor(store: Store, folder: DataFolder, versions: VersionClock, versionsReserved: number) {
     this.#store = store;
     this.#transactions = new WriteTransactions(store);
     this.#folder = folder;
-    this.#room = room;
     this.#versions = versions;
     this.#versionsReserved = versionsReserved;
   }
@@ -177,7 +168,6 @@ export class GroupCommit {
       return;
     }
     this.#folder.letDeadReadersGo();
-    this.#room?.keep();
     const group: Waiting[] = [];
     let transaction: number | undefined;
     let hasWritten = false;

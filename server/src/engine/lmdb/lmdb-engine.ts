@@ -43,7 +43,6 @@ import { GroupCommit, type Refusal } from "./group-commit.ts";
 import { toEngineError } from "./lmdb-errors.ts";
 import { fillReaderTable, MemoryMap } from "./memory-map.ts";
 import { type MetaRecord, openMeta, readMeta } from "./meta-record.ts";
-import { RoomAhead } from "./room-ahead.ts";
 
 export interface LmdbEngineOptions {
   /**
@@ -102,7 +101,6 @@ export class LmdbEngine implements Engine {
   readonly #scanSource: ScanSource;
   readonly #versions: VersionClock;
   readonly #folder: DataFolder;
-  readonly #room: RoomAhead | undefined;
   readonly #commits: GroupCommit;
   /** Scans between two turns; each holds a snapshot. */
   readonly #suspended = new Set<Promise<ScanEnd>>();
@@ -133,18 +131,11 @@ export class LmdbEngine implements Engine {
     this.#folder = new DataFolder(options.path, clock, this.#store);
     // On a disk that is full already it would be the signal that it is there to prevent.
     if (this.#folder.noSpaceLeft() === undefined) fillReaderTable(options.path);
-    const map = options.walksMap === false ? undefined : MemoryMap.of(options.path);
-    this.#room = map && new RoomAhead(options.path, map);
-    this.#commits = new GroupCommit(
-      this.#store,
-      this.#folder,
-      this.#room,
-      this.#versions,
-      versionsReserved,
-    );
+    this.#commits = new GroupCommit(this.#store, this.#folder, this.#versions, versionsReserved);
     const snapshots = new Snapshots(this.#store);
     this.#reader = snapshots.take();
     const snapshotMsMax = options.snapshotMsMax ?? 2000;
+    const map = options.walksMap === false ? undefined : MemoryMap.of(options.path);
     this.#scanSource = { store: this.#store, snapshots, snapshotMsMax, map, walks: [] };
   }
 
@@ -330,7 +321,6 @@ export class LmdbEngine implements Engine {
     await Promise.allSettled(this.#suspended);
     await this.#commits.whenIdle();
     await this.#store.close();
-    this.#room?.close();
   }
 
   #assertOpen(): void {

@@ -74,13 +74,6 @@ export class MemoryMap {
     );
   }
 
-  /** How many pages of the file are in use, or were: those behind them were never written by LMDB. */
-  pagesUsed(): number {
-    const { words } = this.#windowOf(0);
-    const last = (META_AT >> 2) + META_LAST_PAGE;
-    return 1 + Math.max(readPageNumber(words, last), readPageNumber(words, last + PAGE_BYTES / 4));
-  }
-
   /** Copies a page to `out`. */
   copyPage(number: number, out: Uint8Array): void {
     const { bytes, start } = this.#windowOf(number);
