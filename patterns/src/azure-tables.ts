@@ -252,6 +252,9 @@ class AzureTables implements TablesPort {
           request.body = body;
           request.url = request.url.replace(/[^/?]+(?=\?|$)/, "$$batch");
           headers.set("Accept", "application/json");
+          // As the client's own transactions have them.
+          headers.set("DataServiceVersion", "3.0;");
+          headers.set("MaxDataServiceVersion", "3.0;NetFx");
           headers.set("Content-Type", `multipart/mixed; boundary=batch_${id}`);
           headers.delete("Prefer");
         }
@@ -320,9 +323,10 @@ function transactionBody(
  * @throws RestError what the one that failed is answered with.
  */
 function etagsIn(answer: Answer): (string | undefined)[] {
-  const [, ...parts] = (answer.bodyAsText ?? "").split(/^HTTP\/1\.1 /m);
+  // What stands behind the last boundary is no part: an answer that ends early has one less.
+  const parts = (answer.bodyAsText ?? "").split(/^--changesetresponse_/m).slice(1, -1);
   return parts.map((part) => {
-    const statusCode = Number.parseInt(part, 10);
+    const statusCode = Number(/^HTTP\/1\.1 (\d+)/m.exec(part)?.[1] ?? 0);
     if (statusCode < 300) return /^ETag: (.*)/im.exec(part)?.[1];
     const { code, message } = errorIn(part);
     throw new RestError(message?.value ?? "The transaction failed.", {

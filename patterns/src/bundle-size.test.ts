@@ -31,8 +31,8 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 16_306,
-  everything: 63_013,
-  "azure-tables.ts": 3375,
+  everything: 63_136,
+  "azure-tables.ts": 3481,
   "logs.ts": 3160,
   "list-index.ts": 4712,
   "remote-index.ts": 4374,

@@ -4,7 +4,11 @@ import { createServer, type IncomingMessage, type Server } from "node:http";
 import { connect as connectTo } from "node:net";
 import { after, before, describe, it } from "node:test";
 import { AzureNamedKeyCredential, TableServiceClient } from "@azure/data-tables";
-import { BlobServiceClient, StorageSharedKeyCredential } from "@azure/storage-blob";
+import {
+  AnonymousCredential,
+  BlobServiceClient,
+  StorageSharedKeyCredential,
+} from "@azure/storage-blob";
 import {
   StorageSharedKeyCredential as QueueCredential,
   QueueServiceClient,
@@ -16,6 +20,8 @@ import { azureTables } from "@rowhouse/patterns/azure-tables";
 import { type EdmValue, text } from "@rowhouse/patterns/ports/edm";
 import { PortError } from "@rowhouse/patterns/ports/port-error";
 import { KEY } from "../wire/queue-wire.ts";
+
+type PipelinePolicy = Parameters<TableServiceClient["pipeline"]["addPolicy"]>[0];
 
 /** What the next requests are answered with: what some service says and Rowhouse does not. */
 interface Answer {
@@ -243,6 +249,47 @@ describe("the official clients as ports", () => {
     assert.deepEqual(signals, [true, false]);
   });
 
+  it("come to no request with a signal that a stream or a token on its way may hold still", async () => {
+    const signals: unknown[] = [];
+    const looking = (header: string): PipelinePolicy => ({
+      name: "look",
+      sendRequest(request, next) {
+        signals.push(request.abortSignal);
+        request.headers.set("authorization", header);
+        return next(request);
+      },
+    });
+    const order = { afterPhase: "Sign" } as const;
+    answer = { status: 200, headers: { "content-type": JSON_TYPE }, body: '{"value":[]}' };
+    for (const [header, isShared] of [
+      ["SharedKeyLite a:b", true],
+      ["Bearer t", false],
+    ] as const) {
+      const service = new TableServiceClient(url, { allowInsecureConnection: true });
+      const port = azureTables(service);
+      service.pipeline.addPolicy(looking(header), order);
+      for (let i = 0; i < 2; i++) await port.listTables({});
+      const [first, second] = signals.splice(0);
+      assert.ok(first);
+      assert.equal(first === second, isShared, header);
+    }
+
+    const service = new BlobServiceClient(url, new AnonymousCredential(), singleTry);
+    azureBlobs(service);
+    // biome-ignore lint/complexity/useLiteralKeys: the client shows its pipeline to no others.
+    service["storageClientContext"].pipeline.addPolicy(looking("SharedKey a:b"), order);
+    const blob = service.getContainerClient("c").getBlobClient("b");
+    answer = { status: 200, headers: { "content-length": "5", etag: '"1"' }, body: "later" };
+    const { readableStreamBody } = await blob.download();
+    answer = { status: 200 };
+    for (let i = 0; i < 2; i++) await blob.getProperties();
+    const [ofStream, first, second] = signals;
+    assert.ok(ofStream && first);
+    assert.notEqual(first, ofStream);
+    assert.equal(first, second);
+    for await (const bytes of readableStreamBody!) assert.equal(String(bytes), "later");
+  });
+
   it("have no status for a blob that ends before its length either", async () => {
     const headers = { "content-length": "1000", etag: '"1"' };
     answer = { status: 200, headers, body: "the first of it" };
@@ -338,7 +385,8 @@ describe("the official clients as ports", () => {
   it("send a transaction as what it is, also where the URL ends with a token", async () => {
     const part = 'HTTP/1.1 204 No Content\r\nETag: W/"1"\r\n\r\n';
     const headers = { "content-type": "multipart/mixed; boundary=batchresponse_1" };
-    answer = { status: 202, headers, body: `--changesetresponse_1\r\n\r\n${part}`.repeat(2) };
+    const parts = `--changesetresponse_1\r\n\r\n${part}\r\n`.repeat(2);
+    answer = { status: 202, headers, body: `${parts}--changesetresponse_1--\r\n` };
     for (const [base, query] of [
       [url, "?timeout=7"],
       [`${url}/`, "?timeout=7"],
@@ -353,19 +401,30 @@ describe("the official clients as ports", () => {
       const { accept, prefer, "content-type": type, "x-ms-client-request-id": id } = last.headers;
       assert.deepEqual([last.method, last.url], ["POST", `/${ACCOUNT}/$batch${query}`]);
       assert.deepEqual([accept, prefer], ["application/json", undefined]);
+      const { dataserviceversion, maxdataserviceversion } = last.headers;
+      assert.deepEqual([dataserviceversion, maxdataserviceversion], ["3.0;", "3.0;NetFx"]);
       assert.equal(type, `multipart/mixed; boundary=batch_${id}`);
     }
   });
 
   it("take a transaction whose operations are not all answered for one without an answer", async () => {
     const headers = { "content-type": "multipart/mixed; boundary=batchresponse_1" };
-    answer = { status: 202, headers, body: "--changesetresponse_1\r\n\r\nHTTP/1.1 204 No Content" };
     const insert = (rowKey: string) =>
       ({ kind: "insert", partitionKey: "p", rowKey, properties: {} }) as const;
-    await assert.rejects(
-      tables().commit("T", [insert("a"), insert("b")]),
-      (error) => error instanceof PortError && error.status === 0,
-    );
+    const part = '--changesetresponse_1\r\n\r\nHTTP/1.1 204 No Content\r\nETag: W/"1"\r\n\r\n\r\n';
+    // One of them, none that can be read, and two of which the second is torn.
+    for (const body of [
+      `${part}--changesetresponse_1--`,
+      "--changesetresponse_1\r\n\r\nHTTP/1.1 \r\n--changesetresponse_1--",
+      `${part}${part.slice(0, -12)}`,
+    ]) {
+      answer = { status: 202, headers, body };
+      await assert.rejects(
+        tables().commit("T", [insert("a"), insert("b")]),
+        (error) => error instanceof PortError && error.status === 0,
+        body,
+      );
+    }
   });
 
   it("name the mutation that made a transaction fail", async () => {

@@ -71,7 +71,7 @@ describe("a request that gets no answer", () => {
     const beside = silence();
     assert.notEqual(beside.signal, first.signal);
     mock.timers.tick(900);
-    first.end();
+    first.end(true);
     const next = silence();
     assert.equal(next.signal, first.signal);
     mock.timers.tick(1000);
@@ -85,8 +85,15 @@ describe("a request that gets no answer", () => {
     const { signal, end } = silence();
     mock.timers.tick(1000 + TENTH_MS);
     assert.equal(signal.aborted, true);
-    end();
+    end(true);
     assert.equal(silence().signal.aborted, false);
+  });
+
+  it("leaves nobody a signal that may be held still", () => {
+    const silence = silences({});
+    const { signal, end } = silence();
+    end();
+    assert.notEqual(silence().signal, signal);
   });
 
   it("is looked for by nobody where nothing waits", (test) => {

@@ -21,15 +21,17 @@ type Silences = (bytes?: number) => Silence;
 interface Silence {
   readonly signal: AbortSignal;
   readonly heard: () => void;
-  readonly end: () => void;
+  /** `isLetGo`: nobody holds the signal any more, so that the next one can have it. */
+  readonly end: (isLetGo?: boolean) => void;
 }
 
 /**
  * Gives signals that are aborted when nothing was heard for so long, until their end. (The clients' own timeout lets an
  * answer stop in the middle, and behind a connection that fails keeps the process alive until it is over.)
  *
- * One timer looks at all that wait, and a signal that was not aborted is used again: a signal and a timer for each
- * request took a sixth of the client's CPU for a point query. However long the process stood still, it is one look.
+ * One timer looks at all that wait, and a signal that was not aborted and is let go is used again: a signal and a timer
+ * for each request took a sixth of the client's CPU for a point query. However long the process stood still, it is one
+ * look.
  */
 export function silences({ answerWithinMs = ANSWER_WITHIN_MS }: AnswerOptions): Silences {
   const waiting = new Set<{ readonly given: AbortController; looks: number }>();
@@ -55,9 +57,9 @@ export function silences({ answerWithinMs = ANSWER_WITHIN_MS }: AnswerOptions): 
       heard: () => {
         one.looks = looks;
       },
-      end: () => {
+      end: (isLetGo = false) => {
         waiting.delete(one);
-        if (!given.signal.aborted) ended.push(given);
+        if (isLetGo && !given.signal.aborted) ended.push(given);
       },
     };
   };
@@ -66,12 +68,18 @@ export function silences({ answerWithinMs = ANSWER_WITHIN_MS }: AnswerOptions): 
 /** As much of the clients' requests and answers as is looked at here. */
 interface Sent {
   readonly body?: unknown;
+  readonly headers: Headers;
+  readonly streamResponseStatusCodes?: { readonly size: number };
   abortSignal?: Pick<AbortSignal, "aborted"> | undefined;
 }
 
 interface Answer {
   readonly status: number;
-  readonly headers: { get(name: string): string | undefined };
+  readonly headers: Headers;
+}
+
+interface Headers {
+  get(name: string): string | undefined;
 }
 
 /** As much of a client's pipeline. */
@@ -102,15 +110,27 @@ function answers(service: string, options: AnswerOptions) {
       const { length = 0 } = Object(request.body) as { readonly length?: number };
       const { signal, end } = silence(length);
       request.abortSignal = signal;
+      let isLetGo = false;
       try {
-        return checked(service, await next(request));
+        const answer = await next(request);
+        isLetGo = !isHeld(request);
+        return checked(service, answer);
       } finally {
-        end();
+        end(isLetGo);
         // The next try of a client's own has one of its own.
         request.abortSignal = undefined;
       }
     },
   };
+}
+
+/**
+ * Whether the signal may be held longer than the request: by a stream whose rest is still to come, or by a token that is
+ * renewed meanwhile. A request without an answer may leave behind what listens to it, too.
+ */
+function isHeld({ headers, streamResponseStatusCodes }: Sent): boolean {
+  const isStreamed = (streamResponseStatusCodes?.size ?? 0) > 0;
+  return isStreamed || /^Bearer /i.test(headers.get("authorization") ?? "");
 }
 
 /** A page to log in at, or of a gateway, is no answer of the service, whatever its status says. */
