@@ -1,6 +1,9 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import assert from "node:assert/strict";
+import { fstatSync, mkdtempSync, rmSync } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
 import { testContentStoreConformance } from "./conformance.ts";
 import type { ContentStore } from "./content-store.ts";
 import { FileContentStore } from "./file-content-store.ts";
@@ -11,6 +14,76 @@ testContentStoreConformance({
   reopen: (closed) => FileContentStore.open(pathOf(closed)),
   discard: async (closed) => rmSync(pathOf(closed), { recursive: true }),
 });
+
+const MIB = 1 << 20;
+
+describe("A content that is written to a file", () => {
+  it("is flushed while it arrives, each time as much as before, and to its end", async (test) => {
+    const { write, flushes } = await onDisk(test, ({ end }) => end());
+    await write(26);
+    assert.deepEqual(
+      flushes.map(({ fileBytes }) => fileBytes / MIB),
+      [2, 4, 8, 16, 24, 26],
+    );
+  });
+
+  it("is flushed to its end beside a flush that takes its time, and is there after both", async (test) => {
+    for (const order of [
+      [0, 1],
+      [1, 0],
+    ]) {
+      for (const failing of [undefined, 0, 1]) {
+        let begun = () => {};
+        const { write, flushes } = await onDisk(test, () => flushes.length === 2 && begun());
+        const bothBegun = new Promise<void>((resolve) => (begun = resolve));
+        const writing = write(12);
+        writing.catch(() => {});
+        await bothBegun;
+        assert.deepEqual(
+          flushes.map(({ fileBytes }) => fileBytes / MIB),
+          [2, 12],
+        );
+        for (const i of order) {
+          flushes[i]!.end(i === failing ? new Error("EIO") : undefined);
+          await new Promise(setImmediate);
+        }
+        if (failing === undefined) await writing;
+        else await assert.rejects(writing, { code: "Unavailable" }, `${failing} of ${order}`);
+        test.mock.restoreAll();
+      }
+    }
+  });
+});
+
+interface Flush {
+  /** How long the file was when it began. */
+  readonly fileBytes: number;
+  readonly end: (error?: Error) => void;
+}
+
+/** A store whose files are flushed when the test says so. */
+async function onDisk(test: TestContext, onFlush: (flush: Flush) => void) {
+  const path = mkdtempSync(join(tmpdir(), "rowhouse-contents-"));
+  test.after(() => rmSync(path, { recursive: true }));
+  const store = await FileContentStore.open(path);
+  const some = await open(path, "r");
+  const everyFile: FileHandle = Object.getPrototypeOf(some);
+  await some.close();
+  const flushes: Flush[] = [];
+  test.mock.method(everyFile, "datasync", function (this: FileHandle) {
+    const { size: fileBytes } = fstatSync(this.fd);
+    return new Promise<void>((resolve, reject) => {
+      const flush = { fileBytes, end: (error?: Error) => (error ? reject(error) : resolve()) };
+      flushes.push(flush);
+      onFlush(flush);
+    });
+  });
+  return { flushes, write: (mib: number) => store.write("00000000001aaaaa", inMib(mib)) };
+}
+
+async function* inMib(count: number): AsyncGenerator<Uint8Array> {
+  for (let i = 0; i < count; i++) yield new Uint8Array(MIB);
+}
 
 function pathOf(store: ContentStore): string {
   if (!(store instanceof FileContentStore)) throw new Error("Not a store of files.");
