@@ -21,6 +21,7 @@ import { type EdmValue, text } from "@rowhouse/patterns/ports/edm";
 import { PortError } from "@rowhouse/patterns/ports/port-error";
 import { KEY } from "../wire/queue-wire.ts";
 
+type AbortSignalLike = Pick<AbortSignal, "aborted">;
 type PipelinePolicy = Parameters<TableServiceClient["pipeline"]["addPolicy"]>[0];
 
 /** What the next requests are answered with: what some service says and Rowhouse does not. */
@@ -72,6 +73,11 @@ function blobs() {
 
 function queues() {
   return azureQueues(new QueueServiceClient(url, new QueueCredential(ACCOUNT, KEY), singleTry));
+}
+
+function pipelineOf(service: BlobServiceClient) {
+  // biome-ignore lint/complexity/useLiteralKeys: the client shows its pipeline to no others.
+  return service["storageClientContext"].pipeline;
 }
 
 /** The same question of all three adapters, as what it is refused with after one request. */
@@ -249,6 +255,38 @@ describe("the official clients as ports", () => {
     assert.deepEqual(signals, [true, false]);
   });
 
+  it("wait no more for a request that failed, and give another try a limit of its own", async (test) => {
+    test.mock.timers.enable({ apis: ["setInterval"] });
+    const signals: AbortSignalLike[] = [];
+    const service = new TableServiceClient(url, { allowInsecureConnection: true });
+    const port = azureTables(service);
+    const again: PipelinePolicy = {
+      name: "again",
+      sendRequest: (request, next) => next(request).catch(() => next(request)),
+    };
+    const look: PipelinePolicy = {
+      name: "look",
+      sendRequest(request, next) {
+        if (request.abortSignal) signals.push(request.abortSignal);
+        return next(request);
+      },
+    };
+    service.pipeline.addPolicy(again);
+    service.pipeline.addPolicy(look, { afterPhase: "Sign" });
+    answer = { status: 200, headers: { "content-length": "1000" }, body: "the first of it" };
+    await assert.rejects(port.listTables({}));
+    const blobService = new BlobServiceClient(url, new AnonymousCredential(), singleTry);
+    const blobPort = azureBlobs(blobService);
+    pipelineOf(blobService).addPolicy(look, { afterPhase: "Sign" });
+    await assert.rejects(blobPort.get("c", "b"));
+    test.mock.timers.tick(2 * 60_000);
+    assert.deepEqual(
+      signals.map(({ aborted }) => aborted),
+      [false, false, false],
+    );
+    assert.equal(new Set(signals).size, 3);
+  });
+
   it("come to no request with a signal that a stream or a token on its way may hold still", async () => {
     const signals: unknown[] = [];
     const looking = (header: string): PipelinePolicy => ({
@@ -276,8 +314,7 @@ describe("the official clients as ports", () => {
 
     const service = new BlobServiceClient(url, new AnonymousCredential(), singleTry);
     azureBlobs(service);
-    // biome-ignore lint/complexity/useLiteralKeys: the client shows its pipeline to no others.
-    service["storageClientContext"].pipeline.addPolicy(looking("SharedKey a:b"), order);
+    pipelineOf(service).addPolicy(looking("SharedKey a:b"), order);
     const blob = service.getContainerClient("c").getBlobClient("b");
     answer = { status: 200, headers: { "content-length": "5", etag: '"1"' }, body: "later" };
     const { readableStreamBody } = await blob.download();

@@ -53,6 +53,30 @@ describe("The cloud's targets", () => {
     assert.equal(query("PartitionKey eq 'p' and Age eq 1", 1), "ok");
   });
 
+  it("count each place and code by itself, also where they take turns", () => {
+    const { query, tick, targets } = against("what-if");
+    const ask = (partition: string, entities: number) =>
+      query(`PartitionKey eq '${partition}' and Age eq 1`, entities);
+    ask("q", 6_000);
+    ask("r", 6_000);
+    ask("p", 30_000);
+    // The account is out of debt, and the partitions are not.
+    tick(1_850);
+    for (let i = 0; i < 3; i++) for (const partition of "pqqrqp") ask(partition, 1);
+    // What is hopeless now is only behind then.
+    tick(8_000);
+    for (let i = 0; i < 2; i++) ask("p", 1);
+    assert.deepEqual(
+      targets.report().places.map(({ where, code, count }) => [where, code, count]),
+      [
+        ["a/T/p", "OperationTimedOut", 6],
+        ["a/T/q", "ServerBusy", 9],
+        ["a/T/r", "ServerBusy", 3],
+        ["a/T/p", "ServerBusy", 2],
+      ],
+    );
+  });
+
   it("name the same requests whether they are enforced or only asked about", () => {
     const outcomes = (["enforce", "what-if"] as const).map((mode) => {
       const run = against(mode);
