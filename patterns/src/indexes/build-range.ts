@@ -1,7 +1,7 @@
 import { isTableError } from "../errors.ts";
 import { within } from "../keys/key-range.ts";
 import { printKey } from "../ports/mutation.ts";
-import type { StoredEntity } from "../ports/tables.ts";
+import type { EntityKey, StoredEntity } from "../ports/tables.ts";
 import { and, type Filter, inRange } from "../query/filter.ts";
 import { pagesWhere } from "../query/pages.ts";
 import type { Clock } from "../store/clock.ts";
@@ -34,13 +34,17 @@ export async function buildRange(
   progress: BuildProgress,
 ): Promise<BuildProgress> {
   const { pace, save } = range;
-  const { database, entity } = range.index;
+  const { database, entity, keeper } = range.index;
   const filter = and(range.filter, inRange(undefined, within(entity.rows.row.prefix)));
   const wait = () => waiting(database.clock, pace.waitMs(), () => save(progress));
   await wait();
   const pages = pagesWhere(database, entity.table, { filter, top: PAGE }, progress.cursor);
   for await (const { entities, continuation } of pages) {
-    const bases = entities.filter((stored) => entity.rows.decode(stored));
+    const bases = entities.flatMap((stored) => {
+      const row = entity.rows.decode(stored);
+      // Where its entries should be is known by now: it need not be read to be told.
+      return row ? [{ stored, keys: keeper.keysOf(row) }] : [];
+    });
     const { written, duplicates } = await reconciled(range, bases, progress);
     const { cursor: _cursor, ...before } = progress;
     progress = {
@@ -69,8 +73,8 @@ export function firstOf(duplicates: readonly string[]): string[] {
 
 /** Makes the entries of these entities. @returns how many, and the entities whose value belongs to another. */
 async function reconciled(
-  { index: { database, entity, keeper }, pace, save }: RangeBuild,
-  bases: readonly StoredEntity[],
+  { index: { database, keeper }, pace, save }: RangeBuild,
+  bases: readonly { readonly stored: StoredEntity; readonly keys: readonly EntityKey[] }[],
   progress: BuildProgress,
 ): Promise<{ readonly written: number; readonly duplicates: string[] }> {
   const wait = (ms: number) => waiting(database.clock, ms, () => save(progress));
@@ -79,16 +83,14 @@ async function reconciled(
   for (let left = bases; left.length > 0; ) {
     pace.begin(left.length);
     try {
-      // Where its entries should be is known by now: it need not be read to be told.
-      const keys = left.map((base) => keeper.keysOf(entity.rows.decode(base)!));
-      const outcomes = await mapBounded(left, widthOf(keeper), (base, i) =>
-        keeper.reconcile(base, keys[i] ?? []),
+      const outcomes = await mapBounded(left, widthOf(keeper), ({ stored, keys }) =>
+        keeper.reconcile(stored, keys),
       );
       pace.faster();
       for (const [i, outcome] of outcomes.entries()) {
-        if (outcome === "done") written += keys[i]?.length ?? 0;
+        if (outcome === "done") written += left[i]!.keys.length;
+        if (outcome === "duplicate") duplicates.push(printKey(left[i]!.stored));
       }
-      duplicates.push(...left.filter((_base, i) => outcomes[i] === "duplicate").map(printKey));
       left = left.filter((_base, i) => outcomes[i] === "unsettled");
     } catch (error) {
       if (!isTableError(error, "throttled") || !pace.slower()) throw error;

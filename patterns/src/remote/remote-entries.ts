@@ -243,9 +243,8 @@ export class RemoteEntries implements EntryKeeper {
     entry: StoredEntity | undefined,
     rewrites: boolean | undefined,
   ): Promise<Reconciled | "again"> {
-    const properties = this.contentOf({ row, stored });
     if (!entry) {
-      await this.#try({ kind: "insert", ...key, properties });
+      await this.#try({ kind: "insert", ...key, properties: this.contentOf({ row, stored }) });
       // The base may have moved on meanwhile, and its writer did not see our entry.
       return "again";
     }
@@ -257,9 +256,11 @@ export class RemoteEntries implements EntryKeeper {
     }
     const isOurs = isSameKey(this.baseOf(entry), stored);
     const isCurrent =
-      lastToken(entry.properties) === lastToken(properties) && !(STATE in entry.properties);
+      lastToken(entry.properties) === (lastToken(stored.properties) ?? "") &&
+      !(STATE in entry.properties);
     if (isOurs && isCurrent && !rewrites) return "done";
     const { etag: ifMatch } = entry;
+    const properties = this.contentOf({ row, stored });
     return (await this.#try({ kind: "replace", ...key, ifMatch, properties })) ? "done" : "again";
   }
 
