@@ -30,12 +30,12 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 16_306,
-  everything: 63_136,
+  core: 16_350,
+  everything: 63_176,
   "azure-tables.ts": 3481,
   "logs.ts": 3160,
   "list-index.ts": 4712,
-  "remote-index.ts": 4374,
+  "remote-index.ts": 4418,
   "remote-list.ts": 3631,
   "sharded-build.ts": 3329,
   "view.ts": 3185,

@@ -8,12 +8,11 @@ import { project, type Row, selected } from "./model/entity-rows.ts";
 import { entryProblems, hasKey, segmentsOf } from "./model/entry.ts";
 import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
-import type { StoredEntity } from "./ports/tables.ts";
+import type { EntityKey, StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
-import { type QueryRun, queryRun } from "./query/query-run.ts";
+import { firstRow, type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts";
 import { BASE_PARTITION_KEY, BASE_ROW_KEY, RemoteEntries, STATE } from "./remote/remote-entries.ts";
 import type { RemoteOptions, Timing } from "./remote/remote-options.ts";
-import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 
 export type { RemoteOptions, Timing, WriteMode } from "./remote/remote-options.ts";
 
@@ -96,25 +95,42 @@ class OpenRemote {
   readonly #index: AnyRemoteIndex;
   readonly #context: FollowerContext;
   readonly #entries: RemoteEntries;
+  readonly #verified: Omit<QuerySource, "range">;
+  readonly #eventual: Omit<QuerySource, "range">;
 
   constructor(index: AnyRemoteIndex, context: FollowerContext, entries: RemoteEntries) {
     this.#index = index;
     this.#context = context;
     this.#entries = entries;
+    this.#verified = this.#source(true);
+    this.#eventual = this.#source(false);
   }
 
-  range(query: KeyValues, read: RemoteRead = {}): QueryRun {
-    const isVerified = read.consistency !== "eventual";
-    const { database, entity, name, readable } = this.#context;
-    const { copy } = this.#index.options;
-    const { table, rows } = this.#entries;
-    if (!isVerified && copy === "keys") {
-      throw validationFailed(name, "consistency", "the entries repeat nothing to be read");
+  range(query: KeyValues, read?: RemoteRead): QueryRun {
+    return queryRun(this.#rows(query, read));
+  }
+
+  async get(query: KeyValues, read?: RemoteRead): Promise<Row | undefined> {
+    return await firstRow(this.#rows(query, read));
+  }
+
+  #rows(query: KeyValues, { consistency }: RemoteRead = {}): QuerySource {
+    const isEventual = consistency === "eventual";
+    if (isEventual && this.#index.options.copy === "keys") {
+      const message = "the entries repeat nothing to be read";
+      throw validationFailed(this.#context.name, "consistency", message);
     }
-    return queryRun({
+    const { partition, row } = this.#entries.rows;
+    const source = isEventual ? this.#eventual : this.#verified;
+    return { ...source, ...selected(partition, row, query) };
+  }
+
+  #source(isVerified: boolean): Omit<QuerySource, "range"> {
+    const { database, entity, name, readable } = this.#context;
+    const { table, rows } = this.#entries;
+    return {
       database,
       table,
-      ...selected(rows.partition, rows.row, query),
       fields: entity.rows.fields,
       ...(readable && { readable }),
       ...(isVerified && { checked: `${entity.name}.${name}` }),
@@ -126,31 +142,24 @@ class OpenRemote {
         const own = [BASE_PARTITION_KEY, BASE_ROW_KEY, STATE];
         return rows.projection(isVerified ? [] : fields, own);
       },
-      decode: (stored, fields) =>
-        mapBounded(stored, LOOKUPS_AT_ONCE, (entry) => this.#decode(entry, fields, isVerified)),
+      decode: (entry, fields) => {
+        const base = this.#entries.baseOf(entry);
+        if (!base) return undefined;
+        const mayCopy = !isVerified && !(STATE in entry.properties) && rows.isCovered(fields);
+        return mayCopy ? rows.decode(entry, base, fields) : this.#fromBase(base, entry, fields);
+      },
       surcharge: (fields) =>
         isVerified || !rows.isCovered(fields)
           ? { perRow: 1, notes: ["each entry is checked against its base"] }
           : { perRow: 0, notes: ["served from copies, which may be a little old"] },
-    });
+    };
   }
 
-  async get(query: KeyValues, read?: RemoteRead): Promise<Row | undefined> {
-    return this.range(query, read).first();
-  }
-
-  async #decode(
+  async #fromBase(
+    base: EntityKey,
     entry: StoredEntity,
     fields: readonly string[] | undefined,
-    isVerified: boolean,
   ): Promise<Row | undefined> {
-    const { rows } = this.#entries;
-    const base = this.#entries.baseOf(entry);
-    if (!base) return undefined;
-    const mayCopy = !isVerified && !(STATE in entry.properties) && rows.isCovered(fields);
-    if (mayCopy) {
-      return rows.decode(entry, base, fields);
-    }
     const { row } = await this.#entries.baseAt(base);
     if (row && hasKey(this.#entries.keysOf(row), entry)) return project(row, fields);
     const { repairOnRead, queue = REPAIR_QUEUE } = this.#index.options;

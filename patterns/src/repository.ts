@@ -133,8 +133,7 @@ export class EntityRepository {
       fields: rows.fields,
       notComparable: (field) => rows.notComparable(field),
       projection: (fields) => rows.selectFor(fields),
-      decode: async (stored, fields) =>
-        stored.map((entity) => project(rows.decode(entity), fields)),
+      decode: (stored, fields) => project(rows.decode(stored), fields),
       surcharge: () => ({ perRow: 0, notes: [] }),
     };
   }

@@ -24,7 +24,6 @@ import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
 import { type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts";
 import { commitIfCurrent } from "./store/if-current.ts";
-import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
 import { readAt } from "./write.ts";
 
@@ -194,7 +193,7 @@ class OpenSibling implements EntryKeeper {
     const { decode, projection } = this.#source;
     const select = projection(undefined);
     const stored = await database.tables.get(this.table, key, select && { select });
-    return stored && (await decode([stored], undefined))[0];
+    return stored && decode(stored, undefined);
   }
 
   #entriesAsSource(): Omit<QuerySource, "range"> {
@@ -210,8 +209,8 @@ class OpenSibling implements EntryKeeper {
       projection: (fields) => entries.projection(fields, [BASE_ROW_KEY]),
       decode: (stored, fields) =>
         entries.isCovered(fields)
-          ? Promise.resolve(stored.map((entry) => this.#fromEntry(entry, fields)))
-          : mapBounded(stored, LOOKUPS_AT_ONCE, (entry) => this.#fromBase(entry, fields)),
+          ? this.#fromEntry(stored, fields)
+          : this.#fromBase(stored, fields),
       surcharge: (fields) =>
         entries.isCovered(fields)
           ? { perRow: 0, notes: ["served from copies"] }

@@ -138,7 +138,7 @@ class OpenUnion {
         const selects = all.map(({ rows }) => rows.selectFor(fields));
         return selects.includes(undefined) ? undefined : ([...new Set(selects.flat())] as string[]);
       },
-      decode: async (stored) => stored.map((row) => decodeKind(all, row)),
+      decode: (stored) => decodeKind(all, stored),
       surcharge: () => ({ perRow: 0, notes: [] }),
     };
   }

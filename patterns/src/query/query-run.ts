@@ -5,6 +5,7 @@ import type { KeyRange } from "../keys/key-range.ts";
 import type { Row } from "../model/entity-rows.ts";
 import type { Field } from "../model/field.ts";
 import type { Continuation, Page, StoredEntity } from "../ports/tables.ts";
+import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
 import { decodeCursor, encodeCursor } from "./cursor.ts";
 import {
   and,
@@ -33,11 +34,11 @@ export interface QuerySource {
   notComparable(field: string): string | undefined;
   /** What `$select` must name so that `decode` can give `fields`; undefined for everything. */
   projection(fields: readonly string[] | undefined): readonly string[] | undefined;
-  /** In the order of `stored`; undefined for a row that does not belong to the result. */
+  /** Undefined for a row that does not belong to the result. */
   decode(
-    stored: readonly StoredEntity[],
+    stored: StoredEntity,
     fields: readonly string[] | undefined,
-  ): Promise<(Row | undefined)[]>;
+  ): Row | undefined | Promise<Row | undefined>;
   /** What `decode` costs beside the pages: requests and entities for each row, and why. */
   surcharge(fields: readonly string[] | undefined): {
     readonly perRow: number;
@@ -99,9 +100,7 @@ export function queryRun(run: Run): QueryRun {
       return changed({ limit });
     },
     all: (permit) => allRows(run, permit),
-    async first(permit) {
-      return (await changed({ limit: 1 }).all(permit))[0];
-    },
+    first: (permit) => firstRow(run, permit),
     async *stream(permit) {
       const { limit, database } = run;
       const isCollected = limit !== undefined || planOf(run) !== "table-scan";
@@ -187,21 +186,19 @@ function pages(
             ...(top && { top }),
             ...(continuation && { continuation }),
           });
-    const found = foundOn(page, await run.decode(page.entities, selected));
+    const rows = await mapBounded(page.entities, LOOKUPS_AT_ONCE, (stored) =>
+      run.decode(stored, selected),
+    );
+    const found = page.entities.flatMap((stored, i) => {
+      const row = rows[i];
+      return row ? { stored, row } : [];
+    });
     database.onPage?.({ plan, table, filter, isFirst, page, returned: found.length, checked });
     if (ordered) missing -= found.length;
     continuation = page.continuation;
     isLast = !continuation || missing <= 0;
     return { found, continuation };
   };
-}
-
-function foundOn({ entities }: Page, decoded: readonly (Row | undefined)[]): Found[] {
-  const found: Found[] = [];
-  decoded.forEach((row, i) => {
-    if (row) found.push({ stored: entities[i]!, row });
-  });
-  return found;
 }
 
 /** All that is left, and where a later page begins. */
@@ -228,6 +225,12 @@ async function allRows(run: Run, permit: Permit<Plan> | undefined): Promise<Row[
     found.sort((a, b) => order(a.stored, b.stored)).splice(run.limit ?? found.length);
   }
   return found.map(({ row }) => row);
+}
+
+/** Of one row there is one page, and nothing to collect. */
+export async function firstRow(run: Run, permit?: Permit<Plan>): Promise<Row | undefined> {
+  if (planOf(run) !== "point") return (await allRows({ ...run, limit: 1 }, permit))[0];
+  return (await pages(run, permit)())?.found[0]?.row;
 }
 
 async function pageAt(

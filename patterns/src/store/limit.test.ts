@@ -69,5 +69,36 @@ describe("bounded parallelism", () => {
     });
     assert.deepEqual(results, ["0:3", "1:1", "2:2"]);
     assert.deepEqual(await mapBounded([], 4, async () => 1), []);
+    assert.deepEqual(await mapBounded(["a"], 4, async (item, i) => `${i}:${item}`), ["0:a"]);
+  });
+
+  it("takes what is there at once as it is", async () => {
+    const results = await mapBounded<number, number | string>([3, 1, 2], 2, (item) =>
+      item > 1 ? item : asks(item),
+    );
+    assert.deepEqual(results, [3, "asked 1", 2]);
+    assert.deepEqual(await mapBounded([3], 2, (item) => item), [3]);
+  });
+
+  it("begins no other after a failure, and waits for those under way", async () => {
+    const begun: number[] = [];
+    const ended: number[] = [];
+    const work = async (item: number) => {
+      begun.push(item);
+      if (item === 2) throw new Error("two");
+      for (let n = 0; n < 5; n++) await Promise.resolve();
+      ended.push(item);
+    };
+    await assert.rejects(mapBounded([1, 2, 3], 2, work), /two/);
+    assert.deepEqual([begun, ended], [[1, 2], [1]]);
+    const refuse = () => {
+      throw new Error("at once");
+    };
+    await assert.rejects(mapBounded([1], 2, refuse), /at once/);
+    await assert.rejects(mapBounded([1, 2], 2, refuse), /at once/);
   });
 });
+
+async function asks(item: number): Promise<string> {
+  return `asked ${item}`;
+}
