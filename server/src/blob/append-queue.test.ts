@@ -5,6 +5,7 @@ import { MemoryEngine } from "../engine/memory-engine.ts";
 import { BlobLab, LabClock } from "./test-blob-lab.ts";
 
 const APPEND = "/docs/log?comp=appendblock";
+const STATE = "x-ms-lease-state";
 
 /** Counts commits, and lets others have their turn while one is under way, as a disk does. */
 class CountingEngine extends MemoryEngine {
@@ -45,6 +46,24 @@ describe("Appends to one blob", () => {
     const { body } = await lab.must("GET", "/docs/log");
     assert.equal(body.toString(), Array.from({ length: 200 }, (_, i) => text(i)).join(""));
     await lab.assertTidy();
+  });
+
+  it("are let through by the lease's holder alone, and forget a lease that is broken", async () => {
+    const lease = (headers: Readonly<Record<string, string>>) =>
+      lab.must("PUT", "/docs/log?comp=lease", { headers });
+    const id = { "x-ms-lease-id": "c9da6455-213d-42c9-9a79-3e9149a57833" };
+    const stateNow = async () => (await lab.must("HEAD", "/docs/log")).headers.get(STATE);
+    await lease({
+      ...{ "x-ms-lease-action": "acquire", "x-ms-lease-duration": "-1" },
+      "x-ms-proposed-lease-id": id["x-ms-lease-id"],
+    });
+    await assert.rejects(lab.must("PUT", APPEND, { body: "x" }));
+    await lab.must("PUT", APPEND, { body: "x", headers: id });
+    assert.equal(await stateNow(), "leased");
+    await lease({ "x-ms-lease-action": "break" });
+    assert.equal(await stateNow(), "broken");
+    await lab.must("PUT", APPEND, { body: "x" });
+    assert.equal(await stateNow(), "available");
   });
 
   it("that come together leave no ETag that a blob of the name gets later", async () => {

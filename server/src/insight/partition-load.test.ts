@@ -36,9 +36,9 @@ describe("The load of partitions", () => {
           `PartitionKey eq 'p${(i >> 2) % 5}' and Age gt 1`,
           i % 7,
           i % 3,
-          1000 + (i >> 1) * 500,
+          1000 + (i >> 3) * 500,
         );
-        if (i % 10 === 0) query("Age gt 1", i, 1, 1000 + (i >> 1) * 500);
+        if (i % 10 === 0) query("Age gt 1", i, 1, 1000 + (i >> 3) * 500);
         if (atOnce) deferred.drain();
       }
       deferred.drain();
