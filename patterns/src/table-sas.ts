@@ -1,5 +1,6 @@
 import { validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
+import { isOneRow } from "./keys/key-range.ts";
 import type { KeyShape, KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity, EntityDefinition } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
@@ -210,9 +211,10 @@ function rowsOf(shape: KeyShape, rows: KeyValues): Omit<SasRange, "partitionKey"
       throw refuse("rows", "a token's range is a prefix: equality, then startsWith");
     }
   }
-  const { from, to, throughTo } = shape.rangeOf(rows);
+  const range = shape.rangeOf(rows);
+  const { from } = range;
   if (from === undefined) return {};
-  if (throughTo && from === to) return { firstRowKey: from, lastRowKey: from };
+  if (isOneRow(range)) return { firstRowKey: from, lastRowKey: from };
   // What follows the prefix is below `~` or an escape, `~0…`; `~~` would let in what the prefix's own
   // last character escapes: `a.~~` is the text `a/`.
   return { firstRowKey: from, lastRowKey: `${from}~1` };

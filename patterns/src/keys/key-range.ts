@@ -14,3 +14,8 @@ export interface KeyRange {
 export function within(prefix: string): KeyRange {
   return prefix === "" ? {} : { from: prefix, to: endOf(prefix) };
 }
+
+/** Not where the range holds its only key no more, as from 5 to before 5. */
+export function isOneRow({ from, to, afterFrom, throughTo = false }: KeyRange): boolean {
+  return from === to && throughTo && !afterFrom;
+}

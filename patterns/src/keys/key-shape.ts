@@ -1,5 +1,5 @@
 import { type KeyDeclaration, type KeyPart, type Layout, Segment, segmentError } from "./key.ts";
-import { type KeyRange, within } from "./key-range.ts";
+import { isOneRow, type KeyRange, within } from "./key-range.ts";
 import { endOf, endOfPrefix, type TextPlace } from "./text.ts";
 
 export type KeyValues = Readonly<Record<string, unknown>>;
@@ -119,8 +119,8 @@ export class KeyShape {
 
   /** The key that equality on every segment selects, if `query` gives that. */
   pointOf(query: KeyValues): string | undefined {
-    const { from, to, afterFrom, throughTo } = this.rangeOf(query);
-    return from === to && throughTo && !afterFrom ? from : undefined;
+    const range = this.rangeOf(query);
+    return isOneRow(range) ? range.from : undefined;
   }
 
   /**

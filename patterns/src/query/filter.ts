@@ -1,4 +1,4 @@
-import type { KeyRange } from "../keys/key-range.ts";
+import { isOneRow, type KeyRange } from "../keys/key-range.ts";
 import { bytesOf, type EdmValue, hexOf, text } from "../ports/edm.ts";
 
 export type Comparison = "eq" | "ne" | "gt" | "ge" | "lt" | "le";
@@ -48,10 +48,6 @@ export function inRange(partitionKey: string | undefined, range: KeyRange): Filt
           bound("RowKey", range.throughTo ? "le" : "lt", to),
         ]),
   );
-}
-
-export function isOneRow({ from, to }: KeyRange): boolean {
-  return from !== undefined && from === to;
 }
 
 /** The `$filter` text; empty for none. Parentheses stand only where an `and` holds an `or`, and after `not`. */

@@ -94,6 +94,20 @@ describe("paging", () => {
   });
 });
 
+describe("a range", () => {
+  it("of one key is a point query, and holds nothing where that key is not part of it", async () => {
+    const { visits } = await open();
+    const asked = async (id: NonNullable<Parameters<typeof visits.range>[0]["id"]>) => {
+      const query = visits.range({ town: "Bonn", id });
+      return [query.explain().plan, ids(await query.all()), (await query.first())?.id];
+    };
+    assert.deepEqual(await asked({ gte: 5, lte: 5 }), ["point", [5], 5]);
+    assert.deepEqual(await asked({ gte: 5, lt: 5 }), ["range", [], undefined]);
+    assert.deepEqual(await asked({ gt: 5, lte: 5 }), ["range", [], undefined]);
+    assert.deepEqual(await asked({ gt: 5, lt: 5 }), ["range", [], undefined]);
+  });
+});
+
 describe("a scan", () => {
   it("runs with a permit of its own class and a reason only, also from plain JavaScript", async () => {
     const { db, events, visits } = await open();

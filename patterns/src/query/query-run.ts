@@ -1,21 +1,13 @@
 import type { Database } from "../database.ts";
 import { tableError, validationFailed } from "../errors.ts";
 import { fnv1a128 } from "../keys/hash.ts";
-import type { KeyRange } from "../keys/key-range.ts";
+import { isOneRow, type KeyRange } from "../keys/key-range.ts";
 import type { Row } from "../model/entity-rows.ts";
 import type { Field } from "../model/field.ts";
 import type { Continuation, Page, StoredEntity } from "../ports/tables.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
 import { decodeCursor, encodeCursor } from "./cursor.ts";
-import {
-  and,
-  type Comparison,
-  compare,
-  type Filter,
-  inRange,
-  isOneRow,
-  printFilter,
-} from "./filter.ts";
+import { and, type Comparison, compare, type Filter, inRange, printFilter } from "./filter.ts";
 import type { Column, Condition, Explanation, Permit, Plan, QueryPage } from "./query.ts";
 
 /** The rows a query runs over and how they become entities. */
