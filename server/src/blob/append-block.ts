@@ -63,10 +63,10 @@ export const appendBlock: BlobOperation<AppendBlockInput, AppendBlockOutput> = {
       });
     }
     try {
-      const appended = await appends.append(name, received, wanted);
+      const appended = await appends.append(name, received.content, wanted);
       return { appended, digests: received.digests, content };
     } finally {
-      received.making?.giveUp();
+      received.content.making?.giveUp();
     }
   },
 

@@ -15,7 +15,8 @@ import type { Readers } from "./readers.ts";
 import { NOTHING_RELEASED, type Released } from "./released.ts";
 import { UploadParts } from "./upload-parts.ts";
 
-export interface ReceivedContent extends NewContent {
+export interface ReceivedContent {
+  readonly content: NewContent;
   readonly digests: Digests;
 }
 
@@ -62,7 +63,7 @@ export class Contents {
   ): Promise<ReceivedContent> {
     if (this.isSmall(expected.bytes)) {
       const { bytes, digests } = await receiveWhole(source, expected, wanted);
-      return { ...this.keep(bytes), digests };
+      return { content: this.keep(bytes), digests };
     }
     const body = source ?? NO_BODY;
     let summing: Promise<Digests> | undefined;
@@ -78,7 +79,7 @@ export class Contents {
       // leaves its note, and so does what is refused here.
       try {
         if (summing === undefined) throw new Error("Content ended without its checksums.");
-        return { ...stored, digests: await summing };
+        return { content: stored, digests: await summing };
       } catch (error) {
         stored.making?.giveUp();
         throw error;
@@ -97,7 +98,10 @@ export class Contents {
     const wanted = { md5: false };
     if (!this.isSmall(expected.bytes)) return this.receive(source, expected, wanted);
     const received = receiveWhole(source, expected, wanted);
-    return whenReady(received, ({ bytes, digests }) => ({ ...NO_CONTENT, bytes, digests }));
+    return whenReady(received, ({ bytes, digests }) => ({
+      content: { ...NO_CONTENT, bytes },
+      digests,
+    }));
   }
 
   /** The engine key of a content that is one row. */

@@ -72,16 +72,15 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
 
   async run(context, input, request) {
     const { blobs, contents } = context;
-    const { name, content } = input;
+    const { name } = input;
     const judge = (state: BlobState) => judgePut(state, input, request);
     const judgeNow = async () => judge(await blobs.read(name));
     // Before a large body is read, for nothing is worse than to refuse it afterwards.
-    if (!contents.isSmall(content.bytes)) await judgeNow();
+    if (!contents.isSmall(input.content.bytes)) await judgeNow();
     const isBlockBlob = input.type === "BlockBlob";
-    const received = await contents
-      .receive(request.bodySource, content, { md5: isBlockBlob })
+    const { content, digests } = await contents
+      .receive(request.bodySource, input.content, { md5: isBlockBlob })
       .catch((error) => refuseBody(error, judgeNow));
-    const { digests } = received;
     const { contentMd5 } = input.properties;
     const modified = await blobs.change(
       name,
@@ -94,7 +93,7 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
         const blob = {
           type: input.type,
           size: digests.bytes,
-          content: referenceTo(received.piece),
+          content: referenceTo(content.piece),
           modified,
           created: modified,
           properties: isBlockBlob
@@ -108,7 +107,7 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
         const released = releaseAll(context, state.record);
         return { record: { blob }, released, result: modified };
       },
-      [received],
+      [content],
     );
     return { modified, digests, input };
   },

@@ -55,19 +55,19 @@ export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
     const judge = (state: BlobState) => judgePutBlock(state, input, request);
     const judgeNow = async () => judge(await blobs.read(input.name));
     if (!contents.isSmall(input.content.bytes)) await judgeNow();
-    const received = await contents
+    const { content, digests } = await contents
       .receive(request.bodySource, input.content, { md5: false })
       .catch((error) => refuseBody(error, judgeNow));
     const added = await blobs.change(
       input.name,
       (state) => {
         judge(state);
-        return stage(context, state, input, received);
+        return stage(context, state, input, content);
       },
-      [received],
+      [content],
     );
     if (added.isNew) context.blockCounts.added(added.draft);
-    return { digests: received.digests, content: input.content };
+    return { digests, content: input.content };
   },
 
   encode({ digests, content }) {
