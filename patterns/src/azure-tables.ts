@@ -1,7 +1,7 @@
 import {
   RestError,
   TableClient,
-  type TableServiceClient,
+  TableServiceClient,
   type TableServiceClientOptions,
 } from "@azure/data-tables";
 import { type AnswerOptions, addAnswers, noAnswer } from "./ports/answer.ts";
@@ -32,8 +32,9 @@ export interface AzureTablesOptions extends AnswerOptions {
 }
 
 /**
- * The official client as a tables port. It uses the client's credential and pipeline, and takes the retry
- * policy out of it: the layers above repeat, because they must know that they did.
+ * The official client as a tables port. It sends through a copy of the client's pipeline as it is now, credential
+ * included and the retry policy left out: the layers above repeat, because they must know that they did. The
+ * client itself stays as it is.
  */
 export function azureTables(
   service: TableServiceClient,
@@ -48,21 +49,30 @@ type WriteOptions = Parameters<TableClient["createEntity"]>[1] & {
   readonly requestId?: string;
 };
 
+type Pipeline = TableServiceClient["pipeline"];
+type Policy = Parameters<Pipeline["addPolicy"]>[0];
+
 type Answer = Parameters<NonNullable<NonNullable<WriteOptions>["onResponse"]>>[0];
 
 class AzureTables implements TablesPort {
   readonly profile: Profile;
   readonly #service: TableServiceClient;
-  readonly #options: AzureTablesOptions;
+  readonly #pipeline: Pipeline;
+  readonly #clientOptions: TableServiceClientOptions;
   readonly #clients = new Map<string, TableClient>();
   /** The bodies of transactions on their way, by request id; see `#transact`. */
   readonly #transactions = new Map<string, string>();
 
   constructor(service: TableServiceClient, options: AzureTablesOptions) {
-    this.#service = service;
-    service.pipeline.removePolicy({ name: "defaultRetryPolicy" });
-    addAnswers(service.pipeline, "table", options);
-    this.#options = options;
+    this.#pipeline = service.pipeline.clone();
+    this.#pipeline.removePolicy({ name: "defaultRetryPolicy" });
+    addAnswers(this.#pipeline, "table", options);
+    this.#clientOptions = {
+      allowInsecureConnection: service.url.startsWith("http:"),
+      ...(options.httpClient && { httpClient: options.httpClient }),
+    };
+    this.#service = new TableServiceClient(service.url, this.#clientOptions);
+    putPolicies(this.#service.pipeline, this.#pipeline.getOrderedPolicies());
     this.profile = PROFILES[options.profile ?? "azure"];
   }
 
@@ -222,26 +232,22 @@ class AzureTables implements TablesPort {
     return mutations.map(({ kind }, i) => (kind === "delete" ? undefined : etags[i]));
   }
 
-  /** A client for the table that shares the service client's pipeline. */
+  /** A client for the table that has the same pipeline, and a policy for transactions in it. */
   #client(table: string): TableClient {
     const known = this.#clients.get(table);
     if (known) return known;
-    const allowInsecureConnection = this.#service.url.startsWith("http:");
-    const client = new TableClient(this.#service.url, table, {
-      allowInsecureConnection,
-      ...(this.#options.httpClient && { httpClient: this.#options.httpClient }),
-    });
-    for (const { name } of client.pipeline.getOrderedPolicies())
-      client.pipeline.removePolicy({ name });
-    for (const policy of this.#service.pipeline.getOrderedPolicies()) {
-      client.pipeline.addPolicy(policy);
-      if (policy.name === "serializationPolicy") client.pipeline.addPolicy(this.#bodyPolicy());
-    }
+    const client = new TableClient(this.#service.url, table, this.#clientOptions);
+    const policies = this.#pipeline
+      .getOrderedPolicies()
+      .flatMap((policy) =>
+        policy.name === "serializationPolicy" ? [policy, this.#bodyPolicy()] : [policy],
+      );
+    putPolicies(client.pipeline, policies);
     this.#clients.set(table, client);
     return client;
   }
 
-  #bodyPolicy(): Parameters<TableClient["pipeline"]["addPolicy"]>[0] {
+  #bodyPolicy(): Policy {
     return {
       name: "rowhouseTransactionBody",
       sendRequest: (request, next) => {
@@ -262,6 +268,12 @@ class AzureTables implements TablesPort {
       },
     };
   }
+}
+
+/** Puts these in the place of what a client made for itself. */
+function putPolicies(pipeline: Pipeline, policies: readonly Policy[]): void {
+  for (const { name } of pipeline.getOrderedPolicies()) pipeline.removePolicy({ name });
+  for (const policy of policies) pipeline.addPolicy(policy);
 }
 
 const METHODS = {

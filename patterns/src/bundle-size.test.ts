@@ -32,7 +32,7 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
 const REACHED: Readonly<Record<string, number>> = {
   core: 16_350,
   everything: 63_176,
-  "azure-tables.ts": 3481,
+  "azure-tables.ts": 3551,
   "logs.ts": 3160,
   "list-index.ts": 4712,
   "remote-index.ts": 4418,

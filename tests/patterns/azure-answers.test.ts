@@ -239,7 +239,6 @@ describe("the official clients as ports", () => {
     for (const answerWithinMs of [1000, Number.POSITIVE_INFINITY]) {
       const credential = new AzureNamedKeyCredential(ACCOUNT, KEY);
       const service = new TableServiceClient(url, credential, { allowInsecureConnection: true });
-      const port = azureTables(service, { answerWithinMs });
       service.pipeline.addPolicy(
         {
           name: "look",
@@ -250,6 +249,7 @@ describe("the official clients as ports", () => {
         },
         { afterPolicies: ["rowhouseAnswer"] },
       );
+      const port = azureTables(service, { answerWithinMs });
       assert.deepEqual(await port.listTables({}), { names: [] });
     }
     assert.deepEqual(signals, [true, false]);
@@ -259,7 +259,6 @@ describe("the official clients as ports", () => {
     test.mock.timers.enable({ apis: ["setInterval"] });
     const signals: AbortSignalLike[] = [];
     const service = new TableServiceClient(url, { allowInsecureConnection: true });
-    const port = azureTables(service);
     const again: PipelinePolicy = {
       name: "again",
       sendRequest: (request, next) => next(request).catch(() => next(request)),
@@ -273,6 +272,7 @@ describe("the official clients as ports", () => {
     };
     service.pipeline.addPolicy(again);
     service.pipeline.addPolicy(look, { afterPhase: "Sign" });
+    const port = azureTables(service);
     answer = { status: 200, headers: { "content-length": "1000" }, body: "the first of it" };
     await assert.rejects(port.listTables({}));
     const blobService = new BlobServiceClient(url, new AnonymousCredential(), singleTry);
@@ -304,8 +304,8 @@ describe("the official clients as ports", () => {
       ["Bearer t", false],
     ] as const) {
       const service = new TableServiceClient(url, { allowInsecureConnection: true });
-      const port = azureTables(service);
       service.pipeline.addPolicy(looking(header), order);
+      const port = azureTables(service);
       for (let i = 0; i < 2; i++) await port.listTables({});
       const [first, second] = signals.splice(0);
       assert.ok(first);
@@ -325,6 +325,23 @@ describe("the official clients as ports", () => {
     assert.notEqual(first, ofStream);
     assert.equal(first, second);
     for await (const bytes of readableStreamBody!) assert.equal(String(bytes), "later");
+  });
+
+  it("leave the table client that they are given as it is", async () => {
+    const credential = new AzureNamedKeyCredential(ACCOUNT, KEY);
+    const options = { allowInsecureConnection: true, retryOptions: { retryDelayInMs: 0 } };
+    const service = new TableServiceClient(url, credential, options);
+    const port = azureTables(service);
+    answer = { status: 503 };
+    const sentBy = async (list: () => Promise<unknown>) => {
+      const before = requests;
+      await assert.rejects(list());
+      return requests - before;
+    };
+    assert.equal(await sentBy(() => port.listTables({})), 1);
+    assert.equal(await sentBy(() => port.query("T", {})), 1);
+    // Once, and three times again.
+    assert.equal(await sentBy(() => service.listTables().byPage().next()), 4);
   });
 
   it("have no status for a blob that ends before its length either", async () => {
