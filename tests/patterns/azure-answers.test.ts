@@ -344,6 +344,41 @@ describe("the official clients as ports", () => {
     assert.equal(await sentBy(() => service.listTables().byPage().next()), 4);
   });
 
+  it("wait for a blob however long it takes, while more of it comes", async (test) => {
+    test.mock.timers.enable({ apis: ["setInterval"] });
+    const sender = createServer((_, response) => {
+      response.writeHead(200, { "content-length": "5", etag: '"1"' }).flushHeaders();
+      sender.emit("asked", response);
+    });
+    await new Promise<void>((resolve) => sender.listen(0, "127.0.0.1", resolve));
+    const address = sender.address();
+    const at = `http://127.0.0.1:${typeof address === "object" ? address?.port : 0}/${ACCOUNT}`;
+    const service = new BlobServiceClient(at, new AnonymousCredential(), singleTry);
+    const begun = new Promise<NodeJS.ReadableStream>((resolve) => {
+      pipelineOf(service).addPolicy({
+        name: "look",
+        async sendRequest(request, next) {
+          const got = await next(request);
+          if (got.readableStreamBody) resolve(got.readableStreamBody);
+          return got;
+        },
+      });
+    });
+    const asked = once(sender, "asked");
+    const blob = azureBlobs(service, { answerWithinMs: 1000 }).get("c", "b");
+    const [response] = await asked;
+    const body = await begun;
+    for (const byte of "later") {
+      const came = once(body, "data");
+      response.write(byte);
+      await came;
+      test.mock.timers.tick(1000);
+    }
+    assert.equal(String(Buffer.from((await blob)!.body)), "later");
+    sender.closeAllConnections();
+    sender.close();
+  });
+
   it("have no status for a blob that ends before its length either", async () => {
     const headers = { "content-length": "1000", etag: '"1"' };
     answer = { status: 200, headers, body: "the first of it" };
