@@ -13,10 +13,10 @@ import { messageOf } from "./message-of.ts";
 import { openEngine } from "./open-engine.ts";
 import { reportOf } from "./report.ts";
 import { connectionString, runCommand } from "./run-command.ts";
+import { checkOptions } from "./serve-conflicts.ts";
 import { type ServeOptions, serveOptions, servicesOf } from "./serve-options.ts";
 import { readSettings, type Settings } from "./settings.ts";
 import { openWatch, type Watch } from "./watch.ts";
-import { isWatching } from "./watch-options.ts";
 import { disconnectFromPrimary, isWorker, reportListening, runWorkers } from "./workers.ts";
 
 /** `rowhouse serve`, which is also what `rowhouse` alone does. */
@@ -34,6 +34,12 @@ export function addServeCommand(program: Command): void {
     }
     // That of a script's variable that nobody set: the script would wait for ever.
     if (hasCommand && !beside[0]) program.error("error: there is no command behind --");
+    const isGiven = (name: keyof ServeOptions) => command.getOptionValueSource(name) === "cli";
+    try {
+      checkOptions(options, isGiven, hasCommand);
+    } catch (error) {
+      failWith(program, `rowhouse cannot start: ${messageOf(error)}`);
+    }
     return serve(options, beside, program);
   });
 }
@@ -69,15 +75,6 @@ async function startOrFork(
   if (!isWorker()) for (const line of startLines(options)) say(line);
   const settings = readSettings(options.config, process.env);
   if (options.workers > 1 && !isWorker()) {
-    if (beside.length > 0) {
-      throw new Error("A command is run beside one process: leave --workers out.");
-    }
-    if (options.inMemoryPersistence) {
-      throw new Error("--workers shares a data folder, and --inMemoryPersistence has none.");
-    }
-    if (isWatching(options)) {
-      throw new Error("What is watched is watched in one process: leave --workers out.");
-    }
     runWorkers(options.workers, log, say);
     return undefined;
   }

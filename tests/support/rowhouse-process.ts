@@ -36,22 +36,20 @@ export async function startRowhouse(
   location: string,
   flags: readonly string[] = [],
 ): Promise<RowhouseProcess> {
-  const engineFlags = flags.includes("--engine") ? [] : await engineFlagsOf(location);
+  const placeFlags = flags.includes("--engine") ? [] : await placeFlagsOf(location);
   const hasWorkers = flags.includes("--workers");
   const child = spawn(
     process.execPath,
     [
       ...ROWHOUSE,
       "serve",
-      "--location",
-      location,
       "--tablePort",
       "0",
       "--queuePort",
       "0",
       "--blobPort",
       "0",
-      ...engineFlags,
+      ...placeFlags,
       ...flags,
     ],
     {
@@ -126,8 +124,8 @@ function commandOf(pid: number): string {
   }
 }
 
-async function engineFlagsOf(folder: string): Promise<readonly string[]> {
-  if (!runsOverPostgres()) return [];
+async function placeFlagsOf(folder: string): Promise<readonly string[]> {
+  if (!runsOverPostgres()) return ["--location", folder];
   const { databaseOfFolder } = await import("./database-engine.ts");
   return ["--engine", (await databaseOfFolder(folder)).url, "--allowUnsafeEngine"];
 }

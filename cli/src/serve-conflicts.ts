@@ -1,0 +1,77 @@
+import type { ServeOptions } from "./serve-options.ts";
+import { isWatching } from "./watch-options.ts";
+
+/** What an option is called among the values, and on the command line. */
+type Flag = readonly [name: keyof ServeOptions, flag: string];
+
+const PLACES: readonly Flag[] = [
+  ["inMemoryPersistence", "--inMemoryPersistence"],
+  ["location", "--location"],
+  ["engine", "--engine, or ROWHOUSE_ENGINE,"],
+];
+const OF_DATABASES: readonly Flag[] = [
+  ["allowUnsafeEngine", "--allowUnsafeEngine"],
+  ["preparedStatements", "--no-preparedStatements"],
+  ["engineConnections", "--engineConnections"],
+];
+/** They watch tables alone, or have their pages at the table port. */
+const OF_TABLES: readonly Flag[] = [
+  ["insight", "--insight"],
+  ["metrics", "--metrics"],
+  ["scanBudget", "--scan-budget"],
+  ["targets", "--targets"],
+  ["enforceTargets", "--enforce-targets"],
+  ["record", "--record"],
+];
+
+/**
+ * Refuses options of which one would do nothing beside, or without, another: whoever gave it takes it for done. Hosts
+ * and ports of services that are not started are none of these: scripts name them for all.
+ * @param isGiven whether an option stands on the command line
+ * @param hasCommand whether there is a command to run beside the server
+ */
+export function checkOptions(
+  options: ServeOptions,
+  isGiven: (name: keyof ServeOptions) => boolean,
+  hasCommand: boolean,
+): void {
+  const given = (flags: readonly Flag[]) =>
+    flags.filter(([name]) => isGiven(name)).map(([, flag]) => flag);
+  // Tests that are to run in memory must not meet the database of somebody's environment.
+  const [place, other] = PLACES.filter(
+    ([name]) => isGiven(name) || (name === "engine" && options.engine !== undefined),
+  ).map(([, flag]) => flag);
+  if (other) throw new Error(`${place} and ${other} say different places: leave one out.`);
+  const [ofDatabase] = given(OF_DATABASES);
+  if (ofDatabase && options.engine === undefined) {
+    throw new Error(`${ofDatabase} is about a database: name that by --engine, or leave it out.`);
+  }
+  const { insight, scanBudget, targets, enforceTargets } = options;
+  if (isGiven("scanReport") && scanBudget === undefined) {
+    throw new Error("--scan-report is of a --scan-budget: give that, too, or leave it out.");
+  }
+  // A token of the environment is there for whatever is served.
+  if (isGiven("insightToken") && !insight && !scanBudget && !targets && !enforceTargets) {
+    throw new Error(
+      "--insight-token is for the pages of --insight, --scan-budget and --targets: give one of those, or leave it out.",
+    );
+  }
+  const only = (["queueOnly", "blobOnly"] as const).find((name) => options[name]);
+  const [ofTables] = given(OF_TABLES);
+  if (ofTables && only && !options.tableOnly) {
+    throw new Error(
+      `${ofTables} needs the table service, which --${only} leaves out: add --tableOnly, or leave it out.`,
+    );
+  }
+  if (options.workers > 1) checkWorkers(options, hasCommand);
+}
+
+function checkWorkers(options: ServeOptions, hasCommand: boolean): void {
+  if (hasCommand) throw new Error("A command is run beside one process: leave --workers out.");
+  if (options.inMemoryPersistence) {
+    throw new Error("--workers shares a data folder, and --inMemoryPersistence has none.");
+  }
+  if (isWatching(options)) {
+    throw new Error("What is watched is watched in one process: leave --workers out.");
+  }
+}
