@@ -3,6 +3,7 @@ import type { Awaitable } from "../awaitable.ts";
 import { takeBytes } from "../byte-slab.ts";
 import type { WireResponse } from "../operation.ts";
 import { AnswerWriter } from "./answer-writer.ts";
+import type { Answered, AnswersTogether } from "./answers-together.ts";
 import { ArrivingBody } from "./arriving-body.ts";
 import {
   type Handle,
@@ -27,6 +28,7 @@ export interface Lane {
   readonly giveAway: (socket: Socket) => void;
   readonly onError: OnError;
   readonly lingering: LingeringCloses;
+  readonly together: AnswersTogether;
   /** How long a request may take to arrive, its body too; 0: as long as something moves. */
   readonly requestMsMax: number;
   /** Milliseconds that only grow. */
@@ -50,13 +52,13 @@ const NOTHING = Buffer.alloc(0);
  * client is slow. It is in one of these states:
  *
  *   reading     waits for bytes, or for the rest of a request
- *   answering   one request is with the handler, a long body perhaps still on its way; what comes
- *               behind it waits in the socket
+ *   answering   one request is with the handler, a long body perhaps still on its way, or its answer
+ *               leaves with others; what comes behind it waits in the socket
  *   given away  node:http has it
  *   lingering   its last answer is out, `LingeringCloses` has it
  *   closed
  */
-export class FastConnection {
+export class FastConnection implements Answered {
   readonly #lane: Lane;
   readonly #reads: LentReads;
   readonly #writer: AnswerWriter;
@@ -66,6 +68,8 @@ export class FastConnection {
   /** Length at which the request at hand is whole; 0 while its head is not. */
   #wanted = 0;
   #answering = false;
+  /** What is made, and leaves with the others of this turn. */
+  #made: { readonly verb: string; readonly answer: WireResponse } | undefined;
   /** The body of the request that is with the handler, unless it came with its head. */
   #arriving: ArrivingBody | undefined;
   /** Whether a request came before the one at hand. */
@@ -187,7 +191,7 @@ export class FastConnection {
           end > bytes.length
             ? this.#receive(bytes.subarray(bodyStart), end - bodyStart)
             : wholeBody(bytes, request, lent);
-        if (this.#answer(request, body) && !this.#mustWait()) continue;
+        if (this.#answer(request, body, at >= bytes.length) && !this.#mustWait()) continue;
         if (at < bytes.length) {
           this.socket.pause();
           this.#unread.append(bytes.subarray(at), 0);
@@ -229,8 +233,11 @@ export class FastConnection {
 
   // What goes to the client.
 
-  /** Whether all of the answer is on its way; else the connection is "answering" until it is. */
-  #answer(request: PlainRequest, body: BodySource): boolean {
+  /**
+   * Whether all of the answer is on its way; else the connection is "answering" until it is.
+   * @param isLast whether no other request of the client is here
+   */
+  #answer(request: PlainRequest, body: BodySource, isLast: boolean): boolean {
     let answer: Awaitable<WireResponse>;
     try {
       answer = this.#lane.handle({
@@ -246,10 +253,28 @@ export class FastConnection {
       this.#cut(error);
       return true;
     }
-    if (!(answer instanceof Promise)) return this.#send(request, answer);
+    const { verb } = request;
+    if (answer instanceof Promise) {
+      this.#answering = true;
+      answer.then((known) => this.#resume(verb, known)).catch((error) => this.#cut(error));
+      return false;
+    }
+    const { together } = this.#lane;
+    if (!together.isCrowd() || !isLast || this.#arriving) return this.#send(verb, answer);
     this.#answering = true;
-    answer.then((known) => this.#resume(request, known)).catch((error) => this.#cut(error));
+    this.#made = { verb, answer };
+    together.add(this, answer);
     return false;
+  }
+
+  sendAnswer(): void {
+    const { verb, answer } = this.#made!;
+    this.#made = undefined;
+    try {
+      this.#resume(verb, answer);
+    } catch (error) {
+      this.#cut(error);
+    }
   }
 
   /** Whether the request at hand is the first; node:http may have the connection after it. */
@@ -259,19 +284,19 @@ export class FastConnection {
     return opens(this.socket);
   }
 
-  #resume(request: PlainRequest, answer: WireResponse): void {
+  #resume(verb: string, answer: WireResponse): void {
     if (this.socket.destroyed) return;
-    if (this.#send(request, answer)) this.#settle();
+    if (this.#send(verb, answer)) this.#settle();
   }
 
   /** As `#answer`. */
-  #send(request: PlainRequest, answer: WireResponse): boolean {
+  #send(verb: string, answer: WireResponse): boolean {
     const lingers = (this.#arriving?.left ?? 0) > UNWANTED_BYTES_MAX;
     if (lingers) this.#lane.lingering.prepare(this.socket);
     const closes = lingers || this.#lane.isClosing;
     let rest: Promise<void> | undefined;
     try {
-      rest = this.#writer.write(answer, request.verb, closes);
+      rest = this.#writer.write(answer, verb, closes);
     } catch (error) {
       this.#cut(error);
       return true;

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { AnswersTogether } from "./answers-together.ts";
 import { FastConnection, type Lane } from "./fast-connection.ts";
 
 export interface FastLaneOptions
@@ -23,6 +24,7 @@ export class FastLane implements Lane {
   readonly onError: Lane["onError"];
   readonly lingering: Lane["lingering"];
   readonly requestMsMax: number;
+  readonly together: AnswersTogether;
   readonly #clock: () => number;
   #nextSweepAt: number;
   isClosing = false;
@@ -37,6 +39,7 @@ export class FastLane implements Lane {
     this.requestMsMax = options.requestMsMax;
     this.#clock = options.clock ?? (() => performance.now());
     this.#nextSweepAt = this.#clock() + SWEEP_MS;
+    this.together = new AnswersTogether(this.#clock);
     // One timer for all: a timer for each request costs more than reading it.
     this.#timer = setInterval(() => this.sweep(), SWEEP_MS);
     this.#timer.unref();

@@ -1,0 +1,114 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { type Answered, AnswersTogether } from "./answers-together.ts";
+
+const SHORT = { status: 200, headers: [], body: "answer" };
+
+describe("Answers of one turn", () => {
+  it("leave at once where a turn has few", async () => {
+    const desk = new Desk();
+    for (let turn = 0; turn < 3; turn++) {
+      desk.answer("one", "two", "three");
+      assert.deepEqual(desk.takeSent(), ["one", "two", "three"]);
+      await turnEnd();
+    }
+  });
+
+  it("leave together when it ends, in their order, once a turn had many", async () => {
+    const desk = await Desk.crowded();
+    desk.answer("one", "two");
+    assert.deepEqual(desk.takeSent(), []);
+    await turnEnd();
+    assert.deepEqual(desk.takeSent(), ["one", "two"]);
+  });
+
+  it("leave at once again after a turn with few", async () => {
+    const desk = await Desk.crowded();
+    desk.answer("one");
+    await turnEnd();
+    desk.takeSent();
+    desk.answer("two");
+    assert.deepEqual(desk.takeSent(), ["two"]);
+  });
+
+  it("do not wait for more than 31 others", async () => {
+    const desk = await Desk.crowded();
+    const names = Array.from({ length: 33 }, (_, i) => `${i}`);
+    desk.answer(...names);
+    assert.deepEqual(desk.takeSent(), names.slice(0, 32));
+    await turnEnd();
+    assert.deepEqual(desk.takeSent(), ["32"]);
+  });
+
+  it("do not wait once they are long", async () => {
+    const desk = await Desk.crowded();
+    desk.body = new Uint8Array(100_000);
+    desk.answer("one");
+    assert.deepEqual(desk.takeSent(), []);
+    desk.answer("two");
+    assert.deepEqual(desk.takeSent(), ["one", "two"]);
+  });
+
+  it("do not wait for those that took long, either", async () => {
+    const desk = await Desk.crowded();
+    desk.answer("one");
+    desk.now += 1;
+    desk.answer("slow");
+    assert.deepEqual(desk.takeSent(), ["one", "slow"]);
+  });
+
+  it("may be made while others are sent", async () => {
+    const desk = await Desk.crowded();
+    desk.whenSent = () => desk.answer("next");
+    const names = ["one", "two", "three", "four"];
+    desk.answer(...names);
+    await turnEnd();
+    assert.deepEqual(desk.takeSent(), names);
+    await turnEnd();
+    assert.deepEqual(desk.takeSent(), ["next"]);
+  });
+});
+
+/** Answers as connections do, and remembers what was sent. */
+class Desk {
+  now = 0;
+  body: string | Uint8Array = SHORT.body;
+  /** Called once, when the next answer that was kept is sent. */
+  whenSent: (() => void) | undefined;
+  readonly #together = new AnswersTogether(() => this.now);
+  #sent: string[] = [];
+
+  static async crowded(): Promise<Desk> {
+    const desk = new Desk();
+    desk.answer("a", "b", "c", "d");
+    desk.takeSent();
+    await turnEnd();
+    return desk;
+  }
+
+  answer(...names: string[]): void {
+    for (const name of names) {
+      const connection: Answered = {
+        sendAnswer: () => {
+          this.#sent.push(name);
+          const { whenSent } = this;
+          this.whenSent = undefined;
+          whenSent?.();
+        },
+      };
+      if (this.#together.isCrowd()) this.#together.add(connection, { ...SHORT, body: this.body });
+      else this.#sent.push(name);
+    }
+  }
+
+  takeSent(): string[] {
+    const sent = this.#sent;
+    this.#sent = [];
+    return sent;
+  }
+}
+
+/** Behind what was to be done when this turn ends. */
+function turnEnd(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}
