@@ -62,44 +62,6 @@ const COMMAND_LINES: readonly CommandLine[] = [
       /cannot start: --location and --engine, or ROWHOUSE_ENGINE, say different places: leave/,
   },
   {
-    what: "a folder beside memory",
-    args: ["serve", "--location", "data", "--inMemoryPersistence"],
-    reason: /--inMemoryPersistence and --location say different places: leave one out\.$/m,
-  },
-  ...["--allowUnsafeEngine", "--no-preparedStatements", "--engineConnections=2"].map((flag) => ({
-    what: `${flag} without a database`,
-    args: ["serve", "--inMemoryPersistence", flag],
-    reason: /cannot start: --\S+ is about a database: name that by --engine, or leave it out\.$/m,
-  })),
-  {
-    what: "a report of no scan budget",
-    args: ["serve", "--scan-report", "report.json"],
-    reason: /--scan-report is of a --scan-budget: give that, too, or leave it out\.$/m,
-  },
-  {
-    what: "a token that no page asks for",
-    args: ["serve", "--metrics", "--insight-token", "t"],
-    reason: /--insight-token is for the pages of --insight, --scan-budget and --targets: give one/,
-  },
-  ...["--insight", "--metrics", "--scan-budget=no scan", "--record=r", "--enforce-targets"].map(
-    (flag) => ({
-      what: `${flag} where tables are left out`,
-      args: ["serve", "--inMemoryPersistence", "--blobOnly", flag],
-      reason:
-        /--\S+ needs the table service, which --blobOnly leaves out: add --tableOnly, or leave/,
-    }),
-  ),
-  {
-    what: "memory that processes would share",
-    args: ["serve", "--inMemoryPersistence", "--workers", "2"],
-    reason: /--workers shares a data folder, and --inMemoryPersistence has none\.$/m,
-  },
-  {
-    what: "a recording of several processes",
-    args: ["serve", "--record", "traffic.jsonl", "--workers", "2"],
-    reason: /What is watched is watched in one process: leave --workers out\.$/m,
-  },
-  {
     what: "a configuration that is not there",
     args: ["serve", "--config", "none.json"],
     reason: /cannot start: The file of --config cannot be read: ENOENT.*none\.json/,
