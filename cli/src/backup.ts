@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { type BackupProgress, backUp } from "@rowhouse/server/backup";
 import { CONTENTS_FOLDER, FileContentStore } from "@rowhouse/server/content/file-content-store";
-import type { Command } from "commander";
+import { type Command, InvalidArgumentError } from "commander";
 import { openDataFolder } from "./inspect-data.ts";
 import { notEmpty } from "./not-empty.ts";
 
@@ -12,7 +12,7 @@ export function addBackupCommand(program: Command): void {
     .argument(
       "<target>",
       "the folder to make; its disk must have room for what is not deleted",
-      notEmpty,
+      parseTarget,
     )
     .option("-l, --location <folder>", "the data folder", notEmpty, "rowhouse-data")
     .action(async (target: string, { location }: { readonly location: string }) => {
@@ -47,6 +47,11 @@ export function addBackupCommand(program: Command): void {
         await engine.close();
       }
     });
+}
+
+function parseTarget(text: string): string {
+  if (text !== "") return text;
+  throw new InvalidArgumentError("It is empty; name a folder that does not exist yet.");
 }
 
 const CLEAR_LINE = "\r\u001b[K";

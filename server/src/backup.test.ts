@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
@@ -80,5 +80,15 @@ describe("A backup", () => {
       await assert.rejects(backUp({ engine, contents, to, onProgress }), /exists already/);
     }
     assert.equal(existsSync(`${link}.part`), false);
+  });
+
+  it("says what to do where the system makes no folder", async () => {
+    writeFileSync(join(folder, "file"), "");
+    for (const to of [join(folder, "file", "copy"), join(folder, "file", "of", "copies")]) {
+      await assert.rejects(backUp({ engine, contents, to }), (error: Error) => {
+        assert.ok(error.message.startsWith(`${to} cannot be made; name a folder where one may be`));
+        return true;
+      });
+    }
   });
 });

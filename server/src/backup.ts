@@ -94,15 +94,27 @@ export async function backUp({ engine, contents, to, onProgress }: BackupOptions
 
 function makePart(target: string): string {
   // A link that leads nowhere, too.
-  if (lstatSync(target, { throwIfNoEntry: false })) {
+  if (at(target, () => lstatSync(target, { throwIfNoEntry: false }))) {
     throw new Error(`${target} exists already; name a folder that does not.`);
   }
   const part = `${target}.part`;
-  makeFolder(dirname(target));
-  if (!makeFolder(part, 0o700)) {
+  at(target, () => makeFolder(dirname(target)));
+  if (!at(target, () => makeFolder(part, 0o700))) {
     throw new Error(`${part} is of a backup that runs, or that did not end: remove it then.`);
   }
   return part;
+}
+
+/** @throws Error where the system makes no folder, such as below a file or /proc, or where others write */
+function at<Found>(target: string, ask: () => Found): Found {
+  try {
+    return ask();
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    throw new Error(`${target} cannot be made; name a folder where one may be made. (${reason})`, {
+      cause,
+    });
+  }
 }
 
 /** Adds the contents to a copy of the entries. Answers the blobs whose content is missing. */

@@ -42,7 +42,8 @@ const COMMAND_LINES: readonly CommandLine[] = [
   {
     what: "a backup to nowhere",
     args: ["backup", ""],
-    reason: /'' is invalid for argument 'target'\. It is empty\./,
+    reason:
+      /'' is invalid for argument 'target'\. It is empty; name a folder that does not exist yet\./,
   },
   {
     what: "no command behind --",
