@@ -33,7 +33,7 @@ export interface BackupProgress {
 }
 
 export interface Backup extends Readonly<BackupProgress> {
-  /** `account/container/blob` of those whose content was not there to copy. */
+  /** `account/container/blob` of those whose content was not there to copy, in order. */
   readonly damagedBlobs: readonly string[];
 }
 
@@ -152,7 +152,7 @@ async function fillIn(
     await eachBounded(some, copy);
     // Once for all: a flush for each content takes most of the time.
     await copies.flush();
-    if (damaged.length > 0) damagedBlobs = await namesOf(damaged, engine);
+    if (damaged.length > 0) damagedBlobs = (await namesOf(damaged, engine)).sort();
   } finally {
     await engine.close();
   }
