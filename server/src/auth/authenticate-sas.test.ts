@@ -46,7 +46,7 @@ describe("an account SAS", () => {
 
   it("needs version 2015-04-05", () => {
     assert.ok(accept(tableAuth, { ...fields, sv: "2015-04-05" }));
-    for (const sv of ["2015-02-21", "2019-2-2", "latest", "20190202"]) {
+    for (const sv of ["2015-02-21", "2019-2-2", "2019-02-30", "latest", "20190202"]) {
       assert.match(detailOf({ ...fields, sv }), /^sv must be a version from 2015-04-05 on$/);
     }
   });

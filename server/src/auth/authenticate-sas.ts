@@ -1,5 +1,6 @@
 import { type AccessPolicy, policyInstant } from "@rowhouse/protocol/access-policy";
 import { ServiceError } from "@rowhouse/protocol/errors";
+import { isProtocolVersion } from "@rowhouse/protocol/protocol-version";
 import {
   accountSasString,
   parseIpRange,
@@ -93,11 +94,9 @@ function grantServiceSas(
   return { kind: "service-sas", permissions, ...scope };
 }
 
-const VERSION = /^\d{4}-\d{2}-\d{2}$/;
-
 function checkVersion({ sas, dialect }: SasRequest, versionMin: string): void {
   if (sas.sv === undefined) throw dialect.failed("sv is mandatory. Cannot be empty");
-  if (!VERSION.test(sas.sv) || sas.sv < versionMin) {
+  if (!isProtocolVersion(sas.sv) || sas.sv < versionMin) {
     throw dialect.failed(`sv must be a version from ${versionMin} on`);
   }
 }

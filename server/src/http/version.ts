@@ -1,3 +1,4 @@
+import { isProtocolVersion } from "@rowhouse/protocol/protocol-version";
 import type { AuthDialect } from "../auth/dialect.ts";
 import { namedVersion } from "../auth/named-version.ts";
 import type { RequestHead } from "../operation.ts";
@@ -28,13 +29,11 @@ export function versionOfRefused(head: RequestHead, dialect: AuthDialect): strin
 }
 
 function isServed(version: string, dialect: AuthDialect): boolean {
-  return VERSION.test(version) && version >= dialect.versionMin;
+  return isProtocolVersion(version) && version >= dialect.versionMin;
 }
 
 /** What the answer to a caller who was not served says: their version if it is one, else `otherwise`. */
 export function versionForStranger(head: Pick<RequestHead, "header">, otherwise: string): string {
   const header = head.header("x-ms-version");
-  return header !== undefined && VERSION.test(header) ? header : otherwise;
+  return header !== undefined && isProtocolVersion(header) ? header : otherwise;
 }
-
-const VERSION = /^\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])$/;

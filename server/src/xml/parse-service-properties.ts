@@ -1,5 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
+import { isProtocolVersion } from "@rowhouse/protocol/protocol-version";
 import { parseCorsRules } from "./cors-rules.ts";
 import type { DocumentRules, PropertyGroup } from "./document-rules.ts";
 import { booleanOf, leafText, Members } from "./members.ts";
@@ -102,8 +103,7 @@ function checkAnalyticsVersion(version: XmlElement): void {
 /** No request may be given a version that is not served. */
 function parseDefaultVersion(element: XmlElement): string {
   const version = leafText(element);
-  const isDate = /^[0-9]{4}-[0-9]{2}-[0-9]{2}$/.test(version) && !Number.isNaN(Date.parse(version));
-  if (!isDate || version < LIMITS.storageVersionMin) {
+  if (!isProtocolVersion(version) || version < LIMITS.storageVersionMin) {
     throw invalidNodeValue(
       element.name,
       version,

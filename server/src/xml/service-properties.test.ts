@@ -271,7 +271,7 @@ describe("Service properties are refused", () => {
     ]) {
       for (const rules of SERVICES) assertRefused(body, rules, "InvalidXmlNodeValue");
     }
-    for (const version of ["2021-13-02", "latest", "2014-02-14", ""]) {
+    for (const version of ["2021-13-02", "2021-02-30", "latest", "2014-02-14", ""]) {
       const body = `<DefaultServiceVersion>${version}</DefaultServiceVersion>`;
       assertRefused(body, BLOB_DOCUMENTS, "InvalidXmlNodeValue");
     }
