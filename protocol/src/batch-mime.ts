@@ -14,7 +14,7 @@ export interface BatchPart {
   readonly url: string;
   /**
    * Those of the request, not of the MIME part. Names are lower case; of equal names the last counts,
-   * but several `If-Match` are a list, as HTTP has it.
+   * but several `If-Match` or `X-HTTP-Method` are a list, as HTTP has it.
    * Parts in a row whose headers are the same bytes share one map.
    */
   readonly headers: ReadonlyMap<string, string>;
@@ -261,6 +261,7 @@ function splitLines(head: Uint8Array): string[] {
 
 /** All but tab and line feed. */
 const CONTROL = /[^\t\n\P{Cc}]/u;
+const LISTS: ReadonlySet<string> = new Set(["if-match", "x-http-method"]);
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 
 function parseHeaders(lines: readonly string[]): Map<string, string> {
@@ -274,7 +275,7 @@ function parseHeaders(lines: readonly string[]): Map<string, string> {
     if (!HEADER_NAME.test(name)) throw invalid("A line among the headers of a part is no header.");
     const lower = name.toLowerCase();
     const value = line.slice(colon + 1).trim();
-    const before = lower === "if-match" ? headers.get(lower) : undefined;
+    const before = LISTS.has(lower) ? headers.get(lower) : undefined;
     headers.set(lower, before === undefined ? value : `${before}, ${value}`);
   }
   return headers;

@@ -354,6 +354,26 @@ describe("A transaction that fails", () => {
     }
   });
 
+  it("is refused where a part's X-HTTP-Method is what it may not be outside either", async () => {
+    const lines = "X-HTTP-Method: MERGE\r\nx-http-method";
+    for (const [method, headers, code] of [
+      ["PUT", { "X-HTTP-Method": "MERGE" }, "XMethodNotUsingPost"],
+      ["DELETE", { "X-HTTP-Method": "DELETE", "If-Match": "*" }, "XMethodNotUsingPost"],
+      ["POST", { "X-HTTP-Method": "GET" }, "XMethodIncorrectValue"],
+      ["POST", { "X-HTTP-Method": "" }, "XMethodIncorrectValue"],
+      ["POST", { [lines]: "MERGE" }, "XMethodIncorrectCount"],
+    ] as const) {
+      const p = fresh();
+      const calls = [insert(p, "a"), to(method, p, "b", headers, { v: 1 })];
+      const [part, ...others] = readBatch(await sendChangeset(wire, calls));
+      assert.deepEqual([others.length, part!.status, part!.code], [0, 400, code]);
+      assert.match(part!.message!, /^1:/);
+      assert.deepEqual(await rowsOf(p), {});
+    }
+    const query = batchedQuery(`/${table}`, { "X-HTTP-Method": "MERGE" });
+    assert.equal(readBatch(await sendBatch(wire, query))[0]!.code, "XMethodNotUsingPost");
+  });
+
   it("may bear malformed addresses and queries inside", async () => {
     for (const path of [
       `/${table}?%zz`,

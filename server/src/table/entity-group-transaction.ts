@@ -253,11 +253,12 @@ function failed(
   { contentId }: BatchPart,
 ): BatchOutcome {
   const { code, status, message } = error;
+  const isInsert = request.verb === "POST" && request.header("x-http-method") === undefined;
   const time = printErrorTime(clock.now());
   const part: BatchResponsePart = {
     kind: "failed",
     contentId,
-    preferenceApplied: request.method === "POST" ? preferenceOf(request) : undefined,
+    preferenceApplied: isInsert ? preferenceOf(request) : undefined,
     status,
     code,
     content: {

@@ -2,13 +2,13 @@ import type { BatchPart } from "@rowhouse/protocol/batch-mime";
 import { Query } from "../http/query.ts";
 import type { Location, WireRequest } from "../operation.ts";
 import { locateTable } from "./locate.ts";
+import { methodOf } from "./tunnelled-method.ts";
 
 /**
  * A part of `$batch` as the request it stands for: its own method, URL and headers, and everything
  * else from the request around it, who asks above all.
  */
 export class PartRequest implements WireRequest {
-  readonly method: string;
   readonly #outer: WireRequest;
   readonly #part: BatchPart;
   readonly #address: PartAddress;
@@ -18,13 +18,18 @@ export class PartRequest implements WireRequest {
    * class instead of an object made anew, and what else parts in a row share: 1.3 ms instead of 1.8.
    */
   constructor(outer: WireRequest, part: BatchPart, before?: PartRequest) {
-    this.method = methodOf(part);
     this.#outer = outer;
     this.#part = part;
     this.#address =
       before !== undefined && before.#part.url === part.url
         ? before.#address
         : new PartAddress(part.url, outer);
+  }
+
+  /** Read when somebody asks: a wrong one is that part's refusal, where parts are refused. */
+  get method(): string {
+    const { headers, method } = this.#part;
+    return methodOf(method.toUpperCase(), headers.get("x-http-method"));
   }
 
   header(name: string): string | undefined {
@@ -112,12 +117,6 @@ class PartAddress {
     this.#location ??= locateTable(this.path);
     return this.#location;
   }
-}
-
-function methodOf(part: BatchPart): string {
-  const tunnelled = part.method === "POST" ? part.headers.get("x-http-method") : undefined;
-  const method = (tunnelled ?? part.method).toUpperCase();
-  return method === "PATCH" ? "MERGE" : method;
 }
 
 /** Clients write the URL whole (with any host), from the root, or bare; path-style keeps the account. */

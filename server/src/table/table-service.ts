@@ -28,6 +28,7 @@ import { getTableAcl, setTableAcl } from "./table-acl.ts";
 import { encodeTableError } from "./table-error.ts";
 import { getMetadata, getServiceDocument } from "./table-metadata.ts";
 import type { TableContext } from "./table-operation.ts";
+import { methodOf } from "./tunnelled-method.ts";
 import { updateEntity } from "./update-entity.ts";
 
 /** Every operation of the Table service, once. Routing, permissions, logs and metrics follow it. */
@@ -66,7 +67,7 @@ export function tableService(context: TableContext): Service<TableContext> {
     versionForStrangers: undefined,
     starCredentials: false,
     locate: locateTable,
-    methodOf,
+    methodOf: (head) => methodOf(head.verb, tunnelledIn(head)),
     versionOf: (head) => versionOf(head, tableAuth),
     refuse,
     encodeError: encodeTableError,
@@ -75,20 +76,10 @@ export function tableService(context: TableContext): Service<TableContext> {
   };
 }
 
-const TUNNELLED = new Set(["MERGE", "PATCH", "PUT", "DELETE"]);
-
-/** PATCH is MERGE by its later name; POST may carry either, and others, in `X-HTTP-Method`. */
-function methodOf(head: RequestHead): string {
-  let method = head.verb;
-  const tunnelled = head.header("x-http-method");
-  if (tunnelled !== undefined) {
-    if (head.verb !== "POST") throw new ServiceError("XMethodNotUsingPost");
-    if (headerValues(head, "x-http-method").length > 1)
-      throw new ServiceError("XMethodIncorrectCount");
-    method = tunnelled.trim().toUpperCase();
-    if (!TUNNELLED.has(method)) throw new ServiceError("XMethodIncorrectValue");
-  }
-  return method === "PATCH" ? "MERGE" : method;
+/** Several as the list of their values, of which `header` tells one. */
+function tunnelledIn(head: RequestHead): string | undefined {
+  const name = "x-http-method";
+  return head.header(name) === undefined ? undefined : headerValues(head, name).join();
 }
 
 function refuse(_: RequestHead, __: string, allowed: readonly string[]): ServiceError {
