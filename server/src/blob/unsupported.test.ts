@@ -95,6 +95,17 @@ describe("What is left out", () => {
     }
   });
 
+  it("is not asked for by an encryption algorithm without a key", async () => {
+    const algorithm = { "x-ms-encryption-algorithm": "AES256" };
+    const block = { ...algorithm, "x-ms-blob-type": "BlockBlob" };
+    await lab.must("PUT", "/docs/algorithm", { headers: block, body: "x" });
+    await lab.must("PUT", "/docs/algorithm?comp=metadata", { headers: algorithm });
+    const keyed = { ...block, "x-ms-encryption-key": "k", "x-ms-encryption-key-sha256": "h" };
+    await lab.refused("501 NotImplemented", "PUT", "/docs/algorithm", { headers: keyed, body: "y" });
+    const { body } = await lab.must("GET", "/docs/algorithm", { headers: algorithm });
+    assert.equal(body.toString(), "x");
+  });
+
   it("cannot be switched on", async () => {
     for (const group of [
       "<DeleteRetentionPolicy><Enabled>true</Enabled><Days>7</Days></DeleteRetentionPolicy>",

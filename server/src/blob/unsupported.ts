@@ -33,9 +33,12 @@ export function isUnsupported({ location, query }: RequestHead): boolean {
   return comp !== undefined && (UNSUPPORTED_COMPS[location.resource]?.includes(comp) ?? false);
 }
 
-/** Headers that ask for something lasting, or for it under a condition: to leave it out silently would be a loss. */
+/**
+ * Headers that ask for something lasting, or for it under a condition: to leave it out silently would be a loss.
+ * An encryption algorithm asks for nothing without the key it goes with: clients name one with every write.
+ */
 const UNSUPPORTED_HEADER =
-  /^x-ms-(?:tags|encryption-.*|source-encryption-.*|immutability-policy-.*|legal-hold|expiry-.*|sequence-number-action|access-tier-if-.*)$/i;
+  /^x-ms-(?:tags|(?:source-)?encryption-(?!algorithm$).*|immutability-policy-.*|legal-hold|expiry-.*|sequence-number-action|access-tier-if-.*)$/i;
 
 /** For operations that write. @throws ServiceError NotImplemented */
 export function refuseUnsupported({ rawHeaders }: RequestHead): void {
