@@ -42,7 +42,7 @@ describe("Answers of one turn", () => {
 
   it("do not wait once they are long", async () => {
     const desk = await Desk.crowded();
-    desk.body = new Uint8Array(100_000);
+    desk.body = new Uint8Array(400_000);
     desk.answer("one");
     assert.deepEqual(desk.takeSent(), []);
     desk.answer("two");
