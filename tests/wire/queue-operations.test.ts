@@ -470,6 +470,25 @@ describe("Stored access policies", () => {
     assert.match(none.text, /<SignedIdentifiers \/>$/);
   });
 
+  it("and service properties may come in 131,072 bytes, and no more", async () => {
+    const queue = await newQueue();
+    for (const [path, root] of [
+      [`${queue}?comp=acl`, "SignedIdentifiers"],
+      ["/?restype=service&comp=properties", "StorageServiceProperties"],
+    ] as const) {
+      const send = (bytes: number) => {
+        const body = `<${root}>${" ".repeat(bytes - 2 * root.length - 5)}</${root}>`;
+        assert.equal(body.length, bytes);
+        return wire.send("PUT", path, { body });
+      };
+      assert.ok((await send(131_072)).status < 300, path);
+      for (const bytes of [131_073, 1_000_000]) {
+        const details = assertStorageRefused(await send(bytes), 413, "RequestBodyTooLarge");
+        assert.deepEqual(details, { MaxLimit: "131072" });
+      }
+    }
+  });
+
   it("give a token what it lacks, from the moment they are stored to that of their removal", async () => {
     const queue = await newQueue();
     const sas = serviceSas({ queue: queue.slice(1), si: "reader" });

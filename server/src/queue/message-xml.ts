@@ -31,7 +31,7 @@ const TEXT = "MessageText";
 const readPlain = leafReader(ROOT, TEXT);
 
 function readAny(body: Uint8Array): string {
-  const root = readXml(body);
+  const root = readXml(body, LIMITS.messageBodyBytesMax);
   if (root.name !== ROOT) throw invalidXml(`The root element is ${root.name}, not ${ROOT}.`);
   const element = root.children.find(({ name }) => name === TEXT);
   if (!element) throw wrongNode(QUEUE_DOCUMENTS.missingNode, TEXT);

@@ -21,7 +21,7 @@ export interface XmlElement {
  * other entity. Takes time linear in the size of the body.
  * @throws ServiceError InvalidXmlDocument; RequestBodyTooLarge above `bytesMax`.
  */
-export function readXml(body: Uint8Array, bytesMax: number = LIMITS.bodyBytesMax): XmlElement {
+export function readXml(body: Uint8Array, bytesMax: number = LIMITS.xmlBodyBytesMax): XmlElement {
   if (body.length > bytesMax) {
     throw new ServiceError("RequestBodyTooLarge", { details: [["MaxLimit", String(bytesMax)]] });
   }

@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ServiceError } from "@rowhouse/protocol/errors";
+import { LIMITS } from "@rowhouse/protocol/limits";
+import fc from "fast-check";
+import { parseBlockList } from "./block-list.ts";
+
+const DECLARATION = '<?xml version="1.0" encoding="utf-8"?>';
+/** Makes a list none that clients send, and says nothing. */
+const COMMENT = "<!-- c -->";
+
+function listOf(blocks: string): Buffer {
+  return Buffer.from(`${DECLARATION}<BlockList>${blocks}</BlockList>`);
+}
+
+/** What it reads, or the code it refuses it with. */
+function readingOf(body: Uint8Array): unknown {
+  try {
+    return parseBlockList(body);
+  } catch (error) {
+    assert.ok(error instanceof ServiceError);
+    return error.code;
+  }
+}
+
+describe("A block list", () => {
+  it("is read whatever its declaration and white space", () => {
+    for (const declaration of ["", "\ufeff", DECLARATION, `${DECLARATION}\n`]) {
+      const blocks = "\n <Latest>AAAA</Latest>\r\n\t<Committed> QQ== </Committed>\n";
+      const body = Buffer.from(`${declaration}<BlockList>${blocks}</BlockList>\n`);
+      assert.deepEqual(parseBlockList(body), [
+        { from: "Latest", id: "AAAA" },
+        { from: "Committed", id: "QQ==" },
+      ]);
+    }
+    assert.deepEqual(parseBlockList(Buffer.from("<BlockList />")), []);
+  });
+
+  it("of 50,000 of the longest ids in the longest elements is read, one of more is not", () => {
+    const id = Buffer.alloc(LIMITS.blockIdBytesMax, 255).toString("base64");
+    const block = `  <Uncommitted>${id}</Uncommitted>\r\n`;
+    const whole = listOf(block.repeat(LIMITS.committedBlocksMax));
+    assert.ok(whole.length <= LIMITS.blockListBodyBytesMax);
+    const choices = parseBlockList(whole);
+    assert.equal(choices.length, LIMITS.committedBlocksMax);
+    assert.deepEqual(choices.at(-1), { from: "Uncommitted", id });
+    const longer = listOf(block.repeat(LIMITS.committedBlocksMax + 1));
+    assert.equal(readingOf(longer), "BlockListTooLong");
+  });
+
+  it("that holds anything else may be as long as other documents", () => {
+    const { xmlBodyBytesMax } = LIMITS;
+    const room = xmlBodyBytesMax - listOf("<Latest>AAAA</Latest><!---->").length;
+    const padded = (bytes: number) =>
+      listOf(`<Latest>AAAA</Latest><!--${" ".repeat(room + bytes)}-->`);
+    assert.equal(padded(0).length, xmlBodyBytesMax);
+    assert.deepEqual(readingOf(padded(0)), [{ from: "Latest", id: "AAAA" }]);
+    assert.equal(readingOf(padded(1)), "RequestBodyTooLarge");
+  });
+
+  it("is read as the parser of all documents does, also where it is none", () => {
+    const piece = fc.constantFrom(
+      ...["<Latest>", "</Latest>", "<Committed>", "</Committed>", "<Latest/>", "<Other>"],
+      ...["AAAA", "A&amp;A", "A;A", "&", "]]>", ">", "\u0001", "\u00e9", " ", "\n", "\u00a0"],
+      ...["<Latest>QQ==</Latest>", "<Uncommitted> b </Uncommitted>", "<Latest></Latest>"],
+    );
+    fc.assert(
+      fc.property(fc.array(piece, { maxLength: 8 }), (pieces) => {
+        const blocks = pieces.join("");
+        assert.deepEqual(readingOf(listOf(blocks)), readingOf(listOf(blocks + COMMENT)));
+      }),
+      { numRuns: 2000 },
+    );
+  });
+});
