@@ -101,7 +101,10 @@ describe("What is left out", () => {
     await lab.must("PUT", "/docs/algorithm", { headers: block, body: "x" });
     await lab.must("PUT", "/docs/algorithm?comp=metadata", { headers: algorithm });
     const keyed = { ...block, "x-ms-encryption-key": "k", "x-ms-encryption-key-sha256": "h" };
-    await lab.refused("501 NotImplemented", "PUT", "/docs/algorithm", { headers: keyed, body: "y" });
+    await lab.refused("501 NotImplemented", "PUT", "/docs/algorithm", {
+      headers: keyed,
+      body: "y",
+    });
     const { body } = await lab.must("GET", "/docs/algorithm", { headers: algorithm });
     assert.equal(body.toString(), "x");
   });
