@@ -13,6 +13,7 @@ import type { Question } from "./harness/question.ts";
 import { machine, saveResult, versions, writeTable } from "./harness/report.ts";
 import type { QuestionResult } from "./harness/results.ts";
 import { insight } from "./insight.ts";
+import { nodeVersions } from "./node-versions.ts";
 import { patterns } from "./patterns.ts";
 import { pointQuery } from "./point-query.ts";
 import { postgres } from "./postgres.ts";
@@ -35,6 +36,7 @@ const QUESTIONS: readonly Question[] = [
   appendBlock,
   growth,
   workers,
+  nodeVersions,
   insight,
   postgres,
   coldStart,

@@ -1,9 +1,10 @@
 import { spawn, spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { arch, platform, tmpdir } from "node:os";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import { nodeOf } from "../bench/harness/runtimes.ts";
 
 /*
  * Runs the built server and the README's example on other versions of Node:
@@ -14,13 +15,12 @@ import { fileURLToPath } from "node:url";
  * The runtimes come from the package registry and stay in `.build/runtimes`.
  */
 const root = fileURLToPath(new URL("..", import.meta.url));
-const runtimes = join(root, ".build/runtimes");
 const versions = process.argv.slice(2);
 
 for (const version of versions.length > 0 ? versions : ["latest"]) await smoke(version);
 
 async function smoke(version: string): Promise<void> {
-  const node = runtimeOf(version);
+  const node = nodeOf(version);
   const name = spawnSync(node, ["--version"], { encoding: "utf8" }).stdout.trim();
   const folder = mkdtempSync(join(tmpdir(), "rowhouse-smoke-"));
   const script = join(root, `.smoke-${process.pid}.mjs`);
@@ -56,24 +56,6 @@ async function smoke(version: string): Promise<void> {
   rmSync(folder, { recursive: true, force: true });
   if (code !== 0) throw new Error(`Node ${name}: the server ended with code ${code}.`);
   console.log(`Node ${name}: serves, answers the README's example, shuts down.`);
-}
-
-/** The executable of that version, fetched when it is not here yet. */
-function runtimeOf(version: string): string {
-  const folder = join(runtimes, version);
-  const name = `node-${platform() === "win32" ? "win" : platform()}-${arch()}`;
-  const executable = join(folder, "node_modules", name, "bin", "node");
-  if (existsSync(executable)) return executable;
-  mkdirSync(folder, { recursive: true });
-  const { status } = spawnSync(
-    "npm",
-    ["install", "--prefix", folder, "--no-save", "--force", `${name}@${version}`],
-    {
-      stdio: ["ignore", "ignore", "inherit"],
-    },
-  );
-  if (status !== 0) throw new Error(`No Node ${version} for this machine in the registry.`);
-  return executable;
 }
 
 function listeningUrl(output: NodeJS.ReadableStream): Promise<string> {

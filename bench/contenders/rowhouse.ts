@@ -11,17 +11,19 @@ export interface RowhouseOptions {
   readonly logFile: string;
   readonly cores?: Cores;
   readonly workers?: number;
+  readonly node?: string;
   /** More flags of `rowhouse serve`. */
   readonly flags?: readonly string[];
 }
 
 /** Rowhouse as it is shipped: compiled, with its default engine and durability. */
 export function startRowhouse(options: RowhouseOptions): Promise<ServerProcess> {
-  const { cores = "server", directory, flags = [], logFile, service, workers } = options;
+  const { cores = "server", directory, flags = [], logFile, node, service, workers } = options;
   return ServerProcess.start({
     service,
     cores,
     logFile,
+    node,
     args: (port) => [
       MAIN,
       "serve",

@@ -29,8 +29,11 @@ export interface BenchOptions {
   readonly minutes: number | undefined;
 }
 
-export interface RowhouseForm extends Pick<RowhouseOptions, "cores" | "flags" | "workers"> {
+export interface RowhouseForm
+  extends Pick<RowhouseOptions, "cores" | "flags" | "node" | "workers"> {
   readonly data?: string;
+  /** Default: that of the question. */
+  readonly service?: ServiceName;
 }
 
 /** What a question works with. Everything it starts ends with it. */
@@ -135,7 +138,7 @@ export class Bench {
   startServer(name: string, { data = name, ...rest }: RowhouseForm = {}): Promise<ServerProcess> {
     const logFile = join(this.#folder, `${name}.log`);
     const service = this.#service;
-    return startRowhouse({ ...rest, service, directory: this.folder(data), logFile });
+    return startRowhouse({ service, ...rest, directory: this.folder(data), logFile });
   }
 
   /** A folder on the disk that is measured; removed at the end. */

@@ -27,10 +27,11 @@ export function spawnNode(
   cores: Cores,
   args: readonly string[],
   options: SpawnOptions,
+  node = process.execPath,
 ): ChildProcess {
   const child = isPinned(cores)
-    ? spawn("taskset", ["-c", listOf(cores), process.execPath, ...args], options)
-    : spawn(process.execPath, args, options);
+    ? spawn("taskset", ["-c", listOf(cores), node, ...args], options)
+    : spawn(node, args, options);
   children.add(child);
   child.on("exit", () => children.delete(child));
   return child;

@@ -1,4 +1,4 @@
-import type { ChildProcess } from "node:child_process";
+import type { ChildProcess, StdioOptions } from "node:child_process";
 import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
@@ -19,6 +19,8 @@ export interface ServerOptions {
   /** Arguments of Node, for the port that was chosen. */
   readonly args: (port: number) => readonly string[];
   readonly cores: Cores;
+  /** The executable of Node; the one that runs this unless another is named. */
+  readonly node?: string | undefined;
   /** Everything the server prints; shown when it does not start. */
   readonly logFile: string;
 }
@@ -40,11 +42,12 @@ export class ServerProcess implements RunningServer {
 
   static async start(options: ServerOptions): Promise<ServerProcess> {
     const port = await freePort();
-    const { service } = options;
+    const { cores, node, service } = options;
     const target: Target = { service, host: "127.0.0.1", port, account: ACCOUNT, keyBase64: KEY };
     const log = openSync(options.logFile, "a");
     const startedAt = performance.now();
-    const child = spawnNode(options.cores, options.args(port), { stdio: ["ignore", log, log] });
+    const stdio: StdioOptions = ["ignore", log, log];
+    const child = spawnNode(cores, options.args(port), { stdio }, node);
     closeSync(log);
     while (!(await isReady(target))) {
       if (child.exitCode !== null || performance.now() - startedAt > START_MS_MAX) {
