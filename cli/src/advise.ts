@@ -38,9 +38,7 @@ export function addAdviseCommand(program: Command): void {
       if (!existsSync(recording)) {
         throw new Error(`${recording} does not exist; serve --record writes it.`);
       }
-      if (statSync(recording).size > 2 * RECORDING_BYTES_MAX) {
-        throw new Error(`${recording} is longer than recordings become.`);
-      }
+      checkLength(recording);
       const data = await dataOf(location);
       const advice = advise(linesOf(recording, process.stderr), data);
       process.stdout.write(
@@ -50,6 +48,20 @@ export function addAdviseCommand(program: Command): void {
       );
       process.exitCode = advice.findings.length > 0 ? 1 : 0;
     });
+}
+
+/** @throws Error for a file that holds nothing, or more than recordings become */
+function checkLength(recording: string): void {
+  const stats = statSync(recording);
+  // A pipe has no length.
+  if (stats.isFile() && stats.size === 0) {
+    throw new Error(
+      `${recording} is empty: traffic is written some 64 KiB at a time and when the server ends, and this one was killed before, or still runs.`,
+    );
+  }
+  if (stats.size > 2 * RECORDING_BYTES_MAX) {
+    throw new Error(`${recording} is longer than recordings become.`);
+  }
 }
 
 const CHUNK_BYTES = 1 << 20;

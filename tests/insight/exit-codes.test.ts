@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { RowhouseCommand } from "../support/rowhouse-command.ts";
+import { withFolder } from "../support/rowhouse-process.ts";
 import { withServer } from "./watched-server.ts";
 
 interface CommandLine {
@@ -103,6 +106,18 @@ describe("Exit codes of the rowhouse command", () => {
       assert.match(command.stderr, reason);
     });
   }
+
+  it("are 2 for a recording that is empty, as that of a server that was killed", () =>
+    withFolder(async (folder) => {
+      const file = join(folder, "traffic.jsonl");
+      writeFileSync(file, "");
+      const command = new RowhouseCommand(["advise", file]);
+      assert.equal(await command.exited, 2);
+      assert.match(
+        command.stderr,
+        /traffic\.jsonl is empty: .* this one was killed before, or still/,
+      );
+    }));
 
   it("are 0 for help that was asked for", async () => {
     assert.equal(await new RowhouseCommand(["report", "--help"]).exited, 0);
