@@ -7,7 +7,7 @@ import { type Advice, advise } from "@rowhouse/server/insight/advise";
 import { DeferredWatchers } from "@rowhouse/server/insight/deferred-watchers";
 import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
 import { adviceSarif, printAdvice } from "@rowhouse/server/insight/print-advice";
-import { TrafficRecorder } from "@rowhouse/server/insight/recording";
+import { TrafficRecorder } from "@rowhouse/server/insight/traffic-recorder";
 import { sampleTables } from "rowhouse/advise";
 import { sendChangeset } from "../wire/table-batch.ts";
 import { mistakenShop } from "./demo/mistaken-shop.ts";

@@ -32,7 +32,7 @@ import {
   SingleWrites,
 } from "./advise-writes.ts";
 import { QueryShapes } from "./query-shapes.ts";
-import { readRecording, type TrafficListener } from "./recording.ts";
+import { readRecording, type TrafficListener } from "./read-recording.ts";
 import { TableNames } from "./table-names.ts";
 
 /** In the order in which findings are told. */

@@ -1,7 +1,8 @@
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { tableOf } from "./advice.ts";
 import { shapeOf } from "./cure.ts";
-import type { QueryEvent, TrafficListener } from "./recording.ts";
+import type { TrafficListener } from "./read-recording.ts";
+import type { QueryEvent } from "./recording.ts";
 
 /** Queries that have table and filter in common, constants left out. */
 export class QueryShape {

@@ -5,12 +5,9 @@ import type { TableData } from "./advice.ts";
 import { advise } from "./advise.ts";
 import { DeferredWatchers } from "./deferred-watchers.ts";
 import { keysRead, type MutationFacts, type QueryFacts } from "./insight.ts";
-import {
-  type RecordingEnd,
-  readRecording,
-  type TrafficEvent,
-  TrafficRecorder,
-} from "./recording.ts";
+import { type RecordingEnd, readRecording } from "./read-recording.ts";
+import type { TrafficEvent } from "./recording.ts";
+import { TrafficRecorder } from "./traffic-recorder.ts";
 
 /** Whole numbers from 0 to below `end`. */
 export function random(seed: number): (end: number) => number {

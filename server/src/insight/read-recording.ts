@@ -1,0 +1,220 @@
+import { PLAN_CLASSES } from "../query/plan.ts";
+import type { AgentCounts, ClientCounts } from "./client-tally.ts";
+import {
+  CONDITIONS,
+  CONTINUED,
+  type EventBase,
+  FORMAT,
+  KINDS,
+  PROJECTED,
+  type QueryEvent,
+  type Refusal,
+  VERSIONS_READ,
+  type WriteEvent,
+} from "./recording.ts";
+import { TableNames } from "./table-names.ts";
+
+/** Told what a recording holds, in order. */
+export interface TrafficListener {
+  queried?(query: QueryEvent): void;
+  wrote?(write: WriteEvent): void;
+  refused?(refusal: Refusal): void;
+}
+
+/** What a recording ends with. */
+export interface RecordingEnd {
+  /** Empty where the server was killed: they are told at the end. */
+  readonly clients: readonly ClientCounts[];
+  readonly agents: readonly AgentCounts[];
+  /** Whether it holds all that came: there may have been more than fits, or the server was killed. */
+  readonly ending: "whole" | "full" | "cut off";
+}
+
+/**
+ * Tells what stands in a recording: millions of operations, of which none is kept. A last line that was
+ * cut off, as a killed server leaves it, is left out.
+ * @param lines without what ends them; behind the last end there is one more, mostly empty
+ * @param tables under whose names queries and writes are told
+ * @throws Error for text that is no recording
+ */
+export function readRecording(
+  lines: Iterable<string>,
+  listener: TrafficListener,
+  tables = new TableNames(),
+): RecordingEnd {
+  const clients: ClientCounts[] = [];
+  const agents: AgentCounts[] = [];
+  let ending: RecordingEnd["ending"] = "cut off";
+  let at = 0;
+  let origin: Origin = { client: "", account: "", table: "" };
+  /** Of the query before. */
+  let partitionKey: string | undefined;
+  let count = 0;
+  let damaged = 0;
+  for (const line of lines) {
+    if (damaged > 0) throw new Error(`Line ${damaged} of the recording is damaged.`);
+    count++;
+    if (count === 1) checkReadable(line);
+    if (count === 1 || line === "") continue;
+    let fields: unknown;
+    try {
+      fields = JSON.parse(line);
+    } catch {
+      damaged = count;
+    }
+    if (!Array.isArray(fields)) continue;
+    switch (fields[0]) {
+      case "o":
+        origin = readOrigin(fields, tables);
+        break;
+      case "p":
+        at += Number(fields[1]);
+        if (fields[4] !== undefined) partitionKey = given(fields[4]);
+        listener.queried?.(readPoint(origin, at, partitionKey, fields));
+        break;
+      case "q":
+        at += Number(fields[1]);
+        if (fields[3] !== 0) partitionKey = given(fields[3]);
+        listener.queried?.(readQuery(origin, at, partitionKey, fields));
+        break;
+      case "w":
+        at += Number(fields[1]);
+        listener.wrote?.(readWrite(origin, at, fields));
+        break;
+      case "r":
+        at += Number(fields[1]);
+        listener.refused?.(readRefusal(at, fields));
+        break;
+      case "c":
+        clients.push(readClient(fields));
+        break;
+      case "a":
+        agents.push({ agent: String(fields[1]), connections: Number(fields[2]) });
+        break;
+      case "end":
+        ending = fields[2] === 1 ? "full" : "whole";
+    }
+  }
+  if (count === 0) checkReadable("");
+  return { clients, agents, ending };
+}
+
+const CALLERS = ["anonymous", "shared-key", "account-sas", "service-sas", "bearer"] as const;
+
+/** @throws Error for the first line of something else, or of another version */
+function checkReadable(line: string): void {
+  if (VERSIONS_READ.some((version) => line.startsWith(`["${FORMAT}",${version}]`))) return;
+  const version = /^\["rowhouse-recording",(\d+)\]/.exec(line)?.[1];
+  throw new Error(
+    version === undefined
+      ? "This is no recording of traffic."
+      : `This is a recording of format ${version}; ${VERSIONS_READ.join(", ")} are read.`,
+  );
+}
+
+type Origin = Pick<EventBase, "client" | "account" | "table">;
+
+// Queries and writes are put together member by member: spreading objects took longer than all else here.
+
+function readOrigin([, client, account, table]: readonly unknown[], tables: TableNames): Origin {
+  const known = tables.meet(`${account}/${table}`);
+  return {
+    ...{ client: String(client), account: String(account) },
+    table: known.slice(known.indexOf("/") + 1),
+  };
+}
+
+function readPoint(
+  { client, account, table }: Origin,
+  at: number,
+  partitionKey: string | undefined,
+  [, , rowKey, bytes]: readonly unknown[],
+): QueryEvent {
+  return {
+    kind: "query",
+    at,
+    client,
+    account,
+    table,
+    class: "point query",
+    partitionKey,
+    rowKey: given(rowKey),
+    filter: undefined,
+    projected: false,
+    continued: false,
+    read: 1,
+    returned: 1,
+    bytes: Number(bytes),
+  };
+}
+
+function readQuery(
+  { client, account, table }: Origin,
+  at: number,
+  partitionKey: string | undefined,
+  [, , planClass, , rowKey, filter, flags, read, returned, bytes]: readonly unknown[],
+): QueryEvent {
+  return {
+    kind: "query",
+    at,
+    client,
+    account,
+    table,
+    class: PLAN_CLASSES[Number(planClass)] ?? "table scan",
+    partitionKey,
+    rowKey: given(rowKey),
+    filter: given(filter),
+    projected: (Number(flags) & PROJECTED) !== 0,
+    continued: (Number(flags) & CONTINUED) !== 0,
+    read: Number(read),
+    returned: Number(returned),
+    bytes: Number(bytes),
+  };
+}
+
+function readWrite(
+  { client, account, table }: Origin,
+  at: number,
+  [, , partitionKey, mutations]: readonly unknown[],
+): WriteEvent {
+  return {
+    kind: "write",
+    at,
+    client,
+    account,
+    table,
+    partitionKey: String(partitionKey),
+    mutations: (Array.isArray(mutations) ? mutations : []).map(
+      ([mutation, rowKey, condition]: readonly unknown[]) => ({
+        kind: KINDS[Number(mutation)] ?? "insert",
+        rowKey: String(rowKey),
+        condition: CONDITIONS[Number(condition)] ?? "none",
+      }),
+    ),
+  };
+}
+
+function readRefusal(
+  at: number,
+  [, , client, account, verb, path, status, code, clientRequestId]: readonly unknown[],
+): Refusal {
+  return {
+    clientRequestId: given(clientRequestId),
+    ...{ at, client: String(client), account: String(account), verb: String(verb) },
+    ...{ path: String(path), status: Number(status), code: String(code) },
+  };
+}
+
+function readClient(fields: readonly unknown[]): ClientCounts {
+  const [, client, account, caller, requests, connections, preflights, scripted] = fields;
+  return {
+    ...{ client: String(client), account: String(account) },
+    caller: CALLERS.find((each) => each === caller) ?? "anonymous",
+    ...{ requests: Number(requests), connections: Number(connections) },
+    ...{ preflights: Number(preflights), scripted: Number(scripted) },
+  };
+}
+
+function given(value: unknown): string | undefined {
+  return typeof value === "string" ? value : undefined;
+}

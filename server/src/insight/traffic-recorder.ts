@@ -1,0 +1,311 @@
+import type { Clock } from "../clock.ts";
+import type { Observer, RequestRecord, Sender } from "../http/observer.ts";
+import { ClientTally } from "./client-tally.ts";
+import type { Watcher } from "./deferred-watchers.ts";
+import type { QueryFacts, WriteFacts } from "./insight.ts";
+import { ownText } from "./own-text.ts";
+import type { QueryBatch } from "./query-batch.ts";
+import {
+  CONTINUED,
+  FORMAT,
+  KINDS,
+  PROJECTED,
+  RECORDING_BYTES_MAX,
+  type Refusal,
+  VERSION,
+} from "./recording.ts";
+
+/**
+ * Writes traffic down until the recording is as long as it may be. Lines are put together byte by byte, which takes a
+ * quarter of what strings took.
+ */
+export class TrafficRecorder implements Observer, Watcher {
+  readonly #clock: Clock;
+  readonly #write: (bytes: Uint8Array) => void;
+  readonly #bytesMax: number;
+  readonly #lines = new LineWriter();
+  readonly #tally = new ClientTally();
+  #bytes = 0;
+  #at = 0;
+  #isFull = false;
+  #client = "";
+  #account = "";
+  #table = "";
+  /** Of the query before. */
+  #partitionName: string | undefined;
+
+  /** @param write takes some 64 KiB at a time, to keep */
+  constructor(clock: Clock, write: (bytes: Uint8Array) => void, bytesMax = RECORDING_BYTES_MAX) {
+    this.#clock = clock;
+    this.#write = write;
+    this.#bytesMax = bytesMax;
+    this.#lines.raw(`["${FORMAT}",${VERSION}]\n`);
+  }
+
+  ranQueries(batch: QueryBatch): void {
+    for (let i = 0; i < batch.count && !this.#isFull; i++) {
+      const name = batch.partition(i);
+      const isSame = name !== undefined && name === this.#partitionName;
+      const isPlain = batch.isPlain(i) && batch.entitiesReturned(i) === 1;
+      if (isPlain) this.#point(batch, i, isSame);
+      else this.#query(batch, i, isSame);
+      this.#partitionName = name;
+    }
+  }
+
+  /** The line of nearly every query where many come: short, and put together in one go. */
+  #point(batch: QueryBatch, i: number, isSame: boolean): void {
+    const at = batch.at(i);
+    const rowKey = batch.rowKey(i)!;
+    let partitionKey: string | undefined;
+    if (isSame && batch.client(i) === this.#client) this.#makeRoom(textBytes(rowKey));
+    else {
+      const query = batch.query(i);
+      if (!isSame) partitionKey = query.partitionKey;
+      this.#begin(query, textBytes(rowKey) + textBytes(partitionKey));
+    }
+    const lines = this.#lines;
+    const { chunk } = lines;
+    let end = putBytes(chunk, lines.at, POINT);
+    end = putNumber(chunk, end, at - this.#at);
+    this.#at = at;
+    end = putText(chunk, end, rowKey);
+    end = putNumber(chunk, end, batch.bytesRead(i));
+    if (partitionKey !== undefined) end = putText(chunk, end, partitionKey);
+    lines.at = putBytes(chunk, end, CLOSE);
+  }
+
+  #query(batch: QueryBatch, i: number, isSame: boolean): void {
+    const query = batch.query(i);
+    const { continued, filter, partitionKey, projected, rowKey } = query;
+    const lines = this.#lines;
+    this.#begin(query, textBytes(partitionKey) + textBytes(rowKey) + textBytes(filter));
+    lines.raw('["q"');
+    this.#time(query.at);
+    lines.number(batch.planClass(i));
+    if (isSame) lines.number(0);
+    else lines.text(partitionKey);
+    lines.text(rowKey);
+    lines.text(filter);
+    lines.number((projected ? PROJECTED : 0) | (continued ? CONTINUED : 0));
+    lines.number(batch.entitiesRead(i));
+    lines.number(batch.entitiesReturned(i));
+    lines.number(batch.bytesRead(i));
+    lines.raw("]\n");
+  }
+
+  admitWrite(write: WriteFacts): void {
+    if (this.#isFull) return;
+    const { partitionKey, mutations } = write;
+    const lines = this.#lines;
+    // The lines that follow may be of another table.
+    this.#partitionName = undefined;
+    let bytes = textBytes(partitionKey);
+    for (const { rowKey } of mutations) bytes += textBytes(rowKey) + 8;
+    this.#begin(write, bytes);
+    lines.raw('["w"');
+    this.#time(write.at);
+    lines.text(partitionKey);
+    lines.raw(",[");
+    for (let i = 0; i < mutations.length; i++) {
+      const { kind, rowKey, ifMatch } = mutations[i]!;
+      lines.raw(i === 0 ? "[" : ",[");
+      lines.raw(`${KINDS.indexOf(kind)}`);
+      lines.text(rowKey);
+      lines.number(ifMatch === undefined ? 0 : ifMatch === "*" ? 1 : 2);
+      lines.raw("]");
+    }
+    lines.raw("]]\n");
+  }
+
+  /** Refusals are recorded as they come, ahead of queries whose telling waits. */
+  finished(record: RequestRecord, sender: Sender): void {
+    if (record.service !== "table") return;
+    this.#tally.finished(record, sender);
+    if (record.errorCode === undefined || this.#isFull) return;
+    const { status, verb, path } = refusedOf(record);
+    const texts = [record.remoteAddress, record.account, verb, path];
+    const about = [record.errorCode, record.clientRequestId];
+    this.#makeRoom([...texts, ...about].reduce((bytes, text) => bytes + textBytes(text), 0));
+    const lines = this.#lines;
+    lines.raw('["r"');
+    this.#time(this.#clock.now());
+    for (const text of texts) lines.text(text);
+    lines.number(status);
+    for (const text of about) lines.text(text);
+    lines.raw("]\n");
+  }
+
+  /** Hands over what is left, and who asked. Nothing is recorded afterwards. */
+  end(): void {
+    this.#tellClients();
+    this.#makeRoom(0);
+    this.#lines.raw('["end"');
+    this.#time(this.#clock.now());
+    this.#lines.number(this.#isFull ? 1 : 0);
+    this.#lines.raw("]\n");
+    this.#write(this.#lines.take(0));
+    this.#isFull = true;
+  }
+
+  #tellClients(): void {
+    const lines = this.#lines;
+    for (const counts of this.#tally.clients) {
+      const { account, caller, client } = counts;
+      this.#makeRoom(textBytes(client) + textBytes(account) + textBytes(caller));
+      lines.raw('["c"');
+      for (const text of [client, account, caller]) lines.text(text);
+      lines.number(counts.requests);
+      lines.number(counts.connections);
+      lines.number(counts.preflights);
+      lines.number(counts.scripted);
+      lines.raw("]\n");
+    }
+    for (const { agent, connections } of this.#tally.agents) {
+      this.#makeRoom(textBytes(agent));
+      lines.raw('["a"');
+      lines.text(agent);
+      lines.number(connections);
+      lines.raw("]\n");
+    }
+  }
+
+  /** Makes room for a line with texts of so many bytes, and says whose it is unless the line before does. */
+  #begin({ client, account, table }: QueryFacts | WriteFacts, bytes: number): void {
+    if (client === this.#client && account === this.#account && table === this.#table) {
+      this.#makeRoom(bytes);
+      return;
+    }
+    this.#client = client;
+    this.#account = account;
+    // A part of a request's target would keep all of it.
+    this.#table = ownText(table);
+    this.#makeRoom(bytes + textBytes(client) + textBytes(account) + textBytes(table));
+    this.#lines.raw('["o"');
+    this.#lines.text(client);
+    this.#lines.text(account);
+    this.#lines.text(table);
+    this.#lines.raw("]\n");
+  }
+
+  #makeRoom(bytes: number): void {
+    const room = bytes + LINE_BYTES;
+    if (this.#lines.left >= room) return;
+    const chunk = this.#lines.take(room);
+    this.#bytes += chunk.length;
+    // What was begun may still be told: a line more than the most is none too many.
+    if (this.#bytes >= this.#bytesMax) this.#isFull = true;
+    this.#write(chunk);
+  }
+
+  #time(at: number): void {
+    this.#lines.number(at - this.#at);
+    this.#at = at;
+  }
+}
+
+/** More than what stands in a line besides its texts. */
+const LINE_BYTES = 256;
+
+/** The most bytes a text takes: a character escaped. */
+function textBytes(text: string | undefined): number {
+  return text === undefined ? 8 : 6 * text.length + 8;
+}
+
+/** The request that was refused; of a batch, whose own answer is well, the operation inside. */
+function refusedOf(record: RequestRecord): Pick<Refusal, "status" | "verb" | "path"> {
+  const { refusedInside } = record;
+  if (refusedInside === undefined) return record;
+  const { error, verb, path } = refusedInside;
+  return { status: error.status, verb, path };
+}
+
+const CHUNK_BYTES = 64 * 1024;
+
+/** Lines of JSON in a chunk of bytes. Whoever writes has asked for `left` or taken the chunk before. */
+class LineWriter {
+  chunk = new Uint8Array(CHUNK_BYTES);
+  at = 0;
+
+  get left(): number {
+    return this.chunk.length - this.at;
+  }
+
+  /** What was written. The next chunk has at least so many bytes. */
+  take(bytesMin: number): Uint8Array {
+    const taken = this.chunk.subarray(0, this.at);
+    this.chunk = new Uint8Array(Math.max(CHUNK_BYTES, bytesMin));
+    this.at = 0;
+    return taken;
+  }
+
+  /** ASCII as it is. */
+  raw(text: string): void {
+    for (let i = 0; i < text.length; i++) this.chunk[this.at++] = text.charCodeAt(i);
+  }
+
+  /** A comma and a string, or null. */
+  text(value: string | undefined): void {
+    this.at = putText(this.chunk, this.at, value);
+  }
+
+  /** A comma and a whole number. */
+  number(value: number): void {
+    this.at = putNumber(this.chunk, this.at, value);
+  }
+}
+
+// All answer where they end: a line is written without looking up again and again where it goes on. A text
+// and a number begin with a comma.
+
+function putText(chunk: Uint8Array, begin: number, value: string | undefined): number {
+  let at = begin;
+  chunk[at++] = COMMA;
+  if (value === undefined) {
+    chunk.set(NULL, at);
+    return at + NULL.length;
+  }
+  chunk[at++] = QUOTE;
+  for (let i = 0; i < value.length; i++) {
+    const unit = value.charCodeAt(i);
+    if (unit < 0x20 || unit > 0x7e || unit === QUOTE || unit === BACKSLASH) {
+      at = begin + 1;
+      return at + ENCODER.encodeInto(JSON.stringify(value), chunk.subarray(at)).written;
+    }
+    chunk[at++] = unit;
+  }
+  chunk[at++] = QUOTE;
+  return at;
+}
+
+function putBytes(chunk: Uint8Array, begin: number, bytes: Uint8Array): number {
+  for (let i = 0; i < bytes.length; i++) chunk[begin + i] = bytes[i]!;
+  return begin + bytes.length;
+}
+
+function putNumber(chunk: Uint8Array, begin: number, value: number): number {
+  let at = begin;
+  chunk[at++] = COMMA;
+  // Small numbers are divided as integers, which takes a tenth of the time.
+  const whole = value | 0;
+  if (whole !== value || whole < 0 || whole > 9999) {
+    const digits = String(value);
+    for (let i = 0; i < digits.length; i++) chunk[at++] = digits.charCodeAt(i);
+    return at;
+  }
+  if (whole > 999) chunk[at++] = ZERO + ((whole / 1000) | 0);
+  if (whole > 99) chunk[at++] = ZERO + (((whole / 100) | 0) % 10);
+  if (whole > 9) chunk[at++] = ZERO + (((whole / 10) | 0) % 10);
+  chunk[at++] = ZERO + (whole % 10);
+  return at;
+}
+
+const COMMA = 0x2c;
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const ZERO = 0x30;
+const ENCODER = new TextEncoder();
+const NULL = ENCODER.encode("null");
+/** How the line of a point query begins, and how each ends. */
+const POINT = ENCODER.encode('["p"');
+const CLOSE = ENCODER.encode("]\n");
