@@ -1,9 +1,8 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { toBuffer } from "../byte-views.ts";
 import { checkElementsOnly, leafText } from "./members.ts";
 import { printElement, printLeaf, XML_DECLARATION } from "./print-xml.ts";
-import { readXml } from "./read-xml.ts";
+import { decodeUtf8, readXml } from "./read-xml.ts";
 import { invalidXml } from "./xml-refusal.ts";
 
 /** A block named in a list, and where to look for it: "Latest" is uncommitted before committed. */
@@ -27,7 +26,7 @@ export function parseBlockList(body: Uint8Array): readonly BlockChoice[] {
  * other documents may be cost no more than their length.
  */
 function readPlain(body: Uint8Array): readonly BlockChoice[] | undefined {
-  const text = toBuffer(body).toString("latin1");
+  const text = decodeUtf8(body);
   const opening = OPENING.exec(text)?.[0];
   if (opening === undefined) return undefined;
   const choices: BlockChoice[] = [];
@@ -45,7 +44,7 @@ function readPlain(body: Uint8Array): readonly BlockChoice[] | undefined {
 }
 
 const OPENING =
-  /^(?:\xef\xbb\xbf)?(?:<\?xml version="1\.0"(?: encoding="(?:utf|UTF)-8")?(?: standalone="(?:yes|no)")?\?>)?[ \t\r\n]*<BlockList>/;
+  /^(?:<\?xml version="1\.0"(?: encoding="(?:utf|UTF)-8")?(?: standalone="(?:yes|no)")?\?>)?[ \t\r\n]*<BlockList>/;
 /** An id of printable ASCII, without what has to be escaped. */
 const PLAIN_BLOCK = /[ \t\r\n]*<(Latest|Committed|Uncommitted)>([ -%'-;=?-~]*)<\/\1>/y;
 const CLOSING = /[ \t\r\n]*<\/BlockList>[ \t\r\n]*$/y;
