@@ -52,8 +52,8 @@ class AzureQueues implements QueuesPort {
     const options = { numberOfMessages: max, visibilityTimeout: seconds(visibilityMs) };
     const { receivedMessageItems } = await asked(this.#queue(queue).receiveMessages(options));
     return receivedMessageItems.map((item) => ({
-      ...messageOf(item),
       popReceipt: item.popReceipt,
+      ...messageOf(item),
     }));
   }
 

@@ -83,11 +83,16 @@ class AzureTables implements TablesPort {
   ): Promise<StoredEntity | undefined> {
     let stored: StoredEntity | undefined;
     const request = this.#client(table).getEntity(key.partitionKey, key.rowKey, {
-      // It is called for refusals too, with an error only for those that it can read.
-      onResponse: (answer) => {
-        if (answer.status < 300) stored = toStored(bodyOf(answer), dateOf(answer), key);
+      requestOptions: {
+        shouldDeserialize: (answer: Answer) => {
+          // An entity that is absent is not worth two errors with their stacks.
+          if (answer.status >= 300) return !tellsOfAbsence(answer);
+          stored = toStored(bodyOf(answer), dateOf(answer), key);
+          // As for a page; see `takeRows`.
+          answer.parsedBody = {};
+          return false;
+        },
       },
-      requestOptions: READ_OR_ABSENT,
       ...(select && { queryOptions: { select: withKeys(select) } }),
     });
     return asked(request).then(
@@ -186,13 +191,13 @@ class AzureTables implements TablesPort {
     const options: WriteOptions = timeoutS === undefined ? {} : { timeout: timeoutS };
     const { partitionKey, rowKey } = mutation;
     if (mutation.kind === "delete") {
-      await client.deleteEntity(partitionKey, rowKey, { ...options, etag: mutation.ifMatch });
+      await client.deleteEntity(partitionKey, rowKey, { etag: mutation.ifMatch, ...options });
       return undefined;
     }
     const entity = { partitionKey, rowKey, ...mutation.properties };
     const mode = /merge/i.test(mutation.kind) ? "Merge" : "Replace";
     const { etag } = await ("ifMatch" in mutation
-      ? client.updateEntity(entity, mode, { ...options, etag: mutation.ifMatch })
+      ? client.updateEntity(entity, mode, { etag: mutation.ifMatch, ...options })
       : mutation.kind === "insert"
         ? client.createEntity(entity, options)
         : client.upsertEntity(entity, mode, options));
@@ -375,11 +380,6 @@ function toWire(properties: Properties): Record<string, unknown> {
 
 /** What is there is converted here alone: that the client did it too took a fifth of its CPU for a point query. */
 const AS_IT_CAME = { shouldDeserialize: ({ status }: Answer) => status >= 300 };
-
-/** Nor is an entity that is absent worth two errors with their stacks. */
-const READ_OR_ABSENT = {
-  shouldDeserialize: (answer: Answer) => answer.status !== 200 && !tellsOfAbsence(answer),
-};
 
 function tellsOfAbsence({ status, parsedBody }: Answer): boolean {
   const body = parsedBody as { readonly "odata.error"?: { readonly code?: string } } | undefined;

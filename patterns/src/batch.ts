@@ -138,8 +138,9 @@ function byPartition(units: readonly Planned[]): Planned[][] {
   return [...partitions.values()];
 }
 
+/** Neither this nor a row begins with a spread, see `queryRun`: 100 inserts took a quarter more of the client's CPU. */
 async function ready(unit: Planned): Promise<Unit> {
-  return { ...unit, ...(await unit.prepare()) };
+  return Object.assign({}, unit, await unit.prepare());
 }
 
 function fail(units: readonly Planned[], error: unknown, results: BatchResult[]): void {
@@ -351,7 +352,7 @@ class Plan {
 
   async units(): Promise<Planned[]> {
     const units = await Promise.all(this.#planned.map((plan) => plan()));
-    return units.map((unit, position) => ({ ...unit, position }));
+    return units.map((unit, position) => ({ position, ...unit }));
   }
 }
 

@@ -93,7 +93,7 @@ class OpenLog {
   append(entry: Row): Promise<Row> {
     const at = entry[this.#at] ?? new Date(this.#database.clock.now());
     const entryId = this.#database.writeToken().toLowerCase();
-    return this.#rows.insert({ ...entry, [this.#at]: at, entryId });
+    return this.#rows.insert(Object.assign({}, entry, { [this.#at]: at, entryId }));
   }
 
   tail(stream: KeyValues, count: number): Promise<Row[]> {

@@ -10,7 +10,7 @@ import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import type { EntityKey, StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
-import { firstRow, type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts";
+import { type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts";
 import { BASE_PARTITION_KEY, BASE_ROW_KEY, RemoteEntries, STATE } from "./remote/remote-entries.ts";
 import type { RemoteOptions, Timing } from "./remote/remote-options.ts";
 
@@ -95,8 +95,8 @@ class OpenRemote {
   readonly #index: AnyRemoteIndex;
   readonly #context: FollowerContext;
   readonly #entries: RemoteEntries;
-  readonly #verified: Omit<QuerySource, "range">;
-  readonly #eventual: Omit<QuerySource, "range">;
+  readonly #verified: QuerySource;
+  readonly #eventual: QuerySource;
 
   constructor(index: AnyRemoteIndex, context: FollowerContext, entries: RemoteEntries) {
     this.#index = index;
@@ -106,15 +106,7 @@ class OpenRemote {
     this.#eventual = this.#source(false);
   }
 
-  range(query: KeyValues, read?: RemoteRead): QueryRun {
-    return queryRun(this.#rows(query, read));
-  }
-
-  async get(query: KeyValues, read?: RemoteRead): Promise<Row | undefined> {
-    return await firstRow(this.#rows(query, read));
-  }
-
-  #rows(query: KeyValues, { consistency }: RemoteRead = {}): QuerySource {
+  range(query: KeyValues, { consistency }: RemoteRead = {}): QueryRun {
     const isEventual = consistency === "eventual";
     if (isEventual && this.#index.options.copy === "keys") {
       const message = "the entries repeat nothing to be read";
@@ -122,10 +114,14 @@ class OpenRemote {
     }
     const { partition, row } = this.#entries.rows;
     const source = isEventual ? this.#eventual : this.#verified;
-    return { ...source, ...selected(partition, row, query) };
+    return queryRun(source, selected(partition, row, query));
   }
 
-  #source(isVerified: boolean): Omit<QuerySource, "range"> {
+  async get(query: KeyValues, read?: RemoteRead): Promise<Row | undefined> {
+    return await this.range(query, read).first();
+  }
+
+  #source(isVerified: boolean): QuerySource {
     const { database, entity, name, readable } = this.#context;
     const { table, rows } = this.#entries;
     return {

@@ -120,7 +120,7 @@ export class EntityRepository {
   readonly by: Readonly<Record<string, unknown>>;
   readonly #open: OpenEntity;
   readonly #isFollowed: boolean;
-  readonly #source: Omit<QuerySource, "range">;
+  readonly #source: QuerySource;
 
   constructor(database: Database, entity: AnyEntity) {
     this.#open = openEntity(database, entity);
@@ -152,14 +152,12 @@ export class EntityRepository {
 
   range(query: KeyValues): QueryRun {
     const { rows } = this.#open.entity;
-    return queryRun({
-      ...this.#source,
-      ...selected(rows.partition, rows.row, query),
-    });
+    return queryRun(this.#source, selected(rows.partition, rows.row, query));
   }
 
   scan(): QueryRun {
-    return queryRun({ ...this.#source, range: within(this.#open.entity.rows.row.prefix) });
+    const { row } = this.#open.entity.rows;
+    return queryRun(this.#source, { range: within(row.prefix) });
   }
 
   insert(entity: Row): Promise<Row> {
@@ -269,7 +267,7 @@ async function commit(step: Step): Promise<Row> {
 
 function saved(row: Row, etag: string | undefined): Row {
   const present = Object.entries(row).filter(([, value]) => value !== undefined && value !== null);
-  return { ...Object.fromEntries(present), etag: etag ?? "" };
+  return Object.fromEntries([...present, ["etag", etag ?? ""]]);
 }
 
 /** @throws conflict when the caller read another version. */

@@ -104,7 +104,7 @@ class OpenSibling implements EntryKeeper {
   readonly #isUnique: boolean;
   readonly #context: FollowerContext;
   readonly #entries: EntryRows;
-  readonly #source: Omit<QuerySource, "range">;
+  readonly #source: QuerySource;
 
   constructor(index: SiblingIndex<KeyDeclaration, boolean>, context: FollowerContext) {
     this.#isUnique = index.options.unique ?? false;
@@ -181,7 +181,7 @@ class OpenSibling implements EntryKeeper {
 
   range(query: KeyValues): QueryRun {
     const { partition } = this.#context.entity.rows;
-    return queryRun({ ...this.#source, ...selected(partition, this.#entries.row, query) });
+    return queryRun(this.#source, selected(partition, this.#entries.row, query));
   }
 
   async get(query: KeyValues): Promise<Row | undefined> {
@@ -196,7 +196,7 @@ class OpenSibling implements EntryKeeper {
     return stored && decode(stored, undefined);
   }
 
-  #entriesAsSource(): Omit<QuerySource, "range"> {
+  #entriesAsSource(): QuerySource {
     const { database, entity, readable } = this.#context;
     const { rows, table } = entity;
     const entries = this.#entries;
@@ -242,11 +242,10 @@ class OpenSibling implements EntryKeeper {
   }
 
   #entry(row: Row, base: EntityKey, tokens: string, unknown: Unknown | undefined): Properties {
-    return {
-      ...this.#entries.copyOf(row, unknown),
+    return Object.assign(this.#entries.copyOf(row, unknown), {
       [BASE_ROW_KEY]: text(base.rowKey),
       ...this.#entries.marks(tokens, unknown),
-    };
+    });
   }
 
   async #explain(mutation: Mutation): Promise<Error | "retry" | undefined> {

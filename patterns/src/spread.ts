@@ -117,7 +117,7 @@ class OpenSpread {
     const lead = { kind: "insert", ...key, properties } as const;
     const change = { key, token, after: row, shared: new Map() };
     const [etag = ""] = await commitSteps([{ open, lead, change }]);
-    return { ...row, etag };
+    return Object.assign(row, { etag });
   }
 
   async get(key: KeyValues): Promise<Row | undefined> {

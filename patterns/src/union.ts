@@ -82,7 +82,7 @@ export function decodeKind(definitions: readonly AnyEntity[], stored: StoredEnti
   for (const { name, rows } of definitions) {
     const tag = stored.properties[rows.typeProperty];
     const row = tag && rows.decode(stored);
-    if (row) return { ...row, kind: name };
+    if (row) return Object.assign(row, { kind: name });
   }
   return { kind: "unknown", raw: stored, etag: stored.etag };
 }
@@ -101,11 +101,12 @@ class OpenUnion {
   range(partition: KeyValues): QueryRun {
     const { rows } = this.#first;
     assertBinds(partition, rows.partition);
-    return queryRun({ ...this.#source(), partitionKey: rows.partitionKey(partition) });
+    const partitionKey = rows.partitionKey(partition);
+    return queryRun(this.#source(), { partitionKey, range: {} });
   }
 
   scan(): QueryRun {
-    return queryRun(this.#source());
+    return queryRun(this.#source(), { range: {} });
   }
 
   async mergeUnknown({ raw }: UnknownRow, properties: Properties, expected: string): Promise<void> {
@@ -131,7 +132,6 @@ class OpenUnion {
     return {
       database: this.#database,
       table: this.#first.table,
-      range: {},
       fields: Object.assign({}, ...all.map(({ rows }) => rows.fields)),
       notComparable: (field) => all.map(({ rows }) => rows.notComparable(field)).find(Boolean),
       projection: (fields) => {

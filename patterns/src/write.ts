@@ -146,8 +146,8 @@ export async function updateStep(
   return {
     open,
     lead: {
-      ...key,
       ifMatch: stored.etag,
+      ...key,
       ...(removes
         ? { kind: "replace", properties }
         : { kind: "merge", properties: Object.fromEntries(changes) }),
@@ -180,7 +180,7 @@ export async function upsertOver(
   row: Row,
 ): Promise<Step> {
   if (before) return updateStep(open, before, row, "replace");
-  return { ...(await insertStep(open, row)), isUpsert: true };
+  return { isUpsert: true, ...(await insertStep(open, row)) };
 }
 
 /** For who asked for it, to change as they like: what was read must still tell where the entries stand. */
@@ -341,7 +341,7 @@ function begin(open: OpenEntity, row: Row): { key: EntityKey; token: string } {
 }
 
 function changeOf(change: Omit<Change, "shared">): Change {
-  return { ...change, shared: new Map() };
+  return { shared: new Map(), ...change };
 }
 
 const BACKOFF_MIN_MS = 10;

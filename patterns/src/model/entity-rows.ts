@@ -158,11 +158,11 @@ export class EntityRows {
     previousTokens?: string,
     { version }: Pick<Unknown, "version"> = this,
   ): Record<string, EdmValue> {
-    return {
-      ...this.properties(entity),
+    // No spread: see `queryRun`.
+    return Object.assign(this.properties(entity), {
       [this.typeProperty]: text(`${this.name}:${version}`),
       [WRITE_TOKENS]: text(tokensAfter(token, previousTokens)),
-    };
+    });
   }
 
   /** The version a row was stored by; undefined for a row of another type. */

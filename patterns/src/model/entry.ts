@@ -271,8 +271,7 @@ export class EntryRows extends EntryKeys {
     for (const name of Object.keys(this.#each)) delete inKey[name];
     const tag = String(entry.properties[this.base.typeProperty]?.value);
     const version = Number(tag.slice(this.tag.length));
-    const stored = { ...base, etag: entry.etag, properties: entry.properties };
-    return project(this.base.decode(stored, version, inKey), fields);
+    return project(this.base.decode({ ...entry, ...base }, version, inKey), fields);
   }
 }
 

@@ -10,13 +10,10 @@ import { decodeCursor, encodeCursor } from "./cursor.ts";
 import { and, type Comparison, compare, type Filter, inRange, printFilter } from "./filter.ts";
 import type { Column, Condition, Explanation, Permit, Plan, QueryPage } from "./query.ts";
 
-/** The rows a query runs over and how they become entities. */
+/** What queries run over, and how its rows become entities. */
 export interface QuerySource {
   readonly database: Database;
   readonly table: string;
-  /** Absent for a table scan. */
-  readonly partitionKey?: string;
-  readonly range: KeyRange;
   readonly fields: Readonly<Record<string, Field>>;
   /** The index whose entries `decode` checks against their entities. */
   readonly checked?: string;
@@ -40,6 +37,9 @@ export interface QuerySource {
 
 /** What a query adds to its source. */
 interface Choice {
+  /** Absent for a table scan. */
+  readonly partitionKey?: string;
+  readonly range: KeyRange;
   readonly condition?: Filter;
   readonly selected?: readonly string[];
   readonly limit?: number;
@@ -72,8 +72,14 @@ export interface QueryRun {
 
 const PAGE_ENTITIES_MAX = 1000;
 
-export function queryRun(run: Run): QueryRun {
-  const changed = (change: Choice) => queryRun({ ...run, ...change });
+/**
+ * No spreads: V8 makes a hidden class for each object that begins with one and gets members beside it. That takes a
+ * microsecond and lives until the next major collection, and no access to such an object is cached: with
+ * `{ ...source, ...choice }` lookups by an index took a tenth more of the client's CPU.
+ */
+export function queryRun(source: QuerySource, choice: Choice): QueryRun {
+  const run: Run = Object.assign({}, source, choice);
+  const changed = (change: Partial<Choice>) => queryRun(source, Object.assign({}, choice, change));
   return {
     where(conditionOn) {
       const { filter } = conditionOn(columnsOf(run));
@@ -139,7 +145,7 @@ function assertPermitted(run: Run, permit: Permit<Plan> | undefined): void {
 
 /** As a page. Asked for by its keys an entity takes half the client's time that a query of one takes. */
 async function point(
-  { database, table, partitionKey, range }: QuerySource,
+  { database, table, partitionKey, range }: Run,
   select: readonly string[] | undefined,
 ): Promise<Page> {
   const key = { partitionKey: partitionKey ?? "", rowKey: range.from ?? "" };
@@ -220,9 +226,10 @@ async function allRows(run: Run, permit: Permit<Plan> | undefined): Promise<Row[
 }
 
 /** Of one row there is one page, and nothing to collect. */
-export async function firstRow(run: Run, permit?: Permit<Plan>): Promise<Row | undefined> {
-  if (planOf(run) !== "point") return (await allRows({ ...run, limit: 1 }, permit))[0];
-  return (await pages(run, permit)())?.found[0]?.row;
+async function firstRow(run: Run, permit?: Permit<Plan>): Promise<Row | undefined> {
+  if (planOf(run) === "point") return (await pages(run, permit)())?.found[0]?.row;
+  const [first] = await allRows(Object.assign({}, run, { limit: 1 }), permit);
+  return first;
 }
 
 async function pageAt(

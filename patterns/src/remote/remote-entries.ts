@@ -105,7 +105,8 @@ export class RemoteEntries implements EntryKeeper {
         if (entry && isSameKey(this.baseOf(entry), base)) found.push(entry);
       }),
       ...added.map(async (key) => {
-        claimed.push({ ...key, ...(await this.#claim(key, base, pending, commitByMs)) });
+        const { etag } = await this.#claim(key, base, pending, commitByMs);
+        claimed.push({ etag, ...key });
       }),
     ]);
     const finish = async (): Promise<boolean> => {
@@ -116,8 +117,8 @@ export class RemoteEntries implements EntryKeeper {
       const unfinished: EntityKey[] = [];
       const finished = mapBounded(toFinish, LOOKUPS_AT_ONCE, async (key) => {
         const ifMatch = [...claimed, ...found].find((one) => isSameKey(one, key))?.etag;
-        const mutation = { kind: "replace", ...key, properties: live ?? {} } as const;
-        if (isInTime && ifMatch && (await this.#try({ ...mutation, ifMatch }))) return;
+        const replacing = { kind: "replace", properties: live ?? {} } as const;
+        if (isInTime && ifMatch && (await this.#try({ ifMatch, ...key, ...replacing }))) return;
         unfinished.push(key);
       });
       const obsolete = found.filter((entry) => !hasKey(newKeys, entry));
@@ -265,13 +266,13 @@ export class RemoteEntries implements EntryKeeper {
   }
 
   #live(row: Row, base: EntityKey, token: string, unknown: Unknown | undefined): Properties {
-    return { ...this.rows.copyOf(row, unknown), ...this.#ties(base, token, unknown) };
+    return Object.assign(this.rows.copyOf(row, unknown), this.#ties(base, token, unknown));
   }
 
   /** Nothing that is not committed yet. An entry that repeats nothing is complete at once. */
   #pending(base: EntityKey, token: string, unknown: Unknown | undefined): Properties {
     const ties = this.#ties(base, token, unknown);
-    return this.#index.options.copy === "keys" ? ties : { ...ties, [STATE]: PENDING };
+    return this.#index.options.copy === "keys" ? ties : { [STATE]: PENDING, ...ties };
   }
 
   #ties(
