@@ -10,7 +10,9 @@ const ownServer = [
   "http-random",
   "queue-client",
   "queue-exchanges",
+  "queue-listing",
   "queue-operations",
+  "queue-settings",
   "table-engines",
   "table-exchanges",
 ].map(wireTest);
