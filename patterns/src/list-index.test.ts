@@ -2,144 +2,37 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
-import { indexLifeCycle } from "./index-life-cycle.ts";
-import { repairIndex, type VerifyProgress, verifyIndex } from "./index-scrub.ts";
-import { controlledIndexes } from "./index-states.ts";
+import { verifyIndex } from "./index-scrub.ts";
 import { listIndex } from "./list-index.ts";
-import type { AnyEntity } from "./model/entity.ts";
+import {
+  audit,
+  auditSpilled,
+  before,
+  binary,
+  Chained,
+  Employee,
+  fields,
+  InBlobs,
+  InJson,
+  jones,
+  joneses,
+  key,
+  list,
+  open,
+  Packed,
+  rename,
+  Spilling,
+  Tight,
+} from "./lists/test-lists.ts";
 import { text } from "./ports/edm.ts";
-import { deleteOf, writeOver } from "./ports/mutation.ts";
+import { deleteOf } from "./ports/mutation.ts";
 import type { Layer } from "./store/layer.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { intercept } from "./testing/intercept.ts";
-import { type Client, interleave } from "./testing/interleave.ts";
+import { interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
 import { histories, schedules } from "./testing/test-histories.ts";
-
-const fields = { dept: f.string(), id: f.int32(), lastName: f.string(), age: f.int32().optional() };
-const key = { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] } as const;
-const list = { row: [k.lit("lastName"), k.str("lastName")], property: "EmployeeIDs" } as const;
-const Employee = entity("Employee", {
-  version: 1,
-  fields,
-  key,
-  indexes: { lastName: listIndex(list) },
-});
-/** Three ids of six digits in a property. */
-const Spilling = entity("Spilling", {
-  version: 1,
-  fields,
-  key,
-  indexes: { lastName: listIndex({ ...list, spill: "properties", propertyLengthMax: 20 }) },
-});
-const Tight = entity("Tight", {
-  version: 1,
-  fields,
-  key,
-  indexes: { lastName: listIndex({ ...list, propertyLengthMax: 20 }) },
-});
-/** An id in a property, so 15 in a row and 30 in the two rows that are allowed. */
-const narrow = { ...list, propertyLengthMax: 6, rowsMax: 2 } as const;
-const Chained = entity("Chained", {
-  version: 1,
-  fields,
-  key,
-  indexes: { lastName: listIndex({ ...narrow, spill: "entities" }) },
-});
-const InBlobs = entity("InBlobs", {
-  version: 1,
-  fields,
-  key,
-  indexes: { lastName: listIndex({ ...narrow, spill: "blob", container: "lists" }) },
-});
-/** The same limits for the other encodings: `["000001"]` is ten characters, and four bytes are two. */
-const InJson = entity("InJson", {
-  version: 1,
-  fields,
-  key,
-  indexes: {
-    lastName: listIndex({ ...narrow, spill: "entities", encoding: "json", propertyLengthMax: 10 }),
-  },
-});
-const Packed = entity("Packed", {
-  version: 1,
-  fields,
-  key,
-  indexes: {
-    lastName: listIndex({
-      ...narrow,
-      spill: "blob",
-      container: "lists",
-      encoding: "packed",
-      propertyLengthMax: 2,
-    }),
-  },
-});
-const jones = (id: number) => ({ dept: "Sales", id, lastName: "Jones" });
-const binary = (value: string) => ({ type: "Binary", value }) as const;
-const joneses = { dept: "Sales", lastName: "Jones" };
-
-async function open() {
-  const backend = memory();
-  const db = connect(backend);
-  await db.createTables(Employee, Spilling, Tight, Chained, InBlobs, InJson, Packed);
-  await db.blobs!.createContainer("lists");
-  return { backend, db, employees: db.open(Employee) };
-}
-
-/** Every list holds exactly the ids of the entities with its value. */
-async function audit(db: Database, table = "Employee"): Promise<Map<string, string>> {
-  const { entities } = await db.tables.query(table, {});
-  const expected = new Map<string, string[]>();
-  const lists = new Map<string, string[]>();
-  for (const { rowKey, properties } of entities) {
-    if (rowKey.startsWith("empid_")) {
-      const list = `lastName_${properties.lastName?.value}`;
-      expected.set(list, [...(expected.get(list) ?? []), rowKey.slice(6)]);
-    } else {
-      const parts = Object.entries(properties).filter(([name]) => name.startsWith("EmployeeIDs"));
-      lists.set(
-        rowKey,
-        parts
-          .map(([, { value }]) => String(value))
-          .join()
-          .split(","),
-      );
-    }
-  }
-  assert.deepEqual(lists, expected);
-  return new Map(Array.from(lists, ([name, ids]) => [name, ids.join()]));
-}
-
-/** The same whatever lists are made of, and nothing is left of those that are empty. */
-async function auditSpilled(
-  db: Database,
-  definition: typeof Spilling | typeof Chained | typeof InBlobs | typeof InJson | typeof Packed,
-) {
-  const { entities } = await db.tables.query(definition.name, {});
-  const expected = new Map<string, string[]>();
-  for (const { rowKey, properties } of entities) {
-    if (!rowKey.startsWith("empid_")) continue;
-    const lastName = String(properties.lastName?.value);
-    expected.set(lastName, [...(expected.get(lastName) ?? []), rowKey.slice(6)]);
-  }
-  const { lastName: index } = db.open(definition).by;
-  for (const lastName of ["Jones", "Smith"]) {
-    const rows = entities.filter(({ rowKey }) => rowKey.startsWith(`lastName_${lastName}`));
-    const members = expected.get(lastName) ?? [];
-    assert.deepEqual(await index.ids({ dept: "Sales", lastName }), members);
-    if (members.length === 0) assert.deepEqual(rows, []);
-  }
-  await index.collect(0);
-  const prefix = `${definition.name}/`;
-  const { blobs } = await db.blobs!.list("lists", { prefix });
-  const named = entities.filter(({ properties }) => properties.rh_x?.value === "blob");
-  assert.deepEqual(
-    blobs.map(({ name }) => name),
-    named.map(({ properties }) => properties.EmployeeIDs?.value).sort(),
-  );
-}
 
 describe("a list index", () => {
   it("lists the ids of a value in a row of the same partition", async () => {
@@ -424,13 +317,6 @@ describe("a list index", () => {
     ]);
   });
 
-  const before = async (db: Database) => {
-    await db.createTables(Employee);
-    await db.open(Employee).insert(jones(1));
-    await db.open(Employee).insert({ ...jones(2), lastName: "Smith" });
-  };
-  const rename = (id: number, lastName: string) => (db: Database) =>
-    db.open(Employee).update({ dept: "Sales", id }, () => ({ lastName }));
   const insert = (db: Database) => db.open(Employee).insert(jones(3));
   const remove = (db: Database) => db.open(Employee).delete({ dept: "Sales", id: 1 });
 
@@ -499,221 +385,6 @@ describe("a list index", () => {
         await loseEveryAnswer(operation, { before, check });
       }
       await interleave({ before, clients: { add, join, leave }, check, runs: schedules(60) });
-    }
-  });
-
-  it("is built for entities that are there, and retired with the blobs it is in", async () => {
-    const backend = memory();
-    const db = connect({ ...backend, indexStates: controlledIndexes() });
-    await db.tables.createTable("rhcontrol");
-    await backend.blobs.createContainer("lists");
-    for (const definition of [Chained, InBlobs]) {
-      const Plain = entity(definition.name, { version: 1, fields, key });
-      await db.createTables(Plain);
-      const last = definition === Chained ? 16 : 24;
-      for (let id = 1; id <= last; id++) await db.open(Plain).insert(jones(id));
-      const cycle = indexLifeCycle(db, definition, "lastName");
-      await cycle.disable();
-      await assert.rejects(db.open(definition).by.lastName.ids(joneses), {
-        code: "index-not-readable",
-      });
-      assert.equal((await cycle.build()).done, last);
-      await auditSpilled(db, definition);
-      await cycle.retire();
-      const { entities } = await backend.tables.query(definition.name, {});
-      assert.equal(entities.length, last);
-    }
-    assert.deepEqual((await backend.blobs.list("lists", {})).blobs, []);
-  });
-
-  /** What other software does: one leaves, one changes its name, one comes, ids are listed that nobody has. */
-  async function damage(db: Database, { name, rows }: AnyEntity): Promise<void> {
-    const at = (id: number) => rows.key({ dept: "Sales", id }, db.profile);
-    const lastName = text("Smith");
-    const [second] = (await db.tables.query(name, {})).entities.filter(
-      ({ rowKey }) => rowKey === at(2).rowKey,
-    );
-    await db.tables.commit(name, [deleteOf(at(1))]);
-    await db.tables.commit(name, [
-      writeOver(second, at(2), { ...second!.properties, lastName }),
-      { kind: "insert", ...at(90), properties: { ...second!.properties, lastName: text("Jones") } },
-    ]);
-    const list = { partitionKey: "Sales", rowKey: "lastName_Adams" };
-    const properties = { rh_t: text(`${name}.lastName:1`), EmployeeIDs: text("000091,000003") };
-    await db.tables.commit(name, [{ kind: "insert", ...list, properties }]);
-  }
-
-  it("is verified and mended, whatever lists are made of", async () => {
-    for (const [definition, members] of [
-      [Spilling, 5],
-      [Chained, 16],
-      [InBlobs, 24],
-    ] as const) {
-      const { backend, db } = await open();
-      for (let id = 1; id <= members; id++) await db.open(definition).insert(jones(id));
-      await damage(db, definition);
-      backend.clock.advance(120_000);
-      const verdict = async (from?: VerifyProgress) => {
-        const options = from && { from };
-        const { examples: _, ...counts } = await verifyIndex(db, definition, "lastName", options);
-        return counts;
-      };
-      const wrong = { wrong: 0, duplicate: 0, young: 0 };
-      const found = { ...wrong, missing: 2, dangling: 4, repairRequests: 18 };
-      assert.deepEqual(await verdict(), { entities: members, entries: members + 2, ...found });
-      await repairIndex(db, definition, "lastName");
-      backend.clock.advance(120_000);
-      const right = { ...wrong, missing: 0, dangling: 0, repairRequests: 0 };
-      assert.deepEqual(await verdict(), { entities: members, entries: members, ...right });
-      await auditSpilled(db, definition);
-    }
-  });
-
-  it("is verified with one request more for each member, and one read of its list for all", async () => {
-    const requestsFor = async (members: number) => {
-      const { backend, db } = await open();
-      for (let id = 1; id <= members; id++) await db.open(InBlobs).insert(jones(id));
-      backend.clock.advance(120_000);
-      const { requests, result } = await db.metered((metered) =>
-        verifyIndex(metered, InBlobs, "lastName"),
-      );
-      assert.deepEqual([result.entries, result.missing], [members, 0]);
-      return requests;
-    };
-    assert.equal((await requestsFor(34)) - (await requestsFor(24)), 10);
-  });
-
-  it("is verified from where an earlier one ended, between lists too", async () => {
-    const backend = memory({ pageEntitiesMax: 2 });
-    const db = connect(backend);
-    await db.createTables(Employee);
-    for (let id = 1; id <= 8; id++) {
-      await db.open(Employee).insert({ dept: "Sales", id, lastName: `Jones${id}` });
-    }
-    backend.clock.advance(120_000);
-    const told: string[] = [];
-    const onProgress = (progress: VerifyProgress) => told.push(JSON.stringify(progress));
-    const whole = await verifyIndex(db, Employee, "lastName", { onProgress });
-    assert.deepEqual([whole.entities, whole.entries, whole.missing], [8, 8, 0]);
-    const inLists = told
-      .map((json) => JSON.parse(json))
-      .filter(({ reading }) => reading === "entries");
-    assert.ok(inLists.length >= 4, `${inLists.length} pages`);
-    for (const from of inLists) {
-      assert.deepEqual(await verifyIndex(db, Employee, "lastName", { from }), whole);
-    }
-  });
-
-  it("is found right while others write", async () => {
-    const clients = {
-      verify: async (db: Database) => {
-        const found = await verifyIndex(db, Employee, "lastName");
-        assert.deepEqual([found.missing, found.wrong, found.dangling, found.young], [0, 0, 0, 0]);
-      },
-      rename: rename(1, "Smith"),
-      remove: (db: Database) => db.open(Employee).delete({ dept: "Sales", id: 2 }),
-    };
-    const settled = async (db: Database) => {
-      await before(db);
-      await db.clock.sleep(120_000);
-    };
-    await interleave({ before: settled, clients, check: (db) => audit(db), runs: schedules(500) });
-  });
-
-  it("is mended where somebody deleted the blob it is in", async () => {
-    const { backend, db } = await open();
-    for (let id = 1; id <= 24; id++) await db.open(InBlobs).insert(jones(id));
-    const [blob] = (await backend.blobs.list("lists", {})).blobs;
-    await backend.blobs.delete("lists", blob!.name);
-    await assert.rejects(db.open(InBlobs).by.lastName.ids(joneses), {
-      code: "contention-exhausted",
-    });
-    backend.clock.advance(120_000);
-    assert.equal((await verifyIndex(db, InBlobs, "lastName")).missing, 24);
-    assert.equal((await repairIndex(db, InBlobs, "lastName")).missing, 24);
-    await auditSpilled(db, InBlobs);
-  });
-
-  it("is mended beside writers, by several at a time, through crashes", async () => {
-    for (const [definition, members] of [
-      [Spilling, 5],
-      [Chained, 16],
-      [InBlobs, 24],
-    ] as const) {
-      const tolerant = (client: Client) => (db: Database) =>
-        client(db).catch((error) => {
-          if (!isTableError(error, "contention-exhausted")) throw error;
-        });
-      const employees = (db: Database) => db.open(definition);
-      const repair = (db: Database) => repairIndex(db, definition, "lastName");
-      const schedule = {
-        before: async (db: Database) => {
-          await db.createTables(definition);
-          await db.blobs?.createContainer("lists");
-          for (let id = 1; id <= members; id++) await employees(db).insert(jones(id));
-          await damage(db, definition);
-          await db.clock.sleep(120_000);
-        },
-        recover: async (db: Database) => {
-          await db.clock.sleep(120_000);
-          await repair(db);
-        },
-        check: (db: Database) => auditSpilled(db, definition),
-      };
-      if (definition === Spilling) await crashEverywhere(repair, schedule);
-      await interleave({
-        ...schedule,
-        clients: {
-          repair: tolerant(repair),
-          another: tolerant(repair),
-          // Those that the damage is about, so that a repair that is late would do harm.
-          back: tolerant((db) =>
-            employees(db).update({ dept: "Sales", id: 2 }, () => ({ lastName: "Jones" })),
-          ),
-          again: tolerant((db) => employees(db).insert(jones(1))),
-          leave: tolerant((db) => employees(db).delete({ dept: "Sales", id: 90 })),
-        },
-        crashShare: 0.01,
-        runs: schedules(definition === Spilling ? 60 : 12),
-      });
-    }
-  });
-
-  it("is mended in no schedule that undoes what a writer does meanwhile", async () => {
-    const mend = (id: number) => (db: Database) => {
-      const { keeper } = Employee.indexes.lastName.follow({
-        database: db,
-        entity: Employee,
-        name: "lastName",
-      });
-      const hint = { partitionKey: "Sales", rowKey: "lastName_Jones" };
-      return keeper!.reconcile(Employee.rows.key({ dept: "Sales", id }, db.profile), [hint]);
-    };
-    const schedule = (mended: number) => ({
-      before: async (db: Database) => {
-        await db.createTables(Employee);
-        for (const id of [1, 2, 3]) await db.open(Employee).insert(jones(id));
-        await damage(db, Employee);
-      },
-      // What neither of the two is about.
-      recover: async (db: Database) => {
-        await db.clock.sleep(120_000);
-        for (const id of [1, 2, 90]) if (id !== mended) await mend(id)(db);
-        await db.tables.commit("Employee", [
-          deleteOf({ partitionKey: "Sales", rowKey: "lastName_Adams" }),
-        ]);
-      },
-      check: (db: Database) => audit(db),
-      runs: "all" as const,
-    });
-    const come = (db: Database) => db.open(Employee).insert(jones(1));
-    for (const [id, writer] of [
-      [1, come],
-      [2, rename(2, "Jones")],
-      [90, rename(90, "Smith")],
-      [90, (db: Database) => db.open(Employee).delete({ dept: "Sales", id: 90 })],
-    ] as const) {
-      await interleave({ ...schedule(id), clients: { mend: mend(id), writer } });
     }
   });
 

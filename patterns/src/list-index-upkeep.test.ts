@@ -1,0 +1,245 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { connect, type Database, entity, isTableError } from "./index.ts";
+import { indexLifeCycle } from "./index-life-cycle.ts";
+import { repairIndex, type VerifyProgress, verifyIndex } from "./index-scrub.ts";
+import { controlledIndexes } from "./index-states.ts";
+import {
+  audit,
+  auditSpilled,
+  before,
+  Chained,
+  Employee,
+  fields,
+  InBlobs,
+  jones,
+  joneses,
+  key,
+  open,
+  rename,
+  Spilling,
+} from "./lists/test-lists.ts";
+import type { AnyEntity } from "./model/entity.ts";
+import { text } from "./ports/edm.ts";
+import { deleteOf, writeOver } from "./ports/mutation.ts";
+import { crashEverywhere } from "./testing/crash-everywhere.ts";
+import { type Client, interleave } from "./testing/interleave.ts";
+import { memory } from "./testing/memory.ts";
+import { schedules } from "./testing/test-histories.ts";
+
+describe("the upkeep of a list index", () => {
+  it("is built for entities that are there, and retired with the blobs it is in", async () => {
+    const backend = memory();
+    const db = connect({ ...backend, indexStates: controlledIndexes() });
+    await db.tables.createTable("rhcontrol");
+    await backend.blobs.createContainer("lists");
+    for (const definition of [Chained, InBlobs]) {
+      const Plain = entity(definition.name, { version: 1, fields, key });
+      await db.createTables(Plain);
+      const last = definition === Chained ? 16 : 24;
+      for (let id = 1; id <= last; id++) await db.open(Plain).insert(jones(id));
+      const cycle = indexLifeCycle(db, definition, "lastName");
+      await cycle.disable();
+      await assert.rejects(db.open(definition).by.lastName.ids(joneses), {
+        code: "index-not-readable",
+      });
+      assert.equal((await cycle.build()).done, last);
+      await auditSpilled(db, definition);
+      await cycle.retire();
+      const { entities } = await backend.tables.query(definition.name, {});
+      assert.equal(entities.length, last);
+    }
+    assert.deepEqual((await backend.blobs.list("lists", {})).blobs, []);
+  });
+
+  /** What other software does: one leaves, one changes its name, one comes, ids are listed that nobody has. */
+  async function damage(db: Database, { name, rows }: AnyEntity): Promise<void> {
+    const at = (id: number) => rows.key({ dept: "Sales", id }, db.profile);
+    const lastName = text("Smith");
+    const [second] = (await db.tables.query(name, {})).entities.filter(
+      ({ rowKey }) => rowKey === at(2).rowKey,
+    );
+    await db.tables.commit(name, [deleteOf(at(1))]);
+    await db.tables.commit(name, [
+      writeOver(second, at(2), { ...second!.properties, lastName }),
+      { kind: "insert", ...at(90), properties: { ...second!.properties, lastName: text("Jones") } },
+    ]);
+    const list = { partitionKey: "Sales", rowKey: "lastName_Adams" };
+    const properties = { rh_t: text(`${name}.lastName:1`), EmployeeIDs: text("000091,000003") };
+    await db.tables.commit(name, [{ kind: "insert", ...list, properties }]);
+  }
+
+  it("is verified and mended, whatever lists are made of", async () => {
+    for (const [definition, members] of [
+      [Spilling, 5],
+      [Chained, 16],
+      [InBlobs, 24],
+    ] as const) {
+      const { backend, db } = await open();
+      for (let id = 1; id <= members; id++) await db.open(definition).insert(jones(id));
+      await damage(db, definition);
+      backend.clock.advance(120_000);
+      const verdict = async (from?: VerifyProgress) => {
+        const options = from && { from };
+        const { examples: _, ...counts } = await verifyIndex(db, definition, "lastName", options);
+        return counts;
+      };
+      const wrong = { wrong: 0, duplicate: 0, young: 0 };
+      const found = { ...wrong, missing: 2, dangling: 4, repairRequests: 18 };
+      assert.deepEqual(await verdict(), { entities: members, entries: members + 2, ...found });
+      await repairIndex(db, definition, "lastName");
+      backend.clock.advance(120_000);
+      const right = { ...wrong, missing: 0, dangling: 0, repairRequests: 0 };
+      assert.deepEqual(await verdict(), { entities: members, entries: members, ...right });
+      await auditSpilled(db, definition);
+    }
+  });
+
+  it("is verified with one request more for each member, and one read of its list for all", async () => {
+    const requestsFor = async (members: number) => {
+      const { backend, db } = await open();
+      for (let id = 1; id <= members; id++) await db.open(InBlobs).insert(jones(id));
+      backend.clock.advance(120_000);
+      const { requests, result } = await db.metered((metered) =>
+        verifyIndex(metered, InBlobs, "lastName"),
+      );
+      assert.deepEqual([result.entries, result.missing], [members, 0]);
+      return requests;
+    };
+    assert.equal((await requestsFor(34)) - (await requestsFor(24)), 10);
+  });
+
+  it("is verified from where an earlier one ended, between lists too", async () => {
+    const backend = memory({ pageEntitiesMax: 2 });
+    const db = connect(backend);
+    await db.createTables(Employee);
+    for (let id = 1; id <= 8; id++) {
+      await db.open(Employee).insert({ dept: "Sales", id, lastName: `Jones${id}` });
+    }
+    backend.clock.advance(120_000);
+    const told: string[] = [];
+    const onProgress = (progress: VerifyProgress) => told.push(JSON.stringify(progress));
+    const whole = await verifyIndex(db, Employee, "lastName", { onProgress });
+    assert.deepEqual([whole.entities, whole.entries, whole.missing], [8, 8, 0]);
+    const inLists = told
+      .map((json) => JSON.parse(json))
+      .filter(({ reading }) => reading === "entries");
+    assert.ok(inLists.length >= 4, `${inLists.length} pages`);
+    for (const from of inLists) {
+      assert.deepEqual(await verifyIndex(db, Employee, "lastName", { from }), whole);
+    }
+  });
+
+  it("is found right while others write", async () => {
+    const clients = {
+      verify: async (db: Database) => {
+        const found = await verifyIndex(db, Employee, "lastName");
+        assert.deepEqual([found.missing, found.wrong, found.dangling, found.young], [0, 0, 0, 0]);
+      },
+      rename: rename(1, "Smith"),
+      remove: (db: Database) => db.open(Employee).delete({ dept: "Sales", id: 2 }),
+    };
+    const settled = async (db: Database) => {
+      await before(db);
+      await db.clock.sleep(120_000);
+    };
+    await interleave({ before: settled, clients, check: (db) => audit(db), runs: schedules(500) });
+  });
+
+  it("is mended where somebody deleted the blob it is in", async () => {
+    const { backend, db } = await open();
+    for (let id = 1; id <= 24; id++) await db.open(InBlobs).insert(jones(id));
+    const [blob] = (await backend.blobs.list("lists", {})).blobs;
+    await backend.blobs.delete("lists", blob!.name);
+    await assert.rejects(db.open(InBlobs).by.lastName.ids(joneses), {
+      code: "contention-exhausted",
+    });
+    backend.clock.advance(120_000);
+    assert.equal((await verifyIndex(db, InBlobs, "lastName")).missing, 24);
+    assert.equal((await repairIndex(db, InBlobs, "lastName")).missing, 24);
+    await auditSpilled(db, InBlobs);
+  });
+
+  it("is mended beside writers, by several at a time, through crashes", async () => {
+    for (const [definition, members] of [
+      [Spilling, 5],
+      [Chained, 16],
+      [InBlobs, 24],
+    ] as const) {
+      const tolerant = (client: Client) => (db: Database) =>
+        client(db).catch((error) => {
+          if (!isTableError(error, "contention-exhausted")) throw error;
+        });
+      const employees = (db: Database) => db.open(definition);
+      const repair = (db: Database) => repairIndex(db, definition, "lastName");
+      const schedule = {
+        before: async (db: Database) => {
+          await db.createTables(definition);
+          await db.blobs?.createContainer("lists");
+          for (let id = 1; id <= members; id++) await employees(db).insert(jones(id));
+          await damage(db, definition);
+          await db.clock.sleep(120_000);
+        },
+        recover: async (db: Database) => {
+          await db.clock.sleep(120_000);
+          await repair(db);
+        },
+        check: (db: Database) => auditSpilled(db, definition),
+      };
+      if (definition === Spilling) await crashEverywhere(repair, schedule);
+      await interleave({
+        ...schedule,
+        clients: {
+          repair: tolerant(repair),
+          another: tolerant(repair),
+          // Those that the damage is about, so that a repair that is late would do harm.
+          back: tolerant((db) =>
+            employees(db).update({ dept: "Sales", id: 2 }, () => ({ lastName: "Jones" })),
+          ),
+          again: tolerant((db) => employees(db).insert(jones(1))),
+          leave: tolerant((db) => employees(db).delete({ dept: "Sales", id: 90 })),
+        },
+        crashShare: 0.01,
+        runs: schedules(definition === Spilling ? 60 : 12),
+      });
+    }
+  });
+
+  it("is mended in no schedule that undoes what a writer does meanwhile", async () => {
+    const mend = (id: number) => (db: Database) => {
+      const { keeper } = Employee.indexes.lastName.follow({
+        database: db,
+        entity: Employee,
+        name: "lastName",
+      });
+      const hint = { partitionKey: "Sales", rowKey: "lastName_Jones" };
+      return keeper!.reconcile(Employee.rows.key({ dept: "Sales", id }, db.profile), [hint]);
+    };
+    const schedule = (mended: number) => ({
+      before: async (db: Database) => {
+        await db.createTables(Employee);
+        for (const id of [1, 2, 3]) await db.open(Employee).insert(jones(id));
+        await damage(db, Employee);
+      },
+      // What neither of the two is about.
+      recover: async (db: Database) => {
+        await db.clock.sleep(120_000);
+        for (const id of [1, 2, 90]) if (id !== mended) await mend(id)(db);
+        await db.tables.commit("Employee", [
+          deleteOf({ partitionKey: "Sales", rowKey: "lastName_Adams" }),
+        ]);
+      },
+      check: (db: Database) => audit(db),
+      runs: "all" as const,
+    });
+    const come = (db: Database) => db.open(Employee).insert(jones(1));
+    for (const [id, writer] of [
+      [1, come],
+      [2, rename(2, "Jones")],
+      [90, rename(90, "Smith")],
+      [90, (db: Database) => db.open(Employee).delete({ dept: "Sales", id: 90 })],
+    ] as const) {
+      await interleave({ ...schedule(id), clients: { mend: mend(id), writer } });
+    }
+  });
+});
