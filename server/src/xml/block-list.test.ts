@@ -6,6 +6,16 @@ import fc from "fast-check";
 import { parseBlockList } from "./block-list.ts";
 
 const DECLARATION = '<?xml version="1.0" encoding="utf-8"?>';
+/** Of clients in several languages. */
+const DECLARATIONS = [
+  "",
+  "\ufeff",
+  DECLARATION,
+  `${DECLARATION}\n`,
+  '<?xml version="1.0"?>',
+  '<?xml version="1.0" encoding="UTF-8" standalone="yes" ?>\r\n',
+  "<?xml version='1.0' encoding='utf-8'?>\n",
+];
 /** Makes a list none that clients send, and says nothing. */
 const COMMENT = "<!-- c -->";
 
@@ -24,14 +34,18 @@ function readingOf(body: Uint8Array): unknown {
 }
 
 describe("A block list", () => {
-  it("is read whatever its declaration and white space", () => {
-    for (const declaration of ["", "\ufeff", DECLARATION, `${DECLARATION}\n`]) {
-      const blocks = "\n <Latest>AAAA</Latest>\r\n\t<Committed> QQ== </Committed>\n";
+  it("is read whatever its declaration and white space, however long it is", () => {
+    const blocks = `\n <Latest>AAAA</Latest>\r\n\t<Committed> QQ== </Committed>${" ".repeat(LIMITS.xmlBodyBytesMax)}\n`;
+    for (const declaration of DECLARATIONS) {
       const body = Buffer.from(`${declaration}<BlockList>${blocks}</BlockList>\n`);
-      assert.deepEqual(parseBlockList(body), [
-        { from: "Latest", id: "AAAA" },
-        { from: "Committed", id: "QQ==" },
-      ]);
+      assert.deepEqual(
+        parseBlockList(body),
+        [
+          { from: "Latest", id: "AAAA" },
+          { from: "Committed", id: "QQ==" },
+        ],
+        declaration,
+      );
     }
     assert.deepEqual(parseBlockList(Buffer.from("<BlockList />")), []);
   });

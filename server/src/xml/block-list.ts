@@ -43,8 +43,9 @@ function readPlain(body: Uint8Array): readonly BlockChoice[] | undefined {
   return CLOSING.test(text) ? choices : undefined;
 }
 
+/** In either kind of quotes: clients differ. */
 const OPENING =
-  /^(?:<\?xml version="1\.0"(?: encoding="(?:utf|UTF)-8")?(?: standalone="(?:yes|no)")?\?>)?[ \t\r\n]*<BlockList>/;
+  /^(?:<\?xml[ \t\r\n]+version=(["'])1\.0\1(?:[ \t\r\n]+encoding=(["'])(?:utf|UTF)-8\2)?(?:[ \t\r\n]+standalone=(["'])(?:yes|no)\3)?[ \t\r\n]*\?>)?[ \t\r\n]*<BlockList>/;
 /** An id of printable ASCII, without what has to be escaped. */
 const PLAIN_BLOCK = /[ \t\r\n]*<(Latest|Committed|Uncommitted)>([ -%'-;=?-~]*)<\/\1>/y;
 const CLOSING = /[ \t\r\n]*<\/BlockList>[ \t\r\n]*$/y;
