@@ -8,12 +8,20 @@ import { repairIndex, verifyIndex } from "./index-scrub.ts";
 import { type BuildProgress, controlledIndexes } from "./index-states.ts";
 import { Pace } from "./indexes/build-range.ts";
 import { fields, Indexed, key, Plain } from "./indexes/test-employee.ts";
-import { definitionHash } from "./model/definition-hash.ts";
+import {
+  entriesOf,
+  everything,
+  expected,
+  MINUTE,
+  NAMES,
+  type Name,
+  open,
+  prepareIn,
+} from "./indexes/test-life-cycle.ts";
 import { isRefusal, PortError } from "./ports/port-error.ts";
 import type { CommitOptions } from "./ports/tables.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
-import { buildInShards } from "./sharded-build.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { schedules } from "./testing/test-histories.ts";
@@ -27,43 +35,6 @@ import {
   memory,
   withFaults,
 } from "./testing.ts";
-
-type Name = keyof typeof Indexed.indexes;
-const NAMES = ["near", "far"] as const;
-const MINUTE = 60_000;
-
-async function open(count = 5, backend = memory({ pageEntitiesMax: 2 })) {
-  const plain = connect(backend);
-  await prepareIn(plain, count);
-  const db = connect({ ...backend, indexStates: controlledIndexes() });
-  const of = (name: Name) => indexLifeCycle(db, Indexed, name);
-  return { backend, db, plain, of };
-}
-
-async function entriesOf({ tables }: Memory, name: Name): Promise<string[]> {
-  const { entities } = await everything(tables, name === "near" ? "Employee" : "ByEmail");
-  return entities
-    .filter(({ properties }) => properties.rh_t?.value === `Employee.${name}:1`)
-    .map(({ partitionKey, rowKey, properties }) => {
-      const value = name === "near" ? rowKey.replace("email_", "") : partitionKey;
-      return `${value} ${properties.baseRK?.value}${"rh_s" in properties ? " pending" : ""}`;
-    })
-    .sort();
-}
-
-async function everything(tables: Memory["tables"], table: string) {
-  const entities = [];
-  for (let page = await tables.query(table, {}); ; ) {
-    entities.push(...page.entities);
-    if (!page.continuation) return { entities };
-    page = await tables.query(table, { continuation: page.continuation });
-  }
-}
-
-async function expected(db: Database): Promise<string[]> {
-  const all = await db.open(Plain).scan().all({ allow: "table-scan", because: "test" });
-  return all.map(({ id, email }) => `${email} empid_${String(id).padStart(6, "0")}`).sort();
-}
 
 describe("the life cycle of an index", () => {
   it("costs a measured write nothing where the states are known", async () => {
@@ -507,127 +478,6 @@ describe("the life cycle of an index", () => {
     assert.equal((await verifyIndex(db, One, "near")).missing, 0);
   });
 
-  it("refuses a definition that is not the one registered, whoever comes with it", async () => {
-    const { backend, db, of } = await open(1);
-    await of("far").disable();
-    const changed = (options: object) =>
-      entity("Employee", {
-        version: 1,
-        fields,
-        key,
-        indexes: {
-          far: remoteIndex({
-            table: "ByEmail",
-            partition: [k.str("email")],
-            row: [k.lit("owner")],
-            unique: true,
-            ...options,
-          }),
-        },
-      });
-    const refused = (work: Promise<unknown>) =>
-      assert.rejects(work, /definition: is not the one that was registered/);
-    const differences = [
-      { row: [k.lit("holder")] },
-      { partition: [k.strCI("email")] },
-      { copy: "keys" },
-      { when: () => true },
-    ];
-    for (const difference of differences) {
-      const Changed = changed(difference);
-      const fresh = connect({ ...backend, indexStates: controlledIndexes() });
-      const employees = fresh.open(Changed);
-      await refused(employees.insert({ dept: "Sales", id: 7, email: "seven" }));
-      await refused(employees.by.far.get({ email: "e1" }));
-      await refused(indexLifeCycle(fresh, Changed, "far").build());
-    }
-    const same = changed({ timing: { deadlineMs: 19_000 }, queue: "other", mode: "inline" });
-    await indexLifeCycle(db, same, "far").build();
-  });
-
-  it("registers a changed definition beside the old one, where that is asked for, and builds it after that", async () => {
-    const { backend, db } = await open(2);
-    for (const name of NAMES) {
-      await indexLifeCycle(db, Indexed, name).disable();
-      await indexLifeCycle(db, Indexed, name).build();
-    }
-    const { near, far } = Indexed.indexes;
-    const row = [k.lit("mail"), k.str("email")] as const;
-    const indexes = { near: siblingIndex({ row, unique: true }), far };
-    const Changed = entity("Employee", { version: 1, fields, key, indexes });
-    const connected = () =>
-      connect({ ...backend, indexStates: controlledIndexes({ unregistered: "disabled" }) });
-    const before = backend.clock.now();
-    await Promise.all(
-      [connected(), connected()].map((one, i) =>
-        one.open(Changed).insert({ dept: "Sales", id: 3 + i, email: `e${3 + i}` }),
-      ),
-    );
-    // Not before every reader of the old one has seen that it is kept no longer.
-    assert.ok(backend.clock.now() >= before + 50_000);
-    const states = (await everything(backend.tables, "rhcontrol")).entities.map(
-      ({ rowKey, properties }) => `${rowKey} ${properties.state?.value}`,
-    );
-    const hashes = { old: definitionHash(Indexed, "near"), now: definitionHash(Changed, "near") };
-    assert.deepEqual(states, [
-      `Employee.Employee.far@${definitionHash(Indexed, "far")} readable`,
-      ...[
-        `Employee.Employee.near@${hashes.now} disabled`,
-        `Employee.Employee.near@${hashes.old} retiring`,
-      ].sort(),
-    ]);
-    const isGone = (error: unknown) => isTableError(error, "index-not-readable");
-    await assert.rejects(db.open(Indexed).by.near.get({ dept: "Sales", email: "e1" }), isGone);
-
-    const cycle = indexLifeCycle(db, Changed, "near");
-    await assert.rejects(cycle.build(), /was another before: retire that one/);
-    await assert.rejects(buildInShards(db, Changed, "near"), /was another before: retire that one/);
-    await indexLifeCycle(db, Indexed, "near").retire();
-    assert.equal((await cycle.build()).done, 4);
-    assert.equal((await db.open(Changed).by.near.get({ dept: "Sales", email: "e4" }))?.id, 4);
-    // Old code, now that it would write entities that nobody indexes.
-    const old = entity("Employee", { version: 1, fields, key, indexes: { near } });
-    const late = connected().open(old).insert({ dept: "Sales", id: 5, email: "e5" });
-    await assert.rejects(late, /definition: is not the one that was registered/);
-  });
-
-  it("is refused until it is registered, where that is asked for", async () => {
-    const { backend, plain } = await open(1);
-    const strict = controlledIndexes({ unregistered: "refused" });
-    const db = connect({ ...backend, indexStates: strict });
-    const employees = db.open(Indexed);
-    const isRefused = /Employee\.far.*is registered nowhere|Employee\.near.*is registered nowhere/;
-    await assert.rejects(employees.insert({ dept: "Sales", id: 2, email: "two" }), isRefused);
-    await assert.rejects(employees.by.far.get({ email: "e1" }), isRefused);
-    assert.equal((await expected(plain)).length, 1);
-    for (const name of NAMES) {
-      await indexLifeCycle(db, Indexed, name).disable();
-      await indexLifeCycle(db, Indexed, name).build();
-    }
-    await employees.insert({ dept: "Sales", id: 2, email: "two" });
-    assert.equal((await employees.by.far.get({ email: "e1" }))?.id, 1);
-  });
-
-  it("is registered as disabled by whoever meets it first, where that is asked for", async () => {
-    const { backend } = await open(1);
-    await backend.tables.deleteTable("rhcontrol");
-    backend.clock.advance(MINUTE);
-    const connected = () =>
-      connect({ ...backend, indexStates: controlledIndexes({ unregistered: "disabled" }) });
-    const dbs = [connected(), connected()];
-    await Promise.all(
-      dbs.map((db, i) => db.open(Indexed).insert({ dept: "Sales", id: 2 + i, email: `new${i}` })),
-    );
-    const [db] = dbs as [Database, Database];
-    for (const name of NAMES) {
-      assert.deepEqual(await entriesOf(backend, name), []);
-      const cycle = indexLifeCycle(db, Indexed, name);
-      assert.equal(await cycle.state(), "disabled");
-      assert.equal((await cycle.build()).done, 3);
-      assert.deepEqual(await entriesOf(backend, name), await expected(db));
-    }
-  });
-
   it("is mended by a worker where readers ask for it", async () => {
     const Repairing = entity("Employee", {
       version: 1,
@@ -686,15 +536,6 @@ describe("the life cycle of an index", () => {
 
 function isDelete(args: readonly unknown[]): boolean {
   return JSON.stringify(args).includes('"kind":"delete"');
-}
-
-async function prepareIn(db: Database, count: number): Promise<void> {
-  await db.createTables(Indexed);
-  await db.tables.createTable("rhcontrol");
-  for (const name of ["index-repairs", "index-repairs-poison"]) await db.queues?.createQueue(name);
-  for (let id = 1; id <= count; id++) {
-    await db.open(Plain).insert({ dept: "Sales", id, email: `e${id}` });
-  }
 }
 
 /** Workers, then repairs until nothing is young. */
