@@ -237,10 +237,9 @@ for (const lane of ["node", "fast"] as const) {
       assert.deepEqual([begun, faults], [2, []]);
     });
 
-    it("keeps a page that was lent to it until its client has taken it", async () => {
-      const bytes = 1_500_000;
-      const letters = "abcdefghijklmnopqrstuvwxyz";
-      const lending = await HttpServer.listen(
+    /** Answers each request with a page of the letter that it asks for. */
+    function lendingServer(bytes: number): Promise<HttpServer> {
+      return HttpServer.listen(
         {
           host: "127.0.0.1",
           port: 0,
@@ -256,6 +255,35 @@ for (const lane of ["node", "fast"] as const) {
           return { status: 200, headers: ["Content-Length", String(bytes)], body };
         },
       );
+    }
+
+    it("gets the pages it asked for among many that ask, too", async () => {
+      const bytes = 100_000;
+      const lending = await lendingServer(bytes);
+      const connections = await Promise.all(
+        Array.from({ length: 16 }, () => HttpConnection.open(new URL(lending.url))),
+      );
+      for (let round = 0; round < 20; round++) {
+        const letterOf = (i: number) => String.fromCharCode(97 + ((i + round) % 26));
+        for (const [i, connection] of connections.entries()) {
+          // Some ask for the next before they were answered.
+          connection.write(GET.replace("/a", `/${letterOf(i)}`).repeat(1 + (i % 2)));
+        }
+        for (const [i, connection] of connections.entries()) {
+          for (let asked = 0; asked < 1 + (i % 2); asked++) {
+            assert.equal((await connection.answer()).text, letterOf(i).repeat(bytes));
+          }
+        }
+      }
+      for (const connection of connections) connection.destroy();
+      await lending.close();
+      assert.deepEqual(faults, []);
+    });
+
+    it("keeps a page that was lent to it until its client has taken it", async () => {
+      const bytes = 1_500_000;
+      const letters = "abcdefghijklmnopqrstuvwxyz";
+      const lending = await lendingServer(bytes);
       const get = (letter: string) => GET.replace("/a", `/${letter}`);
       const slow = await HttpConnection.open(new URL(lending.url));
       slow.socket.pause();

@@ -68,12 +68,6 @@ describe("Both lanes answer the same", () => {
     await agree([requests.map(print).join("")]);
   });
 
-  it("to a crowd of connections, each with an order of its own", async () => {
-    const reads = requests.filter(({ verb }) => verb === "GET" || verb === "HEAD").map(print);
-    const orders = Array.from({ length: 16 }, (_, i) => [...reads.slice(i), ...reads.slice(0, i)]);
-    await Promise.all(orders.map((order) => agree(order)));
-  });
-
   it("to a request cut at any byte", async () => {
     const whole = print(requests.find(({ verb, body }) => verb === "PUT" && body.length > 0)!);
     for (let at = 1; at < whole.length; at++) await agree([whole.slice(0, at), whole.slice(at)]);

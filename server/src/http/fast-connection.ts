@@ -260,7 +260,7 @@ export class FastConnection implements Answered {
       return false;
     }
     const { together } = this.#lane;
-    if (!together.isCrowd() || !isLast || this.#arriving) return this.#send(verb, answer);
+    if (!isLast || this.#arriving || !together.takes(answer)) return this.#send(verb, answer);
     this.#answering = true;
     this.#made = { verb, answer };
     together.add(this, answer);
