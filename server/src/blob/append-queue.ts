@@ -166,7 +166,7 @@ class GroupAppend {
       modified,
       blocks,
     };
-    // A spread with a member that is new takes V8 half a microsecond and a hidden class of its own,
+    // A spread with a member that is new takes Node 20 half a microsecond and a hidden class of its own,
     // which only a collection of everything frees: with the like of it elsewhere a tenth of an append.
     this.blob = blob.lease
       ? { ...longer, lease: leaseAfterWrite(blob.lease, wanted.arrivedAt) }
