@@ -1,6 +1,14 @@
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { readdirSync, renameSync, rmSync, statSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { open } from "lmdb";
@@ -151,6 +159,25 @@ describe("the data folder", () => {
     assert.equal(await getText(engine, a), "kept");
 
     await engine.close();
+    rmSync(`${path}-moved`, { recursive: true });
+  });
+
+  it("refuses commits also where its place cannot be looked at any more, and goes on reading", async () => {
+    const path = newFolder();
+    let now = Date.UTC(2026, 0, 1);
+    const engine = await openLmdbEngine({ path, clock: { now: () => now } });
+    await put(engine, a, "kept");
+
+    renameSync(path, `${path}-moved`);
+    // A link to itself: whoever follows it is told ELOOP.
+    symlinkSync(path, path);
+    now += 1000;
+    await assert.rejects(put(engine, a, "lost"), { code: "Unavailable", message: /was removed/ });
+    assert.equal(engine.refusal()?.untilRestart, true);
+    assert.equal(await getText(engine, a), "kept");
+
+    await engine.close();
+    rmSync(path);
     rmSync(`${path}-moved`, { recursive: true });
   });
 

@@ -84,10 +84,16 @@ export class DataFolder {
   }
 
   #fileIdentities(): string {
-    const identities = [DATA_FILE, LOCK_FILE].map((name) => {
-      const file = statSync(join(this.path, name), { throwIfNoEntry: false });
-      return `${file?.dev}:${file?.ino}`;
-    });
-    return identities.join();
+    return [DATA_FILE, LOCK_FILE].map((name) => identityOf(join(this.path, name))).join();
+  }
+}
+
+/** Undefined where there is no file, or where it cannot be looked at: for all we know it is another one then. */
+function identityOf(file: string): string | undefined {
+  try {
+    const { dev, ino } = statSync(file);
+    return `${dev}:${ino}`;
+  } catch {
+    return undefined;
   }
 }
