@@ -153,6 +153,27 @@ describe("What blobs let go of", () => {
     }
   });
 
+  it("is freed though the system does not delete one of many", async () => {
+    const contents = new WatchedContentStore();
+    const stubborn = await BlobLab.open({ contents });
+    const { ids, notes } = stubborn.service.service.context;
+    const all = Array.from({ length: 200 }, () => ids.next());
+    for (const id of all) await contents.write(id, once(SMALL));
+    const puts = all.map((id) => notes.garbage({ kind: "content", id }));
+    const { engine } = stubborn;
+    await engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes: [] });
+    const first = all[0]!;
+    contents.beforeDelete = async (id) => assert.notEqual(id, first, "It cannot be deleted.");
+    await assert.rejects(stubborn.service.collector.collect(), /cannot be deleted/);
+    const left: ContentId[] = [];
+    for await (const id of contents.list()) left.push(id);
+    assert.deepEqual(left, [first]);
+
+    contents.beforeDelete = undefined;
+    await stubborn.assertTidy();
+    await stubborn.close();
+  });
+
   async function putBlock(id: string, body: Buffer): Promise<void> {
     await lab.must("PUT", `/docs/a?comp=block&blockid=${id}`, { body });
   }

@@ -72,12 +72,14 @@ export class Collector implements BackgroundWork {
   }
 
   /**
-   * Frees all that can be freed now.
+   * Frees all that can be freed now. What cannot be, such as a file that the system does not delete, keeps
+   * nothing else from being freed; the first failure is thrown at the end.
    * @param untoldMicrosMax for tests: how long others may read without having told
    */
   async collect(untoldMicrosMax = UNTOLD_MICROS_MAX): Promise<void> {
     const { engine, notes } = this.#options;
     await notes.dropSpares(SPARE_MICROS_MAX);
+    const failures: unknown[] = [];
     let { start, end } = notes.range();
     while (!this.#loop.closed) {
       const found: StoredNote[] = [];
@@ -87,13 +89,15 @@ export class Collector implements BackgroundWork {
         return found.length < NOTES_AT_A_TIME;
       });
       // Looked for behind the notes: a hold that comes later finds these in what it keeps.
-      if (await this.#isHeld()) return;
+      if (await this.#isHeld()) break;
       const others = await this.#others(untoldMicrosMax);
-      await eachBounded(found, (note) => this.#settle(note, others));
+      const settle = (note: StoredNote) => this.#settle(note, others);
+      await eachBounded(found, settle).catch((error) => failures.push(error));
       const last = found.at(-1);
-      if (last === undefined) return;
+      if (last === undefined) break;
       start = after(last.key);
     }
+    if (failures.length > 0) throw failures[0];
   }
 
   /** Looked for behind the notes, too: whoever reads what one of these is about is there already. */
