@@ -80,6 +80,24 @@ describe("The sweeper", () => {
     assert.equal(await store.stored(), 0);
   });
 
+  it("looks at once also when it is woken while it looks", async () => {
+    const engine = new SlowEngine();
+    const store = await TestStore.open(engine);
+    await store.sweeper.sweep();
+    await store.put("x", { timeToLiveMs: 1 });
+    store.pass(1);
+    engine.onScan = () => {
+      engine.onScan = () => {};
+      queueMicrotask(() => store.sweeper.wake());
+    };
+    store.sweeper.start();
+    for (let turn = 0; turn < 100 && (await store.stored()) > 0; turn++) {
+      await new Promise<void>((resolve) => setImmediate(resolve));
+    }
+    await store.sweeper.close();
+    assert.equal(await store.stored(), 0);
+  });
+
   it("does no harm beside the sweepers of other servers", async () => {
     const engine = new MemoryEngine();
     const one = await TestStore.open(engine);

@@ -46,9 +46,9 @@ export class Sweeper {
     this.#loop.start();
   }
 
-  /** Expired messages are in the way somewhere: looks at every queue soon. */
+  /** Expired messages are in the way somewhere: looks at every queue soon, whatever is known of it. */
   wake(): void {
-    this.#dueAt.clear();
+    this.#dueAt = new Map();
     this.#loop.wake();
   }
 
@@ -59,10 +59,9 @@ export class Sweeper {
   /** Frees all that has expired in the queues that are due. */
   async sweep(): Promise<void> {
     const { catalog, clock } = this.#options;
-    const known = this.#dueAt;
-    const dueAt = new Map<string, number>();
-    this.#dueAt = dueAt;
+    const gone = new Set(this.#dueAt.keys());
     for (const account of catalog.accountNames) {
+      const accountId = catalog.accountId(account);
       const ids: number[] = [];
       await catalog.list(account, { prefix: "", from: "" }, ({ id }) => {
         ids.push(id);
@@ -70,14 +69,16 @@ export class Sweeper {
       });
       for (const id of ids) {
         if (this.#loop.closed) return;
-        const accountId = catalog.accountId(account);
         const queue = `${accountId}/${id}`;
-        const due = known.get(queue) ?? 0;
-        const next =
-          due > clock.now() ? due : await this.#sweepQueue(queuePartition(accountId, id));
-        dueAt.set(queue, next);
+        gone.delete(queue);
+        // Not before: a `wake` makes all queues due, also in the middle of this. What is found out about
+        // the one at hand then goes with the map that it replaced.
+        const dueAt = this.#dueAt;
+        if ((dueAt.get(queue) ?? 0) > clock.now()) continue;
+        dueAt.set(queue, await this.#sweepQueue(queuePartition(accountId, id)));
       }
     }
+    for (const queue of gone) this.#dueAt.delete(queue);
   }
 
   /** @returns when to look again */
