@@ -113,7 +113,7 @@ export interface WireResponse {
   readonly headers: readonly string[];
   /** Of a body that comes in parts, each is lent until the next is asked for. */
   readonly body?: Uint8Array | string | LentBody | AsyncIterable<Uint8Array> | undefined;
-  /** Of an answer that is well and tells of a refusal inside, as a batch's 202 does: for logs and metrics. */
+  /** For logs and metrics: what was refused inside an answer that is itself a success, as a batch's 202 is. */
   readonly refusal?: RefusalInside | undefined;
 }
 
@@ -125,8 +125,8 @@ export interface RefusalInside {
 }
 
 /**
- * A body in memory that its maker uses again. Who sends it says when it has left; who reads it as any
- * other stream says so by asking for what follows it.
+ * A body in memory that its maker uses again after `giveBack`. Whoever sends the memory itself calls that
+ * when the bytes have left; whoever iterates over the body instead has it called by asking for a second part.
  */
 export interface LentBody extends AsyncIterable<Uint8Array> {
   /** The body stands in it from `start` to `end`; what is in front is for the sender's own use. */

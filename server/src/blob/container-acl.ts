@@ -11,7 +11,7 @@ import type { ContainerValue, PublicAccess } from "./container-value.ts";
 import { checkLeaseForRead } from "./lease.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
-/** Only keys may see or change who holds the others. */
+/** Policies decide what shared access signatures may do, so only the account's keys may read or change them. */
 const ACCESS = { resourceType: "c", accountSas: [], serviceSas: [], bearer: "never" } as const;
 
 /** Get Container ACL: the stored access policies, and what strangers may read. */

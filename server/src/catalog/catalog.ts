@@ -241,7 +241,7 @@ export class Catalog<Value> {
     return taken;
   }
 
-  /** At most `max` names of such a list, and the name that comes next; after the deadline perhaps one not shown. */
+  /** At most `max` names of such a list, and the name that comes next; where the deadline ended the page, one that may not be shown. */
   async page(
     account: string,
     { prefix, from, max, shows = () => true, deadline = Number.POSITIVE_INFINITY }: CatalogPage,

@@ -27,15 +27,16 @@ export interface Engine {
   nextVersion(): number;
 
   /**
-   * Says which of the processes over the same data this is: a number, mostly one more than that of the
-   * last one that began. Up to 16 in a row, which run at the same time, then never have a version in
-   * common. Engines that serve one process only leave it out.
+   * Tells this process its place among those over the same data: a number, usually one more than that of
+   * the process that began before it. Up to 16 processes with places in a row never hand out the same
+   * version. Left out by engines that serve one process only.
    */
   takePlace?(place: number): void;
 
   /**
-   * Whether other processes may have the same data open just now. True where that cannot be told; those
-   * who read something are counted from before their first read of it. Left out as `takePlace` is.
+   * Whether other processes may have the same data open just now. True where that cannot be told. A process
+   * counts before its first read returns, so none reads unnoticed. Left out by engines that serve one
+   * process only.
    */
   isShared?(): boolean;
 

@@ -22,7 +22,8 @@ export class VersionClock {
    */
   takePlace(place: number): void {
     this.#places = PLACES;
-    // Those that have to share a remainder begin elsewhere in the millisecond, which is all that clocks tell.
+    // Clocks tell whole milliseconds. Processes that have to share a remainder, being more than 16, at least
+    // begin at different microseconds of it.
     this.#start = place % STARTS;
   }
 
@@ -52,7 +53,8 @@ export class VersionClock {
 const STARTS = 1000 - (1000 % PLACES);
 
 /**
- * What an engine adds at most that must raise a version without a clock, as a database does: it keeps the
- * remainder of the version that was brought, hence its place, and most often one no other raised version has.
+ * The most that an engine adds which has to raise a version without a clock, as a database does inside a
+ * statement. The raised version has the same remainder, divided by this, as the one that its writer brought:
+ * so it keeps the writer's place, and rarely meets another raised version.
  */
 export const RAISED_BY_MAX = 64 * PLACES;

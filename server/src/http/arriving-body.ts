@@ -10,7 +10,7 @@ export class ArrivingBody implements BodySource, Room {
   readonly #length: number;
   /** Bytes that have not come. */
   left: number;
-  /** The answer is out: what is still to come is not for anybody. */
+  /** The answer is out: nobody wants what is still to come. */
   isUnwanted = false;
   /** What has come and nobody has asked for. */
   #kept: Buffer;

@@ -18,7 +18,7 @@ export const KEEP_ALIVE_SECONDS = 75;
 export const HEAD_MS_MAX = 60_000;
 export const REQUEST_MS_MAX = 300_000;
 
-/** What must not happen is that nothing moves any more. */
+/** A connection on which nothing moves for so long, though it should, is cut. */
 export const STILL_MS_MAX = 120_000;
 
 /** So much of a body is read though nobody wants it; where more is left, the answer is the last of its connection. */

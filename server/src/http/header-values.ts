@@ -1,7 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import type { RequestHead } from "../operation.ts";
 
-/** What values of headers may safely repeat. */
+/** What a client sent may be repeated in a header's value if it is nothing else. */
 export const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
 
 /** All that was sent under a lower-case name. */

@@ -22,7 +22,7 @@ export type Take = (bytes: Buffer) => void;
 
 /** Memory that bytes go to at once, for who wants more of them than are lent. */
 export interface Room {
-  /** Asked before each read: where to, or undefined for the lent buffer. What it says holds until then. */
+  /** Asked before each read: where to, or undefined for the lent buffer. The memory is the read's until the next. */
   next(): Uint8Array | undefined;
   /** So many bytes are there. */
   filled(bytes: number): void;

@@ -28,7 +28,10 @@ export class LingeringCloses {
     this.#now = now;
   }
 
-  /** Has a connection linger once its last answer ends it: both lanes, node:http's by itself, call that `destroySoon`. */
+  /**
+   * From now on the connection lingers where its last answer would end it. Both lanes end it by
+   * `destroySoon`: the fast lane calls that, and so does node:http.
+   */
   prepare(socket: Socket): void {
     socket.destroySoon = () => {
       if (this.#isClosing) Socket.prototype.destroySoon.call(socket);

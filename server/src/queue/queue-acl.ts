@@ -7,7 +7,7 @@ import { xmlResponse } from "../xml/print-xml.ts";
 import type { QueueName } from "./message-store.ts";
 import { type QueueOperation, queueNameOf } from "./queue-operation.ts";
 
-/** Only keys may see or change who holds the others. */
+/** Policies decide what shared access signatures may do, so only the account's keys may read or change them. */
 const ACCESS = { resourceType: "c", accountSas: [], serviceSas: [], bearer: "never" } as const;
 
 /** Get Queue ACL: the stored access policies. Fails with QueueNotFound (404). */

@@ -61,10 +61,10 @@ export class EntityStore {
   }
 
   /**
-   * That an opened table is there still: until then nothing that was read of it was freed.
+   * Checks that an opened table is still there. If so, nothing of it was freed while it was read.
    * @throws ServiceError TableNotFound
    */
-  mustBeThere(account: string, name: string, opened: OpenTable): Awaitable<void> {
+  checkStillThere(account: string, name: string, opened: OpenTable): Awaitable<void> {
     return whenReady(this.#find(account, name), (table) => {
       if (table?.named.id !== opened.named.id) throw new ServiceError("TableNotFound");
     });

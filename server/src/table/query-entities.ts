@@ -97,7 +97,7 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
         // continuation meets that itself, and one entity that was found is whole.
         const isPoint = plan.reads.length === 1 && plan.reads[0]?.kind === "point";
         if (next || (isPoint && work.entitiesRead === 1)) return answer();
-        return whenReady(entities.mustBeThere(account.name, location.name, table), answer);
+        return whenReady(entities.checkStillThere(account.name, location.name, table), answer);
       });
     });
   },

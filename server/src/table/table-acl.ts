@@ -6,7 +6,10 @@ import { TABLE_DOCUMENTS } from "../xml/document-rules.ts";
 import { xmlResponse } from "../xml/print-xml.ts";
 import type { TableOperation } from "./table-operation.ts";
 
-/** Only keys may see or change who holds the others; bearers are not even told that it exists. */
+/**
+ * Policies decide what shared access signatures may do, so only the account's keys may read or change them;
+ * bearers are not even told that there are any.
+ */
 const ACCESS = { resourceType: "c", accountSas: [], serviceSas: [], bearer: "never" } as const;
 
 /** Get Table ACL: the stored access policies. Fails with TableNotFound (404). */
