@@ -301,6 +301,18 @@ describe("A SAS of a blob or a container", () => {
       assert.equal(answer.header("content-language"), "de");
       assert.equal(answer.header("content-type"), "text/plain; charset=utf-8");
     }
+    // Its version does not sign them: whoever was given it could say what it likes.
+    const old = blobSas({
+      container: "docs",
+      blob: "a",
+      sp: "r",
+      sv: "2012-02-12",
+      rsct: "text/html",
+    });
+    const headers = { "x-ms-version": "2026-04-06" };
+    const answer = await wire.send("GET", "/docs/a", { sas: old, headers });
+    assert.equal(answer.status, 200);
+    assert.equal(answer.header("content-type"), "application/octet-stream");
     const injected = blobSas({ container: "docs", blob: "a", sp: "r", rscc: "a\r\nX: b" });
     assertStorageRefused(await get(injected), 400, "InvalidQueryParameterValue");
   });

@@ -107,7 +107,15 @@ describe("a service SAS", () => {
     }
   });
 
-  it("hides what it does not permit before version 2015-04-05", () => {
+  it("says what it does not permit in every version of queues and blobs", () => {
+    const head = sketchRequest("GET /x", { headers: { "x-ms-version": "2015-02-21" } });
+    for (const dialect of [queueAuth, blobAuth]) {
+      const error = refusalOf(() => authorize(head, serviceSas("a"), QUERY, dialect));
+      assert.equal(error.code, "AuthorizationPermissionMismatch");
+    }
+  });
+
+  it("of a table hides what it does not permit before version 2015-04-05", () => {
     const oldHeader = { headers: { "x-ms-version": "2015-02-21" } };
     const newHeader = { headers: { "x-ms-version": "2015-04-05" } };
     assert.equal(denied(serviceSas("a"), QUERY, oldHeader, "GET /x").status, 404);

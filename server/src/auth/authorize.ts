@@ -30,7 +30,7 @@ export function authorize(
     case "shared-key":
       break;
     case "service-sas":
-      authorizeServiceSas(head, identity, access);
+      authorizeServiceSas(head, identity, access, dialect);
       break;
     case "account-sas":
       authorizeAccountSas(identity, access, dialect);
@@ -68,16 +68,13 @@ function authorizeServiceSas(
   head: RequestHead,
   identity: ServiceSasIdentity,
   access: Access,
+  { refusalsHiddenBefore }: AuthDialect,
 ): void {
   if (access.serviceSas.length === 0) throw new ServiceError("AuthorizationFailure");
   if (grants(identity.permissions, access.serviceSas)) return;
-  // Older versions hide what they do not permit.
   const version = namedVersion(head);
-  throw new ServiceError(
-    version !== undefined && version < "2015-04-05"
-      ? "ResourceNotFound"
-      : "AuthorizationPermissionMismatch",
-  );
+  const isHidden = version !== undefined && version < refusalsHiddenBefore;
+  throw new ServiceError(isHidden ? "ResourceNotFound" : "AuthorizationPermissionMismatch");
 }
 
 function authorizeBearer(identity: BearerIdentity, access: Access): void {

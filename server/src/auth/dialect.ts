@@ -3,6 +3,7 @@ import { LIMITS } from "@rowhouse/protocol/limits";
 import {
   blobSasString,
   queueSasString,
+  SAS_VERSIONS,
   type SasParameters,
   tableSasString,
 } from "@rowhouse/protocol/sas";
@@ -23,6 +24,8 @@ export interface AuthDialect {
   readonly versionMin: string;
   /** What counts when a request signed with a key names no version; undefined: it must. */
   readonly versionAbsent: string | undefined;
+  /** Before this version, what a service SAS does not permit is answered as if it were not there; "" for none. */
+  readonly refusalsHiddenBefore: string;
   /** The strings a signature may stand under, likeliest first. */
   sharedKeyStrings(head: RequestHead, path: string): Iterable<string>;
   sharedKeyLiteStrings(head: RequestHead, path: string): Iterable<string>;
@@ -54,6 +57,7 @@ export const tableAuth: AuthDialect = {
   letter: "t",
   versionMin: LIMITS.tableVersionMin,
   versionAbsent: LIMITS.tableVersionMin,
+  refusalsHiddenBefore: "2015-04-05",
   sharedKeyStrings: (head, path) => [tableSharedKeyString(head, head.account.name, path)],
   sharedKeyLiteStrings: (head, path) => [tableSharedKeyLiteString(head, head.account.name, path)],
   encryptionScopes: true,
@@ -123,6 +127,7 @@ function readKeyRange({ spk, srk, epk, erk }: SasParameters): SasKeyRange | unde
 const storageDialect = {
   versionMin: LIMITS.storageVersionMin,
   versionAbsent: undefined,
+  refusalsHiddenBefore: "",
   sharedKeyStrings: (head: RequestHead, path: string) =>
     sharedKeyStrings(head, head.account.name, path),
   sharedKeyLiteStrings: (head: RequestHead, path: string) =>
@@ -170,8 +175,10 @@ export const blobAuth: AuthDialect = {
   anonymous: () => ({ kind: "anonymous" }),
 };
 
+/** None where the version does not sign them: anybody could have put them behind the token. */
 function overriddenHeaders(sas: SasParameters): string[] {
   const headers: string[] = [];
+  if (sas.sv === undefined || sas.sv < SAS_VERSIONS.responseHeaders) return headers;
   const override = (name: string, value: string | undefined) => {
     if (value !== undefined) headers.push(name, value);
   };
