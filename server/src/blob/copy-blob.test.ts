@@ -106,6 +106,14 @@ describe("Copy Blob", () => {
         "x-ms-source-content-md5": "AAAAAAAAAAAAAAAAAAAAAA==",
       },
     });
+    await lab.refused("400 InvalidMd5", "PUT", "/docs/to", {
+      headers: { ...source("from"), ...headers, "x-ms-source-content-md5": "AAAA" },
+    });
+    const plain = await copy("to", { headers: { "x-ms-source-content-md5": md5 } });
+    assert.equal(plain.headers.get("content-md5"), undefined);
+    await lab.refused("400 Md5Mismatch", "PUT", "/docs/to", {
+      headers: { ...source("from"), "x-ms-source-content-md5": "AAAAAAAAAAAAAAAAAAAAAA==" },
+    });
     await lab.refused("409 NoPendingCopyOperation", "PUT", "/docs/to?comp=copy&copyid=1", {
       headers: { "x-ms-copy-action": "abort" },
     });

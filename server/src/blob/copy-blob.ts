@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { CallTime } from "../engine/call-time.ts";
-import { md5Mismatch } from "../http/content-md5.ts";
+import { md5Header, md5Mismatch } from "../http/content-md5.ts";
 import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
@@ -36,7 +36,7 @@ interface CopyBlobInput {
   readonly seals: boolean;
   /** Copy Blob From URL tells the checksums of what was copied. */
   readonly isSynchronous: boolean;
-  /** Base64, from the headers of Copy Blob From URL. */
+  /** Base64: what the source is said to hold. */
   readonly sourceMd5: string | undefined;
   readonly leaseId: string | undefined;
   readonly conditions: Conditions;
@@ -72,7 +72,7 @@ export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
       accessTier: accessTierOf(request),
       seals: isTrue(request, "x-ms-seal-blob"),
       isSynchronous: isTrue(request, "x-ms-requires-sync"),
-      sourceMd5: request.header("x-ms-source-content-md5") || undefined,
+      sourceMd5: md5Header(request, "x-ms-source-content-md5"),
       leaseId: leaseIdOf(request),
       conditions: writeConditions(request),
       sourceConditions: sourceConditions(request),
@@ -113,7 +113,8 @@ async function copyOnce(
   const read = async () => {
     if (!isSelf && !contents.isSmall(original.size)) judge(await blobs.read(name));
     // First what may fail: a copy that is made and not used must be given up.
-    const digests = input.isSynchronous
+    const isSummed = input.isSynchronous || input.sourceMd5 !== undefined;
+    const digests = isSummed
       ? await digestsOf(contents.read(original, 0, original.size))
       : undefined;
     return { digests, copied: isSelf ? undefined : await copyContent(context, original) };
@@ -157,7 +158,8 @@ async function copyOnce(
     },
     copied ? [copied] : [],
   );
-  return modified === undefined ? undefined : { modified, copyId, digests };
+  if (modified === undefined) return undefined;
+  return { modified, copyId, digests: input.isSynchronous ? digests : undefined };
 }
 
 /** Abort Copy Blob: no copy is ever pending. */

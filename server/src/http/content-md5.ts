@@ -22,7 +22,7 @@ const MD5 = /^[A-Za-z0-9+/]{22}==$/;
  */
 export function md5Header(
   head: Pick<RequestHead, "header">,
-  name: "content-md5" | "x-ms-blob-content-md5",
+  name: "content-md5" | "x-ms-blob-content-md5" | "x-ms-source-content-md5",
 ): string | undefined {
   const text = head.header(name);
   if (text === undefined || text === "") return undefined;
