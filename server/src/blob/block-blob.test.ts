@@ -452,6 +452,33 @@ describe("Put Block and Put Block List", () => {
     await lab.refused("409 InvalidBlobType", "GET", "/docs/log?comp=blocklist");
   });
 
+  it("end a lease that holds nobody off any more, as every write does", async () => {
+    const id = { "x-ms-lease-id": "c9da6455-213d-42c9-9a79-3e9149a57833" };
+    const lease = (headers: Record<string, string>) =>
+      lab.must("PUT", "/docs/held?comp=lease", { headers });
+    await put("/docs/held", { body: "x" });
+    const { headers: before } = await lab.must("HEAD", "/docs/held");
+    // To a blob without a draft, and to one that has one.
+    for (const block of ["AAAA", "BBBB"]) {
+      await lease({
+        "x-ms-lease-action": "acquire",
+        "x-ms-lease-duration": "15",
+        "x-ms-proposed-lease-id": id["x-ms-lease-id"],
+      });
+      lab.clock.ms += 15_000;
+      await putBlock("held", block, "x");
+      const { headers } = await lab.must("HEAD", "/docs/held");
+      assert.equal(headers.get("x-ms-lease-state"), "available");
+      assert.equal(headers.get("etag"), before.get("etag"));
+      await lab.refused("409 LeaseIdMismatchWithLeaseOperation", "PUT", "/docs/held?comp=lease", {
+        headers: { "x-ms-lease-action": "renew", ...id },
+      });
+    }
+    await putList("held", "<Latest>AAAA</Latest><Latest>BBBB</Latest>");
+    assert.equal(await textOf("held"), "xx");
+    await lab.assertTidy();
+  });
+
   it("take blocks that come side by side, and keep each that was acknowledged", async () => {
     const ids = Array.from({ length: 100 }, (_, i) => Buffer.from([0, 0, i]).toString("base64"));
     await Promise.all(ids.map((id, i) => putBlock("many", id, String.fromCharCode(33 + i))));

@@ -13,7 +13,7 @@ import { blockIdBytes, checkBlockId } from "./block-id.ts";
 import type { Digests } from "./content-digest.ts";
 import { decodeUncommittedBlock, putDraftHead, putUncommittedBlock } from "./drafts.ts";
 import { type IncomingContent, incomingContent, refuseBody } from "./incoming-content.ts";
-import { checkLeaseForWrite } from "./lease.ts";
+import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import type { NewContent } from "./new-content.ts";
 import { NOTHING_RELEASED, type Released } from "./released.ts";
@@ -62,7 +62,7 @@ export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
       input.name,
       (state) => {
         judge(state);
-        return stage(context, state, input, content);
+        return stage(context, state, input, content, request.arrivedAt);
       },
       [content],
     );
@@ -102,9 +102,13 @@ async function stage(
   state: BlobState,
   { name, block }: PutBlockInput,
   { piece }: NewContent,
+  arrivedAt: number,
 ): Promise<BlobChange<Staged>> {
   const { engine, ids, blockCounts } = context;
   const { record } = state;
+  const { blob } = record;
+  const lease = leaseAfterWrite(blob?.lease, arrivedAt);
+  const isLeaseGone = blob !== undefined && blob.lease !== lease;
   const isFirst = record.draft === undefined;
   const draft = record.draft ?? { id: ids.next(), blockIdBytes: blockIdBytes(block) };
   const blockKey = draftBlockKey(draft.id, block);
@@ -120,7 +124,11 @@ async function stage(
   }
   return {
     // Putting the same record again would be harmless, but blocks that come at once would conflict on it.
-    record: isFirst ? { ...record, draft } : "unchanged",
+    record: isLeaseGone
+      ? { blob: { ...blob, lease }, draft }
+      : isFirst
+        ? { ...record, draft }
+        : "unchanged",
     checks: isFirst ? [] : [present(headKey), asRead(blockKey, replaced)],
     puts: [putDraftHead(draft.id, name), putUncommittedBlock(draft.id, block, piece!)],
     released: releaseBlock(context, replaced),
