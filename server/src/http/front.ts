@@ -126,7 +126,6 @@ export class Front<Context> {
     const { identity } = request;
     request.version = version;
     if (request.misplaced !== undefined) throw request.misplaced;
-    checkTimeout(request.query.get("timeout"));
     request.method = this.#service.methodOf(request);
     const operation = this.#route(request);
     request.operationName = operation.name;
@@ -137,6 +136,7 @@ export class Front<Context> {
       typeof access === "function" ? access(request) : access,
       this.#service.dialect,
     );
+    checkTimeout(request.query.get("timeout"));
     switch (operation.body) {
       case "buffer": {
         const body = request.source.read(LIMITS.bodyBytesMax);
