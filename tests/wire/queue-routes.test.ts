@@ -4,6 +4,7 @@ import type { HttpAnswer } from "./http-answer.ts";
 import { type LocalServer, startLocalServer } from "./local-server.ts";
 import { QueueWire } from "./queue-wire.ts";
 import { assertStorageRefused } from "./storage-refusals.ts";
+import { accountSas } from "./storage-sas.ts";
 
 let server: LocalServer;
 let wire: QueueWire;
@@ -64,7 +65,9 @@ describe("A request that no operation listens to", () => {
     const key = await wire.send("POST", "/?restype=service&comp=userdelegationkey");
     assertStorageRefused(key, 501, "NotImplemented");
     const statistics = await wire.send("GET", "/?restype=service&comp=stats");
-    assertStorageRefused(statistics, 400, "InvalidQueryParameterValue");
+    const details = assertStorageRefused(statistics, 400, "InvalidQueryParameterValue");
+    assert.equal(details.QueryParameterName, "comp");
+    assert.equal(details.QueryParameterValue, "stats");
   });
 
   it("is refused with 404 when there is no such account, secondary ones included", async () => {
@@ -95,6 +98,15 @@ describe("A request", () => {
       const details = assertStorageRefused(answer, 400, "InvalidQueryParameterValue");
       assert.equal(details.QueryParameterName, "timeout");
     }
+  });
+
+  it("with a wrong parameter is told first what is no operation, and what it has no right to", async () => {
+    const nothing = await wire.send("GET", "/?comp=x&timeout=x");
+    const details = assertStorageRefused(nothing, 400, "InvalidQueryParameterValue");
+    assert.equal(details.QueryParameterName, "comp");
+    const sas = accountSas({ ss: "q", srt: "s", sp: "r" });
+    const listing = await wire.send("GET", "/?comp=list&timeout=x", { sas });
+    assertStorageRefused(listing, 403, "AuthorizationPermissionMismatch");
   });
 
   it("may be HEAD where a queue is asked about itself", async () => {

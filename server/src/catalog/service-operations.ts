@@ -56,7 +56,15 @@ export function getServiceStats(
     route: { method: "GET", resource: "service", comp: "stats" },
     access: { resourceType: "s", accountSas: ["r"], serviceSas: [], bearer: "read" },
     decode(request) {
-      if (!request.secondary) throw new ServiceError("InvalidQueryParameterValue");
+      if (!request.secondary) {
+        throw new ServiceError("InvalidQueryParameterValue", {
+          details: [
+            ["QueryParameterName", "comp"],
+            ["QueryParameterValue", request.query.get("comp") ?? ""],
+            ["Reason", "Only the secondary endpoint has statistics."],
+          ],
+        });
+      }
       return request.arrivedAt;
     },
     run: (_, arrivedAt) => arrivedAt,

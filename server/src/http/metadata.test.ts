@@ -13,6 +13,12 @@ describe("Metadata", () => {
     assert.deepEqual(metadataHeaders(metadata), ["x-ms-meta-Owner", "ops", "x-ms-meta-_z1", "a b"]);
   });
 
+  it("refuses values beyond printable ASCII, also at their ends", () => {
+    for (const value of ["ü", "a\u00a0b", "\u00a0a", "a\u00a0", "a\tb"]) {
+      assert.equal(refusal(["a", value]), "InvalidMetadata");
+    }
+  });
+
   it("is the same whatever the case and order of names, not of values", () => {
     const owner = ["Owner", "ops"] as const;
     const zone = ["zone", "eu"] as const;

@@ -25,11 +25,13 @@ export function readMetadata({ rawHeaders }: Pick<RequestHead, "rawHeaders">): M
     const header = rawHeaders[i]!;
     if (!header.toLowerCase().startsWith(PREFIX)) continue;
     const name = header.slice(PREFIX.length);
-    const value = rawHeaders[i + 1]!.trim();
+    const sent = rawHeaders[i + 1]!;
     if (name === "") throw new ServiceError("EmptyMetadataKey");
-    if (!IDENTIFIER.test(name) || !PRINTABLE_ASCII.test(value)) {
+    // Before it is trimmed: that takes no-break spaces for white space, too.
+    if (!IDENTIFIER.test(name) || !PRINTABLE_ASCII.test(sent)) {
       throw new ServiceError("InvalidMetadata");
     }
+    const value = sent.trim();
     if (names.has(name.toLowerCase())) throw new ServiceError("InvalidMetadata");
     names.add(name.toLowerCase());
     bytes += name.length + value.length;
