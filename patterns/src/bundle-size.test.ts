@@ -26,19 +26,18 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
 /**
  * What is reached, where that is more. Beyond the budget are the core, indexes and lists in other partitions, lists
  * that may become blobs, builds by many processes, the table client, whose transactions are written and read here,
- * and, by a few bytes, views and logs.
+ * and, by a few bytes, views.
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 16_350,
-  everything: 63_176,
+  everything: 63_157,
   "azure-tables.ts": 3551,
-  "logs.ts": 3160,
   "list-index.ts": 4712,
   "remote-index.ts": 4418,
   "remote-list.ts": 3631,
   "sharded-build.ts": 3329,
-  "view.ts": 3185,
+  "view.ts": 3172,
 };
 /**
  * Nothing may grow beyond either by more. Node's own zlib, that of the system and those of other processors look

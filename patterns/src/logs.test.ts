@@ -177,6 +177,37 @@ describe("a log in append blobs", () => {
     );
   });
 
+  it("tells of a record as soon as it is stored, while others are still on their way", async () => {
+    const { backend } = await open();
+    const appends: (() => void)[] = [];
+    const held = intercept(backend, async (call, send) => {
+      if (call.method === "append") await new Promise<void>((go) => appends.push(go));
+      return send();
+    });
+    const begun = async (count: number) => {
+      while (appends.length < count) await new Promise(setImmediate);
+    };
+    const writer = connect({ ...backend, ...held })
+      .open(Requests)
+      .writer(EACH);
+    const first = writer.write(entry("18:00:00"));
+    await begun(1);
+    const [second, third] = [writer.write(entry("18:00:01")), writer.write(entry("19:00:00"))];
+    appends[0]!();
+    await first;
+    await begun(2);
+    appends[1]!();
+    await second;
+    await begun(3);
+    assert.deepEqual(
+      (await filesOf(backend)).map(({ length }) => length > 0),
+      [true, false],
+    );
+    appends[2]!();
+    await third;
+    assert.equal(appends.length, 3);
+  });
+
   it("stores records by itself after a while", async () => {
     const { backend, db, log } = await open();
     const writer = log.writer({ flush: { ms: 5000 } });

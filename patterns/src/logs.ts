@@ -1,23 +1,20 @@
 import { definitionRefused } from "./errors.ts";
-import type { LogFormat, Timed } from "./logs/log-format.ts";
-import { type LogQuery, LogReader } from "./logs/log-reader.ts";
+import type { LogDeclaration, Timed } from "./logs/log-format.ts";
+import { type LogQuery, readLog } from "./logs/log-reader.ts";
 import { LogWriter, type LogWriterOptions } from "./logs/log-writer.ts";
 import { blobsOf } from "./messages/large-message.ts";
 import type { Openable } from "./model/openable.ts";
 import { assertNames } from "./model/storage-name.ts";
 
-export { delimited, jsonLines, type LogFormat, type Timed } from "./logs/log-format.ts";
+export {
+  delimited,
+  jsonLines,
+  type LogDeclaration as LogFilesOptions,
+  type LogFormat,
+  type Timed,
+} from "./logs/log-format.ts";
 export type { LogQuery } from "./logs/log-reader.ts";
 export type { LogWriter, LogWriterOptions } from "./logs/log-writer.ts";
-
-export interface LogFilesOptions<Entry extends Timed> {
-  /** Created when it is missing. */
-  readonly container: string;
-  /** Whose log this is: the first part of its files' names. */
-  readonly service: string;
-  /** `jsonLines()` or `delimited("level", "message")`. */
-  readonly format: LogFormat<Entry>;
-}
 
 export interface LogFiles<Entry extends Timed> {
   /** Several may write at the same time, each to files of its own. Close it, or lose what is buffered. */
@@ -32,9 +29,9 @@ export interface LogFiles<Entry extends Timed> {
 
 /** Declares a log in append blobs: `service/2014/07/31/1800/000001.log`, a folder for each hour in UTC. */
 export function logFiles<Entry extends Timed>(
-  options: LogFilesOptions<Entry>,
+  options: LogDeclaration<Entry>,
 ): Openable<LogFiles<Entry>> {
-  const { container, service, format } = options;
+  const { container, service } = options;
   if (!/^[A-Za-z0-9][\w.-]*$/.test(service)) {
     const message = "is not letters, digits, and . _ - after the first";
     throw definitionRefused(`The log ${service}`, "service", message);
@@ -46,7 +43,7 @@ export function logFiles<Entry extends Timed>(
       const blobs = blobsOf(database);
       return {
         writer: (writerOptions) => new LogWriter(database, blobs, options, writerOptions),
-        read: (query) => new LogReader(blobs, container, service, format).read(query),
+        read: (query) => readLog(blobs, options, query),
       };
     },
   };

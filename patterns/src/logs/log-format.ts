@@ -12,6 +12,16 @@ export interface LogFormat<Entry extends Timed> {
   decode(line: string): Entry | undefined;
 }
 
+/** What is declared of a log. */
+export interface LogDeclaration<Entry extends Timed> {
+  /** Created when it is missing. */
+  readonly container: string;
+  /** Whose log this is: the first part of its files' names. */
+  readonly service: string;
+  /** `jsonLines()` or `delimited("level", "message")`. */
+  readonly format: LogFormat<Entry>;
+}
+
 /** A line is a JSON object; any fields. */
 export function jsonLines<Entry extends Timed = Timed & { readonly [field: string]: Json | Date }>(
   // The type is the caller's promise about what the files hold.

@@ -1,7 +1,7 @@
 import type { BlobInfo, BlobsPort } from "../ports/blobs.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import { filesOf, folderOf, hourOf, sealedSpan } from "./log-file.ts";
-import type { LogFormat, Timed } from "./log-format.ts";
+import type { LogDeclaration, Timed } from "./log-format.ts";
 
 export interface LogQuery<Entry> {
   readonly from: Date;
@@ -27,110 +27,106 @@ interface Waiting {
 const CHUNK_BYTES = 4 * 1024 * 1024;
 const LINE_FEED = 10;
 
-/** Reads what a service logged in an interval; see `LogFiles.read`. */
-export class LogReader<Entry extends Timed> {
-  readonly #blobs: BlobsPort;
-  readonly #container: string;
-  readonly #service: string;
-  readonly #format: LogFormat<Entry>;
-
-  constructor(blobs: BlobsPort, container: string, service: string, format: LogFormat<Entry>) {
-    this.#blobs = blobs;
-    this.#container = container;
-    this.#service = service;
-    this.#format = format;
-  }
-
-  /**
-   * Merges the files by time. A file is opened when the merge reaches its first record, so that files
-   * written one after the other are read one after the other.
-   */
-  async *read(query: LogQuery<Entry>): AsyncGenerator<Entry> {
-    for await (const waiting of this.#hours(query)) {
-      const open: Source<Entry>[] = [];
-      try {
-        for (;;) {
-          const first = earliest(open);
-          const next = waiting[0];
-          if (next && (!first || next.startMs <= first.head.at.getTime())) {
-            waiting.shift();
-            const entries = this.#entriesOf(next.file, query);
-            const { value } = await entries.next();
-            if (value) open.push({ entries, head: value });
-            continue;
-          }
-          if (!first) break;
-          yield first.head;
-          const { value } = await first.entries.next();
-          if (value) first.head = value;
-          else open.splice(open.indexOf(first), 1);
+/**
+ * Reads what a service logged in an interval; see `LogFiles.read`. Merges the files by time. A file is opened when
+ * the merge reaches its first record, so that files written one after the other are read one after the other.
+ */
+export async function* readLog<Entry extends Timed>(
+  blobs: BlobsPort,
+  log: LogDeclaration<Entry>,
+  query: LogQuery<Entry>,
+): AsyncGenerator<Entry> {
+  for await (const waiting of hoursOf(blobs, log, query)) {
+    const open: Source<Entry>[] = [];
+    try {
+      for (;;) {
+        const first = earliest(open);
+        const next = waiting[0];
+        if (next && (!first || next.startMs <= first.head.at.getTime())) {
+          waiting.shift();
+          const entries = entriesIn(blobs, log, query, next.file);
+          const { value } = await entries.next();
+          if (value) open.push({ entries, head: value });
+          continue;
         }
-      } finally {
-        for (const { entries } of open) await entries.return(undefined);
+        if (!first) break;
+        yield first.head;
+        const { value } = await first.entries.next();
+        if (value) first.head = value;
+        else open.splice(open.indexOf(first), 1);
       }
+    } finally {
+      for (const { entries } of open) await entries.return(undefined);
     }
   }
+}
 
-  /** The files of each hour that may hold something, by the times they begin at. */
-  async *#hours({ from, to, slackHours = 0 }: LogQuery<Entry>): AsyncGenerator<Waiting[]> {
-    const [fromMs, toMs] = [from.getTime(), to.getTime()];
-    const lastHour = hourOf(toMs - 1);
-    for (let hour = hourOf(fromMs) - slackHours; hour <= lastHour; ) {
-      // A listing for each day: what the names of its hours have in common.
-      const dayEnd = Math.min(lastHour, Math.floor(hour / 24) * 24 + 23);
-      const first = folderOf(this.#service, hour);
-      const prefix = commonPrefix(first, folderOf(this.#service, dayEnd));
-      const files = await this.#list(prefix);
-      for (; hour <= dayEnd; hour++) {
-        const folder = folderOf(this.#service, hour);
-        const waiting: Waiting[] = [];
-        for (const file of files) {
-          if (!file.name.startsWith(folder) || file.length === 0) continue;
-          const span = sealedSpan(file.metadata);
-          if (span && (span.lastMs < fromMs || span.firstMs >= toMs)) continue;
-          waiting.push({ file, startMs: span?.firstMs ?? Number.MIN_SAFE_INTEGER });
-        }
-        if (waiting.length > 0) yield waiting.sort((a, b) => a.startMs - b.startMs);
-      }
-    }
-  }
-
-  #list(prefix: string): Promise<BlobInfo[]> {
-    return filesOf(this.#blobs, this.#container, prefix).catch((error) => {
+/** The files of each hour that may hold something, by the times they begin at. */
+async function* hoursOf<Entry extends Timed>(
+  blobs: BlobsPort,
+  { container, service }: LogDeclaration<Entry>,
+  { from, to, slackHours = 0 }: LogQuery<Entry>,
+): AsyncGenerator<Waiting[]> {
+  const [fromMs, toMs] = [from.getTime(), to.getTime()];
+  const lastHour = hourOf(toMs - 1);
+  for (let hour = hourOf(fromMs) - slackHours; hour <= lastHour; ) {
+    // A listing for each day: what the names of its hours have in common.
+    const dayEnd = Math.min(lastHour, Math.floor(hour / 24) * 24 + 23);
+    const prefix = commonPrefix(folderOf(service, hour), folderOf(service, dayEnd));
+    const files = await filesOf(blobs, container, prefix).catch((error) => {
       if (isRefusal(error, 404)) return [];
       throw error;
     });
-  }
-
-  async *#entriesOf({ name, length }: BlobInfo, query: LogQuery<Entry>): AsyncGenerator<Entry> {
-    const { from, to, where, onUnreadable } = query;
-    for await (const line of this.#linesOf(name, length)) {
-      const entry = this.#format.decode(line);
-      if (!entry) onUnreadable?.(line, name);
-      else if (entry.at >= from && entry.at < to && (where?.(entry) ?? true)) yield entry;
-    }
-  }
-
-  /** A piece at a time. A file that goes away while it is read ends there. */
-  async *#linesOf(name: string, length: number): AsyncGenerator<string> {
-    const decoder = new TextDecoder();
-    let rest = new Uint8Array();
-    for (let offset = 0; offset < length; offset += CHUNK_BYTES) {
-      const count = Math.min(CHUNK_BYTES, length - offset);
-      const content = await this.#blobs.get(this.#container, name, { offset, count });
-      if (!content) return;
-      const bytes = new Uint8Array(rest.length + content.body.length);
-      bytes.set(rest);
-      bytes.set(content.body, rest.length);
-      let start = 0;
-      for (let end = bytes.indexOf(LINE_FEED); end >= 0; end = bytes.indexOf(LINE_FEED, start)) {
-        yield decoder.decode(bytes.subarray(start, end));
-        start = end + 1;
+    for (; hour <= dayEnd; hour++) {
+      const folder = folderOf(service, hour);
+      const waiting: Waiting[] = [];
+      for (const file of files) {
+        if (!file.name.startsWith(folder) || file.length === 0) continue;
+        const span = sealedSpan(file.metadata);
+        if (span && (span.lastMs < fromMs || span.firstMs >= toMs)) continue;
+        waiting.push({ file, startMs: span?.firstMs ?? Number.MIN_SAFE_INTEGER });
       }
-      rest = bytes.slice(start);
+      if (waiting.length > 0) yield waiting.sort((a, b) => a.startMs - b.startMs);
     }
-    if (rest.length > 0) yield decoder.decode(rest);
   }
+}
+
+async function* entriesIn<Entry extends Timed>(
+  blobs: BlobsPort,
+  { container, format }: LogDeclaration<Entry>,
+  { from, to, where, onUnreadable }: LogQuery<Entry>,
+  file: BlobInfo,
+): AsyncGenerator<Entry> {
+  for await (const line of linesIn(blobs, container, file)) {
+    const entry = format.decode(line);
+    if (!entry) onUnreadable?.(line, file.name);
+    else if (entry.at >= from && entry.at < to && (where?.(entry) ?? true)) yield entry;
+  }
+}
+
+/** A piece at a time. A file that goes away while it is read ends there. */
+async function* linesIn(
+  blobs: BlobsPort,
+  container: string,
+  { name, length }: BlobInfo,
+): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = new Uint8Array();
+  for (let offset = 0; offset < length; offset += CHUNK_BYTES) {
+    const count = Math.min(CHUNK_BYTES, length - offset);
+    const content = await blobs.get(container, name, { offset, count });
+    if (!content) return;
+    const bytes = new Uint8Array(rest.length + content.body.length);
+    bytes.set(rest);
+    bytes.set(content.body, rest.length);
+    let start = 0;
+    for (let end = bytes.indexOf(LINE_FEED); end >= 0; end = bytes.indexOf(LINE_FEED, start)) {
+      yield decoder.decode(bytes.subarray(start, end));
+      start = end + 1;
+    }
+    rest = bytes.slice(start);
+  }
+  if (rest.length > 0) yield decoder.decode(rest);
 }
 
 function earliest<Entry extends Timed>(open: readonly Source<Entry>[]): Source<Entry> | undefined {

@@ -12,7 +12,7 @@ import {
   type Span,
   sequenceOf,
 } from "./log-file.ts";
-import type { LogFormat, Timed } from "./log-format.ts";
+import type { LogDeclaration, Timed } from "./log-format.ts";
 
 export interface LogWriterOptions {
   /** What makes a flush of its own accord. Default: 1 MiB, 1,000 records or 5 seconds. */
@@ -44,14 +44,10 @@ interface OpenFile {
 
 /** Records of one hour on their way: kept, byte for byte, until it is known what became of them. */
 interface Block extends Span {
+  /** Of its first record: no other that is pending has a lower one. */
+  readonly number: number;
   readonly hour: number;
   readonly bytes: Uint8Array;
-}
-
-interface Waiter {
-  readonly upTo: number;
-  resolve(): void;
-  reject(error: unknown): void;
 }
 
 const MIB = 1024 * 1024;
@@ -78,9 +74,7 @@ const TRIES_MAX = 10;
 export class LogWriter<Entry extends Timed> {
   readonly #database: Database;
   readonly #blobs: BlobsPort;
-  readonly #container: string;
-  readonly #service: string;
-  readonly #format: LogFormat<Entry>;
+  readonly #log: LogDeclaration<Entry>;
   readonly #options: LogWriterOptions;
   readonly #token: string;
   /** By hour. Only the newest hour's stays open between flushes. */
@@ -92,25 +86,19 @@ export class LogWriter<Entry extends Timed> {
   #accepted = 0;
   /** The last file of this hour that was full. */
   #full = { hour: Number.NaN, sequence: 0 };
-  #waiters: Waiter[] = [];
-  #isPumping = false;
+  /** The block on its way: one at a time. */
+  #storing: Promise<void> | undefined;
   #alarm: AbortController | undefined;
 
   constructor(
     database: Database,
     blobs: BlobsPort,
-    log: {
-      readonly container: string;
-      readonly service: string;
-      readonly format: LogFormat<Entry>;
-    },
+    log: LogDeclaration<Entry>,
     options: LogWriterOptions = {},
   ) {
     this.#database = database;
     this.#blobs = blobs;
-    this.#container = log.container;
-    this.#service = log.service;
-    this.#format = log.format;
+    this.#log = log;
     this.#options = options;
     this.#token = database.writeToken();
   }
@@ -124,7 +112,7 @@ export class LogWriter<Entry extends Timed> {
   async write(entry: Entry): Promise<void> {
     const ms = entry.at.getTime();
     if (Number.isNaN(ms)) throw validationFailed("The record", "at", "it has no time");
-    const line = new TextEncoder().encode(`${this.#format.encode(entry)}\n`);
+    const line = new TextEncoder().encode(`${this.#log.format.encode(entry)}\n`);
     if (line.length > BLOCK_BYTES_MAX) {
       const message = `${line.length} bytes; at most ${BLOCK_BYTES_MAX} are allowed`;
       throw validationFailed("The record", "line", message);
@@ -146,14 +134,15 @@ export class LogWriter<Entry extends Timed> {
     } else this.#flushLater(flushMs);
   }
 
-  /** Resolves when all records accepted so far are stored. */
-  flush(): Promise<void> {
-    if (this.#pending.length === 0 && !this.#block) return Promise.resolve();
-    const flushed = new Promise<void>((resolve, reject) => {
-      this.#waiters.push({ upTo: this.#accepted, resolve, reject });
-    });
-    void this.#pump();
-    return flushed;
+  /** Resolves when all records accepted so far are stored. All that wait hear of it when a block is not. */
+  async flush(): Promise<void> {
+    const upTo = this.#accepted;
+    while (this.#oldest <= upTo) {
+      this.#storing ??= this.#storeNext().finally(() => {
+        this.#storing = undefined;
+      });
+      await this.#storing;
+    }
   }
 
   /** Flushes, and seals what is open. No record is accepted any more. May be called again if it fails. */
@@ -185,65 +174,56 @@ export class LogWriter<Entry extends Timed> {
   }
 
   #report(error: unknown): void {
-    const what = `writing to ${this.#container}/${this.#service}`;
+    const what = `writing to ${this.#log.container}/${this.#log.service}`;
     this.#database.report({ kind: "background failure", what, error });
   }
 
-  /** Stores blocks until nobody waits any more. Never rejects: the waiters hear of failures. */
-  async #pump(): Promise<void> {
-    if (this.#isPumping) return;
-    this.#isPumping = true;
-    try {
-      while (this.#waiters.length > 0) {
-        this.#block ??= this.#nextBlock();
-        const { hour } = this.#block;
-        await this.#store(this.#block);
-        this.#block = undefined;
-        const storedUpTo = (this.#pending[0]?.number ?? this.#accepted + 1) - 1;
-        const waiters = this.#waiters;
-        this.#waiters = waiters.filter(({ upTo }) => upTo > storedUpTo);
-        for (const { upTo, resolve } of waiters) if (upTo <= storedUpTo) resolve();
-        await this.#sealFinished(hour);
-      }
-    } catch (error) {
-      const waiters = this.#waiters;
-      this.#waiters = [];
-      for (const { reject } of waiters) reject(error);
-    } finally {
-      this.#isPumping = false;
-    }
+  /** The number of the first record that is not stored yet. */
+  get #oldest(): number {
+    return (this.#block ?? this.#pending[0])?.number ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** What failed stays as it is, and goes first the next time. */
+  async #storeNext(): Promise<void> {
+    this.#block ??= this.#nextBlock();
+    const { hour } = this.#block;
+    await this.#store(this.#block);
+    this.#block = undefined;
+    await this.#sealFinished(hour);
   }
 
   /** The oldest record, and with it others of its hour. */
   #nextBlock(): Block {
-    const hour = hourOf(this.#pending[0]!.ms);
-    const taken: Pending[] = [];
+    const [{ number, ms: oldestMs }] = this.#pending as [Pending];
+    const hour = hourOf(oldestMs);
+    const lines: Uint8Array[] = [];
     const left: Pending[] = [];
+    const span = { firstMs: Number.POSITIVE_INFINITY, lastMs: Number.NEGATIVE_INFINITY };
     let length = 0;
     let isFull = false;
     for (const record of this.#pending) {
-      const isOurs = hourOf(record.ms) === hour;
+      const { line, ms } = record;
+      const isOurs = hourOf(ms) === hour;
       // Nothing overtakes a record that did not fit.
-      isFull ||= isOurs && length + record.line.length > BLOCK_BYTES_MAX;
+      isFull ||= isOurs && length + line.length > BLOCK_BYTES_MAX;
       if (!isOurs || isFull) {
         left.push(record);
         continue;
       }
-      taken.push(record);
-      length += record.line.length;
+      lines.push(line);
+      length += line.length;
+      span.firstMs = Math.min(span.firstMs, ms);
+      span.lastMs = Math.max(span.lastMs, ms);
     }
     this.#pending = left;
     this.#pendingBytes -= length;
     const bytes = new Uint8Array(length);
-    const span = { firstMs: Number.POSITIVE_INFINITY, lastMs: Number.NEGATIVE_INFINITY };
     let at = 0;
-    for (const { line, ms } of taken) {
+    for (const line of lines) {
       bytes.set(line, at);
       at += line.length;
-      span.firstMs = Math.min(span.firstMs, ms);
-      span.lastMs = Math.max(span.lastMs, ms);
     }
-    return { hour, bytes, ...span };
+    return { number, hour, bytes, ...span };
   }
 
   async #store(block: Block): Promise<void> {
@@ -251,7 +231,7 @@ export class LogWriter<Entry extends Timed> {
     for (let tries = 1; ; tries++) {
       const file = this.#files.get(hour) ?? (await this.#create(block));
       try {
-        await this.#blobs.append(this.#container, file.name, bytes, file.length);
+        await this.#blobs.append(this.#log.container, file.name, bytes, file.length);
       } catch (error) {
         if (!isRefusal(error, 404, 409, 412)) throw error;
         if (!(await this.#hasGrown(file, bytes.length))) {
@@ -277,18 +257,18 @@ export class LogWriter<Entry extends Timed> {
   }
 
   async #create({ hour, firstMs, lastMs }: Block): Promise<OpenFile> {
-    const folder = folderOf(this.#service, hour);
+    const folder = folderOf(this.#log.service, hour);
     const span = { firstMs, lastMs };
     const metadata = metadataOf(this.#token, span, false);
     let sequence = this.#full.hour === hour ? this.#full.sequence + 1 : 1;
     for (let tries = 1; ; tries++) {
       const name = fileName(folder, sequence);
       try {
-        await this.#blobs.createAppendBlob(this.#container, name, metadata);
+        await this.#blobs.createAppendBlob(this.#log.container, name, metadata);
       } catch (error) {
         if (!isRefusal(error, 404, 409) || tries === TRIES_MAX) throw error;
         if (error.status === 404) {
-          await this.#blobs.createContainer(this.#container);
+          await this.#blobs.createContainer(this.#log.container);
           continue;
         }
         const files = await this.#list(folder);
@@ -306,7 +286,7 @@ export class LogWriter<Entry extends Timed> {
   }
 
   #list(prefix: string): Promise<BlobInfo[]> {
-    return filesOf(this.#blobs, this.#container, prefix);
+    return filesOf(this.#blobs, this.#log.container, prefix);
   }
 
   /** Ends a file that is full, and those of hours gone by that nothing is pending for. */
@@ -323,19 +303,19 @@ export class LogWriter<Entry extends Timed> {
 
   /** Readers read a file that is not sealed as a whole: failing costs them, and loses nothing. */
   async #seal(hour: number): Promise<void> {
-    const file = this.#files.get(hour);
+    const file = this.#abandon(hour);
     if (!file) return;
-    this.#abandon(hour);
     const metadata = metadataOf(this.#token, file, true);
     await this.#blobs
-      .setMetadata(this.#container, file.name, metadata)
+      .setMetadata(this.#log.container, file.name, metadata)
       .catch((error) => this.#report(error));
   }
 
-  #abandon(hour: number): void {
+  /** Nothing goes to the hour's file any more. @returns that file. */
+  #abandon(hour: number): OpenFile | undefined {
     const file = this.#files.get(hour);
-    if (!file) return;
     this.#files.delete(hour);
-    this.#full = { hour, sequence: file.sequence };
+    if (file) this.#full = { hour, sequence: file.sequence };
+    return file;
   }
 }
