@@ -74,7 +74,7 @@ export async function rebuildView(
   const add = async (sources: readonly StoredEntity[]) => {
     const made: { base: EntityKey; key: EntityKey; properties: Properties }[] = [];
     for (const stored of sources) {
-      for (const key of projector.keysOf(source.rows.decode(stored))) {
+      for (const { key } of projector.rowsOf(source.rows.decode(stored))) {
         made.push({ base: keyOf(stored), key, properties: await projector.contentOf(key, stored) });
       }
     }

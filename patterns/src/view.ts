@@ -107,10 +107,10 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
   readonly project: (source: Row) => readonly Row[];
   /** A generation's table is made when it is needed. */
   readonly tables: readonly string[] = [];
-  readonly definition: AnyEntity;
+  readonly #definition: AnyEntity;
 
   constructor(definition: AnyEntity, queue: string, project: (source: Row) => readonly Row[]) {
-    this.definition = definition;
+    this.#definition = definition;
     this.name = definition.name;
     this.rows = definition.rows;
     this.queue = queue;
@@ -133,7 +133,7 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
     const projector = new ViewProjector(context.database, this, context.entity);
     const message = ({ before, after, key }: Pick<Change, "key" | "before" | "after">) => {
       if (this.#print(before?.row) === this.#print(after)) return undefined;
-      const keys = [...projector.keysOf(before?.row), ...projector.keysOf(after)];
+      const rows = [...projector.rowsOf(before?.row), ...projector.rowsOf(after)];
       const { name, table } = context.entity;
       const body: ViewUpdate = {
         view: this.name,
@@ -141,7 +141,7 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
         table,
         base: key,
         // Each once.
-        keys: [...new Map(keys.map((one) => [printKey(one), one])).values()],
+        keys: [...new Map(rows.map(({ key }) => [printKey(key), key])).values()],
       };
       return { kind: KIND, key: key.rowKey, body };
     };
@@ -157,7 +157,7 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
           const { state, row } = await readState(database, this.name);
           const table = tableOf(this.name, state.readable);
           if (!row) await database.tables.createTable(table);
-          const definition = { ...this.definition, table };
+          const definition = { ...this.#definition, table };
           known = { rows: new EntityRepository(database, definition), readAtMs: now };
         }
         // The repository's rows follow the declaration that the type was inferred from.
@@ -208,10 +208,9 @@ export function viewUpdates(definitions: readonly AnyEntity[]): Handler {
       // What we sent ourselves; the handler's kind says so.
       const { view: name, entity: sourceName, table, base, keys } = body as ViewUpdate;
       const source = definitions.find((one) => one.name === sourceName && one.table === table);
-      const target = Object.values(source?.followers ?? {}).find(
-        (follower) => follower instanceof View && follower.name === name,
-      );
-      if (!source || !(target instanceof View)) {
+      const views = Object.values(source?.followers ?? {}).filter((one) => one instanceof View);
+      const target = views.find((one) => one.name === name);
+      if (!source || !target) {
         throw validationFailed("The change", "view", `${name} of ${sourceName} is unknown here`);
       }
       const projector = new ViewProjector(database, target, source);

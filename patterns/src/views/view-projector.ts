@@ -16,6 +16,12 @@ export interface AnyView {
   project(source: Row): readonly Row[];
 }
 
+/** A row of the view, as it is projected. */
+interface ViewRow {
+  readonly key: EntityKey;
+  readonly row: Row;
+}
+
 /** The write token of the source that a row of the view was made from. */
 const SOURCE_TOKEN = "rh_x";
 
@@ -36,8 +42,8 @@ export class ViewProjector {
     this.#source = source;
   }
 
-  /** The keys of the rows that a source has in the view. @throws validation-failed for a bad projection. */
-  keysOf(source: Row | undefined): EntityKey[] {
+  /** The rows that a source has in the view, and where. @throws validation-failed for a bad projection. */
+  rowsOf(source: Row | undefined): ViewRow[] {
     const { name, rows } = this.#view;
     const { profile } = this.#database;
     if (!source) return [];
@@ -48,7 +54,7 @@ export class ViewProjector {
         const message = `a row made from ${own.rowKey} has the key fields of ${key.rowKey}`;
         throw validationFailed(name, "project", message);
       }
-      return rows.key(row, profile);
+      return { key: rows.key(row, profile), row };
     });
   }
 
@@ -70,20 +76,10 @@ export class ViewProjector {
     source: StoredEntity | undefined,
     before?: StoredEntity,
   ): Promise<Properties> {
-    const row = await this.#rowAt(key, source && this.#source.rows.decode(source));
-    return this.#properties(row, source, before);
-  }
-
-  async #rowAt(wanted: EntityKey, source: Row | undefined) {
-    const { rows } = this.#view;
-    const at = this.keysOf(source).findIndex((key) => printKey(key) === printKey(wanted));
-    const row = at < 0 ? undefined : this.#view.project(source!)[at];
-    if (row) await rows.validate(row);
-    return row;
-  }
-
-  #properties(row: Row | undefined, source: StoredEntity | undefined, before?: StoredEntity) {
     const { name, rows } = this.#view;
+    const all = this.rowsOf(source && this.#source.rows.decode(source));
+    const row = all.find((one) => printKey(one.key) === printKey(key))?.row;
+    if (row) await rows.validate(row);
     const token = this.#database.writeToken();
     const earlier = tokensOf(before?.properties);
     const properties = row
