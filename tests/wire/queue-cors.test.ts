@@ -53,6 +53,22 @@ describe("An answer to a browser", () => {
     });
   }
 
+  it("shows all headers there are under a rule that exposes all", async () => {
+    await setRules("*");
+    for (const [method, path] of [
+      ["GET", "/orders/messages"],
+      ["GET", "/nobodys?comp=metadata"],
+      ["PUT", "/orders"],
+    ] as const) {
+      const answer = await wire.send(method, path, { headers: { Origin: APP } });
+      const sent = answer.headers
+        .map(([name]) => name)
+        .filter((name) => !/^(?:access-control-.*|vary|connection|keep-alive)$/i.test(name));
+      const exposed = answer.header("access-control-expose-headers");
+      assert.deepEqual(exposed?.split(",").sort(), sent.sort(), `${method} ${path}`);
+    }
+  });
+
   it("to a write says nothing to caches", async () => {
     await setRules(APP);
     const answer = await wire.send("PUT", "/orders", { headers: { Origin: APP } });
@@ -103,7 +119,7 @@ function preflight(asked: {
 async function setRules(...origins: string[]): Promise<void> {
   const rules = origins.map(
     (origin) =>
-      `<CorsRule><AllowedOrigins>${origin}</AllowedOrigins><AllowedMethods>GET,PUT</AllowedMethods><AllowedHeaders>x-ms-*,content-type</AllowedHeaders><ExposedHeaders>x-ms-*</ExposedHeaders><MaxAgeInSeconds>60</MaxAgeInSeconds></CorsRule>`,
+      `<CorsRule><AllowedOrigins>${origin}</AllowedOrigins><AllowedMethods>GET,PUT</AllowedMethods><AllowedHeaders>x-ms-*,content-type</AllowedHeaders><ExposedHeaders>${origin === "*" ? "*" : "x-ms-*"}</ExposedHeaders><MaxAgeInSeconds>60</MaxAgeInSeconds></CorsRule>`,
   );
   const body = `<StorageServiceProperties><Cors>${rules.join("")}</Cors></StorageServiceProperties>`;
   const answer = await wire.send("PUT", "/?restype=service&comp=properties", { body });

@@ -289,9 +289,16 @@ function withCors(
 ): WireResponse {
   if (rules.length > 0) {
     const facts = { method: request.verb, origin: request.header("origin") };
-    answer.headers.push(...corsHeaders(rules, facts, answer.headers));
+    answer.headers.push(...corsHeaders(rules, facts, headersOnTheWire(answer)));
   }
   return answer;
+}
+
+/** Whoever writes an answer adds how long it is, and scripts may be shown that, too. */
+function headersOnTheWire({ status, headers, body }: WireResponse): readonly string[] {
+  const isBare = body === undefined && (status === 204 || status === 304);
+  if (isBare || announcedBytes(headers) !== undefined) return headers;
+  return [...headers, "Content-Length", ""];
 }
 
 /** Whether every parameter can be decoded. */
