@@ -121,6 +121,17 @@ describe("A connection to PostgreSQL", () => {
     await relay.close();
   });
 
+  it("does not stay when the first statement behind the login is refused", async () => {
+    const relay = await Relay.open(server.url("store"));
+    relay.onRequest = (message) => {
+      if (message[0] === PARSE) message.write("REJECT", message.indexOf("SELECT"));
+      return message;
+    };
+    await assert.rejects(openPostgresEngine({ url: relay.url }), /syntax error/);
+    await relay.whenLeft();
+    await relay.close();
+  });
+
   it("does not fall back to plain text, and says which rule of the server refuses it", async () => {
     await assertRefused(open("disable"), /no encryption|28000/);
   });

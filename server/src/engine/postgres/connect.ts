@@ -2,7 +2,7 @@ import pg from "pg";
 import { type BackendKey, requestCancel } from "./cancel.ts";
 import { type PostgresConfig, type PostgresHost, tlsFor } from "./config.ts";
 import { query } from "./query.ts";
-import { Session, type SessionControl, type SessionOptions } from "./session.ts";
+import { Session, type SessionControl } from "./session.ts";
 import type { Setting } from "./session-settings.ts";
 import { ServerError } from "./sql-state.ts";
 import { GREETING, SET_SESSION } from "./statements.ts";
@@ -68,30 +68,30 @@ export async function connect(
     throw asServerError(error);
   }
 
-  const begin = async (session: Session): Promise<Greeting> => {
-    client.connection.stream.removeAllListeners("data");
-    client.connection.stream.on("data", (chunk: Buffer) => session.receive(chunk));
-    reportLoss = (error) => session.destroy(error);
-    return greet(session, options);
-  };
-  const sessionOptions: SessionOptions = { ...options, resultFormat: 1 };
   const control: SessionControl = {
     end: () => void client.end().catch(() => {}),
     cancel() {
       if (backendKey) requestCancel(config, host, backendKey);
     },
   };
-  const session = new Session(client.connection.stream, control, sessionOptions);
+  const begin = async (resultFormat: 0 | 1): Promise<{ session: Session; greeting: Greeting }> => {
+    const { stream } = client.connection;
+    const session = new Session(stream, control, { ...options, resultFormat });
+    stream.removeAllListeners("data");
+    stream.on("data", (chunk: Buffer) => session.receive(chunk));
+    reportLoss = (error) => session.destroy(error);
+    return { session, greeting: await greet(session, options) };
+  };
   try {
-    return { session, greeting: await begin(session) };
-  } catch (error) {
-    if (!(error instanceof MangledBytes)) throw error;
-    warnOnce(`${error.message} They travel as text, twice as long.`);
-    const textSession = new Session(client.connection.stream, control, {
-      ...sessionOptions,
-      resultFormat: 0,
+    return await begin(1).catch((error: unknown) => {
+      if (!(error instanceof MangledBytes)) throw error;
+      warnOnce(`${error.message} They travel as text, twice as long.`);
+      return begin(0);
     });
-    return { session: textSession, greeting: await begin(textSession) };
+  } catch (error) {
+    // The server may keep a connection whose first statement it refused, and nobody else knows of it.
+    control.end();
+    throw error;
   }
 }
 

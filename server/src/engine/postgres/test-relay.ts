@@ -40,6 +40,14 @@ export class Relay {
     return url.toString();
   }
 
+  /** Resolves when nobody is connected through it any more. */
+  async whenLeft(): Promise<void> {
+    for (const socket of this.#sockets) {
+      await new Promise<void>((resolve) => socket.once("close", () => resolve()));
+      return this.whenLeft();
+    }
+  }
+
   async close(): Promise<void> {
     for (const socket of this.#sockets) socket.destroy();
     await new Promise((resolve) => this.#server.close(resolve));
