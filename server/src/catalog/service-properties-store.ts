@@ -26,8 +26,8 @@ interface Cached {
   readonly properties: ServiceProperties;
   /** Milliseconds since 1970. */
   readonly readAt: number;
-  /** Whether somebody set them. */
-  readonly chosen: boolean;
+  /** Of their entry; 0 where nobody set them. */
+  readonly version: number;
 }
 
 /** The properties of one service, account by account; the defaults until somebody set them. */
@@ -81,16 +81,21 @@ export class ServicePropertiesStore {
   }
 
   #keep(account: string, entry: Entry | undefined): ServiceProperties {
-    const properties = this.#decode(entry);
-    const readAt = this.#clock.now();
-    this.#cache.set(account, { properties, readAt, chosen: entry !== undefined });
+    return this.#remember(account, this.#decode(entry), entry?.version ?? 0);
+  }
+
+  /** Answers the newest that is known: a read that began before a change may be answered after it. */
+  #remember(account: string, properties: ServiceProperties, version: number): ServiceProperties {
+    const known = this.#cache.get(account);
+    if (known && known.version > version) return known.properties;
+    this.#cache.set(account, { properties, readAt: this.#clock.now(), version });
     return properties;
   }
 
   /** What somebody set, as it was last read; undefined where nobody did or nothing was read yet. */
   chosen(account: string): ServiceProperties | undefined {
     const cached = this.#cache.get(account);
-    return cached?.chosen ? cached.properties : undefined;
+    return cached && cached.version > 0 ? cached.properties : undefined;
   }
 
   /** Replaces the groups named in `change`; two changes at once both count. */
@@ -106,7 +111,7 @@ export class ServicePropertiesStore {
         deletes: [],
       });
       if (!result.committed) continue;
-      this.#cache.set(account, { properties, readAt: this.#clock.now(), chosen: true });
+      this.#remember(account, properties, result.versions[0]!);
       return;
     }
   }
