@@ -2,8 +2,8 @@ import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
 import { within } from "./keys/key-range.ts";
 import { beginAlike, encodeText } from "./keys/text.ts";
-import { sendMessage, textOf } from "./messages/large-message.ts";
-import { type Message, messageOf, type NewMessage } from "./messages/message.ts";
+import { textOf } from "./messages/large-message.ts";
+import { type Message, messageOf, type NewMessage, queuesOf } from "./messages/message.ts";
 import { Tripwire } from "./messages/tripwire.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { type Row as Decoded, TYPE_PROPERTY } from "./model/entity-rows.ts";
@@ -164,7 +164,7 @@ type Row = EntityKey & Pick<StoredEntity, "properties">;
 /** Sent first, deleted second: a crash in between sends it twice, the other order never. */
 async function send(database: Database, table: string, row: Row): Promise<void> {
   const { queue, message } = letterIn(row);
-  await sendMessage(database, queue, message);
+  await queuesOf(database).send(queue, textOf(message));
   await unlessRefused(database.tables.commit(table, [deleteOf(row)]), 404);
 }
 

@@ -2,13 +2,13 @@ import type { Database } from "./database.ts";
 import { isTableError, validationFailed } from "./errors.ts";
 import { k } from "./keys/key.ts";
 import { KeyShape } from "./keys/key-shape.ts";
-import { sendMessage } from "./messages/large-message.ts";
-import type { Message } from "./messages/message.ts";
+import { textOf } from "./messages/large-message.ts";
+import { type Message, messageOf, queuesOf } from "./messages/message.ts";
 import { assertNames } from "./model/storage-name.ts";
 
 import { type Properties, text } from "./ports/edm.ts";
 import { Fatal, type Handler, type HandlerContext, later } from "./queue-worker.ts";
-import { type JsonRow, jsonRow } from "./store/json-row.ts";
+import { type JsonRow, jsonRow, readJson, writeJson } from "./store/json-row.ts";
 
 /** What steps may pass on: it is stored between them. */
 export type Json =
@@ -171,12 +171,13 @@ export class Saga<Input extends Json> implements Handler {
       const message = `its state takes more than ${STATE_LENGTH_MAX} characters`;
       throw validationFailed(`The saga ${this.#name}`, "input", message);
     }
-    await sendMessage(database, this.#queue, { kind: this.kind, key: id, body: input });
+    const message = messageOf(database, { kind: this.kind, key: id, body: input });
+    await queuesOf(database).send(this.#queue, textOf(message));
   }
 
   /** Undefined before a worker has begun it. */
   async state(database: Database, id: string): Promise<SagaState | undefined> {
-    return (await this.#row(database, id).read())?.value;
+    return (await readJson(this.#row(database, id)))?.value;
   }
 
   /** @throws Fatal when another version of the code began it; what a step threw, to be tried again. */
@@ -185,8 +186,8 @@ export class Saga<Input extends Json> implements Handler {
     const input = body as Json;
     const begun = this.#begun(input);
     const row = this.#row(database, id);
-    let found = await row.read();
-    found ??= await row.write(begun, undefined, this.#labels(begun));
+    let found = await readJson(row);
+    found ??= await writeJson(row, begun, undefined, this.#labels(begun));
     for (let isBegun = false; ; isBegun = true) {
       // Another worker has it, or just had.
       if (!found) return later(BUSY_MS);
@@ -204,7 +205,7 @@ export class Saga<Input extends Json> implements Handler {
         throw error;
       });
       if (!next) return later(RETRY_MS);
-      found = await row.write(next, found, this.#labels(next));
+      found = await writeJson(row, next, found, this.#labels(next));
     }
   }
 

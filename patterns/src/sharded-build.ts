@@ -23,7 +23,7 @@ import { unlessRefused } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
 import { and, bound } from "./query/filter.ts";
 import { pagesOf } from "./query/pages.ts";
-import { type JsonRow, jsonRow, type Known, knownIn } from "./store/json-row.ts";
+import { type JsonRow, jsonRow, type Known, knownIn, writeJson } from "./store/json-row.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 
 export interface ShardedBuildOptions {
@@ -190,7 +190,7 @@ class ShardedBuild {
     const count = bounds.length - 1;
     await mapBounded(bounds.slice(1), LOOKUPS_AT_ONCE, (to, i) => {
       const shard = { from: bounds[i], to, progress: NOTHING };
-      return this.#rowOf(this.#keyOf(plan, i)).write(shard, undefined);
+      return writeJson(this.#rowOf(this.#keyOf(plan, i)), shard, undefined);
     });
     await this.#control.write({ state: "writeonly", shards: { plan, count } }, known);
   }
@@ -235,7 +235,7 @@ class ShardedBuild {
     const save = async (change: Partial<Shard>) => {
       const ownedUntilMs = clock.now() + OWNER_MS;
       const next = { ...shard.known.value, ownedUntilMs, ...change };
-      const written = await this.#rowOf(shard.key).write(next, shard.known);
+      const written = await writeJson(this.#rowOf(shard.key), next, shard.known);
       if (!written) throw new TakenOver();
       shard.known = written;
       this.#tell();

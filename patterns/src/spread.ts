@@ -13,7 +13,7 @@ import type { EntityKey, Page, StoredEntity } from "./ports/tables.ts";
 import { pagesOf } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import type { Interval } from "./rotation.ts";
-import { type JsonRow, jsonRow } from "./store/json-row.ts";
+import { type JsonRow, jsonRow, mustWriteJson, readJson } from "./store/json-row.ts";
 import { commitSteps, openEntity } from "./write.ts";
 
 export interface SpreadOptions<F extends Fields, S extends KeyDeclaration, At> {
@@ -185,7 +185,7 @@ class OpenSpread {
     const { table, rows } = this.#definition;
     const stream = rows.partitionKey(query);
     const row = this.#settingRow(stream);
-    const known = await row.read();
+    const known = await readJson(row);
     const settings = known?.value ?? this.#first;
     const [fromMs, buckets] = settings.at(-1)!;
     const now = this.#database.clock.now();
@@ -193,7 +193,7 @@ class OpenSpread {
       throw validationFailed(table, "buckets", `${buckets} buckets are to come already`);
     }
     const next: Setting[] = [...settings, [now + GROWTH_DELAY_MS, buckets * 2]];
-    await row.mustWrite(next, known, "Somebody else changes the number of buckets.");
+    await mustWriteJson(row, next, known, "Somebody else changes the number of buckets.");
     this.#settings.delete(stream);
     return buckets * 2;
   }
@@ -248,7 +248,7 @@ class OpenSpread {
     const known = this.#settings.get(stream);
     if (known && now - known.readAtMs < SETTING_KEPT_MS) return known.settings;
     if (this.#settings.size >= STREAMS_REMEMBERED_MAX) this.#settings.clear();
-    const read = this.#settingRow(stream).read();
+    const read = readJson(this.#settingRow(stream));
     const settings = read.then((row) => row?.value ?? this.#first);
     this.#settings.set(stream, { readAtMs: now, settings });
     settings.catch(() => this.#settings.delete(stream));

@@ -8,7 +8,14 @@ import { type Properties, text } from "../ports/edm.ts";
 import { unlessRefused } from "../ports/port-error.ts";
 import type { Continuation } from "../ports/tables.ts";
 import { pagesOf } from "../query/pages.ts";
-import { type JsonRow, jsonRow, type Known, knownIn } from "../store/json-row.ts";
+import {
+  type JsonRow,
+  jsonRow,
+  type Known,
+  knownIn,
+  mustWriteJson,
+  writeJson,
+} from "../store/json-row.ts";
 import { LOOKUPS_AT_ONCE } from "../store/limit.ts";
 
 /**
@@ -145,15 +152,11 @@ export class IndexControl {
   /** @throws conflict when somebody else moved the index. */
   write(control: Control, before: KnownControl["row"]): Promise<Known<Control>> {
     const message = `${this}: somebody else moved the index.`;
-    return this.#row(this.key).mustWrite(control, before, message, labelsOf(control));
+    return mustWriteJson(this.row(this.key), control, before, message, labelsOf(control));
   }
 
-  /** Undefined when somebody else moved the index. */
-  put(rowKey: string, control: Control, before: KnownControl["row"]) {
-    return this.#row(rowKey).write(control, before, labelsOf(control));
-  }
-
-  #row(rowKey: string): JsonRow<Control> {
+  /** That of this definition, or of another. */
+  row(rowKey: string): JsonRow<Control> {
     return jsonRow(this.#database, CONTROL_TABLE, { partitionKey: PARTITION, rowKey }, PROPERTY);
   }
 
@@ -195,7 +198,8 @@ export async function register({ tables, clock }: Database, index: IndexControl)
   if (!found.row && found.others.some(hasEntries)) {
     for (let left = found.others; left.length > 0; left = found.others.filter(isInUse)) {
       for (const [key, row] of left.filter(isInUse)) {
-        await index.put(key, { state: "retiring" }, row);
+        const retiring: Control = { state: "retiring" };
+        await writeJson(index.row(key), retiring, row, labelsOf(retiring));
       }
       found = await index.find();
     }

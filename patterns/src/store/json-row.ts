@@ -14,24 +14,14 @@ export interface Known<Value> {
   readonly tokens: string | undefined;
 }
 
-/** A value that is kept as JSON in a row, and changed by one client at a time. */
+/** Where a value is kept as JSON in a row, to be changed by one client at a time. */
 export interface JsonRow<Value> {
-  /** Undefined when there is no row, or no table yet. */
-  read(): Promise<Known<Value> | undefined>;
-  /** Undefined when somebody else wrote it since `before`; it was absent then, if undefined. */
-  write(
-    value: Value,
-    before: Known<unknown> | undefined,
-    beside?: Properties,
-    onLost?: (refusal: unknown) => void,
-  ): Promise<Known<Value> | undefined>;
-  /** The same. @throws conflict, with this message, when somebody else wrote it. */
-  mustWrite(
-    value: Value,
-    before: Known<unknown> | undefined,
-    message: string,
-    beside?: Properties,
-  ): Promise<Known<Value>>;
+  readonly database: Database;
+  readonly table: string;
+  readonly key: EntityKey;
+  readonly property: string;
+  /** For the compiler only. */
+  readonly type?: Value;
 }
 
 export function jsonRow<Value>(
@@ -40,27 +30,45 @@ export function jsonRow<Value>(
   key: EntityKey,
   property: string,
 ): JsonRow<Value> {
-  return {
-    async read() {
-      const stored = await unlessRefused(database.tables.get(table, key), 404);
-      return stored && knownIn(stored, property);
-    },
-    async write(value, before, beside, onLost) {
-      const json = JSON.stringify(value);
-      const tokens = tokensAfter(database.writeToken(), before?.tokens);
-      const properties = { ...beside, [property]: text(json), [WRITE_TOKENS]: text(tokens) };
-      const mutations = [writeOver(before, key, properties)];
-      const written = await commitIfCurrent(database, table, mutations, undefined, onLost);
-      // As it will be read after a crash: nothing works only as long as it is not interrupted.
-      return written && { value: JSON.parse(json), etag: written[0] ?? "", tokens };
-    },
-    async mustWrite(value, before, message, beside) {
-      const written = await this.write(value, before, beside, (cause) => {
-        throw tableError("conflict", message, { key: key.rowKey }, { cause });
-      });
-      return written!;
-    },
-  };
+  return { database, table, key, property };
+}
+
+/** Undefined when there is no row, or no table yet. */
+export async function readJson<Value>(row: JsonRow<Value>): Promise<Known<Value> | undefined> {
+  const { database, table, key, property } = row;
+  const stored = await unlessRefused(database.tables.get(table, key), 404);
+  return stored && knownIn(stored, property);
+}
+
+/** Undefined when somebody else wrote it since `before`; it was absent then, if undefined. */
+export async function writeJson<Value>(
+  { database, table, key, property }: JsonRow<Value>,
+  value: Value,
+  before: Known<unknown> | undefined,
+  beside?: Properties,
+  onLost?: (refusal: unknown) => void,
+): Promise<Known<Value> | undefined> {
+  const json = JSON.stringify(value);
+  const tokens = tokensAfter(database.writeToken(), before?.tokens);
+  const properties = { ...beside, [property]: text(json), [WRITE_TOKENS]: text(tokens) };
+  const mutations = [writeOver(before, key, properties)];
+  const written = await commitIfCurrent(database, table, mutations, undefined, onLost);
+  // As it will be read after a crash: nothing works only as long as it is not interrupted.
+  return written && { value: JSON.parse(json), etag: written[0] ?? "", tokens };
+}
+
+/** The same. @throws conflict, with this message, when somebody else wrote it. */
+export async function mustWriteJson<Value>(
+  row: JsonRow<Value>,
+  value: Value,
+  before: Known<unknown> | undefined,
+  message: string,
+  beside?: Properties,
+): Promise<Known<Value>> {
+  const written = await writeJson(row, value, before, beside, (cause) => {
+    throw tableError("conflict", message, { key: row.key.rowKey }, { cause });
+  });
+  return written!;
 }
 
 /** What a row that was read holds. */

@@ -1,6 +1,6 @@
 import type { Database } from "../database.ts";
 import { type BuildProgress, CONTROL_TABLE } from "../indexes/control.ts";
-import { type JsonRow, jsonRow, type Known } from "../store/json-row.ts";
+import { type JsonRow, jsonRow, type Known, mustWriteJson, readJson } from "../store/json-row.ts";
 
 /**
  * The generations of a view: the one that is read; one that is being built, written by the projector
@@ -28,7 +28,7 @@ export function partitionOf(view: string): string {
 }
 
 export async function readState(database: Database, view: string): Promise<KnownState> {
-  const row = await rowOf(database, view).read();
+  const row = await readJson(rowOf(database, view));
   return { state: row?.value ?? { readable: 1 }, row };
 }
 
@@ -39,7 +39,7 @@ export async function writeState(
   { state, row }: KnownState,
 ): Promise<KnownState> {
   const message = `Somebody else is rebuilding ${view}.`;
-  return { state, row: await rowOf(database, view).mustWrite(state, row, message) };
+  return { state, row: await mustWriteJson(rowOf(database, view), state, row, message) };
 }
 
 function rowOf(database: Database, view: string): JsonRow<ViewState> {
