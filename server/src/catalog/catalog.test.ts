@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { type Clock, systemClock } from "../clock.ts";
 import type { Engine, ScanEnd } from "../engine/engine.ts";
-import { encodeText, partitionRange } from "../engine/key-codec.ts";
+import { encodeText, partitionPrefixRange, partitionRange } from "../engine/key-codec.ts";
 import { openLmdbEngine } from "../engine/lmdb/lmdb-engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { LosingEngine } from "../engine/test-losing-engine.ts";
@@ -234,6 +234,35 @@ describe("The reaper", () => {
     let left = 0;
     await engine.scan(partitionRange(partition), () => ++left > 0);
     assert.equal(left, 1);
+    await engine.close();
+  });
+
+  it("frees what was removed behind something that cannot be freed", async () => {
+    const { engine, catalog } = await open();
+    const partitionOf = (id: number) => Uint8Array.of(KEY_SPACES.entities, 1 + id);
+    for (const name of ["first", "second"]) {
+      const { named } = await catalog.create("alice", name, 1);
+      const key = { partition: partitionOf(named.id), sort: encodeText("row") };
+      const puts = [{ key, value: Uint8Array.of(1) }];
+      await engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes: [] });
+      await catalog.remove("alice", name);
+    }
+    const damaged = new Error("The entry makes no sense.");
+    const reaper = new Reaper({
+      engine,
+      catalog,
+      contentsOf: (_, id) => partitionRange(partitionOf(id)),
+      release({ partition }) {
+        if (partition[1] === 1) throw damaged;
+      },
+      onError: (error) => assert.fail(String(error)),
+    });
+    await assert.rejects(async () => reaper.reap(), damaged);
+    await reaper.close();
+    const left: number[] = [];
+    const range = partitionPrefixRange(Uint8Array.of(KEY_SPACES.entities));
+    await engine.scan(range, ({ key }) => left.push(key.partition[1]!) > 0);
+    assert.deepEqual(left, [1]);
     await engine.close();
   });
 });

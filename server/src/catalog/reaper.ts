@@ -44,16 +44,24 @@ export class Reaper<Value> {
     this.#loop.wake();
   }
 
-  /** Frees all there is to free. */
+  /** Frees all there is to free. What cannot be keeps nothing else; the first failure is thrown at the end. */
   async reap(): Promise<void> {
-    const { catalog, engine } = this.#options;
+    const { catalog } = this.#options;
+    const failures: unknown[] = [];
     for (const account of catalog.accountNames) {
       for (const { id, version } of await catalog.removed(account)) {
-        await this.#free(this.#options.contentsOf(catalog.accountId(account), id));
+        await this.#reapOne(account, id, version).catch((error) => failures.push(error));
         if (this.#loop.closed) return;
-        if (engine.nextVersion() - version > GRACE_MICROS) await catalog.forgetRemoved(account, id);
       }
     }
+    if (failures.length > 0) throw failures[0];
+  }
+
+  async #reapOne(account: string, id: number, removedAt: number): Promise<void> {
+    const { catalog, contentsOf, engine } = this.#options;
+    await this.#free(contentsOf(catalog.accountId(account), id));
+    if (this.#loop.closed) return;
+    if (engine.nextVersion() - removedAt > GRACE_MICROS) await catalog.forgetRemoved(account, id);
   }
 
   /** Ends after the commit under way. */
