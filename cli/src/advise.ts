@@ -8,6 +8,7 @@ import { adviceSarif, printAdvice } from "@rowhouse/server/insight/print-advice"
 import { RECORDING_BYTES_MAX } from "@rowhouse/server/insight/recording";
 import { RecordView } from "@rowhouse/server/table/record-view";
 import { type Command, Option } from "commander";
+import { CLEAR_LINE } from "./clear-line.ts";
 import { listStoredTables, openDataFolder } from "./inspect-data.ts";
 import { notEmpty } from "./not-empty.ts";
 import { packageVersion } from "./version.ts";
@@ -50,9 +51,10 @@ export function addAdviseCommand(program: Command): void {
     });
 }
 
-/** @throws Error for a file that holds nothing, or more than recordings become */
+/** @throws Error for a folder, and for a file that holds nothing or more than recordings become */
 function checkLength(recording: string): void {
   const stats = statSync(recording);
+  if (stats.isDirectory()) throw new Error(`${recording} is a folder; name the recording.`);
   // A pipe has no length.
   if (stats.isFile() && stats.size === 0) {
     throw new Error(
@@ -87,7 +89,7 @@ export function* linesOf(
     }
     yield rest;
   } finally {
-    if (terminal.isTTY) terminal.write("\r\u001b[K");
+    if (terminal.isTTY) terminal.write(CLEAR_LINE);
     closeSync(descriptor);
   }
 }

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { type BackupProgress, backUp } from "@rowhouse/server/backup";
 import { CONTENTS_FOLDER, FileContentStore } from "@rowhouse/server/content/file-content-store";
 import { type Command, InvalidArgumentError } from "commander";
+import { CLEAR_LINE } from "./clear-line.ts";
 import { openDataFolder } from "./inspect-data.ts";
 import { notEmpty } from "./not-empty.ts";
 
@@ -54,7 +55,6 @@ function parseTarget(text: string): string {
   throw new InvalidArgumentError("It is empty; name a folder that does not exist yet.");
 }
 
-const CLEAR_LINE = "\r\u001b[K";
 const SHOW_EVERY_MS = 200;
 
 /** One line that changes. */

@@ -11,7 +11,7 @@ export interface SignedAnswer {
  * Asks a table endpoint. `against` is an account's URL: a SAS in its query signs for it; else the
  * account that its path names, of those in `AZURITE_ACCOUNTS` or the development account. Without a
  * path the first account is meant. (`name.table.host` addresses name it by their host.)
- * @throws Error when no key is known for the account.
+ * @throws Error for what is no URL, and when no key is known for the account.
  */
 export async function fetchSigned(
   against: string,
@@ -19,6 +19,10 @@ export async function fetchSigned(
   query: string,
   environment: NodeJS.ProcessEnv,
 ): Promise<SignedAnswer> {
+  // It may hold a signature, so it is not repeated.
+  if (!URL.canParse(against) || !/^https?:/i.test(against)) {
+    throw new Error("--against is no URL; http://127.0.0.1:10002/devstoreaccount1 is one.");
+  }
   const url = new URL(against);
   const headers: Record<string, string> = {
     "x-ms-version": "2019-02-02",

@@ -104,10 +104,12 @@ async function ask(
     plan: answer.headers.get("x-rowhouse-plan") ?? undefined,
     cost: answer.headers.get("x-rowhouse-cost") ?? undefined,
     more: answer.headers.has("x-ms-continuation-nextpartitionkey"),
-    error: answer.status < 300 ? undefined : messageOf(answer.body),
+    error: answer.status < 300 ? undefined : messageIn(answer.body),
   };
 }
 
-function messageOf(body: string): string {
-  return (/"value":"((?:[^"\\]|\\.)*)"/.exec(body)?.[1] ?? body).split(/\\n|\n/)[0]!.slice(0, 500);
+/** What the service says, of JSON or XML; all of another body. */
+function messageIn(body: string): string {
+  const [, json, xml] = /"value":"((?:[^"\\]|\\.)*)"|<Message>([^<]*)/.exec(body) ?? [];
+  return (json ?? xml ?? body).split(/\\n|\n/)[0]!.slice(0, 500);
 }

@@ -1,8 +1,11 @@
+import { dirname } from "node:path";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import type { Clock } from "@rowhouse/server/clock";
 import { EngineError } from "@rowhouse/server/engine/engine";
+import { makeFolder } from "@rowhouse/server/engine/make-folder";
 import type { Observer } from "@rowhouse/server/http/observer";
 import { type Logger, pino } from "pino";
+import { messageOf } from "./message-of.ts";
 
 /**
  * Structured logs, a JSON object a line, on standard error: standard output is for what people and
@@ -13,18 +16,23 @@ export function createLogger(options: { silent: boolean; debug: string | boolean
   const isWhole = typeof options.debug === "string" || (options.debug && !options.silent);
   const level = isWhole ? "debug" : options.silent ? "error" : "info";
   const destination = typeof options.debug === "string" ? options.debug : 2;
-  const stream = pino.destination({
-    dest: destination,
-    mkdir: true,
-    sync: true,
-    maxLength: UNWRITTEN_BYTES_MAX,
-  });
+  const stream = openLog(destination);
   // A full disk, or a terminal that is gone: the server serves on. Lines wait for room, as many as may.
   stream.on("error", () => {});
   return pino({ level, base: null }, stream);
 }
 
 const UNWRITTEN_BYTES_MAX = 1 << 20;
+
+/** @throws Error when the file cannot be made */
+function openLog(destination: string | number) {
+  try {
+    if (typeof destination === "string") makeFolder(dirname(destination));
+    return pino.destination({ dest: destination, sync: true, maxLength: UNWRITTEN_BYTES_MAX });
+  } catch (cause) {
+    throw new Error(`The log of --debug cannot be written: ${messageOf(cause)}`, { cause });
+  }
+}
 
 /**
  * Logs each request: quietly when it went well, loudly when the fault is ours, also where it stands inside the

@@ -21,7 +21,7 @@ import {
 import { Library } from "./patterns/library.ts";
 import { type Outcome, type OutcomeOptions, perform } from "./patterns/outcome.ts";
 import { listPoison, redrivePoison, showPoison } from "./patterns/poison.ts";
-import { loadSchema } from "./patterns/schema.ts";
+import { loadSchema, SCHEMA_FILES } from "./patterns/schema.ts";
 
 type Connected = ConnectionOptions & OutcomeOptions;
 type OnSchema = Connected & { readonly schema?: string };
@@ -50,7 +50,7 @@ function addCheck(patterns: Command): void {
   patterns
     .command("check")
     .description("lint definitions and compare them with those recorded; exit code 1 when unsafe")
-    .argument("[schema]", "the module that exports them; schema.ts or schema.js otherwise")
+    .argument("[schema]", `the module that exports them; ${SCHEMA_FILES.join(" or ")} otherwise`)
     .option("--write", "record them beside the module, for the next check")
     .option("--strict", "let warnings count as well")
     .option("--json", "print JSON")
@@ -144,8 +144,8 @@ function addPoison(poison: Command): void {
       run(options, (database) => showPoison(database, queue, id)),
   );
   add("redrive <queue>", "send poison messages back to work")
-    .option("--max <messages>", "as many", count, Number.POSITIVE_INFINITY)
-    .action((queue: string, options: Connected & { readonly max: number }) =>
+    .option("--max <messages>", "at most so many; all otherwise", count)
+    .action((queue: string, options: Connected & { readonly max?: number }) =>
       run(options, (database) => redrivePoison(library, database, queue, options.max)),
     );
 }

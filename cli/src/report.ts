@@ -1,9 +1,10 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import type { TargetsReport } from "@rowhouse/server/insight/azure-targets";
 import type { ScanSummary } from "@rowhouse/server/insight/scan-budget";
 import { terminalText } from "@rowhouse/server/insight/terminal-text";
 import type { Command } from "commander";
 import { notEmpty } from "./not-empty.ts";
+import { readText } from "./read-text.ts";
 import { SCAN_REPORT_FILE } from "./watch-options.ts";
 
 export function addReportCommand(program: Command): void {
@@ -27,7 +28,7 @@ export function reportOf(
   if (!existsSync(file)) {
     throw new Error(`${file} does not exist; the server writes it when it ends.`);
   }
-  const summary = parsed(readFileSync(file, "utf8"));
+  const summary = parsed(readText(file));
   if (!isSummary(summary)) throw new Error(`${file} is no report of a scan budget.`);
   return {
     text: format === "json" ? `${JSON.stringify(summary, null, 2)}\n` : printScanReport(summary),

@@ -1,13 +1,5 @@
 import { randomBytes } from "node:crypto";
-import {
-  chmodSync,
-  createWriteStream,
-  existsSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from "node:fs";
+import { chmodSync, createWriteStream, existsSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { type Stopwatch, systemClock } from "@rowhouse/server/clock";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { LmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
@@ -27,6 +19,7 @@ import { tracingObserver } from "@rowhouse/server/insight/traces";
 import { TrafficRecorder } from "@rowhouse/server/insight/traffic-recorder";
 import type { Logger } from "pino";
 import { messageOf } from "./message-of.ts";
+import { readText } from "./read-text.ts";
 import { printScanReport, printTargets } from "./report.ts";
 import { openFaultGate } from "./watch-faults.ts";
 import type { WatchOptions } from "./watch-options.ts";
@@ -89,7 +82,7 @@ class WatchParts {
 }
 
 function breakRequests(parts: WatchParts, rules: string): void {
-  const gate = openFaultGate(textOf(rules));
+  const gate = parsed(rules, openFaultGate);
   parts.gate = gate;
   parts.counted.push(gate);
 }
@@ -151,7 +144,7 @@ function holdToBudget(
   { scanReport }: WatchOptions,
   log: Logger,
 ): void {
-  const rules = parseScanRules(textOf(scanBudget));
+  const rules = parsed(scanBudget, parseScanRules);
   const budget = new ScanBudget(rules, ({ example: _, ...overrun }) =>
     log.warn({ overrun }, "a query is over the scan budget"),
   );
@@ -208,9 +201,16 @@ function print(text: string): void {
   process.stdout.write(text);
 }
 
-/** The file of that name, or else the text itself. */
-function textOf(fileOrText: string): string {
-  return existsSync(fileOrText) ? readFileSync(fileOrText, "utf8") : fileOrText;
+/** What the file of that name says, or else the text itself. */
+function parsed<Rules>(fileOrText: string, parse: (text: string) => Rules): Rules {
+  if (existsSync(fileOrText)) return parse(readText(fileOrText));
+  try {
+    return parse(fileOrText);
+  } catch (cause) {
+    // A single word may have been meant as the name of a file.
+    if (!/^\S+$/.test(fileOrText)) throw cause;
+    throw new Error(`${messageOf(cause)} Nor is there a file of that name.`, { cause });
+  }
 }
 
 /**

@@ -92,6 +92,47 @@ const COMMAND_LINES: readonly CommandLine[] = [
     reason: /Name the module of the definitions; there is no schema\.ts, .* here\.$/m,
   },
   {
+    what: "a folder in the place of a budget's rules",
+    args: ["serve", "--inMemoryPersistence", "--scan-budget", "docs"],
+    reason: /cannot start: docs cannot be read: EISDIR/,
+  },
+  {
+    what: "a file of rules that is not there",
+    args: ["serve", "--inMemoryPersistence", "--faults", "rules.txt"],
+    reason: /cannot start: "rules\.txt" of a fault rule .* Nor is there a file of that name\.\n$/,
+  },
+  {
+    what: "a log that is a folder",
+    args: ["serve", "--inMemoryPersistence", "--debug", "docs"],
+    reason: /cannot start: The log of --debug cannot be written: EISDIR.* 'docs'/,
+  },
+  {
+    what: "a log below a file",
+    args: ["serve", "--inMemoryPersistence", "--debug", "README.md/log"],
+    reason: /cannot start: The log of --debug cannot be written: E(EXIST|NOTDIR)/,
+  },
+  {
+    what: "a report that is a folder",
+    args: ["report", "docs"],
+    reason: /^rowhouse: docs cannot be read: EISDIR/,
+  },
+  {
+    what: "a recording that is a folder",
+    args: ["advise", "docs"],
+    reason: /^rowhouse: docs is a folder; name the recording\.\n$/,
+  },
+  {
+    what: "an endpoint that is no URL, without repeating what may hold a signature",
+    args: ["explain", "", "-t", "T", "--against", "localhost:10002/a?sig=secret"],
+    reason:
+      /^rowhouse: --against is no URL; http:\/\/127\.0\.0\.1:10002\/devstoreaccount1 is one\.\n$/,
+  },
+  {
+    what: "definitions that are no module",
+    args: ["patterns", "check", "docs"],
+    reason: /^rowhouse patterns: docs cannot be imported: /,
+  },
+  {
     what: "an insight token that is empty",
     args: ["serve", "--insight", "--insight-token="],
     reason: /It is empty; leave it out for a new one/,
@@ -104,6 +145,18 @@ describe("Exit codes of the rowhouse command", () => {
       const command = new RowhouseCommand(args, environment);
       assert.equal(await command.exited, 2);
       assert.match(command.stderr, reason);
+    });
+  }
+
+  if (process.platform === "linux") {
+    it("are 2 for a log where there can be no folder", async () => {
+      const command = new RowhouseCommand([
+        "serve",
+        "--inMemoryPersistence",
+        ...["--debug", "/proc/none/log"],
+      ]);
+      assert.equal(await command.exited, 2);
+      assert.match(command.stderr, /cannot be written: \/proc takes no folders\.\n$/);
     });
   }
 

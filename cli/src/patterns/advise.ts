@@ -3,7 +3,7 @@ import type { Advice } from "@rowhouse/patterns/advise";
 import type { AnyEntity } from "@rowhouse/patterns/model/entity";
 import type { Row } from "@rowhouse/patterns/model/entity-rows";
 import type { Openable } from "@rowhouse/patterns/model/openable";
-import { alignColumns, type Outcome } from "./outcome.ts";
+import { alignColumns, countOf, type Outcome } from "./outcome.ts";
 import { optionsOf } from "./record.ts";
 import { listOf, type Schema, type Target, targetOf } from "./schema.ts";
 
@@ -62,8 +62,8 @@ export async function adviseIndex(
         ],
         ["  values", `${distinct}, ${Math.round(entriesPerValue * 10) / 10} entities each`],
         ["  commonest", share ?? "none"],
-        ["  a lookup", `${lookupRequests} requests`],
-        ["  a scan", `${scanRequests} requests`],
+        ["  a lookup", countOf(lookupRequests, "request")],
+        ["  a scan", countOf(scanRequests, "request")],
         ["  workload", `${reads} lookups for ${writes} writes`],
       ]),
     ],

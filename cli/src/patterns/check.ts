@@ -4,7 +4,7 @@ import { compareEntities, compareNames } from "./compare.ts";
 import { explainQueries, lintQueries } from "./declared-queries.ts";
 import { describeFinding, type Finding } from "./finding.ts";
 import { lintEntities } from "./lint.ts";
-import { alignColumns, type Outcome } from "./outcome.ts";
+import { alignColumns, countOf, type Outcome } from "./outcome.ts";
 import { type DefinitionsRecord, hashOf, recordOf } from "./record.ts";
 import { codeOf, loadSchema, type Schema } from "./schema.ts";
 
@@ -55,10 +55,8 @@ export async function check(
     // What is recorded now was looked at.
     level === "error" ? !(write && CHANGES.has(id)) : strict,
   );
-  const count = (wanted: Finding["level"]) => {
-    const { length } = findings.filter(({ level }) => level === wanted);
-    return `${length} ${wanted}${length === 1 ? "" : "s"}`;
-  };
+  const count = (wanted: Finding["level"]) =>
+    countOf(findings.filter(({ level }) => level === wanted).length, wanted);
   const counts = `${count("error")}, ${count("warning")}`;
   return {
     lines: [

@@ -1,3 +1,6 @@
+import { CLEAR_LINE } from "../clear-line.ts";
+import { messageOf } from "../message-of.ts";
+
 /** What a command found, for people and for machines. */
 export interface Outcome {
   readonly lines: readonly string[];
@@ -25,14 +28,16 @@ export async function perform(
   const interrupt = () => interrupted.abort(new Error("Interrupted."));
   for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, interrupt);
   try {
-    const outcome = await work(interrupted.signal, progressTo(process.stderr));
+    const outcome = await work(interrupted.signal, progressTo(process.stderr)).finally(() =>
+      // What follows would stand behind the line that changes.
+      process.stderr.isTTY ? process.stderr.write(CLEAR_LINE) : undefined,
+    );
     process.stdout.write(
       json ? `${JSON.stringify(outcome.json, null, 2)}\n` : `${outcome.lines.join("\n")}\n`,
     );
     process.exitCode = outcome.found ? 1 : 0;
   } catch (error) {
-    const message = error instanceof Error ? error.message : String(error);
-    process.stderr.write(`rowhouse patterns: ${message}\n`);
+    process.stderr.write(`rowhouse patterns: ${messageOf(error)}\n`);
     process.exitCode = interrupted.signal.aborted ? 130 : 2;
   } finally {
     for (const name of ["SIGINT", "SIGTERM"] as const) process.off(name, interrupt);
@@ -42,7 +47,7 @@ export async function perform(
 function progressTo(stream: NodeJS.WriteStream): Progress {
   return (line) => {
     // A terminal keeps one line that changes; a log gets them all.
-    stream.write(stream.isTTY ? `\r\u001b[K${line}` : `${line}\n`);
+    stream.write(stream.isTTY ? CLEAR_LINE + line : `${line}\n`);
   };
 }
 
@@ -58,4 +63,9 @@ export function alignColumns(rows: readonly (readonly string[])[]): string[] {
       .join("  ")
       .trimEnd(),
   );
+}
+
+/** `1 message`, `2 messages`. */
+export function countOf(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

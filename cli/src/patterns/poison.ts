@@ -1,7 +1,7 @@
 import type { Database } from "@rowhouse/patterns";
 import type { Message } from "@rowhouse/patterns/queue-worker";
 import type { Library } from "./library.ts";
-import { alignColumns, type Outcome } from "./outcome.ts";
+import { alignColumns, countOf, type Outcome } from "./outcome.ts";
 
 /** Nobody can look at more without taking them. */
 const PEEKED_MAX = 32;
@@ -62,12 +62,12 @@ export async function redrivePoison(
   library: Library,
   database: Database,
   queue: string,
-  max: number,
+  max = Number.POSITIVE_INFINITY,
 ): Promise<Outcome> {
   const { createWorker } = await library.load("@rowhouse/patterns/queue-worker");
   const count = await createWorker(database, { queue, handlers: [] }).redrive(max);
   return {
-    lines: [`${count} messages sent back to ${queue}`],
+    lines: [`${countOf(count, "message")} sent back to ${queue}`],
     json: { queue, redriven: count },
     found: false,
   };

@@ -4,6 +4,7 @@ import { pathToFileURL } from "node:url";
 import type { Database } from "@rowhouse/patterns";
 import type { AnyEntity } from "@rowhouse/patterns/model/entity";
 import type { Plan, Query } from "@rowhouse/patterns/query/query";
+import { messageOf } from "../message-of.ts";
 import { Library } from "./library.ts";
 
 /** A query the application runs, written down: `(db) => db.open(Employee).range({ dept: "Sales" })`. */
@@ -17,20 +18,27 @@ export interface Schema {
   readonly queries: ReadonlyMap<string, DeclaredQuery>;
 }
 
-const FILES = ["schema.ts", "schema.js", "schema.mjs"];
+/** What is looked for where no module is named. */
+export const SCHEMA_FILES = ["schema.ts", "schema.js", "schema.mjs"];
 
 /**
  * Imports the module, which runs it.
  * @throws Error when it is not there or defines nothing; invalid-definition from the library.
  */
 export async function loadSchema(named: string | undefined): Promise<Schema> {
-  const found = named ?? FILES.find((name) => existsSync(name));
+  const found = named ?? SCHEMA_FILES.find((name) => existsSync(name));
   if (found === undefined) {
-    throw new Error(`Name the module of the definitions; there is no ${FILES.join(", ")} here.`);
+    throw new Error(
+      `Name the module of the definitions; there is no ${SCHEMA_FILES.join(", ")} here.`,
+    );
   }
   const file = resolve(found);
   if (!existsSync(file)) throw new Error(`${found} does not exist.`);
-  const exported = await importModule(file);
+  const exported = await importModule(file).catch((cause) => {
+    // What the library says of definitions stands for itself.
+    if (codeOf(cause) === "invalid-definition") throw cause;
+    throw new Error(`${found} cannot be imported: ${messageOf(cause)}`, { cause });
+  });
   const entities = Object.values(exported).filter(isEntity);
   if (entities.length === 0) throw new Error(`${found} exports no entity.`);
   return {

@@ -107,7 +107,7 @@ describe("rowhouse patterns, as a process", () => {
       const shown = await run("queue", "poison", "show", "work", "m1", "--json");
       assert.deepEqual(JSON.parse(shown.stdout)[0].body, { n: 1 });
       const redriven = await run("queue", "poison", "redrive", "work");
-      assert.deepEqual([redriven.stdout, redriven.code], ["1 messages sent back to work\n", 0]);
+      assert.deepEqual([redriven.stdout, redriven.code], ["1 message sent back to work\n", 0]);
       assert.equal((await database.queues?.peek("work", 1))?.length, 1);
     }));
 
