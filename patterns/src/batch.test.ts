@@ -282,6 +282,23 @@ describe("a batch", () => {
     }
   });
 
+  it("writes all of it, however many partitions it is to write at once", async () => {
+    for (const parallel of [0, -1, Number.NaN, 1, Number.POSITIVE_INFINITY]) {
+      const backend = memory();
+      const db = connect(backend);
+      await db.createTables(Reading);
+      const plan = (b: BatchPlan) => {
+        for (const meter of ["a", "b", "c"]) b.insert(Reading, { meter, id: 1 });
+      };
+      const results = await batch(db, plan, { parallel });
+      assert.deepEqual(
+        Array.from(results, (result) => result?.ok),
+        [true, true, true],
+      );
+      assert.equal((await backend.tables.query("Reading", {})).entities.length, 3);
+    }
+  });
+
   it("does not take rows that were never there for rows it deleted", async () => {
     const backend = memory();
     const db = connect(backend);

@@ -97,6 +97,18 @@ export function refused(
   return tableError(code, `${subject} is refused: ${list}.`, { issues });
 }
 
+/** @throws validation-failed, or what `refuse` says of it, for what is not 1, 2, 3, … or Infinity. */
+export function assertSome(
+  subject: string,
+  path: string,
+  value: unknown,
+  refuse: typeof validationFailed = validationFailed,
+): void {
+  if (typeof value !== "number" || !(value >= 1) || value % 1 > 0) {
+    throw refuse(subject, path, `${value} is not 1, 2, 3, …`);
+  }
+}
+
 /** Why something was thrown, as one sentence. */
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

@@ -213,6 +213,27 @@ describe("a queue worker", () => {
     assert.equal((await backend.blobs.list("bodies", {})).blobs.length, 0);
   });
 
+  it("keeps large bodies apart, also where their messages give an undefined id", async () => {
+    const bodies: unknown[] = [];
+    const { backend, db, worker } = await open(async ({ body }) => bodies.push(body));
+    await backend.blobs.createContainer("bodies");
+    for (const letter of ["a", "b"]) {
+      const message = { ...note(letter), body: letter.repeat(50_000), id: undefined as never };
+      await sendMessage(db, QUEUE, message, { largeBodies: "bodies" });
+    }
+    await worker.drain();
+    assert.deepEqual(bodies.sort(), ["a".repeat(50_000), "b".repeat(50_000)]);
+  });
+
+  it("is refused where it would never handle anything", () => {
+    for (const options of [{ concurrency: 0 }, { batch: Number.NaN }, { maxDequeue: 0 }]) {
+      assert.throws(
+        () => createWorker(connect(memory()), { queue: QUEUE, handlers: [], ...options }),
+        (error) => isTableError(error, "validation-failed"),
+      );
+    }
+  });
+
   it("leaves no large body behind when an answer is lost", async () => {
     const body = "x".repeat(60_000);
     const before = async (db: Database) => {

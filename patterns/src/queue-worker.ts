@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { isTableError, tableError } from "./errors.ts";
+import { assertSome, isTableError, tableError } from "./errors.ts";
 import { blobsOf, excessOf, parseMessage, withBody } from "./messages/large-message.ts";
 import { type Message, queuesOf } from "./messages/message.ts";
 import { assertNames } from "./model/storage-name.ts";
@@ -107,6 +107,9 @@ export class Worker {
     this.#queues = queuesOf(database);
     this.#poisonQueue = options.poisonQueue ?? `${options.queue}-poison`;
     assertNames("The worker", { queue: options.queue, poisonQueue: this.#poisonQueue });
+    for (const name of ["concurrency", "batch", "maxDequeue"] as const) {
+      assertSome("The worker", name, options[name] ?? 1);
+    }
   }
 
   /** Works until the signal: then no message is received any more, and those under way are ended. */

@@ -117,6 +117,19 @@ describe("a repository", () => {
     assert.ok(calls > 4);
   });
 
+  it("gives up where it is to try no number of times, and says how often it did", async () => {
+    const { backend, employees } = await open();
+    await employees.insert(jones);
+    const lost = { kind: "refuse", status: 412, code: "UpdateConditionNotSatisfied" } as const;
+    const faults = withFaults(({ method }) => (method === "commit" ? lost : undefined));
+    const losing = connect({ ...backend, ...intercept(backend, faults) }).open(Employee);
+    const of = async (attempts: number) => {
+      const update = losing.update(jones, () => ({ age: 1 }), { attempts });
+      return update.catch((error) => isTableError(error, "contention-exhausted") && error.attempts);
+    };
+    assert.deepEqual([await of(Number.NaN), await of(0), await of(3)], [1, 1, 3]);
+  });
+
   it("removes a field that becomes undefined and keeps what it does not know", async () => {
     const { backend, employees } = await open();
     await employees.insert({ ...jones, age: 1 });

@@ -151,6 +151,27 @@ describe("a series", () => {
     assert.deepEqual(await cost((db) => db.open(Stats).read(july31)), [1, 1]);
   });
 
+  it("adds numbers of its own type only, and leaves out none", async () => {
+    const { db } = await open();
+    const stats = db.open(Stats);
+    await stats.add(july31, 3, 5);
+    for (const delta of ["1", undefined, null, 1n, 0.5, Number.NaN] as number[]) {
+      await assert.rejects(stats.add(july31, 3, delta), (error) =>
+        isTableError(error, "validation-failed"),
+      );
+    }
+    assert.equal((await stats.read(july31))[3], 5);
+  });
+
+  it("has one writer at least", () => {
+    for (const writers of [0, -1, 1.5, Number.NaN]) {
+      assert.throws(
+        () => series("None", { fields, key, slots: slots("p", 2), writers }),
+        (error) => isTableError(error, "invalid-definition"),
+      );
+    }
+  });
+
   it("holds 1 to 248 points of a number type", async () => {
     const { db } = await open();
     for (const count of [0, 249]) {

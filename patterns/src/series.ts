@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { definitionRefused, isTableError, validationFailed } from "./errors.ts";
+import { assertSome, definitionRefused, isTableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { padded } from "./keys/number.ts";
@@ -78,6 +78,7 @@ export function series<
   Value extends number | bigint,
 >(name: string, options: SeriesOptions<F, P, R, Value>): Openable<Series<KeyOf<P, R>, Value>> {
   const { slots, key, fields, writers = 1 } = options;
+  assertSome(name, "writers", writers, definitionRefused);
   if (!(slots.count >= 1 && slots.count <= SLOTS_MAX)) {
     const message = `${slots.count} slots; 1 to ${SLOTS_MAX} fit in a row`;
     throw definitionRefused(name, "slots", message);
@@ -134,6 +135,10 @@ class OpenSeries {
 
   async add(key: KeyValues, slot: number, delta: unknown, options: AddOptions = {}): Promise<void> {
     const point = this.#point(slot);
+    // In plain JavaScript a text or nothing: it would be left out of the sum.
+    if (typeof delta !== "number" && typeof delta !== "bigint") {
+      throw validationFailed("The series", "delta", `${delta} is no number`);
+    }
     const writer = options.writer ?? Math.floor(this.#database.random() * this.#rows.length);
     const rows = this.#rows[writer];
     if (!rows) throw validationFailed("The series", "writer", `there is no writer ${writer}`);
@@ -189,5 +194,8 @@ class OpenSeries {
 function sum(a: unknown, b: unknown): unknown {
   if (typeof a === "number" && typeof b === "number") return a + b;
   if (typeof a === "bigint" && typeof b === "bigint") return a + b;
+  if (a !== undefined && b !== undefined) {
+    throw validationFailed("The series", "delta", `a ${typeof b} cannot be added to a ${typeof a}`);
+  }
   return a ?? b;
 }

@@ -364,12 +364,13 @@ export async function untilUncontended<Result>(
       return await attempt();
     } catch (error) {
       if (!(error instanceof Stale)) throw error;
-      if (count >= attempts) {
-        const message = `${error.rowKey} was changed by others during each of ${attempts} attempts.`;
+      // Of what is no number none are left.
+      if (!(count < attempts)) {
+        const message = `${error.rowKey} was changed by others during each of ${count} attempts.`;
         throw tableError(
           "contention-exhausted",
           message,
-          { key: error.rowKey, attempts },
+          { key: error.rowKey, attempts: count },
           { cause: error },
         );
       }

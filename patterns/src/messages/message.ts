@@ -30,7 +30,8 @@ export interface NewMessage<Body = unknown> {
 
 export function messageOf(database: Database, message: NewMessage): Message {
   const at = new Date(database.clock.now()).toISOString();
-  return { v: 1, id: database.writeToken(), at, ...message };
+  // An id that is there but undefined is none: bodies in blobs are named after it.
+  return { v: 1, at, ...message, id: message.id ?? database.writeToken() };
 }
 
 /** @throws unsupported-by-profile when the database was connected without queues. */

@@ -1,3 +1,4 @@
+import { assertSome } from "../errors.ts";
 import { isPushback, PortError } from "../ports/port-error.ts";
 import { type Clock, unlessAborted } from "./clock.ts";
 import { type Layer, mutationsOf, type PortCall, sendByMs } from "./layer.ts";
@@ -22,6 +23,7 @@ export type Slots = <Result>(work: () => Promise<Result>, signal?: AbortSignal) 
  * back, then grows by one each quiet second.
  */
 export function slotsOf(max: number, clock: Clock): Slots {
+  assertSome("The limit", "limit", max);
   const waiting: (() => void)[] = [];
   let taken = 0;
   let open = Math.min(max, RAMP_START);
@@ -68,6 +70,7 @@ export function limiter(
   options: LimitOptions = {},
 ): (signal: AbortSignal | undefined) => Layer {
   const account = slotsOf(options.account ?? 64, clock);
+  assertSome("The limit", "limit", options.partition ?? 8);
   const partitions = new Map<string, { readonly run: Slots; users: number }>();
   return (signal) => async (call, request) => {
     const send = () => {
@@ -126,7 +129,10 @@ export async function mapBounded<Item, Result>(
       }
     }
   };
-  await Promise.all(Array.from({ length: Math.min(width, items.length) }, worker));
+  // One at least, or nothing would be done and nobody hear of it.
+  await Promise.all(
+    Array.from({ length: Math.max(1, Math.min(width, items.length)) || 1 }, worker),
+  );
   if (failure) throw failure.error;
   return results;
 }
