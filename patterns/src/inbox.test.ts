@@ -209,6 +209,19 @@ describe("an inbox beside what messages change", () => {
     assert.equal(await pay(db), true);
   });
 
+  it("refuses an id that no row can have before it does anything", async () => {
+    const db = connect(memory());
+    const seen = db.open(inbox("Seen"));
+    const at = new Date(db.clock.now()).toISOString();
+    for (const [id, code] of [
+      ["x".repeat(513), "key-too-long"],
+      ["", "validation-failed"],
+    ] as const) {
+      const once = db.metered(() => seen.once({ id, at }, async () => assert.fail("no effect")));
+      await assert.rejects(once, (error) => isTableError(error, code));
+    }
+  });
+
   it("is refused beside keys it could collide with", () => {
     const declare = (row: KeyDeclaration) =>
       inboxIn(

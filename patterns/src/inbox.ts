@@ -12,6 +12,7 @@ import { type AnyEntity, EntityDefinition } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
 import {
   assertEntityFits,
+  assertKeyFits,
   EntityRows,
   type Fields,
   type Row,
@@ -176,6 +177,7 @@ class TableInbox implements Inbox {
     const table = this.#name + dayOf(at);
     const partitionKey = bucketOf(id, this.#options.buckets ?? BUCKETS);
     const key = { partitionKey, rowKey: ROW.encode({ id }) };
+    assertKeyFits(key, this.#database.profile);
     const known = await this.#read<Outcome>(table, key);
     if (known) return known.outcome;
     const outcome = await effect();

@@ -219,6 +219,21 @@ describe("a saga", () => {
     assert.deepEqual(backend.queues.contents("work"), []);
   });
 
+  it("is not begun under an id that no state can be kept under", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    await prepare(db);
+    for (const [id, code] of [
+      ["x".repeat(520), "key-too-long"],
+      ["a\ud83d", "validation-failed"],
+      [undefined as unknown as string, "validation-failed"],
+    ] as const) {
+      const start = journal(undefined).start(db, { id, input });
+      await assert.rejects(start, (error) => isTableError(error, code));
+    }
+    assert.deepEqual(backend.queues.contents("work"), []);
+  });
+
   it("is not continued by code of another version", async () => {
     const backend = memory();
     const db = connect(backend);

@@ -4,8 +4,8 @@ import { k } from "./keys/key.ts";
 import { KeyShape } from "./keys/key-shape.ts";
 import { textOf } from "./messages/large-message.ts";
 import { type Message, messageOf, queuesOf } from "./messages/message.ts";
+import { assertKeyFits } from "./model/entity-rows.ts";
 import { assertNames } from "./model/storage-name.ts";
-
 import { type Properties, text } from "./ports/edm.ts";
 import { Fatal, type Handler, type HandlerContext, later } from "./queue-worker.ts";
 import { type JsonRow, jsonRow, readJson, writeJson } from "./store/json-row.ts";
@@ -161,12 +161,14 @@ export class Saga<Input extends Json> implements Handler {
 
   /**
    * One message. The same id twice is one saga; the first input counts.
-   * @throws validation-failed for an input that the state cannot hold.
+   * @throws validation-failed for an input that the state cannot hold, key-too-long for such an id.
    */
   async start(
     database: Database,
     { id, input }: { readonly id: string; readonly input: Input },
   ): Promise<void> {
+    // What no state can be kept under would be found out by a worker only.
+    this.#row(database, id);
     if (isTooLong(this.#begun(input))) {
       const message = `its state takes more than ${STATE_LENGTH_MAX} characters`;
       throw validationFailed(`The saga ${this.#name}`, "input", message);
@@ -260,8 +262,13 @@ export class Saga<Input extends Json> implements Handler {
   }
 
   #row(database: Database, id: string): JsonRow<StoredState> {
+    if (typeof id !== "string") {
+      throw validationFailed(`The saga ${this.#name}`, "id", "text is expected");
+    }
     const partitionKey = PARTITION.encode({ id: `${this.#name}/${id}` });
-    return jsonRow(database, this.#table, { partitionKey, rowKey: ROW_KEY }, "state");
+    const key = { partitionKey, rowKey: ROW_KEY };
+    assertKeyFits(key, database.profile);
+    return jsonRow(database, this.#table, key, "state");
   }
 
   /** What people look for, beside the state. */

@@ -314,6 +314,31 @@ describe("a sibling index", () => {
   });
 });
 
+describe("a key of an entry that is too long", () => {
+  const email = "x".repeat(513);
+  const isTooLong = (error: unknown) =>
+    isTableError(error, "key-too-long") && error.length === "email_".length + email.length;
+
+  it("is refused before anything is sent", async () => {
+    const { db, employees } = await open();
+    const short = await employees.insert(jones);
+    const write = async (metered: Database) => {
+      const repository = metered.open(Employee);
+      await assert.rejects(repository.insert({ ...jones, id: 1, email }), isTooLong);
+      await assert.rejects(repository.upsert({ ...jones, id: 223, email }), isTooLong);
+      await assert.rejects(
+        repository.update(key, () => ({ email })),
+        isTooLong,
+      );
+      await assert.rejects(repository.by.email.get({ dept: "Sales", email }), isTooLong);
+      await assert.rejects(repository.by.email.range({ dept: "Sales", email }).all(), isTooLong);
+    };
+    // The reads of what is to be changed.
+    assert.equal((await db.metered(write)).requests, 2);
+    assert.deepEqual(await employees.get(key), short);
+  });
+});
+
 type Repository = Awaited<ReturnType<typeof open>>["employees"];
 type Verb = "insert" | "update" | "upsert" | "delete";
 

@@ -10,6 +10,7 @@ import {
 } from "./model/entity-index.ts";
 import {
   assertEntityFits,
+  assertKeyFits,
   project,
   type Row,
   selected,
@@ -190,6 +191,7 @@ class OpenSibling implements EntryKeeper {
     const { database, entity, readable } = this.#context;
     if (readable) await readable();
     const key = { partitionKey: entity.rows.partitionKey(query), rowKey };
+    assertKeyFits(key, database.profile);
     const { decode, projection } = this.#source;
     const select = projection(undefined);
     const stored = await database.tables.get(this.table, key, select && { select });

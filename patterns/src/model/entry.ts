@@ -4,12 +4,13 @@ import { type KeyShape, spellingProblems } from "../keys/key-shape.ts";
 import { beginAlike } from "../keys/text.ts";
 import { type EdmValue, text } from "../ports/edm.ts";
 import { printKey } from "../ports/mutation.ts";
+import type { Profile } from "../ports/profile.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
 import { and, compare, type Filter } from "../query/filter.ts";
 import { WRITE_TOKENS } from "../store/write-token.ts";
 import type { AnyEntity } from "./entity.ts";
 import type { Index } from "./entity-index.ts";
-import { type EntityRows, project, type Row, type Unknown } from "./entity-rows.ts";
+import { assertKeyFits, type EntityRows, project, type Row, type Unknown } from "./entity-rows.ts";
 import type { FollowerContext } from "./follower.ts";
 import { nameProblems } from "./storage-name.ts";
 
@@ -153,6 +154,7 @@ export class EntryKeys implements Place {
   readonly base: EntityRows;
   readonly #options: EntryOptions;
   readonly #computed: Computed;
+  readonly #profile: Profile;
 
   constructor({ database, entity, name }: FollowerContext, index: Index) {
     const { table, partition, row } = index.place(entity);
@@ -163,11 +165,12 @@ export class EntryKeys implements Place {
     this.base = entity.rows;
     this.#options = index.options;
     this.#computed = database.computed;
+    this.#profile = database.profile;
   }
 
   /**
    * Where the entries of an entity stand, each once. None for an entity that does not match or lacks a
-   * value of the key.
+   * value of the key. @throws key-too-long.
    */
   keysOf(row: Row): EntityKey[] {
     const { when, each = {} } = this.#options;
@@ -183,6 +186,7 @@ export class EntryKeys implements Place {
         !options.absent && (values[field] ?? undefined) === undefined;
       if (segmentsOf(this).some(isOpen)) continue;
       const key = { partitionKey: this.partition.encode(values), rowKey: this.row.encode(values) };
+      assertKeyFits(key, this.#profile);
       if (!hasKey(keys, key)) keys.push(key);
     }
     return keys;

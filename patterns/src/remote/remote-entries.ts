@@ -2,7 +2,7 @@ import { isTableError } from "../errors.ts";
 import { leftBehind, REPAIR_QUEUE, repairTripwire } from "../messages/repair-order.ts";
 import type { Tripwire } from "../messages/tripwire.ts";
 import type { EntryKeeper, Reconciled } from "../model/entity-index.ts";
-import { assertEntityFits, assertKeyFits, type Row, type Unknown } from "../model/entity-rows.ts";
+import { assertEntityFits, type Row, type Unknown } from "../model/entity-rows.ts";
 import { ageOf, EntryRows, hasKey, isSameKey, valueTaken } from "../model/entry.ts";
 import type { Change, Contribution, FollowerContext, Snapshot } from "../model/follower.ts";
 import { type Properties, text } from "../ports/edm.ts";
@@ -53,9 +53,7 @@ export class RemoteEntries implements EntryKeeper {
   }
 
   keysOf(row: Row): EntityKey[] {
-    const keys = this.rows.keysOf(row);
-    for (const key of keys) assertKeyFits(key, this.#context.database.profile);
-    return keys;
+    return this.rows.keysOf(row);
   }
 
   baseOf(entry: StoredEntity): EntityKey | undefined {
