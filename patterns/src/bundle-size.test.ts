@@ -29,7 +29,7 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 16_350,
+  core: 16_500,
   everything: 63_157,
   "azure-tables.ts": 3551,
   "list-index.ts": 4712,

@@ -1,3 +1,4 @@
+import { validationFailed } from "./errors.ts";
 import type { IndexStates } from "./model/entity-index.ts";
 import type { Computed } from "./model/entry.ts";
 import type { Openable } from "./model/openable.ts";
@@ -182,6 +183,10 @@ export class Database {
   }
 }
 
+/** @throws validation-failed for an official client by itself, and for limits that let nothing through. */
 export function connect(options: ConnectOptions): Database {
+  if (typeof options?.tables?.commit !== "function") {
+    throw validationFailed("The database", "tables", "give azureTables(client)");
+  }
   return new Database(options);
 }

@@ -323,6 +323,15 @@ describe("the life cycle of an index", () => {
     assert.equal((await cycle.build()).done, 3);
   });
 
+  it("is not found in order by a look at none of it", async () => {
+    const { db } = await open(1);
+    for (const sample of [0, -1, Number.NaN]) {
+      await assert.rejects(verifyIndex(db, Indexed, "near", { sample }), (error) =>
+        isTableError(error, "validation-failed"),
+      );
+    }
+  });
+
   it("records as many duplicates as fit, and ends all the same", async () => {
     const { backend, db, of } = await open(0, memory());
     await of("far").disable();

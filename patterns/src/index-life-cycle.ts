@@ -69,6 +69,7 @@ export class IndexLifeCycle {
     const { rate = RATE, onProgress } = options;
     const index = this.#index;
     const { clock } = index.database;
+    const pace = new Pace(clock, rate);
     const owner = index.database.writeToken();
     let { control, row } = await this.#claim(owner);
     const save = async (change: Partial<Control>) => {
@@ -85,7 +86,7 @@ export class IndexLifeCycle {
     const build = await buildRange(
       {
         index,
-        pace: new Pace(clock, rate),
+        pace,
         async save(progress) {
           await save({ build: progress });
           onProgress?.(progress);

@@ -1,4 +1,5 @@
 import type { Database } from "./database.ts";
+import { validationFailed } from "./errors.ts";
 import { Pace } from "./indexes/build-range.ts";
 import { type KeptIndex, keptIndex, LEASE_MS, refusal, widthOf } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
@@ -166,6 +167,8 @@ class Scrub {
     const counts = { ...from.report };
     const examples = [...counts.examples];
     const young = [...from.young];
+    // Of none of it nothing can be said.
+    if (!(sample > 0)) throw validationFailed("The work", "sample", `${sample} is none`);
     const { clock, random } = this.#database;
     const judge = async ({ age, kind, ...pair }: Aged) => {
       const finding = { kind, ...pair };

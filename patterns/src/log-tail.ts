@@ -91,7 +91,7 @@ class OpenLog {
   }
 
   append(entry: Row): Promise<Row> {
-    const at = entry[this.#at] ?? new Date(this.#database.clock.now());
+    const at = Object(entry)[this.#at] ?? new Date(this.#database.clock.now());
     const entryId = this.#database.writeToken().toLowerCase();
     return this.#rows.insert(Object.assign({}, entry, { [this.#at]: at, entryId }));
   }

@@ -246,6 +246,22 @@ describe("a log in append blobs", () => {
     assert.equal(new Set(stored).size, stored.length);
   });
 
+  it("refuses records and intervals without dates", async () => {
+    const { db } = await open();
+    const isRefused = (error: unknown) => isTableError(error, "validation-failed");
+    const writer = db.open(Requests).writer();
+    for (const at of [undefined, "2014-07-31T18:00:00Z", 5, new Date(Number.NaN)] as Date[]) {
+      await assert.rejects(writer.write({ ...entry("18:00:00"), at }), isRefused);
+    }
+    await assert.rejects(writer.write(undefined as never), isRefused);
+    const from = new Date(0);
+    for (const query of [{}, { from }, { to: from }, { from, to: new Date(Number.NaN) }]) {
+      await assert.rejects(async () => {
+        for await (const _ of db.open(Requests).read(query as never)) assert.fail("a record");
+      }, isRefused);
+    }
+  });
+
   it("leaves out lines that are no records, and reports them", async () => {
     const { backend, db } = await open();
     await writeAll(db, [entry("18:00:00")]);

@@ -202,7 +202,7 @@ export class EntityRepository {
         "what follows from it cannot be told without reading it; use update or upsert",
       );
     }
-    await this.#blind("insertOrMerge", fields);
+    await this.#blind("insertOrMerge", Object(fields));
   }
 
   async delete(key: KeyValues, options: DeleteOptions = {}): Promise<boolean> {

@@ -243,6 +243,20 @@ describe("a rotation", () => {
     assert.equal((await db.metered(count)).requests, 2);
   });
 
+  it("refuses times that are no dates", async () => {
+    const attempts = connect(memory()).open(Attempts);
+    const isRefused = (error: unknown) => isTableError(error, "validation-failed");
+    for (const at of [undefined, "2026-01-01", new Date(Number.NaN)] as Date[]) {
+      await assert.rejects(attempts.insert({ ...first, at }), isRefused);
+      await assert.rejects(attempts.get({ ...first, at }), isRefused);
+      await assert.rejects(attempts.dropPeriod(at), isRefused);
+      await assert.rejects(async () => {
+        for await (const _ of attempts.range({ user: "ann", from: at, to: at }))
+          assert.fail("a row");
+      }, isRefused);
+    }
+  });
+
   it("survives crashes, lost answers and two that rotate at once", async () => {
     const again = (db: Database) =>
       insert(db).catch((error) => assert.ok(isTableError(error, "unique-violation")));

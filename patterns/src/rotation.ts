@@ -2,7 +2,7 @@ import type { Database } from "./database.ts";
 import { definitionRefused, tableError, validationFailed } from "./errors.ts";
 import { type KeyDeclaration, Segment } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
-import { decodeIsoDate, encodeIsoDate, type TimeUnit } from "./keys/time.ts";
+import { decodeIsoDate, encodeIsoDate, type TimeUnit, UNIT_LENGTH } from "./keys/time.ts";
 import type { AnyEntity, EntityDefinition, Infer } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
@@ -98,6 +98,7 @@ function problemOf({ rows, table, tables }: Definition, options: RotationOptions
     return `has a row key that does not begin with "${options.at}"`;
   }
   if (tables.length > 1) return "has indexes in other tables, which would not go away with it";
+  if (!(options.unit in UNIT_LENGTH)) return `has no unit "${options.unit}"`;
   if (!(options.keep >= 1)) return "keeps nothing";
   if (options.keep > KEEP_MAX) return `keeps more than ${KEEP_MAX} tables; take a longer unit`;
   const length = table.length + encodeIsoDate(new Date(0), options.unit).length;
@@ -160,7 +161,8 @@ class OpenRotation {
   }
 
   async *range(query: KeyValues & Interval): AsyncGenerator<Row> {
-    const [first, last, lateEnd] = [this.#name(query.from), this.#name(query.to), this.#lateEnd()];
+    const [first, last] = [query.from, query.to].map((at) => this.#tableAt(at)) as [string, string];
+    const lateEnd = this.#lateEnd();
     const tables = await this.#tables(first, last < lateEnd ? lateEnd : last);
     // Rows of any time past are in any of these; in the others each row is in the table of its time.
     const late = tables.filter((table) => table <= lateEnd);
@@ -251,8 +253,8 @@ class OpenRotation {
     return tableError("unique-violation", message, { index: "key", key, owner: entity });
   }
 
-  dropPeriod(time: Date): Promise<boolean> {
-    return this.#database.tables.deleteTable(this.#name(time));
+  async dropPeriod(time: Date): Promise<boolean> {
+    return this.#database.tables.deleteTable(this.#tableAt(time));
   }
 
   /** Undefined for the name of a table that is not ours. */
@@ -282,7 +284,11 @@ class OpenRotation {
   }
 
   #tableOf(row: Row): string {
-    const time = row[this.#options.at];
+    return this.#tableAt(Object(row)[this.#options.at]);
+  }
+
+  /** @throws validation-failed for what is no date. */
+  #tableAt(time: unknown): string {
     if (time instanceof Date && !Number.isNaN(time.getTime())) return this.#name(time);
     throw validationFailed(this.#definition.table, this.#options.at, "a date is expected");
   }

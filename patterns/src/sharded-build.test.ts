@@ -64,6 +64,22 @@ async function shardsIn({ tables }: Memory) {
 }
 
 describe("a build in shards", () => {
+  it("is refused at a rate that it never ends at, and goes on one by one where none is to be done at once", async () => {
+    const backend = small();
+    const db = connect(backend);
+    await prepare(db, 1);
+    for (const rate of [0, -1, Number.NaN]) {
+      await assert.rejects(buildInShards(db, Indexed, "near", { rate }), (error) =>
+        isTableError(error, "validation-failed"),
+      );
+      await assert.rejects(indexLifeCycle(db, Indexed, "near").build({ rate }), (error) =>
+        isTableError(error, "validation-failed"),
+      );
+    }
+    await buildInShards(db, Indexed, "near", { parallel: 0 });
+    assert.equal(await indexLifeCycle(db, Indexed, "near").state(), "readable");
+  });
+
   for (const name of ["near", "far"]) {
     it(`goes on in another process after a crash at any request (${name})`, async () => {
       const crashes = await crashEverywhere(

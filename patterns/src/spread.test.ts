@@ -54,6 +54,17 @@ describe("a spread", () => {
     });
   });
 
+  it("makes up an id where that of an entry is undefined", async () => {
+    const { log } = await open();
+    const { entryId: _entryId, ...entry } = hit(1, "a");
+    const [one, other] = [
+      await log.append(entry),
+      await log.append({ ...hit(1, "a"), entryId: undefined as never }),
+    ];
+    assert.match(other.entryId, /^[0-9A-Z]{26}$/);
+    assert.notEqual(one.entryId, other.entryId);
+  });
+
   it("merges the buckets by time, then id", async () => {
     const entries = fc.uniqueArray(fc.tuple(fc.nat(30), fc.stringMatching(/^[0-9a-f]{1,4}$/)), {
       maxLength: 40,

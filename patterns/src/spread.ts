@@ -103,9 +103,10 @@ class OpenSpread {
 
   async append(entry: Row): Promise<Row> {
     const { rows, table } = this.#definition;
-    const row = { entryId: this.#database.writeToken(), ...entry };
+    const row: Record<string, unknown> = Object.assign({}, entry);
+    row.entryId ??= this.#database.writeToken();
     await rows.validate(row);
-    const aheadMs = Number(entry[this.#at]) - this.#database.clock.now();
+    const aheadMs = Number(row[this.#at]) - this.#database.clock.now();
     if (aheadMs > AHEAD_MAX_MS) {
       const message = `the time is ${Math.round(aheadMs / 1000)} s ahead of the clock; at most 30 are allowed`;
       throw validationFailed(table, this.#at, message);
@@ -236,7 +237,7 @@ class OpenSpread {
     const names = new Set<string>();
     for (const [i, [fromMs, buckets]] of settings.entries()) {
       const endMs = settings[i + 1]?.[0] ?? Number.POSITIVE_INFINITY;
-      if (query.to.getTime() <= fromMs || query.from.getTime() >= endMs) continue;
+      if (Number(query.to) <= fromMs || Number(query.from) >= endMs) continue;
       const width = String(buckets - 1).length;
       for (let bucket = 0; bucket < buckets; bucket++) names.add(padded(bucket, width));
     }

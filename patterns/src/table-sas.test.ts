@@ -142,6 +142,7 @@ describe("a token for a range of rows", () => {
     const sales = { partition: { dept: "Sales" } };
     for (const grant of [
       { ...ann, ttlMs: 999 },
+      { ...ann, permissions: ["write" as "update"] },
       { ...ann, ttlMs: 7 * 24 * 3_600_000 + 1 },
       { ...ann, ttlMs: Number.NaN },
       { ...ann, permissions: [] },

@@ -77,7 +77,7 @@ export class SasIssuer {
   constructor(options: SasIssuerOptions) {
     this.#options = options;
     const algorithm = { name: "HMAC", hash: "SHA-256" };
-    const bytes = new Uint8Array(bytesOf(options.key));
+    const bytes = new Uint8Array(keyBytes(options.key));
     this.#key = crypto.subtle.importKey("raw", bytes, algorithm, false, ["sign"]);
     // It is awaited when a token is signed, and fails there.
     this.#key.catch(() => undefined);
@@ -124,6 +124,8 @@ export class SasIssuer {
     if (policy === undefined && !(ttlMs >= 1000 && ttlMs <= TTL_MAX_MS)) {
       throw refuse("ttlMs", `${ttlMs} ms; a second to 7 days are allowed`);
     }
+    const unknown = permissions.find((permission) => !Object.hasOwn(LETTERS, permission));
+    if (unknown !== undefined) throw refuse("permissions", `there is no "${unknown}"`);
     if (permissions.length === 0) throw refuse("permissions", "there are none");
     if (policy !== undefined && (grant.permissions ?? grant.ttlMs) !== undefined) {
       throw refuse("policy", "the policy says what is allowed and until when");
@@ -218,6 +220,14 @@ function rowsOf(shape: KeyShape, rows: KeyValues): Omit<SasRange, "partitionKey"
   // What follows the prefix is below `~` or an escape, `~0…`; `~~` would let in what the prefix's own
   // last character escapes: `a.~~` is the text `a/`.
   return { firstRowKey: from, lastRowKey: `${from}~1` };
+}
+
+function keyBytes(key: string): Uint8Array {
+  try {
+    return bytesOf(key);
+  } catch {
+    throw refuse("key", "it is not the Base64 of an account's key");
+  }
 }
 
 function seconds(date: Date): string {

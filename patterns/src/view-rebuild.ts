@@ -50,6 +50,7 @@ export async function rebuildView(
   if (!Object.values(source.followers).includes(view)) {
     throw validationFailed(name, "source", `${source.name} does not declare it`);
   }
+  const pace = new Pace(clock, rate);
   await tables.createTable(CONTROL_TABLE);
   let known = await readState(database, name);
   const save = async (state: ViewState) => {
@@ -93,7 +94,6 @@ export async function rebuildView(
   const filter = inRange(undefined, within(source.rows.row.prefix));
   const { readable: _readable, building: _building, retiring: _retiring, ...begun } = known.state;
   let progress: BuildProgress = { ...NOTHING, ...begun };
-  const pace = new Pace(clock, rate);
   const pages = pagesWhere(database, source.table, { filter }, progress.cursor);
   for await (const { entities, continuation } of pages) {
     const waitMs = pace.waitMs();

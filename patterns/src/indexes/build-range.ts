@@ -1,4 +1,4 @@
-import { isTableError } from "../errors.ts";
+import { isTableError, validationFailed } from "../errors.ts";
 import { within } from "../keys/key-range.ts";
 import { printKey } from "../ports/mutation.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
@@ -123,6 +123,8 @@ export class Pace {
   #freeAt = 0;
 
   constructor(clock: Clock, rate: number) {
+    // At none a second it would wait for ever, and at what is no number not at all.
+    if (!(rate > 0)) throw validationFailed("The work", "rate", `${rate} is none`);
     this.#clock = clock;
     this.#rate = rate;
     this.#now = rate;

@@ -147,6 +147,9 @@ describe("the number and time codecs", () => {
     assert.throws(() => encode(k.date("t"), new Date(Number.NaN)), RangeError);
     assert.throws(() => encode(k.date("t"), new Date(Date.UTC(10_000, 0))), RangeError);
     assert.throws(() => encode(k.guid("g"), "no guid"), RangeError);
+    const overflow = k.str("s", { max: 2, overflow: "hash" });
+    assert.throws(() => encode(overflow, "abc\ud800"), RangeError);
+    assert.match(encode(overflow, "a😀c"), /^a~[0-9a-f]{32}$/);
     const role: Segment<string, string> = k.enumOf("role", ["staff", "lead"]);
     assert.throws(() => encode(role, "guest"), /"guest" is none of staff,lead/);
   });

@@ -98,6 +98,48 @@ describe("a key shape", () => {
     assert.deepEqual(shape.rangeOf({ a: { startsWith: "a" } }), { from: "a", to: "b" });
   });
 
+  it("refuses values of another type, which the codec alone would make something of", () => {
+    for (const [segment, value] of [
+      [k.bool("x"), "false"],
+      [k.bool("x"), 0],
+      [k.double("x"), "5"],
+      [k.double("x"), []],
+      [k.date("x"), 5],
+      [k.isoDate("x", "day"), "2014-07-31"],
+      [k.str("x"), 5],
+    ] as const) {
+      const shape = new KeyShape([k.lit("t"), segment]);
+      for (const run of [
+        () => shape.encode({ x: value }),
+        () => shape.rangeOf({ x: value }),
+        () => shape.rangeOf({ x: { gte: value } }),
+      ]) {
+        assert.throws(run, (error) => isTableError(error, "validation-failed"), String(value));
+      }
+    }
+  });
+
+  it("names the segment that has no value where there are no values at all", () => {
+    for (const values of [undefined, null, 5, "text"] as unknown as Record<string, unknown>[]) {
+      assert.throws(
+        () => employee.encode(values),
+        (error) => isTableError(error, "validation-failed") && error.issues[0]?.path === "id",
+      );
+      check(employee.rangeOf(values), "ge empid_ lt empid`");
+    }
+  });
+
+  it("is refused for buckets that are no number from 1 on", () => {
+    for (const declare of [
+      () => k.hash("x", 0),
+      () => k.hash("x", Number.NaN),
+      () => k.hash("x", 1.5),
+      () => k.hashCI("x", -1),
+    ]) {
+      assert.throws(declare, (error) => isTableError(error, "invalid-definition"));
+    }
+  });
+
   it("names the segment that has no value", () => {
     assert.throws(
       () => employee.encode({}),
@@ -128,6 +170,43 @@ describe("the range of a query", () => {
     check(claims.rangeOf({ n: { gt: 5 } }), "lt 994");
     check(claims.rangeOf({ n: { gte: 5 } }), "lt 994`");
     check(claims.rangeOf({ n: { lt: 5 } }), "ge 994`");
+  });
+
+  it("takes a prefix as the key holds it, where case does not count", () => {
+    const town = new KeyShape([k.lit("town"), k.strCI("town")]);
+    check(town.rangeOf({ town: { startsWith: "ReD" } }), "ge town_red lt town_ree");
+    fc.assert(
+      fc.property(shortText, shortText, (prefix, rest) => {
+        const key = town.encode({ town: prefix + rest });
+        const range = town.rangeOf({ town: { startsWith: prefix.toUpperCase() } });
+        const isWithin = (prefix + rest)
+          .toLowerCase()
+          .startsWith(prefix.toUpperCase().toLowerCase());
+        assert.equal(contains(range, key), isWithin);
+      }),
+      { numRuns: 20_000 },
+    );
+  });
+
+  it("takes only a plain object for bounds, and not a list or an object of another library", () => {
+    const refused = (id: unknown) =>
+      assert.throws(
+        () => employee.rangeOf({ id }),
+        (error) => isTableError(error, "validation-failed"),
+      );
+    for (const id of [[], new Map(), new (class Instant {})(), new Uint8Array(0)]) refused(id);
+    check(employee.rangeOf({ id: {} }), "ge empid_ lt empid`");
+    check(employee.rangeOf({ id: Object.create(null) }), "ge empid_ lt empid`");
+  });
+
+  it("refuses a prefix that is no text, or half a character of it", () => {
+    const email = new KeyShape([k.lit("email"), k.str("email")]);
+    for (const startsWith of [5, null, {}, "a\ud83d"]) {
+      assert.throws(
+        () => email.rangeOf({ email: { startsWith } }),
+        (error) => isTableError(error, "validation-failed") && error.issues[0]?.path === "email",
+      );
+    }
   });
 
   it("refuses a bound after a range, bounds that contradict and ranges over a hash", () => {

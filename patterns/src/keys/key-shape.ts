@@ -1,6 +1,6 @@
 import { type KeyDeclaration, type KeyPart, type Layout, Segment, segmentError } from "./key.ts";
 import { isOneRow, type KeyRange, within } from "./key-range.ts";
-import { endOf, endOfPrefix, type TextPlace } from "./text.ts";
+import { decodeText, endOf, endOfPrefix, type TextPlace } from "./text.ts";
 
 export type KeyValues = Readonly<Record<string, unknown>>;
 
@@ -85,8 +85,10 @@ export class KeyShape {
   /** @throws validation-failed when a segment has no value or cannot hold it. */
   encode(values: KeyValues): string {
     const last = this.parts.length - 1;
+    // In plain JavaScript there may be nothing at all, which has no values.
+    const given: KeyValues = Object(values);
     const text = this.parts.map((part, i) =>
-      part instanceof Segment ? this.#encoded(part, values[part.field], i === last) : part.literal,
+      part instanceof Segment ? this.#encoded(part, given[part.field], i === last) : part.literal,
     );
     return text.join(this.separator);
   }
@@ -128,12 +130,13 @@ export class KeyShape {
    * @throws validation-failed when a later segment is bound, or the layout cannot serve the range.
    */
   rangeOf(query: KeyValues): KeyRange {
+    const given: KeyValues = Object(query);
     let prefix = "";
     for (const [i, part] of this.parts.entries()) {
-      const value = part instanceof Segment ? query[part.name] : part.literal;
+      const value = part instanceof Segment ? given[part.name] : part.literal;
       const isLast = i === this.parts.length - 1;
       if (part instanceof Segment && (value === undefined || isBounds(value))) {
-        this.#assertNothingBoundAfter(i, query);
+        this.#assertNothingBoundAfter(i, given);
         return value === undefined
           ? within(prefix)
           : this.#bounded(part, prefix, value as Bounds, isLast);
@@ -156,11 +159,10 @@ export class KeyShape {
       if (segment.form !== "text") refuse("only text has prefixes.");
       if (given.length > 1) refuse("startsWith stands alone.");
       if (startsWith === "") return within(prefix);
-      const place = this.#placeOf(isLast);
-      return {
-        from: prefix + segment.encode(startsWith, place),
-        to: prefix + endOfPrefix(startsWith, place),
-      };
+      const text = this.#encodedBound(segment, startsWith, isLast);
+      // Of the text as it stands in keys: where case does not count, that is not the text given.
+      const end = endOfPrefix(decodeText(text), this.#placeOf(isLast));
+      return { from: prefix + text, to: prefix + end };
     }
     if (segment.form === "text" && !isLast && this.layout === "readable") {
       refuse(
@@ -206,6 +208,8 @@ export class KeyShape {
       if (value === undefined || (value === null && segment.options.absent === undefined)) {
         throw new RangeError("the value is missing.");
       }
+      const { takes } = segment.options;
+      if (takes && typeof value !== takes) throw new RangeError(`a ${takes} is expected.`);
       return segment.encode(value, this.#placeOf(isLast));
     } catch (error) {
       throw segmentError(segment, error);
@@ -217,7 +221,10 @@ export class KeyShape {
   }
 }
 
+/** A plain object of bounds only. A list, a date, or what another library takes for one is a value. */
 function isBounds(value: unknown): boolean {
-  if (typeof value !== "object" || value === null || value instanceof Date) return false;
+  if (typeof value !== "object" || value === null) return false;
+  const prototype = Object.getPrototypeOf(value);
+  if (prototype && Object.getPrototypeOf(prototype)) return false;
   return Object.keys(value).every((name) => BOUND_NAMES.includes(name));
 }

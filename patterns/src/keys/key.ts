@@ -1,4 +1,4 @@
-import { reasonOf, tableError } from "../errors.ts";
+import { assertSome, definitionRefused, reasonOf, tableError } from "../errors.ts";
 import { bucketOf, fnv1a128 } from "./hash.ts";
 import type { KeyRange } from "./key-range.ts";
 import { double, int, int64, uint, uintDescending } from "./number.ts";
@@ -21,6 +21,8 @@ export interface SegmentOptions<Value> {
   readonly absent?: string;
   /** What it may look like in a key of this shape, where `decode` takes anything. */
   readonly pattern?: RegExp;
+  /** Where `encode` makes something of any value; it goes on to, for definitions are told apart by that. */
+  readonly takes?: "boolean" | "number";
   /** The keys behind `prefix` that hold a value. Default: all. */
   among?(prefix: string): KeyRange;
   encode(value: Value, place: TextPlace): string;
@@ -136,10 +138,12 @@ function str<const Name extends string>(
   if (options === undefined) return text(name, asIs, false);
   return new Segment<Name, string, "hashed", Name>(name, name, "hashed", {
     lossless: false,
-    encode: (value, place) =>
-      encodeText(value.slice(0, options.max).replace(/\p{Surrogate}/gu, ""), place) +
-      "~" +
-      fnv1a128(value),
+    encode(value, place) {
+      // Refuses unpaired surrogates, which are all one to the hash; those that the cut makes go.
+      encodeText(value, place);
+      const begin = value.slice(0, options.max).replace(/\p{Surrogate}/gu, "");
+      return encodeText(begin, place) + "~" + fnv1a128(value);
+    },
     decode: asIs,
   });
 }
@@ -184,7 +188,7 @@ export const k = {
   /** Bigints of 64 bits, as 16 hexadecimal digits. */
   int64: <const Name extends string>(name: Name) => fixed(name, int64),
   /** Any number, as 16 hexadecimal digits. */
-  double: <const Name extends string>(name: Name) => fixed(name, double),
+  double: <const Name extends string>(name: Name) => fixed(name, { ...double, takes: "number" }),
 
   /** Dates to the millisecond, oldest first. */
   date: <const Name extends string>(name: Name) => fixed(name, date),
@@ -206,6 +210,7 @@ export const k = {
   bool: <const Name extends string>(name: Name) =>
     fixed<Name, boolean>(name, {
       pattern: /^[01]$/,
+      takes: "boolean",
       encode: (value) => (value ? "1" : "0"),
       decode: (key) => key === "1",
     }),
@@ -229,7 +234,7 @@ export const k = {
   hash: <const Name extends string>(name: Name, buckets: number) =>
     new Segment<Name, Hashable, "hashed", Name>(name, name, "hashed", {
       lossless: false,
-      encode: (value) => bucketOf(String(value), buckets),
+      encode: intoBucket(name, buckets, String),
       decode: asIs,
     }),
   /** The same bucket for every spelling, beside `k.strCI`, `k.guid` and `k.ulid` of the same field. */
@@ -237,7 +242,7 @@ export const k = {
     new Segment<Name, string, "hashed", Name>(name, name, "hashed", {
       folds: true,
       lossless: false,
-      encode: (value) => bucketOf(withoutCase(assertText(value)), buckets),
+      encode: intoBucket(name, buckets, (value: string) => withoutCase(assertText(value))),
       decode: asIs,
     }),
 
@@ -253,6 +258,12 @@ export const k = {
     ...parts: Parts
   ): LaidOut<Parts, "readable"> => ({ parts, layout: "readable" }),
 };
+
+/** @throws invalid-definition: of no buckets there is none to be in. */
+function intoBucket<Value>(name: string, buckets: number, textOf: (value: Value) => string) {
+  assertSome(name, "buckets", buckets, definitionRefused);
+  return (value: Value) => bucketOf(textOf(value), buckets);
+}
 
 function lowerCase(pattern: RegExp): SegmentOptions<string> {
   return {

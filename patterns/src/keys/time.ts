@@ -12,7 +12,7 @@ const TICKS_DIGITS = 19;
 
 export type TimeUnit = "year" | "month" | "day" | "hour";
 
-const UNIT_LENGTH: Record<TimeUnit, number> = { year: 4, month: 6, day: 8, hour: 10 };
+export const UNIT_LENGTH: Record<TimeUnit, number> = { year: 4, month: 6, day: 8, hour: 10 };
 
 export const date: FixedCodec<Date> = {
   encode: (value) => padded(ticksOf(value), TICKS_DIGITS),
@@ -27,7 +27,7 @@ export const dateDescending: FixedCodec<Date> = {
 
 /** `2014`, `201407`, `20140731` or `2014073118`, in UTC. */
 export function encodeIsoDate(value: Date, unit: TimeUnit): string {
-  const text = value.toISOString();
+  const text = validDate(value).toISOString();
   if (text.length !== 24) throw new RangeError(`${text} is outside the years 0000 to 9999.`);
   return text.replace(/\D/g, "").slice(0, UNIT_LENGTH[unit]);
 }
@@ -39,9 +39,13 @@ export function decodeIsoDate(text: string): Date {
   return new Date(`${year}-${month}-${day}T${hour}:00:00Z`);
 }
 
+function validDate(value: Date): Date {
+  if (value instanceof Date && !Number.isNaN(value.getTime())) return value;
+  throw new RangeError("a valid Date is expected.");
+}
+
 function ticksOf(value: Date): bigint {
-  const ms = value.getTime();
-  if (Number.isNaN(ms)) throw new RangeError("The date is invalid.");
+  const ms = validDate(value).getTime();
   const ticks = BigInt(ms) * TICKS_PER_MS + TICKS_AT_EPOCH;
   if (ticks < 0n || ticks > TICKS_MAX) {
     throw new RangeError(`${value.toISOString()} is outside the years 1 to 9999.`);

@@ -1,3 +1,4 @@
+import { validationFailed } from "../errors.ts";
 import type { BlobInfo, BlobsPort } from "../ports/blobs.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import { filesOf, folderOf, hourOf, sealedSpan } from "./log-file.ts";
@@ -67,7 +68,10 @@ async function* hoursOf<Entry extends Timed>(
   { container, service }: LogDeclaration<Entry>,
   { from, to, slackHours = 0 }: LogQuery<Entry>,
 ): AsyncGenerator<Waiting[]> {
-  const [fromMs, toMs] = [from.getTime(), to.getTime()];
+  const [fromMs, toMs] = [Number(from), Number(to)];
+  if (Number.isNaN(toMs - fromMs)) {
+    throw validationFailed("The interval", "from", "it has no dates");
+  }
   const lastHour = hourOf(toMs - 1);
   for (let hour = hourOf(fromMs) - slackHours; hour <= lastHour; ) {
     // A listing for each day: what the names of its hours have in common.

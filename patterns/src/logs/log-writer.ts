@@ -110,7 +110,7 @@ export class LogWriter<Entry extends Timed> {
    * @throws validation-failed for a record without a time, of more than 4 MiB, or after `close`.
    */
   async write(entry: Entry): Promise<void> {
-    const ms = entry.at.getTime();
+    const ms = entry?.at instanceof Date ? entry.at.getTime() : Number.NaN;
     if (Number.isNaN(ms)) throw validationFailed("The record", "at", "it has no time");
     const line = new TextEncoder().encode(`${this.#log.format.encode(entry)}\n`);
     if (line.length > BLOCK_BYTES_MAX) {

@@ -111,8 +111,10 @@ export class EntityRows {
   }
 
   /** Checks types, presence and refinements, of these fields. @throws validation-failed with every issue found. */
-  async validate(entity: Row, names = Object.keys(this.fields)): Promise<void> {
+  async validate(given: Row, names = Object.keys(this.fields)): Promise<void> {
     const issues: Issue[] = [];
+    // In plain JavaScript there may be nothing at all.
+    const entity: Row = Object(given);
     for (const name of Object.keys(entity)) {
       if (!(name in this.fields) && name !== "etag" && entity[name] !== undefined) {
         issues.push({ path: name, message: `${this.name} has no such field` });
@@ -231,8 +233,9 @@ export class EntityRows {
 
 /** The rows a query selects. What it says beside a whole key changes nothing, as in `get`. */
 export function selected(partition: KeyShape, row: KeyShape, query: KeyValues) {
+  const partitionKey = partitionKeyOf(partition, query);
   if (row.pointOf(query) === undefined) assertBinds(query, partition, row);
-  return { partitionKey: partitionKeyOf(partition, query), range: row.rangeOf(query) };
+  return { partitionKey, range: row.rangeOf(query) };
 }
 
 /** @throws validation-failed for what is no part of the key: left out, it would select more than was meant. */
@@ -248,7 +251,7 @@ export function assertBinds(query: KeyValues, ...shapes: readonly KeyShape[]): v
 export function partitionKeyOf(shape: KeyShape, query: KeyValues): string {
   const partitionKey = shape.pointOf(query);
   if (partitionKey !== undefined) return partitionKey;
-  const open = shape.segments.find(({ name }) => query[name] === undefined);
+  const open = shape.segments.find(({ name }) => query?.[name] === undefined);
   const message = "a range needs the whole partition key";
   throw validationFailed("The query", open?.name ?? "partition", message);
 }

@@ -28,6 +28,52 @@ const refused =
   (error: unknown) =>
     isTableError(error, code);
 
+describe("a database", () => {
+  it("is refused an official client by itself, and nothing", () => {
+    for (const options of [undefined, {}, { tables: { listTables() {} } }] as never[]) {
+      assert.throws(() => connect(options), refused("validation-failed"));
+    }
+  });
+});
+
+describe("a condition", () => {
+  it("refuses a value that its field cannot hold, naming the field", async () => {
+    const { visits } = await open();
+    for (const value of [1.5, "40", undefined, null, Number.NaN] as number[]) {
+      assert.throws(
+        () => visits.range({ town: "Bonn" }).where(({ age }) => age.gt(value)),
+        (error) => isTableError(error, "validation-failed") && error.issues[0]?.path === "age",
+      );
+    }
+  });
+});
+
+describe("nothing at all in the place of values", () => {
+  it("is refused by every verb as values that are missing", async () => {
+    const { visits } = await open();
+    for (const nothing of [undefined, null, 5, "Bonn", []] as never[]) {
+      for (const run of [
+        () => visits.get(nothing),
+        () => visits.mustGet(nothing),
+        () => visits.getMany([nothing]),
+        async () => visits.range(nothing).all(),
+        () => visits.insert(nothing),
+        () => visits.upsert(nothing),
+        () => visits.insertOrMerge(nothing),
+        () => visits.replace(nothing),
+        () => visits.replaceIfUnchanged(nothing),
+        () => visits.update(nothing, () => ({})),
+        () => visits.delete(nothing),
+        () => visits.delete(nothing, { force: true }),
+        () => visits.deleteIfUnchanged(nothing),
+        () => visits.reconcile(nothing),
+      ]) {
+        await assert.rejects(run, refused("validation-failed"), `${run} of ${nothing}`);
+      }
+    }
+  });
+});
+
 describe("paging", () => {
   it("goes through short and empty pages without losing or repeating a row", async () => {
     for (const options of [{ pageEntitiesMax: 1 }, { pageEntitiesMax: 2, emptyPageShare: 0.5 }]) {

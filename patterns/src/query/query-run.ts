@@ -1,8 +1,8 @@
 import type { Database } from "../database.ts";
-import { tableError, validationFailed } from "../errors.ts";
+import { assertSome, reasonOf, tableError, validationFailed } from "../errors.ts";
 import { fnv1a128 } from "../keys/hash.ts";
 import { isOneRow, type KeyRange } from "../keys/key-range.ts";
-import type { Row } from "../model/entity-rows.ts";
+import { assertKeyFits, type Row } from "../model/entity-rows.ts";
 import type { Field } from "../model/field.ts";
 import type { Continuation, Page, StoredEntity } from "../ports/tables.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
@@ -92,9 +92,7 @@ export function queryRun(source: QuerySource, choice: Choice): QueryRun {
     },
     select: (...selected) => changed({ selected }),
     limit(limit) {
-      if (!Number.isInteger(limit) || limit < 1) {
-        throw validationFailed("The limit", "limit", `${limit} is not 1, 2, 3, …`);
-      }
+      assertSome("The limit", "limit", limit);
       return changed({ limit });
     },
     all: (permit) => allRows(run, permit),
@@ -149,6 +147,7 @@ async function point(
   select: readonly string[] | undefined,
 ): Promise<Page> {
   const key = { partitionKey: partitionKey ?? "", rowKey: range.from ?? "" };
+  assertKeyFits(key, database.profile);
   const stored = await database.tables.get(table, key, select && { select });
   return { entities: stored ? [stored] : [] };
 }
@@ -311,7 +310,11 @@ function columnsOf(source: QuerySource): Record<string, Column<unknown>> {
 function columnOf(name: string, field: Field, refusal: string | undefined): Column<unknown> {
   const condition = (comparison: Comparison) => (value: unknown) => {
     if (refusal) throw validationFailed("The condition", name, refusal);
-    return conditionOf(compare(field.property ?? name, comparison, field.encode(value)));
+    try {
+      return conditionOf(compare(field.property ?? name, comparison, field.encode(value)));
+    } catch (error) {
+      throw validationFailed("The condition", name, reasonOf(error));
+    }
   };
   return {
     eq: condition("eq"),
