@@ -220,6 +220,8 @@ describe("an inbox beside what messages change", () => {
       const once = db.metered(() => seen.once({ id, at }, async () => assert.fail("no effect")));
       await assert.rejects(once, (error) => isTableError(error, code));
     }
+    const nothing = seen.once(undefined as never, async () => assert.fail("no effect"));
+    await assert.rejects(nothing, (error) => isTableError(error, "validation-failed"));
   });
 
   it("is refused beside keys it could collide with", () => {

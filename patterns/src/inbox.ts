@@ -118,9 +118,10 @@ class PartitionInbox {
 
   async once(
     partition: Row,
-    { id }: { readonly id: string },
+    message: { readonly id: string },
     work: (transaction: Transaction) => unknown,
   ): Promise<boolean> {
+    const { id }: typeof message = Object(message);
     const { clock } = this.#database;
     const key = { ...partition, [MESSAGE]: id };
     if (await this.#database.open(this.#handled).get(key)) return false;
@@ -171,9 +172,10 @@ class TableInbox implements Inbox {
   }
 
   async once<Outcome extends Json>(
-    { id, at }: { readonly id: string; readonly at: string },
+    message: { readonly id: string; readonly at: string },
     effect: () => Promise<Outcome>,
   ): Promise<Outcome> {
+    const { id, at }: typeof message = Object(message);
     const table = this.#name + dayOf(at);
     const partitionKey = bucketOf(id, this.#options.buckets ?? BUCKETS);
     const key = { partitionKey, rowKey: ROW.encode({ id }) };

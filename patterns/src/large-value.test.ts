@@ -240,6 +240,15 @@ describe("large values", () => {
     assert.notEqual((await blobNames(db))[0], photo?.value);
   });
 
+  it("are bytes or a stream of them, and nothing else", async () => {
+    const { photos } = await open();
+    for (const other of [undefined, null, 5, "text", [1], new ArrayBuffer(1)] as never[]) {
+      await assert.rejects(photos.put(ann, other), (error) =>
+        isTableError(error, "validation-failed"),
+      );
+    }
+  });
+
   it("go with their entity, or before it", async () => {
     const { db, photos } = await open();
     assert.equal(await photos.remove(ann), true);

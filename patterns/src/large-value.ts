@@ -145,6 +145,9 @@ class OpenValues {
   ): Promise<void> {
     const { container, port } = this.#blobs;
     const owner = this.#definition.rows.key(key, this.#database.profile);
+    if (!(body instanceof Uint8Array) && !Object(body)[Symbol.asyncIterator]) {
+      throw validationFailed("The value", this.#name, "bytes, or a stream of them, are expected");
+    }
     const options = contentType ? { contentType } : {};
     const sent = body instanceof Uint8Array ? body : await this.#send(owner, body, options);
     const whole = sent instanceof Uint8Array ? sent : undefined;

@@ -101,6 +101,15 @@ describe("long text", () => {
     await loseEveryAnswer(shorten, { before, check });
   });
 
+  it("is text and nothing else", () => {
+    for (const other of [undefined, null, 5, ["text"]] as never[]) {
+      assert.throws(
+        () => longText("body").split(other),
+        (error) => isTableError(error, "validation-failed"),
+      );
+    }
+  });
+
   it("says so when other software took a part away", () => {
     assert.throws(
       () => body.join({ ...body.split(long), body_01: undefined }),

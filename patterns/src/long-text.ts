@@ -39,6 +39,9 @@ export function longText<const Name extends string>(name: Name): LongText<Name> 
   const codec = {
     fields: { ...fields, [count]: f.int32().optional() },
     split(text: string): Record<string, string | number | undefined> {
+      if (typeof text !== "string") {
+        throw validationFailed(`The text "${name}"`, name, "text is expected");
+      }
       const parts = slices(text);
       if (parts.length > PARTS_MAX) {
         const limit = PARTS_MAX * PART_LENGTH_MAX * 2;

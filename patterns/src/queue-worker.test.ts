@@ -225,6 +225,16 @@ describe("a queue worker", () => {
     assert.deepEqual(bodies.sort(), ["a".repeat(50_000), "b".repeat(50_000)]);
   });
 
+  it("is sent no message that no handler could be found for", async () => {
+    const { backend, db } = await open(async () => undefined);
+    for (const message of [undefined, null, {}, { kind: 5 }] as never[]) {
+      await assert.rejects(sendMessage(db, QUEUE, message), (error) =>
+        isTableError(error, "validation-failed"),
+      );
+    }
+    assert.deepEqual(backend.queues.contents(QUEUE), []);
+  });
+
   it("is refused where it would never handle anything", () => {
     for (const options of [{ concurrency: 0 }, { batch: Number.NaN }, { maxDequeue: 0 }]) {
       assert.throws(

@@ -231,6 +231,8 @@ describe("a saga", () => {
       const start = journal(undefined).start(db, { id, input });
       await assert.rejects(start, (error) => isTableError(error, code));
     }
+    const nothing = journal(undefined).start(db, undefined as never);
+    await assert.rejects(nothing, (error) => isTableError(error, "validation-failed"));
     assert.deepEqual(backend.queues.contents("work"), []);
   });
 

@@ -165,8 +165,9 @@ export class Saga<Input extends Json> implements Handler {
    */
   async start(
     database: Database,
-    { id, input }: { readonly id: string; readonly input: Input },
+    begin: { readonly id: string; readonly input: Input },
   ): Promise<void> {
+    const { id, input }: typeof begin = Object(begin);
     // What no state can be kept under would be found out by a worker only.
     this.#row(database, id);
     if (isTooLong(this.#begun(input))) {

@@ -194,6 +194,15 @@ describe("a spread", () => {
     assert.equal((await collect(log.rangeInOrder(after))).length, 21);
   });
 
+  it("is not made to grow where its setting has no key, and told so", async () => {
+    const { log } = await open();
+    const site = "x".repeat(505);
+    const isTooLong = (error: unknown) =>
+      isTableError(error, "key-too-long") && error.length === 513;
+    await assert.rejects(log.grow({ site }), isTooLong);
+    assert.equal((await log.append({ ...hit(1, "a"), site })).entryId, "a");
+  });
+
   it("is made to grow by one at a time", async () => {
     const { log } = await open();
     const both = await Promise.allSettled([1, 2].map(() => log.grow({ site: "web" })));

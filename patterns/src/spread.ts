@@ -185,6 +185,8 @@ class OpenSpread {
   async grow(query: KeyValues): Promise<number> {
     const { table, rows } = this.#definition;
     const stream = rows.partitionKey(query);
+    const key = { partitionKey: this.#partition(SETTING_ROW, stream), rowKey: SETTING_ROW };
+    assertKeyFits(key, this.#database.profile);
     const row = this.#settingRow(stream);
     const known = await readJson(row);
     const settings = known?.value ?? this.#first;

@@ -49,6 +49,12 @@ describe("a union", () => {
     const { staff } = await open();
     const query = { dept: "Sales", id: 123 };
     assert.throws(() => staff.range(query), /id: is no segment/);
+    for (const nothing of [undefined, null, 5] as never[]) {
+      assert.throws(
+        () => staff.range(nothing),
+        (error) => isTableError(error, "validation-failed"),
+      );
+    }
   });
 
   it("tells rows apart in key order and passes on what it does not know", async () => {

@@ -100,8 +100,8 @@ class OpenUnion {
 
   range(partition: KeyValues): QueryRun {
     const { rows } = this.#first;
-    assertBinds(partition, rows.partition);
     const partitionKey = rows.partitionKey(partition);
+    assertBinds(partition, rows.partition);
     return queryRun(this.#source(), { partitionKey, range: {} });
   }
 

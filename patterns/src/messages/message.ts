@@ -1,5 +1,5 @@
 import type { Database } from "../database.ts";
-import { tableError } from "../errors.ts";
+import { tableError, validationFailed } from "../errors.ts";
 import type { QueuesPort } from "../ports/queues.ts";
 
 /**
@@ -28,7 +28,11 @@ export interface NewMessage<Body = unknown> {
   readonly id?: string;
 }
 
+/** @throws validation-failed for what no handler could be found for. */
 export function messageOf(database: Database, message: NewMessage): Message {
+  if (typeof message?.kind !== "string") {
+    throw validationFailed("The message", "kind", "text is expected");
+  }
   const at = new Date(database.clock.now()).toISOString();
   // An id that is there but undefined is none: bodies in blobs are named after it.
   return { v: 1, at, ...message, id: message.id ?? database.writeToken() };
