@@ -491,6 +491,20 @@ describe("Updates and merges", () => {
     }
   });
 
+  it("follow no preference when they are refused, sent by POST too", async () => {
+    const path = at(fresh());
+    for (const [tunnelled, target, status] of [
+      ["MERGE", path, 404],
+      ["MERGE", `${path}?timeout=soon`, 400],
+      ["NONE", path, 400],
+    ] as const) {
+      const headers = { ...ANY, Prefer: "return-no-content", "X-HTTP-Method": tunnelled };
+      const answer = await wire.send("POST", target, { headers, body: {} });
+      assert.equal(answer.status, status);
+      assert.equal(answer.header("preference-applied"), undefined);
+    }
+  });
+
   it("replace drops what is not mentioned, merge keeps it", async () => {
     const keys = fresh();
     await insert({ ...keys, a: 1, b: 2 });

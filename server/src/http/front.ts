@@ -207,7 +207,6 @@ export class Front<Context> {
       now: this.#options.clock.now(),
       head,
       accept: request.header("accept"),
-      method: request.method,
     });
     this.#observe(request, response, refusal);
     return this.#complete(request, response);

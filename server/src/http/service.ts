@@ -57,5 +57,4 @@ export interface ErrorFacts {
   readonly head: RequestHead | undefined;
   /** The header of that name; all that is known of a client's wishes where there is no head. */
   readonly accept: string | undefined;
-  readonly method: string;
 }

@@ -1,7 +1,7 @@
 import type { ServiceError } from "@rowhouse/protocol/errors";
 import { printErrorTime, tableErrorJson, tableErrorXml } from "../http/error-body.ts";
 import type { ErrorFacts } from "../http/service.ts";
-import type { WireResponse } from "../operation.ts";
+import type { RequestHead, WireResponse } from "../operation.ts";
 import { contentTypeOf, levelForErrors } from "./negotiate.ts";
 import { preferenceOf } from "./prefer.ts";
 import { ODATA_HEADERS } from "./table-operation.ts";
@@ -29,11 +29,19 @@ export function encodeTableError(error: ServiceError, facts: ErrorFacts): WireRe
     return { status, headers, body: tableErrorJson(body) };
   }
   const headers = ["Content-Type", contentTypeOf(levelForErrors(head)), ...ODATA_HEADERS, ...extra];
-  if (facts.method === "POST" && head.location.resource !== "batch") {
-    const preference = preferenceOf(head);
-    if (preference) headers.push("Preference-Applied", preference);
-  }
+  const preference = isCreation(head) ? preferenceOf(head) : undefined;
+  if (preference) headers.push("Preference-Applied", preference);
   return { status, headers, body: tableErrorJson(body) };
+}
+
+/** Create Table and Insert Entity, which alone have a preference; a POST may stand for another method. */
+function isCreation(head: RequestHead): boolean {
+  const { resource } = head.location;
+  return (
+    head.verb === "POST" &&
+    (resource === "tables" || resource === "entities") &&
+    head.header("x-http-method") === undefined
+  );
 }
 
 function wantsJson(accept: string | undefined): boolean {
