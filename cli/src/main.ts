@@ -31,7 +31,8 @@ addPatternsCommand(program);
 // Whoever read our lines may be gone, as behind `| head`, or behind `| tee` when a terminal ends both. Reports
 // are written all the same, and exit codes tell what they tell. A server goes on also where its lines find no room.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code === "EPIPE" || error.code === "EIO") return;
+  // Told once: every line that follows fails as well.
+  if (error.code === "EPIPE" || error.code === "EIO" || process.exitCode === 2) return;
   process.stderr.write(`rowhouse: standard output cannot be written: ${error.message}\n`);
   process.exitCode = 2;
 });
