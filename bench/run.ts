@@ -54,20 +54,16 @@ Questions:
 ${QUESTIONS.map(({ asks, name }) => `  ${name.padEnd(19)} ${asks}`).join("\n")}
 `;
 
-const { positionals, values } = parseArgs({
-  allowPositionals: true,
-  options: {
-    short: { type: "boolean", default: false },
-    full: { type: "boolean", default: false },
-    minutes: { type: "string" },
-    help: { type: "boolean", default: false },
-  },
-});
+const { positionals, values } = readArguments();
 const names = QUESTIONS.map(({ name }) => name);
 const unknown = positionals.find((name) => !names.includes(name));
-if (values.help || unknown !== undefined) {
-  process.stderr.write(unknown === undefined ? USAGE : `No question "${unknown}".\n\n${USAGE}`);
-  process.exit(unknown === undefined ? 0 : 1);
+if (unknown !== undefined) refuse(`No question "${unknown}".`);
+if (values.minutes !== undefined && !(Number(values.minutes) > 0)) {
+  refuse(`"${values.minutes}" is no number of minutes.`);
+}
+if (values.help) {
+  process.stdout.write(USAGE);
+  process.exit(0);
 }
 const options: BenchOptions = {
   short: values.short,
@@ -122,4 +118,25 @@ function buildServer(): void {
     stdio: "inherit",
   });
   if (status !== 0) process.exit(status ?? 1);
+}
+
+function readArguments() {
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: {
+        short: { type: "boolean", default: false },
+        full: { type: "boolean", default: false },
+        minutes: { type: "string" },
+        help: { type: "boolean", default: false },
+      },
+    });
+  } catch (error) {
+    return refuse(error instanceof Error ? error.message : String(error));
+  }
+}
+
+function refuse(message: string): never {
+  process.stderr.write(`${message}\n\n${USAGE}`);
+  process.exit(2);
 }

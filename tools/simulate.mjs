@@ -5,18 +5,16 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 
-const { values, positionals } = parseArgs({
-  // So many times as long as in `npm test`: together about three minutes.
-  options: { seed: { type: "string" }, times: { type: "string", default: "20" } },
-  allowPositionals: true,
-});
-const seed = values.seed ?? String(Date.now() % 1_000_000);
-console.log(`npm run simulate -- --seed=${seed} --times=${values.times} repeats this.`);
-
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const folder = "tests/simulation";
 const all = readdirSync(join(root, folder)).filter((name) => name.endsWith(".test.ts"));
+const { values, positionals } = readArguments();
 const files = positionals.length > 0 ? positionals.map((name) => `${name}.test.ts`) : all;
+const unknown = files.find((file) => !all.includes(file));
+if (unknown) fail(`There is no ${folder}/${unknown}.`);
+const seed = values.seed ?? String(Date.now() % 1_000_000);
+console.log(`npm run simulate -- --seed=${seed} --times=${values.times} repeats this.`);
+
 for (const [index, file] of files.entries()) {
   console.log(`\n${file}, ${index + 1} of ${files.length}`);
   // One by one and not under the test runner, which holds back what it knows until a file ends.
@@ -27,4 +25,22 @@ for (const [index, file] of files.entries()) {
     env: { ...process.env, SIMULATION_SEED: seed, SIMULATION_TIMES: values.times },
   });
   if (status !== 0) process.exitCode = 1;
+}
+
+function readArguments() {
+  try {
+    return parseArgs({
+      // So many times as long as in `npm test`: together about three minutes.
+      options: { seed: { type: "string" }, times: { type: "string", default: "20" } },
+      allowPositionals: true,
+    });
+  } catch (error) {
+    return fail(error.message);
+  }
+}
+
+function fail(message) {
+  const names = all.map((file) => file.replace(".test.ts", "")).join(", ");
+  console.error(`${message}\n\nnpm run simulate -- [--seed=42] [--times=20] [NAME …], of ${names}`);
+  process.exit(2);
 }

@@ -1,6 +1,6 @@
 // Runs every *.test.ts below the folders named (default: all) with node's own runner.
 import { spawn } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -9,8 +9,11 @@ const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const everything = ["protocol", "server", "patterns", "cli", "bench", "tests", "tools"];
 const given = process.argv.slice(2);
 const folders = given.length > 0 ? given : everything;
+const missing = folders.find((path) => !existsSync(resolve(root, path)));
+if (missing)
+  fail(`There is no ${missing}; name test files, or folders such as ${everything.join(", ")}.`);
 const files = folders.flatMap((path) => (path.endsWith(".ts") ? [path] : testFiles(path))).sort();
-if (files.length === 0) throw new Error(`No *.test.ts below ${folders.join(", ")}.`);
+if (files.length === 0) fail(`No *.test.ts below ${folders.join(", ")}.`);
 
 /** Most files of one process: fewer share what one of them breaks, more begin with half a second of CPU each. */
 const GROUP_FILES_MAX = 16;
@@ -109,8 +112,13 @@ function programOf(group, folder, i) {
   return program;
 }
 
+function fail(message) {
+  console.error(message);
+  process.exit(2);
+}
+
 function testFiles(folder) {
-  return readdirSync(join(root, folder), { recursive: true, encoding: "utf8" })
+  return readdirSync(resolve(root, folder), { recursive: true, encoding: "utf8" })
     .filter((name) => name.endsWith(".test.ts") && !/(^|\/)(node_modules|dist)\//.test(name))
     .map((name) => join(folder, name));
 }
