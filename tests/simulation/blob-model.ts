@@ -26,6 +26,7 @@ export class BlobModel {
     const blocks = draft?.blocks ?? new Map<string, Buffer>();
     blocks.set(id, content);
     this.drafts.set(name, { blocks, touchedAt: use.now });
+    if (blob && stateOf(blob.lease, use.now) !== "leased") blob.lease = undefined;
     return "201";
   }
 
