@@ -168,7 +168,7 @@ class Scrub {
     const examples = [...counts.examples];
     const young = [...from.young];
     // Of none of it nothing can be said.
-    if (!(sample > 0)) throw validationFailed("The work", "sample", `${sample} is none`);
+    if (!(sample > 0)) throw validationFailed("The work", "sample", `${sample} is not above 0`);
     const { clock, random } = this.#database;
     const judge = async ({ age, kind, ...pair }: Aged) => {
       const finding = { kind, ...pair };

@@ -124,7 +124,7 @@ export class Pace {
 
   constructor(clock: Clock, rate: number) {
     // At none a second it would wait for ever, and at what is no number not at all.
-    if (!(rate > 0)) throw validationFailed("The work", "rate", `${rate} is none`);
+    if (!(rate > 0)) throw validationFailed("The work", "rate", `${rate} is not above 0`);
     this.#clock = clock;
     this.#rate = rate;
     this.#now = rate;
