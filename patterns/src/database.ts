@@ -186,7 +186,11 @@ export class Database {
 /** @throws validation-failed for an official client by itself, and for limits that let nothing through. */
 export function connect(options: ConnectOptions): Database {
   if (typeof options?.tables?.commit !== "function") {
-    throw validationFailed("The database", "tables", "give azureTables(client)");
+    throw validationFailed(
+      "The database",
+      "tables",
+      "give azureTables(client) of @rowhouse/patterns/azure-tables",
+    );
   }
   return new Database(options);
 }
