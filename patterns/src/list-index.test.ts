@@ -155,6 +155,32 @@ describe("a list index", () => {
     assert.deepEqual(events, ["list in blob"]);
   });
 
+  it("does not go on in a row whose key is longer than the service takes", async () => {
+    const { db } = await open();
+    // The row key of the list fits, that of a row beside it has five characters more.
+    const long = { dept: "Sales", lastName: "J".repeat(512 - "lastName_".length - 4) };
+    for (const [definition, more] of [
+      [Chained, false],
+      [InBlobs, true],
+    ] as const) {
+      const employees = db.open(definition);
+      for (let id = 1; id <= 15; id++) await employees.insert({ ...long, id });
+      const { requests, result } = await db.metered((metered) =>
+        metered
+          .open(definition)
+          .insert({ ...long, id: 16 })
+          .then(
+            () => true,
+            (error) => !isTableError(error, "key-too-long"),
+          ),
+      );
+      assert.equal(result, more);
+      // What is refused was read, and not sent.
+      if (!more) assert.equal(requests, 1);
+      assert.equal((await employees.by.lastName.ids(long)).length, more ? 16 : 15);
+    }
+  });
+
   it("holds in each row what stands between those of the others, in whatever order it grew", async () => {
     const Long = entity("Employee", {
       version: 1,

@@ -21,7 +21,7 @@ import {
   type OpenIndex,
   type Reconciled,
 } from "./model/entity-index.ts";
-import type { Row } from "./model/entity-rows.ts";
+import { assertKeyFits, type Row } from "./model/entity-rows.ts";
 import { type Each, EntryKeys, entriesOf, entryProblems, hasKey } from "./model/entry.ts";
 import type { Change, Contribution, FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
@@ -325,10 +325,16 @@ class OpenList implements ListKeeper {
     const whole = write(row ?? list, row, ids);
     if (whole) return { mutations: whole };
     const half = ids.length >> 1;
+    const next = this.#further(list, rows);
     const lower = write(row ?? list, row, ids.slice(0, half));
-    const upper = write(this.#further(list, rows), undefined, ids.slice(half));
-    if (lower && upper && rows.length < this.#rowsMax) return { mutations: [...lower, ...upper] };
-    if (this.#options.spill !== "blob") throw this.#tooLarge(list, all());
+    const upper = write(next, undefined, ids.slice(half));
+    const mayBeBlob = this.#options.spill === "blob";
+    if (lower && upper && rows.length < this.#rowsMax) {
+      const { profile } = this.#context.database;
+      if (!mayBeBlob) assertKeyFits(next, profile);
+      if (next.rowKey.length <= profile.rowKeyLengthMax) return { mutations: [...lower, ...upper] };
+    }
+    if (!mayBeBlob) throw this.#tooLarge(list, all());
     return this.#inBlob(list, rows, all(), token);
   }
 
