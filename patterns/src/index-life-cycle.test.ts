@@ -347,6 +347,41 @@ describe("the life cycle of an index", () => {
     assert.ok(String(row?.properties.control?.value).length <= 32_768);
   });
 
+  for (const name of NAMES) {
+    it(`leaves rows of others where its entries belong, and tells of them (${name})`, async () => {
+      const { backend, db, of } = await open(2);
+      const place =
+        name === "near"
+          ? ({ table: "Employee", partitionKey: "Sales", rowKey: "email_e1" } as const)
+          : ({ table: "ByEmail", partitionKey: "e1", rowKey: "owner" } as const);
+      const { table, ...foreign } = place;
+      const properties = { rh_t: { type: "String", value: "Employee.email:1" } } as const;
+      await backend.tables.commit(table, [{ kind: "insert", ...foreign, properties }]);
+      await of(name).disable();
+      const patient: Layer = async (_call, send) => {
+        assert.ok(backend.clock.now() < begunAt + 10 * MINUTE, "it waits for ever");
+        return send();
+      };
+      const builder = connect({ ...backend, ...intercept(backend, patient) });
+      const begunAt = backend.clock.now();
+      const { duplicates } = await indexLifeCycle(builder, Indexed, name).build();
+      assert.deepEqual(duplicates, ["Sales | empid_000001"]);
+      assert.equal(await of(name).state(), "readable-dups");
+
+      const another = db.open(Indexed).insert({ dept: "Sales", id: 9, email: "e1" });
+      await assert.rejects(another, (error) => isTableError(error, "unique-violation"));
+      backend.clock.advance(2 * MINUTE);
+      const { duplicate, missing, wrong } = await repairIndex(db, Indexed, name);
+      assert.deepEqual([duplicate, missing, wrong], [1, 0, 0]);
+      assert.deepEqual((await backend.tables.get(table, foreign))?.properties, properties);
+
+      await backend.tables.commit(table, [{ kind: "delete", ...foreign, ifMatch: "*" }]);
+      assert.equal((await repairIndex(db, Indexed, name)).missing, 1);
+      assert.equal(await of(name).state(), "readable");
+      assert.deepEqual(await entriesOf(backend, name), await expected(db));
+    });
+  }
+
   it("goes slower while the service pushes back, and makes up for nothing", async () => {
     const { backend, of } = await open(0, memory());
     await of("near").disable();

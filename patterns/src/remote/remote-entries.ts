@@ -185,10 +185,11 @@ export class RemoteEntries implements EntryKeeper {
   ): Promise<boolean> {
     const owner = this.baseOf(entry);
     if (isSameKey(owner, base)) return true;
-    if (owner && (await this.#holds(owner, key))) {
-      throw valueTaken(this.#context, key.rowKey, owner, refusal);
+    // What is no entry of this index stays: it is not ours to judge, and waiting would not change it.
+    if (!owner || (await this.#holds(owner, key))) {
+      throw valueTaken(this.#context, key.rowKey, owner ?? entry, refusal);
     }
-    return owner !== undefined && this.#isSettled(entry);
+    return this.#isSettled(entry);
   }
 
   async #holds(base: EntityKey, key: EntityKey): Promise<boolean> {
