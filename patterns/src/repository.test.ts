@@ -239,6 +239,42 @@ describe("a repository", () => {
     assert.deepEqual([email, age], ["theirs", 40]);
   });
 
+  it("finds an entity by what a segment of its key is called, where that is not its field", async () => {
+    const Visit = entity("Visit", {
+      version: 1,
+      fields: { at: f.date(), id: f.string(), guests: f.int32().optional() },
+      key: { partition: [k.isoDate("at", "month", "month")], row: [k.str("id")] },
+    });
+    const { db } = await open();
+    await db.createTables(Visit);
+    const visits = db.open(Visit);
+    await visits.insert({ at: new Date("2026-03-17"), id: "a" });
+    const key = { month: new Date("2026-03-01"), id: "a" };
+    await visits.update(key, () => ({ guests: 2 }));
+    await db.tx({ month: key.month }, (t) =>
+      t.update(Visit, key, (old) => ({ guests: (old.guests ?? 0) + 1 })),
+    );
+    assert.equal((await visits.get(key))?.guests, 3);
+    assert.equal(await visits.delete(key), true);
+  });
+
+  it("takes no condition that everything meets for the version that was read", async () => {
+    for (const definition of [Employee, Indexed]) {
+      const { db } = await open();
+      const employees = db.open(definition);
+      await employees.insert(jones);
+      const unread = { ...jones, etag: "*" };
+      await assert.rejects(employees.deleteIfUnchanged(unread), { code: "conflict" });
+      await assert.rejects(employees.replaceIfUnchanged(unread), { code: "conflict" });
+    }
+  });
+
+  it("refuses a field it does not have, also one that every object has", async () => {
+    const { employees } = await open();
+    const unknown = { ...jones, toString: () => "text" };
+    await assert.rejects(employees.insert(unknown), { code: "validation-failed" });
+  });
+
   it("checks the fields it merges without reading", async () => {
     const { employees } = await open();
     const key = { dept: "Sales", id: 223 };

@@ -219,7 +219,9 @@ export class EntityRepository {
   }
 
   async deleteIfUnchanged(entity: Row): Promise<boolean> {
-    const found = this.#isFollowed ? await readEntity(this.#open, entity) : this.#assumed(entity);
+    // Of what was never read, "*" must not become a condition that everything meets.
+    const isRead = this.#isFollowed || entity?.etag === "*";
+    const found = isRead ? await readEntity(this.#open, entity) : this.#assumed(entity);
     if (!found) return false;
     const request = commitSteps([deleteStep(this.#open, unchanged(found, entity))]);
     return request.then(() => true, falseIfAbsent).catch(noSecondTry);

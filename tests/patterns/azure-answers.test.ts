@@ -201,18 +201,30 @@ describe("the official clients as ports", () => {
     assert.equal(new TextDecoder().decode(body), "<h1>Kept</h1>");
   });
 
-  it("do not take what is missing on the way for a key that is taken", async () => {
+  it("do not take what is missing on the way for what is not there, nor for a key that is taken", async () => {
     const Town = entity("Town", {
       version: 1,
       fields: { name: f.string() },
       key: { partition: [k.str("name")], row: [k.lit("town")] },
     });
-    answer = { status: 404, headers: { "content-type": "text/html" }, body: "<h1>Not found</h1>" };
-    const towns = connect({ tables: tables() }).open(Town);
-    await assert.rejects(
-      towns.insert({ name: "Bonn" }),
-      (error) => error instanceof PortError && error.status === 404,
-    );
+    const towns = connect({ tables: tables(), retry: { schedule: [] } }).open(Town);
+    for (const type of ["text/html", "text/plain"]) {
+      answer = { status: 404, headers: { "content-type": type }, body: "Not found" };
+      for (const ask of [
+        () => towns.get({ name: "Bonn" }),
+        () => towns.insert({ name: "Bonn" }),
+        () => towns.delete({ name: "Bonn" }, { force: true }),
+      ]) {
+        await assert.rejects(ask, /What answers is no table service/);
+      }
+      for (const ask of [
+        () => tables().deleteTable("T"),
+        () => blobs().get("c", "b"),
+        () => blobs().delete("c", "b"),
+      ]) {
+        await assert.rejects(ask, (error) => error instanceof PortError && error.status === 0);
+      }
+    }
   });
 
   it("have no status for a request that got no answer", async () => {

@@ -107,6 +107,10 @@ describe("a key shape", () => {
       [k.date("x"), 5],
       [k.isoDate("x", "day"), "2014-07-31"],
       [k.str("x"), 5],
+      [k.int64("x"), "5"],
+      [k.int64("x"), 5],
+      [k.hash("x", 4), new Date(0)],
+      [k.hash("x", 4), { text: "a" }],
     ] as const) {
       const shape = new KeyShape([k.lit("t"), segment]);
       for (const run of [

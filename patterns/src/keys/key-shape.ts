@@ -87,9 +87,13 @@ export class KeyShape {
     const last = this.parts.length - 1;
     // In plain JavaScript there may be nothing at all, which has no values.
     const given: KeyValues = Object(values);
-    const text = this.parts.map((part, i) =>
-      part instanceof Segment ? this.#encoded(part, given[part.field], i === last) : part.literal,
-    );
+    const text = this.parts.map((part, i) => {
+      if (!(part instanceof Segment)) return part.literal;
+      const { field, name, options } = part;
+      // Rows have the field. Keys have what the segment is called, and rows may have another field of that name.
+      const other = options.absent === undefined ? given[name] : undefined;
+      return this.#encoded(part, given[field] ?? other, i === last);
+    });
     return text.join(this.separator);
   }
 
@@ -209,7 +213,7 @@ export class KeyShape {
         throw new RangeError("the value is missing.");
       }
       const { takes } = segment.options;
-      if (takes && typeof value !== takes) throw new RangeError(`a ${takes} is expected.`);
+      if (takes?.includes(typeof value) === false) throw new RangeError(`a ${takes} is expected.`);
       return segment.encode(value, this.#placeOf(isLast));
     } catch (error) {
       throw segmentError(segment, error);

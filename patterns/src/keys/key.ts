@@ -21,8 +21,8 @@ export interface SegmentOptions<Value> {
   readonly absent?: string;
   /** What it may look like in a key of this shape, where `decode` takes anything. */
   readonly pattern?: RegExp;
-  /** Where `encode` makes something of any value; it goes on to, for definitions are told apart by that. */
-  readonly takes?: "boolean" | "number";
+  /** The types, where `encode` makes something of any value: it goes on to, for definitions are told apart by that. */
+  readonly takes?: string;
   /** The keys behind `prefix` that hold a value. Default: all. */
   among?(prefix: string): KeyRange;
   encode(value: Value, place: TextPlace): string;
@@ -186,7 +186,7 @@ export const k = {
   /** Whole numbers of at most `width` digits, negative ones too. */
   int: <const Name extends string>(name: Name, width: number) => fixed(name, int(width)),
   /** Bigints of 64 bits, as 16 hexadecimal digits. */
-  int64: <const Name extends string>(name: Name) => fixed(name, int64),
+  int64: <const Name extends string>(name: Name) => fixed(name, { ...int64, takes: "bigint" }),
   /** Any number, as 16 hexadecimal digits. */
   double: <const Name extends string>(name: Name) => fixed(name, { ...double, takes: "number" }),
 
@@ -234,6 +234,8 @@ export const k = {
   hash: <const Name extends string>(name: Name, buckets: number) =>
     new Segment<Name, Hashable, "hashed", Name>(name, name, "hashed", {
       lossless: false,
+      // The text of a date would name the time zone.
+      takes: "string, number, bigint or boolean",
       encode: intoBucket(name, buckets, String),
       decode: asIs,
     }),

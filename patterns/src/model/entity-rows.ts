@@ -116,7 +116,7 @@ export class EntityRows {
     // In plain JavaScript there may be nothing at all.
     const entity: Row = Object(given);
     for (const name of Object.keys(entity)) {
-      if (!(name in this.fields) && name !== "etag" && entity[name] !== undefined) {
+      if (!Object.hasOwn(this.fields, name) && name !== "etag" && entity[name] !== undefined) {
         issues.push({ path: name, message: `${this.name} has no such field` });
       }
     }

@@ -22,7 +22,7 @@ describe("a definition", () => {
       refused(() => entity("E", { version: 1, fields, key, table }), /not a table name/);
     }
     refused(() => entity("Thing", { version: 0, fields, key }), /not 1, 2, 3/);
-    for (const name of ["Timestamp", "rh_mine", "etag"]) {
+    for (const name of ["Timestamp", "rh_mine", "etag", "constructor"]) {
       refused(
         () => entity("Thing", { version: 1, fields: { ...fields, [name]: f.string() }, key }),
         /reserved/,

@@ -167,6 +167,8 @@ function problemsOf(entity: AnyEntity): Issue[] {
     if (
       RESERVED.includes(property.toLowerCase()) ||
       names[i] === "etag" ||
+      // Every object has these, rows without the field as well.
+      [names[i], property].some((name) => String(name) in {}) ||
       /^rh_/i.test(property)
     ) {
       report(

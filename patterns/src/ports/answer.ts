@@ -133,12 +133,19 @@ function isHeld({ headers, streamResponseStatusCodes }: Sent): boolean {
   return isStreamed || /^Bearer /i.test(headers.get("authorization") ?? "");
 }
 
-/** A page to log in at, or of a gateway, is no answer of the service, whatever its status says. */
+/**
+ * A page to log in at, or of a gateway, is no answer of the service, whatever its status says: least of all that
+ * something is not there, is there already or has changed.
+ */
 function checked<Got extends Answer>(service: string, answer: Got): Got {
   const { status, headers } = answer;
-  const isPage = /^text\/html/i.test(headers.get("content-type") ?? "");
+  const type = headers.get("content-type") ?? "";
+  const isOthers =
+    status < 300
+      ? /^text\/html/i.test(type)
+      : [404, 409, 412].includes(status) && !/json|xml/i.test(type);
   // A blob may be a page as well.
-  if (status < 300 && isPage && !headers.get("x-ms-request-id")) throw noAnswer(service);
+  if (isOthers && !headers.get("x-ms-request-id")) throw noAnswer(service);
   return answer;
 }
 

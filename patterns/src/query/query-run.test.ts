@@ -49,6 +49,15 @@ describe("a condition", () => {
 });
 
 describe("nothing at all in the place of values", () => {
+  it("is no condition", async () => {
+    const { visits } = await open();
+    const nothing = (() => undefined) as never;
+    assert.throws(
+      () => visits.range({ town: "Bonn" }).where(nothing),
+      refused("validation-failed"),
+    );
+  });
+
   it("is refused by every verb as values that are missing", async () => {
     const { visits } = await open();
     for (const nothing of [undefined, null, 5, "Bonn", []] as never[]) {

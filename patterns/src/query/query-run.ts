@@ -82,8 +82,8 @@ export function queryRun(source: QuerySource, choice: Choice): QueryRun {
   const changed = (change: Partial<Choice>) => queryRun(source, Object.assign({}, choice, change));
   return {
     where(conditionOn) {
-      const { filter } = conditionOn(columnsOf(run));
-      // In plain JavaScript `({ age }) => age > 40` would be no condition at all.
+      // In plain JavaScript `({ age }) => age > 40` would be no condition at all, and `{ age.gt(40) }` gives none.
+      const filter = conditionOn(columnsOf(run))?.filter;
       if (!filter) {
         const message = "it gives no condition: compare as in where(({ age }) => age.gt(40))";
         throw validationFailed("The query", "where", message);
