@@ -27,11 +27,15 @@ export async function bulkDelete(
   return deleted;
 }
 
-/** Deletes rows that were read, whatever they are by now; those that are gone do not matter. */
+/**
+ * Deletes rows that were read, whatever they are by now; those that are gone do not matter. Calls `keep` before each
+ * request.
+ */
 export async function deleteRows(
   { tables }: Database,
   table: string,
   rows: readonly EntityKey[],
+  keep?: () => Promise<void>,
 ): Promise<number> {
   const partitions = new Map<string, EntityKey[]>();
   for (const row of rows) {
@@ -43,6 +47,7 @@ export async function deleteRows(
   await mapBounded([...partitions.values()], LOOKUPS_AT_ONCE, async (partition) => {
     for (let left = partition; left.length > 0; ) {
       const some = left.slice(0, TRANSACTION_OPERATIONS_MAX);
+      await keep?.();
       try {
         await tables.commit(
           table,

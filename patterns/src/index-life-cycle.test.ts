@@ -273,6 +273,30 @@ describe("the life cycle of an index", () => {
     });
   }
 
+  it("stays with who retires it also while a whole page of entries is deleted slowly", async () => {
+    const { backend, db, of } = await open(0, memory());
+    await batch(db, (plan) => {
+      for (let id = 1; id <= 250; id++) {
+        plan.insert(Plain, { dept: "Sales", id, email: `e${id}` });
+      }
+    });
+    await of("near").disable();
+    await of("near").build({ rate: 10_000 });
+    const builds: string[] = [];
+    const slow: Layer = async ({ args }, send) => {
+      if (isDelete(args)) {
+        const build = of("near").build();
+        builds.push(await build.then(() => "built").catch(() => "refused"));
+        backend.clock.advance(40_000);
+      }
+      return send();
+    };
+    const retiring = connect({ ...backend, ...intercept(backend, slow) });
+    await indexLifeCycle(retiring, Indexed, "near").retire();
+    assert.deepEqual(builds, ["refused", "refused", "refused"]);
+    assert.deepEqual(await entriesOf(backend, "near"), []);
+  });
+
   it("is mended no more once it is being retired", async () => {
     const { backend, of } = await open();
     const retired: string[] = [];

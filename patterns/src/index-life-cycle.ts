@@ -138,8 +138,7 @@ export class IndexLifeCycle {
     }
     const filter = entriesOf(entity.rows.typeProperty, tag);
     for await (const { entities } of pagesWhere(database, table, { filter })) {
-      await keep();
-      await deleteRows(database, table, entities);
+      await deleteRows(database, table, entities, keep);
     }
   }
 
