@@ -34,6 +34,27 @@ it("What is kept of partitions stays below 16 MiB, whatever their keys and howev
   assert.ok(load.report().followed > 0 && targets.report().requests > 0);
 });
 
+it("What is kept of queries stays below 16 MiB, however long the keys that they ask for", async () => {
+  const before = await bytesUsed();
+  const targets = new AzureTargets("what-if");
+  const load = new PartitionLoad({ now: () => 0 });
+  const insight = new DeferredWatchers([targets, load]);
+  const plan = planQuery(undefined);
+  const base = { account: "a", table: "T", client: "::1", at: 0, plan, planText: "" };
+  const asked = { ...base, class: plan.class, filter: undefined, projected: false };
+  const cost = { entitiesRead: 0, entitiesReturned: 0, bytesRead: 0, engineMicros: 1 };
+  for (let i = 0; i < 640; i++) {
+    const partitionKey = "x".repeat(60_000) + i;
+    const query = { ...asked, partitionKey, rowKey: undefined, continued: false };
+    insight.admitQuery(query);
+    insight.queried(query, cost);
+  }
+  const bytes = (await bytesUsed()) - before;
+  assert.ok(bytes > 0 && bytes < BYTES_MAX, `${bytes} bytes`);
+  assert.equal(targets.report().requests, 640);
+  assert.ok(load.report().loadAcrossPartitions > 0);
+});
+
 it("What is kept of queries over budget stays below 16 MiB, however long their filters", async () => {
   const before = await bytesUsed();
   const budget = new ScanBudget(parseScanRules("no table scan"));

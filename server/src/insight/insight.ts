@@ -1,3 +1,4 @@
+import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Plan, PlanClass } from "../query/plan.ts";
 import { partitionName } from "./partition-names.ts";
 
@@ -107,13 +108,15 @@ function isWhole(watcher: Partial<Insight>): watcher is Insight {
 
 /**
  * `account/table/partition key` of the one partition a query reads; undefined when it reads none or
- * several.
+ * several. Nor is a key a partition's that is longer than keys may be: names are kept, and V8 hashes texts of
+ * more than 16,383 characters by their length alone, so that a few thousand made each look for one take 40 ms.
  */
 export function partitionNameOf(
   query: Pick<QueryFacts, "account" | "table" | "partitionKey">,
 ): string | undefined {
   const { account, table, partitionKey } = query;
-  return partitionKey === undefined ? undefined : partitionName(account, table, partitionKey);
+  if (partitionKey === undefined || partitionKey.length > LIMITS.keyLengthMax) return undefined;
+  return partitionName(account, table, partitionKey);
 }
 
 /** What the cloud's scalability targets count of a query that read so many: at least one. */
