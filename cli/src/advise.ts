@@ -6,7 +6,9 @@ import type { EntitySample, TableData } from "@rowhouse/server/insight/advice";
 import { advise } from "@rowhouse/server/insight/advise";
 import { adviceSarif, printAdvice } from "@rowhouse/server/insight/print-advice";
 import { RECORDING_BYTES_MAX } from "@rowhouse/server/insight/recording";
+import { after } from "@rowhouse/server/query/plan";
 import { RecordView } from "@rowhouse/server/table/record-view";
+import { positionKey } from "@rowhouse/server/table/table-keys";
 import { type Command, Option } from "commander";
 import { CLEAR_LINE } from "./clear-line.ts";
 import { listStoredTables, openDataFolder } from "./inspect-data.ts";
@@ -109,16 +111,23 @@ const VISITED_MAX = 10_000;
 const SAMPLES_MAX = 200;
 
 /** The first entities of each table, thinned out evenly. */
-export async function sampleTables(engine: Engine): Promise<Map<string, TableData>> {
+export async function sampleTables(
+  engine: Engine,
+  visitedMax = VISITED_MAX,
+): Promise<Map<string, TableData>> {
   const data = new Map<string, TableData>();
   const view = new RecordView();
-  for (const { account, table, range } of await listStoredTables(engine)) {
+  for (const { account, table, range, prefix } of await listStoredTables(engine)) {
     let samples: EntitySample[] = [];
     let entities = 0;
     let stride = 1;
+    let partitionKey: string | undefined;
+    let isOnly = true;
     await scanToEnd(engine, range, ({ value }) => {
+      view.reset(value);
+      partitionKey ??= view.partitionKey;
+      isOnly &&= view.partitionKey === partitionKey;
       if (entities % stride === 0) {
-        view.reset(value);
         samples.push(sampleOf(view, value.length));
         if (samples.length > SAMPLES_MAX) {
           samples = samples.filter((_, i) => i % 2 === 0);
@@ -126,9 +135,15 @@ export async function sampleTables(engine: Engine): Promise<Map<string, TableDat
         }
       }
       entities++;
-      return entities < VISITED_MAX;
+      return entities < visitedMax;
     });
-    data.set(`${account}/${table}`, { entities, samples });
+    if (partitionKey !== undefined && isOnly && entities === visitedMax) {
+      const behind = { partitionKey: after(partitionKey), rowKey: "" };
+      const start = positionKey(prefix, behind, engine.keyBytesMax);
+      isOnly = (await scanToEnd(engine, { start, end: range.end }, () => false)) === "complete";
+    }
+    const onlyPartition = isOnly ? partitionKey : undefined;
+    data.set(`${account}/${table}`, { entities, samples, onlyPartition });
   }
   return data;
 }

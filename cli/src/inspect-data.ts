@@ -22,8 +22,8 @@ export interface StoredTable {
   readonly table: string;
   /** Where its entities are. */
   readonly range: KeyRange;
-  /** Bytes before each partition key. */
-  readonly prefixBytes: number;
+  /** What stands before each partition key. */
+  readonly prefix: Uint8Array;
 }
 
 /** Every table, by account and name. */
@@ -31,8 +31,7 @@ export async function listStoredTables(engine: Engine): Promise<StoredTable[]> {
   const names = await storedNames(engine, KEY_SPACES.tableCatalog);
   return names.map(({ account, accountId, name, id }) => {
     const prefix = tablePrefix(accountId, id);
-    const range = partitionPrefixRange(prefix);
-    return { account, table: name, range, prefixBytes: prefix.length };
+    return { account, table: name, range: partitionPrefixRange(prefix), prefix };
   });
 }
 

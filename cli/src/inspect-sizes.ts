@@ -27,7 +27,7 @@ const LARGEST_MAX = 10;
 /** How large the partitions of each table are: exact, in one pass, and in memory for ten of them. */
 export async function sizesOfTables(engine: Engine, only?: string): Promise<TableSizes[]> {
   const sizes: TableSizes[] = [];
-  for (const { account, table, range, prefixBytes } of await listStoredTables(engine)) {
+  for (const { account, table, range, prefix } of await listStoredTables(engine)) {
     if (only !== undefined && only.toLowerCase() !== table.toLowerCase()) continue;
     const largest: PartitionSize[] = [];
     let [partitions, entities, bytes] = [0, 0, 0];
@@ -42,7 +42,7 @@ export async function sizesOfTables(engine: Engine, only?: string): Promise<Tabl
         end();
         partitions++;
         currentBytes = Uint8Array.from(key.partition);
-        current = { partitionKey: decodeText(key.partition, prefixBytes), entities: 0, bytes: 0 };
+        current = { partitionKey: decodeText(key.partition, prefix.length), entities: 0, bytes: 0 };
       }
       current.entities++;
       current.bytes += value.length;

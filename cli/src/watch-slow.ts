@@ -15,13 +15,13 @@ export function slowInsight(thresholdMs: number, log: Logger): Watcher {
   };
 }
 
-/** Logs everything else that took long. */
+/** Logs everything else that took long: queries that failed below us, too, of which no page is told. */
 export function slowObserver(thresholdMs: number, log: Logger): Observer {
   return {
     finished(record) {
       if (record.durationMs < thresholdMs) return;
       const { account, durationMs, operation, path, requestId, status } = record;
-      if (operation.startsWith("QueryEntit")) return;
+      if (operation.startsWith("QueryEntit") && status < 500) return;
       const ms = Math.round(durationMs * 1000) / 1000;
       log.warn({ operation, requestId, account, path, status, durationMs: ms }, "slow request");
     },

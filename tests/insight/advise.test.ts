@@ -41,6 +41,26 @@ describe("rowhouse advise on the demo shop", () => {
   });
 });
 
+describe("The data of a table", () => {
+  it("tells of its one partition only where all of it is, also behind what is looked at", async () => {
+    const onlyPartitions = async (...partitionKeys: string[]) => {
+      const engine = new MemoryEngine();
+      let data: Awaited<ReturnType<typeof sampleTables>> | undefined;
+      await withServer({ engine }, async ({ wire }) => {
+        const keys = partitionKeys.map((key, i) => ({ PartitionKey: key, RowKey: `${i}` }));
+        await fillTable(wire, "People", keys);
+        data = await sampleTables(engine, 3);
+      });
+      return data?.get("devstoreaccount1/People")?.onlyPartition;
+    };
+    assert.equal(await onlyPartitions(), undefined);
+    assert.equal(await onlyPartitions("a", "a"), "a");
+    assert.equal(await onlyPartitions("a", "b"), undefined);
+    assert.equal(await onlyPartitions("a", "a", "a", "a"), "a");
+    assert.equal(await onlyPartitions("a", "a", "a", "a", "ab"), undefined);
+  });
+});
+
 describe("rowhouse advise on refusals inside batches", () => {
   it("sees an operation that is sent again and again, in its table", async () => {
     const gate = new FaultGate(parseFaultRules("403 on DeleteEntity of People"));
@@ -57,7 +77,9 @@ describe("rowhouse advise on refusals inside batches", () => {
     recorder.end();
     const [retries, ...others] = advise(
       recording.split("\n"),
-      new Map([["devstoreaccount1/People", { entities: 0, samples: [] }]]),
+      new Map([
+        ["devstoreaccount1/People", { entities: 0, samples: [], onlyPartition: undefined }],
+      ]),
     ).findings;
     assert.deepEqual(others, []);
     assert.equal(retries?.rule, "retries");

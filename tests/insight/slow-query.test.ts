@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { DeferredWatchers } from "@rowhouse/server/insight/deferred-watchers";
+import { FaultGate, parseFaultRules } from "@rowhouse/server/insight/fault-rules";
 import { printMetrics } from "@rowhouse/server/insight/prometheus";
 import { RequestMetrics } from "@rowhouse/server/insight/request-metrics";
+import type { ServerOptions } from "@rowhouse/server/server";
 import { pino } from "pino";
 import { slowInsight, slowObserver } from "rowhouse/watch-slow";
 import { fillTable, withServer } from "./watched-server.ts";
@@ -23,6 +25,13 @@ describe("The slow-query log", () => {
       ["CreateTable", "InsertEntity", "InsertEntity", "InsertEntity"],
     );
     assert.equal(lines.length, others.length + 1);
+  });
+
+  it("names queries that failed below the service, of which no page is told", async () => {
+    const gate = new FaultGate(parseFaultRules("503 on QueryEntities"));
+    const lines = await linesAbove(0, { gate });
+    const { operation, msg } = lines.at(-1) ?? {};
+    assert.deepEqual([operation, msg], ["QueryEntities", "slow request"]);
   });
 
   it("is silent below its threshold", async () => {
@@ -61,11 +70,15 @@ interface Line {
 }
 
 /** What is logged of three inserts and a scan. */
-async function linesAbove(thresholdMs: number): Promise<Line[]> {
+async function linesAbove(
+  thresholdMs: number,
+  options: Partial<ServerOptions> = {},
+): Promise<Line[]> {
   const lines: Line[] = [];
   const log = pino({ base: null }, { write: (line) => lines.push(JSON.parse(line)) });
   const insight = new DeferredWatchers([slowInsight(thresholdMs, log)]);
-  await withServer({ insight, observer: slowObserver(thresholdMs, log) }, async ({ wire }) => {
+  const observer = slowObserver(thresholdMs, log);
+  await withServer({ ...options, insight, observer }, async ({ wire }) => {
     const people = [1, 2, 3].map((age) => ({ PartitionKey: "p", RowKey: `${age}`, Age: age }));
     await fillTable(wire, "People", people);
     await wire.send("GET", "/People()?$filter=Age%20eq%202");

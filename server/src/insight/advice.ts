@@ -61,6 +61,8 @@ export interface Observed extends RecordingEnd {
 export interface TableData {
   readonly entities: number;
   readonly samples: readonly EntitySample[];
+  /** The key of the one partition that the table is, all of it; undefined where there are several, or none. */
+  readonly onlyPartition: string | undefined;
 }
 
 export interface EntitySample {

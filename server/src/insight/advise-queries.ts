@@ -44,9 +44,8 @@ export function findScans(shapes: QueryShapes): Finding[] {
 }
 
 export function findBulkReads(shapes: QueryShapes): Finding[] {
-  return shapes.find(({ table, shape, all, tableScans }): Finding[] => {
-    const { pages, read, returned } = all;
-    const { queries: times } = tableScans;
+  return shapes.find(({ table, shape, tableScans }): Finding[] => {
+    const { pages, queries: times, read, returned } = tableScans;
     if (times < TIMES_MIN || returned < DENSITY_MIN * read || read < 1000 * times) return [];
     return [
       {
@@ -94,7 +93,7 @@ export function findWideAnswers(shapes: QueryShapes): Finding[] {
         ...{ rule: "wide-answers", table, subject: shape },
         title: `${shape || "Queries"} return entities of ${Math.round(bytesEach / 1024)} KiB whole`,
         evidence: [`${counted(pages, "page")} without $select, ${returned} entities`],
-        cost: `${Math.round(bytes / 1_048_576)} MiB read and sent.`,
+        cost: `Some ${Math.round((bytesEach * returned) / 1_048_576)} MiB sent.`,
         cure: {
           pattern: "projection",
           advice: "Name the properties that are used in $select.",

@@ -56,6 +56,15 @@ describe("The load of partitions", () => {
     assert.ok(load.report().loadAcrossPartitions > 11);
   });
 
+  it("is not multiplied by a clock that is set back", () => {
+    const { deferred, load, query } = watch();
+    query("Age gt 1", 1000, 1, 3_600_000);
+    query("PartitionKey eq 'p'", 1000, 1, 3_600_000);
+    deferred.drain();
+    const { load: ofPartitions, loadAcrossPartitions } = load.report();
+    assert.deepEqual([ofPartitions, loadAcrossPartitions], [11.55, 11.55]);
+  });
+
   it("knows appended keys from spread ones", () => {
     const { load, write } = watch();
     for (let i = 0; i < 100; i++) write(`2026-11-20T${String(i).padStart(4, "0")}`, 1);

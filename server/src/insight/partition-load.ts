@@ -187,7 +187,9 @@ export class PartitionLoad implements Watcher {
     }
   }
 
+  /** Time that goes backwards stands still, as in `DecayScale`. */
   #fadeAcross(now: number): void {
+    if (now <= this.#acrossAt) return;
     this.#across *= 2 ** ((this.#acrossAt - now) / this.#sketch.scale.halfLifeMs);
     this.#acrossAt = now;
   }
