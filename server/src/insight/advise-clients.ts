@@ -42,7 +42,6 @@ export function findConnections({ clients }: Observed): Finding[] {
       advice:
         "Make one client object for the life of the process, and let it keep connections alive (in Node an agent with keepAlive; in .NET one TableServiceClient).",
       layout: [],
-      portable: true,
     },
   }));
 }
@@ -73,7 +72,7 @@ function findPageAccess(
 ): Finding[] {
   const finding = (title: string, evidence: string[], cost: string, advice: string): Finding => ({
     ...{ rule: "page-access", table: account, subject: title, title, evidence, cost },
-    cure: { pattern: "direct access by SAS and CORS", advice, layout: [], portable: true },
+    cure: { pattern: "direct access by SAS and CORS", advice, layout: [] },
   });
   const findings: Finding[] = [];
   const withKey = clients.filter(({ caller, scripted }) => caller === "shared-key" && scripted > 0);
@@ -152,7 +151,6 @@ export function findOldClients({ agents, clients }: Observed): Finding[] {
         pattern: "newest client library",
         advice: "Update the clients to the newest library of their language (azsdk-…-data-tables).",
         layout: [],
-        portable: true,
       },
     },
   ];

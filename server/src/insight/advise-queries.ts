@@ -57,7 +57,6 @@ export function findBulkReads(shapes: QueryShapes): Finding[] {
           pattern: "log data in blobs",
           advice: "Keep what is only read in bulk in append blobs, one for each period.",
           layout: [`container ${nameOf(table).toLowerCase()}: <day>/<writer>.log`],
-          portable: true,
         },
       },
     ];
@@ -98,7 +97,6 @@ export function findWideAnswers(shapes: QueryShapes): Finding[] {
           pattern: "projection",
           advice: "Name the properties that are used in $select.",
           layout: ["query: $select=<the properties used>"],
-          portable: true,
         },
       },
     ];
@@ -204,7 +202,6 @@ function copyInto({ table }: QueryEvent, lookedUp: string): Cure {
         ? `${table}: keys as they are, and the properties that are shown beside those of the index`
         : `${table}: keys as they are, and the properties of ${lookedUp} that are shown, as ${lookedUp}_<property>`,
     ],
-    portable: true,
   };
 }
 
@@ -216,7 +213,6 @@ function completeList({ projected }: QueryEvent): Cure {
       ? "Name all that is shown in the $select of the list: it reads the entities anyway."
       : "Use what the list returned: it is all of each entity.",
     layout: projected ? ["query: $select=<the properties shown>"] : [],
-    portable: true,
   };
 }
 
@@ -273,7 +269,6 @@ export function findSeries(shapes: QueryShapes, { data }: Observed): Finding[] {
             `${nameOf(table)}: PartitionKey as it is, RowKey = ${periodOf(example.rowKey)}${part}`,
             `properties: V00, V01 … V${String(values - 1).padStart(2, "0")}; a new value is a merge of one property`,
           ],
-          portable: true,
         },
       },
     ];

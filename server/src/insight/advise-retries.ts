@@ -55,7 +55,6 @@ export class Retries implements Rule {
         advice:
           "Retry 500 and 503 alone, after waits that double and vary (the policy of the client library); tell the user of all else.",
         layout: [],
-        portable: true,
       },
     }));
   }

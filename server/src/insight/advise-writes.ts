@@ -43,7 +43,6 @@ export class OverTargets implements Rule {
           ? "Spread this partition's entities over several partition keys."
           : "Spread the load over time, or over several accounts.",
         layout: where.includes("/") ? [spreadLayout(where.split("/")[1]!)] : [],
-        portable: true,
       },
     }));
   }
@@ -111,7 +110,6 @@ export class HotPartitions implements Rule {
         pattern: "key spreading",
         advice: "Choose a partition key with more values, or spread this one.",
         layout: [spreadLayout(nameOf(table))],
-        portable: true,
       },
     }));
   }
@@ -150,7 +148,6 @@ export class AppendOnlyKeys implements Rule {
               spreadLayout(nameOf(table)),
               "query: one for each bucket, in parallel, merged by key",
             ],
-            portable: true,
           },
         },
       ];
@@ -195,7 +192,6 @@ export class OnePartition implements Rule {
               `${nameOf(table)}: PartitionKey = <what is read and changed together>, RowKey as it is`,
               `or ${spreadLayout(nameOf(table))}`,
             ],
-            portable: true,
           },
         },
       ];
@@ -302,7 +298,6 @@ export class SingleWrites implements Rule {
             pattern: "entity group transactions",
             advice: "Send writes of one partition together, up to 100 in a transaction.",
             layout: [],
-            portable: true,
           },
         },
       ];
@@ -408,7 +403,6 @@ export class ReadBeforeWrite implements Rule {
             advice:
               "Insert-or-merge (or insert-or-replace) writes whether the entity is there or not; send the ETag where the old value matters.",
             layout: [`${nameOf(table)}: keys as they are`],
-            portable: true,
           },
         },
       ];
@@ -440,7 +434,6 @@ export function findLargeValues({ data }: Observed): Finding[] {
             `container ${nameOf(table).toLowerCase()}: <PartitionKey>/<RowKey>/<property>`,
             `${nameOf(table)}: keys as they are, <property>Blob = the blob's name`,
           ],
-          portable: true,
         },
       },
     ];

@@ -3,7 +3,7 @@ import type { FilterNode } from "@rowhouse/protocol/filter-tree";
 import { after, type Plan } from "../query/plan.ts";
 import { indexAcrossPartitions, indexInPartition } from "./index-layout.ts";
 
-/** What would make a query cheap, or a design right. */
+/** What would make a query cheap, or a design right, here and on the cloud's Table service. */
 export interface Cure {
   /** Name of the published pattern. */
   readonly pattern: string;
@@ -11,8 +11,6 @@ export interface Cure {
   readonly advice: string;
   /** Keys written out for this table; empty when no key changes. */
   readonly layout: readonly string[];
-  /** Whether the cure works on the cloud's Table service as well. */
-  readonly portable: boolean;
 }
 
 /** The query itself is right: nothing dearer than it must be. */
@@ -155,7 +153,6 @@ function spellKey(property: string): Cure {
     pattern: "point query",
     advice: `Names of properties are case-sensitive: ask for ${keySpelt(property)}, not for a property called ${property}.`,
     layout: [],
-    portable: true,
   };
 }
 
@@ -165,7 +162,6 @@ function rowKeyAlone(table: string): Cure {
     advice:
       "A row key without its partition key finds nothing by itself: ask with both, or make this value the partition key.",
     layout: [`${table}: PartitionKey = <the partition>, RowKey = <the value asked for>`],
-    portable: true,
   };
 }
 
@@ -175,7 +171,6 @@ function namePartition(table: string, plan: Plan): Cure {
     pattern: "partition key for the query",
     advice: `Name one partition in the filter; if this question${asks} is asked often, store the answer under a partition key of its own.`,
     layout: [`${table}: PartitionKey = <what this query knows>, RowKey = <the order it wants>`],
-    portable: true,
   };
 }
 
@@ -185,7 +180,6 @@ function askForLess(table: string): Cure {
     advice:
       "No index answers this filter whole: begin the row key with what bounds the question, and ask for that range.",
     layout: [`${table}: PartitionKey as it is, RowKey = <what bounds the question>_<RowKey>`],
-    portable: true,
   };
 }
 
@@ -194,6 +188,5 @@ function queryEach({ class: planClass }: Plan, reads: number): Cure {
     pattern: planClass === "point query" ? "point query" : "one partition a query",
     advice: `These are ${reads} reads here; the cloud scans for an "or" over keys. Send one query for each, several at a time.`,
     layout: [],
-    portable: true,
   };
 }

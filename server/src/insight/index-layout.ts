@@ -40,7 +40,6 @@ export function indexAcrossPartitions(table: string, filter: FilterNode): Cure |
         `query: PartitionKey eq '${first ? slotOf(first) : "<bucket>"}'${rows.condition()}${first ? "" : EACH_BUCKET}`,
         ...escapes(equal),
       ],
-      portable: true,
     };
   }
   if (timestamps) {
@@ -62,7 +61,6 @@ export function indexAcrossPartitions(table: string, filter: FilterNode): Cure |
         `${index}: PartitionKey and RowKey as in ${table}; written while ${conditionOf(picks)}, deleted when it does not hold`,
         `query: all of ${index}`,
       ],
-      portable: true,
     };
   }
   const open = alternatives.filter((each) => !isOfKey(each, "PartitionKey"));
@@ -110,7 +108,6 @@ function siblings(whose: string, how: string, layout: readonly string[]): Cure {
     pattern: "intra-partition secondary index",
     advice: `Write a second copy ${whose} in the same partition, in the same transaction,${how || " under a row key of its own"}; queries of the whole partition then leave the copies out by their row keys.`,
     layout,
-    portable: true,
   };
 }
 
@@ -125,7 +122,6 @@ function cureOfAlternatives(
     pattern: cures[0]!.pattern,
     advice: `No one key answers an "or" of different properties: send a query for each alternative, several at a time, and drop what comes twice.`,
     layout: [...new Set(cures.flatMap(({ layout }) => layout))],
-    portable: true,
   };
 }
 
@@ -205,7 +201,6 @@ const OWN_TIME = {
   pattern: "log tail",
   advice:
     "The service sets Timestamp and orders nothing by it: put the time of the write into a row key, the latest first.",
-  portable: true,
 } as const;
 
 function after(prefix: string): string {

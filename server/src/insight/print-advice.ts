@@ -17,7 +17,6 @@ export function printAdvice({ events, recording, findings, lines }: Advice): str
     for (const each of evidence) out.push(`  seen     ${each}`);
     out.push(`  costs    ${cost}`, `  cure     ${cure.advice} (${cure.pattern})`);
     for (const each of cure.layout) out.push(`           ${each}`);
-    out.push(`  works    ${cure.portable ? "here and in the cloud" : "here only"}`);
   }
   out.push("", "The checklist:");
   for (const { question, verdict, note } of lines) {

@@ -3,8 +3,6 @@ import { partitionNameOf, type QueryCost, type QueryFacts } from "./insight.ts";
 
 export const BATCH_QUERIES_MAX = 64;
 
-const POINT = PLAN_CLASSES.indexOf("point query");
-
 /** Places of a query's numbers in its row. */
 const AT = 0;
 const PLAN_CLASS = 1;
@@ -46,7 +44,7 @@ export class QueryBatch {
     const numbers = this.#numbers;
     const row = ROW * i;
     numbers[row + AT] = query.at;
-    numbers[row + PLAN_CLASS] = rowKey === undefined ? PLAN_CLASSES.indexOf(query.class) : POINT;
+    numbers[row + PLAN_CLASS] = PLAN_CLASSES.indexOf(query.class);
     numbers[row + PLAIN] =
       rowKey !== undefined && query.filter === undefined && !query.projected ? 1 : 0;
     numbers[row + ENTITIES_READ] = cost.entitiesRead;

@@ -83,6 +83,19 @@ describe("The metrics of requests", () => {
     }
   });
 
+  it("count each page in the class of its whole query, also where one entity is left to read", () => {
+    const metrics = new RequestMetrics();
+    const deferred = new DeferredWatchers([metrics]);
+    const plan = planQuery(parseFilter("PartitionKey eq 'p' and RowKey eq 'r'"));
+    const asked = { at: 0, account: "a", table: "T", planText: "", client: "::1", plan };
+    const cost = { entitiesRead: 1, entitiesReturned: 1, bytesRead: 90, engineMicros: 60 };
+    const page = { filter: "", projected: false, continued: true, class: "table scan" } as const;
+    deferred.queried({ ...asked, ...keysRead(plan), ...page }, cost);
+    deferred.drain();
+    const text = printMetrics(metrics.metrics());
+    assert.match(text, /^rowhouse_queries_total\{class="table scan"\} 1$/m);
+  });
+
   it("tell what the engine counts", () => {
     const text = printMetrics(
       engineMetrics({ flushes: 2, commits: 9, groupCommitsMax: 7, scansOpen: 0, fileBytes: 16384 }),

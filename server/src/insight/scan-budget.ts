@@ -52,7 +52,8 @@ interface CompiledRules {
 
 function compileRules(rules: readonly ScanRule[]): CompiledRules {
   const binding = rules.some(({ allow }) => allow) ? [] : rules;
-  const ranks = binding.flatMap((rule) => (rule.class === undefined ? [] : [rankOf(rule.class)]));
+  const classes = binding.flatMap((rule) => rule.class ?? []);
+  const ranks = classes.map((name) => PLAN_CLASSES.indexOf(name));
   const rank = Math.min(...ranks, PLAN_CLASSES.length);
   const limits = binding.filter(({ density, read }) => density !== undefined || read !== undefined);
   return {
@@ -65,12 +66,6 @@ function compileRules(rules: readonly ScanRule[]): CompiledRules {
 
 function readMinOf({ density, from = 0, read = Number.POSITIVE_INFINITY }: ScanRule): number {
   return density === undefined ? read : Math.min(from, read);
-}
-
-const POINT_RANK = 1;
-
-function rankOf(planClass: PlanClass): number {
-  return planClass === "point query" ? 1 : PLAN_CLASSES.indexOf(planClass);
 }
 
 /** Holds queries to rules. Told last of all: what it refuses was still read, and counts elsewhere. */
@@ -149,12 +144,9 @@ export class ScanBudget implements Watcher {
     return this.#byTable.get(table.toLowerCase()) ?? this.#general;
   }
 
-  #judgeClass({ table, class: planClass, rowKey }: QueryFacts): string | undefined {
+  #judgeClass({ table, class: planClass }: QueryFacts): string | undefined {
     const { rank, reason } = this.#rulesFor(table);
-    if (rowKey !== undefined && rank > POINT_RANK) return undefined;
-    // Nearly every query is within its class.
-    if (rankOf(planClass) < rank) return undefined;
-    return reason;
+    return PLAN_CLASSES.indexOf(planClass) < rank ? undefined : reason;
   }
 
   #judgeCost({ table }: QueryFacts, cost: QueryCost): string | undefined {
