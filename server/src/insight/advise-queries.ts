@@ -128,48 +128,39 @@ interface Chase {
  */
 export class LookupsAfterLists implements Rule {
   /** By client. */
-  readonly #clients = new Map<string, { chase: Chase | undefined; found: Map<string, Followed> }>();
+  readonly #chases = new Map<string, Chase>();
   readonly #listsOfTable = new Map<string, number>();
+  /** By the tables of list and point queries. */
+  readonly #found = new Map<string, Followed>();
 
   queried(query: QueryEvent): void {
-    const client = getOrMake(this.#clients, query.client, () => ({
-      ...{ chase: undefined, found: new Map() },
-    }));
-    const { chase } = client;
+    const { client } = query;
+    const chase = this.#chases.get(client);
     if (query.class !== "point query") {
-      this.#end(chase, client.found);
-      client.chase = query.returned >= LIST_MIN ? { list: query, lookups: new Map() } : undefined;
+      if (chase) this.#end(chase);
+      if (query.returned < LIST_MIN) this.#chases.delete(client);
+      else this.#chases.set(client, { list: query, lookups: new Map() });
     } else if (chase && query.at - chase.list.at <= FOLLOW_MS) {
       const none = () => ({ first: query, count: 0 });
       getOrMake(chase.lookups, tableOf(query), none).count++;
     }
   }
 
-  #end(chase: Chase | undefined, found: Map<string, Followed>): void {
-    if (!chase) return;
-    const { list, lookups } = chase;
+  #end({ list, lookups }: Chase): void {
     const table = tableOf(list);
     this.#listsOfTable.set(table, (this.#listsOfTable.get(table) ?? 0) + 1);
     for (const [lookedUp, { count, first }] of lookups) {
       if (count < Math.max(LIST_MIN, 0.8 * list.returned) || count > 2 * list.returned) continue;
       const none = () => ({ lists: 0, points: 0, list, point: first });
-      const followed = getOrMake(found, `${table} ${lookedUp}`, none);
+      const followed = getOrMake(this.#found, `${table} ${lookedUp}`, none);
       followed.lists++;
       followed.points += count;
     }
   }
 
   findings(): Finding[] {
-    const pairs = new Map<string, Followed>();
-    for (const { chase, found } of this.#clients.values()) {
-      this.#end(chase, found);
-      for (const [pair, followed] of found) {
-        const sum = getOrMake(pairs, pair, () => ({ ...followed, lists: 0, points: 0 }));
-        sum.lists += followed.lists;
-        sum.points += followed.points;
-      }
-    }
-    return [...pairs.values()].flatMap((followed) => this.#judge(followed));
+    for (const chase of this.#chases.values()) this.#end(chase);
+    return [...this.#found.values()].flatMap((followed) => this.#judge(followed));
   }
 
   #judge({ list, lists, point, points }: Followed): Finding[] {

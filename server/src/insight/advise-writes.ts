@@ -248,45 +248,35 @@ interface Runs {
   readonly example: string;
 }
 
-const NO_RUNS = { runs: 0, writes: 0, transactions: 0 };
-
 /** Runs of single writes into one partition, of another entity each, that a transaction could have carried. */
 export class SingleWrites implements Rule {
-  /** By client; what was found by table. */
-  readonly #clients = new Map<string, { run: WriteRun | undefined; found: Map<string, Runs> }>();
+  /** The last of each client, which may go on. */
+  readonly #runs = new Map<string, WriteRun>();
+  /** By table. */
+  readonly #found = new Map<string, Runs>();
 
   wrote(write: WriteEvent): void {
-    const none = () => ({ run: undefined, found: new Map() });
-    const client = getOrMake(this.#clients, write.client, none);
-    if (client.run?.takes(write)) return;
-    this.#end(client.run, client.found);
+    const last = this.#runs.get(write.client);
+    if (last?.takes(write)) return;
+    if (last) this.#end(last);
     const run = new WriteRun(write);
-    client.run = run.takes(write) ? run : undefined;
+    if (run.takes(write)) this.#runs.set(write.client, run);
+    else this.#runs.delete(write.client);
   }
 
-  #end(run: WriteRun | undefined, found: Map<string, Runs>): void {
-    if (run === undefined || run.length < RUN_MIN) return;
-    const { first, length } = run;
+  #end({ first, length }: WriteRun): void {
+    if (length < RUN_MIN) return;
     const example = `${length} writes into ${first.partitionKey}`;
-    const runs = getOrMake(found, tableOf(first), () => ({ ...NO_RUNS, example }));
+    const none = () => ({ runs: 0, writes: 0, transactions: 0, example });
+    const runs = getOrMake(this.#found, tableOf(first), none);
     runs.runs++;
     runs.writes += length;
     runs.transactions += Math.ceil(length / LIMITS.transactionOperationsMax);
   }
 
   findings(): Finding[] {
-    const tables = new Map<string, Runs>();
-    for (const { run, found } of this.#clients.values()) {
-      this.#end(run, found);
-      for (const [table, runs] of found) {
-        const sum = getOrMake(tables, table, () => ({ ...runs, ...NO_RUNS }));
-        sum.runs += runs.runs;
-        sum.writes += runs.writes;
-        sum.transactions += runs.transactions;
-      }
-    }
-    return [...tables].flatMap(([table, found]): Finding[] => {
-      const { example, runs, transactions, writes } = found;
+    for (const run of this.#runs.values()) this.#end(run);
+    return [...this.#found].flatMap(([table, { example, runs, transactions, writes }]) => {
       if (runs < 3 && writes < 50) return [];
       return [
         {

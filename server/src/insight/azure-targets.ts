@@ -9,7 +9,7 @@ import {
   type WriteFacts,
 } from "./insight.ts";
 import { partitionName } from "./partition-names.ts";
-import type { Metric } from "./prometheus.ts";
+import { type Metric, single } from "./prometheus.ts";
 import type { QueryBatch } from "./query-batch.ts";
 
 /** The cloud's published scalability targets, in entities (of 1 KiB) a second. */
@@ -140,13 +140,8 @@ export class AzureTargets implements Insight, Watcher {
   }
 
   metrics(): Metric[] {
-    return [
-      {
-        ...{ name: "rowhouse_targets_throttled_total", type: "counter" },
-        help: "Requests that the cloud would have throttled, or that were.",
-        samples: [{ value: this.#throttled }],
-      },
-    ];
+    const help = "Requests that the cloud would have throttled, or that were.";
+    return [single("rowhouse_targets_throttled_total", "counter", help, this.#throttled)];
   }
 
   /** Whether the request would be refused. @throws ServiceError where that is enforced */

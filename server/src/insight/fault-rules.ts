@@ -1,7 +1,7 @@
 import { ERRORS, type ErrorCode, ServiceError } from "@rowhouse/protocol/errors";
 import type { Awaitable } from "../awaitable.ts";
 import type { Gate, GateFacts } from "../http/gate.ts";
-import type { Metric } from "./prometheus.ts";
+import { type Metric, single } from "./prometheus.ts";
 
 /** Something that goes wrong on purpose. */
 export interface FaultRule {
@@ -102,13 +102,8 @@ export class FaultGate implements Gate {
   }
 
   metrics(): Metric[] {
-    return [
-      {
-        ...{ name: "rowhouse_faults_total", type: "counter" },
-        help: "Requests, and operations of batches, refused or delayed by the fault rules.",
-        samples: [{ value: this.#struck }],
-      },
-    ];
+    const help = "Requests, and operations of batches, refused or delayed by the fault rules.";
+    return [single("rowhouse_faults_total", "counter", help, this.#struck)];
   }
 
   enter({ operation, resource }: GateFacts): Awaitable<void> {

@@ -2,7 +2,7 @@ import type { Clock } from "../clock.ts";
 import type { Watcher } from "./deferred-watchers.ts";
 import { HeatMap, type HeatMapData } from "./heat-map.ts";
 import { InsertOrder, type OrderVerdict } from "./insert-order.ts";
-import { countedEntities, type WriteFacts } from "./insight.ts";
+import { countedEntities, type MutationFacts, type WriteFacts } from "./insight.ts";
 import { partitionName } from "./partition-names.ts";
 import { type Followed, PartitionSketch } from "./partition-sketch.ts";
 import type { QueryBatch } from "./query-batch.ts";
@@ -54,8 +54,8 @@ export class PartitionLoad implements Watcher {
   readonly #clock: Clock;
   readonly #sketch: PartitionSketch;
   readonly #heat: HeatMap;
-  readonly #orders = new Map<string, Map<string, InsertOrder>>();
-  #tables = 0;
+  /** By `account/table`. */
+  readonly #orders = new Map<string, InsertOrder>();
   #idleLookAt = Number.NEGATIVE_INFINITY;
   #across = 0;
   #acrossAt = 0;
@@ -114,11 +114,9 @@ export class PartitionLoad implements Watcher {
     const followed = this.#sketch.add(name, mutations.length, now);
     if (followed) followed.written += mutations.length * this.#sketch.scale.weight;
     this.#heat.add(name, mutations.length, now);
-    for (const { kind, ifMatch } of mutations) {
-      if (kind === "insert" || (kind !== "delete" && ifMatch === undefined)) {
-        this.#orderOf(account, table, now)?.add(partitionKey, now);
-      }
-    }
+    const inserts = mutations.filter(isInsert);
+    const order = inserts.length > 0 ? this.#orderOf(`${account}/${table}`, now) : undefined;
+    for (const _ of inserts) order?.add(partitionKey, now);
   }
 
   report(count = 20): LoadReport {
@@ -147,13 +145,9 @@ export class PartitionLoad implements Watcher {
         first: share(sum(heaviest.slice(0, 1))),
         firstTen: share(sum(heaviest.slice(0, 10))),
       },
-      inserts: [...this.#orders].flatMap(([account, tables]) =>
-        [...tables].map(([table, order]) => ({
-          table: `${account}/${table}`,
-          order: order.verdict,
-          examples: order.examples,
-        })),
-      ),
+      inserts: [...this.#orders].map(([table, { examples, verdict }]) => ({
+        ...{ table, order: verdict, examples },
+      })),
     };
   }
 
@@ -161,16 +155,13 @@ export class PartitionLoad implements Watcher {
     return this.#heat.data(rowsMax, this.#clock.now());
   }
 
-  #orderOf(account: string, table: string, now: number): InsertOrder | undefined {
-    const tables = this.#orders.get(account);
-    const known = tables?.get(table);
+  #orderOf(table: string, now: number): InsertOrder | undefined {
+    const known = this.#orders.get(table);
     if (known) return known;
-    if (this.#tables === TABLES_MAX) this.#forgetIdle(now);
-    if (this.#tables === TABLES_MAX) return undefined;
-    this.#tables++;
+    if (this.#orders.size === TABLES_MAX) this.#forgetIdle(now);
+    if (this.#orders.size === TABLES_MAX) return undefined;
     const order = new InsertOrder();
-    if (tables) tables.set(table, order);
-    else this.#orders.set(account, new Map([[table, order]]));
+    this.#orders.set(table, order);
     return order;
   }
 
@@ -178,12 +169,8 @@ export class PartitionLoad implements Watcher {
   #forgetIdle(now: number): void {
     if (now < this.#idleLookAt + IDLE_LOOK_MS) return;
     this.#idleLookAt = now;
-    for (const tables of this.#orders.values()) {
-      for (const [table, { lastAt }] of tables) {
-        if (lastAt > now - TABLE_IDLE_MS) continue;
-        tables.delete(table);
-        this.#tables--;
-      }
+    for (const [table, { lastAt }] of this.#orders) {
+      if (lastAt <= now - TABLE_IDLE_MS) this.#orders.delete(table);
     }
   }
 
@@ -193,6 +180,11 @@ export class PartitionLoad implements Watcher {
     this.#across *= 2 ** ((this.#acrossAt - now) / this.#sketch.scale.halfLifeMs);
     this.#acrossAt = now;
   }
+}
+
+/** Upserts may be. */
+function isInsert({ kind, ifMatch }: MutationFacts): boolean {
+  return kind === "insert" || (kind !== "delete" && ifMatch === undefined);
 }
 
 function sum(followed: readonly Followed[]): number {

@@ -13,6 +13,11 @@ export interface Sample {
   readonly value: number;
 }
 
+/** A metric of one number. */
+export function single(name: string, type: Metric["type"], help: string, value: number): Metric {
+  return { name, type, help, samples: [{ value }] };
+}
+
 export const PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
 export function printMetrics(metrics: readonly Metric[]): string {

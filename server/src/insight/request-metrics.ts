@@ -2,7 +2,7 @@ import type { Observer, RequestRecord } from "../http/observer.ts";
 import { PLAN_CLASSES } from "../query/plan.ts";
 import type { Watcher } from "./deferred-watchers.ts";
 import { PAGE_BYTES, type WriteFacts } from "./insight.ts";
-import { Histogram, type Metric } from "./prometheus.ts";
+import { Histogram, type Metric, single } from "./prometheus.ts";
 import type { QueryBatch } from "./query-batch.ts";
 
 /** Seconds. */
@@ -124,12 +124,12 @@ export class RequestMetrics implements Observer, Watcher {
         help: "Time of a page in the engine and the filter.",
         samples: queries.flatMap(({ counts, plan }) => counts.seconds.samples({ class: plan })),
       },
-      {
-        name: "rowhouse_entities_written_total",
-        type: "counter",
-        help: "Entities of writes that were admitted.",
-        samples: [{ value: this.#entitiesWritten }],
-      },
+      single(
+        "rowhouse_entities_written_total",
+        "counter",
+        "Entities of writes that were admitted.",
+        this.#entitiesWritten,
+      ),
     ];
   }
 }
@@ -183,23 +183,19 @@ export interface EngineCounts {
 }
 
 export function engineMetrics(counts: EngineCounts): Metric[] {
-  const metric = (name: string, type: Metric["type"], help: string, value: number): Metric => ({
-    ...{ name, type, help },
-    samples: [{ value }],
-  });
   const { flushes, commits, groupCommitsMax, scansOpen, fileBytes } = counts;
   return [
-    metric("rowhouse_engine_flushes_total", "counter", "Flushes to disk.", flushes),
-    metric("rowhouse_engine_commits_total", "counter", "Commits, which share flushes.", commits),
-    metric(
+    single("rowhouse_engine_flushes_total", "counter", "Flushes to disk.", flushes),
+    single("rowhouse_engine_commits_total", "counter", "Commits, which share flushes.", commits),
+    single(
       "rowhouse_engine_group_commits_max",
       "gauge",
       "Most commits of a flush.",
       groupCommitsMax,
     ),
-    metric("rowhouse_engine_readers", "gauge", "Scans that hold a snapshot.", scansOpen),
-    metric("rowhouse_engine_file_bytes", "gauge", "Size of the data file.", fileBytes),
-    metric(
+    single("rowhouse_engine_readers", "gauge", "Scans that hold a snapshot.", scansOpen),
+    single("rowhouse_engine_file_bytes", "gauge", "Size of the data file.", fileBytes),
+    single(
       "rowhouse_engine_file_pages",
       "gauge",
       "Pages of it, 8 KiB each.",

@@ -5,7 +5,7 @@ import { cureOfQuery, shapeOf } from "./cure.ts";
 import type { Watcher } from "./deferred-watchers.ts";
 import type { QueryCost, QueryFacts } from "./insight.ts";
 import { ownText } from "./own-text.ts";
-import type { Metric } from "./prometheus.ts";
+import { type Metric, single } from "./prometheus.ts";
 import type { QueryBatch } from "./query-batch.ts";
 import type { ScanRule, ScanRules } from "./scan-budget-rules.ts";
 
@@ -130,13 +130,8 @@ export class ScanBudget implements Watcher {
 
   /** Queries over budget, which a refusal's error code tells of in strict mode alone. */
   metrics(): Metric[] {
-    return [
-      {
-        ...{ name: "rowhouse_scan_budget_overruns_total", type: "counter" },
-        help: "Queries over the scan budget.",
-        samples: [{ value: this.#overBudget }],
-      },
-    ];
+    const name = "rowhouse_scan_budget_overruns_total";
+    return [single(name, "counter", "Queries over the scan budget.", this.#overBudget)];
   }
 
   #rulesFor(table: string): CompiledRules {
