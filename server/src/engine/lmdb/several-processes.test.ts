@@ -50,6 +50,21 @@ describe("several processes on one folder", () => {
       { clock: { now: () => 1_000_000 } },
     ));
 
+  it("raise what they write above what another has just put, whose clock is ahead, though they never read it", () =>
+    withEngine(
+      async (engine) => {
+        await withSecondProcess(engine.path, 2_000_000, async (ask) => {
+          for (let round = 0; round < 3; round++) {
+            // The other's is the only transaction between two of ours.
+            await put(engine, a, `${round}`);
+            const { version } = await ask({ put: "theirs" });
+            assertAbove(await put(engine, key("p", "shared"), "mine"), version!);
+          }
+        });
+      },
+      { clock: { now: () => 1_000_000 } },
+    ));
+
   it("answer what is on disk while another of them holds the lock that the next commit waits for", () =>
     withEngine(async (engine) => {
       const second = await forkSecond(engine.path, 1);
