@@ -80,6 +80,7 @@ describe("the accounts of a configuration file", () => {
     [{ accounts: "one1" }, /^settings\.accounts is a string; a list is expected\.$/],
     [{ accounts: [{}] }, /^settings\.accounts\[0\]\.name is missing; text is expected\.$/],
     [{ accounts: [{ name: "" }] }, /^settings\.accounts\[0\]\.name is empty; text is expected\.$/],
+    [{ accounts: [{ name: "A1" }] }, /^The name of account 1 has 2 characters; 3 to 24 /],
     [{ accounts: [{ name: "one1" }] }, /^Account "one1" has 0 keys/],
     [
       { accounts: [{ name: "one1", keys: KEY }] },

@@ -194,7 +194,9 @@ describe("the secondary endpoint", () => {
         assert.equal(error.status, 403);
         assert.equal(error.message, "Write operations are not allowed.");
       }
-      authorize(sketchRequest("GET /x", { secondary: true }), identity, QUERY, tableAuth);
+      for (const verb of ["GET", "HEAD"]) {
+        authorize(sketchRequest(`${verb} /x`, { secondary: true }), identity, QUERY, tableAuth);
+      }
     }
   });
 

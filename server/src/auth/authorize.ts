@@ -106,11 +106,7 @@ export function refuseStranger(verb: string): ServiceError {
 
 /** Whether the caller may touch this table at all: false only for a table SAS of another table. */
 export function permitsTable(identity: Identity, table: string): boolean {
-  return (
-    identity.kind !== "service-sas" ||
-    identity.table === undefined ||
-    identity.table === table.toLowerCase()
-  );
+  return identity.kind !== "service-sas" || identity.table === table.toLowerCase();
 }
 
 /** Whether an entity lies in the key range of the caller's table SAS; true for all other callers. */

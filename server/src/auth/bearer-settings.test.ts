@@ -32,6 +32,30 @@ describe("bearer settings", () => {
     ]);
   });
 
+  it("are all taken as they are written", () => {
+    const issuer = {
+      issuer: "https://a.test",
+      audiences: ["https://data.test"],
+      rolesClaim: "scp",
+      readerRoles: ["tables.read"],
+      contributorRoles: ["tables.write"],
+    };
+    const staticTokens = [
+      { token: "r", subject: "ann", role: "reader" },
+      { token: "c", subject: "bob", role: "contributor" },
+      { token: "n", subject: "eve", role: "none" },
+    ];
+    const rest = {
+      staticTokens,
+      allowHttp: true,
+      clockToleranceS: 0,
+      authorizationUri: "https://login.test",
+      resourceId: "https://data.test",
+    };
+    const written = { issuers: [{ ...issuer, jwks: KEYS }], ...rest };
+    assert.deepEqual(read(written), { issuers: [{ ...issuer, keys: KEYS }], ...rest });
+  });
+
   it("find keys by URL", () => {
     const [issuer] = read({ issuers: [{ issuer: "i", jwks: "https://a.test/keys" }] }).issuers;
     assert.deepEqual(issuer?.keys, new URL("https://a.test/keys"));
@@ -69,7 +93,10 @@ describe("bearer settings", () => {
     [{}, /^bearer names no issuer; at least one is expected\.$/],
     [{ issuers: [{ issuer: "i" }] }, /^bearer\.issuers\[0\]\.jwks is no key set;/],
     [{ issuers: [{ issuer: "i", jwks: "https://" }] }, /jwks is a URL that cannot be read\.$/],
+    [{ issuers: [{ issuer: 5, jwks: KEYS }] }, /issuer is a number; text is expected\.$/],
     [{ issuers: [{ issuer: "i", jwks: { keys: [1] } }] }, /is no key set;/],
+    [{ issuers: [{ issuer: "i", jwks: { keys: [null] } }] }, /is no key set;/],
+    [{ issuers: [{ issuer: "i", jwks: { keys: [{ kty: 1 }] } }] }, /is no key set;/],
     [
       { issuers: [{ issuer: "i", jwks: KEYS, audience: "a" }] },
       /^bearer\.issuers\[0\] has audience; allowed are issuer,/,
