@@ -165,6 +165,30 @@ describe("a list", () => {
     );
   });
 
+  for (const level of LEVELS) {
+    it(`tells each time of one day as it is, whichever digit differs, at ${level}`, () => {
+      const times = ["01:02:03.456789", "21:02:03.456789", "22:02:03.456789", "22:32:03.456789"];
+      times.push("22:35:03.456789", "22:35:13.456789", "22:35:14.456789", "22:35:14.556789");
+      times.push("22:35:14.566789", "22:35:14.567789", "22:35:14.567889", "22:35:14.567899");
+      times.push("22:35:14.567891", "01:02:03.456", "21:42:53.999", "05:06:07", "23:59:59");
+      const records = times.map((time) => {
+        const [second = "", fraction = ""] = time.split(".");
+        const micros = Date.parse(`2021-01-06T${second}Z`) * 1000 + Number(fraction.padEnd(6, "0"));
+        return encodeRecord(decodeEntity(Buffer.from('{"PartitionKey":"p","RowKey":"r"}')), micros);
+      });
+      const { value } = JSON.parse(text(list(level, records)));
+      assert.deepEqual(
+        value.map((entity: unknown) => pick(entity, ["Timestamp", "odata.etag"])),
+        times.map((time) => [
+          `2021-01-06T${time}Z`,
+          level === "nometadata"
+            ? undefined
+            : `W/"datetime'2021-01-06T${time.replaceAll(":", "%3A")}Z'"`,
+        ]),
+      );
+    });
+  }
+
   it("holds at every level what the entities hold, whatever came before each", () => {
     // Keys and times close together, so that heads repeat in part.
     const stamps = fc.oneof(
