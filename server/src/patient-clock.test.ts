@@ -64,8 +64,8 @@ describe("A patient clock", () => {
 class Lab {
   #elapsed = 500;
   #offset = Date.UTC(2026, 6, 31);
-  readonly clock = { now: () => this.#offset + this.#elapsed };
-  readonly patient = new PatientClock(this.clock, () => this.#elapsed);
+  readonly clock = { now: () => this.#offset + this.#elapsed, elapsed: () => this.#elapsed };
+  readonly patient = new PatientClock(this.clock);
 
   pass(milliseconds: number): void {
     this.#elapsed += milliseconds;

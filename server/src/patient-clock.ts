@@ -1,4 +1,4 @@
-import type { Clock } from "./clock.ts";
+import { type Clock, elapsedMs } from "./clock.ts";
 
 /** Clocks that are kept are stepped by less. */
 const JUMP_MS_MIN = 60_000;
@@ -12,22 +12,23 @@ const PATIENCE_MS = 24 * 3_600_000;
  */
 export class PatientClock implements Clock {
   readonly #clock: Clock;
-  readonly #stopwatch: () => number;
-  /** What the clock was ahead of the stopwatch when it was last believed. */
+  /** What the clock was ahead of the time that went by when it was last believed. */
   #believed: number;
   /** Those not believed yet, each further ahead: behind a suspend, the next may be a clock that is wrong. */
   readonly #jumps: Jump[] = [];
 
-  /** @param stopwatch milliseconds that only grow */
-  constructor(clock: Clock, stopwatch = () => performance.now()) {
+  constructor(clock: Clock) {
     this.#clock = clock;
-    this.#stopwatch = stopwatch;
-    this.#believed = clock.now() - stopwatch();
+    this.#believed = clock.now() - this.elapsed();
+  }
+
+  elapsed(): number {
+    return elapsedMs(this.#clock);
   }
 
   now(): number {
     const jumps = this.#jumps;
-    const elapsed = this.#stopwatch();
+    const elapsed = this.elapsed();
     const ahead = this.#clock.now() - elapsed;
     // Set right.
     while (jumps.length > 0 && ahead - (jumps.at(-2)?.ahead ?? this.#believed) < JUMP_MS_MIN) {
@@ -44,8 +45,8 @@ export class PatientClock implements Clock {
 }
 
 interface Jump {
-  /** By the stopwatch. */
+  /** By the time that went by. */
   readonly at: number;
-  /** What the clock was ahead of the stopwatch then. */
+  /** What the clock was ahead of it then. */
   readonly ahead: number;
 }

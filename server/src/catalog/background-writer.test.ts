@@ -9,6 +9,27 @@ describe("A background writer", () => {
 
   it("leaves what stands behind a part for which the engine was away", () =>
     check({ b: "Unavailable" }, { written: ["a"], kept: ["b", "c"] }));
+
+  it("writes for ten seconds at the end, however the clock is set meanwhile", async () => {
+    const clock = { at: 0, ms: 0, now: () => clock.at, elapsed: () => clock.ms };
+    const written: string[] = [];
+    const errors: unknown[] = [];
+    const writer: BackgroundWriter<string> = new BackgroundWriter<string>({
+      ...{ clock, name: "letters" },
+      run: () => writer.write(["a", "b", "c"]),
+      prepare: async () => {
+        clock.at += 3_600_000;
+        clock.ms += 5001;
+      },
+      put: async () => {},
+      written: (part) => written.push(part),
+      giveBack() {},
+      onError: (error) => errors.push(error),
+    });
+    await writer.close();
+    assert.deepEqual(written, ["a", "b"]);
+    assert.match(String(errors), /1 letters were not written/);
+  });
 });
 
 async function check(

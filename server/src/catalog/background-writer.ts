@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import { type Clock, elapsedMs } from "../clock.ts";
 import { EngineError } from "../engine/engine.ts";
 import { BackgroundLoop, type BackgroundWork } from "./background-loop.ts";
 
@@ -29,7 +29,7 @@ const CLOSE_MS_MAX = 10_000;
 export class BackgroundWriter<Part> implements BackgroundWork {
   readonly #options: BackgroundWriterOptions<Part>;
   readonly #loop: BackgroundLoop;
-  /** Milliseconds since 1970. */
+  /** By the time that goes by, however the clock is set. */
   #endsAt = Number.POSITIVE_INFINITY;
 
   constructor(options: BackgroundWriterOptions<Part>) {
@@ -54,7 +54,7 @@ export class BackgroundWriter<Part> implements BackgroundWork {
 
   async close(): Promise<void> {
     const { clock, onError, run } = this.#options;
-    this.#endsAt = clock.now() + CLOSE_MS_MAX;
+    this.#endsAt = elapsedMs(clock) + CLOSE_MS_MAX;
     await this.#loop.close();
     await run().catch(onError);
   }
@@ -68,7 +68,7 @@ export class BackgroundWriter<Part> implements BackgroundWork {
     const { clock, giveBack, name, prepare, put, written } = this.#options;
     const failures: unknown[] = [];
     let begun = 0;
-    while (begun < parts.length && clock.now() <= this.#endsAt) {
+    while (begun < parts.length && elapsedMs(clock) <= this.#endsAt) {
       const part = parts[begun++]!;
       let isPut = false;
       try {

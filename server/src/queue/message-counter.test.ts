@@ -73,7 +73,7 @@ describe("Messages are counted", () => {
 /** A queue of which every walk takes some time, and during which the clock may be set. */
 class Lab {
   readonly partition = Uint8Array.of(KEY_SPACES.messages, 1);
-  readonly clock = { time: 0, now: () => this.clock.time };
+  readonly clock = { time: 0, now: () => this.clock.time, elapsed: () => this.elapsed };
   readonly counter: MessageCounter;
   elapsed = 0;
   walks = 0;
@@ -88,7 +88,7 @@ class Lab {
         return engine.scan(range, visit);
       },
     };
-    this.counter = new MessageCounter(slow, this.clock, () => this.elapsed);
+    this.counter = new MessageCounter(slow, this.clock);
   }
 
   static async open(options: LabOptions): Promise<Lab> {

@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import { type Clock, elapsedMs } from "../clock.ts";
 import type { Engine } from "../engine/engine.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import { queueText, readReadyExpiry, readyRange } from "./message-keys.ts";
@@ -19,21 +19,18 @@ const REUSED_MS_MAX = 10 * 60_000;
 export class MessageCounter {
   readonly #engine: Engine;
   readonly #clock: Clock;
-  readonly #stopwatch: () => number;
   /** The counts that are under way, and the long ones that are reused. */
   readonly #counts = new Map<string, Count>();
 
-  /** @param stopwatch milliseconds that only grow; the clock, which may be set, says what has expired */
-  constructor(engine: Engine, clock: Clock, stopwatch = () => performance.now()) {
+  constructor(engine: Engine, clock: Clock) {
     this.#engine = engine;
     this.#clock = clock;
-    this.#stopwatch = stopwatch;
   }
 
   async count(partition: Uint8Array): Promise<number> {
     const queue = queueText(partition);
     const known = this.#counts.get(queue);
-    if (known?.isLong && this.#stopwatch() < known.reusedUntil) {
+    if (known?.isLong && elapsedMs(this.#clock) < known.reusedUntil) {
       await known.done;
       return known.met + known.added;
     }
@@ -60,13 +57,13 @@ export class MessageCounter {
 
   async #walk(partition: Uint8Array, count: Count): Promise<void> {
     const now = this.#clock.now();
-    const begunAt = this.#stopwatch();
+    const begunAt = elapsedMs(this.#clock);
     await scanToEnd(this.#engine, readyRange(partition), ({ key }) => {
       count.walked++;
       if (readReadyExpiry(key) > now) count.met++;
       return true;
     });
-    const endedAt = this.#stopwatch();
+    const endedAt = elapsedMs(this.#clock);
     count.reusedUntil = endedAt + Math.min((endedAt - begunAt) * REUSED_FACTOR, REUSED_MS_MAX);
   }
 }
