@@ -31,6 +31,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     "server/src/xml",
     "server/src/clock.ts",
     "server/src/awaitable.ts",
+    "server/src/each-bounded.ts",
     "server/src/operation.ts",
   ],
   "server/src/content": ["server/src/engine", "server/src/clock.ts", "server/src/awaitable.ts"],
@@ -80,6 +81,7 @@ function services(name: string): string[] {
     "server/src/operation.ts",
     "server/src/clock.ts",
     "server/src/awaitable.ts",
+    "server/src/each-bounded.ts",
     "server/src/byte-slab.ts",
     "server/src/byte-views.ts",
   ];

@@ -1,13 +1,13 @@
 import { lstatSync, renameSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { readBlobKey } from "./blob/blob-keys.ts";
-import { eachBounded } from "./blob/each-bounded.ts";
 import { Notes } from "./blob/notes.ts";
 import { type StoredContent, storedContents } from "./blob/stored-contents.ts";
 import { storedNames } from "./catalog/catalog.ts";
 import { KEY_SPACES } from "./catalog/key-spaces.ts";
 import { ContentIds } from "./content/content-ids.ts";
 import { CONTENTS_FOLDER, FileContentStore } from "./content/file-content-store.ts";
+import { eachBounded } from "./each-bounded.ts";
 import { type Check, type Engine, EngineError, type Key, type KeyRange } from "./engine/engine.ts";
 import { copyKey } from "./engine/key-codec.ts";
 import { type LmdbEngine, openLmdbEngine } from "./engine/lmdb/lmdb-engine.ts";

@@ -1,12 +1,12 @@
 import { BackgroundLoop, type BackgroundWork } from "../catalog/background-loop.ts";
 import type { ContentId, ContentStore } from "../content/content-store.ts";
 import type { RowContentStore } from "../content/row-content-store.ts";
+import { eachBounded } from "../each-bounded.ts";
 import type { Engine, Key, KeyRange } from "../engine/engine.ts";
 import { after, copyKey, partitionRange } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import { draftBlocksRange, draftHeadKey, extentPartition } from "./blob-keys.ts";
 import { decodeUncommittedBlock } from "./drafts.ts";
-import { eachBounded } from "./each-bounded.ts";
 import { type ContentPiece, contentsOfList, decodeExtent, type Extent } from "./extents.ts";
 import { type LongReads, UNTOLD_MICROS_MAX } from "./long-reads.ts";
 import { decodeNote, type Notes, SPARE_MICROS_MAX, type StoredNote, type Thing } from "./notes.ts";

@@ -84,6 +84,18 @@ describe("The blobs of the analytics log", () => {
     await lab.blobs.assertTidy();
   });
 
+  it("go when it is time behind those of a service that cannot be looked through", async () => {
+    const lab = await open(7);
+    const process = lab.process();
+    process.add(1);
+    await process.blobs.write();
+    lab.clock.ms += 7 * DAY_MS + HOUR_MS;
+    lab.engine.damaged = "blob/";
+    await assert.rejects(process.blobs.write(), { code: "Corrupt" });
+    await process.blobs.write();
+    assert.deepEqual(await lab.names(), []);
+  });
+
   it("come later where they could not be written", async () => {
     const lab = await open();
     const process = lab.process();
@@ -212,6 +224,8 @@ describe("The blobs of the analytics log", () => {
 class TestEngine extends MemoryEngine {
   /** What they end with; of "Unknown" nobody is told that they happened. */
   fault: EngineErrorCode | "bug" | undefined;
+  /** Where names begin so, none can be read. */
+  damaged: string | undefined;
   commits = 0;
   /** Called at each. */
   onCommit = () => {};
@@ -223,6 +237,13 @@ class TestEngine extends MemoryEngine {
     if (this.fault === "Unknown") await super.commit(write);
     if (this.fault) throw new EngineError(this.fault, "Told to fail.");
     return super.commit(write);
+  }
+
+  override scan(...read: Parameters<MemoryEngine["scan"]>): ReturnType<MemoryEngine["scan"]> {
+    if (this.damaged && Buffer.from(read[0].start.sort).toString() === this.damaged) {
+      throw new EngineError("Corrupt", "Told to be.");
+    }
+    return super.scan(...read);
   }
 }
 

@@ -178,8 +178,9 @@ export class LogBlobs implements BackgroundWork {
         const place = `${account}/${service}`;
         if (days === undefined || this.#cleared.get(place) === hour) continue;
         if (this.#writer.closed) return;
-        await this.#clearBefore(account, service, hour - days * DAY_MS);
+        // First, so that one which cannot be cleared keeps no other: it is tried again in an hour.
         this.#cleared.set(place, hour);
+        await this.#clearBefore(account, service, hour - days * DAY_MS);
       }
     }
   }

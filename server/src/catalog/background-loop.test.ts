@@ -13,6 +13,7 @@ describe("A background loop", () => {
       running--;
     });
     loop.wake();
+    await turn();
     loop.wake();
     loop.wake();
     assert.equal(runs, 1);
@@ -22,6 +23,25 @@ describe("A background loop", () => {
     release();
     await loop.close();
     assert.equal(runs, 2);
+  });
+
+  it("runs once more when its run wakes it while it begins", async () => {
+    let runs = 0;
+    let running = 0;
+    const loop: BackgroundLoop = new BackgroundLoop({
+      run: async () => {
+        assert.equal(++running, 1);
+        if (++runs < 3) loop.wake();
+        await turn();
+        running--;
+      },
+      periodMs: 60_000,
+      onError: (error) => assert.fail(String(error)),
+    });
+    loop.wake();
+    while (runs < 3 || running > 0) await turn();
+    await loop.close();
+    assert.equal(runs, 3);
   });
 
   it("tells of a failure and runs again when it is woken", async () => {
@@ -37,9 +57,27 @@ describe("A background loop", () => {
     loop.start();
     await turn();
     loop.wake();
+    await turn();
     await loop.close();
     assert.equal(runs, 2);
     assert.equal(errors.length, 1);
+  });
+
+  it("closes also while its run begins, and after that run", async () => {
+    let ended = false;
+    let closed: Promise<void> | undefined;
+    const loop: BackgroundLoop = new BackgroundLoop({
+      run: async () => {
+        closed = loop.close().then(() => assert.ok(ended));
+        await turn();
+        ended = true;
+      },
+      periodMs: 60_000,
+      onError: (error) => assert.fail(String(error)),
+    });
+    loop.start();
+    await turn();
+    await closed;
   });
 
   it("closes after the run under way and does not begin another", async () => {
@@ -49,6 +87,7 @@ describe("A background loop", () => {
       await wait();
     });
     loop.wake();
+    await turn();
     loop.wake();
     const closed = loop.close();
     assert.ok(loop.closed);

@@ -36,24 +36,26 @@ export class BackgroundLoop implements BackgroundWork {
     this.#timer.unref();
   }
 
-  /** Runs soon: at once, or once more after the run under way. */
+  /** Runs soon: in a moment, or once more after the run under way. */
   wake(): void {
     if (this.#closed) return;
-    if (this.#running) {
-      this.#wanted = true;
-      return;
-    }
-    this.#running = this.#options
-      .run()
-      .catch((error) => {
-        if (!this.#closed) this.#options.onError(error);
-      })
-      .finally(() => {
-        this.#running = undefined;
-        if (!this.#wanted) return;
+    this.#wanted = true;
+    // In a moment, so that a run is known to be under way when it begins: it may wake others, and they this.
+    this.#running ??= Promise.resolve().then(() => this.#runWhileWanted());
+  }
+
+  async #runWhileWanted(): Promise<void> {
+    const { onError, run } = this.#options;
+    try {
+      while (this.#wanted && !this.#closed) {
         this.#wanted = false;
-        this.wake();
-      });
+        await run().catch((error) => {
+          if (!this.#closed) onError(error);
+        });
+      }
+    } finally {
+      this.#running = undefined;
+    }
   }
 
   /** Resolves after the run under way; there is none after it. */

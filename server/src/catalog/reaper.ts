@@ -1,4 +1,5 @@
 import { type Awaitable, handledLater } from "../awaitable.ts";
+import { eachBounded } from "../each-bounded.ts";
 import type { Engine, Entry, Key, KeyRange } from "../engine/engine.ts";
 import { after, copyKey } from "../engine/key-codec.ts";
 import { BackgroundLoop } from "./background-loop.ts";
@@ -45,19 +46,17 @@ export class Reaper<Value> {
   }
 
   /** Frees all there is to free. What cannot be keeps nothing else; the first failure is thrown at the end. */
-  async reap(): Promise<void> {
-    const { catalog } = this.#options;
-    const failures: unknown[] = [];
-    for (const account of catalog.accountNames) {
-      for (const { id, version } of await catalog.removed(account)) {
-        await this.#reapOne(account, id, version).catch((error) => failures.push(error));
-        if (this.#loop.closed) return;
-      }
-    }
-    if (failures.length > 0) throw failures[0];
+  reap(): Promise<void> {
+    return eachBounded(this.#options.catalog.accountNames, (account) => this.#reapAll(account), 1);
+  }
+
+  async #reapAll(account: string): Promise<void> {
+    const removed = await this.#options.catalog.removed(account);
+    await eachBounded(removed, ({ id, version }) => this.#reapOne(account, id, version), 1);
   }
 
   async #reapOne(account: string, id: number, removedAt: number): Promise<void> {
+    if (this.#loop.closed) return;
     const { catalog, contentsOf, engine } = this.#options;
     await this.#free(contentsOf(catalog.accountId(account), id));
     if (this.#loop.closed) return;

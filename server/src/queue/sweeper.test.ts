@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { EngineError } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
+import { queuePartition } from "./message-keys.ts";
 import { TestStore } from "./test-store.ts";
 
 /** Time passes while it is read. */
@@ -11,6 +13,19 @@ class SlowEngine extends MemoryEngine {
     const end = super.scan(...read);
     this.onScan();
     return end;
+  }
+}
+
+/** One partition cannot be read. */
+class DamagedEngine extends MemoryEngine {
+  damaged: Uint8Array | undefined;
+
+  override scan(...read: Parameters<MemoryEngine["scan"]>): ReturnType<MemoryEngine["scan"]> {
+    const [{ start }] = read;
+    if (this.damaged && Buffer.compare(start.partition, this.damaged) === 0) {
+      throw new EngineError("Corrupt", "Told to be.");
+    }
+    return super.scan(...read);
   }
 }
 
@@ -96,6 +111,22 @@ describe("The sweeper", () => {
     }
     await store.sweeper.close();
     assert.equal(await store.stored(), 0);
+  });
+
+  it("frees what has expired behind a queue of which it cannot", async () => {
+    const engine = new DamagedEngine();
+    const store = await TestStore.open(engine);
+    const { named } = await store.catalog.create("alice", "a-damaged-one", {
+      metadata: [],
+      policies: [],
+    });
+    engine.damaged = queuePartition(0, named.id);
+    await store.put("x", { timeToLiveMs: 1000 });
+    store.pass(1000);
+    await assert.rejects(store.sweeper.sweep(), { code: "Corrupt" });
+    assert.equal(await store.stored(), 0);
+    engine.damaged = undefined;
+    await store.sweeper.sweep();
   });
 
   it("does no harm beside the sweepers of other servers", async () => {

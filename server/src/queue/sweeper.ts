@@ -1,6 +1,7 @@
 import { BackgroundLoop } from "../catalog/background-loop.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Clock } from "../clock.ts";
+import { eachBounded } from "../each-bounded.ts";
 import type { Engine } from "../engine/engine.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import { expiredRange, queuePartition, type ReadyPlace, unexpiredRange } from "./message-keys.ts";
@@ -56,29 +57,40 @@ export class Sweeper {
     return this.#loop.close();
   }
 
-  /** Frees all that has expired in the queues that are due. */
+  /**
+   * Frees all that has expired in the queues that are due. Those of which it cannot be freed keep no others;
+   * the first failure is thrown at the end.
+   */
   async sweep(): Promise<void> {
-    const { catalog, clock } = this.#options;
     const gone = new Set(this.#dueAt.keys());
-    for (const account of catalog.accountNames) {
-      const accountId = catalog.accountId(account);
-      const ids: number[] = [];
-      await catalog.list(account, { prefix: "", from: "" }, ({ id }) => {
-        ids.push(id);
-        return "pass";
-      });
-      for (const id of ids) {
-        if (this.#loop.closed) return;
-        const queue = `${accountId}/${id}`;
-        gone.delete(queue);
-        // Not before: a `wake` makes all queues due, also in the middle of this. What is found out about
-        // the one at hand then goes with the map that it replaced.
-        const dueAt = this.#dueAt;
-        if ((dueAt.get(queue) ?? 0) > clock.now()) continue;
-        dueAt.set(queue, await this.#sweepQueue(queuePartition(accountId, id)));
-      }
+    try {
+      const accounts = this.#options.catalog.accountNames;
+      await eachBounded(accounts, (account) => this.#sweepAll(account, gone), 1);
+    } finally {
+      for (const queue of gone) this.#dueAt.delete(queue);
     }
-    for (const queue of gone) this.#dueAt.delete(queue);
+  }
+
+  /** @param gone loses the queues that are there */
+  async #sweepAll(account: string, gone: Set<string>): Promise<void> {
+    const { catalog, clock } = this.#options;
+    const accountId = catalog.accountId(account);
+    const ids: number[] = [];
+    await catalog.list(account, { prefix: "", from: "" }, ({ id }) => {
+      ids.push(id);
+      return "pass";
+    });
+    const sweepIfDue = async (id: number) => {
+      if (this.#loop.closed) return;
+      const queue = `${accountId}/${id}`;
+      gone.delete(queue);
+      // Not before: a `wake` makes all queues due, also in the middle of this. What is found out about
+      // the one at hand then goes with the map that it replaced.
+      const dueAt = this.#dueAt;
+      if ((dueAt.get(queue) ?? 0) > clock.now()) return;
+      dueAt.set(queue, await this.#sweepQueue(queuePartition(accountId, id)));
+    };
+    await eachBounded(ids, sweepIfDue, 1);
   }
 
   /** @returns when to look again */

@@ -1,12 +1,11 @@
-const AT_ONCE = 4;
-
 /**
- * Does the same with each item, for a few of them at a time. One that fails does not keep the others;
- * rejects with the first failure, when nothing is under way any more.
+ * Does the same with each item, in their order and for a few of them at a time. One that fails does not
+ * keep the others; rejects with the first failure, when nothing is under way any more.
  */
 export async function eachBounded<Item>(
   items: Iterable<Item>,
   work: (item: Item) => Promise<void>,
+  atOnce = 4,
 ): Promise<void> {
   const failures: unknown[] = [];
   const rest = items[Symbol.iterator]();
@@ -15,6 +14,6 @@ export async function eachBounded<Item>(
       await work(next.value).catch((error) => failures.push(error));
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  await Promise.all(Array.from({ length: atOnce }, worker));
   if (failures.length > 0) throw failures[0];
 }

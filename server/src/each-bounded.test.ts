@@ -20,6 +20,17 @@ describe("Doing the same with each", () => {
     await eachBounded([], () => assert.fail());
   });
 
+  it("is done with one after the other where that is asked for", async () => {
+    const log: string[] = [];
+    const work = async (item: string) => {
+      log.push(item);
+      await turn();
+      log.push(item);
+    };
+    await eachBounded("abc", work, 1);
+    assert.equal(log.join(""), "aabbcc");
+  });
+
   it("fails when one fails, after all others are done", async () => {
     const done: number[] = [];
     const work = async (item: number) => {
