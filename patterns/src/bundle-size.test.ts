@@ -32,7 +32,6 @@ const REACHED: Readonly<Record<string, number>> = {
   core: 16_500,
   everything: 63_157,
   "azure-tables.ts": 3551,
-  "index-life-cycle.ts": 3166,
   "list-index.ts": 4712,
   "remote-index.ts": 4418,
   "remote-list.ts": 3631,

@@ -23,6 +23,7 @@ import type { CommitOptions } from "./ports/tables.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
+import { systemClock } from "./store/clock.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { schedules } from "./testing/test-histories.ts";
 import {
@@ -599,6 +600,20 @@ describe("the life cycle of an index", () => {
       "three empid_000003",
       "two empid_000002",
     ]);
+  });
+
+  it("looks at a state again when the clock was set back", async () => {
+    const { backend, of } = await open(1);
+    await of("near").disable();
+    let backMs = 0;
+    const clock = { ...systemClock, now: () => backend.clock.now() - backMs };
+    const writer = connect({ ...backend, clock, indexStates: controlledIndexes() }).open(Indexed);
+    await writer.insert({ dept: "Sales", id: 2, email: "two" });
+    await of("near").build();
+    backMs = 60 * MINUTE;
+    await writer.insert({ dept: "Sales", id: 3, email: "three" });
+    const entries = ["e1 empid_000001", "three empid_000003", "two empid_000002"];
+    assert.deepEqual(await entriesOf(backend, "near"), entries);
   });
 });
 

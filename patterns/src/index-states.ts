@@ -11,6 +11,7 @@ import {
 import type { AnyEntity } from "./model/entity.ts";
 import type { IndexStates } from "./model/entity-index.ts";
 import type { EntityRows } from "./model/entity-rows.ts";
+import { isFresh } from "./store/clock.ts";
 
 export type { BuildProgress, IndexState } from "./indexes/control.ts";
 
@@ -74,10 +75,11 @@ class ControlledIndexes implements IndexStates {
     const known = this.#known.get(entity.rows) ?? new Map<string, KnownState>();
     this.#known.set(entity.rows, known);
     const id = `${entity.table}.${name}`;
-    const now = this.#database.clock.now();
+    const { clock } = this.#database;
     const last = known.get(id);
-    if (last && now - last.readAtMs < LEASE_MS) return last;
-    const fresh = { state: await this.#read(entity, name), readAtMs: now };
+    if (last && isFresh(clock, last.readAtMs, LEASE_MS)) return last;
+    const readAtMs = clock.now();
+    const fresh = { state: await this.#read(entity, name), readAtMs };
     known.set(id, fresh);
     return fresh;
   }

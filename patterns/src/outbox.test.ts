@@ -236,6 +236,31 @@ describe("an outbox", () => {
     assert.equal(seen.length, 2);
   });
 
+  it("sends what writers left, also beside rows that others put among it", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    await prepare(db);
+    const dying = connect({
+      ...backend,
+      ...intercept(backend, async ({ method, args: [, text] }, send) => {
+        if (method !== "send" || String(text).includes('"kind":"outbox"')) return send();
+        throw new PortError("no such queue", { status: 404, code: "QueueNotFound" });
+      }),
+    });
+    await dying.open(Order).insert(order);
+    const foreign = { partitionKey: "s", rowKey: "outbox_" } as const;
+    await backend.tables.commit("Order", [{ kind: "insert", ...foreign, properties: {} }]);
+    backend.clock.advance(100_000);
+    const seen: string[] = [];
+    const told = {
+      kind: "order-changed",
+      handle: async ({ key }: { key: string }) => seen.push(key),
+    };
+    await createWorker(db, { queue: "events", handlers: [outboxReplay(), told] }).drain();
+    assert.deepEqual(seen, ["order_000001"]);
+    assert.ok(await backend.tables.get("Order", foreign));
+  });
+
   it("refuses the change whose message no queue takes, and takes any id", async () => {
     const declare = (body: string) =>
       entity("Order", {

@@ -52,6 +52,7 @@ export function outbox<Entity = Decoded>(options: OutboxOptions<Entity>): Follow
 const KIND = "outbox";
 const PREFIX = "outbox_";
 const MESSAGE = "message";
+const TYPE = "outbox:1";
 /** What a property holds. */
 const LETTER_LENGTH_MAX = 32_768;
 const TRIPWIRE_MS = 90_000;
@@ -110,7 +111,7 @@ class Outbox implements Follower {
       }
       const properties = {
         [MESSAGE]: text(letter),
-        [TYPE_PROPERTY]: text("outbox:1"),
+        [TYPE_PROPERTY]: text(TYPE),
         [WRITE_TOKENS]: text(change.token),
       };
       const rowKey = PREFIX + encodeText(message.id, { escapeUnderscore: false });
@@ -148,6 +149,8 @@ export function outboxReplay(): Handler {
       const failures = new Map<string, unknown>();
       for await (const { entities } of pagesOf(database, table, range)) {
         for (const row of entities) {
+          // What others put here is nothing to send.
+          if (row.properties[TYPE_PROPERTY]?.value !== TYPE) continue;
           const { queue } = letterIn(row);
           // What goes to a queue that takes nothing waits for the next try, without another request.
           if (failures.has(queue)) continue;

@@ -197,6 +197,15 @@ describe("a queue worker", () => {
     assert.deepEqual([times, left("work-poison")], [20, 0]);
   });
 
+  it("puts a message aside that is to come later than a queue can say", async () => {
+    let times = 0;
+    const days = (count: number) => later(count * 24 * 3_600_000);
+    const { worker, send, left } = await open(async () => days([7, 8, Number.NaN, -1][times++]!));
+    for (const key of ["a", "b", "c", "d"]) await send(key);
+    await worker.drain();
+    assert.deepEqual([times, left(), left("work-poison")], [4, 1, 3]);
+  });
+
   it("keeps large bodies in blobs, and deletes them when done", async () => {
     const seen: unknown[] = [];
     const { db, backend, worker } = await open(async ({ body }) => seen.push(body));

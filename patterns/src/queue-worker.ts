@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { assertSome, isTableError, tableError } from "./errors.ts";
+import { assertSome, isTableError, tableError, validationFailed } from "./errors.ts";
 import { blobsOf, excessOf, parseMessage, withBody } from "./messages/large-message.ts";
 import { type Message, queuesOf } from "./messages/message.ts";
 import { assertNames } from "./model/storage-name.ts";
@@ -29,11 +29,18 @@ export class Fatal extends Error {
   override readonly name = "Fatal";
 }
 
+/** What a queue hides a message for at most: 7 days. */
+const LATER_MS_MAX = 7 * 24 * 3_600_000;
+
 /** Not a failure: a fresh message comes after this time, and this one is done. */
 export class Later {
   readonly ms: number;
 
+  /** @throws validation-failed for more than 7 days. */
   constructor(ms: number) {
+    if (!(ms >= 0 && ms <= LATER_MS_MAX)) {
+      throw validationFailed("The message", "later", `${ms} ms; 0 to 7 days are allowed`);
+    }
     this.ms = ms;
   }
 }

@@ -194,6 +194,20 @@ describe("a spread", () => {
     assert.equal((await collect(log.rangeInOrder(after))).length, 21);
   });
 
+  it("looks at the setting again when the clock was set back", async () => {
+    const { backend, db, log } = await open();
+    let backMs = 0;
+    const clock = { ...systemClock, now: () => backend.clock.now() - backMs };
+    const reader = connect({ ...backend, clock }).open(AccessLog);
+    assert.equal(await reader.get(hit(0, "none")), undefined);
+    await log.grow({ site: "web" });
+    backend.clock.advance(200_000);
+    const ids = Array.from({ length: 20 }, (_, n) => `id${n}`);
+    for (const id of ids) await db.open(AccessLog).append(hit(150_000, id));
+    backMs = 200_010;
+    for (const id of ids) assert.ok(await reader.get(hit(150_000, id)), id);
+  });
+
   it("is not made to grow where its setting has no key, and told so", async () => {
     const { log } = await open();
     const site = "x".repeat(505);

@@ -13,6 +13,7 @@ import type { EntityKey, Page, StoredEntity } from "./ports/tables.ts";
 import { pagesOf } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import type { Interval } from "./rotation.ts";
+import { isFresh } from "./store/clock.ts";
 import { type JsonRow, jsonRow, mustWriteJson, readJson } from "./store/json-row.ts";
 import { commitSteps, openEntity } from "./write.ts";
 
@@ -247,13 +248,13 @@ class OpenSpread {
   }
 
   #settingsOf(stream: string): Promise<readonly Setting[]> {
-    const now = this.#database.clock.now();
+    const { clock } = this.#database;
     const known = this.#settings.get(stream);
-    if (known && now - known.readAtMs < SETTING_KEPT_MS) return known.settings;
+    if (known && isFresh(clock, known.readAtMs, SETTING_KEPT_MS)) return known.settings;
     if (this.#settings.size >= STREAMS_REMEMBERED_MAX) this.#settings.clear();
     const read = readJson(this.#settingRow(stream));
     const settings = read.then((row) => row?.value ?? this.#first);
-    this.#settings.set(stream, { readAtMs: now, settings });
+    this.#settings.set(stream, { readAtMs: clock.now(), settings });
     settings.catch(() => this.#settings.delete(stream));
     return settings;
   }

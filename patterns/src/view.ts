@@ -15,6 +15,7 @@ import { isRefusal, unlessRefused } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
 import type { Handler } from "./queue-worker.ts";
 import { EntityRepository, type Repository } from "./repository.ts";
+import { isFresh } from "./store/clock.ts";
 import { ViewProjector } from "./views/view-projector.ts";
 import { partitionOf, readState, tableOf, type ViewState } from "./views/view-state.ts";
 
@@ -152,13 +153,13 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
     let known: { readonly rows: EntityRepository; readonly readAtMs: number } | undefined;
     return {
       current: async () => {
-        const now = database.clock.now();
-        if (!known || now - known.readAtMs >= GENERATION_KEPT_MS) {
+        if (!known || !isFresh(database.clock, known.readAtMs, GENERATION_KEPT_MS)) {
+          const readAtMs = database.clock.now();
           const { state, row } = await readState(database, this.name);
           const table = tableOf(this.name, state.readable);
           if (!row) await database.tables.createTable(table);
           const definition = { ...this.#definition, table };
-          known = { rows: new EntityRepository(database, definition), readAtMs: now };
+          known = { rows: new EntityRepository(database, definition), readAtMs };
         }
         // The repository's rows follow the declaration that the type was inferred from.
         return known.rows as Rows;

@@ -91,8 +91,8 @@ export class RemoteEntries implements EntryKeeper {
     const { clock } = this.#context.database;
     const commitByMs = clock.now() + this.#index.timing.deadlineMs;
     const tripwire = await this.#tripwire(change);
-    if (this.#mode === "queued") {
-      return { commitByMs, committed: () => this.#quietly(base, () => tripwire?.fire()) };
+    if (tripwire && this.#mode === "queued") {
+      return { commitByMs, committed: () => this.#quietly(base, () => tripwire.fire()) };
     }
 
     const found: StoredEntity[] = [];

@@ -13,6 +13,12 @@ export type Random = () => number;
 
 export const systemClock: Clock = { now: Date.now, sleep, alarm: sleep };
 
+/** Whether what was read at `readAtMs` may still be used. A clock that was set back does not tell how old it is. */
+export function isFresh(clock: Clock, readAtMs: number, keptMs: number): boolean {
+  const ageMs = clock.now() - readAtMs;
+  return ageMs >= 0 && ageMs < keptMs;
+}
+
 /** The same clock, on which nobody sleeps any more once the signal is aborted. */
 export function awakenedBy(clock: Clock, signal: AbortSignal): Clock {
   return {
