@@ -13,9 +13,9 @@ import { ageOf, entriesOf, hasKey, isSameKey } from "./model/entry.ts";
 import type { Snapshot } from "./model/follower.ts";
 import { isSameValue, type Properties } from "./ports/edm.ts";
 import { keyOf } from "./ports/mutation.ts";
-import type { Continuation, EntityKey, Page, StoredEntity } from "./ports/tables.ts";
-import type { Filter } from "./query/filter.ts";
+import type { Continuation, EntityKey, StoredEntity } from "./ports/tables.ts";
 import { pagesWhere } from "./query/pages.ts";
+import { isFresh } from "./store/clock.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 
@@ -117,8 +117,8 @@ export async function repairIndex(
   let readAtMs = 0;
   /** Nobody would keep what it inserts, and who retires the index, perhaps meanwhile, would leave it behind. */
   const assertKept = async () => {
+    if (isFresh(clock, readAtMs, LEASE_MS)) return;
     const now = clock.now();
-    if (now - readAtMs < LEASE_MS) return;
     const { state } = (await control.read()).control;
     if (/disabled|retiring/.test(state)) throw refusal(control, state, "repair");
     readAtMs = now;
@@ -164,8 +164,7 @@ class Scrub {
     from = START,
     onProgress,
   }: VerifyOptions): Promise<VerifyReport> {
-    const counts = { ...from.report };
-    const examples = [...counts.examples];
+    const report = { ...from.report, examples: [...from.report.examples] };
     const young = [...from.young];
     // Of none of it nothing can be said.
     if (!(sample > 0)) throw validationFailed("The work", "sample", `${sample} is not above 0`);
@@ -174,14 +173,16 @@ class Scrub {
       const finding = { kind, ...pair };
       const outcome = age < SETTLE_MS ? "unsettled" : await this.#mend?.(finding);
       if (outcome !== "unsettled") {
-        counts[kind]++;
-        counts.repairRequests += this.#requestsToMend;
-        if (examples.length < EXAMPLES_MAX) examples.push(finding);
+        report[kind]++;
+        report.repairRequests += this.#requestsToMend;
+        if (report.examples.length < EXAMPLES_MAX) report.examples.push(finding);
       }
-      const isOpen = outcome === "unsettled" || (outcome && this.#mayBeStale(finding));
+      // A writer that did not see the entry we inserted may have committed, and nobody else looks after it.
+      const mayBeStale = outcome && kind === "missing" && this.#keeper.isLeftToScrub;
+      const isOpen = outcome === "unsettled" || mayBeStale;
       if (isOpen && young.length < YOUNG_MAX && !isSecondLook) {
         young.push(pair);
-      } else if (outcome === "unsettled") counts.young++;
+      } else if (outcome === "unsettled") report.young++;
     };
     let isSecondLook = false;
     const pace = new Pace(clock, rate);
@@ -205,16 +206,18 @@ class Scrub {
       );
     };
     const tell = (reading: VerifyProgress["reading"], cursor?: Continuation) => {
-      const report = { ...counts, examples: [...examples] };
-      onProgress?.({ report, reading, young: [...young], ...(cursor && { cursor }) });
+      onProgress?.(structuredClone({ report, reading, young, ...(cursor && { cursor }) }));
     };
     const chosen = <Item>(items: readonly Item[]) => items.filter(() => random() < sample);
 
     const { rows, table } = this.#entity;
-    const left = from.reading === "entities" ? this.#pages(table, undefined, from.cursor) : [];
+    const left =
+      from.reading === "entities"
+        ? pagesWhere(this.#database, table, { filter: undefined, top: PAGE }, from.cursor)
+        : [];
     for await (const { entities, continuation } of left) {
       const bases = chosen(entities.filter((stored) => rows.decode(stored)));
-      counts.entities += bases.length;
+      report.entities += bases.length;
       const lists: Lists = new Map();
       await all(bases, (base) => this.#lookForEntries(base, lists));
       tell(continuation ? "entities" : "entries", continuation);
@@ -222,7 +225,7 @@ class Scrub {
     const start = from.reading === "entries" ? from.cursor : undefined;
     for await (const { claims, continuation } of this.#claims(start)) {
       const some = chosen(claims);
-      counts.entries += some.length;
+      report.entries += some.length;
       await all(some, (claim) => this.#lookForBase(claim));
       if (continuation) tell("entries", continuation);
     }
@@ -231,13 +234,7 @@ class Scrub {
       isSecondLook = true;
       await all(young, (pair) => this.#lookAgain(pair));
     }
-    return { ...counts, examples };
-  }
-
-  /** A writer that did not see the entry we inserted may have committed, and nobody else looks after it. */
-  #mayBeStale({ kind }: Finding): boolean {
-    const keeper = this.#keeper;
-    return kind === "missing" && keepsRows(keeper) && keeper.isLeftToScrub === true;
+    return report;
   }
 
   async #lookForEntries(base: StoredEntity, lists: Lists): Promise<Aged[]> {
@@ -245,14 +242,14 @@ class Scrub {
     const findings = await mapBounded(this.#keeper.keysOf(row), LOOKUPS_AT_ONCE, (key) =>
       this.#lookForEntry({ row, stored: base }, key, lists),
     );
-    return findings.filter((finding) => finding !== undefined);
+    return findings.flat();
   }
 
   async #lookForEntry(
     { row, stored: base }: Snapshot,
     key: EntityKey,
     lists: Lists = new Map(),
-  ): Promise<Aged | undefined> {
+  ): Promise<Aged[]> {
     const keeper = this.#keeper;
     const finding = { base: keyOf(base), entry: key };
     const missing = { kind: "missing" as const, ...finding, age: ageOf(base) };
@@ -260,17 +257,17 @@ class Scrub {
       const id = JSON.stringify(key);
       const list = lists.get(id) ?? keeper.membersOf(key);
       lists.set(id, list);
-      return (await list)(base) ? undefined : missing;
+      return (await list)(base) ? [] : [missing];
     }
     const entry = await this.#database.tables.get(keeper.table, key);
-    if (!entry) return missing;
+    if (!entry) return [missing];
     const age = Math.min(ageOf(base), ageOf(entry));
-    if (!isSameKey(keeper.baseOf(entry), base)) return { kind: "duplicate", ...finding, age };
+    if (!isSameKey(keeper.baseOf(entry), base)) return [{ kind: "duplicate", ...finding, age }];
     const { rows } = this.#entity;
     // Of an entity that a newer program wrote we do not know all that its entry should say.
     const isNewer = (rows.versionOf(base.properties) ?? 0) > rows.version;
     const isRight = isNewer || saysThat(entry.properties, keeper.contentOf({ row, stored: base }));
-    return isRight ? undefined : { kind: "wrong", ...finding, age };
+    return isRight ? [] : [{ kind: "wrong", ...finding, age }];
   }
 
   async #lookForBase({ age, ...pair }: Claim): Promise<Aged[]> {
@@ -284,10 +281,7 @@ class Scrub {
   /** At what a write may have been under way for. */
   async #lookAgain({ base, entry }: Pair): Promise<Aged[]> {
     const { holder } = await this.#readBase({ base, entry });
-    if (holder) {
-      const finding = await this.#lookForEntry(holder, entry);
-      return finding ? [finding] : [];
-    }
+    if (holder) return this.#lookForEntry(holder, entry);
     const claim = await this.#claimAt(base, entry);
     return claim ? this.#lookForBase(claim) : [];
   }
@@ -321,17 +315,14 @@ class Scrub {
       return;
     }
     const filter = entriesOf(this.#entity.rows.typeProperty, keeper.tag);
-    for await (const { entities, continuation } of this.#pages(keeper.table, filter, from)) {
+    const pages = pagesWhere(this.#database, keeper.table, { filter, top: PAGE }, from);
+    for await (const { entities, continuation } of pages) {
       const claims = entities.flatMap((row) => {
         const base = keeper.baseOf(row);
         return base ? [{ entry: keyOf(row), base, age: ageOf(row) }] : [];
       });
       yield { claims, ...(continuation && { continuation }) };
     }
-  }
-
-  #pages(table: string, filter?: Filter, start?: Continuation): AsyncGenerator<Page> {
-    return pagesWhere(this.#database, table, { filter, top: PAGE }, start);
   }
 }
 

@@ -33,11 +33,11 @@ export async function buildRange(
   range: RangeBuild,
   progress: BuildProgress,
 ): Promise<BuildProgress> {
-  const { pace, save } = range;
-  const { database, entity, keeper } = range.index;
+  const { index, pace, save } = range;
+  const { database, entity, keeper } = index;
   const filter = and(range.filter, inRange(undefined, within(entity.rows.row.prefix)));
-  const wait = () => waiting(database.clock, pace.waitMs(), () => save(progress));
-  await wait();
+  const wait = (ms: number) => waiting(database.clock, ms, () => save(progress));
+  await wait(pace.waitMs());
   const pages = pagesWhere(database, entity.table, { filter, top: PAGE }, progress.cursor);
   for await (const { entities, continuation } of pages) {
     const bases = entities.flatMap((stored) => {
@@ -45,39 +45,36 @@ export async function buildRange(
       // Where its entries should be is known by now: it need not be read to be told.
       return row ? [{ stored, keys: keeper.keysOf(row) }] : [];
     });
-    const { written, duplicates } = await reconciled(range, bases, progress);
-    const { cursor: _cursor, ...before } = progress;
+    const { written, duplicates } = await reconciled(keeper, bases, pace, wait);
     progress = {
-      done: before.done + bases.length,
-      written: before.written + written,
-      errors: before.errors + duplicates.length,
-      duplicates: firstOf([...before.duplicates, ...duplicates]),
+      done: progress.done + bases.length,
+      written: progress.written + written,
+      errors: progress.errors + duplicates.length,
+      duplicates: firstOf([...progress.duplicates, ...duplicates]),
       ...(continuation && { cursor: continuation }),
     };
     await save(progress);
-    if (continuation) await wait();
+    if (continuation) await wait(pace.waitMs());
   }
   return progress;
 }
 
 /** As many as are recorded. */
 export function firstOf(duplicates: readonly string[]): string[] {
-  const first: string[] = [];
   let length = 0;
-  for (const key of duplicates.slice(0, DUPLICATES_MAX)) {
+  return duplicates.slice(0, DUPLICATES_MAX).filter((key) => {
     length += JSON.stringify(key).length + 1;
-    if (length <= DUPLICATES_LENGTH_MAX) first.push(key);
-  }
-  return first;
+    return length <= DUPLICATES_LENGTH_MAX;
+  });
 }
 
 /** Makes the entries of these entities. @returns how many, and the entities whose value belongs to another. */
 async function reconciled(
-  { index: { database, keeper }, pace, save }: RangeBuild,
+  keeper: KeptIndex["keeper"],
   bases: readonly { readonly stored: StoredEntity; readonly keys: readonly EntityKey[] }[],
-  progress: BuildProgress,
+  pace: Pace,
+  wait: (ms: number) => Promise<void>,
 ): Promise<{ readonly written: number; readonly duplicates: string[] }> {
-  const wait = (ms: number) => waiting(database.clock, ms, () => save(progress));
   const duplicates: string[] = [];
   let written = 0;
   for (let left = bases; left.length > 0; ) {

@@ -65,6 +65,8 @@ export interface OpenIndex extends OpenFollower {
 
 /** What it takes to build and mend an index from outside. */
 export interface Keeper {
+  /** Nobody but the scrub removes what writers could not. */
+  readonly isLeftToScrub?: boolean;
   /** Where the entries of an entity stand, each once. */
   keysOf(entity: Row): readonly EntityKey[];
   /**
@@ -80,8 +82,6 @@ export interface EntryKeeper extends Keeper {
   readonly table: string;
   /** What the type property of its entries begins with. */
   readonly tag: string;
-  /** Nobody but the scrub removes what writers could not. */
-  readonly isLeftToScrub?: boolean;
   /** Undefined for a row that is no entry of this index. */
   baseOf(entry: StoredEntity): EntityKey | undefined;
   /** What each entry of this entity says when all is done. */
