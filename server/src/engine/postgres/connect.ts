@@ -69,6 +69,9 @@ export async function connect(
   }
 
   const control: SessionControl = {
+    get processId() {
+      return backendKey?.processID;
+    },
     end: () => void client.end().catch(() => {}),
     cancel() {
       if (backendKey) requestCancel(config, host, backendKey);

@@ -229,6 +229,32 @@ describe("A primary with a synchronous standby", () => {
     await standby.start();
   });
 
+  it("keeps no more connections than it may while commits wait for a standby that is away", async () => {
+    const waitingCommits = async () => {
+      const counting = "SELECT count(*)::int FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+      return (await primary.run(counting))[0]?.[0];
+    };
+    await until(async () => (await waitingCommits()) === 0);
+    await standby.stop();
+    const writersMax = 2;
+    const impatient = await openPostgresEngine({ url: urls, timeoutMs: AWAY_MS_MAX, writersMax });
+    const put = (sort: string) =>
+      commit(impatient, {
+        puts: ["1", "2"].map((end) => [keyOf("room", sort + end), "x"] as const),
+      });
+    const isRefused = (code: string, pattern: RegExp) => (error: unknown) =>
+      error instanceof EngineError && error.code === code && pattern.test(error.message);
+    const isGivenUp = isRefused("Unknown", /did not answer in time/);
+    await Promise.all(["a", "b"].map((sort) => assert.rejects(put(sort), isGivenUp)));
+    await assert.rejects(put("c"), isRefused("Unavailable", /2 connections that were given up/));
+    assert.equal(await waitingCommits(), writersMax);
+    await standby.start();
+    await until(() => put("d").catch(() => false));
+    const sorts = ["a1=x", "a2=x", "b1=x", "b2=x", "d1=x", "d2=x"];
+    assert.deepEqual(await scanPartition(impatient, "room"), sorts);
+    await impatient.close();
+  });
+
   it("loses nothing acknowledged when the standby takes over", async () => {
     const ledger = new Ledger("promoted");
     const writing = ledger.write(engines, 8);

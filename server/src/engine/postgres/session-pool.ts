@@ -1,7 +1,9 @@
 import { EngineError } from "../engine.ts";
 import { isPassing, type Outcome, toEngineError } from "./outcome.ts";
+import { query } from "./query.ts";
 import type { Session } from "./session.ts";
 import type { ServerError } from "./sql-state.ts";
+import { STILL_AT_WORK } from "./statements.ts";
 
 const BACKOFF_MS_MIN = 50;
 const BACKOFF_MS_MAX = 1_000;
@@ -25,12 +27,19 @@ export interface SessionPoolOptions {
  * While the database cannot be reached, waiters wait, up to their deadlines, and one attempt after
  * the other is made for them. An error that only the operator can mend ends the waiting; whoever comes
  * next waits for the next attempt, for such a server must not be asked for each request either.
+ *
+ * A session that was given up may not be over for the server: a COMMIT that waits for its standby goes on
+ * waiting, whoever has hung up. Until it is over it counts as a session; else the front ends of a database
+ * whose standby is away would take all its connections, 16 of them anew for each time of a call.
  */
 export class SessionPool {
   readonly #options: SessionPoolOptions;
   readonly #idle: Session[] = [];
   readonly #all = new Set<Session>();
   readonly #waiters: Waiter[] = [];
+  /** Processes of the server behind sessions that were given up, and when the last one was. */
+  readonly #givenUp = new Set<number>();
+  #gaveUpAt = 0;
   #connecting = 0;
   #backoffMs = 0;
   #backoffTimer: NodeJS.Timeout | undefined;
@@ -101,7 +110,8 @@ export class SessionPool {
   #grow(): void {
     if (this.#backoffTimer !== undefined || this.#closed) return;
     // After a failure one attempt at a time: a server that is starting needs no storm.
-    const attemptsMax = this.#backoffMs > 0 ? 1 : Number.POSITIVE_INFINITY;
+    const isTroubled = this.#backoffMs > 0 || this.#givenUp.size > 0;
+    const attemptsMax = isTroubled ? 1 : Number.POSITIVE_INFINITY;
     while (
       this.#connecting < Math.min(this.#waiters.length, attemptsMax) &&
       this.#all.size + this.#connecting < this.#options.sessionsMax
@@ -114,6 +124,7 @@ export class SessionPool {
   async #connectOne(): Promise<void> {
     try {
       const session = await this.#options.connect();
+      await this.#assertRoom(session);
       this.#connecting--;
       this.#backoffMs = 0;
       this.adopt(session);
@@ -128,6 +139,26 @@ export class SessionPool {
     this.#grow();
   }
 
+  /** Closes a session for which there is no place. @throws EngineError `Unavailable`. */
+  async #assertRoom(session: Session): Promise<void> {
+    if (this.#givenUp.size === 0) return;
+    const asked = [...this.#givenUp];
+    const agoMs = Math.floor(performance.now() - this.#gaveUpAt);
+    const atWork = new Set<number>();
+    const parameters = [asked.join(), agoMs];
+    // A relative that cannot tell has none.
+    await query(session, STILL_AT_WORK, parameters, (row) => atWork.add(row.int8())).catch(
+      () => {},
+    );
+    for (const process of asked) if (!atWork.has(process)) this.#givenUp.delete(process);
+    if (this.#all.size + this.#givenUp.size < this.#options.sessionsMax) return;
+    session.close();
+    throw new EngineError(
+      "Unavailable",
+      `The database is still at work for ${this.#givenUp.size} connections that were given up. Do its commits wait for a standby?`,
+    );
+  }
+
   /** Takes a session that was opened elsewhere. */
   adopt(session: Session): void {
     this.#all.add(session);
@@ -139,6 +170,10 @@ export class SessionPool {
 
   #forget(session: Session): void {
     this.#all.delete(session);
+    if (session.isGivenUp && session.processId !== undefined) {
+      this.#givenUp.add(session.processId);
+      this.#gaveUpAt = performance.now();
+    }
     const index = this.#idle.indexOf(session);
     if (index >= 0) this.#idle.splice(index, 1);
     this.#grow();

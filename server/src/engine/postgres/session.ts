@@ -50,6 +50,8 @@ const CANCEL_ANSWER_MS_MAX = 1_000;
 
 /** What a session cannot do over its own socket. */
 export interface SessionControl {
+  /** The server's number of the process behind the connection, if it told one. */
+  readonly processId: number | undefined;
   /** Says goodbye and closes the connection. */
   end(): void;
   /** Asks the server to stop what this connection is doing. */
@@ -86,6 +88,7 @@ export class Session {
   #nameSuffix = "";
   #forgotten = 0;
   #cancelledAt: number | undefined;
+  #isGivenUp = false;
   #lostBy: Error | undefined;
 
   constructor(socket: Duplex, control: SessionControl, options: SessionOptions) {
@@ -101,6 +104,15 @@ export class Session {
 
   get isLost(): boolean {
     return this.#lostBy !== undefined;
+  }
+
+  /** Lost because it was overdue: the server may still be at work for it. */
+  get isGivenUp(): boolean {
+    return this.#isGivenUp;
+  }
+
+  get processId(): number | undefined {
+    return this.#control.processId;
   }
 
   /** Nothing is under way. */
@@ -294,6 +306,7 @@ export class Session {
     }
     if (this.#cancelledAt !== undefined && now <= this.#cancelledAt + CANCEL_ANSWER_MS_MAX)
       return false;
+    this.#isGivenUp = true;
     this.destroy(new Error("The database did not answer in time."));
     return true;
   }

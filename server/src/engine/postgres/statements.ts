@@ -338,6 +338,17 @@ export const GREETING = statement(
   [bytea, int8],
 );
 
+/**
+ * Of the processes $1, numbers with commas between them, those that are still at work. One that began less
+ * than $2 milliseconds ago is another's, to whom the number was given again.
+ */
+export const STILL_AT_WORK = statement(
+  undefined,
+  "SELECT pid::bigint FROM pg_stat_activity WHERE pid = ANY (string_to_array($1, ',')::int[]) " +
+    "AND state = 'active' AND backend_start < clock_timestamp() - $2 * interval '1 ms'",
+  [text, int8],
+);
+
 export const SET_SESSION = statement(undefined, "SELECT set_config($1, $2, false)", [text, text]);
 
 /** A statement without parameters whose columns are all text. */

@@ -27,7 +27,11 @@ export class FakeSocket extends Duplex {
 export function openSession(preparedStatements = true) {
   const socket = new FakeSocket();
   let [ended, cancelled] = [0, 0];
-  const control = { end: () => void ended++, cancel: () => void cancelled++ };
+  const control = {
+    processId: undefined,
+    end: () => void ended++,
+    cancel: () => void cancelled++,
+  };
   const session = new Session(socket, control, { preparedStatements, resultFormat: 1 });
   const answer = (...messages: Buffer[]) => {
     for (const message of messages) session.receive(message);
