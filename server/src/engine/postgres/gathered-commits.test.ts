@@ -2,10 +2,35 @@ import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, it } from "node:test";
 import pg from "pg";
 import { type Check, type CommitResult, EngineError } from "../engine.ts";
+import { GatheredCommits } from "./gathered-commits.ts";
 import { openPostgresEngine, type PostgresEngine } from "./postgres-engine.ts";
+import { SessionPool } from "./session-pool.ts";
+import { ServerError } from "./sql-state.ts";
 import { Relay } from "./test-relay.ts";
 import { runAt, type TestServer, testServer } from "./test-server.ts";
 import { keyOf, scanPartition } from "./test-workloads.ts";
+
+describe("Commits of one key that wait for a connection", () => {
+  it("are all refused at once when only the operator can help", async () => {
+    const pool = new SessionPool({
+      sessionsMax: 1,
+      connect: async () => {
+        throw new ServerError(new Map([["C", "28P01"]]));
+      },
+    });
+    const gathered = new GatheredCommits(pool);
+    const refused: string[] = [];
+    const waiting = ["a", "b", "c"].map((sort) => {
+      const write = { key: keyOf("p", sort), expected: undefined, value: undefined, version: 1 };
+      const running = gathered.run(write, performance.now() + 3_600_000);
+      return running.catch(() => refused.push(sort));
+    });
+    await waiting[0];
+    await new Promise((resolve) => setImmediate(resolve));
+    assert.deepEqual(refused, ["a", "b", "c"]);
+    pool.close();
+  });
+});
 
 describe("Commits of one key that come at once", () => {
   let server: TestServer;

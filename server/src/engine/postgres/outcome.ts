@@ -29,6 +29,7 @@ export function toEngineError(error: unknown): Error {
 
 /** Whether waiting can help: a server that starts, fails over or is full will take us later. */
 export function isPassing(error: unknown): boolean {
+  if (error instanceof EngineError) return error.code === "Unavailable" && isPassing(error.cause);
   return !(error instanceof ServerError) || !LASTING.has(error.fault);
 }
 

@@ -4,15 +4,17 @@ import { EngineError } from "../engine.ts";
 import { type PointRead, PointReads } from "./point-reads.ts";
 import type { Session } from "./session.ts";
 import { SessionPool } from "./session-pool.ts";
+import { ServerError } from "./sql-state.ts";
 import type { Statement } from "./statements.ts";
 import { bound, complete, failure, openSession, ready } from "./test-session.ts";
 
 /** Reads over one lane at most, whose server is the test. */
-function openReads(deadline = performance.now() + 3_600_000) {
+function openReads(deadline = performance.now() + 3_600_000, connecting = Promise.resolve()) {
   const servers: ReturnType<typeof openSession>[] = [];
   const pool = new SessionPool({
     sessionsMax: 1,
     connect: async () => {
+      await connecting;
       const server = openSession(false);
       servers.push(server);
       return server.session;
@@ -21,8 +23,8 @@ function openReads(deadline = performance.now() + 3_600_000) {
   const reads = new PointReads(pool, { lanesMax: 1 });
   const log: string[] = [];
   const submitAgain = (read: NamedRead) => reads.submit(read);
-  const submit = (name: string) => {
-    const read = new NamedRead(name, deadline, log);
+  const submit = (name: string, until = deadline) => {
+    const read = new NamedRead(name, until, log);
     submitAgain(read);
     return read;
   };
@@ -147,6 +149,26 @@ describe("PointReads", () => {
     await nextTurn();
     test.server().session.destroy(new Error("cut"));
     assert.deepEqual(test.log, ["send late", "reject late: Unavailable"]);
+    test.pool.close();
+  });
+
+  it("gives up one that comes back to wait for a lane that another opens, and has more time for", async () => {
+    const test = openReads(undefined, new Promise(() => {}));
+    test.submit("new");
+    test.submit("older", performance.now());
+    test.pool.tick(performance.now() + 60_000);
+    await nextTurn();
+    assert.deepEqual(test.log, ["reject older: Unavailable"]);
+    test.pool.close();
+  });
+
+  it("tells those who wait for a lane at once that only the operator can help", async () => {
+    const refusal = new ServerError(new Map([["C", "28P01"]]));
+    const test = openReads(undefined, Promise.reject(refusal));
+    test.submit("a");
+    test.submit("b");
+    await nextTurn();
+    assert.deepEqual(test.log, ["reject a: Unavailable", "reject b: Unavailable"]);
     test.pool.close();
   });
 

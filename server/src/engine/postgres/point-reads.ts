@@ -1,4 +1,3 @@
-import { EngineError } from "../engine.ts";
 import { isPassing, toEngineError } from "./outcome.ts";
 import type { RowReader } from "./row-reader.ts";
 import type { Exchange, Session } from "./session.ts";
@@ -8,6 +7,8 @@ import type { ServerError } from "./sql-state.ts";
 /** Reads of one Sync: few enough that the first does not wait long for the last. */
 const BATCH_READS_MAX = 64;
 const RETRY_MS = 20;
+/** How often those who wait for a lane are looked at: who comes back to it may have less time left than who opens it. */
+const LOOK_MS = 1_000;
 
 /** One statement that reads, and what collects its rows. */
 export interface PointRead {
@@ -85,15 +86,15 @@ export class PointReads {
     this.#isOpening = true;
     let failure: unknown;
     try {
-      this.#lanes.push(new Lane(await this.#pool.acquire(deadline), this));
+      const looksAt = Math.min(deadline, performance.now() + LOOK_MS);
+      this.#lanes.push(new Lane(await this.#pool.acquire(looksAt), this));
     } catch (error) {
       failure = error;
     }
     this.#isOpening = false;
     const now = performance.now();
-    const isLasting = failure instanceof EngineError && failure.code !== "Unavailable";
     for (const read of this.#waiting.splice(0)) {
-      const isOver = failure !== undefined && (isLasting || now >= read.deadline);
+      const isOver = failure !== undefined && (!isPassing(failure) || now >= read.deadline);
       if (isOver) read.reject(toEngineError(failure));
       else this.submit(read);
     }
