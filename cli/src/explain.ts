@@ -2,6 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import type { FilterNode } from "@rowhouse/protocol/filter-tree";
 import { cureOfQuery, readingOf } from "@rowhouse/server/insight/cure";
+import { terminalText } from "@rowhouse/server/insight/terminal-text";
 import { explain } from "@rowhouse/server/query/explain";
 import { planQuery } from "@rowhouse/server/query/planner";
 import type { Command } from "commander";
@@ -67,7 +68,7 @@ export async function explainFilter(
     if (!answer.cost && answer.status < 300) lines.push("          (this server tells no cost)");
     if (answer.more) lines.push("          this was the first page; there are more");
   }
-  return { text: `${lines.join("\n")}\n`, failure };
+  return { text: terminalText(lines), failure };
 }
 
 /** @throws Error that says more of the filter than the service's own words. */

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
 import { describe, it } from "node:test";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { explainFilter } from "rowhouse/explain";
@@ -48,6 +50,21 @@ describe("rowhouse explain", () => {
     ] as const) {
       await assert.rejects(explainFilter(filter, { table: "People" }, {}), reason);
     }
+  });
+
+  it("does not let an endpoint command the terminal", async () => {
+    const server = createServer((_, response) => {
+      response.setHeader("x-rowhouse-plan", "table scan\u009b31m").end("{}");
+    });
+    await once(server.listen(0, "127.0.0.1"), "listening");
+    const address = server.address();
+    assert.ok(address !== null && typeof address === "object");
+    const against = `http://127.0.0.1:${address.port}/devstoreaccount1`;
+    const { text } = await explainFilter("", { table: "People", against }, {});
+    server.close();
+    server.closeAllConnections();
+    assert.match(text, /^its plan {2}table scan.*31m$/m);
+    assert.doesNotMatch(text, /[^\n\P{Cc}]/u);
   });
 
   it("says why an endpoint does not answer", async () => {
