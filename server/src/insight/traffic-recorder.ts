@@ -67,8 +67,7 @@ export class TrafficRecorder implements Observer, Watcher {
     const lines = this.#lines;
     const { chunk } = lines;
     let end = putBytes(chunk, lines.at, POINT);
-    end = putNumber(chunk, end, at - this.#at);
-    this.#at = at;
+    end = putNumber(chunk, end, this.#since(at));
     end = putText(chunk, end, rowKey);
     end = putNumber(chunk, end, batch.bytesRead(i));
     if (partitionKey !== undefined) end = putText(chunk, end, partitionKey);
@@ -77,21 +76,14 @@ export class TrafficRecorder implements Observer, Watcher {
 
   #query(batch: QueryBatch, i: number, isSame: boolean): void {
     const query = batch.query(i);
-    const { continued, filter, partitionKey, projected, rowKey } = query;
-    const lines = this.#lines;
-    this.#begin(query, textBytes(partitionKey) + textBytes(rowKey) + textBytes(filter));
-    lines.raw('["q"');
-    this.#time(query.at);
-    lines.number(batch.planClass(i));
-    if (isSame) lines.number(0);
-    else lines.text(partitionKey);
-    lines.text(rowKey);
-    lines.text(filter);
-    lines.number((projected ? PROJECTED : 0) | (continued ? CONTINUED : 0));
-    lines.number(batch.entitiesRead(i));
-    lines.number(batch.entitiesReturned(i));
-    lines.number(batch.bytesRead(i));
-    lines.raw("]\n");
+    const { at, continued, filter, projected, rowKey } = query;
+    const partitionKey = isSame ? 0 : query.partitionKey;
+    const flags = (projected ? PROJECTED : 0) | (continued ? CONTINUED : 0);
+    const { entitiesRead, entitiesReturned, bytesRead } = batch.cost(i);
+    const cost = [entitiesRead, entitiesReturned, bytesRead];
+    const asked = [batch.planClass(i), partitionKey, rowKey, filter, flags];
+    this.#begin(query, 0);
+    this.#line("q", this.#since(at), ...asked, ...cost);
   }
 
   admitWrite(write: WriteFacts): void {
@@ -104,7 +96,7 @@ export class TrafficRecorder implements Observer, Watcher {
     for (const { rowKey } of mutations) bytes += textBytes(rowKey) + 8;
     this.#begin(write, bytes);
     lines.raw('["w"');
-    this.#time(write.at);
+    lines.number(this.#since(write.at));
     lines.text(partitionKey);
     lines.raw(",[");
     for (let i = 0; i < mutations.length; i++) {
@@ -123,51 +115,23 @@ export class TrafficRecorder implements Observer, Watcher {
     if (record.service !== "table") return;
     this.#tally.finished(record, sender);
     if (record.errorCode === undefined || this.#isFull) return;
+    const { remoteAddress, account, errorCode, clientRequestId } = record;
     const { status, verb, path } = refusedOf(record);
-    const texts = [record.remoteAddress, record.account, verb, path];
-    const about = [record.errorCode, record.clientRequestId];
-    this.#makeRoom([...texts, ...about].reduce((bytes, text) => bytes + textBytes(text), 0));
-    const lines = this.#lines;
-    lines.raw('["r"');
-    this.#time(this.#clock.now());
-    for (const text of texts) lines.text(text);
-    lines.number(status);
-    for (const text of about) lines.text(text);
-    lines.raw("]\n");
+    const asked = [remoteAddress, account, verb, path];
+    this.#line("r", this.#since(this.#clock.now()), ...asked, status, errorCode, clientRequestId);
   }
 
   /** Hands over what is left, and who asked. Nothing is recorded afterwards. */
   end(): void {
-    this.#tellClients();
-    this.#makeRoom(0);
-    this.#lines.raw('["end"');
-    this.#time(this.#clock.now());
-    this.#lines.number(this.#isFull ? 1 : 0);
-    this.#lines.raw("]\n");
+    const isFull = this.#isFull ? 1 : 0;
+    for (const counts of this.#tally.clients) {
+      const { client, account, caller, requests, connections, preflights, scripted } = counts;
+      this.#line("c", client, account, caller, requests, connections, preflights, scripted);
+    }
+    for (const { agent, connections } of this.#tally.agents) this.#line("a", agent, connections);
+    this.#line("end", this.#since(this.#clock.now()), isFull);
     this.#write(this.#lines.take(0));
     this.#isFull = true;
-  }
-
-  #tellClients(): void {
-    const lines = this.#lines;
-    for (const counts of this.#tally.clients) {
-      const { account, caller, client } = counts;
-      this.#makeRoom(textBytes(client) + textBytes(account) + textBytes(caller));
-      lines.raw('["c"');
-      for (const text of [client, account, caller]) lines.text(text);
-      lines.number(counts.requests);
-      lines.number(counts.connections);
-      lines.number(counts.preflights);
-      lines.number(counts.scripted);
-      lines.raw("]\n");
-    }
-    for (const { agent, connections } of this.#tally.agents) {
-      this.#makeRoom(textBytes(agent));
-      lines.raw('["a"');
-      lines.text(agent);
-      lines.number(connections);
-      lines.raw("]\n");
-    }
   }
 
   /** Makes room for a line with texts of so many bytes, and says whose it is unless the line before does. */
@@ -180,12 +144,22 @@ export class TrafficRecorder implements Observer, Watcher {
     this.#account = account;
     // A part of a request's target would keep all of it.
     this.#table = ownText(table);
-    this.#makeRoom(bytes + textBytes(client) + textBytes(account) + textBytes(table));
-    this.#lines.raw('["o"');
-    this.#lines.text(client);
-    this.#lines.text(account);
-    this.#lines.text(table);
-    this.#lines.raw("]\n");
+    this.#line("o", client, account, table);
+    this.#makeRoom(bytes);
+  }
+
+  /** A line of a kind that comes seldom. */
+  #line(kind: string, ...values: readonly (string | number | undefined)[]): void {
+    let bytes = 0;
+    for (const value of values) if (typeof value !== "number") bytes += textBytes(value);
+    this.#makeRoom(bytes);
+    const lines = this.#lines;
+    lines.raw(`["${kind}"`);
+    for (const value of values) {
+      if (typeof value === "number") lines.number(value);
+      else lines.text(value);
+    }
+    lines.raw("]\n");
   }
 
   #makeRoom(bytes: number): void {
@@ -198,9 +172,11 @@ export class TrafficRecorder implements Observer, Watcher {
     this.#write(chunk);
   }
 
-  #time(at: number): void {
-    this.#lines.number(at - this.#at);
+  /** Milliseconds since the line before, as which it then counts. */
+  #since(at: number): number {
+    const since = at - this.#at;
     this.#at = at;
+    return since;
   }
 }
 
