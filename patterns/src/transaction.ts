@@ -48,10 +48,11 @@ export interface Transaction {
     definition: EntityOf<T, P, R, I>,
     entity: NoInfer<T>,
   ): void;
+  /** As a repository's. `NoInfer` around all of `change`: else a member of `f.oneOf` in it is any string. */
   update<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
     definition: EntityOf<T, P, R, I>,
     key: KeyOf<P, R>,
-    change: (current: Saved<T>) => Changes<T> | undefined,
+    change: NoInfer<(current: Saved<T>) => Changes<T> | undefined>,
   ): void;
   /** The whole value, whether the entity exists or not. */
   upsert<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(

@@ -43,6 +43,11 @@ const Indexed = entity("Indexed", {
     }),
   },
 });
+const Parcel = entity("Parcel", {
+  version: 1,
+  fields: { bank: f.string(), id: f.int32(), state: f.oneOf("new", "sent") },
+  key: { partition: [k.str("bank")], row: [k.lit("parcel"), k.uint("id", 4)] },
+});
 const db = connect(memory());
 const bank = { bank: "north" };
 const message = { id: "01J", at: "2026-01-01T00:00:00Z" };
@@ -55,6 +60,7 @@ const close = saga("close-account", (s) =>
 const handler: Handler = { kind: "changed", handle: async () => later(1000) };
 
 export async function accepted() {
+  await db.tx(bank, (tx) => tx.update(Parcel, { ...bank, id: 1 }, () => ({ state: "sent" })));
   const outcome = await db.open(inbox("Seen")).once(message, async () => ({ receipt: 1 }));
   void (outcome.receipt satisfies number);
   const once = await db.open(inboxIn(Account)).once(bank, message, (tx) => {
@@ -78,6 +84,8 @@ export async function refused() {
   await db.open(inboxIn(Account)).once({}, message, () => undefined);
   // error: 'owner' does not exist
   await db.tx(bank, (tx) => tx.insert(Account, { ...bank, id: 1, balance: 0, owner: "ann" }));
+  // error: Type '"lost"' is not assignable to type
+  await db.tx(bank, (tx) => tx.update(Parcel, { ...bank, id: 1 }, () => ({ state: "lost" })));
   // error: not assignable to type 'never'
   await batch(db, (b) => b.delete(Indexed, { ...bank, id: 1 }));
   // error: Property 'id' is missing
