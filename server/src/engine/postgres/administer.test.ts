@@ -58,6 +58,16 @@ describe("The operator's commands", () => {
       assert.match(found, /columns: Found pk text, sk bytea\?, ver integer\?/);
     }));
 
+  it("refuse what a newer release installed, and say which release to use", () =>
+    withDatabase(async (url) => {
+      await installPostgres({ url, apply: true });
+      await runAt(url, ["UPDATE rh_kv SET val = '2' WHERE pk = '' AND sk = 'schema'"]);
+      const which = /Use the release that installed it, or a newer one/i;
+      await assert.rejects(installPostgres({ url, apply: true }), which);
+      assert.match(problems(await checkPostgres({ url })).join(), which);
+      await assert.rejects(openPostgresEngine({ allowUnsafe: true, url }), which);
+    }));
+
   it("find what others added to the table, and keys whose limit depends on their bytes", () =>
     withDatabase(async (url) => {
       await installPostgres({ url, apply: true });

@@ -2,7 +2,13 @@ import { describeConfig, type PostgresConfig, parsePostgresUrl } from "./config.
 import { applySettings } from "./connect.ts";
 import { Connector } from "./connector.ts";
 import { toEngineError } from "./outcome.ts";
-import { installSchema, readFormat, roleStatements, schemaStatements } from "./schema.ts";
+import {
+  assertKnown,
+  installSchema,
+  readFormat,
+  roleStatements,
+  schemaStatements,
+} from "./schema.ts";
 import { readServerFacts, type ServerFacts } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import { sessionSettings } from "./session-settings.ts";
@@ -50,7 +56,10 @@ export function installPostgres(
   options: AdministerOptions & { readonly apply: boolean },
 ): Promise<InstallReport> {
   return withAdministration(options, async (session, facts) => {
-    if (options.apply) await installSchema(session, facts.dialect);
+    if (options.apply) {
+      assertKnown((await readFormat(session)) ?? 0);
+      await installSchema(session, facts.dialect);
+    }
     const config = options.config ?? parsePostgresUrl(options.url ?? "postgres://localhost");
     return {
       database: describeConfig(config),

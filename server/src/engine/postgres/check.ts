@@ -67,7 +67,10 @@ async function checkFormat(session: Session): Promise<Finding> {
       "schema",
       "rh_kv or its format row is missing; rowhouse engine install creates them.",
     );
-  if (format > FORMAT) return problem("schema", `Format ${format}; ${FORMAT} is known here.`);
+  if (format > FORMAT) {
+    const remedy = "use the release that installed it, or a newer one";
+    return problem("schema", `Format ${format}; this release knows ${FORMAT}: ${remedy}.`);
+  }
   return ok("schema", `Format ${format}.`);
 }
 

@@ -27,7 +27,7 @@ import { getEachPartition, pointRead } from "./get.ts";
 import { toEngineError } from "./outcome.ts";
 import { PointReads } from "./point-reads.ts";
 import { Scans } from "./scans.ts";
-import { FORMAT, FORMAT_ROW, installSchema, readFormat } from "./schema.ts";
+import { assertKnown, FORMAT_ROW, installSchema, readFormat } from "./schema.ts";
 import { readServerFacts, type ServerFacts } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import { SessionPool } from "./session-pool.ts";
@@ -132,12 +132,7 @@ async function assertSchema(session: Session, facts: ServerFacts, install: boole
       "The table rh_kv is missing: run `rowhouse engine install`.",
     );
   }
-  if (format > FORMAT) {
-    throw new EngineError(
-      "Unavailable",
-      `The table rh_kv has format ${format}; this version of Rowhouse knows up to ${FORMAT}.`,
-    );
-  }
+  assertKnown(format);
 }
 
 /** Keeps entries as rows of one table of a PostgreSQL server or one of its relatives. */

@@ -1,4 +1,4 @@
-import { CALL_MS_MAX } from "../engine.ts";
+import { CALL_MS_MAX, EngineError } from "../engine.ts";
 import { OWN_ROW_VERSION } from "./get.ts";
 import { type Query, query, queryAll, queryText } from "./query.ts";
 import type { Dialect } from "./server-facts.ts";
@@ -115,6 +115,16 @@ export async function readFormat(session: Session): Promise<number | undefined> 
     format = Number(row.bytes().toString("latin1"));
   });
   return format;
+}
+
+/** @throws EngineError for a format that a newer release installed. */
+export function assertKnown(format: number): void {
+  if (format <= FORMAT) return;
+  throw new EngineError(
+    "Unavailable",
+    `The table rh_kv has format ${format}; this release knows ${FORMAT} and nothing newer. ` +
+      "Use the release that installed it, or a newer one.",
+  );
 }
 
 function runInTransaction(session: Session, statements: readonly SchemaStatement[]): Promise<void> {
