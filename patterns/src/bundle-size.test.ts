@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
-import { readdirSync } from "node:fs";
 import { describe, it } from "node:test";
-import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 import { build } from "esbuild";
+import { ENTRY_POINTS, sources } from "./test-entry-points.ts";
 
 /*
  * What a program pays for the library. Measured: what esbuild makes of the entry points, minified, as
@@ -18,7 +17,6 @@ import { build } from "esbuild";
  * its own.
  */
 
-const sources = fileURLToPath(new URL(".", import.meta.url));
 const KIB = 1024;
 
 /** What is aimed at. */
@@ -43,26 +41,13 @@ const REACHED: Readonly<Record<string, number>> = {
  */
 const SLACK = 1.02;
 
-/** Not shipped, and parts of the core, which are no entry points of their own. */
-const NO_ENTRIES = [
-  "testing.ts",
-  "database.ts",
-  "errors.ts",
-  "repository.ts",
-  "transaction.ts",
-  "write.ts",
-];
 /** The queue and blob adapters are given a client and need its types only. */
 const IMPORTS: Readonly<Record<string, readonly string[]>> = {
   "azure-tables.ts": ["@azure/data-tables"],
   "large-value.ts": ["node:crypto"],
   "transport.ts": ["node:http", "node:https"],
 };
-const entries = readdirSync(sources)
-  .filter(
-    (name) => name.endsWith(".ts") && !name.endsWith(".test.ts") && !NO_ENTRIES.includes(name),
-  )
-  .sort();
+const entries = ENTRY_POINTS.filter((name) => name !== "testing.ts");
 
 describe("the bundles", () => {
   it("stay within their budgets, minified and compressed", async (test) => {

@@ -4,12 +4,32 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { ENTRY_POINTS } from "./test-entry-points.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const pages = join(root, "docs/manual/patterns");
 const names = readdirSync(pages)
   .filter((name) => name.endsWith(".md") && name !== "README.md")
   .map((name) => name.slice(0, -3));
+
+describe("the pages of the manual", () => {
+  it("show how every entry point is imported", () => {
+    const shown = names.map(pageOf).join();
+    const paths = ENTRY_POINTS.map((name) => `"@rowhouse/patterns/${name.slice(0, -3)}"`);
+    assert.deepEqual(
+      paths.filter((path) => path !== '"@rowhouse/patterns/index"' && !shown.includes(path)),
+      [],
+    );
+  });
+
+  it("stand in the list of patterns", () => {
+    const list = pageOf("README");
+    assert.deepEqual(
+      names.filter((name) => !list.includes(`](${name}.md)`)),
+      [],
+    );
+  });
+});
 
 /** Inside the package, so that an example imports what its readers import. */
 const folder = mkdtempSync(join(root, "patterns/.manual-"));
