@@ -1,7 +1,6 @@
-import { join, resolve } from "node:path";
+import { resolve } from "node:path";
 import { systemClock } from "@rowhouse/server/clock";
 import type { ContentStore } from "@rowhouse/server/content/content-store";
-import { CONTENTS_FOLDER, FileContentStore } from "@rowhouse/server/content/file-content-store";
 import { MemoryContentStore } from "@rowhouse/server/content/memory-content-store";
 import type { Engine } from "@rowhouse/server/engine/engine";
 import { type LmdbEngine, openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
@@ -12,7 +11,7 @@ import type { ServeOptions } from "./serve-options.ts";
 
 export interface OpenedEngine {
   readonly engine: Engine;
-  /** Where large contents of blobs live, if not in the engine. */
+  /** Where large contents of blobs live, if not where the server keeps them for this engine. */
   readonly contents?: ContentStore;
   /** What `/readyz` says of it. */
   readonly health: () => Health | Promise<Health>;
@@ -50,10 +49,8 @@ export async function openEngine(options: EngineOptions, log: Logger): Promise<O
   const path = resolve(options.location);
   const engine = await openLmdbEngine({ path });
   warnOfVersionsAhead(engine, log);
-  const contents = await FileContentStore.open(join(path, CONTENTS_FOLDER));
   return {
     engine,
-    contents,
     health() {
       const refusal = engine.refusal();
       // A full disk serves reads, and deletes that make room: it must not be taken out of service.

@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import type { Accounts } from "./auth/accounts.ts";
 import type { AuthRules } from "./auth/auth-context.ts";
 import type { BearerVerifier } from "./auth/bearer.ts";
@@ -13,6 +14,7 @@ import { drawPlace } from "./catalog/process-place.ts";
 import type { ServicePropertiesStore } from "./catalog/service-properties-store.ts";
 import { type Clock, type Stopwatch, systemClock } from "./clock.ts";
 import type { ContentStore } from "./content/content-store.ts";
+import { CONTENTS_FOLDER, FileContentStore } from "./content/file-content-store.ts";
 import type { Engine } from "./engine/engine.ts";
 import type { Handle } from "./http/both-lanes.ts";
 import { Front, type FrontOptions } from "./http/front.ts";
@@ -37,7 +39,8 @@ export interface ServicesOptions {
   readonly engine: Engine;
   /**
    * Where contents of blobs live that are too large for the engine's values; opened by the caller,
-   * closed with the services. Default: in many rows of the engine.
+   * closed with the services. Default: as files beside the data of an engine that keeps it in a folder, so that all
+   * who serve the folder find them; else in many rows of the engine.
    */
   readonly contents?: ContentStore | undefined;
   readonly services: readonly ServiceName[];
@@ -78,6 +81,7 @@ export interface OpenServices {
 
 export async function openServices(options: ServicesOptions): Promise<OpenServices> {
   const { engine, accounts } = options;
+  const contents = options.contents ?? (await openContentsBeside(options));
   engine.takePlace?.(await drawPlace(engine));
   const foundation = {
     engine,
@@ -87,7 +91,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     onError: options.onError ?? (() => {}),
   };
   const auth = { checkDate: options.checkDate ?? true, bearer: options.bearer };
-  const services = openEach(options, foundation, auth);
+  const services = openEach({ ...options, contents }, foundation, auth);
   const settings = new Map(
     services.map(({ service }) => [service.name, service.context.properties]),
   );
@@ -107,10 +111,19 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     handles,
     async close() {
       await Promise.all(background.map((work) => work.close()));
-      await options.contents?.close();
+      await contents?.close();
       await engine.close();
     },
   };
+}
+
+/** Undefined where rows of the engine are the place, or no blobs are served. */
+async function openContentsBeside({
+  engine,
+  services,
+}: ServicesOptions): Promise<ContentStore | undefined> {
+  if (engine.path === undefined || !services.includes("blob")) return undefined;
+  return FileContentStore.open(join(engine.path, CONTENTS_FOLDER));
 }
 
 interface OpenService {

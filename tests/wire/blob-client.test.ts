@@ -18,9 +18,8 @@ import {
   RestError,
   StorageSharedKeyCredential,
 } from "@azure/storage-blob";
-import { FileContentStore } from "@rowhouse/server/content/file-content-store";
+import type { Engine } from "@rowhouse/server/engine/engine";
 import { openLmdbEngine } from "@rowhouse/server/engine/lmdb/lmdb-engine";
-import type { ServerOptions } from "@rowhouse/server/server";
 import { openTestEngine, runsOverPostgres } from "../support/test-engine.ts";
 import { type LocalServer, startLocalServer } from "./local-server.ts";
 import { KEY } from "./storage-wire.ts";
@@ -42,7 +41,7 @@ before(async () => {
   folder = mkdtempSync(join(tmpdir(), "rowhouse-blobs-"));
   server = await startLocalServer({
     clock,
-    ...(await openStores(folder)),
+    engine: await openEngine(folder),
     listen: { blob: { host: "127.0.0.1", port: 0 } },
   });
   url = `${server.urls.blob}/${ACCOUNT}`;
@@ -56,12 +55,8 @@ after(async () => {
 });
 
 /** Contents in files beside LMDB, or in the rows of a database. */
-async function openStores(path: string): Promise<Pick<ServerOptions, "engine" | "contents">> {
-  if (runsOverPostgres()) return { engine: await openTestEngine({ clock }) };
-  return {
-    engine: await openLmdbEngine({ path, clock }),
-    contents: await FileContentStore.open(join(path, "contents")),
-  };
+function openEngine(path: string): Promise<Engine> {
+  return runsOverPostgres() ? openTestEngine({ clock }) : openLmdbEngine({ path, clock });
 }
 
 describe("The official client's container", () => {

@@ -21,6 +21,12 @@ export interface Engine {
   readonly keyBytesMax: number;
 
   /**
+   * The folder that holds the data, where one does. What is kept beside it belongs there too, or whoever opens
+   * the folder next will not find it.
+   */
+  readonly path?: string;
+
+  /**
    * A version for the next commit: microseconds since 1970, larger than every version this engine
    * object has given out, seen at open, or answered by `get`. Never repeats; fits a double until the year 2255.
    */
