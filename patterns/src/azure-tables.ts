@@ -7,7 +7,7 @@ import {
 import { type AnswerOptions, addAnswers, noAnswer } from "./ports/answer.ts";
 import type { EdmType, EdmValue, Properties } from "./ports/edm.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
-import { PROFILES, type Profile, type ProfileName } from "./ports/profile.ts";
+import { type Profile, type ProfileName, profileOf } from "./ports/profile.ts";
 import { asked } from "./ports/storage-error.ts";
 import type {
   CommitOptions,
@@ -73,7 +73,7 @@ class AzureTables implements TablesPort {
     };
     this.#service = new TableServiceClient(service.url, this.#clientOptions);
     putPolicies(this.#service.pipeline, this.#pipeline.getOrderedPolicies());
-    this.profile = PROFILES[options.profile ?? "azure"];
+    this.profile = profileOf(options.profile ?? "azure");
   }
 
   async get(

@@ -27,13 +27,13 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 16_500,
+  core: 16_400,
   everything: 63_157,
-  "azure-tables.ts": 3551,
-  "list-index.ts": 4712,
-  "remote-index.ts": 4418,
-  "remote-list.ts": 3631,
-  "sharded-build.ts": 3329,
+  "azure-tables.ts": 3462,
+  "list-index.ts": 4690,
+  "remote-index.ts": 4384,
+  "remote-list.ts": 3593,
+  "sharded-build.ts": 3360,
 };
 /**
  * Nothing may grow beyond either by more. Node's own zlib, that of the system and those of other processors look

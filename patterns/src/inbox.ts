@@ -16,7 +16,6 @@ import {
   EntityRows,
   type Fields,
   type Row,
-  TYPE_PROPERTY,
 } from "./model/entity-rows.ts";
 import { type Field, f } from "./model/field.ts";
 import type { KeyEquality } from "./model/key-query.ts";
@@ -102,14 +101,10 @@ class PartitionInbox {
     this.#handled = new EntityDefinition(
       "Handled",
       table,
-      new EntityRows({
-        name: "Handled",
+      new EntityRows("Handled", {
         version: 1,
         fields,
-        partition: rows.partition,
-        row: new KeyShape([k.lit("inbox"), k.str(MESSAGE)]),
-        upgrades: {},
-        typeProperty: TYPE_PROPERTY,
+        key: { partition: rows.partition, row: [k.lit("inbox"), k.str(MESSAGE)] },
       }),
       {},
       {},

@@ -1,6 +1,6 @@
 import { validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
-import type { KeyValues } from "./keys/key-shape.ts";
+import { type KeyValues, namedTwice } from "./keys/key-shape.ts";
 import { askForRepair, REPAIR_QUEUE } from "./messages/repair-order.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
@@ -65,6 +65,9 @@ export class RemoteIndex<
   problems(entity: AnyEntity, name: string): string[] {
     const { unique, mode } = this.options;
     const problems = entryProblems(this, entity, name, unique ? [] : segmentsOf(entity.rows));
+    const { partition, row } = this.place(entity);
+    // A range over the one would have to be equality on the other.
+    problems.push(...namedTwice(partition, row));
     const { deadlineMs, settleMs, tripwireMs } = this.timing;
     if (!(deadlineMs < settleMs && settleMs < tripwireMs)) {
       problems.push("needs deadlineMs < settleMs < tripwireMs");

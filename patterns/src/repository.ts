@@ -28,7 +28,7 @@ import {
   type Step,
   untilUncontended,
   updateStep,
-  upsertStep,
+  upsertOver,
   type WriteOptions,
 } from "./write.ts";
 
@@ -134,7 +134,6 @@ export class EntityRepository {
       notComparable: (field) => rows.notComparable(field),
       projection: (fields) => rows.selectFor(fields),
       decode: (stored, fields) => project(rows.decode(stored), fields),
-      surcharge: () => ({ perRow: 0, notes: [] }),
     };
   }
 
@@ -161,7 +160,7 @@ export class EntityRepository {
   }
 
   insert(entity: Row): Promise<Row> {
-    return this.#uncontended({}, async () => commit(await insertStep(this.#open, entity)));
+    return this.#commit({}, () => insertStep(this.#open, entity));
   }
 
   update(
@@ -177,8 +176,8 @@ export class EntityRepository {
   }
 
   replace(entity: Row, options: WriteOptions = {}): Promise<Row> {
-    return this.#uncontended(options, async () =>
-      commit(await updateStep(this.#open, await mustRead(this.#open, entity), entity, "replace")),
+    return this.#commit(options, async () =>
+      updateStep(this.#open, await mustRead(this.#open, entity), entity, "replace"),
     );
   }
 
@@ -190,7 +189,9 @@ export class EntityRepository {
 
   async upsert(entity: Row, options: WriteOptions = {}): Promise<Row> {
     if (!this.#isFollowed) return saved(entity, await this.#blind("insertOrReplace", entity));
-    return this.#uncontended(options, async () => commit(await upsertStep(this.#open, entity)));
+    return this.#commit(options, async () =>
+      upsertOver(this.#open, await readEntity(this.#open, entity), entity),
+    );
   }
 
   async insertOrMerge(fields: Row): Promise<void> {
@@ -233,6 +234,10 @@ export class EntityRepository {
       if (before) await commitSteps([await updateStep(this.#open, before, before.row, "update")]);
       return before !== undefined;
     });
+  }
+
+  #commit(options: WriteOptions, makeStep: () => Promise<Step>): Promise<Row> {
+    return this.#uncontended(options, async () => commit(await makeStep()));
   }
 
   #uncontended<Result>(options: WriteOptions, attempt: () => Promise<Result>): Promise<Result> {

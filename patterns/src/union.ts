@@ -139,7 +139,6 @@ class OpenUnion {
         return selects.includes(undefined) ? undefined : ([...new Set(selects.flat())] as string[]);
       },
       decode: (stored) => decodeKind(all, stored),
-      surcharge: () => ({ perRow: 0, notes: [] }),
     };
   }
 }

@@ -2,7 +2,7 @@ import type { Database } from "./database.ts";
 import { definitionRefused, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { within } from "./keys/key-range.ts";
-import { KeyShape, type KeyValues } from "./keys/key-shape.ts";
+import type { KeyValues } from "./keys/key-shape.ts";
 import { padded } from "./keys/number.ts";
 import { type AnyEntity, entity, type Infer } from "./model/entity.ts";
 import {
@@ -74,17 +74,7 @@ export function wide<
 >(name: string, options: WideOptions<F, P, R>): Openable<Wide<Infer<F>, P, R>> {
   const { version, key, perPart = PER_PART_MAX } = options;
   const fields: Fields = options.fields;
-  const partition: KeyDeclaration = key.partition;
-  const row: KeyDeclaration = key.row;
-  const rows = new EntityRows({
-    name,
-    version,
-    fields,
-    partition: new KeyShape(partition),
-    row: new KeyShape(row),
-    upgrades: {},
-    typeProperty: TYPE_PROPERTY,
-  });
+  const rows = new EntityRows(name, { version, fields, key });
   const stored = Object.keys(fields).filter((field) => !rows.inKeys.has(field));
   const count = Math.max(1, Math.ceil(stored.length / perPart));
   if (!(perPart >= 1 && perPart <= PER_PART_MAX && count <= PARTS_MAX)) {
@@ -101,7 +91,7 @@ export function wide<
     entity(name, {
       version,
       fields: Object.fromEntries(own) as Fields,
-      key: { partition: partition as KeyDeclaration, row: row as KeyDeclaration },
+      key: { partition: key.partition as KeyDeclaration, row: key.row as KeyDeclaration },
     });
   }
   const definition: AnyEntity = { name, table: name, rows, indexes: {}, followers: {} };

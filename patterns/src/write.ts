@@ -170,10 +170,6 @@ export function deleteStep(open: OpenEntity, before: Snapshot): Step {
 export const NEWER = "a newer version of the entity may hold fields that this one would lose";
 
 /** Whatever is there now becomes `row`. */
-export async function upsertStep(open: OpenEntity, row: Row): Promise<Step> {
-  return upsertOver(open, await readEntity(open, row), row);
-}
-
 export async function upsertOver(
   open: OpenEntity,
   before: Snapshot | undefined,
@@ -281,11 +277,10 @@ export function leadRefused({ open, lead, isUpsert }: Step, cause: Error): Error
   // What is missing is no entity: an insert asks for none.
   if (lead.kind === "insert" && isRefusal(cause, 404)) return cause;
   if (lead.kind !== "insert" || isUpsert) return new Stale(lead.rowKey, cause);
-  const { kind: _kind, properties: _properties, ...owner } = lead;
   return tableError(
     "unique-violation",
     `${open.entity.name} ${printKey(lead)} exists already.`,
-    { index: "key", key: lead.rowKey, owner },
+    { index: "key", key: lead.rowKey, owner: keyOf(lead) },
     { remedy: "use update or upsert.", cause },
   );
 }

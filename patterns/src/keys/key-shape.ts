@@ -1,4 +1,5 @@
-import { type KeyDeclaration, type KeyPart, type Layout, Segment, segmentError } from "./key.ts";
+import { reasonOf, validationFailed } from "../errors.ts";
+import { type KeyDeclaration, type KeyPart, type LaidOut, type Layout, Segment } from "./key.ts";
 import { isOneRow, type KeyRange, within } from "./key-range.ts";
 import { decodeText, endOf, endOfPrefix, type TextPlace } from "./text.ts";
 
@@ -14,19 +15,42 @@ interface Bounds {
 
 const BOUND_NAMES = ["gte", "gt", "lt", "lte", "startsWith"];
 
-/**
- * Where one value would have several keys: hashed as it is spelt in one segment, and without case in another. Two
- * spellings would then stand in two partitions, both of them "unique".
- */
-export function spellingProblems(...shapes: readonly KeyShape[]): string[] {
+/** What no declaration of the keys of one row may hold, as one sentence each. */
+export function keyProblems(...shapes: readonly KeyShape[]): string[] {
+  const problems: string[] = [];
+  for (const { parts, separator } of shapes) {
+    if (parts.length === 0) problems.push("has no parts");
+    for (const part of parts) {
+      if (part instanceof Segment) continue;
+      if (!/^[$&-.0->@-[\]-}]+$/.test(part.literal) || part.literal.includes(separator)) {
+        problems.push(
+          `has the literal "${part.literal}", which is empty or holds a character that keys reserve`,
+        );
+      }
+    }
+  }
   const segments = shapes.flatMap((shape) => shape.segments);
   const folded = new Set(segments.filter(({ options }) => options.folds).map(({ field }) => field));
-  const apart = segments.filter(
-    ({ form, field, options }) => form === "hashed" && !options.folds && folded.has(field),
+  for (const { field, form, options } of segments) {
+    // Two spellings of one value would stand in two partitions, both of them "unique".
+    if (form === "hashed" && !options.folds && folded.has(field)) {
+      problems.push(
+        `hashes "${field}" as it is spelt, though its keys ignore case: use k.hashCI("${field}", …)`,
+      );
+    }
+  }
+  return problems;
+}
+
+/** Which names a query could not tell apart; those of what is hashed bind nothing. */
+export function namedTwice(...shapes: readonly KeyShape[]): string[] {
+  const names = shapes.flatMap(({ segments }) =>
+    segments.filter(({ form }) => form !== "hashed").map(({ name }) => name),
   );
-  return apart.map(
-    ({ field }) =>
-      `hashes "${field}" as it is spelt, though its keys ignore case: use k.hashCI("${field}", …)`,
+  const twice = new Set(names.filter((name, i) => names.indexOf(name) < i));
+  return Array.from(
+    twice,
+    (name) => `names two segments "${name}"; give the computed one a name of its own`,
   );
 }
 
@@ -43,33 +67,13 @@ export class KeyShape {
   readonly separator: string;
 
   constructor(declaration: KeyDeclaration) {
-    const laidOut = "parts" in declaration ? declaration : undefined;
-    this.parts = "parts" in declaration ? declaration.parts : declaration;
+    const { parts, layout }: Partial<LaidOut> & Pick<LaidOut, "parts"> =
+      "parts" in declaration ? declaration : { parts: declaration };
+    this.parts = parts;
     this.segments = this.parts.filter((part) => part instanceof Segment);
     const texts = this.segments.filter((segment) => segment.form === "text").length;
-    this.layout = laidOut?.layout ?? (texts >= 2 ? "ordered" : "readable");
+    this.layout = layout ?? (texts >= 2 ? "ordered" : "readable");
     this.separator = this.layout === "ordered" ? "!" : "_";
-  }
-
-  /** What no declaration may hold, as one sentence each. */
-  problems(): string[] {
-    const problems: string[] = [];
-    if (this.parts.length === 0) problems.push("has no parts");
-    for (const part of this.parts) {
-      if (part instanceof Segment) continue;
-      if (!/^[$&-.0->@-[\]-}]+$/.test(part.literal) || part.literal.includes(this.separator)) {
-        problems.push(
-          `has the literal "${part.literal}", which is empty or holds a character that keys reserve`,
-        );
-      }
-    }
-    const names = this.segments
-      .filter((segment) => segment.form !== "hashed")
-      .map((segment) => segment.name);
-    for (const name of new Set(names.filter((name, i) => names.indexOf(name) !== i))) {
-      problems.push(`names two segments "${name}"; give the computed one a name of its own`);
-    }
-    return problems;
   }
 
   /** The text every key of this shape begins with: its leading literals. */
@@ -155,13 +159,13 @@ export class KeyShape {
   #bounded(segment: Segment, prefix: string, bounds: Bounds, isLast: boolean): KeyRange {
     const given = Object.keys(bounds).filter((name) => bounds[name as keyof Bounds] !== undefined);
     const refuse = (message: string) => {
-      throw segmentError(segment, new RangeError(message));
+      throw validationFailed("The key", segment.name, message);
     };
-    if (segment.form === "hashed") refuse("a hashed segment serves equality only.");
+    if (segment.form === "hashed") refuse("a hashed segment serves equality only");
     const { startsWith } = bounds;
     if (startsWith !== undefined) {
-      if (segment.form !== "text") refuse("only text has prefixes.");
-      if (given.length > 1) refuse("startsWith stands alone.");
+      if (segment.form !== "text") refuse("only text has prefixes");
+      if (given.length > 1) refuse("startsWith stands alone");
       if (startsWith === "") return within(prefix);
       const text = this.#encodedBound(segment, startsWith, isLast);
       // Of the text as it stands in keys: where case does not count, that is not the text given.
@@ -170,32 +174,32 @@ export class KeyShape {
     }
     if (segment.form === "text" && !isLast && this.layout === "readable") {
       refuse(
-        "the readable layout does not sort text that is followed by another segment; declare the key with k.ordered(…).",
+        "the readable layout does not sort text that is followed by another segment; declare the key with k.ordered(…)",
       );
     }
-    if (bounds.gt !== undefined && bounds.gte !== undefined) refuse("give gt or gte, not both.");
-    if (bounds.lt !== undefined && bounds.lte !== undefined) refuse("give lt or lte, not both.");
+    if (bounds.gt !== undefined && bounds.gte !== undefined) refuse("give gt or gte, not both");
+    if (bounds.lt !== undefined && bounds.lte !== undefined) refuse("give lt or lte, not both");
     // A descending codec turns the comparisons round.
     const { gt, gte, lt, lte } = segment.descending
       ? { gt: bounds.lt, gte: bounds.lte, lt: bounds.gt, lte: bounds.gte }
       : bounds;
     const at = (value: unknown) => prefix + this.#encodedBound(segment, value, isLast);
-    const behindAll = (value: unknown) => endOf(at(value) + this.separator);
+    // Behind all that begins with the value, where other segments follow it.
+    const behind = (value: unknown) => (isLast ? at(value) : endOf(at(value) + this.separator));
     return {
       ...(segment.options.among?.(prefix) ?? within(prefix)),
       ...(gte !== undefined && { from: at(gte) }),
-      ...(gt !== undefined &&
-        (isLast ? { from: at(gt), afterFrom: true } : { from: behindAll(gt) })),
+      ...(gt !== undefined && { from: behind(gt), afterFrom: isLast }),
       ...(lt !== undefined && { to: at(lt) }),
-      ...(lte !== undefined &&
-        (isLast ? { to: at(lte), throughTo: true } : { to: behindAll(lte) })),
+      ...(lte !== undefined && { to: behind(lte), throughTo: isLast }),
     };
   }
 
   #assertNothingBoundAfter(index: number, query: KeyValues): void {
     for (const part of this.parts.slice(index + 1)) {
       if (part instanceof Segment && query[part.name] !== undefined) {
-        throw segmentError(part, new RangeError("a segment before it is not bound by equality."));
+        const message = "a segment before it is not bound by equality";
+        throw validationFailed("The key", part.name, message);
       }
     }
   }
@@ -210,13 +214,13 @@ export class KeyShape {
   #encodedBound(segment: Segment, value: unknown, isLast: boolean): string {
     try {
       if (value === undefined || (value === null && segment.options.absent === undefined)) {
-        throw new RangeError("the value is missing.");
+        throw new RangeError("the value is missing");
       }
       const { takes } = segment.options;
-      if (takes?.includes(typeof value) === false) throw new RangeError(`a ${takes} is expected.`);
+      if (takes?.includes(typeof value) === false) throw new RangeError(`a ${takes} is expected`);
       return segment.encode(value, this.#placeOf(isLast));
     } catch (error) {
-      throw segmentError(segment, error);
+      throw validationFailed("The key", segment.name, reasonOf(error));
     }
   }
 

@@ -1,9 +1,9 @@
-import { assertSome, definitionRefused, reasonOf, tableError } from "../errors.ts";
+import { assertSome, definitionRefused } from "../errors.ts";
 import { bucketOf, fnv1a128 } from "./hash.ts";
 import type { KeyRange } from "./key-range.ts";
 import { double, int, int64, uint, uintDescending } from "./number.ts";
 import { decodeText, encodeText, type TextPlace } from "./text.ts";
-import { date, dateDescending, decodeIsoDate, encodeIsoDate, type TimeUnit } from "./time.ts";
+import { date, dateDescending, encodeIsoDate, type TimeUnit } from "./time.ts";
 
 /**
  * `fixed`: every value takes the same width, so it sorts right in any layout. `text`: any width.
@@ -115,7 +115,7 @@ const asIs = (value: string): string => value;
 const withoutCase = (value: string): string => value.toLowerCase().normalize("NFC");
 
 function assertText(value: string): string {
-  if (typeof value !== "string") throw new RangeError("text is expected.");
+  if (typeof value !== "string") throw new RangeError("text is expected");
   return value;
 }
 
@@ -161,7 +161,8 @@ function isoDate(field: string, unit: TimeUnit, name = field): SegmentOf<string,
   return new Segment<string, Date, "fixed", string>(name, field, "fixed", {
     lossless: false,
     encode: (value) => encodeIsoDate(value, unit),
-    decode: decodeIsoDate,
+    // A period does not tell the date.
+    decode: () => new Date(Number.NaN),
   });
 }
 
@@ -223,7 +224,7 @@ export const k = {
     return fixed<Name, Member>(name, {
       encode(value) {
         const at = members.indexOf(value);
-        if (at < 0) throw new RangeError(`"${value}" is none of ${members}.`);
+        if (at < 0) throw new RangeError(`"${value}" is none of ${members}`);
         return encode(at);
       },
       decode: (key) => members[decode(key)]!,
@@ -273,20 +274,9 @@ function lowerCase(pattern: RegExp): SegmentOptions<string> {
     pattern,
     encode(value) {
       const key = value.toLowerCase();
-      if (!pattern.test(key)) throw new RangeError(`"${value}" has another form.`);
+      if (!pattern.test(key)) throw new RangeError(`"${value}" has another form`);
       return key;
     },
     decode: asIs,
   };
-}
-
-/** Wraps what a codec threw, naming the segment. */
-export function segmentError(segment: Segment, cause: unknown): Error {
-  const message = reasonOf(cause);
-  return tableError(
-    "validation-failed",
-    `Key segment "${segment.name}": ${message}`,
-    { issues: [{ path: segment.name, message }] },
-    { cause },
-  );
 }

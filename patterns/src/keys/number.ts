@@ -45,7 +45,7 @@ export function int(width: number): FixedCodec<number> {
 export const int64: FixedCodec<bigint> = {
   encode(value) {
     if (value < -INT64_OFFSET || value >= INT64_OFFSET) {
-      throw new RangeError(`${value} does not fit in 64 bits.`);
+      throw new RangeError(`${value} does not fit in 64 bits`);
     }
     return hex(value + INT64_OFFSET, 16);
   },
@@ -55,29 +55,27 @@ export const int64: FixedCodec<bigint> = {
 /** IEEE order made bytewise: negative numbers have all bits inverted, the others only the sign. */
 export const double: FixedCodec<number> = {
   encode(value) {
-    if (Number.isNaN(value)) throw new RangeError("NaN has no place in an order.");
-    const view = new DataView(new ArrayBuffer(8));
-    view.setFloat64(0, value === 0 ? 0 : value);
-    const bits = view.getBigUint64(0);
-    return hex(bits >= INT64_OFFSET ? ~bits & ALL_BITS : bits | INT64_OFFSET, 16);
+    if (Number.isNaN(value)) throw new RangeError("NaN has no place in an order");
+    // -0 is 0.
+    const bits = new BigUint64Array(Float64Array.of(value || 0).buffer)[0]!;
+    return hex(bits ^ (bits >= INT64_OFFSET ? ALL_BITS : INT64_OFFSET), 16);
   },
   decode(text) {
     const bits = bitsOf(text);
-    const view = new DataView(new ArrayBuffer(8));
-    view.setBigUint64(0, bits >= INT64_OFFSET ? bits & ~INT64_OFFSET & ALL_BITS : ~bits & ALL_BITS);
-    return view.getFloat64(0);
+    const inverted = bits ^ (bits >= INT64_OFFSET ? INT64_OFFSET : ALL_BITS);
+    return new Float64Array(BigUint64Array.of(inverted).buffer)[0]!;
   },
 };
 
 /** The same text. To `Number` and `BigInt` nothing at all is 0, and `1e3` and `0x10` are numbers too. */
 export function digits(text: string): string {
   if (/^\d+$/.test(text)) return text;
-  throw new RangeError(`"${text}" is not digits alone.`);
+  throw new RangeError(`"${text}" is not digits alone`);
 }
 
 function bitsOf(text: string): bigint {
   if (/^[\da-f]{1,16}$/.test(text)) return BigInt("0x" + text);
-  throw new RangeError(`"${text}" is not 16 hexadecimal digits.`);
+  throw new RangeError(`"${text}" is not 16 hexadecimal digits`);
 }
 
 /** What is missing to nines, digit by digit: beyond 2^53 a subtraction would not be exact. */
@@ -87,7 +85,7 @@ function complement(digits: string): string {
 
 function whole(value: number, min: number, max: number): number {
   if (Number.isSafeInteger(value) && value >= min && value <= max) return value;
-  throw new RangeError(`${value} is not a whole number from ${min} to ${max}.`);
+  throw new RangeError(`${value} is not a whole number from ${min} to ${max}`);
 }
 
 /** Hexadecimal digits of a fixed width. */

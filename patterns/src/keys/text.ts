@@ -22,7 +22,7 @@ export interface TextPlace {
 /** @throws RangeError for an unpaired surrogate, which no wire form can carry. */
 export function encodeText(value: string, { escapeUnderscore }: TextPlace): string {
   if (!NEEDS_ESCAPE.test(value) && !(escapeUnderscore && value.includes("_"))) return value;
-  if (UNPAIRED_SURROGATE.test(value)) throw new RangeError("The text holds an unpaired surrogate.");
+  if (UNPAIRED_SURROGATE.test(value)) throw new RangeError("The text holds an unpaired surrogate");
   let key = "";
   for (let i = 0; i < value.length; i++) {
     const char = value.charAt(i);

@@ -28,7 +28,7 @@ export const dateDescending: FixedCodec<Date> = {
 /** `2014`, `201407`, `20140731` or `2014073118`, in UTC. */
 export function encodeIsoDate(value: Date, unit: TimeUnit): string {
   const text = validDate(value).toISOString();
-  if (text.length !== 24) throw new RangeError(`${text} is outside the years 0000 to 9999.`);
+  if (text.length !== 24) throw new RangeError(`${text} is outside the years 0000 to 9999`);
   return text.replace(/\D/g, "").slice(0, UNIT_LENGTH[unit]);
 }
 
@@ -41,14 +41,14 @@ export function decodeIsoDate(text: string): Date {
 
 function validDate(value: Date): Date {
   if (value instanceof Date && !Number.isNaN(value.getTime())) return value;
-  throw new RangeError("a valid Date is expected.");
+  throw new RangeError("a valid Date is expected");
 }
 
 function ticksOf(value: Date): bigint {
   const ms = validDate(value).getTime();
   const ticks = BigInt(ms) * TICKS_PER_MS + TICKS_AT_EPOCH;
   if (ticks < 0n || ticks > TICKS_MAX) {
-    throw new RangeError(`${value.toISOString()} is outside the years 1 to 9999.`);
+    throw new RangeError(`${value.toISOString()} is outside the years 1 to 9999`);
   }
   return ticks;
 }

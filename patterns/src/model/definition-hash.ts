@@ -38,7 +38,7 @@ function describe(segment: Segment): unknown[] {
   const written = PROBES.map((value) =>
     attempt(() => segment.encode(value, { escapeUnderscore: true })),
   );
-  const read = Array.from({ length: 10 }, (_, i) => attempt(() => segment.decode(String(i))));
+  const read = Array.from("0123456789", (digit) => attempt(() => segment.decode(digit)));
   return [name, field, form, descending, lossless, ...written, ...read].concat(
     options.absent ?? [],
   );

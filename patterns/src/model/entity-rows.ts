@@ -1,5 +1,6 @@
 import { type Issue, reasonOf, refused, tableError, validationFailed } from "../errors.ts";
-import type { KeyShape, KeyValues } from "../keys/key-shape.ts";
+import type { KeyDeclaration } from "../keys/key.ts";
+import { KeyShape, type KeyValues } from "../keys/key-shape.ts";
 import { type EdmValue, naturalValue, type Properties, text } from "../ports/edm.ts";
 import { printKey } from "../ports/mutation.ts";
 import type { Profile } from "../ports/profile.ts";
@@ -21,14 +22,15 @@ export const TYPE_PROPERTY = "rh_t";
 
 export const KEY_LENGTH_MAX = 512;
 
-export interface EntityRowsOptions {
-  readonly name: string;
+export interface RowsDeclaration {
+  /** Counts up whenever stored rows of the version before need an upgrade. */
   readonly version: number;
   readonly fields: Fields;
-  readonly partition: KeyShape;
-  readonly row: KeyShape;
-  readonly upgrades: Readonly<Record<number, Upgrade>>;
-  readonly typeProperty: string;
+  readonly key: { readonly partition: KeyDeclaration; readonly row: KeyDeclaration };
+  /** From each version to the next. */
+  readonly upgrade?: Readonly<Record<number, Upgrade>>;
+  /** The property that names type and version, for tables that have one already. */
+  readonly typeProperty?: string;
 }
 
 interface StoredField {
@@ -61,19 +63,22 @@ export class EntityRows {
   /** Those that do not stand in the keys. */
   readonly #stored: readonly StoredField[];
 
-  constructor(options: EntityRowsOptions) {
-    this.name = options.name;
-    this.version = options.version;
-    this.fields = options.fields;
-    this.partition = options.partition;
-    this.row = options.row;
-    this.typeProperty = options.typeProperty;
-    this.#upgrades = options.upgrades;
-    const segments = [...options.partition.segments, ...options.row.segments];
+  constructor(
+    name: string,
+    { version, fields, key, upgrade = {}, typeProperty = TYPE_PROPERTY }: RowsDeclaration,
+  ) {
+    this.name = name;
+    this.version = version;
+    this.fields = fields;
+    this.partition = new KeyShape(key.partition);
+    this.row = new KeyShape(key.row);
+    this.typeProperty = typeProperty;
+    this.#upgrades = upgrade;
+    const segments = [...this.partition.segments, ...this.row.segments];
     this.keyFields = new Set(segments.map(({ field }) => field));
     this.inKeys = new Set(segments.filter(({ lossless }) => lossless).map(({ field }) => field));
-    this.known = new Set(Object.keys(this.fields).map((name) => this.propertyOf(name)));
-    this.#stored = Object.entries(options.fields)
+    this.known = new Set(Object.keys(fields).map((name) => this.propertyOf(name)));
+    this.#stored = Object.entries(fields)
       .filter(([name]) => !this.inKeys.has(name))
       .map(([name, field]) => ({ name, property: field.property ?? name, field }));
   }

@@ -41,6 +41,16 @@ describe("a definition", () => {
         }),
       /shares the property/,
     );
+    refused(
+      () =>
+        entity("Thing", {
+          version: 1,
+          fields: { ...fields, kind: f.string() },
+          key,
+          typeProperty: "kind",
+        }),
+      /shares the property/,
+    );
     entity("Thing", { version: 1, fields: { ...fields, time: f.string().as("at") }, key });
   });
 
@@ -93,7 +103,23 @@ describe("a definition", () => {
           fields,
           key: { partition: [k.str("p")], row: [k.str("p")] },
         }),
-      /as the partition key does/,
+      /names two segments "p"/,
+    );
+    refused(
+      () =>
+        entity("Visit", {
+          version: 1,
+          fields: { id: f.guid(), at: f.date() },
+          key: { partition: [k.guid("id")], row: [k.lit("visit")] },
+          indexes: {
+            at: remoteIndex({
+              table: "VisitByAt",
+              partition: [k.isoDate("at", "month")],
+              row: [k.date("at"), k.guid("id")],
+            }),
+          },
+        }),
+      /names two segments "at"/,
     );
   });
 

@@ -1,10 +1,10 @@
 import type { Database } from "../database.ts";
 import { type Issue, refused } from "../errors.ts";
 import type { KeyDeclaration } from "../keys/key.ts";
-import { KeyShape, spellingProblems } from "../keys/key-shape.ts";
+import { keyProblems, namedTwice } from "../keys/key-shape.ts";
 import { type KeyOf, openRepository, type Repository } from "../repository.ts";
 import type { Index, Indexes } from "./entity-index.ts";
-import { EntityRows, type Fields, TYPE_PROPERTY, type Upgrade } from "./entity-rows.ts";
+import { EntityRows, type Fields, type RowsDeclaration } from "./entity-rows.ts";
 import type { Follower } from "./follower.ts";
 import type { CheckedKey } from "./key-query.ts";
 import type { Openable } from "./openable.ts";
@@ -23,9 +23,7 @@ export interface EntityDeclaration<
   P extends KeyDeclaration,
   R extends KeyDeclaration,
   I extends Indexes,
-> {
-  /** Counts up whenever stored rows of the version before need an upgrade. */
-  readonly version: number;
+> extends RowsDeclaration {
   readonly fields: F;
   readonly key: {
     readonly partition: P & CheckedKey<P, Infer<F>>;
@@ -36,10 +34,6 @@ export interface EntityDeclaration<
   readonly indexes?: I;
   /** What else must change with the entity. */
   readonly followers?: Readonly<Record<string, Follower>>;
-  /** From each version to the next. */
-  readonly upgrade?: Readonly<Record<number, Upgrade>>;
-  /** The property that names type and version, for tables that have one already. */
-  readonly typeProperty?: string;
 }
 
 /** A definition without its types. */
@@ -112,15 +106,7 @@ export function entity<
   const I extends Indexes = Readonly<Record<never, never>>,
 >(name: Name, declaration: EntityDeclaration<F, P, R, I>): EntityDefinition<Name, F, P, R, I> {
   const indexes = declaration.indexes ?? ({} as I);
-  const rows = new EntityRows({
-    name,
-    version: declaration.version,
-    fields: declaration.fields,
-    partition: new KeyShape(declaration.key.partition),
-    row: new KeyShape(declaration.key.row),
-    upgrades: declaration.upgrade ?? {},
-    typeProperty: declaration.typeProperty ?? TYPE_PROPERTY,
-  });
+  const rows = new EntityRows(name, declaration);
   const definition = new EntityDefinition<Name, F, P, R, I>(
     name,
     declaration.table ?? name,
@@ -176,28 +162,16 @@ function problemsOf(entity: AnyEntity): Issue[] {
         `uses the reserved property name "${property}"; store it under another with .as("…")`,
       );
     }
-    if (properties.indexOf(property) !== i) report(path, `shares the property "${property}"`);
+    if (properties.indexOf(property) !== i || property === rows.typeProperty)
+      report(path, `shares the property "${property}"`);
   }
 
-  for (const [path, shape] of [
-    ["partition key", rows.partition],
-    ["row key", rows.row],
-  ] as const) {
-    report(path, ...shape.problems());
-    for (const segment of shape.segments) {
-      const field = rows.fields[segment.field];
-      if (!field) report(path, `needs the field "${segment.field}", which is not declared`);
-      else if (field.isOptional)
-        report(path, `needs the field "${segment.field}", which is optional`);
-    }
-  }
-  report("key", ...spellingProblems(rows.partition, rows.row));
-  const inPartition = new Set(plainNames(rows.partition));
-  for (const name of plainNames(rows.row).filter((name) => inPartition.has(name))) {
-    report(
-      "row key",
-      `uses "${name}", as the partition key does; give the computed one a name of its own`,
-    );
+  const shapes = [rows.partition, rows.row];
+  report("key", ...keyProblems(...shapes), ...namedTwice(...shapes));
+  for (const name of rows.keyFields) {
+    const field = rows.fields[name];
+    if (!field) report("key", `needs the field "${name}", which is not declared`);
+    else if (field.isOptional) report("key", `needs the field "${name}", which is optional`);
   }
 
   for (const [name, follower] of [
@@ -207,8 +181,4 @@ function problemsOf(entity: AnyEntity): Issue[] {
     report(name, ...follower.problems(entity, name));
   }
   return issues;
-}
-
-function plainNames(shape: KeyShape): string[] {
-  return shape.segments.filter(({ form }) => form !== "hashed").map(({ name }) => name);
 }

@@ -1,6 +1,6 @@
 import { tableError } from "../errors.ts";
 import type { Segment } from "../keys/key.ts";
-import { type KeyShape, spellingProblems } from "../keys/key-shape.ts";
+import { type KeyShape, keyProblems, namedTwice } from "../keys/key-shape.ts";
 import { beginAlike } from "../keys/text.ts";
 import { type EdmValue, text } from "../ports/edm.ts";
 import { printKey } from "../ports/mutation.ts";
@@ -66,8 +66,8 @@ export function entryProblems(
   const { rows, table, indexes } = entity;
   const { copy = "full", each = {}, queue, container }: EntryOptions & Elsewhere = index.options;
   const place = index.place(entity);
-  const problems = [place.partition, place.row].flatMap((shape) => shape.problems());
-  problems.push(...spellingProblems(place.partition, place.row));
+  const problems = keyProblems(place.partition, place.row);
+  problems.push(...namedTwice(place.partition), ...namedTwice(place.row));
   problems.push(...nameProblems({ queue, container }));
   const named = new Set(segmentsOf(place).map(({ field }) => field));
   const copied = typeof copy === "string" ? [] : copy;

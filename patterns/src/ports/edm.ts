@@ -1,3 +1,5 @@
+import { hex } from "../keys/number.ts";
+
 /** The property types of the Table service. */
 export type EdmType =
   | "Binary"
@@ -48,7 +50,7 @@ export function bytesOf(base64: string): Uint8Array {
 }
 
 export function hexOf(bytes: Uint8Array): string {
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return Array.from(bytes, (byte) => hex(byte, 2)).join("");
 }
 
 export function base64Of(bytes: Uint8Array): string {

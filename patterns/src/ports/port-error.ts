@@ -54,7 +54,7 @@ export async function unlessRefused<Answer>(
 }
 
 /** The service asks for fewer requests. */
-export function isPushback(error: unknown): boolean {
+export function isPushback(error: unknown): error is PortError {
   return isRefusal(error, 429, 503) || (isRefusal(error, 500) && error.code === TIMED_OUT);
 }
 

@@ -28,8 +28,8 @@ export interface QuerySource {
     stored: StoredEntity,
     fields: readonly string[] | undefined,
   ): Row | undefined | Promise<Row | undefined>;
-  /** What `decode` costs beside the pages: requests and entities for each row, and why. */
-  surcharge(fields: readonly string[] | undefined): {
+  /** What `decode` costs beside the pages: requests and entities for each row, and why. Default: nothing. */
+  surcharge?(fields: readonly string[] | undefined): {
     readonly perRow: number;
     readonly notes: readonly string[];
   };
@@ -219,7 +219,7 @@ async function allRows(run: Run, permit: Permit<Plan> | undefined): Promise<Row[
   const { found } = await collect(run, permit);
   if (!run.database.profile.ordered) {
     // The endpoint promises no order, so a limit must not cut before sorting.
-    found.sort((a, b) => order(a.stored, b.stored)).splice(run.limit ?? found.length);
+    found.sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1)).splice(run.limit ?? found.length);
   }
   return found.map(({ row }) => row);
 }
@@ -264,7 +264,7 @@ function explainRun(run: Run): Explanation {
   const { database, table, partitionKey, range, limit, selected } = run;
   const plan = planOf(run);
   const rows = limit === undefined ? "rows" : `min(rows, ${limit})`;
-  const { perRow, notes } = run.surcharge(selected);
+  const { perRow, notes } = run.surcharge?.(selected) ?? { perRow: 0, notes: [] };
   const more = perRow ? ` + ${perRow} × ${rows}` : "";
   const inspected = {
     point: "1",
@@ -291,12 +291,9 @@ function explainRun(run: Run): Explanation {
   };
 }
 
-function order(a: StoredEntity, b: StoredEntity): number {
-  return compareText(a.partitionKey, b.partitionKey) || compareText(a.rowKey, b.rowKey);
-}
-
-function compareText(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+/** No key holds what stands between the two, nor anything below it. */
+function orderOf({ stored }: Found): string {
+  return `${stored.partitionKey}\0${stored.rowKey}`;
 }
 
 function columnsOf(source: QuerySource): Record<string, Column<unknown>> {

@@ -1,5 +1,6 @@
 import { assertSome } from "../errors.ts";
 import { isPushback, PortError } from "../ports/port-error.ts";
+import type { EntityKey } from "../ports/tables.ts";
 import { type Clock, unlessAborted } from "./clock.ts";
 import { type Layer, mutationsOf, type PortCall, sendByMs } from "./layer.ts";
 
@@ -95,9 +96,10 @@ export function limiter(
 
 /** Point reads and commits say where they go. */
 function partitionOf(call: PortCall): string | undefined {
-  const key = mutationsOf(call)[0] ?? call.args[1];
-  if (call.port !== "tables" || typeof key !== "object" || key === null) return undefined;
-  return "partitionKey" in key ? `${call.args[0]}/${key.partitionKey}` : undefined;
+  const [table, second] = call.args;
+  const { partitionKey }: Partial<EntityKey> = Object(mutationsOf(call)[0] ?? second);
+  const isKnown = call.port === "tables" && partitionKey !== undefined;
+  return isKnown ? `${table}/${partitionKey}` : undefined;
 }
 
 /** Point queries that a pattern sends side by side for one call of its user. */

@@ -1,3 +1,4 @@
+import type { EntityKey, Page } from "../ports/tables.ts";
 import { type Layer, mutationsOf } from "./layer.ts";
 
 /** What was really asked of the endpoints. */
@@ -21,7 +22,6 @@ export function meter(): { readonly usage: Usage; readonly layer: Layer } {
 }
 
 function entitiesIn(answer: unknown): number {
-  if (typeof answer !== "object" || answer === null) return 0;
-  if ("entities" in answer && Array.isArray(answer.entities)) return answer.entities.length;
-  return "rowKey" in answer ? 1 : 0;
+  const { entities, rowKey }: Partial<Page & EntityKey> = Object(answer);
+  return entities?.length ?? (rowKey === undefined ? 0 : 1);
 }

@@ -1,5 +1,5 @@
 import { reasonOf, tableError } from "../errors.ts";
-import { isRefusal, PortError, TIMED_OUT } from "../ports/port-error.ts";
+import { isPushback, isRefusal } from "../ports/port-error.ts";
 import type { Clock, Random } from "./clock.ts";
 
 export interface RetryOptions {
@@ -16,25 +16,10 @@ const BUDGET_SHARE = 0.1;
 const BUDGET_MAX = 20;
 const SERVER_FAULT_RETRIES_MAX = 2;
 
-/** What an outcome allows: the schedule, the same twice at most, or after one immediate repeat. */
-type Retryable = "scheduled" | "twice" | "at once";
-
-/** By status; 0 when no answer came. */
-const RETRYABLE: Readonly<Record<number, Retryable>> = {
-  0: "at once",
-  408: "scheduled",
-  429: "scheduled",
-  500: "twice",
-  502: "twice",
-  503: "scheduled",
-  504: "scheduled",
-};
-
-/** Undefined for what may not be repeated. */
-function classify(error: unknown): Retryable | undefined {
-  if (!(error instanceof PortError)) return undefined;
-  return error.code === TIMED_OUT ? "scheduled" : RETRYABLE[error.status];
-}
+/** No answer, or none in time: repeated as often as the schedule allows, like pushback. */
+const UNANSWERED = [0, 408, 504];
+/** Repeated twice at most. */
+const SERVER_FAULTS = [500, 502];
 
 /**
  * Calls `attempt` with 1, 2, … until it succeeds or may not be repeated.
@@ -63,18 +48,20 @@ export function retrying(
       try {
         return await attempt(count);
       } catch (error) {
-        const retryable = classify(error);
-        const isEnough = retryable === "twice" && count > SERVER_FAULT_RETRIES_MAX;
-        if (!retryable || isEnough) throw error;
-        let waitMs = 0;
-        if (retryable !== "at once" || count > 1) {
-          const planned = waits[waited++];
-          if (planned === undefined) throw throttled(count, error);
-          const retryAfterMs = error instanceof PortError ? (error.retryAfterMs ?? 0) : 0;
-          waitMs = Math.max(planned * (1 + JITTER * (2 * random() - 1)), retryAfterMs);
-        }
-        const tooLate = clock.now() + waitMs > latest;
-        if (tooLate || budget < 1) throw throttled(count, error);
+        const isRepeated =
+          isPushback(error) ||
+          isRefusal(error, ...UNANSWERED) ||
+          (isRefusal(error, ...SERVER_FAULTS) && count <= SERVER_FAULT_RETRIES_MAX);
+        if (!isRepeated) throw error;
+        const isAtOnce = error.status === 0 && count === 1;
+        const planned = isAtOnce ? 0 : (waits[waited++] ?? Number.NaN);
+        const waitMs = Math.max(
+          planned * (1 + JITTER * (2 * random() - 1)),
+          error.retryAfterMs ?? 0,
+        );
+        // What is no number, behind the end of the schedule, is not in time either.
+        const isInTime = clock.now() + waitMs <= latest;
+        if (!isInTime || budget < 1) throw throttled(count, error);
         budget--;
         if (waitMs > 0) await clock.sleep(waitMs, signal);
       }

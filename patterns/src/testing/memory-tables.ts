@@ -1,7 +1,7 @@
 import { sizeOf } from "../model/entity-size.ts";
 import { bytesOf, type EdmValue, type Properties } from "../ports/edm.ts";
 import { PortError } from "../ports/port-error.ts";
-import { PROFILES, type Profile } from "../ports/profile.ts";
+import { type Profile, profileOf } from "../ports/profile.ts";
 import type {
   EntityKey,
   Mutation,
@@ -58,7 +58,7 @@ export class MemoryTables implements TablesPort {
 
   constructor(options: MemoryTablesOptions) {
     this.#options = options;
-    this.profile = options.profile ?? PROFILES.rowhouse;
+    this.profile = options.profile ?? profileOf("rowhouse");
   }
 
   async get(
@@ -268,7 +268,8 @@ function assertEntity(
     if (name.length > PROPERTY_NAME_LENGTH_MAX) throw refusal(400, "PropertyNameTooLong", index);
     if (
       !/^[\p{L}_][\p{L}\p{Nd}_]*$/u.test(name) ||
-      profile.reservedProperties.includes(name.toLowerCase())
+      RESERVED.test(name) ||
+      (profile.name === "cosmos" && RESERVED_IN_COSMOS.test(name))
     ) {
       throw refusal(400, "PropertyNameInvalid", index);
     }
@@ -276,6 +277,9 @@ function assertEntity(
   }
   if (sizeOf(key, properties) > ENTITY_BYTES_MAX) throw refusal(400, "EntityTooLarge", index);
 }
+
+const RESERVED = /^(PartitionKey|RowKey|Timestamp)$/i;
+const RESERVED_IN_COSMOS = /^(id|rid|etag|ResourceId)$/i;
 
 function assertValue({ type, value }: EdmValue, index: number): void {
   const tooLarge =

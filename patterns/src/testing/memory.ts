@@ -1,5 +1,5 @@
 import type { Computed } from "../model/entry.ts";
-import { PROFILES, type ProfileName } from "../ports/profile.ts";
+import { type ProfileName, profileOf } from "../ports/profile.ts";
 import type { Random } from "../store/clock.ts";
 import { checkedTwice } from "./checked-twice.ts";
 import { FakeClock, seededRandom } from "./fake-clock.ts";
@@ -32,7 +32,7 @@ export function memory(options: MemoryOptions = {}): Memory {
     computed: checkedTwice,
     clock,
     random,
-    tables: new MemoryTables({ ...rest, clock, random, profile: PROFILES[profile ?? "rowhouse"] }),
+    tables: new MemoryTables({ ...rest, clock, random, profile: profileOf(profile ?? "rowhouse") }),
     queues: new MemoryQueues(clock),
     blobs: new MemoryBlobs({ clock, ...(options.blocksMax && { blocksMax: options.blocksMax }) }),
   };
