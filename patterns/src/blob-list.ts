@@ -14,6 +14,7 @@ import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
 import { entryProblems, type Place } from "./model/entry.ts";
 import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
+import { nameProblems } from "./model/storage-name.ts";
 import type { BlobPage, BlobsPort } from "./ports/blobs.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
 import type { Continuation, EntityKey } from "./ports/tables.ts";
@@ -51,7 +52,8 @@ export class BlobList<N extends KeyDeclaration> extends Index<BlobListKind<N>> {
   }
 
   problems(entity: AnyEntity, name: string): string[] {
-    return entryProblems(this, entity, name);
+    const { queue, container } = this.options;
+    return [...entryProblems(this, entity, name), ...nameProblems({ queue, container })];
   }
 
   follow(context: FollowerContext): OpenIndex {

@@ -1,4 +1,4 @@
-import { tableError } from "./errors.ts";
+import { tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { padded } from "./keys/number.ts";
@@ -10,8 +10,7 @@ import {
   LIST_ENCODINGS,
   type ListEncodingName,
 } from "./lists/list-encoding.ts";
-import { listOf, membersIn, withMember } from "./lists/queued-list.ts";
-import { blobsOf } from "./messages/large-message.ts";
+import { listOf, withMember } from "./lists/queued-list.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import {
   Index,
@@ -32,7 +31,6 @@ import { pagesOf, pagesWhere } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import { commitIfCurrent } from "./store/if-current.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
-import { PointedBlobs } from "./store/pointed-blobs.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
 import { readAt, Stale, untilUncontended } from "./write.ts";
 
@@ -48,15 +46,28 @@ export interface ListOptions<R extends KeyDeclaration> {
   readonly encoding?: ListEncodingName;
   /**
    * What a list may become when it outgrows one property, each with all that stands before it: refused, up to
-   * 15 properties, up to 16 rows, a blob.
+   * 15 properties, up to 16 rows, a blob (`listInBlob` of the entry point `list-in-blob`).
    */
-  readonly spill?: "none" | "properties" | "entities" | "blob";
-  /** Where lists go whose `spill` is a blob. */
-  readonly container?: string;
+  readonly spill?: "none" | "properties" | "entities" | BlobSpill;
   /** Characters in one property, each of two bytes. At most 32,768, the default. */
   readonly propertyLengthMax?: number;
   /** Rows of one list. At most 16, the default. */
   readonly rowsMax?: number;
+}
+
+export interface BlobSpill {
+  readonly container: string;
+  open(context: FollowerContext, property: string): ListBlobs;
+}
+
+/** Blobs that are never changed, each a list that the property of a row names. */
+interface ListBlobs {
+  /** Undefined for one that is gone. */
+  read(blob: string): Promise<string[] | undefined>;
+  /** @returns the name of a new one. */
+  write(list: EntityKey, ids: readonly string[]): Promise<string>;
+  delete(blob: string | undefined): Promise<unknown>;
+  collect(olderThanMs?: number): Promise<number>;
 }
 
 interface ListKind<R extends KeyDeclaration> extends IndexKind {
@@ -106,12 +117,9 @@ export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
     if (!/^[A-Za-z_]\w*$/.test(this.options.property)) {
       problems.push(`has the illegal property name "${this.options.property}"`);
     }
-    const { spill, container, rowsMax = ROWS_MAX, encoding } = this.options;
+    const { rowsMax = ROWS_MAX, encoding } = this.options;
     if (encoding === "packed" && digitsOf(entity.rows.row) === undefined) {
       problems.push("packs row keys that are not one number of at most 10 digits behind literals");
-    }
-    if (spill === "blob" && container === undefined) {
-      problems.push("may become a blob: name a container");
     }
     if (!(rowsMax >= 1 && rowsMax <= ROWS_MAX)) {
       problems.push(`has rowsMax ${rowsMax}; 1 to ${ROWS_MAX} are allowed`);
@@ -120,7 +128,6 @@ export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
   }
 
   follow(context: FollowerContext): OpenIndex {
-    if (this.options.spill === "blob") blobsOf(context.database);
     const open = new OpenList(this, context);
     return { api: open, prepare: (change) => open.prepare(change), keeper: open };
   }
@@ -150,19 +157,17 @@ class OpenList implements ListKeeper {
   readonly #encoding: ListEncodingName;
   /** Of ids that are packed. */
   readonly #digits: number;
-  readonly #blobs: PointedBlobs;
+  readonly #blobs: ListBlobs | undefined;
 
   constructor(index: ListIndex<KeyDeclaration>, context: FollowerContext) {
-    const { database, entity, name } = context;
-    const { property, spill, rowsMax = ROWS_MAX, container = "" } = index.options;
-    const { table, name: owner } = entity;
+    const { property, spill, rowsMax = ROWS_MAX } = index.options;
     this.#options = index.options;
     this.#context = context;
     this.#entries = new EntryKeys(context, index);
     this.#encoding = index.options.encoding ?? "csv";
-    this.#digits = digitsOf(entity.rows.row) ?? 0;
-    this.#rowsMax = spill === "entities" || spill === "blob" ? rowsMax : 1;
-    this.#blobs = new PointedBlobs(database, { container, table, property, owner, name });
+    this.#digits = digitsOf(context.entity.rows.row) ?? 0;
+    this.#blobs = typeof spill === "object" ? spill.open(context, property) : undefined;
+    this.#rowsMax = spill === "entities" || this.#blobs ? rowsMax : 1;
   }
 
   async prepare({ key, before, after, token }: Change): Promise<Contribution> {
@@ -203,7 +208,7 @@ class OpenList implements ListKeeper {
   }
 
   async collect(olderThanMs?: number): Promise<number> {
-    return this.#options.spill === "blob" ? this.#blobs.collect(olderThanMs) : 0;
+    return this.#blobs?.collect(olderThanMs) ?? 0;
   }
 
   keysOf(row: Row | undefined): EntityKey[] {
@@ -279,7 +284,7 @@ class OpenList implements ListKeeper {
       for (const row of entities) {
         await keep();
         await database.tables.commit(entity.table, [deleteOf(row)]);
-        await this.#blobs.delete(this.#blobIn([row]));
+        await this.#blobs?.delete(this.#blobIn([row]));
       }
     }
   }
@@ -306,7 +311,8 @@ class OpenList implements ListKeeper {
     token: string,
   ): Promise<Contribution> {
     const all = () => withMember(before, id, isMember);
-    if (blob !== undefined) return this.#inBlob(list, rows, all(), token, blob);
+    const blobs = this.#blobs;
+    if (blobs && blob !== undefined) return this.#inBlob(blobs, list, rows, all(), token, blob);
     const members = rows.map((row) => this.#parse(row));
     let at = members.findIndex((ids) => ids.includes(id));
     if (at < 0 && !isMember) return {};
@@ -328,18 +334,18 @@ class OpenList implements ListKeeper {
     const next = this.#further(list, rows);
     const lower = write(row ?? list, row, ids.slice(0, half));
     const upper = write(next, undefined, ids.slice(half));
-    const mayBeBlob = this.#options.spill === "blob";
     if (lower && upper && rows.length < this.#rowsMax) {
       const { profile } = this.#context.database;
-      if (!mayBeBlob) assertKeyFits(next, profile);
+      if (!blobs) assertKeyFits(next, profile);
       if (next.rowKey.length <= profile.rowKeyLengthMax) return { mutations: [...lower, ...upper] };
     }
-    if (!mayBeBlob) throw this.#tooLarge(list, all());
-    return this.#inBlob(list, rows, all(), token);
+    if (!blobs) throw this.#tooLarge(list, all());
+    return this.#inBlob(blobs, list, rows, all(), token);
   }
 
   /** One row names the blob, the others go; what was named before goes when that is committed. */
   async #inBlob(
+    blobs: ListBlobs,
     list: EntityKey,
     rows: readonly StoredEntity[],
     ids: readonly string[],
@@ -347,22 +353,18 @@ class OpenList implements ListKeeper {
     old?: string,
   ): Promise<Contribution> {
     const { database, name } = this.#context;
-    const { container, port } = this.#blobs;
     const first = ids.length > 0 ? rows.find(({ rowKey }) => rowKey === list.rowKey) : undefined;
     const others = rows.filter((row) => row !== first);
     const mutations = others.map((row) => deleteOf(row, row.etag));
     if (ids.length > 0) {
-      const blob = this.#blobs.newName(list);
-      const body = new TextEncoder().encode(ids.join("\n"));
-      await port.put(container, blob, body, { contentType: "text/plain" });
-      const pointer = { [this.#options.property]: text(blob) };
+      const pointer = { [this.#options.property]: text(await blobs.write(list, ids)) };
       mutations.push(this.#write(list, first, pointer, IN_BLOB, token));
     }
     const committed = async () => {
       if (old === undefined)
         database.report({ kind: "list in blob", index: name, key: list.rowKey });
       // One that stays is left to `collect`.
-      await this.#blobs.delete(old).catch(() => undefined);
+      await blobs.delete(old).catch(() => undefined);
     };
     return { mutations, committed };
   }
@@ -407,7 +409,7 @@ class OpenList implements ListKeeper {
 
   /**
    * @throws Stale when its blob is gone. While the index is mended, a list that still names such a blob is one without
-   * members.
+   * members. validation-failed for a list in a blob where none is declared.
    */
   async #read(list: EntityKey, isMending = false): Promise<ListRead> {
     const rows = await this.#rowsOf(list);
@@ -415,9 +417,11 @@ class OpenList implements ListKeeper {
     if (blob === undefined) {
       return { rows, blob, ids: rows.flatMap((row) => this.#parse(row)).sort() };
     }
-    const { container, port } = this.#blobs;
-    const found = await port.get(container, blob);
-    if (found) return { rows, blob, ids: membersIn(new TextDecoder().decode(found.body)) };
+    if (!this.#blobs) {
+      throw validationFailed(`The list ${list.rowKey}`, "spill", "it is in a blob: listInBlob(…)");
+    }
+    const ids = await this.#blobs.read(blob);
+    if (ids) return { rows, blob, ids };
     const isGone = isMending && this.#blobIn(await this.#rowsOf(list)) === blob;
     if (!isGone) throw new Stale(blob);
     return { rows, blob, ids: [] };

@@ -8,6 +8,7 @@ import { project, type Row, selected } from "./model/entity-rows.ts";
 import { entryProblems, hasKey, segmentsOf } from "./model/entry.ts";
 import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
+import { nameProblems } from "./model/storage-name.ts";
 import type { EntityKey, StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
 import { type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts";
@@ -63,11 +64,12 @@ export class RemoteIndex<
   }
 
   problems(entity: AnyEntity, name: string): string[] {
-    const { unique, mode } = this.options;
+    const { unique, mode, queue } = this.options;
     const problems = entryProblems(this, entity, name, unique ? [] : segmentsOf(entity.rows));
     const { partition, row } = this.place(entity);
     // A range over the one would have to be equality on the other.
     problems.push(...namedTwice(partition, row));
+    problems.push(...nameProblems({ queue }));
     const { deadlineMs, settleMs, tripwireMs } = this.timing;
     if (!(deadlineMs < settleMs && settleMs < tripwireMs)) {
       problems.push("needs deadlineMs < settleMs < tripwireMs");

@@ -15,6 +15,7 @@ import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
 import { type EntryKeys, entriesOf, entryProblems } from "./model/entry.ts";
 import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
+import { nameProblems } from "./model/storage-name.ts";
 import { type Properties, text } from "./ports/edm.ts";
 import { deleteOf, keyOf, writeOver } from "./ports/mutation.ts";
 import type { Continuation, EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
@@ -61,8 +62,8 @@ export class RemoteList<P extends KeyDeclaration, R extends KeyDeclaration> exte
   }
 
   problems(entity: AnyEntity, name: string): string[] {
-    const { property, lengthMax = LENGTH_MAX } = this.options;
-    const problems = entryProblems(this, entity, name);
+    const { property, queue, lengthMax = LENGTH_MAX } = this.options;
+    const problems = [...entryProblems(this, entity, name), ...nameProblems({ queue })];
     if (!/^[A-Za-z_]\w*$/.test(property)) {
       problems.push(`has the illegal property name "${property}"`);
     }

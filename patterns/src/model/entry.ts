@@ -12,7 +12,6 @@ import type { AnyEntity } from "./entity.ts";
 import type { Index } from "./entity-index.ts";
 import { assertKeyFits, type EntityRows, project, type Row, type Unknown } from "./entity-rows.ts";
 import type { FollowerContext } from "./follower.ts";
-import { nameProblems } from "./storage-name.ts";
 
 /** What of the base an entry repeats: everything, only its key, or the fields named. */
 export type Copy = "full" | "keys" | readonly string[];
@@ -31,12 +30,6 @@ export interface EntryOptions {
  * for every value (for every combination, if there are several), and none if there is no value. Pure.
  */
 export type Each = Readonly<Record<string, Of<readonly unknown[] | undefined>>>;
-
-/** Where some kinds keep what is in no table. */
-interface Elsewhere {
-  readonly queue?: string;
-  readonly container?: string;
-}
 
 /** A function of an entity; as a method it may be declared for the type that its entity has. */
 type Of<Result> = { compute(entity: Row): Result }["compute"];
@@ -64,11 +57,10 @@ export function entryProblems(
   naming: readonly Segment[] = [],
 ): string[] {
   const { rows, table, indexes } = entity;
-  const { copy = "full", each = {}, queue, container }: EntryOptions & Elsewhere = index.options;
+  const { copy = "full", each = {} } = index.options;
   const place = index.place(entity);
   const problems = keyProblems(place.partition, place.row);
   problems.push(...namedTwice(place.partition), ...namedTwice(place.row));
-  problems.push(...nameProblems({ queue, container }));
   const named = new Set(segmentsOf(place).map(({ field }) => field));
   const copied = typeof copy === "string" ? [] : copy;
   for (const field of [...[...named].filter((field) => !(field in each)), ...copied]) {

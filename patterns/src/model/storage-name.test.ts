@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { blobList } from "../blob-list.ts";
 import { connect, entity, f, isTableError, k } from "../index.ts";
 import { largeValueFields, largeValues } from "../large-value.ts";
-import { listIndex } from "../list-index.ts";
+import { listInBlob } from "../list-in-blob.ts";
 import { jsonLines, logFiles } from "../logs.ts";
 import { outbox } from "../outbox.ts";
 import { createWorker } from "../queue-worker.ts";
@@ -31,13 +31,12 @@ function followed(follower: Follower) {
 
 const partition = [k.lit("town"), k.str("town")];
 const row = [k.lit("of"), k.str("p"), k.uint("id", 4)];
-const town = [k.lit("town"), k.str("town")];
 
 /** By what the name is the name of. */
 const DECLARATIONS: Readonly<Record<string, readonly ((name: string) => unknown)[]>> = {
   container: [
     (container) => indexed(blobList({ container, name: [k.str("town")] })),
-    (container) => indexed(listIndex({ row: town, property: "members", spill: "blob", container })),
+    (container) => listInBlob(container),
     (container) => largeValues(Base, { name: "photo", container }),
     (container) => logFiles({ container, service: "web", format: jsonLines() }),
   ],
