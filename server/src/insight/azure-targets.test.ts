@@ -19,6 +19,15 @@ describe("The cloud's targets", () => {
     assert.equal(write("p", 1), "ServerBusy");
   });
 
+  it("fill as before once the clock was set back", () => {
+    const { write, tick } = against("enforce");
+    for (let i = 0; i < 20; i++) assert.equal(write("p", 100), "ok");
+    tick(-3_600_000);
+    assert.equal(write("p", 1), "ServerBusy");
+    tick(1);
+    assert.equal(write("p", 2), "ok");
+  });
+
   it("let 20,000 entities of an account pass in a second, however they spread", () => {
     const { write } = against("enforce");
     for (let i = 0; i < 200; i++) assert.equal(write(`p${i}`, 100), "ok");

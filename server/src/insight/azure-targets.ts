@@ -43,6 +43,8 @@ const PARTITIONS_MAX = 2048;
 const PLACES_MAX = 100;
 /** A partition this far behind answers no more within the time clients wait. */
 const BACKLOG_SECONDS_MAX = 10;
+/** What ends late has the time of its arrival. What is earlier still comes of a clock that was set back. */
+const LATE_MS_MAX = 60_000;
 const ACCOUNT_BUSY = "Operations per second is over the account limit.";
 
 /** An allowance that fills at the target's rate, up to a second's worth. A large scan leaves a debt. */
@@ -235,6 +237,8 @@ function fill(allowance: Allowance, rate: number, now: number): number {
   if (now > allowance.at) {
     const came = ((now - allowance.at) / 1000) * rate;
     allowance.entities = Math.min(rate, allowance.entities + came);
+    allowance.at = now;
+  } else if (now < allowance.at - LATE_MS_MAX) {
     allowance.at = now;
   }
   return allowance.entities;
