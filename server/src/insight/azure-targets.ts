@@ -1,4 +1,5 @@
 import { type ErrorCode, ServiceError } from "@rowhouse/protocol/errors";
+import { LATE_MS_MAX } from "./decay.ts";
 import type { Watcher } from "./deferred-watchers.ts";
 import {
   countedEntities,
@@ -43,8 +44,6 @@ const PARTITIONS_MAX = 2048;
 const PLACES_MAX = 100;
 /** A partition this far behind answers no more within the time clients wait. */
 const BACKLOG_SECONDS_MAX = 10;
-/** What ends late has the time of its arrival. What is earlier still comes of a clock that was set back. */
-const LATE_MS_MAX = 60_000;
 const ACCOUNT_BUSY = "Operations per second is over the account limit.";
 
 /** An allowance that fills at the target's rate, up to a second's worth. A large scan leaves a debt. */

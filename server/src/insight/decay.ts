@@ -20,12 +20,15 @@ export class DecayScale {
     return this.#weight;
   }
 
-  /** What one event weighs at `now`; time that goes backwards stands still. */
+  /** What one event weighs at `now`. One that is told late weighs what those before it do. */
   weightAt(now: number): number {
     // Most events come within the same millisecond as the one before.
     if (now > this.#at) {
       this.#at = now;
       this.#weight = 2 ** ((now - this.#landmark) / this.halfLifeMs);
+    } else if (now < this.#at - LATE_MS_MAX) {
+      this.#landmark -= this.#at - now;
+      this.#at = now;
     }
     return this.#weight;
   }
@@ -45,5 +48,7 @@ export class DecayScale {
   }
 }
 
+/** What is earlier still comes of a clock that was set back: counts fade on from there. */
+export const LATE_MS_MAX = 60_000;
 /** Far below where doubles lose whole numbers beside it. */
 const WEIGHT_MAX = 2 ** 30;

@@ -1,3 +1,4 @@
+import { LATE_MS_MAX } from "./decay.ts";
 import { ownText } from "./own-text.ts";
 
 /** Load by range of partition names and by time, ready to be drawn. */
@@ -48,7 +49,10 @@ export class HeatMap {
 
   add(name: string, entities: number, now: number): void {
     let slot = this.#current;
-    if (now >= slot.begin + this.#slotMs) {
+    const isSetBack = now < slot.begin - LATE_MS_MAX;
+    // Times that are still to come have no column.
+    if (isSetBack) this.#slots.length = 0;
+    if (isSetBack || now >= slot.begin + this.#slotMs) {
       const names = new Array<string>(SAMPLES).fill("");
       slot = { begin: now - (now % this.#slotMs), total: 0, names };
       this.#current = slot;

@@ -57,8 +57,6 @@ export class PartitionLoad implements Watcher {
   /** By `account/table`. */
   readonly #orders = new Map<string, InsertOrder>();
   #idleLookAt = Number.NEGATIVE_INFINITY;
-  #across = 0;
-  #acrossAt = 0;
 
   constructor(clock: Clock, random?: () => number) {
     this.#clock = clock;
@@ -95,8 +93,7 @@ export class PartitionLoad implements Watcher {
     scanned: number,
   ): void {
     if (name === undefined) {
-      this.#fadeAcross(now);
-      this.#across += entities;
+      this.#sketch.addAcross(entities, now);
       return;
     }
     const followed = this.#sketch.add(name, entities, now);
@@ -121,16 +118,14 @@ export class PartitionLoad implements Watcher {
 
   report(count = 20): LoadReport {
     const now = this.#clock.now();
-    const { total } = this.#sketch;
-    this.#fadeAcross(now);
+    const { across, total } = this.#sketch;
     const perSecond = (amount: number) => rounded(this.#sketch.perSecond(amount, now));
     const share = (load: number) => (total > 0 ? Math.round((load / total) * 1000) / 1000 : 0);
     const heaviest = this.#sketch.heaviest(Math.max(count, 10));
-    const across = rounded((this.#across * Math.LN2 * 1000) / this.#sketch.scale.halfLifeMs);
     return {
       halfLifeSeconds: this.#sketch.scale.halfLifeMs / 1000,
       load: perSecond(total),
-      loadAcrossPartitions: across,
+      loadAcrossPartitions: perSecond(across),
       followed: this.#sketch.followedCount,
       hottest: heaviest.slice(0, count).map((each) => ({
         partition: each.name,
@@ -172,13 +167,6 @@ export class PartitionLoad implements Watcher {
     for (const [table, { lastAt }] of this.#orders) {
       if (lastAt <= now - TABLE_IDLE_MS) this.#orders.delete(table);
     }
-  }
-
-  /** Time that goes backwards stands still, as in `DecayScale`. */
-  #fadeAcross(now: number): void {
-    if (now <= this.#acrossAt) return;
-    this.#across *= 2 ** ((this.#acrossAt - now) / this.#sketch.scale.halfLifeMs);
-    this.#acrossAt = now;
   }
 }
 

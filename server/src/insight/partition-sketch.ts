@@ -48,6 +48,7 @@ export class PartitionSketch {
   /** A heap by `placed`, the least first; put right only where it is looked at. */
   readonly #heap: Ranked[] = [];
   #total = 0;
+  #across = 0;
 
   constructor(now: number, options: SketchOptions = {}) {
     this.scale = new DecayScale(options.halfLifeMs ?? HALF_LIFE_MS, now);
@@ -59,12 +60,18 @@ export class PartitionSketch {
     return this.#total;
   }
 
+  /** The load of what was of no one partition, exact. */
+  get across(): number {
+    return this.#across;
+  }
+
+  addAcross(entities: number, now: number): void {
+    this.#across += entities * this.#weightAt(now);
+  }
+
   /** Counts entities for a partition. Answers its record when it is followed, to count on there. */
   add(name: string, entities: number, now: number): Followed | undefined {
-    const weight = this.scale.weightAt(now);
-    const factor = this.scale.rescale();
-    if (factor !== undefined) this.#rescale(factor);
-    const amount = entities * (factor === undefined ? weight : 1);
+    const amount = entities * this.#weightAt(now);
     this.#total += amount;
     const known = this.#followed.get(name);
     if (known) {
@@ -146,7 +153,10 @@ export class PartitionSketch {
     }
   }
 
-  #rescale(factor: number): void {
+  #weightAt(now: number): number {
+    const weight = this.scale.weightAt(now);
+    const factor = this.scale.rescale();
+    if (factor === undefined) return weight;
     for (let i = 0; i < this.#cells.length; i++) this.#cells[i] = this.#cells[i]! * factor;
     for (const each of this.#heap) {
       each.load *= factor;
@@ -157,6 +167,8 @@ export class PartitionSketch {
       each.scanned *= factor;
     }
     this.#total *= factor;
+    this.#across *= factor;
+    return 1;
   }
 }
 
