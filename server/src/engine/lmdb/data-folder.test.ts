@@ -129,6 +129,11 @@ describe("the data folder", () => {
   });
 
   if (process.platform === "linux") {
+    it("is refused with the system's own reason where it takes no files", async () => {
+      const why = /^open \/sys: E[A-Z]+: .*, open '\/sys\/trial-/;
+      await assert.rejects(openLmdbEngine({ path: "/sys" }), { code: "Unavailable", message: why });
+    });
+
     it("is refused, not met as a signal, when it may not be mapped", () => {
       const path = newFolder();
       const why = "this process may use 512000000000 bytes of address space";
