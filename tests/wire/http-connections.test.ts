@@ -60,6 +60,21 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
+    it("takes a target with a whole address for its path, as proxies send it", async () => {
+      const connection = await open();
+      for (const [target, path] of [
+        ["http://h/a?b=http://c/d", "/a?b=http://c/d"],
+        ["HTTPS://h:10002//a", "//a"],
+        ["http://h", "/"],
+        ["http://h/", "/"],
+        ["http://h?comp=list", "/?comp=list"],
+      ] as const) {
+        connection.write(GET.replace("/a", target));
+        assert.equal((await connection.answer()).text, `${path} `);
+      }
+      connection.destroy();
+    });
+
     it("serves its requests one after the other", async () => {
       let release = () => {};
       echo.gate = new Promise((resolve) => {

@@ -106,6 +106,16 @@ describe("List Queues", () => {
     );
   });
 
+  it("takes parts asked for by no name for none", async () => {
+    for (const [query, found] of [
+      ["include=", false],
+      ["include=,Metadata,", true],
+    ] as const) {
+      const { answer } = await list(`&prefix=many-00001&${query}`);
+      assert.equal(answer.text.includes("<Metadata>"), found);
+    }
+  });
+
   it("refuses pages of nothing, and parts nobody knows", async () => {
     const answer = await wire.send("GET", "/?comp=list&maxresults=0");
     const details = assertStorageRefused(answer, 400, "OutOfRangeQueryParameterValue");
