@@ -112,6 +112,8 @@ describe("A batch body", () => {
     const expected = readable(parse(body));
     assert.deepEqual(readable(parse(body.replace("batch_a1--", "batch_a1"))), expected);
     assert.deepEqual(readable(parse(body.replaceAll("1--", "1").trimEnd())), expected);
+    const twice = body.replace("--batch_a1--", "--batch_a1\r\n--batch_a1--\r\nThat was it.");
+    assert.deepEqual(readable(parse(twice)), expected);
     assert.deepEqual(readable(parse(body.replace("--batch_a1--", ""))), expected);
   });
 
