@@ -75,6 +75,13 @@ export interface Engine {
   scan(range: KeyRange, visit: Visit, hints?: ScanHints): Awaitable<ScanEnd>;
 
   /**
+   * As `scan`, of ranges of one partition, ascending and apart, all in one snapshot. It may end early at any
+   * place, also between two of them. Left out by engines whose `newestCommit` tells whether one snapshot was
+   * seen by scans one after the other.
+   */
+  scanRanges?(ranges: readonly KeyRange[], visit: Visit, hints?: ScanHints): Awaitable<ScanEnd>;
+
+  /**
    * Applies all of `write`, or none of it. Durable when the promise resolves, and seen by every
    * read that begins afterwards. A failed check is an answer, not an error: nothing is written.
    * @throws EngineError `Closed`, `KeyTooLong`, `Unavailable` (nothing happened), `Unknown` (it

@@ -102,6 +102,52 @@ describe("A page of several reads of one partition", () => {
     });
   }
 
+  for (const [name, keys] of Object.entries(READS)) {
+    const filter = `PartitionKey eq 'p' and (${keys})`;
+
+    it(`goes on where an engine reads ranges together: ${name}`, async () => {
+      const lab = await open(10);
+      lab.engine.numbersCommits = false;
+      lab.engine.readsTogether();
+      const rowKeys: string[] = [];
+      assert.equal(await lab.page({ filter, rowKeys }), undefined);
+      assert.deepEqual(rowKeys, rowKeys.toSorted());
+      assert.ok(rowKeys.includes("101") && rowKeys.includes("140"));
+      assert.equal(lab.engine.reads, 1);
+    });
+
+    it(`ends where an engine ends that reads ranges together: ${name}`, async () => {
+      const lab = await open(10);
+      lab.engine.numbersCommits = false;
+      lab.engine.entriesPerScan = 2;
+      lab.engine.readsTogether();
+      const rowKeys: string[] = [];
+      let from: EntityContinuation | undefined;
+      let pages = 0;
+      do {
+        from = await lab.page({ filter, from, rowKeys });
+        pages++;
+      } while (from);
+      const all: string[] = [];
+      await (await open(10)).page({ filter, rowKeys: all });
+      assert.deepEqual(rowKeys, all);
+      assert.ok(pages > 1);
+    });
+  }
+
+  it("reads so many ranges at once, and those behind them on another page", async () => {
+    const lab = await open(10);
+    lab.engine.numbersCommits = false;
+    lab.engine.readsTogether();
+    const apart = ROW_KEYS.map((key) => `RowKey ge '${key}' and RowKey lt '${key}5'`).join(" or ");
+    const filter = `PartitionKey eq 'p' and (${apart})`;
+    const rowKeys: string[] = [];
+    const from = await lab.page({ filter, rowKeys });
+    assert.deepEqual([from?.rowKey, rowKeys.length], ["132", 32]);
+    assert.equal(await lab.page({ filter, from, rowKeys }), undefined);
+    assert.deepEqual(rowKeys, ROW_KEYS);
+  });
+
   it("is of one snapshot also where the first read finds nothing", async () => {
     for (const numbersCommits of [true, false]) {
       const lab = await open(10);
@@ -185,6 +231,27 @@ class LabEngine implements Engine {
       return false;
     });
     return whenReady(ended, (known) => (resumeAt ? { resumeAt } : known));
+  }
+
+  scanRanges?: NonNullable<Engine["scanRanges"]>;
+
+  /** From now on, one range after the other in one turn, so nobody comes between. */
+  readsTogether(): void {
+    this.scanRanges = (ranges, visit) => {
+      this.reads++;
+      let visited = 0;
+      let resumeAt: Key | undefined;
+      for (const range of ranges) {
+        const ended = this.#inner.scan(range, (entry) => {
+          if (visited++ < this.entriesPerScan) return visit(entry);
+          resumeAt = copyKey(entry.key);
+          return false;
+        });
+        if (resumeAt) return { resumeAt };
+        if (ended !== "complete") return ended;
+      }
+      return "complete";
+    };
   }
 
   commit(write: AtomicWrite): Promise<CommitResult> {

@@ -1,10 +1,16 @@
 import type { EntityContinuation } from "@rowhouse/protocol/query-options";
 import type { Awaitable } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
-import type { Engine, Entry, Key, KeyRange, WantedSorts } from "../engine/engine.ts";
-import { decodeText, encodeText, keyBytes, partitionPrefixRange } from "../engine/key-codec.ts";
+import type { Engine, Entry, Key, KeyRange, ScanEnd, WantedSorts } from "../engine/engine.ts";
+import {
+  after,
+  decodeText,
+  encodeText,
+  keyBytes,
+  partitionPrefixRange,
+} from "../engine/key-codec.ts";
 import type { QueryCost } from "../insight/insight.ts";
-import type { KeyPosition, KeyRead, Plan, RangeRead } from "../query/plan.ts";
+import type { KeyPosition, KeyRead, Plan } from "../query/plan.ts";
 import type { Predicate } from "../query/predicate.ts";
 import { recordOf } from "./entity-record.ts";
 import { RecordView } from "./record-view.ts";
@@ -33,6 +39,8 @@ export interface PageEnd {
 
 /** Points read in one snapshot, while their values are no more than a page may still take. */
 const POINTS_AT_ONCE = 250;
+/** Ranges read in one snapshot where an engine does that: each is a round trip to its database. */
+const RANGES_AT_ONCE = 32;
 /** Asking the clock costs as much as testing a filter. */
 const ENTITIES_PER_CLOCK_LOOK = 128;
 
@@ -85,7 +93,8 @@ export class PageReader {
       this.#mustStand = this.#goesOn();
       if (!this.#mustStand) this.#newestCommit = this.#engine.newestCommit();
       else if (!this.#stands()) break;
-      const step = read.kind === "point" ? this.#points() : this.#range(read);
+      const ranges = this.#ranges();
+      const step = ranges.length > 0 ? this.#scan(ranges) : this.#points();
       if (step instanceof Promise) return step.then(() => this.read());
     }
     return {
@@ -135,43 +144,69 @@ export class PageReader {
     this.#readIndex = next;
   }
 
-  #range(read: RangeRead): Awaitable<void> {
-    const { prefix } = this.#request;
-    const { keyBytesMax } = this.#engine;
-    return this.#scan({
-      start: positionKey(prefix, read.start, keyBytesMax),
-      end: read.end ? positionKey(prefix, read.end, keyBytesMax) : partitionPrefixRange(prefix).end,
-    });
+  /**
+   * The ranges from here on that one scan reads: one, or those of a partition, and the points between them,
+   * where the engine takes several. None where points are better read as such.
+   */
+  #ranges(): readonly KeyRange[] {
+    const { reads } = this.#request.plan;
+    const from = this.#readIndex;
+    const first = reads[from]!;
+    const several = this.#engine.scanRanges ? reads.slice(from, from + RANGES_AT_ONCE) : [first];
+    const { partitionKey } = startOf(first);
+    const beyond = several.findIndex((read) => !isWithin(read, partitionKey));
+    const together = several.slice(0, beyond < 0 ? several.length : Math.max(1, beyond));
+    if (together.every((read) => read.kind === "point")) return [];
+    return together.map((read) => this.#rangeOf(read));
   }
 
-  #scan(range: KeyRange): Awaitable<void> {
-    const ended = this.#engine.scan(range, (entry) => this.#visit(entry), {
+  #rangeOf(read: KeyRead): KeyRange {
+    const { prefix } = this.#request;
+    const { keyBytesMax } = this.#engine;
+    if (read.kind === "point") {
+      const key = entityKey(prefix, read.partitionKey, read.rowKey);
+      return { start: key, end: after(key) };
+    }
+    return {
+      start: positionKey(prefix, read.start, keyBytesMax),
+      end: read.end ? positionKey(prefix, read.end, keyBytesMax) : partitionPrefixRange(prefix).end,
+    };
+  }
+
+  #scan(ranges: readonly KeyRange[]): Awaitable<void> {
+    const visit = (entry: Entry) => this.#visit(entry);
+    const hints = {
       entriesExpected: this.#request.predicate
         ? Number.POSITIVE_INFINITY
         : this.#request.entitiesMax - this.#entitiesReturned + 1,
       wanted: this.#wanted,
-    });
-    if (ended instanceof Promise) return ended.then((known) => this.#scanned(range, known));
-    return this.#scanned(range, ended);
+    };
+    const ended =
+      ranges.length > 1
+        ? this.#engine.scanRanges!(ranges, visit, hints)
+        : this.#engine.scan(ranges[0]!, visit, hints);
+    if (ended instanceof Promise) return ended.then((known) => this.#scanned(ranges, known));
+    return this.#scanned(ranges, ended);
   }
 
-  #scanned(range: KeyRange, ended: "complete" | "stopped" | { resumeAt: Key }): Awaitable<void> {
+  #scanned(ranges: readonly KeyRange[], ended: ScanEnd): Awaitable<void> {
     if (ended === "stopped" || !this.#stands()) return;
     if (ended === "complete") {
-      this.#readIndex++;
+      this.#readIndex += ranges.length;
       return;
     }
     const { resumeAt } = ended;
     // Inside a partition another snapshot must not be mixed into this page, whatever was found in the one
     // before. (An engine that ends between partitions says so by an empty sort part.)
-    if (this.#isOverdue || (this.#entitiesRead > 0 && resumeAt.sort.length > 0)) {
+    const isInPartition = ranges.length > 1 || (this.#entitiesRead > 0 && resumeAt.sort.length > 0);
+    if (this.#isOverdue || isInPartition) {
       this.#end({
         partitionKey: decodeText(resumeAt.partition, this.#request.prefix.length),
         rowKey: decodeText(resumeAt.sort),
       });
       return;
     }
-    return this.#scan({ start: resumeAt, end: range.end });
+    return this.#scan([{ start: resumeAt, end: ranges[0]!.end }]);
   }
 
   /**
@@ -249,6 +284,12 @@ export class PageReader {
     this.#next = { partitionKey: next.partitionKey, rowKey: next.rowKey };
     this.#ended = true;
   }
+}
+
+/** Whether all that is read is of this partition. */
+function isWithin(read: KeyRead, partitionKey: string): boolean {
+  const isOfOne = read.class !== "partition range" && read.class !== "table scan";
+  return isOfOne && startOf(read).partitionKey === partitionKey;
 }
 
 function startOf(read: KeyRead): KeyPosition {

@@ -259,9 +259,17 @@ export class PostgresEngine implements Engine {
   }
 
   scan(range: KeyRange, visit: Visit, hints?: ScanHints): Promise<ScanEnd> | ScanEnd {
+    return this.scanRanges([range], visit, hints);
+  }
+
+  scanRanges(
+    ranges: readonly KeyRange[],
+    visit: Visit,
+    hints?: ScanHints,
+  ): Promise<ScanEnd> | ScanEnd {
     this.#assertOpen();
-    if (range.end && compareKeys(range.start, range.end) >= 0) return "complete";
-    return this.#scans.scan(range, visit, hints);
+    const some = ranges.filter(({ start, end }) => !end || compareKeys(start, end) < 0);
+    return some.length === 0 ? "complete" : this.#scans.scan(some, visit, hints);
   }
 
   async commit(write: AtomicWrite): Promise<CommitResult> {

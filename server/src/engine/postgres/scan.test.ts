@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import type { KeyRange, ScanEnd, ScanHints, Visit } from "../engine.ts";
-import { partitionRange } from "../key-codec.ts";
+import { after as keyAfter, partitionRange } from "../key-codec.ts";
 import { parsePostgresUrl } from "./config.ts";
 import { Connector } from "./connector.ts";
 import { openPostgresEngine, type PostgresEngine } from "./postgres-engine.ts";
@@ -12,6 +12,7 @@ import { sessionSettings } from "./session-settings.ts";
 import { MARK_ROWS } from "./statements.ts";
 import { Relay } from "./test-relay.ts";
 import { runAt, type TestServer, testServer } from "./test-server.ts";
+import { commit, keyOf, textOf } from "./test-workloads.ts";
 
 describe("A scan of PostgreSQL", () => {
   let server: TestServer;
@@ -133,6 +134,68 @@ describe("A scan of PostgreSQL", () => {
     assert.equal(new Set(seen).size, 20_000);
   });
 
+  /** Ranges of "small", each of `length` entries from a number on. */
+  const partsOfSmall = (length: number, ...from: number[]): KeyRange[] =>
+    from.map((at) => ({
+      start: { ...small.start, sort: Buffer.from(`k${at}`) },
+      end: { ...small.start, sort: Buffer.from(`k${at + length}`) },
+    }));
+
+  it("reads several ranges of a partition in their order, those without an entry too", async () => {
+    const ranges = partsOfSmall(200, 100_001, 200_000, 101_001, 101_201, 119_999);
+    const seen: number[] = [];
+    const end = await engine.scanRanges(ranges, ({ key }) => {
+      return seen.push(Number(key.sort.toString().slice(1))) > 0;
+    });
+    assert.equal(end, "complete");
+    const numbers = (from: number, count: number) =>
+      Array.from({ length: count }, (_, index) => from + index);
+    assert.deepEqual(seen, [...numbers(100_001, 200), ...numbers(101_001, 400), 119_999, 120_000]);
+  });
+
+  it("reads several ranges of a partition in one snapshot", async () => {
+    const keys = Array.from({ length: 20 }, (_, index) => keyOf("together", `${100 + index}`));
+    const ranges = keys.map((key) => ({ start: key, end: keyAfter(key) }));
+    const write = (text: string) => commit(engine, { puts: keys.map((key) => [key, text]) });
+    await write("first");
+    let isOver = false;
+    const writing = (async () => {
+      for (let round = 0; !isOver; round++) await write(`${round}`);
+    })();
+    for (let round = 0; round < 30; round++) {
+      const seen: (string | undefined)[] = [];
+      await engine.scanRanges(ranges, (entry) => seen.push(textOf(entry)) > 0);
+      assert.equal(seen.length, keys.length);
+      assert.equal(new Set(seen).size, 1, `Several snapshots: ${seen}.`);
+    }
+    isOver = true;
+    await writing;
+  });
+
+  it("leaves no transaction behind when it stops among several ranges", async () => {
+    let visited = 0;
+    const ranges = partsOfSmall(10, 100_001, 100_101, 100_201);
+    assert.equal(await engine.scanRanges(ranges, () => ++visited < 15), "stopped");
+    assert.equal(visited, 15);
+    // Over the same connection, behind what ended the transaction.
+    assert.deepEqual(await count(ranges[0]!), { visited: 10, end: "complete" });
+    const open =
+      "SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'";
+    assert.deepEqual(await runAt(url, [open]), [[0]]);
+  });
+
+  it("ends early among several ranges too, when the visitor takes long", async () => {
+    const ranges = partsOfSmall(10, 100_001, 100_101, 100_201);
+    let visited = 0;
+    const until = performance.now() + 2_100;
+    const end = await engine.scanRanges(ranges, () => {
+      visited++;
+      while (visited === 1 && performance.now() < until);
+      return true;
+    });
+    assert.deepEqual([visited, end], [10, { resumeAt: ranges[1]!.start }]);
+  });
+
   it("does not fetch what is not wanted, but learns how far the server has read", async () => {
     sent.rows = 0;
     sent.bytes = 0;
@@ -156,7 +219,7 @@ describe("A scan of PostgreSQL", () => {
     assert.equal(sent.rows, 2 + Math.ceil(5_000 / MARK_ROWS));
   });
 
-  it("asks shards for a page whose end it has found first", async () => {
+  it("asks shards for one range of several, and for a page whose end it has found first", async () => {
     const config = parsePostgresUrl(url);
     const settings = sessionSettings(10_000, "postgres");
     const connector = new Connector(config, {
@@ -175,11 +238,15 @@ describe("A scan of PostgreSQL", () => {
       };
       for (let rest = range; ; ) {
         calls++;
-        const end = await scans.scan(rest, visit, hints);
+        const end = await scans.scan([rest], visit, hints);
         if (typeof end === "string") return { seen, calls };
         rest = { start: end.resumeAt, end: range.end };
       }
     };
+    const parts = partsOfSmall(10, 100_001, 100_101);
+    // They have no snapshot in common that was tried.
+    const afterFirst = await scans.scan(parts, () => true, undefined);
+    assert.deepEqual(afterFirst, { resumeAt: parts[1]!.start });
     const start = { partition: Buffer.from("many"), sort: Buffer.alloc(0) };
     const end = { partition: Buffer.from("many2401"), sort: Buffer.alloc(0) };
     const expected = Array.from({ length: 1500 }, (_, index) => `many${1001 + index}`);

@@ -6,6 +6,7 @@ import type { RowReader } from "./row-reader.ts";
 import type { Exchange, Session } from "./session.ts";
 import type { ServerError } from "./sql-state.ts";
 import {
+  BEGIN_SNAPSHOT,
   MARK_ROWS,
   SCAN_ACROSS,
   SCAN_ACROSS_TO,
@@ -26,7 +27,8 @@ const CHUNK_EXAMINED_MAX = 64 * MARK_ROWS;
 const ROW_OVERHEAD_BYTES = 32;
 
 export interface ScanOptions {
-  readonly range: KeyRange;
+  /** One, or several of one partition. */
+  readonly ranges: readonly KeyRange[];
   readonly visit: Visit;
   readonly entriesExpected: number | undefined;
   readonly wanted: WantedSorts | undefined;
@@ -50,7 +52,8 @@ export interface ScanFailure {
 }
 
 /**
- * One statement, hence one snapshot of each partition, read in chunks: its portal stays open and is asked for more
+ * One statement, hence one snapshot of each partition, read in chunks (several ranges are a statement each in a
+ * transaction that keeps the snapshot): its portal stays open and is asked for more
  * rows until the visitor stops, the range ends or time is up. The first chunk is small; then the size
  * of the rows seen decides how many may come, so that neither a thousand rows of 1 MiB nor a million
  * small ones fill the memory. Rows are visited where they lie in the chunks of the socket.
@@ -66,12 +69,16 @@ export class Scan implements Exchange {
   /** Only what it wants is answered, and marks; otherwise everything is. */
   readonly #wanted: WantedSorts | undefined;
   readonly #budget = new TurnBudget();
+  /** The range that is read, one behind the other. */
+  #rangeIndex = 0;
+  /** Where several ranges are read: the answer to BEGIN comes before theirs. */
+  #isBeginning: boolean;
   #chunkRows: number;
   /** Rows the server has read, those it left out included. */
   #examined = 0;
+  #answered = 0;
   /** Rows that came with a value. */
   #rowCount = 0;
-  #answered = 0;
   #byteCount = 0;
   #last: Key | undefined;
   #isSettled = false;
@@ -81,8 +88,9 @@ export class Scan implements Exchange {
     this.#session = session;
     this.#options = options;
     this.deadline = options.deadline;
-    const { start, end } = options.range;
-    this.#isAcross = !isInOnePartition(options.range);
+    const { start, end } = this.#range;
+    this.#isBeginning = options.ranges.length > 1;
+    this.#isAcross = !isInOnePartition(this.#range);
     // A range from the first partition on holds the engine's own row, which must not be counted.
     const isCountable = this.#isAcross && end !== undefined && start.partition.length > 0;
     this.#wanted = isCountable ? options.wanted : undefined;
@@ -93,14 +101,26 @@ export class Scan implements Exchange {
   start(): void {
     const session = this.#session;
     session.begin(this);
+    if (this.#isBeginning) {
+      session.bind(BEGIN_SNAPSHOT);
+      session.execute();
+    }
+    this.#begin();
+  }
+
+  get #range(): KeyRange {
+    return this.#options.ranges[this.#rangeIndex]!;
+  }
+
+  #begin(): void {
     this.#bind();
-    session.execute(this.#chunkRows);
-    session.flush();
+    this.#session.execute(this.#chunkRows);
+    this.#session.flush();
   }
 
   #bind(): void {
-    const { range, rowsMax } = this.#options;
-    const { start, end } = range;
+    const { rowsMax } = this.#options;
+    const { start, end } = this.#range;
     if (this.#isAcross) {
       const across = end ? SCAN_ACROSS_TO : SCAN_ACROSS;
       const writer = this.#session.bind(this.#wanted ? SCAN_WANTED : across);
@@ -137,7 +157,7 @@ export class Scan implements Exchange {
 
   /** Visits a row, or counts what was left out up to it. Answers how the scan ends, if it does here. */
   #take(row: RowReader): ScanEnd | undefined {
-    const partition = this.#isAcross ? row.bytes() : this.#options.range.start.partition;
+    const partition = this.#isAcross ? row.bytes() : this.#range.start.partition;
     const key = { partition, sort: row.bytes() };
     this.#answered++;
     if (this.#wanted === undefined) {
@@ -172,21 +192,42 @@ export class Scan implements Exchange {
   suspended(): void {
     if (this.#isSettled) return;
     if (performance.now() > this.#options.endsAt) {
-      this.#settle({ resumeAt: after(this.#last ?? this.#options.range.start) });
+      this.#settle({ resumeAt: after(this.#last ?? this.#range.start) });
       return;
     }
+    this.#chooseChunk();
+    this.#session.continue(this.#chunkRows);
+  }
+
+  #chooseChunk(): void {
     const examinedPerRow = this.#examined / this.#answered;
     const rows = Math.floor(
       Math.min(CHUNK_ROWS_MAX, CHUNK_BYTES / this.#rowBytes, CHUNK_EXAMINED_MAX / examinedPerRow),
     );
     const expected = (this.#options.entriesExpected ?? 0) - this.#rowCount;
     this.#chunkRows = Math.max(1, expected > 0 ? Math.min(rows, expected) : rows);
-    this.#session.continue(this.#chunkRows);
   }
 
   complete(): void {
+    if (this.#isSettled) return;
+    if (this.#isBeginning) {
+      this.#isBeginning = false;
+      return;
+    }
     const isWhole = this.#examined < this.#options.rowsMax || this.#last === undefined;
-    this.#settle(isWhole ? "complete" : { resumeAt: after(this.#last!) });
+    if (!isWhole) this.#settle({ resumeAt: after(this.#last!) });
+    else if (this.#rangeIndex + 1 === this.#options.ranges.length) this.#settle("complete");
+    else this.#goOn();
+  }
+
+  /** To the next range, unless time is up. */
+  #goOn(): void {
+    if (this.#answered > 0) this.#chooseChunk();
+    this.#rangeIndex++;
+    this.#examined = 0;
+    this.#answered = 0;
+    if (performance.now() > this.#options.endsAt) this.#settle({ resumeAt: this.#range.start });
+    else this.#begin();
   }
 
   failed(error: ServerError): void {
@@ -212,7 +253,10 @@ export class Scan implements Exchange {
     this.#settle(this.#last ? { resumeAt: after(this.#last) } : { error, mayRepeat: true });
   }
 
-  /** Answers at once; rows that are still on their way are dropped as they come. */
+  /**
+   * Answers at once; rows that are still on their way are dropped as they come. The transaction of several
+   * ranges is left to the session, which rolls back what it finds open.
+   */
   #settle(end: ScanEnd | ScanFailure): void {
     if (!this.#isSynced) {
       this.#isSynced = true;

@@ -35,12 +35,17 @@ export class Scans {
     this.#options = options;
   }
 
-  async scan(range: KeyRange, visit: Visit, hints: ScanHints | undefined): Promise<ScanEnd> {
+  /** Of one range, or of several of one partition. */
+  async scan(
+    ranges: readonly KeyRange[],
+    visit: Visit,
+    hints: ScanHints | undefined,
+  ): Promise<ScanEnd> {
     const { pool, timeoutMs } = this.#options;
     const deadline = performance.now() + timeoutMs;
     for (let attempt = 1; ; attempt++) {
       const session = await pool.acquire(deadline);
-      const end = await this.#attempt(session, { range, visit, hints, deadline });
+      const end = await this.#attempt(session, { ranges, visit, hints, deadline });
       if (typeof end === "string" || "resumeAt" in end) return end;
       if (!end.mayRepeat) throw end.error;
       if (!isPassing(end.error) || performance.now() > deadline) throw toEngineError(end.error);
@@ -52,32 +57,37 @@ export class Scans {
   async #attempt(session: Session, scan: ScanCall): Promise<ScanEnd | ScanFailure> {
     const { dialect } = this.#options;
     if (dialect === "postgres") return this.#run(session, scan, ROWS_MAX);
+    const [first, second] = scan.ranges;
+    if (second) {
+      const end = await this.#attempt(session, { ...scan, ranges: [first!] });
+      return end === "complete" ? { resumeAt: second.start } : end;
+    }
     // Others were not tried with a statement that leaves rows out, so they send them all.
     scan = { ...scan, hints: { ...scan.hints, wanted: undefined } };
     const { min, expected, max } = ROWS_COLLECTED;
     const rowsMax = Math.max(min, Math.min(scan.hints?.entriesExpected ?? expected, max));
-    const isPaged = rowsMax >= PAGE_END_ROWS_MIN && !isInOnePartition(scan.range);
+    const isPaged = rowsMax >= PAGE_END_ROWS_MIN && !isInOnePartition(first!);
     if (dialect !== "citus" || !isPaged) return this.#run(session, scan, rowsMax);
 
     let pageEnd: Key | undefined;
     try {
-      pageEnd = await findPageEnd(session, scan.range, rowsMax);
+      pageEnd = await findPageEnd(session, first!, rowsMax);
     } catch (error) {
       this.#options.pool.release(session);
       return { error, mayRepeat: true };
     }
     if (pageEnd === undefined) return this.#run(session, scan, rowsMax);
     const resumeAt = after(pageEnd);
-    const range = { start: scan.range.start, end: resumeAt };
+    const ranges = [{ start: first!.start, end: resumeAt }];
     // The LIMIT stays, although the range is closed: without it the planner sorts.
-    const end = await this.#run(session, { ...scan, range }, rowsMax);
+    const end = await this.#run(session, { ...scan, ranges }, rowsMax);
     return end === "complete" ? { resumeAt } : end;
   }
 
   #run(session: Session, scan: ScanCall, rowsMax: number): Promise<ScanEnd | ScanFailure> {
     return new Promise((settle) => {
       new Scan(session, {
-        range: scan.range,
+        ranges: scan.ranges,
         visit: scan.visit,
         entriesExpected: scan.hints?.entriesExpected,
         wanted: scan.hints?.wanted,
@@ -96,7 +106,7 @@ export class Scans {
 }
 
 interface ScanCall {
-  readonly range: KeyRange;
+  readonly ranges: readonly KeyRange[];
   readonly visit: Visit;
   readonly hints: ScanHints | undefined;
   readonly deadline: number;

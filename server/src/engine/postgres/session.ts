@@ -245,7 +245,8 @@ export class Session {
     const exchange = this.#pending.shift();
     // A cancel request may come late, and must not meet what somebody sends next.
     if (this.#cancelledAt !== undefined) this.destroy(new Error("A read took too long."));
-    // An error inside BEGIN leaves the failed transaction open, for COMMIT was skipped.
+    // An error inside BEGIN leaves the failed transaction open, for COMMIT was skipped; a scan of several
+    // ranges ends without one.
     if (status !== 0x49 && this.#lostBy === undefined) {
       this.begin(new Rollback(performance.now() + 10_000, (error) => this.destroy(error)));
       this.#writer.query("ROLLBACK");

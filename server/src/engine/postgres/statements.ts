@@ -189,6 +189,12 @@ export const DELETE_ONE = statement(
  * committed on its worker when a later one fails.
  */
 export const BEGIN = statement("begin", "BEGIN", []);
+/** Of scans that belong together: the first takes the snapshot for all, and locks nothing. */
+export const BEGIN_SNAPSHOT = statement(
+  "begin_snapshot",
+  "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+  [],
+);
 export const COMMIT = statement("commit", "COMMIT", []);
 
 /** In transactions of several callers: one that a rival keeps waiting must not keep the others. */
