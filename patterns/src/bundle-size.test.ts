@@ -27,9 +27,9 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 16_400,
+  core: 16_364,
   everything: 63_157,
-  "azure-tables.ts": 3462,
+  "azure-tables.ts": 3452,
   "list-index.ts": 3983,
   "remote-index.ts": 4381,
   "remote-list.ts": 3586,

@@ -181,10 +181,11 @@ export class EntityRepository {
     );
   }
 
-  async replaceIfUnchanged(entity: Row): Promise<Row> {
-    const before = unchanged(await mustRead(this.#open, entity), entity);
-    const step = await updateStep(this.#open, before, entity, "replace");
-    return commit(step).catch(noSecondTry);
+  replaceIfUnchanged(entity: Row): Promise<Row> {
+    return once(async () => {
+      const before = unchanged(await mustRead(this.#open, entity), entity);
+      return commit(await updateStep(this.#open, before, entity, "replace"));
+    });
   }
 
   async upsert(entity: Row, options: WriteOptions = {}): Promise<Row> {
@@ -219,13 +220,15 @@ export class EntityRepository {
     });
   }
 
-  async deleteIfUnchanged(entity: Row): Promise<boolean> {
-    // Of what was never read, "*" must not become a condition that everything meets.
-    const isRead = this.#isFollowed || entity?.etag === "*";
-    const found = isRead ? await readEntity(this.#open, entity) : this.#assumed(entity);
-    if (!found) return false;
-    const request = commitSteps([deleteStep(this.#open, unchanged(found, entity))]);
-    return request.then(() => true, falseIfAbsent).catch(noSecondTry);
+  deleteIfUnchanged(entity: Row): Promise<boolean> {
+    return once(async () => {
+      // Of what was never read, "*" must not become a condition that everything meets.
+      const isRead = this.#isFollowed || entity?.etag === "*";
+      const found = isRead ? await readEntity(this.#open, entity) : this.#assumed(entity);
+      if (!found) return false;
+      const request = commitSteps([deleteStep(this.#open, unchanged(found, entity))]);
+      return request.then(() => true, falseIfAbsent);
+    });
   }
 
   reconcile(key: KeyValues): Promise<boolean> {
@@ -277,19 +280,19 @@ function saved(row: Row, etag: string | undefined): Row {
   return Object.fromEntries([...present, ["etag", etag ?? ""]]);
 }
 
-/** @throws conflict when the caller read another version. */
+/** @throws Stale when the caller read another version. */
 function unchanged(found: Snapshot, { etag }: Row): Snapshot {
   if (found.stored.etag === etag) return found;
-  const { rowKey } = found.stored;
-  throw conflict(new Stale(rowKey));
+  throw new Stale(found.stored.rowKey);
 }
 
-function noSecondTry(error: unknown): never {
-  throw error instanceof Stale ? conflict(error) : error;
-}
-
-function conflict({ message, rowKey, cause }: Stale): Error {
-  return tableError("conflict", message, { key: rowKey }, { cause });
+/** @throws conflict where `untilUncontended` would try again. */
+function once<Result>(attempt: () => Promise<Result>): Promise<Result> {
+  return attempt().catch((error) => {
+    if (!(error instanceof Stale)) throw error;
+    const { message, rowKey, cause } = error;
+    throw tableError("conflict", message, { key: rowKey }, { cause });
+  });
 }
 
 function falseIfAbsent(error: unknown): false {

@@ -117,7 +117,7 @@ class OpenSpread {
     const properties = rows.encode(row, token);
     const open = openEntity(this.#database, this.#definition);
     const lead = { kind: "insert", ...key, properties } as const;
-    const change = { key, token, after: row, shared: new Map() };
+    const change = { key, token, after: row };
     const [etag = ""] = await commitSteps([{ open, lead, change }]);
     return Object.assign(row, { etag });
   }

@@ -79,13 +79,13 @@ export function runTransaction<Result>(
 
     /** @throws validation-failed for another table or partition: no transaction spans two. */
     const open = (definition: AnyEntity, values: Row): OpenEntity => {
-      const { partition: shape } = definition.rows;
-      table ??= definition.table;
-      if (table !== definition.table || shape.encode(values) !== shape.encode(partition)) {
-        const place = `${definition.table}, partition "${shape.encode(values)}"`;
+      const { table: own, rows } = definition;
+      const partitionKey = rows.partition.encode(values);
+      table ??= own;
+      if (table !== own || partitionKey !== rows.partition.encode(partition)) {
         throw validationFailed(
           "The transaction",
-          place,
+          `${own}, partition "${partitionKey}"`,
           "a transaction has one table and one partition",
         );
       }

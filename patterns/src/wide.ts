@@ -207,7 +207,7 @@ class OpenWide {
 
   async #commit(lead: Mutation, others: readonly Mutation[]): Promise<void> {
     const open = openEntity(this.#database, this.#definition);
-    const change = { key: lead, token: "", shared: new Map() };
+    const change = { key: lead, token: "" };
     await commitSteps([beside({ open, lead, change, isUpsert: true }, { mutations: others })]);
   }
 

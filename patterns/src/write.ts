@@ -23,7 +23,7 @@ export interface OpenEntity {
 export interface Step {
   readonly open: OpenEntity;
   readonly lead: Mutation;
-  readonly change: Change;
+  readonly change: Omit<Change, "shared">;
   /** Inserts what was absent when it was read: who meets it there has lost a race. */
   readonly isUpsert?: boolean;
 }
@@ -97,7 +97,7 @@ export async function insertStep(open: OpenEntity, row: Row): Promise<Step> {
   return {
     open,
     lead: { kind: "insert", ...key, properties },
-    change: changeOf({ key, token, after: row }),
+    change: { key, token, after: row },
   };
 }
 
@@ -152,7 +152,7 @@ export async function updateStep(
         ? { kind: "replace", properties }
         : { kind: "merge", properties: Object.fromEntries(changes) }),
     },
-    change: changeOf({ key, token, before, after: row, unknown }),
+    change: { key, token, before, after: row, unknown },
   };
 }
 
@@ -162,7 +162,7 @@ export function deleteStep(open: OpenEntity, before: Snapshot): Step {
   return {
     open,
     lead: deleteOf(stored, stored.etag),
-    change: changeOf({ key: keyOf(stored), token, before }),
+    change: { key: keyOf(stored), token, before },
   };
 }
 
@@ -243,7 +243,8 @@ export async function commitSteps(steps: readonly Step[]): Promise<(string | und
 
 /** What must change with the step's entity. */
 export function contributionsTo({ open, change }: Step): Promise<Contribution[]> {
-  return Promise.all(open.followers.map(async (follower) => follower.prepare(change)));
+  const whole = Object.assign({ shared: new Map() }, change);
+  return Promise.all(open.followers.map(async (follower) => follower.prepare(whole)));
 }
 
 /** By when all of them must be committed. */
@@ -333,10 +334,6 @@ export function bytesOnWire(mutations: readonly Mutation[]): number {
 
 function begin(open: OpenEntity, row: Row): { key: EntityKey; token: string } {
   return { key: keyIn(open, row), token: open.database.writeToken() };
-}
-
-function changeOf(change: Omit<Change, "shared">): Change {
-  return { shared: new Map(), ...change };
 }
 
 const BACKOFF_MIN_MS = 10;

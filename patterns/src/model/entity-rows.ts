@@ -1,5 +1,6 @@
 import { type Issue, reasonOf, refused, tableError, validationFailed } from "../errors.ts";
 import type { KeyDeclaration } from "../keys/key.ts";
+import { isOneRow } from "../keys/key-range.ts";
 import { KeyShape, type KeyValues } from "../keys/key-shape.ts";
 import { type EdmValue, naturalValue, type Properties, text } from "../ports/edm.ts";
 import { printKey } from "../ports/mutation.ts";
@@ -239,8 +240,9 @@ export class EntityRows {
 /** The rows a query selects. What it says beside a whole key changes nothing, as in `get`. */
 export function selected(partition: KeyShape, row: KeyShape, query: KeyValues) {
   const partitionKey = partitionKeyOf(partition, query);
-  if (row.pointOf(query) === undefined) assertBinds(query, partition, row);
-  return { partitionKey, range: row.rangeOf(query) };
+  const range = row.rangeOf(query);
+  if (!isOneRow(range)) assertBinds(query, partition, row);
+  return { partitionKey, range };
 }
 
 /** @throws validation-failed for what is no part of the key: left out, it would select more than was meant. */

@@ -17,7 +17,6 @@ export function sizeOf({ partitionKey, rowKey }: EntityKey, properties: Properti
 function payloadBytes({ type, value }: EdmValue): number {
   if (type === "String") return 4 + 2 * String(value).length;
   if (type !== "Binary") return FIXED_BYTES[type];
-  const base64 = String(value);
-  const padding = base64.endsWith("==") ? 2 : base64.endsWith("=") ? 1 : 0;
-  return 4 + (base64.length / 4) * 3 - padding;
+  const [base64 = ""] = String(value).split("=");
+  return 4 + Math.floor((base64.length * 3) / 4);
 }

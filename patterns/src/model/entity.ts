@@ -124,17 +124,14 @@ const RESERVED = ["partitionkey", "rowkey", "timestamp", "etag"];
 const PROPERTY_NAME = /^[\p{L}_][\p{L}\p{Nd}_]{0,254}$/u;
 const TABLE_NAME = /^[A-Za-z][A-Za-z0-9]{2,62}$/;
 
-function problemsOf(entity: AnyEntity): Issue[] {
+function problemsOf(entity: AnyEntity & Pick<Openable<unknown>, "tables">): Issue[] {
   const issues: Issue[] = [];
   const { rows } = entity;
   const report = (path: string, ...messages: string[]) =>
     issues.push(...messages.map((message) => ({ path, message })));
 
   if (!/^\w+$/.test(entity.name)) report("name", "is not a plain word");
-  for (const table of [
-    entity.table,
-    ...Object.values(entity.indexes).flatMap(({ tables }) => tables),
-  ]) {
+  for (const table of entity.tables) {
     if (!TABLE_NAME.test(table) || table.toLowerCase() === "tables") {
       report(`table "${table}"`, "is not a table name: 3 to 63 letters and digits, a letter first");
     }

@@ -264,7 +264,7 @@ function explainRun(run: Run): Explanation {
   const { database, table, partitionKey, range, limit, selected } = run;
   const plan = planOf(run);
   const rows = limit === undefined ? "rows" : `min(rows, ${limit})`;
-  const { perRow, notes } = run.surcharge?.(selected) ?? { perRow: 0, notes: [] };
+  const { perRow = 0, notes = [] } = run.surcharge?.(selected) ?? {};
   const more = perRow ? ` + ${perRow} × ${rows}` : "";
   const inspected = {
     point: "1",
