@@ -22,84 +22,76 @@ const READ_MIN = 100;
 const DENSITY_MIN = 0.1;
 
 export function findScans(shapes: QueryShapes): Finding[] {
-  return shapes.find(({ table, shape, first, all }): Finding[] => {
+  return shapes.find(({ table, shape, first, all }): Finding | [] => {
     const { read, returned, queries: times } = all;
     if (times < TIMES_MIN || read < READ_MIN || returned >= DENSITY_MIN * read) return [];
     const { filter = "", class: planClass } = first;
     const plan = planQuery(filter.trim() === "" ? undefined : parseFilter(filter));
     const cure = cureOfQuery(nameOf(table), plan);
     if (!cure) return [];
-    return [
-      {
-        ...{ rule: "scan", table, subject: shape, cure },
-        title: `${planClass}${shape ? ` for ${shape}` : ""} reads ${read} entities to return ${returned}`,
-        evidence: [
-          `${times} times ${shape || "(no filter)"}`,
-          `for example ${filter || "no filter"}`,
-        ],
-        cost: `${Math.round(read / times)} entities a query, more with every entity stored; an answer by keys reads what it returns.`,
-      },
-    ];
+    return {
+      ...{ rule: "scan", table, subject: shape, cure },
+      title: `${planClass}${shape ? ` for ${shape}` : ""} reads ${read} entities to return ${returned}`,
+      evidence: [
+        `${times} times ${shape || "(no filter)"}`,
+        `for example ${filter || "no filter"}`,
+      ],
+      cost: `${Math.round(read / times)} entities a query, more with every entity stored; an answer by keys reads what it returns.`,
+    };
   });
 }
 
 export function findBulkReads(shapes: QueryShapes): Finding[] {
-  return shapes.find(({ table, shape, tableScans }): Finding[] => {
+  return shapes.find(({ table, shape, tableScans }): Finding | [] => {
     const { pages, queries: times, read, returned } = tableScans;
     if (times < TIMES_MIN || returned < DENSITY_MIN * read || read < 1000 * times) return [];
-    return [
-      {
-        ...{ rule: "bulk-reads", table, subject: shape },
-        title: `The whole table is read${shape ? ` (${shape})` : ""}, ${times} times`,
-        evidence: [`${read} entities in ${pages} pages`],
-        cost: `${Math.ceil(read / times / 1000)} requests each time; a blob is one.`,
-        cure: {
-          pattern: "log data in blobs",
-          advice: "Keep what is only read in bulk in append blobs, one for each period.",
-          layout: [`container ${nameOf(table).toLowerCase()}: <day>/<writer>.log`],
-        },
+    return {
+      ...{ rule: "bulk-reads", table, subject: shape },
+      title: `The whole table is read${shape ? ` (${shape})` : ""}, ${times} times`,
+      evidence: [`${read} entities in ${pages} pages`],
+      cost: `${Math.ceil(read / times / 1000)} requests each time; a blob is one.`,
+      cure: {
+        pattern: "log data in blobs",
+        advice: "Keep what is only read in bulk in append blobs, one for each period.",
+        layout: [`container ${nameOf(table).toLowerCase()}: <day>/<writer>.log`],
       },
-    ];
+    };
   });
 }
 
 export function findOrOverKeys(shapes: QueryShapes): Finding[] {
-  return shapes.find(({ table, shape, first: { filter }, all }): Finding[] => {
+  return shapes.find(({ table, shape, first: { filter }, all }): Finding | [] => {
     const { queries: times } = all;
     if (!filter?.trim() || times < TIMES_MIN) return [];
     const plan = planQuery(parseFilter(filter));
     const reads = separateReads(plan);
     if (reads < 2 || plan.class === "partition range" || plan.class === "table scan") return [];
-    return [
-      {
-        ...{ rule: "or-over-keys", table, subject: shape },
-        title: `${shape} is ${reads} cheap reads here and a scan in the cloud`,
-        evidence: [`${times} times`, `for example ${filter}`],
-        cost: "In the cloud: the whole partition, or the whole table, each time.",
-        cure: cureOfQuery(nameOf(table), { ...plan, residual: undefined })!,
-      },
-    ];
+    return {
+      ...{ rule: "or-over-keys", table, subject: shape },
+      title: `${shape} is ${reads} cheap reads here and a scan in the cloud`,
+      evidence: [`${times} times`, `for example ${filter}`],
+      cost: "In the cloud: the whole partition, or the whole table, each time.",
+      cure: cureOfQuery(nameOf(table), { ...plan, residual: undefined })!,
+    };
   });
 }
 
 export function findWideAnswers(shapes: QueryShapes): Finding[] {
-  return shapes.find(({ table, shape, unprojected }): Finding[] => {
+  return shapes.find(({ table, shape, unprojected }): Finding | [] => {
     const { bytes, pages, read, returned } = unprojected;
     const bytesEach = bytes / Math.max(read, 1);
     if (returned < READ_MIN || bytesEach < 8192) return [];
-    return [
-      {
-        ...{ rule: "wide-answers", table, subject: shape },
-        title: `${shape || "Queries"} return entities of ${Math.round(bytesEach / 1024)} KiB whole`,
-        evidence: [`${counted(pages, "page")} without $select, ${returned} entities`],
-        cost: `Some ${Math.round((bytesEach * returned) / 1_048_576)} MiB sent.`,
-        cure: {
-          pattern: "projection",
-          advice: "Name the properties that are used in $select.",
-          layout: ["query: $select=<the properties used>"],
-        },
+    return {
+      ...{ rule: "wide-answers", table, subject: shape },
+      title: `${shape || "Queries"} return entities of ${Math.round(bytesEach / 1024)} KiB whole`,
+      evidence: [`${counted(pages, "page")} without $select, ${returned} entities`],
+      cost: `Some ${Math.round((bytesEach * returned) / 1_048_576)} MiB sent.`,
+      cure: {
+        pattern: "projection",
+        advice: "Name the properties that are used in $select.",
+        layout: ["query: $select=<the properties used>"],
       },
-    ];
+    };
   });
 }
 
@@ -163,21 +155,19 @@ export class LookupsAfterLists implements Rule {
     return [...this.#found.values()].flatMap((followed) => this.#judge(followed));
   }
 
-  #judge({ list, lists, point, points }: Followed): Finding[] {
+  #judge({ list, lists, point, points }: Followed): Finding | [] {
     const of = this.#listsOfTable.get(tableOf(list)) ?? 0;
     if (lists < Math.max(TIMES_MIN, of / 2)) return [];
-    return [
-      {
-        ...{ rule: "n-plus-one", table: tableOf(list), subject: tableOf(point) },
-        title: `Lists of ${list.table} are followed by a point query of ${point.table} for each entity`,
-        evidence: [
-          `${lists} of ${of} lists, ${points} point queries`,
-          `for example ${list.filter ?? "(no filter)"}, then ${point.table} ${point.partitionKey}/${point.rowKey}`,
-        ],
-        cost: `${Math.round(points / lists)} more requests for each list, one round trip after another.`,
-        cure: isListed(list, point) ? completeList(list) : copyInto(list, point.table),
-      },
-    ];
+    return {
+      ...{ rule: "n-plus-one", table: tableOf(list), subject: tableOf(point) },
+      title: `Lists of ${list.table} are followed by a point query of ${point.table} for each entity`,
+      evidence: [
+        `${lists} of ${of} lists, ${points} point queries`,
+        `for example ${list.filter ?? "(no filter)"}, then ${point.table} ${point.partitionKey}/${point.rowKey}`,
+      ],
+      cost: `${Math.round(points / lists)} more requests for each list, one round trip after another.`,
+      cure: isListed(list, point) ? completeList(list) : copyInto(list, point.table),
+    };
   }
 }
 
@@ -229,7 +219,7 @@ function periodOf(rowKey: string): string {
 
 /** Many small numeric entities of one partition whose keys only count on, always read together. */
 export function findSeries(shapes: QueryShapes, { data }: Observed): Finding[] {
-  return shapes.find(({ table, shape, series }): Finding[] => {
+  return shapes.find(({ table, shape, series }): Finding | [] => {
     const { queries: times } = series;
     const samples = data.get(table)?.samples ?? [];
     if (times < TIMES_MIN || samples.length < SERIES_MIN) return [];
@@ -243,25 +233,23 @@ export function findSeries(shapes: QueryShapes, { data }: Observed): Finding[] {
     const values = Math.ceil(points / entities);
     const part = entities > 1 ? `_<its part, of ${values} values>` : "";
     const example = alike[0]!;
-    return [
-      {
-        ...{ rule: "series-as-entities", table, subject: shape },
-        title: `A series of ${points} values is read as ${points} entities`,
-        evidence: [
-          `${times} times ${shape || "(no filter)"}`,
-          `entities like ${example.partitionKey}/${example.rowKey}, of ${counted(example.properties, "number")} each`,
+    return {
+      ...{ rule: "series-as-entities", table, subject: shape },
+      title: `A series of ${points} values is read as ${points} entities`,
+      evidence: [
+        `${times} times ${shape || "(no filter)"}`,
+        `entities like ${example.partitionKey}/${example.rowKey}, of ${counted(example.properties, "number")} each`,
+      ],
+      cost: `${points} entities read and counted where ${entities} would do, and ${points} writes.`,
+      cure: {
+        pattern: "data series in one entity",
+        advice:
+          "Keep the values of one period as properties of one entity, and merge each new one into it.",
+        layout: [
+          `${nameOf(table)}: PartitionKey as it is, RowKey = ${periodOf(example.rowKey)}${part}`,
+          `properties: V00, V01 … V${String(values - 1).padStart(2, "0")}; a new value is a merge of one property`,
         ],
-        cost: `${points} entities read and counted where ${entities} would do, and ${points} writes.`,
-        cure: {
-          pattern: "data series in one entity",
-          advice:
-            "Keep the values of one period as properties of one entity, and merge each new one into it.",
-          layout: [
-            `${nameOf(table)}: PartitionKey as it is, RowKey = ${periodOf(example.rowKey)}${part}`,
-            `properties: V00, V01 … V${String(values - 1).padStart(2, "0")}; a new value is a merge of one property`,
-          ],
-        },
       },
-    ];
+    };
   });
 }

@@ -129,28 +129,26 @@ export class AppendOnlyKeys implements Rule {
   }
 
   findings(): Finding[] {
-    return [...this.#tables].flatMap(([table, { order, inserts }]): Finding[] => {
+    return [...this.#tables].flatMap(([table, { order, inserts }]): Finding | [] => {
       const { verdict, examples, isByTime } = order;
       if (verdict !== "append" && verdict !== "prepend") return [];
       const end = verdict === "append" ? "end" : "beginning";
-      return [
-        {
-          ...{ rule: "append-only-keys", table, subject: "" },
-          title: isByTime
-            ? `New entities go to the partition of their time, at the ${end} of the table`
-            : `Every new partition key lands at the ${end} of the table`,
-          evidence: [`${inserts} inserts`, `keys such as ${examples.join(", ")}`],
-          cost: "All inserts meet in the one range of partitions that is served last; adding machines does not help.",
-          cure: {
-            pattern: "key spreading",
-            advice: "Put a bucket in front of the key, and read all buckets side by side.",
-            layout: [
-              spreadLayout(nameOf(table)),
-              "query: one for each bucket, in parallel, merged by key",
-            ],
-          },
+      return {
+        ...{ rule: "append-only-keys", table, subject: "" },
+        title: isByTime
+          ? `New entities go to the partition of their time, at the ${end} of the table`
+          : `Every new partition key lands at the ${end} of the table`,
+        evidence: [`${inserts} inserts`, `keys such as ${examples.join(", ")}`],
+        cost: "All inserts meet in the one range of partitions that is served last; adding machines does not help.",
+        cure: {
+          pattern: "key spreading",
+          advice: "Put a bucket in front of the key, and read all buckets side by side.",
+          layout: [
+            spreadLayout(nameOf(table)),
+            "query: one for each bucket, in parallel, merged by key",
+          ],
         },
-      ];
+      };
     });
   }
 }
@@ -174,27 +172,25 @@ export class OnePartition implements Rule {
   }
 
   findings({ data }: Observed): Finding[] {
-    return [...this.#tables].flatMap(([table, { inserts, only }]): Finding[] => {
+    return [...this.#tables].flatMap(([table, { inserts, only }]): Finding | [] => {
       const { entities = 0, onlyPartition } = data.get(table) ?? {};
       if (only === undefined || inserts < ONE_PARTITION_INSERTS_MIN) return [];
       if (entities < ONE_PARTITION_ENTITIES_MIN || onlyPartition !== only) return [];
-      return [
-        {
-          ...{ rule: "one-partition", table, subject: "" },
-          title: `All of the table is in partition ${JSON.stringify(only)}`,
-          evidence: [`${inserts} inserts into it, and ${entities} entities looked at`],
-          cost: `One partition is served by one machine of the cloud: ${AZURE_TARGETS.partition} entities a second for all of the table, however large it grows.`,
-          cure: {
-            pattern: "partition key for the query",
-            advice:
-              "Choose what is read together and changed together, such as a customer or a device, as the partition key; where nothing is, spread the entities.",
-            layout: [
-              `${nameOf(table)}: PartitionKey = <what is read and changed together>, RowKey as it is`,
-              `or ${spreadLayout(nameOf(table))}`,
-            ],
-          },
+      return {
+        ...{ rule: "one-partition", table, subject: "" },
+        title: `All of the table is in partition ${JSON.stringify(only)}`,
+        evidence: [`${inserts} inserts into it, and ${entities} entities looked at`],
+        cost: `One partition is served by one machine of the cloud: ${AZURE_TARGETS.partition} entities a second for all of the table, however large it grows.`,
+        cure: {
+          pattern: "partition key for the query",
+          advice:
+            "Choose what is read together and changed together, such as a customer or a device, as the partition key; where nothing is, spread the entities.",
+          layout: [
+            `${nameOf(table)}: PartitionKey = <what is read and changed together>, RowKey as it is`,
+            `or ${spreadLayout(nameOf(table))}`,
+          ],
         },
-      ];
+      };
     });
   }
 }
@@ -278,19 +274,17 @@ export class SingleWrites implements Rule {
     for (const run of this.#runs.values()) this.#end(run);
     return [...this.#found].flatMap(([table, { example, runs, transactions, writes }]) => {
       if (runs < 3 && writes < 50) return [];
-      return [
-        {
-          ...{ rule: "single-writes", table, subject: "" },
-          title: `${writes} entities were written one by one in ${counted(runs, "run")}, each into one partition`,
-          evidence: [`for example ${example}`],
-          cost: `${writes} requests and flushes; ${counted(transactions, "transaction")} would do.`,
-          cure: {
-            pattern: "entity group transactions",
-            advice: "Send writes of one partition together, up to 100 in a transaction.",
-            layout: [],
-          },
+      return {
+        ...{ rule: "single-writes", table, subject: "" },
+        title: `${writes} entities were written one by one in ${counted(runs, "run")}, each into one partition`,
+        evidence: [`for example ${example}`],
+        cost: `${writes} requests and flushes; ${counted(transactions, "transaction")} would do.`,
+        cure: {
+          pattern: "entity group transactions",
+          advice: "Send writes of one partition together, up to 100 in a transaction.",
+          layout: [],
         },
-      ];
+      };
     });
   }
 }
@@ -380,22 +374,20 @@ export class ReadBeforeWrite implements Rule {
   }
 
   findings(): Finding[] {
-    return [...this.#tables].flatMap(([table, { after, all, example }]): Finding[] => {
+    return [...this.#tables].flatMap(([table, { after, all, example }]): Finding | [] => {
       if (after < 5 || after < all / 2) return [];
-      return [
-        {
-          ...{ rule: "read-before-write", table, subject: "" },
-          title: `${after} of ${all} writes were preceded by a read of the same entity`,
-          evidence: [`for example a point query of ${example}, without the ETag that was read`],
-          cost: `${after} requests that change nothing; and between the two, somebody else may write.`,
-          cure: {
-            pattern: "choosing the write verb",
-            advice:
-              "Insert-or-merge (or insert-or-replace) writes whether the entity is there or not; send the ETag where the old value matters.",
-            layout: [`${nameOf(table)}: keys as they are`],
-          },
+      return {
+        ...{ rule: "read-before-write", table, subject: "" },
+        title: `${after} of ${all} writes were preceded by a read of the same entity`,
+        evidence: [`for example a point query of ${example}, without the ETag that was read`],
+        cost: `${after} requests that change nothing; and between the two, somebody else may write.`,
+        cure: {
+          pattern: "choosing the write verb",
+          advice:
+            "Insert-or-merge (or insert-or-replace) writes whether the entity is there or not; send the ETag where the old value matters.",
+          layout: [`${nameOf(table)}: keys as they are`],
         },
-      ];
+      };
     });
   }
 }
@@ -407,25 +399,23 @@ function entityOf(event: TrafficEvent, partitionKey: string, rowKey: string): st
 }
 
 export function findLargeValues({ data }: Observed): Finding[] {
-  return [...data].flatMap(([table, { samples }]): Finding[] => {
+  return [...data].flatMap(([table, { samples }]): Finding | [] => {
     const large = samples.filter(({ bytes }) => bytes >= 128 * 1024);
     if (large.length === 0 || large.length < samples.length / 10) return [];
     const [first] = large;
-    return [
-      {
-        ...{ rule: "large-values", table, subject: "" },
-        title: `${large.length} of ${samples.length} entities looked at are larger than 128 KiB`,
-        evidence: [`for example ${first!.partitionKey}/${first!.rowKey}, ${first!.bytes} bytes`],
-        cost: "Each query of such an entity moves all of it; a transaction holds 4 MiB.",
-        cure: {
-          pattern: "large values in blobs",
-          advice: "Keep the large value in a blob and its name in the entity.",
-          layout: [
-            `container ${nameOf(table).toLowerCase()}: <PartitionKey>/<RowKey>/<property>`,
-            `${nameOf(table)}: keys as they are, <property>Blob = the blob's name`,
-          ],
-        },
+    return {
+      ...{ rule: "large-values", table, subject: "" },
+      title: `${large.length} of ${samples.length} entities looked at are larger than 128 KiB`,
+      evidence: [`for example ${first!.partitionKey}/${first!.rowKey}, ${first!.bytes} bytes`],
+      cost: "Each query of such an entity moves all of it; a transaction holds 4 MiB.",
+      cure: {
+        pattern: "large values in blobs",
+        advice: "Keep the large value in a blob and its name in the entity.",
+        layout: [
+          `container ${nameOf(table).toLowerCase()}: <PartitionKey>/<RowKey>/<property>`,
+          `${nameOf(table)}: keys as they are, <property>Blob = the blob's name`,
+        ],
       },
-    ];
+    };
   });
 }

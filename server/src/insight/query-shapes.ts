@@ -76,7 +76,7 @@ export class QueryShapes implements TrafficListener {
     counts.add(query);
   }
 
-  find<T>(judge: (shape: QueryShape) => readonly T[]): T[] {
+  find<T>(judge: (shape: QueryShape) => T | readonly T[]): T[] {
     return [...this.#shapes.values()].flatMap(judge);
   }
 
