@@ -441,6 +441,18 @@ describe("the life cycle of an index", () => {
     assert.ok(!pace.slower());
   });
 
+  it("goes on at its rate when the clock is set back", () => {
+    const clock = new FakeClock();
+    const pace = new Pace(clock, 400);
+    pace.begin(200);
+    clock.advance(-60 * MINUTE);
+    assert.equal(pace.waitMs(), 500);
+    pace.begin(200);
+    assert.equal(pace.waitMs(), 1000);
+    clock.advance(1500);
+    assert.equal(pace.waitMs(), 0);
+  });
+
   it("is verified and repaired at the rate asked for, and as fast as it can otherwise", async () => {
     const { backend, db } = await open(0, memory());
     const employees = db.open(Indexed);

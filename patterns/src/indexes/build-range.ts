@@ -117,7 +117,9 @@ export class Pace {
   readonly #clock: Clock;
   readonly #rate: number;
   #now: number;
-  #freeAt = 0;
+  /** How long was to be waited for what began last, and when that was. */
+  #owedMs = 0;
+  #begunAtMs = 0;
 
   constructor(clock: Clock, rate: number) {
     // At none a second it would wait for ever, and at what is no number not at all.
@@ -129,12 +131,13 @@ export class Pace {
 
   /** Takes the time that so many entities may take. */
   begin(entities: number): void {
-    this.#freeAt = Math.max(this.#clock.now(), this.#freeAt) + (entities * 1000) / this.#now;
+    this.#owedMs = this.waitMs() + (entities * 1000) / this.#now;
+    this.#begunAtMs = this.#clock.now();
   }
 
-  /** Until the next may begin. */
+  /** Until the next may begin; not until a clock that was set back has caught up. */
   waitMs(): number {
-    return this.#freeAt - this.#clock.now();
+    return Math.max(0, this.#owedMs - Math.max(0, this.#clock.now() - this.#begunAtMs));
   }
 
   faster(): void {

@@ -59,6 +59,15 @@ describe("slots", () => {
     assert.equal(await width(slots), 1);
   });
 
+  it("grow on when the clock is set back", async () => {
+    const clock = new FakeClock();
+    const slots = slotsOf(16, clock);
+    clock.advance(-3_600_000);
+    assert.equal(await width(slots), 8);
+    clock.advance(2000);
+    assert.equal(await width(slots), 16);
+  });
+
   it("do not care about other refusals, and serve in order", async () => {
     const slots = slotsOf(1, new FakeClock());
     const refusal = new PortError("taken", { status: 409, code: "EntityAlreadyExists" });

@@ -33,6 +33,8 @@ export function slotsOf(max: number, clock: Clock): Slots {
 
   const isFree = () => {
     const step = isRamping ? RAMP_STEP_MS : QUIET_STEP_MS;
+    // Not until a clock that was set back has caught up.
+    changedAt = Math.min(changedAt, clock.now());
     for (; open < max && clock.now() - changedAt >= step; changedAt += step) {
       open = Math.min(max, isRamping ? open * 2 : open + 1);
     }
