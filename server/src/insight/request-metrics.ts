@@ -70,17 +70,6 @@ export class RequestMetrics implements Observer, Watcher {
   metrics(): Metric[] {
     const operations = [...this.#operations.values()];
     const queries = this.#queries.map((counts, i) => ({ counts, plan: PLAN_CLASSES[i]! }));
-    const byClass = (
-      name: string,
-      help: string,
-      value: (counts: QueryCounts) => number,
-    ): Metric => ({
-      ...{ name, help, type: "counter" },
-      samples: queries.map(({ counts, plan }) => ({
-        labels: { class: plan },
-        value: value(counts),
-      })),
-    });
     return [
       {
         name: "rowhouse_requests_total",
@@ -102,22 +91,13 @@ export class RequestMetrics implements Observer, Watcher {
         help: "Refusals, by error code.",
         samples: [...this.#errors].map(([code, value]) => ({ labels: { code }, value })),
       },
-      byClass("rowhouse_queries_total", "Pages of queries, by class.", (counts) => counts.queries),
-      byClass(
-        "rowhouse_entities_read_total",
-        "Entities that queries read.",
-        (counts) => counts.entitiesRead,
-      ),
-      byClass(
-        "rowhouse_entities_returned_total",
-        "Entities that queries returned.",
-        (counts) => counts.entitiesReturned,
-      ),
-      byClass(
-        "rowhouse_bytes_read_total",
-        "Bytes that queries read.",
-        (counts) => counts.bytesRead,
-      ),
+      ...QUERY_COUNTERS.map(({ name, help, of }): Metric => {
+        const samples = queries.map(({ counts, plan }) => ({
+          labels: { class: plan },
+          value: counts[of],
+        }));
+        return { name, type: "counter", help, samples };
+      }),
       {
         name: "rowhouse_query_engine_seconds",
         type: "histogram",
@@ -133,6 +113,18 @@ export class RequestMetrics implements Observer, Watcher {
     ];
   }
 }
+
+/** Each has a sample for each class. */
+const QUERY_COUNTERS = [
+  { name: "rowhouse_queries_total", help: "Pages of queries, by class.", of: "queries" },
+  { name: "rowhouse_entities_read_total", help: "Entities that queries read.", of: "entitiesRead" },
+  {
+    name: "rowhouse_entities_returned_total",
+    help: "Entities that queries returned.",
+    of: "entitiesReturned",
+  },
+  { name: "rowhouse_bytes_read_total", help: "Bytes that queries read.", of: "bytesRead" },
+] as const;
 
 class OperationCounts {
   readonly service: RequestRecord["service"];
