@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
+import type { PageRead } from "./query/query.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
@@ -85,6 +86,19 @@ describe("a sibling index", () => {
       entities: "rows",
       notes: ["served from copies"],
     });
+  });
+
+  it("tells what a look-up by a unique value read, as any query does", async () => {
+    const { backend, db } = await open();
+    const plans: string[] = [];
+    const onPage = ({ plan, returned }: PageRead) => plans.push(`${plan} ${returned}`);
+    const { email } = connect({ ...backend, onPage }).open(Employee).by;
+    const jonesj = { dept: "Sales", email: "jonesj@contoso.com" };
+    await email.get(jonesj);
+    await db.open(Employee).insert(jones);
+    await email.get(jonesj);
+    await email.range(jonesj).first();
+    assert.deepEqual(plans, ["point 0", "point 1", "point 1"]);
   });
 
   it("reads the base when an entry does not repeat what is asked for", async () => {

@@ -10,7 +10,6 @@ import {
 } from "./model/entity-index.ts";
 import {
   assertEntityFits,
-  assertKeyFits,
   project,
   type Row,
   selected,
@@ -186,16 +185,7 @@ class OpenSibling implements EntryKeeper {
   }
 
   async get(query: KeyValues): Promise<Row | undefined> {
-    const { from: rowKey, to } = this.#entries.row.rangeOf(query);
-    if (rowKey === undefined || rowKey !== to) return this.range(query).first();
-    const { database, entity, readable } = this.#context;
-    if (readable) await readable();
-    const key = { partitionKey: entity.rows.partitionKey(query), rowKey };
-    assertKeyFits(key, database.profile);
-    const { decode, projection } = this.#source;
-    const select = projection(undefined);
-    const stored = await database.tables.get(this.table, key, select && { select });
-    return stored && decode(stored, undefined);
+    return this.range(query).first();
   }
 
   #entriesAsSource(): QuerySource {
