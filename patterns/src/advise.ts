@@ -1,4 +1,4 @@
-import { validationFailed } from "./errors.ts";
+import { assertBetween, assertSome } from "./errors.ts";
 
 /** How a field is written and asked for, per day or any other time, as a meter tells. */
 export interface Workload {
@@ -52,11 +52,10 @@ export async function advise<Row>(
   rows: AsyncIterable<Row> | Iterable<Row>,
   options: AdviceOptions<Row>,
 ): Promise<Advice> {
-  const { valueIn, workload, sampleMax = SAMPLE_MAX } = options;
-  if (!(sampleMax >= 1) || !(workload.reads >= 0) || !(workload.writes >= 0)) {
-    const message = "counts are 0 or more, a sample 1 or more";
-    throw validationFailed("The advice", "workload", message);
-  }
+  const { valueIn, workload, sampleMax = SAMPLE_MAX, rowsTotal = 0 } = options;
+  const { reads, writes } = workload;
+  assertBetween("The advice", { reads, writes, rowsTotal }, 0);
+  assertSome("The advice", { sampleMax });
   const counts = new Map<string, number>();
   let sampled = 0;
   for await (const row of rows) {

@@ -283,7 +283,7 @@ describe("a batch", () => {
   });
 
   it("writes all of it, however many partitions it is to write at once", async () => {
-    for (const parallel of [0, -1, Number.NaN, 1, Number.POSITIVE_INFINITY]) {
+    for (const parallel of [1, Number.POSITIVE_INFINITY]) {
       const backend = memory();
       const db = connect(backend);
       await db.createTables(Reading);

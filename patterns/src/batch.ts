@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { tableError, validationFailed } from "./errors.ts";
+import { assertSome, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
@@ -103,6 +103,8 @@ export async function batch(
   plan: (batch: BatchPlan) => void,
   options: BatchOptions = {},
 ): Promise<BatchResult[]> {
+  const { parallel = PARTITIONS_AT_ONCE, onError = "isolate" } = options;
+  assertSome("The batch", { parallel });
   const planned = new Plan(database);
   // The one place where the types of the definitions meet the untyped rows; see `openRepository`.
   plan(planned as unknown as BatchPlan);
@@ -112,7 +114,6 @@ export async function batch(
     await commitAlone(database, units, results, assertAtomic);
     return results;
   }
-  const { parallel = PARTITIONS_AT_ONCE, onError = "isolate" } = options;
   await mapBounded(byPartition(units), parallel, async (group) => {
     const stops = onError === "stop";
     const failed = (units: readonly Planned[]) =>

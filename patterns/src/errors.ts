@@ -97,16 +97,35 @@ export function refused(
   return tableError(code, `${subject} is refused: ${list}.`, { issues });
 }
 
-/** @throws validation-failed, or what `refuse` says of it, for what is not 1, 2, 3, … or Infinity. */
+/** @throws validation-failed, or what `refuse` says of it, for what is not 1, 2, 3, … up to `max`, which may count. */
 export function assertSome(
   subject: string,
-  path: string,
-  value: unknown,
+  numbers: Readonly<Record<string, unknown>>,
   refuse: typeof validationFailed = validationFailed,
+  max = Number.POSITIVE_INFINITY,
+  min = 1,
+  step = 1,
 ): void {
-  if (typeof value !== "number" || !(value >= 1) || value % 1 > 0) {
-    throw refuse(subject, path, `${value} is not 1, 2, 3, …`);
+  for (const [path, value] of Object.entries(numbers)) {
+    if (typeof value !== "number" || !(value >= min && value <= max) || value % step > 0) {
+      throw refuse(
+        subject,
+        path,
+        `${value} is no${step ? " whole" : ""} number from ${min} to ${max}`,
+      );
+    }
   }
+}
+
+/** The same for any numbers from `min` to `max`. */
+export function assertBetween(
+  subject: string,
+  numbers: Readonly<Record<string, unknown>>,
+  min: number,
+  max?: number,
+  refuse?: typeof validationFailed,
+): void {
+  assertSome(subject, numbers, refuse, max, min, 0);
 }
 
 /** Why something was thrown, as one sentence. */

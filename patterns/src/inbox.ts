@@ -1,6 +1,12 @@
 import { deleteRows } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
-import { definitionRefused, isTableError, reasonOf, validationFailed } from "./errors.ts";
+import {
+  assertSome,
+  definitionRefused,
+  isTableError,
+  reasonOf,
+  validationFailed,
+} from "./errors.ts";
 import { bucketOf } from "./keys/hash.ts";
 import { type KeyDeclaration, k } from "./keys/key.ts";
 import { within } from "./keys/key-range.ts";
@@ -20,6 +26,7 @@ import {
 import { type Field, f } from "./model/field.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
+import { assertTable } from "./model/storage-name.ts";
 import { text } from "./ports/edm.ts";
 import { isRefusal, unlessRefused } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
@@ -51,8 +58,15 @@ export interface Inbox {
   forget(): Promise<number>;
 }
 
-/** Declares an inbox: one table a day, `Name20140731`, so that forgetting is dropping a table. */
+/**
+ * Declares an inbox: one table a day, `Name20140731`, so that forgetting is dropping a table.
+ * @throws invalid-definition for a name or a number that is none.
+ */
 export function inbox(name: string, options: InboxOptions = {}): Openable<Inbox> {
+  const subject = `The inbox ${name}`;
+  const { keepDays = KEEP_DAYS, buckets = BUCKETS } = options;
+  assertTable(subject, `${name}20140731`);
+  assertSome(subject, { buckets, keepDays }, definitionRefused, KEEP_DAYS_MAX);
   return { tables: [], open: (database) => new TableInbox(database, name, options) };
 }
 
@@ -151,6 +165,8 @@ class PartitionInbox {
 const MESSAGE = "messageId";
 const PREFIX = "inbox_";
 const KEEP_DAYS = 8;
+/** A hundred years: there are dates for all of them. More buckets would not help either. */
+const KEEP_DAYS_MAX = 36_500;
 const BUCKETS = 16;
 const DAY_MS = 24 * 3600 * 1000;
 const ROW = new KeyShape([k.str("id")]);

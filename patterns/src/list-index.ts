@@ -1,4 +1,4 @@
-import { tableError, validationFailed } from "./errors.ts";
+import { assertSome, definitionRefused, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { padded } from "./keys/number.ts";
@@ -105,6 +105,10 @@ export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
 
   constructor(options: ListOptions<R>) {
     super(options, { row: options.row });
+    const { rowsMax = ROWS_MAX, propertyLengthMax = PROPERTY_LENGTH_MAX } = options;
+    // Of what is no number a list would be written without its members.
+    assertSome("The list", { rowsMax }, definitionRefused, ROWS_MAX);
+    assertSome("The list", { propertyLengthMax }, definitionRefused, PROPERTY_LENGTH_MAX);
   }
 
   problems(entity: AnyEntity, name: string): string[] {
@@ -117,12 +121,9 @@ export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
     if (!/^[A-Za-z_]\w*$/.test(this.options.property)) {
       problems.push(`has the illegal property name "${this.options.property}"`);
     }
-    const { rowsMax = ROWS_MAX, encoding } = this.options;
+    const { encoding } = this.options;
     if (encoding === "packed" && digitsOf(entity.rows.row) === undefined) {
       problems.push("packs row keys that are not one number of at most 10 digits behind literals");
-    }
-    if (!(rowsMax >= 1 && rowsMax <= ROWS_MAX)) {
-      problems.push(`has rowsMax ${rowsMax}; 1 to ${ROWS_MAX} are allowed`);
     }
     return problems;
   }

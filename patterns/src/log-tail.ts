@@ -1,5 +1,6 @@
 import { bulkDelete } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
+import { assertBetween } from "./errors.ts";
 import { type KeyDeclaration, k } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { type AnyEntity, entity, type Infer } from "./model/entity.ts";
@@ -123,6 +124,9 @@ class OpenLog {
   async *follow(stream: KeyValues, options: FollowOptions = {}): AsyncGenerator<Row> {
     const { clock } = this.#database;
     const { from, pollMs = 1000, overlapMs = 5000, signal } = options;
+    // At no interval it would ask without end.
+    assertBetween("The log", { pollMs }, 1);
+    assertBetween("The log", { overlapMs }, 0);
     const start = (from?.getTime() ?? clock.now()) - 1;
     let newest = start;
     let seen = new Set<unknown>();

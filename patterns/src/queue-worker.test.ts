@@ -244,15 +244,6 @@ describe("a queue worker", () => {
     assert.deepEqual(backend.queues.contents(QUEUE), []);
   });
 
-  it("is refused where it would never handle anything", () => {
-    for (const options of [{ concurrency: 0 }, { batch: Number.NaN }, { maxDequeue: 0 }]) {
-      assert.throws(
-        () => createWorker(connect(memory()), { queue: QUEUE, handlers: [], ...options }),
-        (error) => isTableError(error, "validation-failed"),
-      );
-    }
-  });
-
   it("leaves no large body behind when an answer is lost", async () => {
     const body = "x".repeat(60_000);
     const before = async (db: Database) => {

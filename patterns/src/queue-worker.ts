@@ -1,7 +1,7 @@
 import type { Database } from "./database.ts";
-import { assertSome, isTableError, tableError, validationFailed } from "./errors.ts";
+import { assertBetween, assertSome, isTableError, tableError } from "./errors.ts";
 import { blobsOf, excessOf, parseMessage, withBody } from "./messages/large-message.ts";
-import { type Message, queuesOf } from "./messages/message.ts";
+import { HIDDEN_MS_MAX, type Message, queuesOf } from "./messages/message.ts";
 import { assertNames } from "./model/storage-name.ts";
 import { isRefusal, unlessRefused } from "./ports/port-error.ts";
 import type { MessageReceipt, QueuesPort, ReceivedMessage } from "./ports/queues.ts";
@@ -29,18 +29,13 @@ export class Fatal extends Error {
   override readonly name = "Fatal";
 }
 
-/** What a queue hides a message for at most: 7 days. */
-const LATER_MS_MAX = 7 * 24 * 3_600_000;
-
 /** Not a failure: a fresh message comes after this time, and this one is done. */
 export class Later {
   readonly ms: number;
 
   /** @throws validation-failed for more than 7 days. */
   constructor(ms: number) {
-    if (!(ms >= 0 && ms <= LATER_MS_MAX)) {
-      throw validationFailed("The message", "later", `${ms} ms; 0 to 7 days are allowed`);
-    }
+    assertBetween("The message", { later: ms }, 0, HIDDEN_MS_MAX);
     this.ms = ms;
   }
 }
@@ -79,6 +74,7 @@ export function createWorker(database: Database, options: WorkerOptions): Worker
 }
 
 const VISIBILITY_MS = 60_000;
+const RENEW_AT_MIN = 0.01;
 const CONCURRENCY = 4;
 const RECEIVE_MAX = 32;
 const DEQUEUE_MAX = 5;
@@ -114,9 +110,13 @@ export class Worker {
     this.#queues = queuesOf(database);
     this.#poisonQueue = options.poisonQueue ?? `${options.queue}-poison`;
     assertNames("The worker", { queue: options.queue, poisonQueue: this.#poisonQueue });
-    for (const name of ["concurrency", "batch", "maxDequeue"] as const) {
-      assertSome("The worker", name, options[name] ?? 1);
-    }
+    const { concurrency = 1, batch = 1, maxDequeue = 1 } = options;
+    assertSome("The worker", { concurrency, batch, maxDequeue });
+    const { visibilityMs = VISIBILITY_MS, renewAt = 1, drainTimeoutMs = DRAIN_MS } = options;
+    assertBetween("The worker", { visibilityMs }, 1, HIDDEN_MS_MAX);
+    // At nothing of it a message would be renewed without end.
+    assertBetween("The worker", { renewAt }, RENEW_AT_MIN);
+    assertBetween("The worker", { drainTimeoutMs }, 0);
   }
 
   /** Works until the signal: then no message is received any more, and those under way are ended. */

@@ -395,7 +395,7 @@ describe("a remote index", () => {
     refused(() => declare(own), /add "p", "id" to its key/);
     refused(() => declare({ ...own, unique: true, mode: "queued" }), /claimed before the commit/);
     refused(() => declare({ ...own, unique: true, timing: { settleMs: 5 } }), /deadlineMs </);
-    refused(() => declare({ ...own, unique: true, table: "x" }), /not a table name/);
+    refused(() => declare({ ...own, unique: true, table: "x" }), /illegal table name/);
     const here = { partition: [k.str("name")], row: [k.lit("id"), k.uint("id", 4)], unique: true };
     refused(() => declare(here), /may collide/);
     refused(

@@ -1,4 +1,5 @@
 import type { Database } from "./database.ts";
+import { assertSome, definitionRefused } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { within } from "./keys/key-range.ts";
 import {
@@ -59,16 +60,15 @@ export class RemoteList<P extends KeyDeclaration, R extends KeyDeclaration> exte
 
   constructor(options: RemoteListOptions<P, R>) {
     super(options, options);
+    const { lengthMax = LENGTH_MAX } = options;
+    assertSome("The list", { lengthMax }, definitionRefused, LENGTH_MAX);
   }
 
   problems(entity: AnyEntity, name: string): string[] {
-    const { property, queue, lengthMax = LENGTH_MAX } = this.options;
+    const { property, queue } = this.options;
     const problems = [...entryProblems(this, entity, name), ...nameProblems({ queue })];
     if (!/^[A-Za-z_]\w*$/.test(property)) {
       problems.push(`has the illegal property name "${property}"`);
-    }
-    if (!(lengthMax >= 1 && lengthMax <= LENGTH_MAX)) {
-      problems.push(`has lengthMax ${lengthMax}; 1 to ${LENGTH_MAX} are allowed`);
     }
     return problems;
   }

@@ -1,5 +1,11 @@
 import type { Database } from "./database.ts";
-import { definitionRefused, tableError, validationFailed } from "./errors.ts";
+import {
+  assertBetween,
+  assertSome,
+  definitionRefused,
+  tableError,
+  validationFailed,
+} from "./errors.ts";
 import { type KeyDeclaration, Segment } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { decodeIsoDate, encodeIsoDate, type TimeUnit, UNIT_LENGTH } from "./keys/time.ts";
@@ -8,6 +14,7 @@ import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { type Openable, openable } from "./model/openable.ts";
+import { tableProblems } from "./model/storage-name.ts";
 import { isRefusal } from "./ports/port-error.ts";
 import { type From, pages } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
@@ -69,8 +76,9 @@ const HOUR_MS = 3_600_000;
 const UNIT_MS = { day: 24 * HOUR_MS, hour: HOUR_MS };
 /** A dropped table's name cannot be used for a while. */
 const BEING_DELETED_WAITS_MS = [5_000, 10_000, 20_000, 40_000];
-const TABLE_NAME_LENGTH_MAX = 63;
 const KEEP_MAX = 1000;
+/** A hundred years: there are dates for all of them. */
+const GRACE_MAX_MS = 36_500 * 24 * HOUR_MS;
 
 /** Rows that go away by age: a table for each period, and one request to drop it. */
 export function rotating<
@@ -82,6 +90,11 @@ export function rotating<
   definition: EntityDefinition<string, F, P, R, I>,
   options: RotationOptions<keyof Infer<F> & string>,
 ): Openable<Rotating<Infer<F>, P, R>> {
+  const { keep, ahead = 1, graceMs = 0 } = options;
+  assertSome("The rotation", { keep }, definitionRefused, KEEP_MAX);
+  assertSome("The rotation", { ahead }, definitionRefused, KEEP_MAX, 0);
+  // Less than none would drop what is to be kept.
+  assertBetween("The rotation", { graceMs }, 0, GRACE_MAX_MS, definitionRefused);
   const problem = problemOf(definition, options);
   if (problem) throw definitionRefused("The rotation", definition.name, problem);
   return openable([], (database) => new OpenRotation(database, definition, options));
@@ -99,10 +112,8 @@ function problemOf({ rows, table, tables }: Definition, options: RotationOptions
   }
   if (tables.length > 1) return "has indexes in other tables, which would not go away with it";
   if (!(options.unit in UNIT_LENGTH)) return `has no unit "${options.unit}"`;
-  if (!(options.keep >= 1)) return "keeps nothing";
-  if (options.keep > KEEP_MAX) return `keeps more than ${KEEP_MAX} tables; take a longer unit`;
-  const length = table.length + encodeIsoDate(new Date(0), options.unit).length;
-  return length > TABLE_NAME_LENGTH_MAX ? "has a name too long for dates behind it" : undefined;
+  // Each table has a date behind the name.
+  return tableProblems(table + encodeIsoDate(new Date(0), options.unit))[0];
 }
 
 class OpenRotation {

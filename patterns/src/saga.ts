@@ -1,11 +1,11 @@
 import type { Database } from "./database.ts";
-import { isTableError, validationFailed } from "./errors.ts";
+import { assertSome, definitionRefused, isTableError, validationFailed } from "./errors.ts";
 import { k } from "./keys/key.ts";
 import { KeyShape } from "./keys/key-shape.ts";
 import { textOf } from "./messages/large-message.ts";
 import { type Message, messageOf, queuesOf } from "./messages/message.ts";
 import { assertKeyFits } from "./model/entity-rows.ts";
-import { assertNames } from "./model/storage-name.ts";
+import { assertNames, assertTable } from "./model/storage-name.ts";
 import { type Properties, text } from "./ports/edm.ts";
 import { Fatal, type Handler, type HandlerContext, later } from "./queue-worker.ts";
 import { type JsonRow, jsonRow, readJson, writeJson } from "./store/json-row.ts";
@@ -149,6 +149,8 @@ export class Saga<Input extends Json> implements Handler {
     this.#queue = options.queue ?? "work";
     this.tables = [this.#table];
     assertNames(`The saga ${name}`, { queue: this.#queue });
+    assertTable(`The saga ${name}`, this.#table);
+    assertSome(`The saga ${name}`, { version: this.#version }, definitionRefused);
     const names = new Set(steps.map((step) => step.name));
     if (names.size < steps.length || steps.length === 0) {
       throw validationFailed(

@@ -78,11 +78,8 @@ export function series<
   Value extends number | bigint,
 >(name: string, options: SeriesOptions<F, P, R, Value>): Openable<Series<KeyOf<P, R>, Value>> {
   const { slots, key, fields, writers = 1 } = options;
-  assertSome(name, "writers", writers, definitionRefused);
-  if (!(slots.count >= 1 && slots.count <= SLOTS_MAX)) {
-    const message = `${slots.count} slots; 1 to ${SLOTS_MAX} fit in a row`;
-    throw definitionRefused(name, "slots", message);
-  }
+  assertSome(name, { writers }, definitionRefused, SLOTS_MAX);
+  assertSome(name, { slots: slots.count }, definitionRefused, SLOTS_MAX);
   const points = Array.from({ length: slots.count }, (_, slot) => pointName(slots, slot));
   const all: Fields = {
     ...fields,

@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { isTableError, validationFailed } from "./errors.ts";
+import { assertSome, isTableError, validationFailed } from "./errors.ts";
 import { buildRange, firstOf, Pace, RATE } from "./indexes/build-range.ts";
 import {
   type BuildProgress,
@@ -28,7 +28,7 @@ import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 
 export interface ShardedBuildOptions {
   /**
-   * How many ranges of partitions the collection is cut into, if it has as many partitions. Default: 16.
+   * How many ranges of partitions the collection is cut into, if it has as many partitions; at most 1,000. Default: 16.
    * Whoever begins the build decides.
    */
   readonly shards?: number;
@@ -74,6 +74,7 @@ interface KnownShard {
 }
 
 const SHARDS = 16;
+const SHARDS_MAX = 1000;
 const PARALLEL = 4;
 const PARTITION = "shards";
 const PROPERTY = "shard";
@@ -115,6 +116,8 @@ class ShardedBuild {
     this.#control = this.#index.control;
     this.#prefix = `${this.#control.key}!`;
     this.#pace = new Pace(database.clock, options.rate ?? RATE);
+    const { shards = SHARDS, parallel = PARALLEL } = options;
+    assertSome("The build", { shards, parallel }, validationFailed, SHARDS_MAX);
   }
 
   async run(): Promise<BuildProgress> {

@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { definitionRefused, tableError } from "./errors.ts";
+import { assertSome, definitionRefused, tableError } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity, EntityDefinition, Infer } from "./model/entity.ts";
@@ -48,10 +48,7 @@ export function smallPartitions<
   definition: EntityDefinition<string, F, P, R, I>,
   { maxRows }: SmallPartitionsOptions,
 ): Openable<SmallPartitions<Infer<F>, P, R>> {
-  if (!(Number.isInteger(maxRows) && maxRows >= 1 && maxRows <= ROWS_MAX)) {
-    const message = `${maxRows} is not 1 to ${ROWS_MAX}, which one request answers`;
-    throw definitionRefused(definition.name, "maxRows", message);
-  }
+  assertSome(definition.name, { maxRows }, definitionRefused, ROWS_MAX);
   return openable([definition.table], (database) => {
     const rows = new EntityRepository(database, definition);
     const whole = { database, definition, maxRows };

@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { definitionRefused, validationFailed } from "./errors.ts";
+import { assertSome, definitionRefused, validationFailed } from "./errors.ts";
 import { bucketOf } from "./keys/hash.ts";
 import { type KeyDeclaration, k } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
@@ -60,6 +60,7 @@ const SETTING_KEPT_MS = 60_000;
 const AHEAD_MAX_MS = 30_000;
 /** Longer than both by what clocks may differ, and what writing the setting may take. */
 const GROWTH_DELAY_MS = 120_000;
+const BUCKETS_MAX = 256;
 const STREAMS_REMEMBERED_MAX = 1000;
 
 /** A stream too hot for one partition, over several that are read as one. */
@@ -69,9 +70,7 @@ export function spread<
   const At extends keyof Infer<F> & string,
 >(name: string, options: SpreadOptions<F, S, At>): Openable<Spread<Infer<F>, S, At>> {
   const { buckets } = options;
-  if (!Number.isInteger(buckets) || buckets < 1 || buckets > 256) {
-    throw definitionRefused(name, "buckets", `${buckets} is not 1 to 256`);
-  }
+  assertSome(name, { buckets }, definitionRefused, BUCKETS_MAX);
   const stream: KeyDeclaration = options.stream;
   const definition: AnyEntity = entity(name, {
     version: 1,

@@ -1,4 +1,4 @@
-import { validationFailed } from "./errors.ts";
+import { assertBetween, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { isOneRow } from "./keys/key-range.ts";
 import type { KeyShape, KeyValues } from "./keys/key-shape.ts";
@@ -121,9 +121,7 @@ export class SasIssuer {
         "writing past the library would break what follows from the entity",
       );
     }
-    if (policy === undefined && !(ttlMs >= 1000 && ttlMs <= TTL_MAX_MS)) {
-      throw refuse("ttlMs", `${ttlMs} ms; a second to 7 days are allowed`);
-    }
+    if (policy === undefined) assertBetween("The token", { ttlMs }, 1000, TTL_MAX_MS);
     const unknown = permissions.find((permission) => !Object.hasOwn(LETTERS, permission));
     if (unknown !== undefined) throw refuse("permissions", `there is no "${unknown}"`);
     if (permissions.length === 0) throw refuse("permissions", "there are none");

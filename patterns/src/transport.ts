@@ -1,6 +1,7 @@
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
-import { refused } from "./errors.ts";
+import { assertSome, definitionRefused } from "./errors.ts";
+import { TIMER_MS_MAX } from "./store/clock.ts";
 
 export interface TransportOptions {
   /** Sockets at once for each endpoint. Default: 64, as many requests as `connect` lets through. */
@@ -29,14 +30,11 @@ export function transport(
   endpoint: string,
   { connections = CONNECTIONS, idleMs = IDLE_MS }: TransportOptions = {},
 ): Transport {
-  const issues = Object.entries({ connections, idleMs })
-    .filter(([, value]) => !(Number.isInteger(value) && value >= 1))
-    .map(([path, value]) => ({ path, message: `${value} is not 1, 2, 3, …` }));
+  assertSome("The transport", { connections, idleMs }, definitionRefused, TIMER_MS_MAX);
   const { protocol } = new URL(endpoint);
   if (protocol !== "http:" && protocol !== "https:") {
-    issues.push({ path: "endpoint", message: `${protocol} is not http: or https:` });
+    throw definitionRefused("The transport", "endpoint", `${protocol} is not http: or https:`);
   }
-  if (issues.length > 0) throw refused("invalid-definition", "The transport", issues);
   const options = {
     keepAlive: true,
     noDelay: true,

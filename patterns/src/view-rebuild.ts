@@ -1,6 +1,6 @@
 import { batch } from "./batch.ts";
 import type { Database } from "./database.ts";
-import { validationFailed } from "./errors.ts";
+import { assertBetween, validationFailed } from "./errors.ts";
 import { Pace } from "./indexes/build-range.ts";
 import { type BuildProgress, CONTROL_TABLE, NOTHING } from "./indexes/control.ts";
 import { within } from "./keys/key-range.ts";
@@ -45,6 +45,7 @@ export async function rebuildView(
 ): Promise<BuildProgress> {
   if (signal) return rebuildView(database.until(signal), view, source, options);
   const { graceMs = GRACE_MS, rate = Number.POSITIVE_INFINITY, onProgress } = options;
+  assertBetween("The work", { graceMs }, 0);
   const { tables, clock } = database;
   const { name } = view;
   if (!Object.values(source.followers).includes(view)) {

@@ -9,6 +9,7 @@ import type { EntityRows, Fields, Row } from "./model/entity-rows.ts";
 import type { Change, Follower, FollowerContext, OpenFollower } from "./model/follower.ts";
 import type { CheckedKey } from "./model/key-query.ts";
 import type { Openable } from "./model/openable.ts";
+import { assertTable } from "./model/storage-name.ts";
 import { outbox } from "./outbox.ts";
 import { printKey } from "./ports/mutation.ts";
 import { isRefusal, unlessRefused } from "./ports/port-error.ts";
@@ -71,6 +72,8 @@ interface ViewUpdate {
 
 const KIND = "view";
 const APPLIED = "appliedTo";
+/** Where names still have room for it. */
+const GENERATION_MAX = 999;
 const GENERATION_KEPT_MS = 30_000;
 const CHECKPOINT_MS = 10_000;
 const TRIES_MAX = 5;
@@ -91,6 +94,8 @@ export function view<
     const message = "ends in a digit, as the tables of generations do";
     throw definitionRefused(`The view ${name}`, "name", message);
   }
+  // Each generation has a table with its number behind the name.
+  assertTable(`The view ${name}`, tableOf(name, GENERATION_MAX));
   const definition: AnyEntity = entity(name, {
     version: 1,
     fields: fields as Fields,

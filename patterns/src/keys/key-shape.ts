@@ -1,6 +1,6 @@
 import { reasonOf, validationFailed } from "../errors.ts";
 import { type KeyDeclaration, type KeyPart, type LaidOut, type Layout, Segment } from "./key.ts";
-import { isOneRow, type KeyRange, within } from "./key-range.ts";
+import { type KeyRange, within } from "./key-range.ts";
 import { decodeText, endOf, endOfPrefix, type TextPlace } from "./text.ts";
 
 export type KeyValues = Readonly<Record<string, unknown>>;
@@ -125,12 +125,6 @@ export class KeyShape {
       from = end + 1;
     }
     return values;
-  }
-
-  /** The key that equality on every segment selects, if `query` gives that. */
-  pointOf(query: KeyValues): string | undefined {
-    const range = this.rangeOf(query);
-    return isOneRow(range) ? range.from : undefined;
   }
 
   /**

@@ -1,9 +1,12 @@
 import { assertSome, definitionRefused } from "../errors.ts";
 import { bucketOf, fnv1a128 } from "./hash.ts";
 import type { KeyRange } from "./key-range.ts";
-import { double, int, int64, uint, uintDescending } from "./number.ts";
+import { double, type FixedCodec, int, int64, uint, uintDescending } from "./number.ts";
 import { decodeText, encodeText, type TextPlace } from "./text.ts";
 import { date, dateDescending, encodeIsoDate, type TimeUnit } from "./time.ts";
+
+/** In UTF-16 code units. Some endpoints take less for row keys; see `Profile`. */
+export const KEY_LENGTH_MAX = 512;
 
 /**
  * `fixed`: every value takes the same width, so it sorts right in any layout. `text`: any width.
@@ -98,6 +101,14 @@ function fixed<Name extends string, Value>(
   return new Segment<Name, Value, "fixed", Name>(name, name, "fixed", codec);
 }
 
+/** @throws invalid-definition for no number of digits: keys would be of different lengths. */
+function ofWidth(codec: (width: number) => FixedCodec<number>) {
+  return <const Name extends string>(name: Name, width: number): SegmentOf<Name, number> => {
+    assertSome(name, { width }, definitionRefused, KEY_LENGTH_MAX);
+    return fixed(name, codec(width));
+  };
+}
+
 function text<Name extends string>(
   name: Name,
   normalize: (value: string) => string,
@@ -180,12 +191,11 @@ export const k = {
   strCI: <const Name extends string>(name: Name) => text(name, withoutCase, true),
 
   /** Whole numbers from 0, padded with zeros to `width` digits: `000223`. */
-  uint: <const Name extends string>(name: Name, width: number) => fixed(name, uint(width)),
+  uint: ofWidth(uint),
   /** The same, the greatest first: `999776` for 223. */
-  uintDesc: <const Name extends string>(name: Name, width: number) =>
-    fixed(name, uintDescending(width)),
+  uintDesc: ofWidth(uintDescending),
   /** Whole numbers of at most `width` digits, negative ones too. */
-  int: <const Name extends string>(name: Name, width: number) => fixed(name, int(width)),
+  int: ofWidth(int),
   /** Bigints of 64 bits, as 16 hexadecimal digits. */
   int64: <const Name extends string>(name: Name) => fixed(name, { ...int64, takes: "bigint" }),
   /** Any number, as 16 hexadecimal digits. */
@@ -264,7 +274,7 @@ export const k = {
 
 /** @throws invalid-definition: of no buckets there is none to be in. */
 function intoBucket<Value>(name: string, buckets: number, textOf: (value: Value) => string) {
-  assertSome(name, "buckets", buckets, definitionRefused);
+  assertSome(name, { buckets }, definitionRefused);
   return (value: Value) => bucketOf(textOf(value), buckets);
 }
 

@@ -1,4 +1,4 @@
-import { validationFailed } from "../errors.ts";
+import { assertSome, validationFailed } from "../errors.ts";
 import type { BlobInfo, BlobsPort } from "../ports/blobs.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import { filesOf, folderOf, hourOf, sealedSpan } from "./log-file.ts";
@@ -25,6 +25,8 @@ interface Waiting {
   readonly startMs: number;
 }
 
+/** More than a year: a folder is looked at for each. */
+const SLACK_HOURS_MAX = 10_000;
 const CHUNK_BYTES = 4 * 1024 * 1024;
 const LINE_FEED = 10;
 
@@ -68,6 +70,7 @@ async function* hoursOf<Entry extends Timed>(
   { container, service }: LogDeclaration<Entry>,
   { from, to, slackHours = 0 }: LogQuery<Entry>,
 ): AsyncGenerator<Waiting[]> {
+  assertSome("The log", { slackHours }, validationFailed, SLACK_HOURS_MAX, 0);
   const [fromMs, toMs] = [Number(from), Number(to)];
   if (Number.isNaN(toMs - fromMs)) {
     throw validationFailed("The interval", "from", "it has no dates");

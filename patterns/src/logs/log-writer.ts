@@ -1,5 +1,5 @@
 import type { Database } from "../database.ts";
-import { validationFailed } from "../errors.ts";
+import { assertBetween, validationFailed } from "../errors.ts";
 
 import type { BlobInfo, BlobsPort } from "../ports/blobs.ts";
 import { isRefusal } from "../ports/port-error.ts";
@@ -101,6 +101,9 @@ export class LogWriter<Entry extends Timed> {
     this.#log = log;
     this.#options = options;
     this.#token = database.writeToken();
+    const { flush, file, highWaterBytes = 1 } = options;
+    assertBetween("The log", { highWaterBytes, ...flush }, 1);
+    assertBetween("The log", { ...file }, 1);
   }
 
   /**

@@ -28,6 +28,9 @@ export interface NewMessage<Body = unknown> {
   readonly id?: string;
 }
 
+/** The longest that a queue hides a message: 7 days. */
+export const HIDDEN_MS_MAX = 7 * 24 * 3_600_000;
+
 /** @throws validation-failed for what no handler could be found for. */
 export function messageOf(database: Database, message: NewMessage): Message {
   if (typeof message?.kind !== "string") {

@@ -256,8 +256,8 @@ export function assertBinds(query: KeyValues, ...shapes: readonly KeyShape[]): v
 
 /** The partition a query names. @throws validation-failed when it leaves a segment open. */
 export function partitionKeyOf(shape: KeyShape, query: KeyValues): string {
-  const partitionKey = shape.pointOf(query);
-  if (partitionKey !== undefined) return partitionKey;
+  const range = shape.rangeOf(query);
+  if (isOneRow(range)) return range.from!;
   const open = shape.segments.find(({ name }) => query?.[name] === undefined);
   const message = "a range needs the whole partition key";
   throw validationFailed("The query", open?.name ?? "partition", message);

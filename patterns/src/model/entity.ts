@@ -8,6 +8,7 @@ import { EntityRows, type Fields, type RowsDeclaration } from "./entity-rows.ts"
 import type { Follower } from "./follower.ts";
 import type { CheckedKey } from "./key-query.ts";
 import type { Openable } from "./openable.ts";
+import { tableProblems } from "./storage-name.ts";
 
 type OptionalNames<F extends Fields> = {
   [Name in keyof F]: F[Name]["isOptional"] extends true ? Name : never;
@@ -122,7 +123,6 @@ export function entity<
 const FIELDS_MAX = 248;
 const RESERVED = ["partitionkey", "rowkey", "timestamp", "etag"];
 const PROPERTY_NAME = /^[\p{L}_][\p{L}\p{Nd}_]{0,254}$/u;
-const TABLE_NAME = /^[A-Za-z][A-Za-z0-9]{2,62}$/;
 
 function problemsOf(entity: AnyEntity & Pick<Openable<unknown>, "tables">): Issue[] {
   const issues: Issue[] = [];
@@ -132,9 +132,7 @@ function problemsOf(entity: AnyEntity & Pick<Openable<unknown>, "tables">): Issu
 
   if (!/^\w+$/.test(entity.name)) report("name", "is not a plain word");
   for (const table of entity.tables) {
-    if (!TABLE_NAME.test(table) || table.toLowerCase() === "tables") {
-      report(`table "${table}"`, "is not a table name: 3 to 63 letters and digits, a letter first");
-    }
+    report("table", ...tableProblems(table));
   }
   if (!Number.isInteger(rows.version) || rows.version < 1) report("version", "is not 1, 2, 3, …");
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { blobList } from "../blob-list.ts";
+import { inbox } from "../inbox.ts";
 import { connect, entity, f, isTableError, k } from "../index.ts";
 import { largeValueFields, largeValues } from "../large-value.ts";
 import { listInBlob } from "../list-in-blob.ts";
@@ -9,12 +10,13 @@ import { outbox } from "../outbox.ts";
 import { createWorker } from "../queue-worker.ts";
 import { remoteIndex } from "../remote-index.ts";
 import { remoteList } from "../remote-list.ts";
+import { rotating } from "../rotation.ts";
 import { saga } from "../saga.ts";
 import { memory } from "../testing.ts";
 import { view } from "../view.ts";
 import type { Index } from "./entity-index.ts";
 import type { Follower } from "./follower.ts";
-import { nameProblems } from "./storage-name.ts";
+import { nameProblems, tableProblems } from "./storage-name.ts";
 
 const LONGEST = "q".repeat(63);
 const fields = { p: f.string(), id: f.int32(), town: f.string(), ...largeValueFields("photo") };
@@ -81,4 +83,43 @@ describe("the name of a queue or container", () => {
       }
     });
   }
+});
+
+/** By how many characters stand behind the name. */
+const TABLES: readonly (readonly [number, (name: string) => unknown])[] = [
+  [0, (name) => entity(name, { version: 1, fields, key })],
+  [0, (table) => entity("Base", { version: 1, fields, key, table })],
+  [0, (table) => indexed(remoteIndex({ table, partition, row }))],
+  [
+    0,
+    (table) => saga("move", (steps) => steps.input<string>().step("a", async () => 1), { table }),
+  ],
+  [3, (name) => view(name, { fields, key, project: () => undefined, queue: "work" })],
+  [8, (name) => inbox(name)],
+  [4, (name) => rotating(dated(name), { at: "at", unit: "year", keep: 1 })],
+  [10, (name) => rotating(dated(name), { at: "at", unit: "hour", keep: 1 })],
+];
+
+function dated(name: string) {
+  const fields = { p: f.string(), at: f.date() };
+  const key = { partition: [k.str("p")], row: [k.date("at")] } as const;
+  return entity(name, { version: 1, fields, key });
+}
+
+describe("the name of a table", () => {
+  it("is 3 to 63 letters and digits, a letter first, and checked with what stands behind it", () => {
+    for (const [room, declare] of TABLES) {
+      const longest = "T".repeat(63 - room);
+      for (const name of ["Abc", longest]) declare(name);
+      for (const name of ["1abc", "a-b-c", "a_b_c", "äbcd", "", "abc\n", `${longest}T`]) {
+        assert.throws(
+          () => declare(name),
+          (error) => isTableError(error, "invalid-definition"),
+          `${declare} ${name}`,
+        );
+      }
+    }
+    for (const name of ["tables", "TABLES"]) assert.equal(tableProblems(name).length, 1);
+    assert.deepEqual(tableProblems("tables2"), []);
+  });
 });

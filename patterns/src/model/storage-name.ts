@@ -2,6 +2,18 @@ import { definitionRefused } from "../errors.ts";
 
 type Names = Readonly<Record<string, string | undefined>>;
 
+/** Why no table can have this name. */
+export function tableProblems(name: string): string[] {
+  return /^(?!tables$)[a-z][a-z0-9]{2,62}$/i.test(name)
+    ? []
+    : [`has the illegal table name "${name}": 3 to 63 letters and digits, a letter first`];
+}
+
+/** @throws invalid-definition. */
+export function assertTable(subject: string, name: string): void {
+  for (const problem of tableProblems(name)) throw definitionRefused(subject, "table", problem);
+}
+
 /** Why no queues or containers can have these names, each under what it is the name of; one sentence each. */
 export function nameProblems(names: Names): string[] {
   return Object.entries(names).flatMap(([what, name = "none"]) =>

@@ -1,3 +1,5 @@
+import { assertBetween } from "../errors.ts";
+import { TIMER_MS_MAX } from "../store/clock.ts";
 import { PortError } from "./port-error.ts";
 
 export interface AnswerOptions {
@@ -11,8 +13,6 @@ export interface AnswerOptions {
 
 const ANSWER_WITHIN_MS = 60_000;
 const MIB = 2 ** 20;
-/** Longer timers are over at once. */
-const TIMER_MS_MAX = 2 ** 31 - 1;
 /** So often all that wait are looked at within `answerWithinMs`. */
 const LOOKS = 10;
 
@@ -34,6 +34,7 @@ interface Silence {
  * look.
  */
 export function silences({ answerWithinMs = ANSWER_WITHIN_MS }: AnswerOptions): Silences {
+  assertBetween("The port", { answerWithinMs }, 1);
   const waiting = new Set<{ readonly given: AbortController; looks: number }>();
   const ended: AbortController[] = [];
   let timer: ReturnType<typeof setInterval> | undefined;

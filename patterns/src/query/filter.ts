@@ -75,9 +75,8 @@ function printLiteral({ type, value }: EdmValue): string {
     case "Int64":
       return `${value}L`;
     case "Guid":
-      return `guid'${value}'`;
     case "DateTime":
-      return `datetime'${value}'`;
+      return `${type.toLowerCase()}'${value}'`;
     case "Binary":
       return `X'${hexOf(bytesOf(String(value)))}'`;
     case "Double":

@@ -92,7 +92,7 @@ export function queryRun(source: QuerySource, choice: Choice): QueryRun {
     },
     select: (...selected) => changed({ selected }),
     limit(limit) {
-      assertSome("The limit", "limit", limit);
+      assertSome("The limit", { limit });
       return changed({ limit });
     },
     all: (permit) => allRows(run, permit),

@@ -1,3 +1,6 @@
+/** Longer timers are over at once. */
+export const TIMER_MS_MAX = 2 ** 31 - 1;
+
 /** Time and chance, injected so that a test decides both. */
 export interface Clock {
   /** Milliseconds since 1970. */
@@ -30,7 +33,7 @@ export function awakenedBy(clock: Clock, signal: AbortSignal): Clock {
 
 function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   return unlessAborted((done) => {
-    const timer = setTimeout(done, ms);
+    const timer = setTimeout(done, Math.min(ms, TIMER_MS_MAX));
     return () => clearTimeout(timer);
   }, signal);
 }

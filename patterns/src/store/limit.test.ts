@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { connect, isTableError } from "../index.ts";
 import { PortError } from "../ports/port-error.ts";
 import { FakeClock } from "../testing/fake-clock.ts";
-import { memory } from "../testing/memory.ts";
 import { mapBounded, type Slots, slotsOf } from "./limit.ts";
 
 const busy = () => new PortError("busy", { status: 503, code: "ServerBusy" });
@@ -22,18 +20,6 @@ async function width(slots: Slots): Promise<number> {
 }
 
 describe("slots", () => {
-  it("are refused where they would let nothing through, when a database is connected", () => {
-    for (const none of [0, -1, Number.NaN, "8" as unknown as number]) {
-      for (const limit of [{ account: none }, { partition: none }]) {
-        assert.throws(
-          () => connect({ ...memory(), limit }),
-          (error) => isTableError(error, "validation-failed"),
-        );
-      }
-    }
-    connect({ ...memory(), limit: { account: Number.POSITIVE_INFINITY } });
-  });
-
   it("start at eight and double every two seconds, up to the limit", async () => {
     const clock = new FakeClock();
     const slots = slotsOf(50, clock);
@@ -85,12 +71,6 @@ describe("slots", () => {
 });
 
 describe("bounded parallelism", () => {
-  it("does all the work one by one where none is to be done at once", async () => {
-    for (const none of [0, -1, Number.NaN]) {
-      assert.deepEqual(await mapBounded([1, 2, 3], none, (n) => n * 2), [2, 4, 6]);
-    }
-  });
-
   it("keeps the order of the items, whatever ends first", async () => {
     const results = await mapBounded([3, 1, 2], 2, async (item, i) => {
       for (let n = 0; n < item; n++) await Promise.resolve();

@@ -24,7 +24,7 @@ export type Slots = <Result>(work: () => Promise<Result>, signal?: AbortSignal) 
  * back, then grows by one each quiet second.
  */
 export function slotsOf(max: number, clock: Clock): Slots {
-  assertSome("The limit", "limit", max);
+  assertSome("The limit", { limit: max });
   const waiting: (() => void)[] = [];
   let taken = 0;
   let open = Math.min(max, RAMP_START);
@@ -73,7 +73,9 @@ export function limiter(
   options: LimitOptions = {},
 ): (signal: AbortSignal | undefined) => Layer {
   const account = slotsOf(options.account ?? 64, clock);
-  assertSome("The limit", "limit", options.partition ?? 8);
+  const ofPartition = () => slotsOf(options.partition ?? 8, clock);
+  // What would be refused with the first request is refused now.
+  ofPartition();
   const partitions = new Map<string, { readonly run: Slots; users: number }>();
   return (signal) => async (call, request) => {
     const send = () => {
@@ -83,7 +85,7 @@ export function limiter(
     const id = partitionOf(call);
     if (id === undefined) return account(send, signal);
     const partition = partitions.get(id) ?? {
-      run: slotsOf(options.partition ?? 8, clock),
+      run: ofPartition(),
       users: 0,
     };
     partitions.set(id, partition);
@@ -133,10 +135,7 @@ export async function mapBounded<Item, Result>(
       }
     }
   };
-  // One at least, or nothing would be done and nobody hear of it.
-  await Promise.all(
-    Array.from({ length: Math.max(1, Math.min(width, items.length)) || 1 }, worker),
-  );
+  await Promise.all(Array.from({ length: Math.min(width, items.length) }, worker));
   if (failure) throw failure.error;
   return results;
 }

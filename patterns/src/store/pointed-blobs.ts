@@ -1,4 +1,5 @@
 import type { Database } from "../database.ts";
+import { assertBetween } from "../errors.ts";
 import { blobsOf } from "../messages/large-message.ts";
 import { assertLength } from "../model/entity-rows.ts";
 import type { BlobsPort } from "../ports/blobs.ts";
@@ -57,6 +58,8 @@ export class PointedBlobs {
 
   /** Deletes those no row names that are older than `olderThanMs`. A read for each. @returns how many. */
   async collect(olderThanMs = DAY_MS): Promise<number> {
+    // Beside what is no number nothing is young, and all would go.
+    assertBetween("The work", { olderThanMs }, 0);
     const { container, port } = this;
     const prefix = `${encodeURIComponent(this.#options.owner)}/`;
     const before = this.#database.clock.now() - olderThanMs;

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { isTableError } from "../errors.ts";
+import { connect, isTableError } from "../index.ts";
 import { PortError } from "../ports/port-error.ts";
 import { FakeClock } from "../testing/fake-clock.ts";
+import { memory } from "../testing/memory.ts";
 import { type RetryOptions, retrying } from "./retry.ts";
 
 const halfway = () => 0.5; // No jitter.
@@ -26,6 +27,19 @@ const answer = (status: number, code = "Code", retryAfterMs?: number) =>
 const times = (count: number, error: PortError) => Array.from({ length: count }, () => error);
 
 describe("the retry schedule", () => {
+  it("is refused where a database is connected with what is none", () => {
+    const none = [Number.NaN, -1];
+    for (const retry of [
+      ...["slow", "toString", 5, ["1000", "x"], {}].map((schedule) => ({ schedule })),
+      ...none.flatMap((ms) => [{ schedule: [1, ms] }, { deadlineMs: ms }]),
+    ] as RetryOptions[]) {
+      assert.throws(
+        () => connect({ ...memory(), retry }),
+        (error) => isTableError(error, "validation-failed"),
+      );
+    }
+  });
+
   it("waits 2, 4, 10 and 30 seconds for a busy service, then gives up", async () => {
     assert.deepEqual(await waits(times(9, answer(503))), [
       "throttled",

@@ -1,4 +1,4 @@
-import { reasonOf, tableError } from "../errors.ts";
+import { reasonOf, tableError, validationFailed } from "../errors.ts";
 import { isPushback, isRefusal } from "../ports/port-error.ts";
 import type { Clock, Random } from "./clock.ts";
 
@@ -32,13 +32,20 @@ export type Retry = <Result>(
   signal?: AbortSignal,
 ) => Promise<Result>;
 
-/** Repeats what may succeed, never what cannot; one for each endpoint, for it holds the budget. */
+/**
+ * Repeats what may succeed, never what cannot; one for each endpoint, for it holds the budget.
+ * @throws validation-failed for a schedule that is none, which nobody would hear of before the first repeat.
+ */
 export function retrying(
   clock: Clock,
   random: Random,
   { schedule = "patient", deadlineMs = Number.POSITIVE_INFINITY }: RetryOptions = {},
 ): Retry {
   const waits = typeof schedule === "string" ? SCHEDULES[schedule] : schedule;
+  // In plain JavaScript both may be anything.
+  if (!(deadlineMs >= 0 && waits?.every?.((ms) => ms >= 0))) {
+    throw validationFailed("The retry", "schedule", `${schedule} in ${deadlineMs} is none`);
+  }
   let budget = BUDGET_MAX;
   return async (attempt, untilMs = Number.POSITIVE_INFINITY, signal) => {
     const latest = Math.min(untilMs, clock.now() + deadlineMs);
