@@ -16,7 +16,6 @@ import {
   upsertManyStatement,
   VALUES_ROWS_MAX,
 } from "./statements.ts";
-import { TYPE } from "./wire-writer.ts";
 
 /**
  * A commit of several keys in one round trip: BEGIN, take hold of every key, write, COMMIT, and one
@@ -66,7 +65,7 @@ export class CommitGroup extends CommitExchange {
       // The forms that were run on Citus. Presence alone must not be asked for, see `pinVersions`.
       const writer = session.bind(LOCK[hold]);
       writer.bytes(partition);
-      writeSorts(writer, keys);
+      writer.bytesArray(sortsOf(keys));
       session.execute();
       this.#putsOf.push(undefined);
       this.#compare(session, ASSERT_LOCKED, partition, keys);
@@ -81,9 +80,8 @@ export class CommitGroup extends CommitExchange {
   ): void {
     const writer = session.bind(statement);
     writer.bytes(partition);
-    writeSorts(writer, keys);
-    writer.beginArray(TYPE.int8, keys.length, keys.length * 8);
-    for (const { expected } of keys) writer.int8(typeof expected === "number" ? expected : -1);
+    writer.bytesArray(sortsOf(keys));
+    writer.int8Array(keys.map(({ expected }) => (typeof expected === "number" ? expected : -1)));
     writer.int8(keys.length);
     session.execute();
     this.#putsOf.push(undefined);
@@ -94,7 +92,7 @@ export class CommitGroup extends CommitExchange {
     if (deletes.length > 0) {
       const writer = session.bind(this.#isPlain ? DELETE_HELD : DELETE_MANY);
       writer.bytes(partition);
-      writeSorts(writer, deletes);
+      writer.bytesArray(sortsOf(deletes));
       session.execute();
       this.#putsOf.push(undefined);
     }
@@ -152,9 +150,6 @@ function isOneInsert({ partitions }: CommitPlan): boolean {
   return isInsert && isAll && run.keys.length <= VALUES_ROWS_MAX;
 }
 
-function writeSorts(writer: ReturnType<Session["bind"]>, keys: readonly PlannedKey[]): void {
-  let sortBytes = 0;
-  for (const { sort } of keys) sortBytes += sort.length;
-  writer.beginArray(TYPE.bytea, keys.length, sortBytes);
-  for (const { sort } of keys) writer.bytes(sort);
+function sortsOf(keys: readonly PlannedKey[]): readonly Buffer[] {
+  return keys.map(({ sort }) => sort);
 }

@@ -13,7 +13,6 @@ import {
   GET_PAIR,
   type Statement,
 } from "./statements.ts";
-import { TYPE } from "./wire-writer.ts";
 
 type Entries = (Entry | undefined)[];
 
@@ -126,20 +125,9 @@ class GetMany extends Get {
   override send(session: Session): void {
     const { keys } = this;
     const writer = session.bind(this.#statement);
-    let partitionBytes = 0;
-    let sortBytes = 0;
-    for (const { partition, sort } of keys) {
-      partitionBytes += partition.length;
-      sortBytes += sort.length;
-    }
-    if (this.#isAcross) {
-      writer.beginArray(TYPE.bytea, keys.length, partitionBytes);
-      for (const { partition } of keys) writer.bytes(partition);
-    } else {
-      writer.bytes(keys[0]!.partition);
-    }
-    writer.beginArray(TYPE.bytea, keys.length, sortBytes);
-    for (const { sort } of keys) writer.bytes(sort);
+    if (this.#isAcross) writer.bytesArray(keys.map(({ partition }) => partition));
+    else writer.bytes(keys[0]!.partition);
+    writer.bytesArray(keys.map(({ sort }) => sort));
     if (this.#isBounded) writer.int8(this.#room.bytes);
     session.execute();
   }

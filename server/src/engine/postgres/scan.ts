@@ -14,7 +14,6 @@ import {
   SCAN_PARTITION_TO,
   SCAN_WANTED,
 } from "./statements.ts";
-import { TYPE, type WireWriter } from "./wire-writer.ts";
 
 /** The first rows asked for, at most: what is known of their size comes from other scans. */
 const FIRST_ROWS_MAX = 64;
@@ -130,7 +129,7 @@ export class Scan implements Exchange {
         writer.bytes(end.partition);
         writer.bytes(end.sort);
       }
-      if (this.#wanted) writeArray(writer, this.#wanted.bounds);
+      if (this.#wanted) writer.bytesArray(this.#wanted.bounds);
       writer.int8(rowsMax);
       return;
     }
@@ -266,12 +265,6 @@ export class Scan implements Exchange {
     this.#isSettled = true;
     this.#options.settle(end);
   }
-}
-
-function writeArray(writer: WireWriter, values: readonly Uint8Array[]): void {
-  const bytes = values.reduce((sum, value) => sum + value.length, 0);
-  writer.beginArray(TYPE.bytea, values.length, bytes);
-  for (const value of values) writer.bytes(value);
 }
 
 /** Whether the range ends in the partition it begins in, or exactly where that partition ends. */

@@ -8,7 +8,6 @@ import type { RowReader } from "./row-reader.ts";
 import type { Session } from "./session.ts";
 import type { SessionPool } from "./session-pool.ts";
 import { BEGIN, COMMIT, READ_LOCKED } from "./statements.ts";
-import { TYPE } from "./wire-writer.ts";
 
 const TIME_MS = 2_000;
 
@@ -68,10 +67,7 @@ class LockedReading extends CommitExchange {
     for (const puts of this.#partitions) {
       const writer = session.bind(READ_LOCKED);
       writer.bytes(puts[0]!.key.partition);
-      let sortBytes = 0;
-      for (const { key } of puts) sortBytes += key.sort.length;
-      writer.beginArray(TYPE.bytea, puts.length, sortBytes);
-      for (const { key } of puts) writer.bytes(key.sort);
+      writer.bytesArray(puts.map(({ key }) => key.sort));
       session.execute();
     }
     session.bind(COMMIT);

@@ -30,9 +30,7 @@ describe("WireWriter", () => {
     const writer = new WireWriter();
     writer.beginBind("", 1);
     const before = writer.bytesWritten;
-    writer.beginArray(TYPE.bytea, 2, 3);
-    writer.bytes(Uint8Array.of(1));
-    writer.bytes(Uint8Array.of(2, 3));
+    writer.bytesArray([Uint8Array.of(1), Uint8Array.of(2, 3)]);
     const array = writer.take().subarray(before);
     const header = "\0\0\0\x1f\0\0\0\x01\0\0\0\0\0\0\0\x11\0\0\0\x02\0\0\0\x01";
     assert.equal(array.toString("latin1"), `${header}\0\0\0\x01\x01\0\0\0\x02\x02\x03`);
@@ -44,7 +42,7 @@ describe("WireWriter", () => {
     const writer = new WireWriter();
     writer.beginBind("", 1);
     const before = writer.bytesWritten;
-    writer.beginArray(TYPE.int8, 0, 0);
+    writer.int8Array([]);
     assert.deepEqual(
       writer.take().subarray(before),
       Buffer.from("\0\0\0\x0c\0\0\0\0\0\0\0\0\0\0\0\x14", "latin1"),

@@ -86,8 +86,20 @@ export class WireWriter {
     this.#uncheckedInt64(value);
   }
 
-  /** A one-dimensional array without nulls; `count` calls of `bytes` or `int8` must follow. */
-  beginArray(elementType: number, count: number, elementBytes: number): void {
+  bytesArray(values: readonly Uint8Array[]): void {
+    let elementBytes = 0;
+    for (const value of values) elementBytes += value.length;
+    this.#beginArray(TYPE.bytea, values.length, elementBytes);
+    for (const value of values) this.bytes(value);
+  }
+
+  int8Array(values: readonly number[]): void {
+    this.#beginArray(TYPE.int8, values.length, values.length * 8);
+    for (const value of values) this.int8(value);
+  }
+
+  /** Of one dimension and without nulls; so many elements must follow. */
+  #beginArray(elementType: number, count: number, elementBytes: number): void {
     this.#reserve(24);
     this.#uncheckedInt32((count === 0 ? 12 : 20) + 4 * count + elementBytes);
     this.#uncheckedInt32(count === 0 ? 0 : 1); // Dimensions.
