@@ -58,6 +58,15 @@ describe("parsePostgresUrl", () => {
       () => parsePostgresUrl("postgres://me:secret@a:0/x"),
       (error: Error) => !error.message.includes("secret"),
     );
+    for (const password of ["sec@ret", "sec/ret", "sec?ret", "sec%ret", "s/ec:r@et", "%zz"]) {
+      assert.throws(
+        () => parsePostgresUrl(`postgres://me:${password}@a:1/x`),
+        (error: Error) => error instanceof RangeError && !/sec|ret/.test(error.message),
+        password,
+      );
+      const encoded = encodeURIComponent(password);
+      assert.equal(parsePostgresUrl(`postgres://me:${encoded}@a:1/x`).password, password);
+    }
   });
 });
 

@@ -56,7 +56,9 @@ export function parsePostgresUrl(url: string): PostgresConfig {
   if (!match) {
     throw new RangeError("The engine's URL is not of the form postgres://user@host:port/database.");
   }
-  const [, user = "", password, hosts = "", database = "", query = ""] = match;
+  const [, user, password, hosts = "", database = "", query = ""] = match;
+  // A password with an "@", "/" or "?" of its own ends too early, and the rest of it is no host to be named.
+  if ((user === undefined ? url : hosts + database).includes("@")) throw notEncoded();
   const parameters = new URLSearchParams(query);
   for (const name of parameters.keys()) {
     if (!KNOWN_PARAMETERS.has(name))
@@ -70,12 +72,12 @@ export function parsePostgresUrl(url: string): PostgresConfig {
       `target_session_attrs=${target}: Rowhouse writes, so only read-write fits.`,
     );
   }
-  const decodedUser = decodeURIComponent(user) || "postgres";
+  const decodedUser = decode(user ?? "") || "postgres";
   return {
     hosts: (hosts || "localhost").split(",").map(parseHost),
-    database: decodeURIComponent(database) || decodedUser,
+    database: decode(database) || decodedUser,
     user: decodedUser,
-    password: password === undefined ? undefined : decodeURIComponent(password),
+    password: password === undefined ? undefined : decode(password),
     tls: parseTlsMode(parameters.get("sslmode")),
     certificateAuthority: readParameterFile(parameters, "sslrootcert"),
     clientCertificate: readClientCertificate(parameters),
@@ -107,8 +109,22 @@ function isLoopback(host: string): boolean {
   return isIP(host) === 4 && host.startsWith("127.");
 }
 
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    throw notEncoded();
+  }
+}
+
+function notEncoded(): RangeError {
+  return new RangeError(
+    'The engine\'s URL cannot be read: in a user, password or database "%", "@", "/" and "?" are written %25, %40, %2F and %3F.',
+  );
+}
+
 function parseHost(text: string): PostgresHost {
-  const match = /^(?:\[([^\]]+)\]|([^:[\]]*))(?::(\d{1,5}))?$/.exec(decodeURIComponent(text));
+  const match = /^(?:\[([^\]]+)\]|([^:[\]]*))(?::(\d{1,5}))?$/.exec(decode(text));
   const host = match?.[1] ?? match?.[2] ?? "";
   const port = match?.[3] === undefined ? DEFAULT_PORT : Number(match[3]);
   if (host === "" || port === 0 || port > 65_535) {
