@@ -298,6 +298,31 @@ describe("the life cycle of an index", () => {
     assert.deepEqual(await entriesOf(backend, "near"), []);
   });
 
+  it("leaves the table to the index of another entity, and to rows of others", async () => {
+    const { backend, db } = await open(0);
+    const [one, other] = ["Buyer", "Seller"].map((name) => {
+      const town = remoteIndex({
+        table: "Towns",
+        partition: [k.lit(name), k.str("email")],
+        row: [k.str("dept"), k.lit("empid"), k.uint("id", 6)],
+      });
+      return entity(name, { version: 1, fields, key, indexes: { town } });
+    });
+    for (const definition of [one!, other!]) {
+      await db.createTables(definition);
+      await db.open(definition).insert({ dept: "Sales", id: 1, email: "e1" });
+    }
+    await backend.tables.commit("Towns", [
+      { kind: "insert", partitionKey: "a", rowKey: "b", properties: {} },
+    ]);
+    const left = async () =>
+      (await everything(backend.tables, "Towns")).entities.map(({ partitionKey }) => partitionKey);
+    await indexLifeCycle(db, one!, "town").retire();
+    assert.deepEqual(await left(), ["Seller_e1", "a"]);
+    await indexLifeCycle(db, other!, "town").retire();
+    assert.deepEqual(await left(), ["a"]);
+  });
+
   it("is mended no more once it is being retired", async () => {
     const { backend, of } = await open();
     const retired: string[] = [];

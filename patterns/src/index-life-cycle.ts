@@ -16,9 +16,10 @@ import {
   register,
 } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
-import { keepsRows } from "./model/entity-index.ts";
+import { type EntryKeeper, keepsRows } from "./model/entity-index.ts";
 import { entriesOf } from "./model/entry.ts";
-import { pagesWhere } from "./query/pages.ts";
+import { unlessRefused } from "./ports/port-error.ts";
+import { pagesOf, pagesWhere } from "./query/pages.ts";
 
 export interface BuildOptions {
   /** Entities a second at most, and fewer while the service pushes back. Default: 200. */
@@ -71,13 +72,18 @@ export class IndexLifeCycle {
     const { clock } = index.database;
     const pace = new Pace(clock, rate);
     const owner = index.database.writeToken();
-    let { control, row } = await this.#claim(owner);
+    let { control, row } = await readToBuild(index.control);
+    const { shards, state: before } = control;
+    if (shards) throw validationFailed(`${index.control}`, "build", "it is being built in shards");
+    this.#assertFree(control);
+    if (before !== "disabled" && before !== "writeonly") {
+      throw refusal(index.control, before, "build");
+    }
     const save = async (change: Partial<Control>) => {
       control = { ...control, ...change, owner, ownedUntilMs: clock.now() + OWNER_MS };
       row = await index.control.write(control, row);
     };
-    if (control.state === "disabled") await save({ state: "writeonly" });
-    if (control.state !== "writeonly") throw refusal(index.control, control.state, "build");
+    await save({ state: "writeonly" });
     if (!control.build) {
       // A writer that does not know yet would write rows that nobody indexes.
       await clock.sleep(EVERYBODY_MS);
@@ -131,8 +137,9 @@ export class IndexLifeCycle {
     const { database, entity, keeper } = this.#index;
     if (!keepsRows(keeper)) return keeper.drop(keep);
     const { table, tag } = keeper;
-    if (this.#ownsTable(table)) {
-      await keep();
+    // A table that is gone was dropped by an earlier try.
+    const isOwn = this.#mayOwn(table) && (await unlessRefused(this.#isAlone(keeper, keep), 404));
+    if (isOwn !== false) {
       await database.tables.deleteTable(table);
       return;
     }
@@ -147,22 +154,26 @@ export class IndexLifeCycle {
     return indexLifeCycle(database.until(signal), entity, name);
   }
 
-  #ownsTable(ours: string): boolean {
+  #mayOwn(ours: string): boolean {
     const { entity, name } = this.#index;
-    const others = Object.entries(entity.indexes).filter(([other]) => other !== name);
-    const isShared = others.some(([, index]) => index.place(entity).table === ours);
+    const isShared = Object.entries(entity.indexes).some(
+      ([other, index]) => other !== name && index.place(entity).table === ours,
+    );
     return ours !== entity.table && !isShared;
   }
 
-  async #claim(owner: string) {
-    const { database, control: row } = this.#index;
-    const found = await readToBuild(row);
-    if (found.control.shards) {
-      throw validationFailed(`${row}`, "build", "it is being built in shards");
+  /** Other entities, and their indexes, may have the table as well: nothing here declares them. */
+  async #isAlone({ table, tag }: EntryKeeper, keep: () => Promise<void>): Promise<boolean> {
+    const { database, entity } = this.#index;
+    const { typeProperty } = entity.rows;
+    for await (const { entities } of pagesOf(database, table, {}, [typeProperty])) {
+      await keep();
+      const isAlone = entities.every(({ properties }) =>
+        String(properties[typeProperty]?.value).startsWith(tag),
+      );
+      if (!isAlone) return false;
     }
-    this.#assertFree(found.control);
-    const control = { ...found.control, owner, ownedUntilMs: database.clock.now() + OWNER_MS };
-    return { control, row: await row.write(control, found.row) };
+    return true;
   }
 
   #assertFree({ ownedUntilMs = 0 }: Control): void {
