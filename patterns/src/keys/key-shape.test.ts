@@ -192,6 +192,34 @@ describe("the range of a query", () => {
     );
   });
 
+  it("finds by a prefix words that end at its last sigma, and words that go on", () => {
+    const road = new KeyShape([k.strCI("road"), k.uint("n", 2)]);
+    const foldOf = (text: string) => text.toLowerCase();
+    const words = fc.string({ unit: fc.constantFrom(..."ΣΣσςΑα. '"), maxLength: 6 });
+    let refusals = 0;
+    fc.assert(
+      fc.property(words, words, words, (prefix, rest, other) => {
+        fc.pre(prefix !== "");
+        let range: KeyRange;
+        try {
+          range = road.rangeOf({ road: { startsWith: prefix } });
+        } catch (error) {
+          // A mark that words may hold, too, is behind the sigma.
+          assert.ok(isTableError(error, "validation-failed") && /Σ[.']+$/.test(prefix), prefix);
+          refusals++;
+          return;
+        }
+        const keyOf = (road_: string) => road.encode({ road: road_, n: 1 });
+        assert.ok(contains(range, keyOf(prefix + rest)), `${prefix}|${rest}`);
+        const begun = [foldOf(prefix), foldOf(`${prefix}a`).slice(0, -1)];
+        const isWithin = begun.some((text) => foldOf(other).startsWith(text));
+        assert.equal(contains(range, keyOf(other)), isWithin, `${prefix} ${other}`);
+      }),
+      { numRuns: 20_000 },
+    );
+    assert.ok(refusals > 0);
+  });
+
   it("takes only a plain object for bounds, and not a list or an object of another library", () => {
     const refused = (id: unknown) =>
       assert.throws(

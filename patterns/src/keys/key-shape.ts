@@ -162,9 +162,13 @@ export class KeyShape {
       if (given.length > 1) refuse("startsWith stands alone");
       if (startsWith === "") return within(prefix);
       const text = this.#encodedBound(segment, startsWith, isLast);
-      // Of the text as it stands in keys: where case does not count, that is not the text given.
-      const end = endOfPrefix(decodeText(text), this.#placeOf(isLast));
-      return { from: prefix + text, to: prefix + end };
+      // As it stands in keys: where case does not count, that is not the text given, and a capital sigma is one letter
+      // where a word ends and the next one within a word.
+      const inWord = decodeText(this.#encodedBound(segment, `${startsWith}a`, isLast)).slice(0, -1);
+      if (decodeText(text).slice(0, -1) !== inWord.slice(0, -1)) {
+        refuse("a word may end at its last sigma or not; end the prefix there");
+      }
+      return { from: prefix + text, to: prefix + endOfPrefix(inWord, this.#placeOf(isLast)) };
     }
     if (segment.form === "text" && !isLast && this.layout === "readable") {
       refuse(
