@@ -24,6 +24,19 @@ describe("Links between documents lead somewhere", () => {
   }
 });
 
+describe("The page of a package, which is packed without the repository,", () => {
+  const { workspaces } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"));
+  for (const folder of workspaces) {
+    it(`links to nothing outside of ${folder}`, () => {
+      const text = readFileSync(join(root, folder, "README.md"), "utf8");
+      for (const [, target = ""] of text.matchAll(/\]\(([^)\s]+)\)/g)) {
+        if (/^([a-z]+:|#)/.test(target)) continue;
+        assert.equal(join(folder, target).startsWith(join(folder, "/")), true, target);
+      }
+    });
+  }
+});
+
 describe("Files that comments and documents name are there", () => {
   const sources = filesOf("", ".ts");
   const names = new Set(sources.flatMap((file) => endings(file)));
