@@ -21,6 +21,7 @@ import type { Continuation, EntityKey } from "./ports/tables.ts";
 import { type From, pages } from "./query/pages.ts";
 
 export interface BlobListOptions<N extends KeyDeclaration> extends QueuedListOptions {
+  /** For lists alone: every blob whose name begins with the literals of `name` is taken for one. */
   readonly container: string;
   /** The blob's name: the value its members share, and literals as in a row key. */
   readonly name: N;
