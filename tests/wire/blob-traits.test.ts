@@ -66,6 +66,35 @@ it("A copy does not show its readers the signature by which its source was read"
   assert.match(list.body.toString(), /<CopySource>[^<]*sig=XXXXX<\/CopySource>/);
 });
 
+it("A copy reads what its caller may read: by a token for its target only what is open or has a token too", async () => {
+  await prepare();
+  const open = { headers: { "x-ms-blob-public-access": "blob" } };
+  await wire.send("PUT", "/open?restype=container", open);
+  await wire.send("PUT", "/open/a", { headers: { "x-ms-blob-type": "BlockBlob" }, body: "x" });
+  const root = `http://${new URL(server.urls.blob!).host}/devstoreaccount1`;
+  const copy = (source: string, sas: string) =>
+    wire.send("PUT", "/docs/new", { headers: { "x-ms-copy-source": `${root}${source}` }, sas });
+  const token = blobSas({ container: "docs", sp: "cw" });
+  const readable = blobSas({ container: "docs", sp: "r" });
+  for (const source of [`/docs/a?${readable}`, "/open/a"]) {
+    assert.equal((await copy(source, token)).status, 202, source);
+  }
+  for (const [source, status] of [
+    ["/docs/a", 404],
+    ["/docs/nobodys", 404],
+    ["/nobodys/a", 404],
+    ["/open/nobodys", 404],
+    [`/docs/nobodys?${readable}`, 404],
+    [`/docs/a?${blobSas({ container: "docs", sp: "cw" })}`, 403],
+    [`/docs/a?${blobSas({ container: "open", sp: "r" })}`, 403],
+  ] as const) {
+    assertStorageRefused(await copy(source, token), status, "CannotVerifyCopySource");
+  }
+  const writing = accountSas({ ss: "b", srt: "o", sp: "wc" });
+  assertStorageRefused(await copy("/docs/a", writing), 403, "CannotVerifyCopySource");
+  assert.equal((await copy("/docs/a", accountSas({ ss: "b", srt: "o", sp: "rwc" }))).status, 202);
+});
+
 it("A blob's head has no body behind it, whatever empty parameters it is asked for with", async () => {
   await prepare();
   for (let i = 0; i < 2; i++) {
