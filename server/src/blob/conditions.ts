@@ -112,15 +112,14 @@ function conditionsOf(head: RequestHead, prefix: "" | "x-ms-source-"): Condition
 }
 
 function etagsOf(header: string | undefined): Etags | undefined {
-  const text = header?.trim();
-  if (text === undefined || text === "") return undefined;
-  if (text === "*") return "*";
-  return text.split(",").map((each) => each.trim().replace(/^"(.*)"$/, "$1"));
+  if (header === undefined || header === "") return undefined;
+  if (header === "*") return "*";
+  return header.split(",").map((each) => each.trim().replace(/^"(.*)"$/, "$1"));
 }
 
 /** A date that is none is as if it were not there. */
 function secondsOf(header: string | undefined): number | undefined {
-  const milliseconds = header === undefined ? undefined : parseHttpDate(header.trim());
+  const milliseconds = header === undefined ? undefined : parseHttpDate(header);
   return milliseconds === undefined ? undefined : milliseconds / 1000;
 }
 

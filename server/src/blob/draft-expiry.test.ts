@@ -26,6 +26,18 @@ describe("Uncommitted blocks", () => {
     await lab.assertTidy();
   });
 
+  it("are dropped by the work in the background, once it was started", async () => {
+    await putBlock("a", "AAAA");
+    lab.clock.ms += 8 * DAY_MS;
+    lab.service.draftExpiry.start();
+    let status = 200;
+    for (let turn = 0; status === 200 && turn < 1000; turn++) {
+      await new Promise((resolve) => setImmediate(resolve));
+      ({ status } = await lab.send("GET", "/docs/a?comp=blocklist&blocklisttype=all"));
+    }
+    assert.equal(status, 404);
+  });
+
   it("leave the blob that is there, and may be put again", async () => {
     await lab.must("PUT", "/docs/a", { headers: { "x-ms-blob-type": "BlockBlob" }, body: LARGE });
     await putBlock("a", "AAAA");

@@ -12,6 +12,7 @@ import {
   leaseState,
   secondsUntilBroken,
 } from "./lease.ts";
+import { printLease } from "./print-lease.ts";
 
 const NOW = 1_000_000_000;
 const SECOND = 1000;
@@ -156,6 +157,25 @@ describe("A lease", () => {
     assert.match(text("infinite"), / infinite$/);
     assert.equal(text("breaking"), "x-ms-lease-status locked x-ms-lease-state breaking");
     assert.equal(text("broken"), "x-ms-lease-status unlocked x-ms-lease-state broken");
+  });
+
+  it("tells the same in lists", () => {
+    for (const state of [
+      "available",
+      "leased",
+      "infinite",
+      "breaking",
+      "broken",
+      "expired",
+    ] as const) {
+      const headers = leaseHeaders(LEASES[state], NOW);
+      const elements = printLease(LEASES[state], NOW).matchAll(/<Lease(\w+)>(\w+)<\/Lease\1>/g);
+      const told = Array.from(elements, ([, name = "", value]) => [
+        `x-ms-lease-${name.toLowerCase()}`,
+        value,
+      ]);
+      assert.deepEqual(told.flat(), headers);
+    }
   });
 
   it("is gone after a write when it holds nobody off any more", () => {
