@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { fstatSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, fstatSync, mkdtempSync, rmSync, statSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -16,6 +16,7 @@ testContentStoreConformance({
 });
 
 const MIB = 1 << 20;
+const CONTENT = "00000000001aaaaa";
 
 describe("A content that is written to a file", () => {
   it("is flushed while it arrives, each time as much as before, and to its end", async (test) => {
@@ -55,6 +56,26 @@ describe("A content that is written to a file", () => {
   });
 });
 
+const OTHER_DISK = "/dev/shm";
+if (existsSync(OTHER_DISK) && statSync(OTHER_DISK).dev !== statSync(tmpdir()).dev) {
+  it("A content is copied whole, and flushed, where its file cannot have another name", async (test) => {
+    const path = mkdtempSync(join(OTHER_DISK, "rowhouse-contents-"));
+    test.after(() => rmSync(path, { recursive: true }));
+    const copies = await FileContentStore.open(path);
+    const { store, write, flushes } = await onDisk(test, ({ end }) => end());
+    await write(1);
+    flushes.length = 0;
+    await copies.copyFrom(store, CONTENT, CONTENT);
+    assert.deepEqual(
+      flushes.map(({ fileBytes }) => fileBytes),
+      [MIB],
+    );
+    for await (const part of copies.read(CONTENT, 0, MIB)) {
+      assert.ok(part.every((byte) => byte === 1));
+    }
+  });
+}
+
 interface Flush {
   /** How long the file was when it began. */
   readonly fileBytes: number;
@@ -78,11 +99,11 @@ async function onDisk(test: TestContext, onFlush: (flush: Flush) => void) {
       onFlush(flush);
     });
   });
-  return { flushes, write: (mib: number) => store.write("00000000001aaaaa", inMib(mib)) };
+  return { store, flushes, write: (mib: number) => store.write(CONTENT, inMib(mib)) };
 }
 
 async function* inMib(count: number): AsyncGenerator<Uint8Array> {
-  for (let i = 0; i < count; i++) yield new Uint8Array(MIB);
+  for (let i = 0; i < count; i++) yield new Uint8Array(MIB).fill(1);
 }
 
 function pathOf(store: ContentStore): string {

@@ -33,11 +33,30 @@ testContentStoreConformance({
   },
 });
 
-describe("Contents in rows that another process deletes meanwhile", () => {
-  const from = "00000000001aaaaa";
-  const to = "00000000002aaaaa";
-  const rowBytes = 128 << 10;
+const from = "00000000001aaaaa";
+const to = "00000000002aaaaa";
+const rowBytes = 128 << 10;
 
+describe("A content that is written in rows", () => {
+  it("is written a few of them at a time, one commit after the other", async () => {
+    const engine = new CountingEngine();
+    await new RowContentStore(engine, SPACE).write(from, numberedRows(21));
+    assert.deepEqual(engine.puts, [8, 8, 5]);
+    assert.equal(engine.atOnceMax, 1);
+  });
+
+  for (const nth of [1, 2, 3]) {
+    it(`is not taken for written when commit ${nth} of three failed`, async () => {
+      const engine = new InterruptedEngine();
+      const error = new EngineError("Unavailable", "no space left");
+      engine.interruptCommit(nth, () => Promise.reject(error));
+      const writing = new RowContentStore(engine, SPACE).write(from, numberedRows(21));
+      await assert.rejects(writing, error);
+    });
+  }
+});
+
+describe("Contents in rows that another process deletes meanwhile", () => {
   // Read eight rows at a time: 16 end with one such read, 21 in the middle of one. Deleted 256 rows at
   // a time: of 300 the last ones are there a while longer.
   for (const rows of [9, 16, 21, 300]) {
@@ -91,11 +110,27 @@ describe("Contents in rows that another process deletes meanwhile", () => {
     goOn();
     await deleting;
   });
-
-  async function* numberedRows(count: number): AsyncGenerator<Uint8Array> {
-    for (let row = 0; row < count; row++) yield Buffer.alloc(rowBytes, row % 256);
-  }
 });
+
+async function* numberedRows(count: number): AsyncGenerator<Uint8Array> {
+  for (let row = 0; row < count; row++) yield Buffer.alloc(rowBytes, row % 256);
+}
+
+/** Takes a while for each commit. */
+class CountingEngine extends MemoryEngine {
+  /** Of each commit. */
+  readonly puts: number[] = [];
+  atOnceMax = 0;
+  #atOnce = 0;
+
+  override async commit(write: AtomicWrite): Promise<CommitResult> {
+    this.puts.push(write.puts.length);
+    this.atOnceMax = Math.max(this.atOnceMax, ++this.#atOnce);
+    for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+    this.#atOnce--;
+    return super.commit(write);
+  }
+}
 
 /** Where something comes before one of the next commits. */
 class InterruptedEngine extends MemoryEngine {
