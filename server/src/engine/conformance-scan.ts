@@ -120,6 +120,25 @@ export function testScans(withEngine: WithEngine): void {
       assert.deepEqual(await scanText(engine, range), ["a/x=a", "b/x=b"]);
     }));
 
+  it("shows all that is left when a long run of entries is deleted, and when it is put anew", () =>
+    withEngine(async (engine) => {
+      const keys = Array.from({ length: 2000 }, (_, i) => key("p", `${i}`.padStart(4, "0")));
+      const run = keys.slice(500, 1500);
+      const sorts = async () => (await scanAll(engine)).map((entry) => text(entry.key.sort));
+      await mustCommit(engine, { puts: keys.map((each) => [each, "1"] as const) });
+      await mustCommit(engine, { deletes: run });
+      const left = [...keys.slice(0, 500), ...keys.slice(1500)];
+      assert.deepEqual(
+        await sorts(),
+        left.map(({ sort }) => text(sort)),
+      );
+      await mustCommit(engine, { puts: run.map((each) => [each, "2"] as const) });
+      assert.deepEqual(
+        await sorts(),
+        keys.map(({ sort }) => text(sort)),
+      );
+    }));
+
   it("keeps to one partition where the range does", () =>
     withEngine(async (engine) => {
       const partitions = [[97], [97, 0], [97, 0, 0], [97, 1], [96, 255], [98]];
