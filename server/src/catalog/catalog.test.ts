@@ -63,6 +63,23 @@ describe("The catalog", () => {
     assert.equal(results.filter(({ created }) => created).length, 1);
   });
 
+  it("gives names that are created at once ids of their own", async () => {
+    const { catalog } = await open();
+    const names = ["a", "b", "c", "d"];
+    const made = await Promise.all(names.map((name) => catalog.create("alice", name, 1)));
+    assert.equal(new Set(made.map(({ named }) => named.id)).size, names.length);
+  });
+
+  it("loses none of several changes at once, and lets one of many removals win", async () => {
+    const { catalog } = await open();
+    await catalog.create("alice", "t", 0);
+    const times = [1, 2, 3, 4];
+    await Promise.all(times.map(() => catalog.update("alice", "t", (value) => value + 1)));
+    assert.equal((await catalog.find("alice", "t"))?.value, times.length);
+    const removed = await Promise.all(times.map(() => catalog.remove("alice", "t")));
+    assert.equal(removed.filter((named) => named !== undefined).length, 1);
+  });
+
   it("gives up when rivals win for as long as a call may take, and service properties do too", async () => {
     const clock = { at: 0, now: () => clock.at };
     const engine = new LosingEngine();
