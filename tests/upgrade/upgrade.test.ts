@@ -6,12 +6,28 @@ import { fileURLToPath } from "node:url";
 import { TableClient } from "@azure/data-tables";
 import { QueueServiceClient } from "@azure/storage-queue";
 import { startRowhouse, withFolder } from "../support/rowhouse-process.ts";
+import { checkBlobSample } from "./blob-sample.ts";
 import { SAMPLE_ENTITIES } from "./sample.ts";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 
 describe("Today's server", () => {
-  for (const format of readdirSync(here).filter((name) => name.startsWith("format-"))) {
+  const formats = readdirSync(here).filter((name) => name.startsWith("format-"));
+  for (const format of formats.filter((name) => name.endsWith("-blobs"))) {
+    it(`opens the data of ${format}, and what it reads there is what was written`, async () => {
+      await withFolder(async (folder) => {
+        cpSync(join(here, format), folder, { recursive: true });
+        const server = await startRowhouse(folder, ["--silent"]);
+        try {
+          await checkBlobSample(server.connectionString);
+        } finally {
+          assert.equal(await server.stop(), 0);
+        }
+      });
+    });
+  }
+
+  for (const format of formats.filter((name) => !name.endsWith("-blobs"))) {
     it(`opens the data of ${format}, and what it reads there is what was written`, async () => {
       await withFolder(async (folder) => {
         cpSync(join(here, format), folder, { recursive: true });
