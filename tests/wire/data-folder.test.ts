@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { BlobServiceClient } from "@azure/storage-blob";
 import { Accounts, DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import { startServer } from "@rowhouse/server/server";
 import { startRowhouse, withFolder } from "../support/rowhouse-process.ts";
-import { openLastingEngine } from "../support/test-engine.ts";
+import { openLastingEngine, runsOverPostgres } from "../support/test-engine.ts";
 
 const KEY = Buffer.from(DEVELOPMENT_ACCOUNT.keys[0]!).toString("base64");
 /** More than a row of the engine takes. */
@@ -28,6 +30,9 @@ describe("A data folder", () => {
       await inProgram(folder, async (blobs) => {
         assert.equal(await bytesOf(blobs, "by-command"), LARGE);
       });
+      if (runsOverPostgres()) return;
+      const files = readdirSync(join(folder, "contents"), { recursive: true, withFileTypes: true });
+      assert.equal(files.filter((each) => each.isFile()).length, 2);
     });
   });
 });
