@@ -275,10 +275,18 @@ class AzureTables implements TablesPort {
   }
 }
 
-/** Puts these in the place of what a client made for itself. */
+/**
+ * Puts these in the place of what a client made for itself, but for its own that know operations: those of another
+ * copy of the package know none of this client's, send requests bare and let refusals pass for success.
+ */
 function putPolicies(pipeline: Pipeline, policies: readonly Policy[]): void {
-  for (const { name } of pipeline.getOrderedPolicies()) pipeline.removePolicy({ name });
-  for (const policy of policies) pipeline.addPolicy(policy);
+  const own = pipeline.getOrderedPolicies();
+  for (const { name } of own) pipeline.removePolicy({ name });
+  for (const policy of policies) {
+    const { name } = policy;
+    const known = /serializationPolicy$/i.test(name) && own.find((each) => each.name === name);
+    pipeline.addPolicy(known || policy);
+  }
 }
 
 const METHODS = {

@@ -1,4 +1,8 @@
 import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { AzureNamedKeyCredential, TableServiceClient } from "@azure/data-tables";
 import { connect, entity, f, k } from "@rowhouse/patterns";
@@ -10,6 +14,7 @@ import { memory } from "@rowhouse/patterns/testing";
 import { parseAccounts } from "@rowhouse/server/auth/account-settings";
 import { MemoryEngine } from "@rowhouse/server/engine/memory-engine";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
+import { buildSync } from "esbuild";
 
 const KEY =
   "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
@@ -25,14 +30,33 @@ before(async () => {
 
 after(() => server.close());
 
-function open() {
-  const credential = new AzureNamedKeyCredential("devstoreaccount1", KEY);
+type Client = Pick<
+  typeof import("@azure/data-tables"),
+  "AzureNamedKeyCredential" | "TableServiceClient"
+>;
+
+function open(client: Client = { AzureNamedKeyCredential, TableServiceClient }) {
+  const credential = new client.AzureNamedKeyCredential("devstoreaccount1", KEY);
   const url = `${server.urls.table}/devstoreaccount1`;
-  const client = new TableServiceClient(url, credential, { allowInsecureConnection: true });
-  return azureTables(client, { profile: "rowhouse" });
+  const service = new client.TableServiceClient(url, credential, { allowInsecureConnection: true });
+  return azureTables(service, { profile: "rowhouse" });
 }
 
-testTablesPort({ name: "The official client against Rowhouse", open });
+/** As in a program whose own version of the package is not the one that the library finds. */
+function anotherCopy(): Client {
+  const folder = mkdtempSync(join(tmpdir(), "rowhouse-client-"));
+  const outfile = join(folder, "data-tables.cjs");
+  const entryPoints = [createRequire(import.meta.url).resolve("@azure/data-tables")];
+  buildSync({ entryPoints, outfile, bundle: true, platform: "node", logLevel: "error" });
+  const copy: Client = createRequire(import.meta.url)(outfile);
+  rmSync(folder, { recursive: true });
+  return copy;
+}
+
+testTablesPort({ name: "The official client against Rowhouse", open: () => open() });
+
+const copy = anotherCopy();
+testTablesPort({ name: "Another copy of the official client", open: () => open(copy) });
 
 describe("The official client against Rowhouse", () => {
   it("takes the batches that the library fills, however long the names in them are", async () => {
