@@ -1,5 +1,15 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  fstatSync,
+  mkdtempSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
@@ -52,6 +62,28 @@ describe("A backup", () => {
     const to = join(folder, "copy");
     await assert.rejects(backUp({ engine, contents, to, onProgress }), /cannot see this process/);
     assert.deepEqual(readdirSync(folder), ["data"]);
+  });
+
+  it("has the names of all contents on disk before its own", async (test) => {
+    await lab.must("PUT", "/docs?restype=container");
+    for (const name of ["a", "b", "c"]) {
+      const headers = { "x-ms-blob-type": "BlockBlob" };
+      await lab.must("PUT", `/docs/${name}`, { headers, body: Buffer.alloc(131_073) });
+    }
+    const to = join(folder, "copy");
+    const flushed = new Set<number>();
+    const some = await open(folder, "r");
+    test.mock.method(Object.getPrototypeOf(some), "sync", async function (this: FileHandle) {
+      if (!existsSync(to)) flushed.add(fstatSync(this.fd).ino);
+    });
+    await some.close();
+    // What is flushed in front of the last content does not count.
+    await backUp({ engine, contents, to, onProgress: () => flushed.clear() });
+    const filled = readdirSync(join(to, CONTENTS_FOLDER))
+      .map((name) => join(to, CONTENTS_FOLDER, name))
+      .filter((path) => readdirSync(path).length > 0);
+    assert.ok(filled.length > 0);
+    for (const path of filled) assert.ok(flushed.has(statSync(path).ino), path);
   });
 
   it("names the blobs whose content is lost, with account and container", async () => {
