@@ -215,7 +215,10 @@ describe("The answer to a batch", () => {
           part: {
             kind: "queried",
             etag: ETAG,
-            headers: ["x-ms-continuation-NextPartitionKey", "1!4!cDE-"],
+            headers: [
+              ...["x-ms-continuation-NextPartitionKey", "1!4!cDE-"],
+              ...["x-ms-continuation-NextRowKey", "1!4!Yw--"],
+            ],
             content: { type: JSON_TYPE, body },
           },
         },
@@ -230,6 +233,7 @@ describe("The answer to a batch", () => {
           "X-Content-Type-Options: nosniff",
           "Cache-Control: no-cache",
           "x-ms-continuation-NextPartitionKey: 1!4!cDE-",
+          "x-ms-continuation-NextRowKey: 1!4!Yw--",
           `ETag: ${ETAG}`,
           "",
           '{"v":"é"}',
