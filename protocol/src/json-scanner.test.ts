@@ -22,6 +22,28 @@ describe("a string", () => {
     }
   });
 
+  it("is well-formed UTF-8 or refused, whatever follows whichever byte", () => {
+    const decoder = new TextDecoder("utf-8", { fatal: true });
+    const edges = [0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0];
+    const trails = [0x41, 0x7f, 0x80, 0xbf, 0xc0];
+    for (let lead = 0x80; lead < 256; lead++) {
+      for (const second of edges) {
+        for (const third of trails) {
+          for (const fourth of trails) {
+            const bytes = Buffer.from([lead, second, third, fourth, 0x22]);
+            let end: number | undefined = bytes.length - 1;
+            try {
+              decoder.decode(bytes);
+            } catch {
+              end = undefined;
+            }
+            assert.equal(endOf(bytes), end, bytes.toString("hex"));
+          }
+        }
+      }
+    }
+  });
+
   it("may hold every escape that JSON has, and no other", () => {
     for (let code = 0; code < 128; code++) {
       const bytes = Buffer.from(`\\${String.fromCharCode(code)}00fF"`);
