@@ -441,6 +441,14 @@ describe("a list index", () => {
     refused(() => declare([k.lit("empid")], "Ids"));
     refused(() => declare(list.row, "Employee IDs"));
     refused(() =>
+      entity("X3X", {
+        version: 1,
+        fields,
+        key,
+        indexes: { list: listIndex({ ...list, spill: "blob" }) },
+      }),
+    );
+    refused(() =>
       entity("X4X", {
         version: 1,
         fields,

@@ -3,6 +3,7 @@ import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { padded } from "./keys/number.ts";
 import { endOf } from "./keys/text.ts";
+import { ListBlobs } from "./lists/list-blobs.ts";
 import {
   digitsOf,
   encodingNamed,
@@ -24,6 +25,7 @@ import { assertKeyFits, type Row } from "./model/entity-rows.ts";
 import { type Each, EntryKeys, entriesOf, entryProblems, hasKey } from "./model/entry.ts";
 import type { Change, Contribution, FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
+import { nameProblems } from "./model/storage-name.ts";
 import { type Properties, text } from "./ports/edm.ts";
 import { deleteOf, mergeNothing, writeOver } from "./ports/mutation.ts";
 import type { Continuation, EntityKey, Mutation, Page, StoredEntity } from "./ports/tables.ts";
@@ -46,28 +48,15 @@ export interface ListOptions<R extends KeyDeclaration> {
   readonly encoding?: ListEncodingName;
   /**
    * What a list may become when it outgrows one property, each with all that stands before it: refused, up to
-   * 15 properties, up to 16 rows, a blob (`listInBlob` of the entry point `list-in-blob`).
+   * 15 properties, up to 16 rows, a blob.
    */
-  readonly spill?: "none" | "properties" | "entities" | BlobSpill;
+  readonly spill?: "none" | "properties" | "entities" | "blob";
+  /** Where lists go whose `spill` is a blob. */
+  readonly container?: string;
   /** Characters in one property, each of two bytes. At most 32,768, the default. */
   readonly propertyLengthMax?: number;
   /** Rows of one list. At most 16, the default. */
   readonly rowsMax?: number;
-}
-
-export interface BlobSpill {
-  readonly container: string;
-  open(context: FollowerContext, property: string): ListBlobs;
-}
-
-/** Blobs that are never changed, each a list that the property of a row names. */
-interface ListBlobs {
-  /** Undefined for one that is gone. */
-  read(blob: string): Promise<string[] | undefined>;
-  /** @returns the name of a new one. */
-  write(list: EntityKey, ids: readonly string[]): Promise<string>;
-  delete(blob: string | undefined): Promise<unknown>;
-  collect(olderThanMs?: number): Promise<number>;
 }
 
 interface ListKind<R extends KeyDeclaration> extends IndexKind {
@@ -121,10 +110,14 @@ export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
     if (!/^[A-Za-z_]\w*$/.test(this.options.property)) {
       problems.push(`has the illegal property name "${this.options.property}"`);
     }
-    const { encoding } = this.options;
+    const { encoding, spill, container } = this.options;
     if (encoding === "packed" && digitsOf(entity.rows.row) === undefined) {
       problems.push("packs row keys that are not one number of at most 10 digits behind literals");
     }
+    if (spill === "blob" && container === undefined) {
+      problems.push("may become a blob: name a container");
+    }
+    problems.push(...nameProblems({ container }));
     return problems;
   }
 
@@ -161,13 +154,13 @@ class OpenList implements ListKeeper {
   readonly #blobs: ListBlobs | undefined;
 
   constructor(index: ListIndex<KeyDeclaration>, context: FollowerContext) {
-    const { property, spill, rowsMax = ROWS_MAX } = index.options;
+    const { property, spill, container = "", rowsMax = ROWS_MAX } = index.options;
     this.#options = index.options;
     this.#context = context;
     this.#entries = new EntryKeys(context, index);
     this.#encoding = index.options.encoding ?? "csv";
     this.#digits = digitsOf(context.entity.rows.row) ?? 0;
-    this.#blobs = typeof spill === "object" ? spill.open(context, property) : undefined;
+    this.#blobs = spill === "blob" ? new ListBlobs(context, property, container) : undefined;
     this.#rowsMax = spill === "entities" || this.#blobs ? rowsMax : 1;
   }
 
@@ -419,7 +412,7 @@ class OpenList implements ListKeeper {
       return { rows, blob, ids: rows.flatMap((row) => this.#parse(row)).sort() };
     }
     if (!this.#blobs) {
-      throw validationFailed(`The list ${list.rowKey}`, "spill", "it is in a blob: listInBlob(…)");
+      throw validationFailed(`The list ${list.rowKey}`, "spill", "it is in a blob");
     }
     const ids = await this.#blobs.read(blob);
     if (ids) return { rows, blob, ids };

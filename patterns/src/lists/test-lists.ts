@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { connect, type Database, entity, f, k } from "../index.ts";
-import { listInBlob } from "../list-in-blob.ts";
 import { listIndex } from "../list-index.ts";
 import { memory } from "../testing/memory.ts";
 
@@ -46,7 +45,7 @@ export const InBlobs = entity("InBlobs", {
   version: 1,
   fields,
   key,
-  indexes: { lastName: listIndex({ ...narrow, spill: listInBlob("lists") }) },
+  indexes: { lastName: listIndex({ ...narrow, spill: "blob", container: "lists" }) },
 });
 /** The same limits for the other encodings: `["000001"]` is ten characters, and four bytes are two. */
 export const InJson = entity("InJson", {
@@ -64,7 +63,8 @@ export const Packed = entity("Packed", {
   indexes: {
     lastName: listIndex({
       ...narrow,
-      spill: listInBlob("lists"),
+      spill: "blob",
+      container: "lists",
       encoding: "packed",
       propertyLengthMax: 2,
     }),
