@@ -5,7 +5,7 @@ import { within } from "./keys/key-range.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { IndexApi, Indexes } from "./model/entity-index.ts";
-import { assertEntityFits, project, type Row, selected } from "./model/entity-rows.ts";
+import { assertEntityFits, comparedIn, project, type Row, selected } from "./model/entity-rows.ts";
 import type { Snapshot } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { deleteOf } from "./ports/mutation.ts";
@@ -119,13 +119,15 @@ export function openRepository<
 export class EntityRepository {
   readonly by: Readonly<Record<string, unknown>>;
   readonly #open: OpenEntity;
-  readonly #isFollowed: boolean;
+  /** What is there must be read before it is written: others follow it, or it may be another entity's. */
+  readonly #isRead: boolean;
   readonly #source: QuerySource;
 
   constructor(database: Database, entity: AnyEntity) {
     this.#open = openEntity(database, entity);
     this.by = this.#open.by;
-    this.#isFollowed = this.#open.followers.length > 0;
+    const compared = comparedIn({}, entity.rows.partition, entity.rows.row);
+    this.#isRead = this.#open.followers.length + compared.length > 0;
     const { rows, table } = entity;
     this.#source = {
       database,
@@ -189,14 +191,14 @@ export class EntityRepository {
   }
 
   async upsert(entity: Row, options: WriteOptions = {}): Promise<Row> {
-    if (!this.#isFollowed) return saved(entity, await this.#blind("insertOrReplace", entity));
+    if (!this.#isRead) return saved(entity, await this.#blind("insertOrReplace", entity));
     return this.#commit(options, async () =>
       upsertOver(this.#open, await readEntity(this.#open, entity), entity),
     );
   }
 
   async insertOrMerge(fields: Row): Promise<void> {
-    if (this.#isFollowed) {
+    if (this.#open.followers.length > 0) {
       const { name } = this.#open.entity;
       throw validationFailed(
         name,
@@ -208,7 +210,7 @@ export class EntityRepository {
   }
 
   async delete(key: KeyValues, options: DeleteOptions = {}): Promise<boolean> {
-    if (options.force && !this.#isFollowed) {
+    if (options.force && !this.#isRead) {
       const { database, entity } = this.#open;
       const request = database.tables.commit(entity.table, [deleteOf(keyIn(this.#open, key))]);
       return request.then(() => true, falseIfAbsent);
@@ -223,7 +225,7 @@ export class EntityRepository {
   deleteIfUnchanged(entity: Row): Promise<boolean> {
     return once(async () => {
       // Of what was never read, "*" must not become a condition that everything meets.
-      const isRead = this.#isFollowed || entity?.etag === "*";
+      const isRead = this.#isRead || entity?.etag === "*";
       const found = isRead ? await readEntity(this.#open, entity) : this.#assumed(entity);
       if (!found) return false;
       const request = commitSteps([deleteStep(this.#open, unchanged(found, entity))]);

@@ -2,7 +2,7 @@ import type { Database } from "./database.ts";
 import { tableError, validationFailed } from "./errors.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
-import { assertEntityFits, type Row } from "./model/entity-rows.ts";
+import { assertEntityFits, comparedIn, isAsked, type Row } from "./model/entity-rows.ts";
 import type { Change, Contribution, OpenFollower, Snapshot } from "./model/follower.ts";
 import { isSameValue } from "./ports/edm.ts";
 import { deleteOf, keyOf, printKey } from "./ports/mutation.ts";
@@ -58,8 +58,13 @@ export function keyIn({ entity, database }: OpenEntity, values: KeyValues): Enti
   return entity.rows.key(values, database.profile);
 }
 
-export function readEntity(open: OpenEntity, values: KeyValues): Promise<Snapshot | undefined> {
-  return readAt(open, keyIn(open, values));
+export async function readEntity(
+  open: OpenEntity,
+  values: KeyValues,
+): Promise<Snapshot | undefined> {
+  const { partition, row } = open.entity.rows;
+  const found = await readAt(open, keyIn(open, values));
+  return found && isAsked(found.row, comparedIn(values, partition, row)) ? found : undefined;
 }
 
 /** Undefined when there is nothing, or a row of another definition. */

@@ -166,7 +166,7 @@ export class KeyShape {
       // where a word ends and the next one within a word.
       const inWord = decodeText(this.#encodedBound(segment, `${startsWith}a`, isLast)).slice(0, -1);
       if (decodeText(text).slice(0, -1) !== inWord.slice(0, -1)) {
-        refuse("a word may end at its last sigma or not; end the prefix there");
+        refuse("end the prefix at its last sigma");
       }
       return { from: prefix + text, to: prefix + endOfPrefix(inWord, this.#placeOf(isLast)) };
     }

@@ -20,6 +20,8 @@ export interface SegmentOptions<Value> {
   readonly lossless?: boolean;
   /** Spellings that differ in case, or in how Unicode composes letters, are one value. */
   readonly folds?: boolean;
+  /** A hash stands for the rest of it, which whoever asks by the value compares: others may have the same. */
+  readonly isShortened?: true;
   /** What stands in the key for no value; see `missing`. */
   readonly absent?: string;
   /** What it may look like in a key of this shape, where `decode` takes anything. */
@@ -149,6 +151,7 @@ function str<const Name extends string>(
   if (options === undefined) return text(name, asIs, false);
   return new Segment<Name, string, "hashed", Name>(name, name, "hashed", {
     lossless: false,
+    isShortened: true,
     encode(value, place) {
       // Refuses unpaired surrogates, which are all one to the hash; those that the cut makes go.
       encodeText(value, place);

@@ -242,7 +242,22 @@ export function selected(partition: KeyShape, row: KeyShape, query: KeyValues) {
   const partitionKey = partitionKeyOf(partition, query);
   const range = row.rangeOf(query);
   if (!isOneRow(range)) assertBinds(query, partition, row);
-  return { partitionKey, range };
+  return { partitionKey, range, compared: comparedIn(query, partition, row) };
+}
+
+/** What `query` gives of values that the keys hold a hash of; nothing, of most keys. */
+export function comparedIn(
+  query: KeyValues,
+  ...shapes: readonly KeyShape[]
+): readonly (readonly [field: string, value?: unknown])[] {
+  const segments = shapes.flatMap((shape) => shape.segments);
+  const shortened = segments.filter(({ options }) => options.isShortened);
+  return shortened.map(({ field }) => [field, query?.[field]]);
+}
+
+/** Whether it is the row that was asked for, and not another with the same key. */
+export function isAsked(row: Row, compared: ReturnType<typeof comparedIn>): boolean {
+  return compared.every(([field, value = row[field]]) => row[field] === value);
 }
 
 /** @throws validation-failed for what is no part of the key: left out, it would select more than was meant. */

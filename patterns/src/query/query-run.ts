@@ -2,7 +2,13 @@ import type { Database } from "../database.ts";
 import { assertSome, reasonOf, tableError, validationFailed } from "../errors.ts";
 import { fnv1a128 } from "../keys/hash.ts";
 import { isOneRow, type KeyRange } from "../keys/key-range.ts";
-import { assertKeyFits, type Row } from "../model/entity-rows.ts";
+import {
+  assertKeyFits,
+  type comparedIn,
+  isAsked,
+  project,
+  type Row,
+} from "../model/entity-rows.ts";
 import type { Field } from "../model/field.ts";
 import type { Continuation, Page, StoredEntity } from "../ports/tables.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
@@ -40,6 +46,8 @@ interface Choice {
   /** Absent for a table scan. */
   readonly partitionKey?: string;
   readonly range: KeyRange;
+  /** Rows must say this as well, for the keys say a part of it only. */
+  readonly compared?: ReturnType<typeof comparedIn>;
   readonly condition?: Filter;
   readonly selected?: readonly string[];
   readonly limit?: number;
@@ -117,6 +125,11 @@ function planOf({ partitionKey, range, condition }: Run): Plan {
   return isOneRow(range) ? "point" : "range";
 }
 
+/** The fields that are read: those selected, and what is compared. */
+function fieldsOf({ selected, compared = [] }: Run): readonly string[] | undefined {
+  return selected && [...selected, ...compared.map(([field]) => field)];
+}
+
 function isScan(plan: Plan): boolean {
   return plan.endsWith("scan");
 }
@@ -160,7 +173,8 @@ function pages(
   max = run.limit,
 ): () => Promise<FoundPage | undefined> {
   assertPermitted(run, permit);
-  const { database, table, selected, checked } = run;
+  const { database, table, checked, compared = [] } = run;
+  const selected = fieldsOf(run);
   const { ordered } = database.profile;
   const plan = planOf(run);
   const select = run.projection(selected);
@@ -188,7 +202,8 @@ function pages(
     );
     const found = page.entities.flatMap((stored, i) => {
       const row = rows[i];
-      return row ? { stored, row } : [];
+      if (!row || !isAsked(row, compared)) return [];
+      return { stored, row: compared.length > 0 ? (project(row, run.selected) ?? row) : row };
     });
     database.onPage?.({ plan, table, filter, isFirst, page, returned: found.length, checked });
     if (ordered) missing -= found.length;
@@ -261,10 +276,10 @@ function scopeOf(run: Run) {
 }
 
 function explainRun(run: Run): Explanation {
-  const { database, table, partitionKey, range, limit, selected } = run;
+  const { database, table, partitionKey, range, limit } = run;
   const plan = planOf(run);
   const rows = limit === undefined ? "rows" : `min(rows, ${limit})`;
-  const { perRow = 0, notes = [] } = run.surcharge?.(selected) ?? {};
+  const { perRow = 0, notes = [] } = run.surcharge?.(fieldsOf(run)) ?? {};
   const more = perRow ? ` + ${perRow} × ${rows}` : "";
   const inspected = {
     point: "1",
