@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it, mock } from "node:test";
-import { silences } from "./answer.ts";
+import { addAnswers, silences } from "./answer.ts";
 
 const MINUTE_MS = 60_000;
 /** What a limit of a second may come later. */
@@ -49,6 +49,28 @@ describe("a request that gets no answer", () => {
     assert.equal(signal.aborted, false);
     mock.timers.tick(1000 + TENTH_MS);
     assert.equal(signal.aborted, true);
+  });
+
+  it("is not given up where the program itself sends a stream by the same client", async () => {
+    type Send = Parameters<Parameters<typeof addAnswers>[0]["addPolicy"]>[0]["sendRequest"];
+    let send: Send | undefined;
+    const pipeline = {
+      removePolicy: () => undefined,
+      addPolicy: (policy: { readonly sendRequest: Send }) => {
+        send = policy.sendRequest;
+      },
+    };
+    addAnswers(pipeline, "blob", { answerWithinMs: 1000 });
+    const outcomes: unknown[] = [];
+    for (const body of [() => new ReadableStream(), new ReadableStream(), "text", undefined]) {
+      const request: Parameters<Send>[0] = { body, headers: { get: () => undefined } };
+      await send?.(request, async ({ abortSignal }) => {
+        mock.timers.tick(5000);
+        outcomes.push(abortSignal?.aborted);
+        return { status: 201, headers: { get: () => undefined } };
+      });
+    }
+    assert.deepEqual(outcomes, [false, false, true, true]);
   });
 
   it("is looked at as seldom as a timer can where a limit is beyond all timers", (test) => {

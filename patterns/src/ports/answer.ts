@@ -1,4 +1,4 @@
-import { assertBetween } from "../errors.ts";
+import { assertSome } from "../errors.ts";
 import { TIMER_MS_MAX } from "../store/clock.ts";
 import { PortError } from "./port-error.ts";
 
@@ -34,7 +34,7 @@ interface Silence {
  * look.
  */
 export function silences({ answerWithinMs = ANSWER_WITHIN_MS }: AnswerOptions): Silences {
-  assertBetween("The port", { answerWithinMs }, 1);
+  assertSome("The limit", { answerWithinMs });
   const waiting = new Set<{ readonly given: AbortController; looks: number }>();
   const ended: AbortController[] = [];
   let timer: ReturnType<typeof setInterval> | undefined;
@@ -108,8 +108,10 @@ function answers(service: string, options: AnswerOptions) {
       if (request.abortSignal || options.answerWithinMs === Number.POSITIVE_INFINITY) {
         return checked(service, await next(request));
       }
-      const { length = 0 } = Object(request.body) as { readonly length?: number };
-      const { signal, end } = silence(length);
+      // A stream, or a function that makes one, is no port's: whoever uses the same client takes the time it takes.
+      const { length = Number.NaN, call }: { readonly length?: number; readonly call?: unknown } =
+        Object(request.body ?? "");
+      const { signal, end } = silence(call ? Number.NaN : length);
       request.abortSignal = signal;
       let isLetGo = false;
       try {
