@@ -23,18 +23,21 @@ const KIB = 1024;
 const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
 /**
  * What is reached, where that is more. Beyond the budget are the core, indexes and lists in other partitions, lists
- * of ids, builds by many processes, and the table client, whose transactions are written and read here.
+ * of ids, builds by many processes, and the table client, whose transactions are written and read here; by a little,
+ * logs and what builds and mends indexes.
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 16_364,
-  everything: 63_157,
-  "azure-tables.ts": 3452,
-  "index-life-cycle.ts": 3150,
-  "list-index.ts": 4814,
-  "remote-index.ts": 4381,
-  "remote-list.ts": 3586,
-  "sharded-build.ts": 3360,
+  core: 16_681,
+  everything: 64_310,
+  "azure-tables.ts": 3508,
+  "index-life-cycle.ts": 3153,
+  "index-scrub.ts": 3118,
+  "list-index.ts": 4809,
+  "logs.ts": 3129,
+  "remote-index.ts": 4373,
+  "remote-list.ts": 3582,
+  "sharded-build.ts": 3402,
 };
 /**
  * Nothing may grow beyond either by more. Node's own zlib, that of the system and those of other processors look
