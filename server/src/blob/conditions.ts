@@ -104,17 +104,24 @@ function conditionsOf(head: RequestHead, prefix: "" | "x-ms-source-"): Condition
   if (head.header("x-ms-if-tags") !== undefined || head.header("x-ms-source-if-tags") !== undefined)
     throw new ServiceError("NotImplemented");
   return {
-    ifMatch: etagsOf(head.header(`${prefix}if-match`)),
-    ifNoneMatch: etagsOf(head.header(`${prefix}if-none-match`)),
+    ifMatch: etagsOf(head.header(`${prefix}if-match`), STRONG_ETAG),
+    ifNoneMatch: etagsOf(head.header(`${prefix}if-none-match`), ANY_ETAG),
     ifModifiedSince: secondsOf(head.header(`${prefix}if-modified-since`)),
     ifUnmodifiedSince: secondsOf(head.header(`${prefix}if-unmodified-since`)),
   };
 }
 
-function etagsOf(header: string | undefined): Etags | undefined {
+/**
+ * A cache that compresses what it keeps makes its ETag weak. It may ask whether there is something new, not
+ * change what may be another byte for byte: RFC 9110, 13.1.
+ */
+const STRONG_ETAG = /^"(.*)"$/;
+const ANY_ETAG = /^(?:W\/)?"(.*)"$/;
+
+function etagsOf(header: string | undefined, form: RegExp): Etags | undefined {
   if (header === undefined || header === "") return undefined;
   if (header === "*") return "*";
-  return header.split(",").map((each) => each.trim().replace(/^"(.*)"$/, "$1"));
+  return header.split(",").map((each) => each.trim().replace(form, "$1"));
 }
 
 /** A date that is none is as if it were not there. */
