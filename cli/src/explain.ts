@@ -1,10 +1,12 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import type { FilterNode } from "@rowhouse/protocol/filter-tree";
+import { LIMITS } from "@rowhouse/protocol/limits";
 import { cureOfQuery, readingOf } from "@rowhouse/server/insight/cure";
 import { terminalText } from "@rowhouse/server/insight/terminal-text";
 import { explain } from "@rowhouse/server/query/explain";
 import { planQuery } from "@rowhouse/server/query/planner";
+import { checkTableName } from "@rowhouse/server/table/table-name";
 import type { Command } from "commander";
 import { fetchSigned, type SignedAnswer } from "./explain-request.ts";
 
@@ -32,13 +34,14 @@ export function addExplainCommand(program: Command): void {
     });
 }
 
-/** What the command prints, and why the endpoint refused if it did. @throws Error for a filter that is none. */
+/** What the command prints, and why the endpoint refused if it did. @throws Error for a filter or a name that is none. */
 export async function explainFilter(
   filter: string,
   options: ExplainOptions,
   environment: NodeJS.ProcessEnv,
 ): Promise<{ readonly text: string; readonly failure: string | undefined }> {
   const { table, against } = options;
+  checkName(table);
   const tree = filter.trim() === "" ? undefined : parse(filter);
   const plan = planQuery(tree);
   const cure = cureOfQuery(table, plan);
@@ -113,4 +116,18 @@ async function ask(
 function messageIn(body: string): string {
   const [, json, xml] = /"value":"((?:[^"\\]|\\.)*)"|<Message>([^<]*)/.exec(body) ?? [];
   return (json ?? xml ?? body).split(/\\n|\n/)[0]!.slice(0, 500);
+}
+
+/** The service's own metrics tables are asked, too. */
+function checkName(table: string): void {
+  if (/^\$metrics/i.test(table)) return;
+  try {
+    checkTableName(table);
+  } catch (cause) {
+    if (!(cause instanceof ServiceError)) throw cause;
+    throw new Error(
+      `No table is called "${table}": ${LIMITS.tableNameLengthMin} to ${LIMITS.tableNameLengthMax} letters and digits, a letter first, and not "tables".`,
+      { cause },
+    );
+  }
 }

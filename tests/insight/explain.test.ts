@@ -20,6 +20,15 @@ describe("rowhouse explain", () => {
     );
   });
 
+  it("refuses a name that no table has, not one of the service's own tables", async () => {
+    for (const table of ["a-b", "ab", "1st", "Tables", "", "t".repeat(64)]) {
+      const explaining = explainFilter("PartitionKey eq 'a'", { table }, {});
+      await assert.rejects(explaining, /^Error: No table is called .* 3 to 63 letters and digits/);
+    }
+    const table = "$MetricsHourPrimaryTransactionsTable";
+    assert.match((await explainFilter("PartitionKey eq 'a'", { table }, {})).text, /^plan/);
+  });
+
   it("has nothing better than a point query", async () => {
     const filter = "PartitionKey eq 'a' and RowKey eq 'b'";
     const { text } = await explainFilter(filter, { table: "People" }, {});
