@@ -121,6 +121,45 @@ describe("A connection to PostgreSQL", () => {
     await relay.close();
   });
 
+  it("is given up when its engine is closed, whatever it waits for", async (test) => {
+    for (const hangs of ["login", "greeting"]) {
+      const relay = await Relay.open(server.url("store"));
+      const engine = await openPostgresEngine({ url: relay.url });
+      const asked = new Promise<void>((resolve) => {
+        relay.onAnswer = (_code, _body, connection) => {
+          if (connection === 0 || hangs !== "login") return "pass";
+          resolve();
+          return "swallow";
+        };
+        relay.onRequest = (message, connection) => {
+          if (connection === 0 || message[0] !== PARSE) return message;
+          resolve();
+          return Buffer.alloc(0);
+        };
+      });
+      test.mock.timers.enable({ apis: ["setTimeout"] });
+      const scanning = assert.rejects(async () =>
+        engine.scan({ start: keyOf("a", "") }, () => true),
+      );
+      await asked;
+      await engine.close();
+      await scanning;
+      await relay.whenLeft();
+      test.mock.timers.reset();
+      await relay.close();
+    }
+  });
+
+  it("is closed without waiting for a server that hangs", async () => {
+    const relay = await Relay.open(server.url("store"));
+    const engine = await openPostgresEngine({ url: relay.url });
+    relay.onRequest = () => Buffer.alloc(0);
+    relay.keepsOpen = true;
+    await engine.close();
+    await relay.whenLeft();
+    await relay.close();
+  });
+
   it("does not stay when the first statement behind the login is refused", async () => {
     const relay = await Relay.open(server.url("store"));
     relay.onRequest = (message) => {

@@ -27,19 +27,27 @@ export interface Greeting {
   readonly isUnsafe: boolean;
 }
 
+interface Connected {
+  readonly session: Session;
+  readonly greeting: Greeting;
+}
+
 /**
  * Opens a connection. `pg` does what is the same for every client: the socket, TLS, authentication.
  * Then the session takes the socket over and speaks the extended query protocol itself, because
  * `pg` reads every field as UTF-8 text (its `binary` option corrupts bytes silently), sends a Sync
  * with each statement, and spends more processor time on a point read than the rest of the engine.
  *
+ * @param signal gives the attempt up, whatever it waits for
  * @throws ServerError when the server refuses us, Error when it cannot be reached.
  */
 export async function connect(
   config: PostgresConfig,
   host: PostgresHost,
   options: ConnectOptions,
-): Promise<{ session: Session; greeting: Greeting }> {
+  signal?: AbortSignal,
+): Promise<Connected> {
+  signal?.throwIfAborted();
   const client = new pg.Client({
     host: host.host,
     port: host.port,
@@ -54,6 +62,22 @@ export async function connect(
     application_name: "rowhouse",
     ...(config.options !== undefined && { options: config.options }),
   });
+  // Another one once TLS has begun.
+  const giveUp = () => client.connection.stream.destroy();
+  signal?.addEventListener("abort", giveUp);
+  try {
+    return await logIn(client, config, host, options);
+  } finally {
+    signal?.removeEventListener("abort", giveUp);
+  }
+}
+
+async function logIn(
+  client: pg.Client,
+  config: PostgresConfig,
+  host: PostgresHost,
+  options: ConnectOptions,
+): Promise<Connected> {
   let reportLoss: (error: Error) => void = () => {};
   client.on("error", (error) => reportLoss(error));
   client.on("end", () => reportLoss(new Error("The server closed the connection.")));
@@ -72,12 +96,17 @@ export async function connect(
     get processId() {
       return backendKey?.processID;
     },
-    end: () => void client.end().catch(() => {}),
+    end() {
+      const { stream } = client.connection;
+      // Not left to the server: one that hangs would never close its side, and keep this process.
+      stream.once("finish", () => stream.destroy());
+      client.end().catch(() => {});
+    },
     cancel() {
       if (backendKey) requestCancel(config, host, backendKey);
     },
   };
-  const begin = async (resultFormat: 0 | 1): Promise<{ session: Session; greeting: Greeting }> => {
+  const begin = async (resultFormat: 0 | 1): Promise<Connected> => {
     const { stream } = client.connection;
     const session = new Session(stream, control, { ...options, resultFormat });
     stream.removeAllListeners("data");

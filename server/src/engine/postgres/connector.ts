@@ -23,15 +23,19 @@ export class Connector {
     this.#options = options;
   }
 
-  /** @throws the error of the host that came nearest to answering. */
-  async connect(): Promise<Session> {
+  /**
+   * @param signal gives the attempt up
+   * @throws the error of the host that came nearest to answering.
+   */
+  async connect(signal?: AbortSignal): Promise<Session> {
     const { hosts } = this.#config;
     let worst: unknown;
     for (let turn = 0; turn < hosts.length; turn++) {
       const index = (this.#hostIndex + turn) % hosts.length;
       try {
-        const { session, greeting } = await connect(this.#config, hosts[index]!, this.#options);
-        const refusal = this.#refusal(hosts[index]!.host, greeting);
+        const host = hosts[index]!;
+        const { session, greeting } = await connect(this.#config, host, this.#options, signal);
+        const refusal = this.#refusal(host.host, greeting);
         if (refusal === undefined) {
           this.#hostIndex = index;
           return session;

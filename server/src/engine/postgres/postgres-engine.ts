@@ -171,7 +171,7 @@ export class PostgresEngine implements Engine {
     this.#versions.takePlace(randomInt(2 ** 32));
     this.#versions.raiseAbove(options.facts.clockMicroseconds);
 
-    const connect = () => options.connector.connect();
+    const connect = (signal: AbortSignal) => options.connector.connect(signal);
     const onCorrupt = (error: ServerError) => {
       this.#damage ??= error;
     };

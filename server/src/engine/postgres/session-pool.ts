@@ -16,7 +16,8 @@ interface Waiter {
 
 export interface SessionPoolOptions {
   readonly sessionsMax: number;
-  readonly connect: () => Promise<Session>;
+  /** The signal comes when the pool is closed: nobody waits for the session any more. */
+  readonly connect: (signal: AbortSignal) => Promise<Session>;
   readonly onCorrupt?: (error: ServerError) => void;
 }
 
@@ -44,7 +45,7 @@ export class SessionPool {
   #backoffMs = 0;
   #backoffTimer: NodeJS.Timeout | undefined;
   #lastError: unknown;
-  #closed = false;
+  readonly #closing = new AbortController();
 
   constructor(options: SessionPoolOptions) {
     this.#options = options;
@@ -52,7 +53,7 @@ export class SessionPool {
 
   /** @throws EngineError `Unavailable` when there is none before `deadline`, `Closed` after `close`. */
   acquire(deadline: number): Session | Promise<Session> {
-    if (this.#closed) throw closedError();
+    if (this.#isClosed) throw closedError();
     const idle = this.#idle.pop();
     if (idle) return idle;
     const waiting = new Promise<Session>((resolve, reject) => {
@@ -64,7 +65,7 @@ export class SessionPool {
 
   release(session: Session): void {
     if (session.isLost) return;
-    if (this.#closed) {
+    if (this.#isClosed) {
       session.close();
       return;
     }
@@ -101,14 +102,18 @@ export class SessionPool {
   }
 
   close(): void {
-    this.#closed = true;
+    this.#closing.abort();
     clearTimeout(this.#backoffTimer);
     for (const waiter of this.#waiters.splice(0)) waiter.reject(closedError());
     for (const session of [...this.#all]) session.close();
   }
 
+  get #isClosed(): boolean {
+    return this.#closing.signal.aborted;
+  }
+
   #grow(): void {
-    if (this.#backoffTimer !== undefined || this.#closed) return;
+    if (this.#backoffTimer !== undefined || this.#isClosed) return;
     // After a failure one attempt at a time: a server that is starting needs no storm.
     const isTroubled = this.#backoffMs > 0 || this.#givenUp.size > 0;
     const attemptsMax = isTroubled ? 1 : Number.POSITIVE_INFINITY;
@@ -123,7 +128,7 @@ export class SessionPool {
 
   async #connectOne(): Promise<void> {
     try {
-      const session = await this.#options.connect();
+      const session = await this.#options.connect(this.#closing.signal);
       await this.#assertRoom(session);
       this.#connecting--;
       this.#backoffMs = 0;
@@ -180,7 +185,7 @@ export class SessionPool {
   }
 
   #backOff(): void {
-    if (this.#backoffTimer !== undefined || this.#closed) return;
+    if (this.#backoffTimer !== undefined || this.#isClosed) return;
     const doubled = Math.min(BACKOFF_MS_MAX, Math.max(BACKOFF_MS_MIN, this.#backoffMs * 2));
     this.#backoffMs = doubled;
     this.#backoffTimer = setTimeout(

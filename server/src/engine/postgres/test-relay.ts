@@ -16,6 +16,8 @@ export class Relay {
   onRequest: (message: Buffer, connection: number) => Buffer = (message) => message;
   /** Called for each message of the server; may change the bytes of its body. */
   onAnswer: (code: string, body: Buffer, connection: number) => Treatment = () => "pass";
+  /** Whether a client that ends its side is sent bytes as long as it listens, in place of the other end. */
+  keepsOpen = false;
   readonly #target: URL;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
@@ -23,7 +25,7 @@ export class Relay {
 
   private constructor(target: string) {
     this.#target = new URL(target);
-    this.#server = createServer((client) => this.#relay(client));
+    this.#server = createServer({ allowHalfOpen: true }, (client) => this.#relay(client));
   }
 
   static async open(target: string): Promise<Relay> {
@@ -64,6 +66,7 @@ export class Relay {
       // Messages are written one by one: each would wait for the one before to be acknowledged.
       from.setNoDelay(true);
       from.on("error", () => {});
+      from.on("end", () => (from === client && this.keepsOpen ? sendOn(from) : from.end()));
       from.on("close", () => {
         this.#sockets.delete(from);
         to.destroy();
@@ -88,4 +91,9 @@ export class Relay {
     });
     server.on("data", (chunk) => reader.push(chunk));
   }
+}
+
+/** A system tells that nobody listens any more at the write behind the one that nobody heard. */
+function sendOn(socket: Socket): void {
+  if (!socket.destroyed) socket.write("?", () => setImmediate(sendOn, socket));
 }
