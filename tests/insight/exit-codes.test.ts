@@ -123,7 +123,7 @@ const COMMAND_LINES: readonly CommandLine[] = [
   },
   {
     what: "an endpoint that is no URL, without repeating what may hold a signature",
-    args: ["explain", "", "-t", "T", "--against", "localhost:10002/a?sig=secret"],
+    args: ["explain", "", "-t", "Tab", "--against", "localhost:10002/a?sig=secret"],
     reason:
       /^rowhouse: --against is no URL; http:\/\/127\.0\.0\.1:10002\/devstoreaccount1 is one\.\n$/,
   },

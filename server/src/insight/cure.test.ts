@@ -20,6 +20,7 @@ describe("The cure of a query of several partitions", () => {
     check("Open eq true and Town eq 'x' and Age gt 5 and Age le 9", [
       "TByTownAndAge: PartitionKey = <Town>, RowKey = <Age in digits of fixed width>_<PartitionKey>_<RowKey> of T",
       "query: PartitionKey eq '<Town>' and RowKey ge '<from>`' and RowKey lt '<to>`'",
+      "filter what it finds by Open eq true: copy that, too",
     ]);
   });
 
@@ -99,6 +100,19 @@ describe("The cure of a query of one partition", () => {
     check("PartitionKey eq 'p' and (Email eq 'x' or Email eq 'y')", [
       "T: PartitionKey as it is, RowKey = email_<Email>_<RowKey>",
       "query: PartitionKey eq '<PartitionKey>' and RowKey ge 'email_<Email>_' and RowKey lt 'email_<Email>`'",
+    ]);
+  });
+
+  it("leaves to a filter what one order of keys does not answer", () => {
+    check("PartitionKey eq 'p' and Age gt 5 and Pay lt 9 and (Email eq 'x' or Town eq 'y')", [
+      "T: PartitionKey as it is, RowKey = age_<Age in digits of fixed width>_<RowKey>",
+      "query: PartitionKey eq '<PartitionKey>' and RowKey ge 'age_<from>`' and RowKey lt 'age`'",
+      "filter what it finds by Pay lt 9 and (Email eq 'x' or Town eq 'y'): copy that, too",
+    ]);
+    check("PartitionKey eq 'p' and Age eq 5 and Age lt 9", [
+      "T: PartitionKey as it is, RowKey = age_<Age>_<RowKey>",
+      "query: PartitionKey eq '<PartitionKey>' and RowKey ge 'age_<Age>_' and RowKey lt 'age_<Age>`'",
+      "filter what it finds by Age lt 9: copy that, too",
     ]);
   });
 

@@ -15,11 +15,13 @@ interface Wanted {
   readonly timestamps: boolean;
   /** Alternatives of different properties. */
   readonly alternatives: readonly FilterNode[];
+  /** What an index of `equal` and `range` does not answer. */
+  readonly rest: readonly FilterNode[];
 }
 
 /** The index that answers what keys leave open, written out for a table; undefined where none does. */
 export function indexAcrossPartitions(table: string, filter: FilterNode): Cure | undefined {
-  const { alternatives, equal, picks, range, timestamps } = wantedOf(filter);
+  const { alternatives, equal, picks, range, rest, timestamps } = wantedOf(filter);
   const [first, ...others] = equal;
   if (first !== undefined || range.length > 0) {
     const columns = [...equal, ...range.slice(0, 1)];
@@ -39,6 +41,7 @@ export function indexAcrossPartitions(table: string, filter: FilterNode): Cure |
         `${index}: PartitionKey = ${first ? slotOf(first) : BUCKET}, RowKey = ${rows.key(tail)} of ${table}`,
         `query: PartitionKey eq '${first ? slotOf(first) : "<bucket>"}'${rows.condition()}${first ? "" : EACH_BUCKET}`,
         ...escapes(equal),
+        ...filters(rest),
       ],
     };
   }
@@ -69,7 +72,7 @@ export function indexAcrossPartitions(table: string, filter: FilterNode): Cure |
 
 /** The same inside a partition, where a transaction keeps entity and index alike. */
 export function indexInPartition(table: string, filter: FilterNode): Cure | undefined {
-  const { alternatives, equal, picks, range, timestamps } = wantedOf(filter);
+  const { alternatives, equal, picks, range, rest, timestamps } = wantedOf(filter);
   const columns = [...equal, ...range.slice(0, 1)];
   const [first] = columns;
   if (first !== undefined) {
@@ -79,6 +82,7 @@ export function indexInPartition(table: string, filter: FilterNode): Cure | unde
       `${table}: PartitionKey as it is, RowKey = ${rows.key("<RowKey>")}`,
       `query: PartitionKey eq '<PartitionKey>'${rows.condition()}`,
       ...escapes(equal),
+      ...filters(rest),
     ]);
   }
   if (timestamps) {
@@ -130,21 +134,32 @@ function wantedOf(filter: FilterNode): Wanted {
   const range: ComparisonNode[] = [];
   const picks: FilterNode[] = [];
   const alternatives: FilterNode[] = [];
+  const rest: FilterNode[] = [];
   let timestamps = false;
   for (const clause of filter.kind === "and" ? filter.clauses : [filter]) {
     const known = clause.kind === "or" ? sameEquality(clause.clauses) : clause;
     if (known === undefined) {
       if (clause.kind === "or") alternatives.push(...clause.clauses);
     } else if (known.kind !== "comparison") {
-      if (known.kind !== "constant") picks.push(known);
+      if (known.kind === "constant") continue;
+      picks.push(known);
     } else if (known.property === "Timestamp") timestamps = true;
     else if (known.literal.type === "Edm.Boolean" || known.operator === "ne") picks.push(known);
     else if (known.operator === "eq") {
       if (!equal.has(known.property)) equal.set(known.property, known);
-    } else if (known.property === (range[0]?.property ?? known.property)) range.push(known);
+      continue;
+    } else if (known.property === (range[0]?.property ?? known.property)) {
+      range.push(known);
+      continue;
+    }
+    rest.push(clause);
   }
-  const ordered = range.filter(({ property }) => !equal.has(property));
-  return { equal: [...equal.values()], range: ordered, picks, timestamps, alternatives };
+  const isFound = range.some(({ property }) => equal.has(property));
+  return {
+    ...{ equal: [...equal.values()], picks, timestamps, alternatives },
+    range: isFound ? [] : range,
+    rest: isFound ? [...rest, ...range] : rest,
+  };
 }
 
 /** The first of alternatives that all ask for a value of one property: so many queries of one index. */
@@ -236,9 +251,14 @@ function escapes(equal: readonly ComparisonNode[]): string[] {
   );
 }
 
-function conditionOf(picks: readonly FilterNode[]): string {
-  const [only] = picks;
-  const all: FilterNode = picks.length > 1 ? { kind: "and", clauses: picks } : only!;
+/** An index finds by one order: what else is asked for is left to a filter on what it finds. */
+function filters(rest: readonly FilterNode[]): string[] {
+  return rest.length > 0 ? [`filter what it finds by ${conditionOf(rest)}: copy that, too`] : [];
+}
+
+function conditionOf(clauses: readonly FilterNode[]): string {
+  const [only] = clauses;
+  const all: FilterNode = clauses.length > 1 ? { kind: "and", clauses } : only!;
   return printFilter(all).slice(0, 200);
 }
 
