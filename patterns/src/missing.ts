@@ -21,8 +21,7 @@ export function missing<
   { name, field, form, options }: Segment<Name, Value, Form, Source>,
 ): Segment<Name, Value | null, Form, Source> {
   return new Segment<Name, Value | null, Form, Source>(name, field, form, {
-    descending: options.descending ?? false,
-    folds: options.folds ?? false,
+    ...options,
     // The key does not tell no value from one that reads like it.
     lossless: false,
     absent: place === "first" ? FIRST : LAST,

@@ -117,9 +117,9 @@ class OpenRemote {
       const message = "the entries repeat nothing to be read";
       throw validationFailed(this.#context.name, "consistency", message);
     }
-    const { partition, row } = this.#entries.rows;
+    const { rows } = this.#entries;
     const source = isEventual ? this.#eventual : this.#verified;
-    return queryRun(source, selected(partition, row, query));
+    return queryRun(source, selected(rows.base, rows, query));
   }
 
   async get(query: KeyValues, read?: RemoteRead): Promise<Row | undefined> {

@@ -126,7 +126,7 @@ export class EntityRepository {
   constructor(database: Database, entity: AnyEntity) {
     this.#open = openEntity(database, entity);
     this.by = this.#open.by;
-    const compared = comparedIn({}, entity.rows.partition, entity.rows.row);
+    const compared = comparedIn(entity.rows, entity.rows, {});
     this.#isRead = this.#open.followers.length + compared.length > 0;
     const { rows, table } = entity;
     this.#source = {
@@ -153,7 +153,7 @@ export class EntityRepository {
 
   range(query: KeyValues): QueryRun {
     const { rows } = this.#open.entity;
-    return queryRun(this.#source, selected(rows.partition, rows.row, query));
+    return queryRun(this.#source, selected(rows, rows, query));
   }
 
   scan(): QueryRun {
@@ -225,7 +225,7 @@ export class EntityRepository {
   deleteIfUnchanged(entity: Row): Promise<boolean> {
     return once(async () => {
       // Of what was never read, "*" must not become a condition that everything meets.
-      const isRead = this.#isRead || entity?.etag === "*";
+      const isRead = this.#open.followers.length > 0 || entity?.etag === "*";
       const found = isRead ? await readEntity(this.#open, entity) : this.#assumed(entity);
       if (!found) return false;
       const request = commitSteps([deleteStep(this.#open, unchanged(found, entity))]);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect, entity, f, isTableError, k } from "./index.ts";
+import { missing } from "./missing.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { memory } from "./testing/memory.ts";
@@ -33,9 +34,35 @@ const Visit = entity("Visit", {
 const ours = { p: "p", url: OURS, note: "ours", id: 1 };
 const theirs = { ...ours, url: THEIRS, note: "theirs" };
 
+const Post = entity("Post", {
+  version: 1,
+  fields: { p: f.string(), links: f.string(), via: f.string().optional(), id: f.int32() },
+  key: { partition: [k.str("p")], row: [k.lit("post"), k.uint("id", 4)] },
+  indexes: {
+    near: siblingIndex({
+      row: [k.lit("url"), url, k.uint("id", 4)],
+      each: { url: ({ links }) => String(links).split(" ") },
+    }),
+    far: remoteIndex({
+      table: "FarPosts",
+      partition: [url],
+      row: [k.str("p"), k.uint("id", 4)],
+      each: { url: ({ links }) => String(links).split(" ") },
+      mode: "inline",
+    }),
+    via: siblingIndex({
+      row: [
+        k.lit("via"),
+        missing("last", k.str("via", { max: 20, overflow: "hash" })),
+        k.uint("id", 4),
+      ],
+    }),
+  },
+});
+
 async function open() {
   const db = connect(memory());
-  await db.createTables(Page, Visit);
+  await db.createTables(Page, Visit, Post);
   return db;
 }
 
@@ -72,6 +99,62 @@ describe("a key with a hash in it", () => {
     assert.equal((await pages.mustGet(ours)).note, "ours");
     assert.equal((await pages.upsert({ ...ours, note: "new" })).note, "new");
     assert.equal(await pages.delete(ours, { force: true }), true);
+  });
+
+  it("leads to no other in a transaction that read the one", async () => {
+    const db = await open();
+    await db.open(Page).insert(ours);
+    const found = await db.tx({ p: "p" }, async (tx) => [
+      await tx.get(Page, ours),
+      await tx.get(Page, theirs),
+    ]);
+    assert.deepEqual(
+      found.map((page) => page?.note),
+      ["ours", undefined],
+    );
+  });
+
+  it("finds entities by what an index gives each, which no field tells", async () => {
+    const posts = (await open()).open(Post);
+    await posts.insert({ p: "p", links: `short ${OURS}`, id: 1 });
+    await posts.insert({ p: "p", links: "short", id: 2 });
+    for (const [url, ids] of [
+      ["short", [1, 2]],
+      [OURS, [1]],
+    ] as const) {
+      for (const run of [posts.by.near.range({ p: "p", url }), posts.by.far.range({ url })]) {
+        for (const found of [await run.all(), await run.select("id").all()]) {
+          assert.deepEqual(
+            found.map(({ id }) => id),
+            ids,
+          );
+        }
+      }
+    }
+  });
+
+  it("is compared where entities without a value are indexed, too", async () => {
+    const posts = (await open()).open(Post);
+    await posts.insert({ p: "p", links: "", via: OURS, id: 1 });
+    await posts.insert({ p: "p", links: "", id: 2 });
+    for (const [via, ids] of [
+      [OURS, [1]],
+      [THEIRS, []],
+      [null, [2]],
+    ] as const) {
+      const found = await posts.by.via.range({ p: "p", via }).all();
+      assert.deepEqual(
+        found.map(({ id }) => id),
+        ids,
+      );
+    }
+  });
+
+  it("costs deleteIfUnchanged no read, for the ETag tells whose it is", async () => {
+    const db = await open();
+    const saved = await db.open(Page).insert(ours);
+    const { requests } = await db.metered((metered) => metered.open(Page).deleteIfUnchanged(saved));
+    assert.equal(requests, 1);
   });
 
   it("does not lead through an index to an entity with another text either", async () => {

@@ -180,8 +180,7 @@ class OpenSibling implements EntryKeeper {
   }
 
   range(query: KeyValues): QueryRun {
-    const { partition } = this.#context.entity.rows;
-    return queryRun(this.#source, selected(partition, this.#entries.row, query));
+    return queryRun(this.#source, selected(this.#entries.base, this.#entries, query));
   }
 
   async get(query: KeyValues): Promise<Row | undefined> {

@@ -14,10 +14,10 @@ import {
   copyOf,
   deleteStep,
   insertStep,
-  keyIn,
   mustRead,
   type OpenEntity,
   openEntity,
+  readAt,
   readEntity,
   type Step,
   untilUncontended,
@@ -91,14 +91,15 @@ export function runTransaction<Result>(
       }
       return openEntity(database, definition);
     };
-    const found = new Map<string, ReturnType<typeof readEntity>>();
+    const found = new Map<string, ReturnType<typeof readAt>>();
     /** Each entity once: what is written was read before it was computed, and has not changed since. */
-    const read: typeof readEntity = (opened, values) => {
-      const id = `${opened.entity.name} ${printKey(keyIn(opened, values))}`;
-      const known = found.get(id) ?? readEntity(opened, values);
+    const readOnce: typeof readAt = (opened, key) => {
+      const id = `${opened.entity.name} ${printKey(key)}`;
+      const known = found.get(id) ?? readAt(opened, key);
       found.set(id, known);
       return known;
     };
+    const read = (opened: OpenEntity, values: Row) => readEntity(opened, values, readOnce);
     const plan =
       <Rest extends unknown[]>(
         step: (open: OpenEntity, values: Row, ...rest: Rest) => Promise<Step | undefined>,

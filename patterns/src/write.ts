@@ -61,10 +61,11 @@ export function keyIn({ entity, database }: OpenEntity, values: KeyValues): Enti
 export async function readEntity(
   open: OpenEntity,
   values: KeyValues,
+  read = readAt,
 ): Promise<Snapshot | undefined> {
-  const { partition, row } = open.entity.rows;
-  const found = await readAt(open, keyIn(open, values));
-  return found && isAsked(found.row, comparedIn(values, partition, row)) ? found : undefined;
+  const { rows } = open.entity;
+  const found = await read(open, keyIn(open, values));
+  return found && isAsked(found.row, comparedIn(rows, rows, values)) ? found : undefined;
 }
 
 /** Undefined when there is nothing, or a row of another definition. */

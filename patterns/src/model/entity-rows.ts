@@ -237,27 +237,33 @@ export class EntityRows {
   }
 }
 
+type Keys = Pick<EntityRows, "partition" | "row">;
+
 /** The rows a query selects. What it says beside a whole key changes nothing, as in `get`. */
-export function selected(partition: KeyShape, row: KeyShape, query: KeyValues) {
+export function selected(rows: EntityRows, place: Keys, query: KeyValues) {
+  const { partition, row } = place;
   const partitionKey = partitionKeyOf(partition, query);
   const range = row.rangeOf(query);
   if (!isOneRow(range)) assertBinds(query, partition, row);
-  return { partitionKey, range, compared: comparedIn(query, partition, row) };
+  return { partitionKey, range, compared: comparedIn(rows, place, query) };
 }
 
-/** What `query` gives of values that the keys hold a hash of; nothing, of most keys. */
+/** What `query` gives of fields that the keys hold a hash of; nothing, of most keys. */
 export function comparedIn(
+  { fields }: EntityRows,
+  { partition, row }: Keys,
   query: KeyValues,
-  ...shapes: readonly KeyShape[]
 ): readonly (readonly [field: string, value?: unknown])[] {
-  const segments = shapes.flatMap((shape) => shape.segments);
-  const shortened = segments.filter(({ options }) => options.isShortened);
+  const segments = [...partition.segments, ...row.segments];
+  // What an index gives each is no field, and no row tells it.
+  const shortened = segments.filter(({ field, options }) => options.isShortened && field in fields);
   return shortened.map(({ field }) => [field, query?.[field]]);
 }
 
 /** Whether it is the row that was asked for, and not another with the same key. */
 export function isAsked(row: Row, compared: ReturnType<typeof comparedIn>): boolean {
-  return compared.every(([field, value = row[field]]) => row[field] === value);
+  // A segment that `missing` makes is asked for no value by null.
+  return compared.every(([field, value = row[field]]) => (row[field] ?? null) === (value ?? null));
 }
 
 /** @throws validation-failed for what is no part of the key: left out, it would select more than was meant. */
