@@ -51,6 +51,14 @@ describe("parsePostgresUrl", () => {
     }
   });
 
+  it("takes an @ in a parameter for what it is, also where no user is named", () => {
+    const options = "-c search_path=me@corp";
+    for (const user of ["", "me@"]) {
+      const config = parsePostgresUrl(`postgres://${user}localhost/x?options=${options}`);
+      assert.deepEqual([config.options, config.database], [options, "x"]);
+    }
+  });
+
   it("never repeats the password", () => {
     const config = parsePostgresUrl("postgres://me:secret@a:1,b:2/x");
     assert.equal(describeConfig(config), "postgres://me@a:1,b:2/x");
@@ -58,7 +66,10 @@ describe("parsePostgresUrl", () => {
       () => parsePostgresUrl("postgres://me:secret@a:0/x"),
       (error: Error) => !error.message.includes("secret"),
     );
-    for (const password of ["sec@ret", "sec/ret", "sec?ret", "sec%ret", "s/ec:r@et", "%zz"]) {
+    for (const password of [
+      ...["sec@ret", "sec/ret", "sec?ret", "sec%ret", "s/ec:r@et", "%zz"],
+      ...["sec@?ret", "sec@/?ret", "sec?ret=x&ret", "sec/?ret"],
+    ]) {
       assert.throws(
         () => parsePostgresUrl(`postgres://me:${password}@a:1/x`),
         (error: Error) => error instanceof RangeError && !/sec|ret/.test(error.message),

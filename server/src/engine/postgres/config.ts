@@ -58,13 +58,15 @@ export function parsePostgresUrl(url: string): PostgresConfig {
   }
   const [, user, password, hosts = "", database = "", query = ""] = match;
   // A password with an "@", "/" or "?" of its own ends too early, and the rest of it is no host to be named.
-  if ((user === undefined ? url : hosts + database).includes("@")) throw notEncoded();
+  if ((hosts + database).includes("@")) throw notEncoded();
   const parameters = new URLSearchParams(query);
   for (const name of parameters.keys()) {
-    if (!KNOWN_PARAMETERS.has(name))
-      throw new RangeError(
-        `Unknown parameter "${name}" in the URL; known are ${[...KNOWN_PARAMETERS].join(", ")}.`,
-      );
+    if (KNOWN_PARAMETERS.has(name)) continue;
+    // Nor a parameter, where an "@" behind it says that a host may follow.
+    if (query.includes("@")) throw notEncoded();
+    throw new RangeError(
+      `Unknown parameter "${name}" in the URL; known are ${[...KNOWN_PARAMETERS].join(", ")}.`,
+    );
   }
   const target = parameters.get("target_session_attrs") ?? "read-write";
   if (target !== "read-write" && target !== "primary") {
