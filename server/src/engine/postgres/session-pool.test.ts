@@ -6,7 +6,7 @@ import { Session } from "./session.ts";
 import { SessionPool } from "./session-pool.ts";
 import { ServerError } from "./sql-state.ts";
 import { textQuery } from "./statements.ts";
-import { openSession } from "./test-session.ts";
+import { bound, complete, openSession, parsed, ready } from "./test-session.ts";
 
 function fakeSession(): Session {
   return openSession().session;
@@ -119,6 +119,31 @@ describe("SessionPool", () => {
     pool.tick(LATER);
     assert.deepEqual([silent.isLost, neighbour.isLost, kept.isLost], [true, true, true]);
     assert.notEqual(await pool.acquire(LATER), neighbour);
+    pool.close();
+  });
+
+  it("asks again what became of a session that was given up when the answer is lost", async () => {
+    const opened = [7, 8, 9].map((processId) => openSession(true, processId));
+    const asked: (() => void)[] = [];
+    const asking = opened.map(() => new Promise<void>((resolve) => asked.push(resolve)));
+    let count = 0;
+    const { pool } = openPool(1, async () => {
+      setImmediate(asked[count]!);
+      return opened[count++]!.session;
+    });
+    const silent = await pool.acquire(LATER);
+    query(silent, SLOW).catch(() => {});
+    pool.tick(LATER);
+    assert.ok(silent.isGivenUp);
+
+    const waiting = pool.acquire(LATER);
+    await asking[1];
+    assert.equal(opened[1]!.socket.takeSent(), "P: B: E S");
+    opened[1]!.session.destroy(new Error("cut"));
+    await asking[2];
+    assert.equal(opened[2]!.socket.takeSent(), "P: B: E S");
+    opened[2]!.answer(parsed, bound, complete, ready);
+    assert.equal(await waiting, opened[2]!.session);
     pool.close();
   });
 

@@ -151,9 +151,11 @@ export class SessionPool {
     const agoMs = Math.floor(performance.now() - this.#gaveUpAt);
     const atWork = new Set<number>();
     const parameters = [asked.join(), agoMs];
-    // A relative that cannot tell has none.
     await query(session, STILL_AT_WORK, parameters, (row) => atWork.add(row.int8())).catch(
-      () => {},
+      (error) => {
+        // Of a relative that cannot tell there are none; of one that has not answered nothing is known.
+        if (session.isLost) throw error;
+      },
     );
     for (const process of asked) if (!atWork.has(process)) this.#givenUp.delete(process);
     if (this.#all.size + this.#givenUp.size < this.#options.sessionsMax) return;

@@ -346,12 +346,15 @@ export const GREETING = statement(
 
 /**
  * Of the processes $1, numbers with commas between them, those that are still at work. One that began less
- * than $2 milliseconds ago is another's, to whom the number was given again.
+ * than $2 milliseconds ago is another's, to whom the number was given again; so is one of the server's own, behind
+ * a failover. One that waits for its client does so in vain: in the middle of a scan that is until the network
+ * is found to be gone, hours later.
  */
 export const STILL_AT_WORK = statement(
   undefined,
   "SELECT pid::bigint FROM pg_stat_activity WHERE pid = ANY (string_to_array($1, ',')::int[]) " +
-    "AND state = 'active' AND backend_start < clock_timestamp() - $2 * interval '1 ms'",
+    "AND state = 'active' AND backend_start < clock_timestamp() - $2 * interval '1 ms' " +
+    "AND backend_type = 'client backend' AND wait_event_type IS DISTINCT FROM 'Client'",
   [text, int8],
 );
 

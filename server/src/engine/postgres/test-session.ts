@@ -24,11 +24,11 @@ export class FakeSocket extends Duplex {
   }
 }
 
-export function openSession(preparedStatements = true) {
+export function openSession(preparedStatements = true, processId?: number) {
   const socket = new FakeSocket();
   let [ended, cancelled] = [0, 0];
   const control = {
-    processId: undefined,
+    processId,
     end: () => void ended++,
     cancel: () => void cancelled++,
   };
