@@ -1,5 +1,5 @@
 import type { BlobServiceClient, ContainerListBlobFlatSegmentResponse } from "@azure/storage-blob";
-import { type AnswerOptions, addAnswers, silences } from "./ports/answer.ts";
+import { type AnswerOptions, addAnswers, pipelineOf, silences } from "./ports/answer.ts";
 import type {
   BlobContent,
   BlobPage,
@@ -20,7 +20,7 @@ export { singleTry } from "./ports/storage-error.ts";
 /** The official client as a blobs port. Give the client the options `singleTry`. */
 export function azureBlobs(service: BlobServiceClient, options: AnswerOptions = {}): BlobsPort {
   // biome-ignore lint/complexity/useLiteralKeys: the client shows its pipeline to no others.
-  addAnswers(service["storageClientContext"].pipeline, "blob", options);
+  addAnswers(pipelineOf(service["pipeline"]), "blob", options);
   return new AzureBlobs(service, options);
 }
 

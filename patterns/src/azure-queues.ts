@@ -1,5 +1,5 @@
 import type { QueueServiceClient } from "@azure/storage-queue";
-import { type AnswerOptions, addAnswers } from "./ports/answer.ts";
+import { type AnswerOptions, addAnswers, pipelineOf } from "./ports/answer.ts";
 import { PortError } from "./ports/port-error.ts";
 import type {
   MessageReceipt,
@@ -18,7 +18,7 @@ export { singleTry } from "./ports/storage-error.ts";
 /** The official client as a queues port. Give the client the options `singleTry`. */
 export function azureQueues(service: QueueServiceClient, options: AnswerOptions = {}): QueuesPort {
   // biome-ignore lint/complexity/useLiteralKeys: the client shows its pipeline to no others.
-  addAnswers(service["storageClientContext"].pipeline, "queue", options);
+  addAnswers(pipelineOf(service["pipeline"]), "queue", options);
   return new AzureQueues(service);
 }
 

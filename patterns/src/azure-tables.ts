@@ -4,7 +4,7 @@ import {
   TableServiceClient,
   type TableServiceClientOptions,
 } from "@azure/data-tables";
-import { type AnswerOptions, addAnswers, noAnswer } from "./ports/answer.ts";
+import { type AnswerOptions, addAnswers, COSMOS, noAnswer } from "./ports/answer.ts";
 import type { EdmType, EdmValue, Properties } from "./ports/edm.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
 import { type Profile, type ProfileName, profileOf } from "./ports/profile.ts";
@@ -66,7 +66,7 @@ class AzureTables implements TablesPort {
   constructor(service: TableServiceClient, options: AzureTablesOptions) {
     this.#pipeline = service.pipeline.clone();
     this.#pipeline.removePolicy({ name: "defaultRetryPolicy" });
-    addAnswers(this.#pipeline, "table", options);
+    addAnswers(this.#pipeline, options.profile === "cosmos" ? COSMOS : "table", options);
     this.#clientOptions = {
       allowInsecureConnection: service.url.startsWith("http:"),
       ...(options.httpClient && { httpClient: options.httpClient }),

@@ -28,8 +28,8 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 16_681,
-  everything: 64_310,
+  core: 16_726,
+  everything: 64_465,
   "azure-tables.ts": 3508,
   "index-life-cycle.ts": 3153,
   "index-scrub.ts": 3118,

@@ -16,7 +16,7 @@ import {
 import { connect, entity, f, k } from "@rowhouse/patterns";
 import { azureBlobs, singleTry } from "@rowhouse/patterns/azure-blobs";
 import { azureQueues } from "@rowhouse/patterns/azure-queues";
-import { azureTables } from "@rowhouse/patterns/azure-tables";
+import { type AzureTablesOptions, azureTables } from "@rowhouse/patterns/azure-tables";
 import { type EdmValue, text } from "@rowhouse/patterns/ports/edm";
 import { PortError } from "@rowhouse/patterns/ports/port-error";
 import { KEY } from "../wire/queue-wire.ts";
@@ -26,6 +26,8 @@ type PipelinePolicy = Parameters<TableServiceClient["pipeline"]["addPolicy"]>[0]
 
 /** What the next requests are answered with: what some service says and Rowhouse does not. */
 interface Answer {
+  /** What answers is no service, but something on the way to it. */
+  readonly isOthers?: boolean;
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
@@ -46,8 +48,9 @@ before(async () => {
     requests++;
     last = request;
     request.resume().on("end", () => {
-      const { status, headers, body = "" } = answer;
-      response.writeHead(status, { date: "Sun, 22 Nov 2026 10:00:00 GMT", ...headers });
+      const { status, headers, body = "", isOthers } = answer;
+      const ours = isOthers ? {} : { "x-ms-request-id": "1" };
+      response.writeHead(status, { date: "Sun, 22 Nov 2026 10:00:00 GMT", ...ours, ...headers });
       if (headers?.["content-length"] === undefined) response.end(body);
       else response.write(body, () => response.destroy());
     });
@@ -61,9 +64,10 @@ after(() => {
   server.close();
 });
 
-function tables() {
+function tables(options: AzureTablesOptions = {}) {
   const credential = new AzureNamedKeyCredential(ACCOUNT, KEY);
-  return azureTables(new TableServiceClient(url, credential, { allowInsecureConnection: true }));
+  const service = new TableServiceClient(url, credential, { allowInsecureConnection: true });
+  return azureTables(service, options);
 }
 
 function blobs() {
@@ -163,7 +167,8 @@ describe("the official clients as ports", () => {
   });
 
   it("take a page to log in at for no answer, not for an empty one or a success", async () => {
-    answer = { status: 200, headers: { "content-type": "text/html" }, body: "<h1>Log in</h1>" };
+    const headers = { "content-type": "text/html" };
+    answer = { isOthers: true, status: 200, headers, body: "<h1>Log in</h1>" };
     const insert = (rowKey: string) =>
       ({ kind: "insert", ...key, rowKey, properties: {} }) as const;
     for (const ask of [
@@ -193,10 +198,36 @@ describe("the official clients as ports", () => {
     }
   });
 
+  it("take what something on the way says was done for no answer", async () => {
+    const insert = { kind: "insert", ...key, properties: {} } as const;
+    for (const status of [200, 201, 202, 204]) {
+      answer = { isOthers: true, status };
+      for (const ask of [
+        () => tables().commit("T", [insert]),
+        () => queues().delete("q", receipt),
+        () => blobs().put("c", "b", new Uint8Array(1)),
+      ]) {
+        await assert.rejects(ask, (error) => error instanceof PortError && error.status === 0);
+      }
+    }
+  });
+
+  it("ask no request id of Cosmos, only the type of a service", async () => {
+    const ofCosmos = tables({ profile: "cosmos" });
+    const headers = { "content-type": JSON_TYPE };
+    answer = { isOthers: true, status: 200, headers, body: JSON.stringify({ value: [] }) };
+    assert.deepEqual((await ofCosmos.query("T", {})).entities, []);
+    answer = { isOthers: true, status: 404, headers, body: "{}" };
+    assert.equal(await ofCosmos.get("T", key), undefined);
+    for (const status of [200, 404]) {
+      answer = { isOthers: true, status, headers: { "content-type": "text/html" }, body: "<h1>" };
+      await assert.rejects(() => ofCosmos.get("T", key), /What answers is no Cosmos table service/);
+    }
+  });
+
   it("do not take a page that is kept in a blob for one to log in at", async () => {
     const page = { "content-type": "text/html", "content-length": "13" };
-    const headers = { ...page, "x-ms-request-id": "1", etag: '"1"' };
-    answer = { status: 200, headers, body: "<h1>Kept</h1>" };
+    answer = { status: 200, headers: { ...page, etag: '"1"' }, body: "<h1>Kept</h1>" };
     const { body } = (await blobs().get("c", "b")) ?? {};
     assert.equal(new TextDecoder().decode(body), "<h1>Kept</h1>");
   });
@@ -208,8 +239,9 @@ describe("the official clients as ports", () => {
       key: { partition: [k.str("name")], row: [k.lit("town")] },
     });
     const towns = connect({ tables: tables(), retry: { schedule: [] } }).open(Town);
-    for (const type of ["text/html", "text/plain"]) {
-      answer = { status: 404, headers: { "content-type": type }, body: "Not found" };
+    for (const type of ["text/html", "text/plain", "application/json"]) {
+      const headers = { "content-type": type };
+      answer = { isOthers: true, status: 404, headers, body: '{"message":"Not found"}' };
       for (const ask of [
         () => towns.get({ name: "Bonn" }),
         () => towns.insert({ name: "Bonn" }),
@@ -359,7 +391,8 @@ describe("the official clients as ports", () => {
   it("wait for a blob however long it takes, while more of it comes", async (test) => {
     test.mock.timers.enable({ apis: ["setInterval"] });
     const sender = createServer((_, response) => {
-      response.writeHead(200, { "content-length": "5", etag: '"1"' }).flushHeaders();
+      const headers = { "content-length": "5", etag: '"1"', "x-ms-request-id": "1" };
+      response.writeHead(200, headers).flushHeaders();
       sender.emit("asked", response);
     });
     await new Promise<void>((resolve) => sender.listen(0, "127.0.0.1", resolve));

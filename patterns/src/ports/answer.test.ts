@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it, mock } from "node:test";
-import { addAnswers, silences } from "./answer.ts";
+import { addAnswers, pipelineOf, silences } from "./answer.ts";
 
 const MINUTE_MS = 60_000;
 /** What a limit of a second may come later. */
@@ -67,10 +67,14 @@ describe("a request that gets no answer", () => {
       await send?.(request, async ({ abortSignal }) => {
         mock.timers.tick(5000);
         outcomes.push(abortSignal?.aborted);
-        return { status: 201, headers: { get: () => undefined } };
+        return { status: 201, headers: { get: () => "1" } };
       });
     }
     assert.deepEqual(outcomes, [false, false, true, true]);
+  });
+
+  it("is not looked for in a client of unknown build", () => {
+    assert.throws(() => pipelineOf({}), /version of the storage client is not known/);
   });
 
   it("is looked at as seldom as a timer can where a limit is beyond all timers", (test) => {

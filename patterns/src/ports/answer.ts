@@ -89,7 +89,18 @@ interface Pipeline {
   removePolicy(policy: { readonly name: string }): unknown;
 }
 
-/** All clients that come from one service client share its pipeline. */
+export const COSMOS = "Cosmos table";
+
+/**
+ * The pipeline of a queue or blob client, which it shows to no others: of all its places the one that every version has.
+ * All clients that come from one service client share it.
+ */
+export function pipelineOf(ofStorage: object): Pipeline {
+  const pipeline: Pipeline | undefined = Reflect.get(ofStorage, "_corePipeline");
+  if (!pipeline) throw new TypeError("This version of the storage client is not known.");
+  return pipeline;
+}
+
 export function addAnswers(pipeline: Pipeline, service: string, options: AnswerOptions): void {
   const policy = answers(service, options);
   pipeline.removePolicy({ name: policy.name });
@@ -137,17 +148,20 @@ function isHeld({ headers, streamResponseStatusCodes }: Sent): boolean {
 }
 
 /**
- * A page to log in at, or of a gateway, is no answer of the service, whatever its status says: least of all that
- * something is not there, is there already or has changed.
+ * What a page to log in at or a gateway says is no answer of the service, whatever its status: least of all that
+ * something was done, is not there, is there already or has changed. The service's have its request id, even those
+ * without a body; nobody promises that of Cosmos, so there it is the type that tells.
  */
 function checked<Got extends Answer>(service: string, answer: Got): Got {
   const { status, headers } = answer;
   const type = headers.get("content-type") ?? "";
+  const isAbout = [404, 409, 412].includes(status);
   const isOthers =
-    status < 300
-      ? /^text\/html/i.test(type)
-      : [404, 409, 412].includes(status) && !/json|xml/i.test(type);
-  // A blob may be a page as well.
+    service === COSMOS
+      ? isAbout
+        ? !/json|xml/i.test(type)
+        : status < 300 && /^text\/html/i.test(type)
+      : isAbout || status < 300;
   if (isOthers && !headers.get("x-ms-request-id")) throw noAnswer(service);
   return answer;
 }
