@@ -30,14 +30,14 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
 const REACHED: Readonly<Record<string, number>> = {
   core: 16_726,
   everything: 64_465,
-  "azure-tables.ts": 3508,
-  "index-life-cycle.ts": 3153,
-  "index-scrub.ts": 3118,
-  "list-index.ts": 4809,
-  "logs.ts": 3129,
-  "remote-index.ts": 4373,
-  "remote-list.ts": 3582,
-  "sharded-build.ts": 3402,
+  "azure-tables.ts": 3547,
+  "index-life-cycle.ts": 3157,
+  "index-scrub.ts": 3132,
+  "list-index.ts": 4801,
+  "logs.ts": 3122,
+  "remote-index.ts": 4370,
+  "remote-list.ts": 3579,
+  "sharded-build.ts": 3409,
 };
 /**
  * Nothing may grow beyond either by more. Node's own zlib, that of the system and those of other processors look
