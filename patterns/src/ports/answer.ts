@@ -167,5 +167,6 @@ function checked<Got extends Answer>(service: string, answer: Got): Got {
 }
 
 export function noAnswer(service: string): PortError {
-  return new PortError(`What answers is no ${service} service.`, { status: 0, code: "Unknown" });
+  const message = `What answers is no ${service} service; to browsers CORS must expose x-ms-request-id.`;
+  return new PortError(message, { status: 0, code: "Unknown" });
 }
