@@ -43,7 +43,7 @@ class AzureBlobs implements BlobsPort {
     blob: string,
     { offset, count }: Partial<ByteRange> = {},
   ): Promise<BlobContent | undefined> {
-    const { signal: abortSignal, heard: onProgress, end } = this.#silence();
+    const { signal: abortSignal, heard: onProgress, giveUp, end } = this.#silence();
     try {
       const client = this.#container(container).getBlobClient(blob);
       const answer = await asked(client.download(offset, count, { abortSignal, onProgress }));
@@ -64,6 +64,7 @@ class AzureBlobs implements BlobsPort {
       };
     } catch (error) {
       if (isRefusalInside(error, 404)) return undefined;
+      giveUp();
       throw error;
     } finally {
       end();

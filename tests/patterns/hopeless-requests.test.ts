@@ -87,11 +87,12 @@ describe("a request that cannot succeed", () => {
     }
   });
 
-  const begun =
-    'HTTP/1.1 200 OK\r\nETag: "1"\r\nContent-Type: application/xml\r\nContent-Length: 99\r\n\r\n<';
+  const begun = (id = "") =>
+    `HTTP/1.1 200 OK\r\n${id}ETag: "1"\r\nContent-Type: application/xml\r\nContent-Length: 99\r\n\r\n<`;
   for (const [what, said] of [
     ["nobody answers, though somebody listens", ""],
-    ["an answer does not go on", begun],
+    ["an answer does not go on", begun("x-ms-request-id: 1\r\n")],
+    ["another's answer does not go on", begun()],
   ] as const) {
     it(`is given up and repeated when ${what}`, async () => {
       const silent = createServer((socket) => {

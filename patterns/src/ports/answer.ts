@@ -21,6 +21,8 @@ type Silences = (bytes?: number) => Silence;
 interface Silence {
   readonly signal: AbortSignal;
   readonly heard: () => void;
+  /** Of an answer that is not read to its end, so that its connection does not stay open. */
+  readonly giveUp: () => void;
   /** `isLetGo`: nobody holds the signal any more, so that the next one can have it. */
   readonly end: (isLetGo?: boolean) => void;
 }
@@ -58,6 +60,7 @@ export function silences({ answerWithinMs = ANSWER_WITHIN_MS }: AnswerOptions): 
       heard: () => {
         one.looks = looks;
       },
+      giveUp: () => given.abort(),
       end: (isLetGo = false) => {
         waiting.delete(one);
         if (isLetGo && !given.signal.aborted) ended.push(given);
