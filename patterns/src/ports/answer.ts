@@ -92,15 +92,16 @@ interface Pipeline {
   removePolicy(policy: { readonly name: string }): unknown;
 }
 
+/** A service of its own here; see `checked`. */
 export const COSMOS = "Cosmos table";
 
 /**
  * The pipeline of a queue or blob client, which it shows to no others: of all its places the one that every version has.
  * All clients that come from one service client share it.
  */
-export function pipelineOf(ofStorage: object): Pipeline {
-  const pipeline: Pipeline | undefined = Reflect.get(ofStorage, "_corePipeline");
-  if (!pipeline) throw new TypeError("This version of the storage client is not known.");
+export function pipelineOf(ofStorage: object | undefined): Pipeline {
+  const pipeline: Pipeline | undefined = Reflect.get(Object(ofStorage), "_corePipeline");
+  if (!pipeline) throw new TypeError("A QueueServiceClient or BlobServiceClient (12) is expected.");
   return pipeline;
 }
 
@@ -170,6 +171,7 @@ function checked<Got extends Answer>(service: string, answer: Got): Got {
 }
 
 export function noAnswer(service: string): PortError {
-  const message = `What answers is no ${service} service; to browsers CORS must expose x-ms-request-id.`;
+  const hint = "Cosmos needs its profile, and browsers need CORS to expose x-ms-request-id.";
+  const message = `What answers is no ${service} service. ${hint}`;
   return new PortError(message, { status: 0, code: "Unknown" });
 }
