@@ -1,5 +1,5 @@
 import type { BlobServiceClient, ContainerListBlobFlatSegmentResponse } from "@azure/storage-blob";
-import { type AnswerOptions, addAnswers, pipelineOf, silences } from "./ports/answer.ts";
+import { addAnswers, pipelineOf } from "./ports/answer.ts";
 import type {
   BlobContent,
   BlobPage,
@@ -12,9 +12,10 @@ import type {
 } from "./ports/blobs.ts";
 import { concatenated } from "./ports/edm.ts";
 import { isRefusalInside, PortError } from "./ports/port-error.ts";
+import { type AnswerOptions, silences } from "./ports/silence.ts";
 import { asked } from "./ports/storage-error.ts";
 
-export type { AnswerOptions } from "./ports/answer.ts";
+export type { AnswerOptions } from "./ports/silence.ts";
 export { singleTry } from "./ports/storage-error.ts";
 
 /** The official client as a blobs port. Give the client the options `singleTry`. */

@@ -1,5 +1,5 @@
 import type { QueueServiceClient } from "@azure/storage-queue";
-import { type AnswerOptions, addAnswers, pipelineOf } from "./ports/answer.ts";
+import { addAnswers, pipelineOf } from "./ports/answer.ts";
 import { PortError } from "./ports/port-error.ts";
 import type {
   MessageReceipt,
@@ -10,9 +10,10 @@ import type {
   SendOptions,
   SentMessage,
 } from "./ports/queues.ts";
+import type { AnswerOptions } from "./ports/silence.ts";
 import { asked } from "./ports/storage-error.ts";
 
-export type { AnswerOptions } from "./ports/answer.ts";
+export type { AnswerOptions } from "./ports/silence.ts";
 export { singleTry } from "./ports/storage-error.ts";
 
 /** The official client as a queues port. Give the client the options `singleTry`. */

@@ -4,10 +4,11 @@ import {
   TableServiceClient,
   type TableServiceClientOptions,
 } from "@azure/data-tables";
-import { type AnswerOptions, addAnswers, COSMOS, noAnswer } from "./ports/answer.ts";
+import { addAnswers, isOfCosmos, noAnswer } from "./ports/answer.ts";
 import type { EdmType, EdmValue, Properties } from "./ports/edm.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
 import { type Profile, type ProfileName, profileOf } from "./ports/profile.ts";
+import type { AnswerOptions } from "./ports/silence.ts";
 import { asked } from "./ports/storage-error.ts";
 import type {
   CommitOptions,
@@ -66,7 +67,8 @@ class AzureTables implements TablesPort {
   constructor(service: TableServiceClient, options: AzureTablesOptions) {
     this.#pipeline = service.pipeline.clone();
     this.#pipeline.removePolicy({ name: "defaultRetryPolicy" });
-    addAnswers(this.#pipeline, options.profile === "cosmos" ? COSMOS : "table", options);
+    const isOfService = options.profile === "cosmos" ? isOfCosmos : undefined;
+    addAnswers(this.#pipeline, "table", options, isOfService);
     this.#clientOptions = {
       allowInsecureConnection: service.url.startsWith("http:"),
       ...(options.httpClient && { httpClient: options.httpClient }),

@@ -8,7 +8,7 @@ import { indexLifeCycle } from "./index-life-cycle.ts";
 import { listIndex } from "./list-index.ts";
 import { logTail } from "./log-tail.ts";
 import { delimited, logFiles } from "./logs.ts";
-import { silences } from "./ports/answer.ts";
+import { silences } from "./ports/silence.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteList } from "./remote-list.ts";
 import { rotating } from "./rotation.ts";

@@ -1,73 +1,5 @@
-import { assertSome } from "../errors.ts";
-import { TIMER_MS_MAX } from "../store/clock.ts";
 import { PortError } from "./port-error.ts";
-
-export interface AnswerOptions {
-  /**
-   * When a request that got no answer is given up, to be repeated; up to a tenth later. Default: a minute; the service
-   * takes 30 s. What a request carries is given as long again for each MiB, and a blob that is read any time, while
-   * more of it comes. Infinity: never.
-   */
-  readonly answerWithinMs?: number;
-}
-
-const ANSWER_WITHIN_MS = 60_000;
-const MIB = 2 ** 20;
-/** So often all that wait are looked at within `answerWithinMs`. */
-const LOOKS = 10;
-
-type Silences = (bytes?: number) => Silence;
-
-interface Silence {
-  readonly signal: AbortSignal;
-  readonly heard: () => void;
-  /** Of an answer that is not read to its end, so that its connection does not stay open. */
-  readonly giveUp: () => void;
-  /** `isLetGo`: nobody holds the signal any more, so that the next one can have it. */
-  readonly end: (isLetGo?: boolean) => void;
-}
-
-/**
- * Gives signals that are aborted when nothing was heard for so long, until their end. (The clients' own timeout lets an
- * answer stop in the middle, and behind a connection that fails keeps the process alive until it is over.)
- *
- * One timer looks at all that wait, and a signal that was not aborted and is let go is used again: a signal and a timer
- * for each request took a sixth of the client's CPU for a point query. However long the process stood still, it is one
- * look.
- */
-export function silences({ answerWithinMs = ANSWER_WITHIN_MS }: AnswerOptions): Silences {
-  assertSome("The limit", { answerWithinMs });
-  const waiting = new Set<{ readonly given: AbortController; looks: number }>();
-  const ended: AbortController[] = [];
-  let timer: ReturnType<typeof setInterval> | undefined;
-  return (bytes = 0) => {
-    const given = ended.pop() ?? new AbortController();
-    // The first look may come at once, so it takes one more.
-    const looks = LOOKS * (1 + bytes / MIB);
-    const one = { given, looks };
-    waiting.add(one);
-    timer ??= setInterval(
-      () => {
-        for (const one of waiting) if (one.looks-- <= 0) one.given.abort();
-        if (waiting.size === 0) timer = clearInterval(timer) as undefined;
-      },
-      Math.min(answerWithinMs / LOOKS, TIMER_MS_MAX),
-    );
-    // A connection that waits keeps the process alive.
-    timer.unref?.();
-    return {
-      signal: given.signal,
-      heard: () => {
-        one.looks = looks;
-      },
-      giveUp: () => given.abort(),
-      end: (isLetGo = false) => {
-        waiting.delete(one);
-        if (isLetGo && !given.signal.aborted) ended.push(given);
-      },
-    };
-  };
-}
+import { type AnswerOptions, silences } from "./silence.ts";
 
 /** As much of the clients' requests and answers as is looked at here. */
 interface Sent {
@@ -92,9 +24,6 @@ interface Pipeline {
   removePolicy(policy: { readonly name: string }): unknown;
 }
 
-/** A service of its own here; see `checked`. */
-export const COSMOS = "Cosmos table";
-
 /**
  * The pipeline of a queue or blob client, which it shows to no others: of all its places the one that every version has.
  * All clients that come from one service client share it.
@@ -105,14 +34,23 @@ export function pipelineOf(ofStorage: object | undefined): Pipeline {
   return pipeline;
 }
 
-export function addAnswers(pipeline: Pipeline, service: string, options: AnswerOptions): void {
-  const policy = answers(service, options);
+export function addAnswers(
+  pipeline: Pipeline,
+  service: string,
+  options: AnswerOptions,
+  isOfService: IsOfService = isOfStorage,
+): void {
+  const policy = answers(service, options, isOfService);
   pipeline.removePolicy({ name: policy.name });
   pipeline.addPolicy(policy, { afterPhase: "Retry" });
 }
 
-function answers(service: string, options: AnswerOptions) {
+function answers(service: string, options: AnswerOptions, isOfService: IsOfService) {
   const silence = silences(options);
+  const checked = <Got extends Answer>(answer: Got): Got => {
+    if (saysWhatIs(answer) && !isOfService(answer)) throw noAnswer(service);
+    return answer;
+  };
   return {
     name: "rowhouseAnswer",
     async sendRequest<Request extends Sent, Got extends Answer>(
@@ -121,7 +59,7 @@ function answers(service: string, options: AnswerOptions) {
     ): Promise<Got> {
       // A blob that is read: its body comes after this.
       if (request.abortSignal || options.answerWithinMs === Number.POSITIVE_INFINITY) {
-        return checked(service, await next(request));
+        return checked(await next(request));
       }
       // A stream, or a function that makes one, is no port's: whoever uses the same client takes the time it takes.
       const { length = Number.NaN, call }: { readonly length?: number; readonly call?: unknown } =
@@ -132,7 +70,7 @@ function answers(service: string, options: AnswerOptions) {
       try {
         const answer = await next(request);
         isLetGo = !isHeld(request);
-        return checked(service, answer);
+        return checked(answer);
       } finally {
         end(isLetGo);
         // The next try of a client's own has one of its own.
@@ -152,23 +90,24 @@ function isHeld({ headers, streamResponseStatusCodes }: Sent): boolean {
 }
 
 /**
- * What a page to log in at or a gateway says is no answer of the service, whatever its status: least of all that
- * something was done, is not there, is there already or has changed. The service's have its request id, even those
- * without a body; nobody promises that of Cosmos, so there it is the type that tells.
+ * Whether an answer says that something was done, is not there, is there already or has changed: nobody but the service
+ * can say that, no page to log in at and no gateway on the way.
  */
-function checked<Got extends Answer>(service: string, answer: Got): Got {
-  const { status, headers } = answer;
-  const type = headers.get("content-type") ?? "";
-  const isAbout = [404, 409, 412].includes(status);
-  const isOthers =
-    service === COSMOS
-      ? isAbout
-        ? !/json|xml/i.test(type)
-        : status < 300 && /^text\/html/i.test(type)
-      : isAbout || status < 300;
-  if (isOthers && !headers.get("x-ms-request-id")) throw noAnswer(service);
-  return answer;
+function saysWhatIs({ status }: Answer): boolean {
+  return status < 300 || [404, 409, 412].includes(status);
 }
+
+type IsOfService = (answer: Answer) => boolean;
+
+/** Every answer of the storage services has a request id, even one without a body. */
+const isOfStorage: IsOfService = ({ headers }) => Boolean(headers.get("x-ms-request-id"));
+
+/** Nobody promises that of Cosmos, so it is the type that tells there. */
+export const isOfCosmos: IsOfService = (answer) => {
+  const type = answer.headers.get("content-type") ?? "";
+  const isItsType = answer.status < 300 ? !/^text\/html/i.test(type) : /json|xml/i.test(type);
+  return isItsType || isOfStorage(answer);
+};
 
 export function noAnswer(service: string): PortError {
   const hint = "Cosmos needs its profile, and browsers need CORS to expose x-ms-request-id.";

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it, mock } from "node:test";
+import { silences } from "./silence.ts";
+
+const MINUTE_MS = 60_000;
+/** What a limit of a second may come later. */
+const TENTH_MS = 100;
+
+describe("a request that gets no answer", () => {
+  beforeEach(() => mock.timers.enable({ apis: ["setInterval"] }));
+  afterEach(() => mock.timers.reset());
+
+  it("is given up after a minute", () => {
+    const { signal } = silences({})();
+    mock.timers.tick(MINUTE_MS);
+    assert.equal(signal.aborted, false);
+    mock.timers.tick(MINUTE_MS / 10);
+    assert.equal(signal.aborted, true);
+  });
+
+  it("is given a minute of its own when it begins beside others", () => {
+    const silence = silences({});
+    silence();
+    for (let i = 0; i < 10; i++) {
+      mock.timers.tick(MINUTE_MS - 1);
+      const { signal, end } = silence();
+      mock.timers.tick(MINUTE_MS);
+      assert.equal(signal.aborted, false);
+      mock.timers.tick(MINUTE_MS / 10);
+      assert.equal(signal.aborted, true);
+      end();
+    }
+  });
+
+  it("is given as long again for each MiB that it carries", () => {
+    const { signal } = silences({ answerWithinMs: 1000 })(4 * 2 ** 20);
+    mock.timers.tick(5000);
+    assert.equal(signal.aborted, false);
+    mock.timers.tick(TENTH_MS);
+    assert.equal(signal.aborted, true);
+  });
+
+  it("is given all the time it takes while something is heard", () => {
+    const { signal, heard } = silences({ answerWithinMs: 1000 })();
+    for (let i = 0; i < 10; i++) {
+      mock.timers.tick(1000);
+      heard();
+    }
+    assert.equal(signal.aborted, false);
+    mock.timers.tick(1000 + TENTH_MS);
+    assert.equal(signal.aborted, true);
+  });
+
+  it("is looked at as seldom as a timer can where a limit is beyond all timers", (test) => {
+    const timer = test.mock.method(globalThis, "setInterval");
+    silences({ answerWithinMs: Number.POSITIVE_INFINITY })();
+    assert.equal(timer.mock.calls[0]?.arguments[1], 2 ** 31 - 1);
+  });
+
+  it("is not given up after its end", () => {
+    const { signal, heard, end } = silences({})();
+    heard();
+    end();
+    mock.timers.tick(2 * MINUTE_MS);
+    assert.equal(signal.aborted, false);
+  });
+
+  it("leaves its signal to the next one, whole", () => {
+    const silence = silences({ answerWithinMs: 1000 });
+    const first = silence(2 ** 20);
+    const beside = silence();
+    assert.notEqual(beside.signal, first.signal);
+    mock.timers.tick(900);
+    first.end(true);
+    const next = silence();
+    assert.equal(next.signal, first.signal);
+    mock.timers.tick(1000);
+    assert.deepEqual([beside.signal.aborted, next.signal.aborted], [true, false]);
+    mock.timers.tick(TENTH_MS);
+    assert.equal(next.signal.aborted, true);
+  });
+
+  it("leaves nobody a signal that was aborted", () => {
+    const silence = silences({ answerWithinMs: 1000 });
+    const { signal, end } = silence();
+    mock.timers.tick(1000 + TENTH_MS);
+    assert.equal(signal.aborted, true);
+    end(true);
+    assert.equal(silence().signal.aborted, false);
+  });
+
+  it("leaves nobody a signal that may be held still", () => {
+    const silence = silences({});
+    const { signal, end } = silence();
+    end();
+    assert.notEqual(silence().signal, signal);
+  });
+
+  it("is looked for by nobody where nothing waits", (test) => {
+    const [started, stopped] = [
+      test.mock.method(globalThis, "setInterval"),
+      test.mock.method(globalThis, "clearInterval"),
+    ];
+    const silence = silences({ answerWithinMs: 1000 });
+    for (let i = 1; i <= 3; i++) {
+      for (let n = 0; n < 5; n++) silence().end();
+      assert.deepEqual([started.mock.callCount(), stopped.mock.callCount()], [i, i - 1]);
+      mock.timers.tick(TENTH_MS);
+      assert.equal(stopped.mock.callCount(), i);
+    }
+  });
+});
