@@ -218,6 +218,9 @@ describe("the life cycle of an index", () => {
       const { duplicates } = await of(name).build();
       assert.deepEqual(duplicates, ["Sales | empid_000009"]);
       assert.equal(await of(name).state(), "readable-dups");
+      const { near, far } = db.open(Indexed).by;
+      const value = { dept: "Sales", email: "e1" };
+      assert.equal((await (name === "near" ? near.get(value) : far.get(value)))?.id, 1);
       backend.clock.advance(2 * MINUTE);
       assert.equal((await repairIndex(db, Indexed, name)).duplicate, 1);
       await plain.open(Plain).delete({ dept: "Sales", id: 9 });

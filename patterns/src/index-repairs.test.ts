@@ -366,6 +366,15 @@ describe("index repairs", () => {
     assert.deepEqual(backend.queues.contents(`${QUEUE}-poison`), []);
   });
 
+  it("do the rest of an order that speaks of an index which is declared no more", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    await prepare(db);
+    await sendMessage(db, QUEUE, order({ hints: { gone: [], ...order().body.hints } }));
+    await settle(db);
+    await assertMended(db, backend);
+  });
+
   it("put an order aside that speaks of an entity unknown here", async () => {
     const backend = memory();
     const db = connect(backend);

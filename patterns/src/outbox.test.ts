@@ -236,6 +236,35 @@ describe("an outbox", () => {
     assert.equal(seen.length, 2);
   });
 
+  it("sends what was left in its own partition, and nothing of another's", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    await prepare(db);
+    const isRefused = (text: unknown) => !String(text).includes('"kind":"outbox"');
+    const dying = intercept(backend, async ({ method, args: [, text] }, send) => {
+      if (method !== "send" || !isRefused(text)) return send();
+      throw new PortError("no such queue", { status: 404, code: "QueueNotFound" });
+    });
+    await connect({ ...backend, ...dying })
+      .open(Order)
+      .insert(order);
+    backend.clock.advance(100_000);
+    await connect({ ...backend, ...dying })
+      .open(Order)
+      .insert({ ...order, shop: "t" });
+    const seen: string[] = [];
+    const told = { kind: "order-changed", handle: async ({ id }: Message) => seen.push(id) };
+    const worker = createWorker(db, { queue: "events", handlers: [outboxReplay(), told] });
+    await worker.drain();
+    assert.equal(seen.length, 1);
+    const left = (await backend.tables.query("Order", {})).entities;
+    const letters = left.filter(({ rowKey }) => rowKey.startsWith("outbox"));
+    assert.deepEqual(
+      letters.map(({ partitionKey }) => partitionKey),
+      ["t"],
+    );
+  });
+
   it("sends what writers left, also beside rows that others put among it", async () => {
     const backend = memory();
     const db = connect(backend);

@@ -6,7 +6,7 @@ import type { Database } from "./database.ts";
 import { connect, entity, f, isTableError, k } from "./index.ts";
 import { indexRepairs } from "./index-repairs.ts";
 import { keepsRows } from "./model/entity-index.ts";
-import { isRefusal } from "./ports/port-error.ts";
+import { isRefusal, PortError } from "./ports/port-error.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex, type WriteMode } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
@@ -116,6 +116,22 @@ describe("a remote index", () => {
       backend.tables.get("Employee", { partitionKey, rowKey: "Sales!000223" });
     assert.equal(await town("town_Bonn"), undefined);
     assert.deepEqual((await town("town_Oslo"))?.properties.age, { type: "Int32", value: 40 });
+  });
+
+  it("leaves its message to a worker while others keep it from finishing an entry", async () => {
+    const { backend, db } = await open();
+    const losing: Layer = (call, send) => {
+      const isFinish = JSON.stringify(call.args).includes('"kind":"replace"');
+      if (!isFinish) return send();
+      throw new PortError("changed", { status: 412, code: "UpdateConditionNotSatisfied" });
+    };
+    const racing = connect({ ...backend, ...intercept(backend, losing) });
+    await racing.open(Employee).insert(jones);
+    assert.equal(backend.queues.contents("index-repairs").length, 1);
+    await settle(db, backend);
+    const town = { partitionKey: "town_Bonn", rowKey: "Sales!000223" };
+    const entry = await backend.tables.get("Employee", town);
+    assert.deepEqual(entry?.properties.age, { type: "Int32", value: 40 });
   });
 
   it("gives what stands in the keys of an entry alone", async () => {

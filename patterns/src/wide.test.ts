@@ -209,6 +209,12 @@ describe("a wide entity", () => {
     await loseEveryAnswer(remove, { before, check: gone });
   });
 
+  it("is written by two who both found nothing, one after the other", async () => {
+    const clients = { one: write(1), two: write(2) };
+    const before = (db: Database) => db.createTables(Year);
+    await interleave({ before, clients, check: isWhole, runs: "all" });
+  });
+
   it("loses no merge to another part", async () => {
     await interleave({
       before,

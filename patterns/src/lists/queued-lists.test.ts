@@ -6,8 +6,9 @@ import type { Database } from "../database.ts";
 import { connect, entity, f, isTableError, k } from "../index.ts";
 import { indexLifeCycle } from "../index-life-cycle.ts";
 import { indexRepairs } from "../index-repairs.ts";
-import { repairIndex, verifyIndex } from "../index-scrub.ts";
+import { repairIndex, type VerifyProgress, verifyIndex } from "../index-scrub.ts";
 import { controlledIndexes } from "../index-states.ts";
+import type { EntityKey } from "../ports/tables.ts";
 import { createWorker } from "../queue-worker.ts";
 import { remoteList } from "../remote-list.ts";
 import { loseEveryAnswer } from "../testing/lose-every-answer.ts";
@@ -15,6 +16,7 @@ import { histories, schedules } from "../testing/test-histories.ts";
 import {
   type Client,
   crashEverywhere,
+  intercept,
   interleave,
   type Layer,
   type Memory,
@@ -128,6 +130,8 @@ async function listsIn({ tables, blobs }: Memory, name: Name): Promise<Map<strin
   }
   return new Map([...lists].sort());
 }
+
+const rowOf = (key: unknown) => (key as EntityKey).rowKey;
 
 const jones = (id: number, lastName: string | undefined = "Jones", dept = "Sales") => ({
   ...{ dept, id },
@@ -299,6 +303,46 @@ describe("lists kept by a worker", () => {
       };
       assert.equal((await requestsFor(5)) - (await requestsFor(3)), 2, name);
     }
+  });
+
+  it("are verified from where an earlier one ended, between lists of a page too", async () => {
+    const backend = memory({ pageEntitiesMax: 2 });
+    const db = connect(backend);
+    await prepareIn(db);
+    for (let id = 1; id <= 6; id++) await db.open(Employee).insert(jones(id, `Jones${id}`));
+    await settle(db);
+    const told: string[] = [];
+    const onProgress = (progress: VerifyProgress) => told.push(JSON.stringify(progress));
+    const whole = await verifyIndex(db, Employee, "list", { onProgress });
+    assert.deepEqual([whole.entities, whole.entries, whole.missing], [6, 6, 0]);
+    const inLists = told
+      .map((json) => JSON.parse(json))
+      .filter(({ reading }) => reading === "entries");
+    assert.ok(inLists.length >= 3, `${inLists.length} pages`);
+    for (const from of inLists) {
+      assert.deepEqual(await verifyIndex(db, Employee, "list", { from }), whole);
+    }
+  });
+
+  it("lose a member that was moved to another row while it was looked for", async () => {
+    const { backend, db, employees } = await open();
+    for (const id of [1, 2, 3, 4]) await employees.insert(jones(id));
+    await settle(db);
+    const drain = (db: Database) =>
+      createWorker(db, { queue: "index-repairs", handlers: [indexRepairs([Employee])] }).drain();
+    await employees.delete({ dept: "Sales", id: 4 });
+    let moves = 0;
+    const moving: Layer = async ({ method, args: [table, key] }, send) => {
+      const isFurtherRow = method === "get" && table === "EmployeeByName" && /"p/.test(rowOf(key));
+      if (isFurtherRow && moves++ === 0) {
+        await employees.insert(jones(5));
+        await drain(db);
+      }
+      return send();
+    };
+    await drain(connect({ ...backend, ...intercept(backend, moving) }));
+    assert.notEqual(moves, 0);
+    await audit(db, backend);
   });
 
   it("are verified, mended and retired", async () => {
