@@ -150,6 +150,19 @@ describe("A connection to PostgreSQL", () => {
     }
   });
 
+  it("is opened with all others that a pool may have without a warning", async (test) => {
+    const warnings: string[] = [];
+    const onWarning = ({ message }: Error) => warnings.push(message);
+    process.on("warning", onWarning);
+    test.after(() => process.off("warning", onWarning));
+    const engine = await openPostgresEngine({ url: server.url("store") });
+    const write = (_: unknown, i: number) =>
+      commit(engine, { puts: ["a", "b"].map((sort) => [keyOf(`warning ${i}`, sort), "x"]) });
+    await Promise.all(Array.from({ length: 16 }, write));
+    await engine.close();
+    assert.deepEqual(warnings, []);
+  });
+
   it("is closed without waiting for a server that hangs", async () => {
     const relay = await Relay.open(server.url("store"));
     const engine = await openPostgresEngine({ url: relay.url });

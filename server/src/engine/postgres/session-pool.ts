@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { EngineError } from "../engine.ts";
 import { isPassing, type Outcome, toEngineError } from "./outcome.ts";
 import { query } from "./query.ts";
@@ -49,6 +50,8 @@ export class SessionPool {
 
   constructor(options: SessionPoolOptions) {
     this.#options = options;
+    // Each attempt listens. Node takes more than ten of them for a leak, and would say so to the operator.
+    setMaxListeners(options.sessionsMax, this.#closing.signal);
   }
 
   /** @throws EngineError `Unavailable` when there is none before `deadline`, `Closed` after `close`. */
