@@ -63,10 +63,13 @@ interface Limits {
   readonly min: number;
   readonly max?: number;
   readonly isWhole?: boolean;
+  /** Nothing else is taken where it is left out. */
+  readonly isRequired?: boolean;
 }
 
 const some: Limits = { min: 1, isWhole: true };
 const upTo = (max: number): Limits => ({ ...some, max });
+const required = (limits: Limits): Limits => ({ ...limits, isRequired: true });
 const ms: Limits = { min: 0 };
 const now = new Date();
 const worker = (options: object) =>
@@ -100,11 +103,16 @@ const NUMBERS: readonly (readonly [string, Limits, (value: number) => unknown])[
   ["limit.account", some, (account) => connect({ ...memory(), limit: { account } })],
   ["limit.partition", some, (partition) => connect({ ...memory(), limit: { partition } })],
   ["answerWithinMs", some, (answerWithinMs) => silences({ answerWithinMs })],
-  ["limit", some, async (limit) => (await open()).open(Thing).range({ p: "p" }).limit(limit)],
-  ["k.uint", upTo(512), (width) => k.uint("id", width)],
-  ["k.uintDesc", upTo(512), (width) => k.uintDesc("id", width)],
-  ["k.int", upTo(512), (width) => k.int("id", width)],
-  ["k.hash", some, (buckets) => k.hash("id", buckets)],
+  [
+    "limit",
+    required(some),
+    async (limit) => (await open()).open(Thing).range({ p: "p" }).limit(limit),
+  ],
+  ["k.uint", required(upTo(512)), (width) => k.uint("id", width)],
+  ["k.uintDesc", required(upTo(512)), (width) => k.uintDesc("id", width)],
+  ["k.int", required(upTo(512)), (width) => k.int("id", width)],
+  ["k.hash", required(some), (buckets) => k.hash("id", buckets)],
+  ["overflow", required({ ...upTo(512), min: 0 }), (max) => k.str("id", { max, overflow: "hash" })],
   ["batch", some, async (parallel) => batch(await open(), () => {}, { parallel })],
   ["shards", upTo(1000), async (shards) => build({ shards })],
   ["shards in parallel", upTo(1000), async (parallel) => build({ parallel })],
@@ -116,16 +124,20 @@ const NUMBERS: readonly (readonly [string, Limits, (value: number) => unknown])[
     upTo(248),
     (writers) => series("Sss", { fields, key, slots: slots("n", 2), writers }),
   ],
-  ["slots", upTo(248), (count) => series("Sss", { fields: ids, key, slots: slots("n", count) })],
+  [
+    "slots",
+    required(upTo(248)),
+    (count) => series("Sss", { fields: ids, key, slots: slots("n", count) }),
+  ],
   [
     "buckets",
-    upTo(256),
+    required(upTo(256)),
     (buckets) => spread("Spr", { fields, stream: partition, at: "at", buckets }),
   ],
-  ["maxRows", upTo(999), (maxRows) => smallPartitions(Thing, { maxRows })],
+  ["maxRows", required(upTo(999)), (maxRows) => smallPartitions(Thing, { maxRows })],
   ["inbox.buckets", upTo(CENTURY_DAYS), (buckets) => inbox("Seen", { buckets })],
   ["inbox.keepDays", upTo(CENTURY_DAYS), (keepDays) => inbox("Seen", { keepDays })],
-  ["keep", upTo(1000), (keep) => rotate({ keep })],
+  ["keep", required(upTo(1000)), (keep) => rotate({ keep })],
   ["ahead", { min: 0, max: 1000, isWhole: true }, (ahead) => rotate({ ahead })],
   [
     "rotation.graceMs",
@@ -148,7 +160,9 @@ const NUMBERS: readonly (readonly [string, Limits, (value: number) => unknown])[
   ["overlapMs", ms, (overlapMs) => follow({ overlapMs })],
   ["slackHours", { min: 0, max: 10_000, isWhole: true }, (slackHours) => read({ slackHours })],
   ["flush.ms", { min: 1 }, (ms) => writer({ flush: { ms } })],
+  ["flush.records", { min: 1 }, (records) => writer({ flush: { records } })],
   ["flush.bytes", { min: 1 }, (bytes) => writer({ flush: { bytes } })],
+  ["file.bytes", { min: 1 }, (bytes) => writer({ file: { bytes } })],
   ["file.blocks", { min: 1 }, (blocks) => writer({ file: { blocks } })],
   ["highWaterBytes", { min: 1 }, (highWaterBytes) => writer({ highWaterBytes })],
   ["olderThanMs", ms, collect],
@@ -160,7 +174,7 @@ const NUMBERS: readonly (readonly [string, Limits, (value: number) => unknown])[
 ];
 
 describe("a number", () => {
-  for (const [name, { min, max, isWhole = false }, use] of NUMBERS) {
+  for (const [name, { min, max, isWhole = false, isRequired = false }, use] of NUMBERS) {
     it(`is refused as ${name} where it is none, or none that is allowed, and told what is`, async () => {
       const bad: unknown[] = [Number.NaN, -1, min - 0.001, Number.NEGATIVE_INFINITY, `${min}`];
       if (isWhole) bad.push(min + 0.5);
@@ -176,6 +190,8 @@ describe("a number", () => {
         const refusal = await outcomeOf(use, value);
         assert.ok(!isTableError(refusal), `${value}: ${refusal}`);
       }
+      const unsaid = await outcomeOf(use, undefined as unknown as number);
+      assert.equal(isTableError(unsaid), isRequired, `undefined: ${unsaid}`);
     });
   }
 });

@@ -149,13 +149,15 @@ function str<const Name extends string>(
   options?: OverflowOptions,
 ): SegmentOf<Name, string, "text"> | SegmentOf<Name, string, "hashed"> {
   if (options === undefined) return text(name, asIs, false);
+  const { max } = options;
+  assertSome(name, { max }, definitionRefused, KEY_LENGTH_MAX, 0);
   return new Segment<Name, string, "hashed", Name>(name, name, "hashed", {
     lossless: false,
     isShortened: true,
     encode(value, place) {
       // Refuses unpaired surrogates, which are all one to the hash; those that the cut makes go.
       encodeText(value, place);
-      const begin = value.slice(0, options.max).replace(/\p{Surrogate}/gu, "");
+      const begin = value.slice(0, max).replace(/\p{Surrogate}/gu, "");
       return encodeText(begin, place) + "~" + fnv1a128(value);
     },
     decode: asIs,

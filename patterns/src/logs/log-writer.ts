@@ -1,6 +1,5 @@
 import type { Database } from "../database.ts";
 import { assertBetween, validationFailed } from "../errors.ts";
-
 import type { BlobInfo, BlobsPort } from "../ports/blobs.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import {
@@ -75,7 +74,10 @@ export class LogWriter<Entry extends Timed> {
   readonly #database: Database;
   readonly #blobs: BlobsPort;
   readonly #log: LogDeclaration<Entry>;
-  readonly #options: LogWriterOptions;
+  readonly #isEach: boolean;
+  readonly #limits: Readonly<
+    Record<"bytes" | "records" | "ms" | "fileBytes" | "blocks" | "highWaterBytes", number>
+  >;
   readonly #token: string;
   /** By hour. Only the newest hour's stays open between flushes. */
   readonly #files = new Map<number, OpenFile>();
@@ -99,11 +101,13 @@ export class LogWriter<Entry extends Timed> {
     this.#database = database;
     this.#blobs = blobs;
     this.#log = log;
-    this.#options = options;
     this.#token = database.writeToken();
-    const { flush, file, highWaterBytes = 1 } = options;
-    assertBetween("The log", { highWaterBytes, ...flush }, 1);
-    assertBetween("The log", { ...file }, 1);
+    const { flush = {}, file = {}, durability, highWaterBytes = HIGH_WATER_BYTES } = options;
+    const { bytes = FLUSH_BYTES, records = FLUSH_RECORDS, ms = FLUSH_MS } = flush;
+    const { bytes: fileBytes = FILE_BYTES, blocks = FILE_BLOCKS } = file;
+    this.#isEach = durability === "each";
+    this.#limits = { bytes, records, ms, fileBytes, blocks, highWaterBytes };
+    assertBetween("The log", this.#limits, 1);
   }
 
   /**
@@ -123,18 +127,17 @@ export class LogWriter<Entry extends Timed> {
     if (line.indexOf(LINE_FEED) < line.length - 1) {
       throw validationFailed("The record", "line", "the format lets a line break through");
     }
-    const { flush = {}, durability, highWaterBytes = HIGH_WATER_BYTES } = this.#options;
+    const { bytes, records, highWaterBytes } = this.#limits;
     if (this.#pendingBytes >= highWaterBytes) await this.flush();
     if (this.#closed.signal.aborted) {
       throw validationFailed("The record", "write", "the writer is closed");
     }
     this.#pending.push({ number: ++this.#accepted, line, ms });
     this.#pendingBytes += line.length;
-    if (durability === "each") return this.flush();
-    const { bytes = FLUSH_BYTES, records = FLUSH_RECORDS, ms: flushMs = FLUSH_MS } = flush;
+    if (this.#isEach) return this.flush();
     if (this.#pendingBytes >= bytes || this.#pending.length >= records) {
       this.#flushUnasked(this.flush());
-    } else this.#flushLater(flushMs);
+    } else this.#flushLater();
   }
 
   /** Resolves when all records accepted so far are stored. All that wait hear of it when a block is not. */
@@ -156,12 +159,12 @@ export class LogWriter<Entry extends Timed> {
     for (const hour of this.#files.keys()) await this.#seal(hour);
   }
 
-  #flushLater(ms: number): void {
+  #flushLater(): void {
     if (this.#alarm) return;
     const alarm = new AbortController();
     this.#alarm = alarm;
     this.#flushUnasked(
-      this.#database.clock.alarm(ms, alarm.signal).then(() => {
+      this.#database.clock.alarm(this.#limits.ms, alarm.signal).then(() => {
         this.#alarm = undefined;
         return this.flush();
       }),
@@ -172,7 +175,7 @@ export class LogWriter<Entry extends Timed> {
     flushed.catch((error) => {
       if (this.#closed.signal.aborted) return;
       this.#report(error);
-      this.#flushLater(this.#options.flush?.ms ?? FLUSH_MS);
+      this.#flushLater();
     });
   }
 
@@ -294,9 +297,9 @@ export class LogWriter<Entry extends Timed> {
 
   /** Ends a file that is full, and those of hours gone by that nothing is pending for. */
   async #sealFinished(hour: number): Promise<void> {
-    const { bytes = FILE_BYTES, blocks = FILE_BLOCKS } = this.#options.file ?? {};
+    const { fileBytes, blocks } = this.#limits;
     const file = this.#files.get(hour);
-    if (file && (file.blocks >= blocks || file.length >= bytes)) await this.#seal(hour);
+    if (file && (file.blocks >= blocks || file.length >= fileBytes)) await this.#seal(hour);
     const newest = Math.max(...this.#files.keys());
     for (const other of this.#files.keys()) {
       const isAwaited = this.#pending.some(({ ms }) => hourOf(ms) === other);

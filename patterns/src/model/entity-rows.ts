@@ -1,5 +1,5 @@
 import { type Issue, reasonOf, refused, tableError, validationFailed } from "../errors.ts";
-import type { KeyDeclaration } from "../keys/key.ts";
+import { KEY_LENGTH_MAX, type KeyDeclaration } from "../keys/key.ts";
 import { isOneRow } from "../keys/key-range.ts";
 import { KeyShape, type KeyValues } from "../keys/key-shape.ts";
 import { type EdmValue, naturalValue, type Properties, text } from "../ports/edm.ts";
@@ -20,8 +20,6 @@ export type Upgrade = (old: Row) => Row;
 
 /** The property that names the type and version of a row: `Employee:2`, or `Employee.email:2` for an entry. */
 export const TYPE_PROPERTY = "rh_t";
-
-export const KEY_LENGTH_MAX = 512;
 
 export interface RowsDeclaration {
   /** Counts up whenever stored rows of the version before need an upgrade. */
