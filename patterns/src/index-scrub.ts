@@ -153,9 +153,9 @@ class Scrub {
     this.#entity = entity;
     this.#keeper = keeper;
     this.#mend = mend;
-    // One transaction mends what stands beside the entity or in a list; elsewhere all is looked at twice.
+    // One transaction mends what stands beside the entity or in a list; elsewhere the entity is looked at twice.
     const isBeside = entity.indexes[name]?.place(entity).partition === entity.rows.partition;
-    this.#requestsToMend = keepsRows(keeper) && !isBeside ? 5 : 3;
+    this.#requestsToMend = keepsRows(keeper) && !isBeside ? 4 : 3;
   }
 
   async run({

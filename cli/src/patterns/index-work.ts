@@ -286,7 +286,7 @@ async function countEntities(
 
 /** A build of a sibling index reads base and entry and writes both at once; elsewhere it looks twice. */
 function requestsForEach(entity: AnyEntity, index: string): number {
-  return kindOf(entity.indexes[index]!) === "remote" ? 5 : 3;
+  return kindOf(entity.indexes[index]!) === "remote" ? 4 : 3;
 }
 
 function timeOf(seconds: number): string {

@@ -244,9 +244,11 @@ export class RemoteEntries implements EntryKeeper {
     rewrites: boolean | undefined,
   ): Promise<Reconciled | "again"> {
     if (!entry) {
-      await this.#try({ kind: "insert", ...key, properties: this.contentOf({ row, stored }) });
-      // The base may have moved on meanwhile, and its writer did not see our entry.
-      return "again";
+      const properties = this.contentOf({ row, stored });
+      if (!(await this.#try({ kind: "insert", ...key, properties }))) return "again";
+      // The base may have moved on meanwhile, and its writer did not see our entry. Whoever sees it looks after it.
+      const now = await this.baseAt(stored);
+      return now.stored?.etag === stored.etag ? "done" : "again";
     }
     try {
       if (!(await this.#mayTake(key, stored, entry))) return "unsettled";

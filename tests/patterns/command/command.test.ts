@@ -58,7 +58,7 @@ describe("rowhouse patterns, as a process", () => {
         index: "Employee.byTown",
         state: "disabled",
         entities: 3,
-        requests: 15,
+        requests: 12,
         seconds: 58,
       };
       assert.deepEqual([dry.code, JSON.parse(dry.stdout)], [0, expected]);
