@@ -19,13 +19,13 @@ export interface PatternWork {
   byHand(i: number): Promise<unknown>;
 }
 
-export const PARTITIONS = 10;
+const PARTITIONS = 10;
 const PARTITION_EMPLOYEES = 200;
 const BATCH = 100;
 /** Of what is inserted, whoever inserts it: an id is used once. */
 let nextId = PARTITION_EMPLOYEES;
 
-export const Employee = entity("Employee", {
+const Employee = entity("Employee", {
   version: 1,
   fields: {
     dept: f.string(),

@@ -5,14 +5,20 @@ import { askForRepair, REPAIR_QUEUE } from "./messages/repair-order.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
 import { project, type Row, selected } from "./model/entity-rows.ts";
-import { entryProblems, hasKey, segmentsOf } from "./model/entry.ts";
+import {
+  BASE_PARTITION_KEY,
+  BASE_ROW_KEY,
+  entryProblems,
+  hasKey,
+  segmentsOf,
+} from "./model/entry.ts";
 import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { nameProblems } from "./model/storage-name.ts";
 import type { EntityKey, StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
 import { type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts";
-import { BASE_PARTITION_KEY, BASE_ROW_KEY, RemoteEntries, STATE } from "./remote/remote-entries.ts";
+import { RemoteEntries, STATE } from "./remote/remote-entries.ts";
 import type { RemoteOptions, Timing } from "./remote/remote-options.ts";
 
 export type { RemoteOptions, Timing, WriteMode } from "./remote/remote-options.ts";

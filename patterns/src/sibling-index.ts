@@ -15,7 +15,13 @@ import {
   selected,
   type Unknown,
 } from "./model/entity-rows.ts";
-import { type EntryOptions, EntryRows, entryProblems, valueTaken } from "./model/entry.ts";
+import {
+  BASE_ROW_KEY,
+  type EntryOptions,
+  EntryRows,
+  entryProblems,
+  valueTaken,
+} from "./model/entry.ts";
 import type { Change, Contribution, FollowerContext, Snapshot } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { type Properties, text } from "./ports/edm.ts";
@@ -56,8 +62,6 @@ export function siblingIndex<const R extends KeyDeclaration, const Unique extend
   return new SiblingIndex(options);
 }
 
-/** The row key of the base, on every entry. */
-export const BASE_ROW_KEY = "baseRK";
 const SIBLINGS_MAX = 49;
 const ROUNDS_MAX = 5;
 

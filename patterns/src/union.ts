@@ -78,7 +78,7 @@ function problemOf(definitions: readonly AnyEntity[]): string | undefined {
 }
 
 /** Decodes a row by whichever definition it belongs to. */
-export function decodeKind(definitions: readonly AnyEntity[], stored: StoredEntity): Row {
+function decodeKind(definitions: readonly AnyEntity[], stored: StoredEntity): Row {
   for (const { name, rows } of definitions) {
     const tag = stored.properties[rows.typeProperty];
     const row = tag && rows.decode(stored);

@@ -16,7 +16,7 @@ import { decodeUtf8 } from "./json-string.ts";
 import { LIMITS } from "./limits.ts";
 
 /** What stands where a member's value should be. */
-export const ABSENT = 0;
+const ABSENT = 0;
 export const NULL = 1;
 export const TEXT = 2;
 /** A string with escapes in it. */
@@ -31,7 +31,7 @@ export const FALSE = 7;
 export const PROPERTY = 0;
 export const PARTITION_KEY = 1;
 export const ROW_KEY = 2;
-export const TIMESTAMP = 3;
+const TIMESTAMP = 3;
 
 /**
  * The members of a flat JSON object, by position: nothing is decoded or copied. `x` and its

@@ -49,5 +49,3 @@ export async function prepareIn(db: Database, count: number): Promise<void> {
     await db.open(Plain).insert({ dept: "Sales", id, email: `e${id}` });
   }
 }
-
-/** Workers, then repairs until nothing is young. */

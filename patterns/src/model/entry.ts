@@ -13,6 +13,10 @@ import type { Index } from "./entity-index.ts";
 import { assertKeyFits, type EntityRows, project, type Row, type Unknown } from "./entity-rows.ts";
 import type { FollowerContext } from "./follower.ts";
 
+/** The keys of the base, on every entry; on one in the base's partition the row key alone. */
+export const BASE_PARTITION_KEY = "basePK";
+export const BASE_ROW_KEY = "baseRK";
+
 /** What of the base an entry repeats: everything, only its key, or the fields named. */
 export type Copy = "full" | "keys" | readonly string[];
 

@@ -27,7 +27,7 @@ export class PortError extends Error {
 }
 
 /** The service gave up on a request after 30 s, because it was busy. */
-export const TIMED_OUT = "OperationTimedOut";
+const TIMED_OUT = "OperationTimedOut";
 
 export function isRefusal(error: unknown, ...statuses: number[]): error is PortError {
   return error instanceof PortError && statuses.includes(error.status);

@@ -3,7 +3,15 @@ import { leftBehind, REPAIR_QUEUE, repairTripwire } from "../messages/repair-ord
 import type { Tripwire } from "../messages/tripwire.ts";
 import type { EntryKeeper, Reconciled } from "../model/entity-index.ts";
 import { assertEntityFits, type Row, type Unknown } from "../model/entity-rows.ts";
-import { ageOf, EntryRows, hasKey, isSameKey, valueTaken } from "../model/entry.ts";
+import {
+  ageOf,
+  BASE_PARTITION_KEY,
+  BASE_ROW_KEY,
+  EntryRows,
+  hasKey,
+  isSameKey,
+  valueTaken,
+} from "../model/entry.ts";
 import type { Change, Contribution, FollowerContext, Snapshot } from "../model/follower.ts";
 import { type Properties, text } from "../ports/edm.ts";
 import { deleteOf, keyOf } from "../ports/mutation.ts";
@@ -14,9 +22,6 @@ import { lastToken } from "../store/write-token.ts";
 import { readAt, Stale, timeLeft } from "../write.ts";
 import type { RemoteDeclaration, WriteMode } from "./remote-options.ts";
 
-/** The keys of the base, on every entry. */
-export const BASE_PARTITION_KEY = "basePK";
-export const BASE_ROW_KEY = "baseRK";
 /** The state of an entry: pending, or absent for a live one. */
 export const STATE = "rh_s";
 const PENDING = text("p");

@@ -13,7 +13,7 @@ const OUTCOMES = [
 ] as const;
 
 /** Who asked: with a key or token, nobody known, with a shared access signature. */
-export const CALLERS = ["", "Anonymous", "SAS"] as const;
+const CALLERS = ["", "Anonymous", "SAS"] as const;
 
 /** Columns that are counted, and are sums when two rows of counts are added. */
 const COUNTED = [
