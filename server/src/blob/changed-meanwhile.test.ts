@@ -18,9 +18,8 @@ import { MemoryEngine } from "../engine/memory-engine.ts";
 import { LosingEngine } from "../engine/test-losing-engine.ts";
 import { draftHeadKey } from "./blob-keys.ts";
 import type { BlobRecord } from "./blob-record.ts";
-import { BlobLab, LabClock } from "./test-blob-lab.ts";
+import { BLOCK, BlobLab, LabClock } from "./test-blob-lab.ts";
 
-const BLOCK = { "x-ms-blob-type": "BlockBlob" };
 const SMALL = Buffer.alloc(1000, 1);
 const OTHER = Buffer.alloc(1000, 2);
 const LIST = "<BlockList><Latest>AAAA</Latest><Latest>BBBB</Latest></BlockList>";

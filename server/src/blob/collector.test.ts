@@ -10,9 +10,8 @@ import { BodyAborted } from "../http/raw-request.ts";
 import { putExtent } from "./extents.ts";
 import type { Making } from "./notes.ts";
 import { auditBlobs } from "./test-audit-blobs.ts";
-import { BlobLab, LabClock } from "./test-blob-lab.ts";
+import { BLOCK, BlobLab, LabClock } from "./test-blob-lab.ts";
 
-const BLOCK = { "x-ms-blob-type": "BlockBlob" };
 const APPEND = { "x-ms-blob-type": "AppendBlob" };
 const SMALL = Buffer.alloc(1000, 1);
 /** Too large for a row. */

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { BlobLab } from "./test-blob-lab.ts";
+import { BLOCK, BlobLab } from "./test-blob-lab.ts";
 
 const DOCS = "/docs?restype=container";
-const BLOCK = { "x-ms-blob-type": "BlockBlob" };
 const LEASE = "1f812371-a41d-49e6-b123-f4b542e851c5";
 const OTHER = "{1F812371A41D49E6B123F4B542E851C6}";
 

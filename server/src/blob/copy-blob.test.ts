@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { BlobLab, type LabRequest } from "./test-blob-lab.ts";
+import { BLOCK, BlobLab, type LabRequest } from "./test-blob-lab.ts";
 
-const BLOCK = { "x-ms-blob-type": "BlockBlob" };
 const APPEND = { "x-ms-blob-type": "AppendBlob" };
 const ROOT = "http://127.0.0.1:10000/devstoreaccount1";
 const LEASE = "1f812371-a41d-49e6-b123-f4b542e851c5";

@@ -4,9 +4,8 @@ import { MemoryContentStore } from "../content/memory-content-store.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { UNTOLD_MICROS_MAX } from "./long-reads.ts";
 import { auditBlobs } from "./test-audit-blobs.ts";
-import { BlobLab, LabClock } from "./test-blob-lab.ts";
+import { BLOCK, BlobLab, LabClock } from "./test-blob-lab.ts";
 
-const BLOCK = { "x-ms-blob-type": "BlockBlob" };
 /** Too large for a row, and read in several parts. */
 const LARGE = Buffer.alloc(700_000, 1);
 const NAME = { account: "devstoreaccount1", container: "docs", blob: "a" };

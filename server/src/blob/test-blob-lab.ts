@@ -16,6 +16,9 @@ import { auditBlobs } from "./test-audit-blobs.ts";
 
 const ACCOUNT = DEVELOPMENT_ACCOUNT.name;
 
+/** What makes a blob a block blob. */
+export const BLOCK = { "x-ms-blob-type": "BlockBlob" };
+
 /** A clock that stands still until it is moved. */
 export class LabClock {
   ms = Date.parse("2026-07-31T18:00:00Z");
@@ -148,6 +151,11 @@ export class BlobLab {
     const answer = await this.send(method, path, request);
     assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${answer.body}`);
     return answer;
+  }
+
+  /** Puts a block blob. */
+  put(path: string, request: LabRequest = {}): Promise<LabAnswer> {
+    return this.must("PUT", path, { ...request, headers: { ...BLOCK, ...request.headers } });
   }
 
   /** Sends what must be refused, with this status and code. */

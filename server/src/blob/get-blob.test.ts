@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
+import { after, before, describe, it } from "node:test";
+import { digestOf } from "./content-digest.ts";
+import { BlobLab } from "./test-blob-lab.ts";
+
+let lab: BlobLab;
+
+before(async () => {
+  lab = await BlobLab.open();
+  await lab.must("PUT", "/docs?restype=container");
+});
+after(() => lab.close());
+
+describe("Get Blob", () => {
+  const content = Buffer.from("hello world");
+
+  before(async () => {
+    await lab.put("/docs/hello", { body: content });
+    await lab.put("/docs/empty");
+  });
+
+  for (const [range, expected] of [
+    ["bytes=0-0", "bytes 0-0/11"],
+    ["bytes=0-", "bytes 0-10/11"],
+    ["bytes=5-1000", "bytes 5-10/11"],
+    ["bytes=-5", undefined],
+  ] as const) {
+    it(`answers ${range} with ${expected ?? "all of it"}`, async () => {
+      const { status, headers, body } = await lab.must("GET", "/docs/hello", {
+        headers: { Range: range },
+      });
+      assert.equal(status, expected ? 206 : 200);
+      assert.equal(headers.get("content-range"), expected);
+      assert.equal(headers.get("content-length"), String(body.length));
+      const [first = 0, last = 10] = (expected?.match(/\d+-\d+/)?.[0] ?? "").split("-").map(Number);
+      assert.deepEqual(body, expected ? content.subarray(first, last + 1) : content);
+      const whole = headers.get(expected ? "x-ms-blob-content-md5" : "content-md5");
+      assert.equal(whole, "XrY7u+Ae7tCTyyK7j1rNww==");
+    });
+  }
+
+  it("refuses ranges behind the end, and every range of nothing", async () => {
+    const answer = await lab.refused("416 InvalidRange", "GET", "/docs/hello", {
+      headers: { Range: "bytes=11-" },
+    });
+    assert.equal(answer.headers.get("content-range"), "bytes */11");
+    await lab.refused("416 InvalidRange", "GET", "/docs/empty", {
+      headers: { "x-ms-range": "bytes=0-33554431" },
+    });
+  });
+
+  it("sums a range when asked to, up to 4 MiB", async () => {
+    const get = (headers: Record<string, string>) => lab.must("GET", "/docs/hello", { headers });
+    const range = { "x-ms-range": "bytes=0-4" };
+    const md5 = (await get({ ...range, "x-ms-range-get-content-md5": "true" })).headers;
+    assert.equal(md5.get("content-md5"), createHash("md5").update("hello").digest("base64"));
+    const crc64 = (await get({ ...range, "x-ms-range-get-content-crc64": "true" })).headers;
+    assert.equal(
+      crc64.get("x-ms-content-crc64"),
+      digestOf(Buffer.from("hello"), { md5: false }).crc64,
+    );
+    const large = Buffer.alloc(5 * 1_048_576, 7);
+    await lab.put("/docs/large", { body: large });
+    const four = { "x-ms-range": "bytes=1-4194304", "x-ms-range-get-content-md5": "true" };
+    await lab.must("GET", "/docs/large", { headers: four });
+    for (const [headers, expected] of [
+      [
+        { "x-ms-range": "bytes=0-4194304", "x-ms-range-get-content-md5": "true" },
+        "400 OutOfRangeInput",
+      ],
+      [{ "x-ms-range-get-content-md5": "true" }, "400 InvalidHeaderValue"],
+      [{ ...four, "x-ms-range-get-content-crc64": "true" }, "400 InvalidHeaderValue"],
+      [{ ...four, "x-ms-range-get-content-md5": "yes" }, "400 InvalidHeaderValue"],
+    ] as const) {
+      await lab.refused(expected, "GET", "/docs/large", { headers });
+    }
+  });
+
+  it("puts content into a structured message when asked to", async () => {
+    const headers = { "x-ms-structured-body": "XSM/1.0; properties=crc64" };
+    const answer = await lab.must("GET", "/docs/hello", { headers });
+    assert.equal(answer.headers.get("content-length"), "50");
+    assert.equal(answer.headers.get("x-ms-structured-content-length"), "11");
+    assert.equal(answer.body.subarray(23, 34).toString(), "hello world");
+    const part = await lab.must("GET", "/docs/hello", {
+      headers: { ...headers, Range: "bytes=6-10" },
+    });
+    assert.equal(part.headers.get("content-range"), "bytes 6-10/11");
+    assert.equal(part.body.subarray(23, 28).toString(), "world");
+  });
+
+  it("is missing whatever a reader knows of it", async () => {
+    for (const header of ["If-Match", "If-None-Match"]) {
+      for (const etag of ["*", '"0x8DECF0000000000"']) {
+        const headers = { [header]: etag };
+        await lab.refused("404 BlobNotFound", "GET", "/docs/missing", { headers });
+      }
+    }
+  });
+
+  it("knows no snapshots and no versions", async () => {
+    for (const path of ["/docs/hello?snapshot=2026-01-01", "/docs/hello?versionid=1"]) {
+      for (const method of ["GET", "HEAD", "DELETE"]) {
+        await lab.refused("404 BlobNotFound", method, path);
+      }
+      await lab.refused("404 BlobNotFound", "GET", `${path}&comp=blocklist`);
+      await lab.refused("404 BlobNotFound", "GET", `${path}&comp=metadata`);
+    }
+  });
+
+  it("shows one version however long it takes, or breaks off", async () => {
+    const large = Buffer.alloc(3 * 1_048_576, 1);
+    await lab.put("/docs/replaced", { body: large });
+    const { blobs, contents } = lab.service.service.context;
+    const name = { account: "devstoreaccount1", container: "docs", blob: "replaced" };
+    const { blob } = (await blobs.read(name)).record;
+    const parts: Uint8Array[] = [];
+    for await (const part of contents.read(blob!, 0, large.length)) {
+      parts.push(Uint8Array.from(part));
+      await lab.put("/docs/replaced", { body: Buffer.alloc(3 * 1_048_576, parts.length + 1) });
+    }
+    assert.ok(Buffer.concat(parts).equals(large));
+  });
+});

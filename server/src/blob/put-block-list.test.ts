@@ -1,0 +1,209 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { BlobLab } from "./test-blob-lab.ts";
+
+let lab: BlobLab;
+
+before(async () => {
+  lab = await BlobLab.open();
+  await lab.must("PUT", "/docs?restype=container");
+});
+after(() => lab.close());
+
+describe("Put Block and Put Block List", () => {
+  it("build content in the order of the list, from where it says", async () => {
+    await putBlock("b", "AAAA", "1");
+    await putBlock("b", "BBBB", "2");
+    await putList("b", "<Latest>BBBB</Latest><Uncommitted>AAAA</Uncommitted>");
+    assert.equal(await textOf("b"), "21");
+    await putBlock("b", "AAAA", "new");
+    await putList("b", "<Committed>AAAA</Committed><Latest>AAAA</Latest><Latest>BBBB</Latest>");
+    assert.equal(await textOf("b"), "1new2");
+    await refusedList("400 InvalidBlockList", "b", "<Uncommitted>BBBB</Uncommitted>");
+    await putBlock("b", "CCCC", "3");
+    await refusedList("400 InvalidBlockList", "b", "<Committed>CCCC</Committed>");
+    await putList("b", "<Uncommitted>CCCC</Uncommitted>\n <Committed> BBBB </Committed>");
+    assert.equal(await textOf("b"), "32");
+    const list = (await lab.must("GET", "/docs/b?comp=blocklist&blocklisttype=all")).body;
+    assert.equal(
+      list.toString(),
+      '<?xml version="1.0" encoding="utf-8"?><BlockList><CommittedBlocks><Block><Name>CCCC</Name><Size>1</Size></Block><Block><Name>BBBB</Name><Size>1</Size></Block></CommittedBlocks><UncommittedBlocks /></BlockList>',
+    );
+    await lab.assertTidy();
+  });
+
+  it("leave all as it was when a block is not there", async () => {
+    await putBlock("kept", "AAAA", "1");
+    await refusedList("400 InvalidBlockList", "kept", "<Latest>AAAA</Latest><Latest>ZZZZ</Latest>");
+    await lab.refused("404 BlobNotFound", "GET", "/docs/kept");
+    await putList("kept", "<Latest>AAAA</Latest>");
+  });
+
+  it("refuse lists that are none", async () => {
+    for (const [body, expected] of [
+      ["", "400 InvalidXmlDocument"],
+      ["<BlockList>", "400 InvalidXmlDocument"],
+      ["<Blocks />", "400 InvalidXmlDocument"],
+      ["<BlockList><Block>AAAA</Block></BlockList>", "400 InvalidXmlDocument"],
+      ["<BlockList>text</BlockList>", "400 InvalidXmlDocument"],
+      ["<!DOCTYPE a><BlockList />", "400 InvalidXmlDocument"],
+    ] as const) {
+      await lab.refused(expected, "PUT", "/docs/nolist?comp=blocklist", { body });
+    }
+    const headers = { "Content-MD5": "AAAAAAAAAAAAAAAAAAAAAA==" };
+    const body = "<BlockList />";
+    await lab.refused("400 Md5Mismatch", "PUT", "/docs/nolist?comp=blocklist", { body, headers });
+    await lab.refused("413 RequestBodyTooLarge", "PUT", "/docs/nolist?comp=blocklist", {
+      headers: { "Content-Length": "9000000" },
+    });
+  });
+
+  it("refuse blocks that are none", async () => {
+    const path = "/docs/b?comp=block";
+    await lab.refused("400 MissingRequiredQueryParameter", "PUT", path, { body: "x" });
+    await lab.refused("400 InvalidQueryParameterValue", "PUT", `${path}&blockid=AAA`, {
+      body: "x",
+    });
+    await lab.refused("400 InvalidHeaderValue", "PUT", `${path}&blockid=AAAA`);
+    await putBlock("b", "AAAA", "x");
+    await lab.refused("400 InvalidBlobOrBlock", "PUT", `${path}&blockid=AAAAAA==`, { body: "x" });
+    await lab.refused("413 RequestBodyTooLarge", "PUT", `${path}&blockid=AAAA`, {
+      headers: { "Content-Length": "4194304001" },
+    });
+    await lab.must("PUT", "/docs/log", { headers: { "x-ms-blob-type": "AppendBlob" } });
+    await lab.refused("409 InvalidBlobType", "PUT", "/docs/log?comp=block&blockid=AAAA", {
+      body: "x",
+    });
+    await refusedList("409 InvalidBlobType", "log", "");
+    await lab.refused("409 InvalidBlobType", "GET", "/docs/log?comp=blocklist");
+  });
+
+  it("end a lease that holds nobody off any more, as every write does", async () => {
+    const id = { "x-ms-lease-id": "c9da6455-213d-42c9-9a79-3e9149a57833" };
+    const lease = (headers: Record<string, string>) =>
+      lab.must("PUT", "/docs/held?comp=lease", { headers });
+    await lab.put("/docs/held", { body: "x" });
+    const { headers: before } = await lab.must("HEAD", "/docs/held");
+    // To a blob without a draft, and to one that has one.
+    for (const block of ["AAAA", "BBBB"]) {
+      await lease({
+        "x-ms-lease-action": "acquire",
+        "x-ms-lease-duration": "15",
+        "x-ms-proposed-lease-id": id["x-ms-lease-id"],
+      });
+      lab.clock.ms += 15_000;
+      await putBlock("held", block, "x");
+      const { headers } = await lab.must("HEAD", "/docs/held");
+      assert.equal(headers.get("x-ms-lease-state"), "available");
+      assert.equal(headers.get("etag"), before.get("etag"));
+      await lab.refused("409 LeaseIdMismatchWithLeaseOperation", "PUT", "/docs/held?comp=lease", {
+        headers: { "x-ms-lease-action": "renew", ...id },
+      });
+    }
+    await putList("held", "<Latest>AAAA</Latest><Latest>BBBB</Latest>");
+    assert.equal(await textOf("held"), "xx");
+    await lab.assertTidy();
+  });
+
+  it("take blocks that come side by side, and keep each that was acknowledged", async () => {
+    const ids = Array.from({ length: 100 }, (_, i) => Buffer.from([0, 0, i]).toString("base64"));
+    await Promise.all(ids.map((id, i) => putBlock("many", id, String.fromCharCode(33 + i))));
+    await putList("many", ids.map((id) => `<Latest>${id}</Latest>`).join(""));
+    const expected = ids.map((_, i) => String.fromCharCode(33 + i)).join("");
+    assert.equal(await textOf("many"), expected);
+    await lab.assertTidy();
+  });
+
+  it("never lose a block to a list that was made without it", async () => {
+    for (let round = 0; round < 20; round++) {
+      const name = `race-${round}`;
+      await putBlock(name, "AAAA", "1");
+      const [, list] = await Promise.all([
+        putBlock(name, "BBBB", "2"),
+        putList(name, "<Latest>AAAA</Latest>"),
+      ]);
+      // Whichever came first: the block was there and went with the list, or is there now.
+      assert.equal(list, undefined);
+      const left = await lab.must("GET", `/docs/${name}?comp=blocklist&blocklisttype=uncommitted`);
+      assert.match(left.body.toString(), /<UncommittedBlocks( \/>|><Block><Name>BBBB)/);
+    }
+    await lab.assertTidy();
+  });
+
+  it("hold 50,000 blocks and no more", async () => {
+    await putBlock("full", "AAAA", "x");
+    const block = "<Latest>AAAA</Latest>";
+    await refusedList("400 BlockListTooLong", "full", block.repeat(50_001));
+    await putList("full", block.repeat(50_000));
+    assert.equal((await lab.must("HEAD", "/docs/full")).headers.get("content-length"), "50000");
+    const range = { Range: "bytes=49998-" };
+    assert.equal((await lab.must("GET", "/docs/full", { headers: range })).body.toString(), "xx");
+    await lab.must("DELETE", "/docs/full");
+    await lab.assertTidy();
+  });
+
+  it("leave uncommitted blocks out of all else", async () => {
+    await putBlock("staged", "AAAA", "x");
+    for (const [method, path] of [
+      ["GET", "/docs/staged"],
+      ["HEAD", "/docs/staged"],
+      ["GET", "/docs/staged?comp=metadata"],
+      ["PUT", "/docs/staged?comp=metadata"],
+      ["PUT", "/docs/staged?comp=properties"],
+    ] as const) {
+      await lab.refused("404 BlobNotFound", method, path);
+    }
+    const headers = { "x-ms-lease-action": "acquire", "x-ms-lease-duration": "-1" };
+    await lab.refused("404 BlobNotFound", "PUT", "/docs/staged?comp=lease", { headers });
+    // Whoever deletes one version of a blob does not mean the blocks that came after it.
+    const condition = { headers: { "If-Match": '"0x8DECF31A2B4C6D1"' } };
+    await lab.refused("412 ConditionNotMet", "DELETE", "/docs/staged", condition);
+    await lab.must("DELETE", "/docs/staged");
+    await lab.refused("404 BlobNotFound", "GET", "/docs/staged?comp=blocklist&blocklisttype=all");
+  });
+
+  it("set properties by the list, which clears what it does not name", async () => {
+    await putBlock("props", "AAAA", "x");
+    const headers = {
+      "x-ms-blob-content-type": "text/css",
+      "x-ms-blob-content-md5": "AAAAAAAAAAAAAAAAAAAAAA==",
+      "x-ms-meta-a": "1",
+      "Content-Type": "application/xml",
+    };
+    const body = "<BlockList><Latest>AAAA</Latest></BlockList>";
+    await lab.must("PUT", "/docs/props?comp=blocklist", { headers, body });
+    const first = (await lab.must("HEAD", "/docs/props")).headers;
+    assert.equal(first.get("content-type"), "text/css");
+    assert.equal(first.get("content-md5"), "AAAAAAAAAAAAAAAAAAAAAA==");
+    lab.clock.ms += 5000;
+    await lab.must("PUT", "/docs/props?comp=blocklist", { body });
+    const second = (await lab.must("HEAD", "/docs/props")).headers;
+    assert.equal(second.get("content-type"), "application/octet-stream");
+    assert.equal(second.get("content-md5"), undefined);
+    assert.equal(second.get("x-ms-meta-a"), undefined);
+    assert.equal(second.get("x-ms-creation-time"), first.get("x-ms-creation-time"));
+    assert.notEqual(second.get("last-modified"), first.get("last-modified"));
+    await lab.put("/docs/props");
+    const third = (await lab.must("HEAD", "/docs/props")).headers;
+    assert.notEqual(third.get("x-ms-creation-time"), first.get("x-ms-creation-time"));
+  });
+});
+
+async function putBlock(name: string, id: string, body: string): Promise<void> {
+  const path = `/docs/${name}?comp=block&blockid=${encodeURIComponent(id)}`;
+  await lab.must("PUT", path, { body });
+}
+
+async function putList(name: string, blocks: string): Promise<void> {
+  const body = `<BlockList>${blocks}</BlockList>`;
+  await lab.must("PUT", `/docs/${name}?comp=blocklist`, { body });
+}
+
+async function refusedList(expected: string, name: string, blocks: string): Promise<void> {
+  const body = `<BlockList>${blocks}</BlockList>`;
+  await lab.refused(expected, "PUT", `/docs/${name}?comp=blocklist`, { body });
+}
+
+async function textOf(name: string): Promise<string> {
+  return (await lab.must("GET", `/docs/${name}`)).body.toString();
+}
