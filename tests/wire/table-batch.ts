@@ -86,3 +86,16 @@ export function readBatch(answer: HttpAnswer): BatchedAnswer[] {
       };
     });
 }
+
+/** The rows of a partition and their property `v`. */
+export async function rowsOf(
+  wire: TableWire,
+  table: string,
+  partition: string,
+): Promise<Record<string, unknown>> {
+  const filter = encodeURIComponent(`PartitionKey eq '${partition}'`);
+  const list = await wire.send("GET", `/${table}?$filter=${filter}&$select=RowKey,v`, {
+    headers: { Accept: "application/json;odata=nometadata" },
+  });
+  return Object.fromEntries(list.items().map(({ RowKey, v }) => [RowKey, v]));
+}

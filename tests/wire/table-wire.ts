@@ -54,6 +54,12 @@ export class TableWire {
     return answer;
   }
 
+  /** Sends XML and asks for it, as the settings of tables and of the service are told. */
+  sendXml(method: string, path: string, body?: string): Promise<HttpAnswer> {
+    const headers = { Accept: "application/xml", "Content-Type": "application/xml" };
+    return this.send(method, path, { body, headers });
+  }
+
   /** Sends requests without waiting for answers, and reads these in turn. */
   async pipeline(requests: readonly Uint8Array[]): Promise<HttpAnswer[]> {
     this.#connection ??= HttpConnection.open(this.url, this.#ca);
