@@ -134,32 +134,41 @@ class OpenSibling implements EntryKeeper {
   }
 
   async reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled> {
-    const { database, entity } = this.#context;
-    const { partitionKey, rowKey } = base;
+    const { database } = this.#context;
     for (let round = 0; round < ROUNDS_MAX; round++) {
-      const stored = await database.tables.get(this.table, { partitionKey, rowKey });
-      const row = stored && entity.rows.decode(stored);
-      const desired = this.#rowKeys(row);
-      const rowKeys = new Set([...hints.map((hint) => hint.rowKey), ...desired]);
-      const mutations: Mutation[] = [];
-      for (const key of rowKeys) {
-        const entry = await database.tables.get(this.table, { partitionKey, rowKey: key });
-        const owner = entry && this.#baseKey(entry)?.rowKey;
-        const target = { partitionKey, rowKey: key };
-        if (desired.includes(key) && row && stored) {
-          if (entry && owner !== rowKey) return "duplicate";
-          const properties = this.contentOf({ row, stored });
-          mutations.push(writeOver(entry, target, properties));
-        } else if (entry && owner === rowKey) {
-          mutations.push(deleteOf(entry, entry.etag));
-        }
-      }
-      if (mutations.length === 0) return "done";
-      // Nothing of the base changes, but it must still be the one that was read.
-      if (stored) mutations.unshift(mergeNothing(stored, stored.etag));
-      if (await commitIfCurrent(database, this.table, mutations)) return "done";
+      const corrections = await this.#corrections(base, hints);
+      if (corrections === "duplicate") return corrections;
+      if (corrections.length === 0) return "done";
+      if (await commitIfCurrent(database, this.table, corrections)) return "done";
     }
     return "unsettled";
+  }
+
+  /** None when all is right. */
+  async #corrections(
+    { partitionKey, rowKey }: EntityKey,
+    hints: readonly EntityKey[],
+  ): Promise<Mutation[] | "duplicate"> {
+    const { database, entity } = this.#context;
+    const stored = await database.tables.get(this.table, { partitionKey, rowKey });
+    const row = stored && entity.rows.decode(stored);
+    const desired = this.#rowKeys(row);
+    const rowKeys = new Set([...hints.map((hint) => hint.rowKey), ...desired]);
+    const mutations: Mutation[] = [];
+    for (const key of rowKeys) {
+      const target = { partitionKey, rowKey: key };
+      const entry = await database.tables.get(this.table, target);
+      const owner = entry && this.#baseKey(entry)?.rowKey;
+      if (desired.includes(key) && row && stored) {
+        if (entry && owner !== rowKey) return "duplicate";
+        mutations.push(writeOver(entry, target, this.contentOf({ row, stored })));
+      } else if (entry && owner === rowKey) {
+        mutations.push(deleteOf(entry, entry.etag));
+      }
+    }
+    // Nothing of the base changes, but it must still be the one that was read.
+    if (stored && mutations.length > 0) mutations.unshift(mergeNothing(stored, stored.etag));
+    return mutations;
   }
 
   prepare({ key, before, after, unknown, token }: Change): Contribution {

@@ -220,28 +220,37 @@ export function viewUpdates(definitions: readonly AnyEntity[]): Handler {
         throw validationFailed("The change", "view", `${name} of ${sourceName} is unknown here`);
       }
       const projector = new ViewProjector(database, target, source);
-      for (let tries = 1; ; tries++) {
-        const { state } = await readState(database, name);
-        try {
-          for (const generation of generationsOf(state)) {
-            for (const key of keys) await projector.reconcile(tableOf(name, generation), base, key);
-          }
-          break;
-        } catch (error) {
-          if (!isRefusal(error, 404) || tries === TRIES_MAX) throw error;
-          // Not made yet, or dropped since the state was read.
-          const latest = await readState(database, name);
-          for (const generation of generationsOf(latest.state)) {
-            await database.tables.createTable(tableOf(name, generation));
-          }
-        }
-      }
+      await inEveryGeneration(database, name, async (rows) => {
+        for (const key of keys) await projector.reconcile(rows, base, key);
+      });
       const now = database.clock.now();
       if (now - (checkpoints.get(name) ?? 0) < CHECKPOINT_MS) return;
       checkpoints.set(name, now);
       await writeCheckpoint(database, name, at);
     },
   };
+}
+
+/** Does what is to be done in the table of every generation that is read or built, which it makes if need be. */
+async function inEveryGeneration(
+  database: Database,
+  name: string,
+  work: (table: string) => Promise<void>,
+): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    const { state } = await readState(database, name);
+    try {
+      for (const generation of generationsOf(state)) await work(tableOf(name, generation));
+      return;
+    } catch (error) {
+      if (!isRefusal(error, 404) || tries === TRIES_MAX) throw error;
+      // Not made yet, or dropped since the state was read.
+      const latest = await readState(database, name);
+      for (const generation of generationsOf(latest.state)) {
+        await database.tables.createTable(tableOf(name, generation));
+      }
+    }
+  }
 }
 
 function generationsOf({ readable, building }: ViewState): number[] {

@@ -124,16 +124,19 @@ function tallies() {
 function heatMap(clock: Clock, onWarning: (warning: Warning) => void) {
   const tables = new Map<string, Map<string, number>>();
   let startMs = clock.now();
+  const tellHot = (seconds: number) => {
+    for (const [table, partitions] of tables) {
+      for (const [partitionKey, entities] of partitions) {
+        const entitiesPerSecond = entities / seconds;
+        if (entitiesPerSecond <= ENTITIES_PER_SECOND_MAX) continue;
+        onWarning({ kind: "hot partition", table, partitionKey, entitiesPerSecond });
+      }
+    }
+  };
   return (table: string, partitionKey: string): void => {
     const seconds = (clock.now() - startMs) / 1000;
     if (seconds >= WINDOW_S) {
-      for (const [table, partitions] of tables) {
-        for (const [partitionKey, entities] of partitions) {
-          const entitiesPerSecond = entities / seconds;
-          if (entitiesPerSecond <= ENTITIES_PER_SECOND_MAX) continue;
-          onWarning({ kind: "hot partition", table, partitionKey, entitiesPerSecond });
-        }
-      }
+      tellHot(seconds);
       tables.clear();
       startMs = clock.now();
     }

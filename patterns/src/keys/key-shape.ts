@@ -111,18 +111,13 @@ export class KeyShape {
       const end = i === last ? key.length : key.indexOf(this.separator, from);
       if (end < 0) return undefined;
       const text = key.slice(from, end);
-      if (part instanceof Segment) {
-        try {
-          if (part.lossless) {
-            const value = part.decode(text);
-            if (value === undefined || part.options.pattern?.test(text) === false) return undefined;
-            values[part.field] = value;
-          }
-        } catch {
-          return undefined;
-        }
-      } else if (part.literal !== text) return undefined;
       from = end + 1;
+      if (part instanceof Segment) {
+        if (!part.lossless) continue;
+        const value = decoded(part, text);
+        if (value === undefined) return undefined;
+        values[part.field] = value;
+      } else if (part.literal !== text) return undefined;
     }
     return values;
   }
@@ -224,6 +219,15 @@ export class KeyShape {
 
   #placeOf(isLast: boolean): TextPlace {
     return { escapeUnderscore: this.layout === "readable" && !isLast };
+  }
+}
+
+/** What a segment holds; undefined for what it could not have written. */
+function decoded(segment: Segment, text: string): unknown {
+  try {
+    return segment.options.pattern?.test(text) === false ? undefined : segment.decode(text);
+  } catch {
+    return undefined;
   }
 }
 

@@ -40,27 +40,35 @@ export async function* readLog<Entry extends Timed>(
   query: LogQuery<Entry>,
 ): AsyncGenerator<Entry> {
   for await (const waiting of hoursOf(blobs, log, query)) {
-    const open: Source<Entry>[] = [];
-    try {
-      for (;;) {
-        const first = earliest(open);
-        const next = waiting[0];
-        if (next && (!first || next.startMs <= first.head.at.getTime())) {
-          waiting.shift();
-          const entries = entriesIn(blobs, log, query, next.file);
-          const { value } = await entries.next();
-          if (value) open.push({ entries, head: value });
-          continue;
-        }
-        if (!first) break;
-        yield first.head;
-        const { value } = await first.entries.next();
-        if (value) first.head = value;
-        else open.splice(open.indexOf(first), 1);
+    yield* merged(waiting, (file) => entriesIn(blobs, log, query, file));
+  }
+}
+
+/** The entries of files that are ordered by the times they begin at. */
+async function* merged<Entry extends Timed>(
+  waiting: Waiting[],
+  entriesOf: (file: BlobInfo) => AsyncGenerator<Entry>,
+): AsyncGenerator<Entry> {
+  const open: Source<Entry>[] = [];
+  try {
+    for (;;) {
+      const first = earliest(open);
+      const next = waiting[0];
+      if (next && (!first || next.startMs <= first.head.at.getTime())) {
+        waiting.shift();
+        const entries = entriesOf(next.file);
+        const { value } = await entries.next();
+        if (value) open.push({ entries, head: value });
+        continue;
       }
-    } finally {
-      for (const { entries } of open) await entries.return(undefined);
+      if (!first) return;
+      yield first.head;
+      const { value } = await first.entries.next();
+      if (value) first.head = value;
+      else open.splice(open.indexOf(first), 1);
     }
+  } finally {
+    for (const { entries } of open) await entries.return(undefined);
   }
 }
 
