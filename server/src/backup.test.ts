@@ -86,6 +86,31 @@ describe("A backup", () => {
     for (const path of filled) assert.ok(flushed.has(statSync(path).ino), path);
   });
 
+  it("has the blocks of blobs, and those that no list has committed yet", async () => {
+    await lab.must("PUT", "/docs?restype=container");
+    for (const [id, letter] of [
+      ["AAAA", "a"],
+      ["BBBB", "b"],
+    ] as const) {
+      const body = Buffer.alloc(131_073, letter);
+      await lab.must("PUT", `/docs/a?comp=block&blockid=${id}`, { body });
+      if (id === "BBBB") continue;
+      await lab.must("PUT", "/docs/a?comp=blocklist", { body: listOf(`<Latest>${id}</Latest>`) });
+    }
+    const to = join(folder, "copy");
+    assert.deepEqual((await backUp({ engine, contents, to })).damagedBlobs, []);
+
+    const copy = await openLmdbEngine({ path: to });
+    const copies = await FileContentStore.open(join(to, CONTENTS_FOLDER));
+    const restored = await BlobLab.open({ engine: copy, contents: copies });
+    const list = listOf("<Committed>AAAA</Committed><Uncommitted>BBBB</Uncommitted>");
+    await restored.must("PUT", "/docs/a?comp=blocklist", { body: list });
+    const expected = Buffer.concat([Buffer.alloc(131_073, "a"), Buffer.alloc(131_073, "b")]);
+    assert.ok((await restored.must("GET", "/docs/a")).body.equals(expected));
+    await restored.close();
+    await copy.close();
+  });
+
   it("names the blobs whose content is lost, with account and container", async () => {
     for (const container of ["orders", "removed"]) {
       await lab.send("PUT", `/${container}?restype=container`);
@@ -124,3 +149,7 @@ describe("A backup", () => {
     }
   });
 });
+
+function listOf(blocks: string): string {
+  return `<BlockList>${blocks}</BlockList>`;
+}
