@@ -28,13 +28,13 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 16_736,
-  everything: 64_602,
+  core: 16_758,
+  everything: 64_601,
   "azure-tables.ts": 3621,
   "index-life-cycle.ts": 3157,
   "index-scrub.ts": 3132,
   "list-index.ts": 4801,
-  "logs.ts": 3149,
+  "logs.ts": 3156,
   "remote-index.ts": 4370,
   "remote-list.ts": 3579,
   "sharded-build.ts": 3409,
