@@ -283,3 +283,26 @@ describe("Delete Table", () => {
 function create(name: string, headers: Record<string, string> = {}) {
   return wire.send("POST", "/Tables", { body: { TableName: name }, headers });
 }
+
+describe("$metadata", () => {
+  it("declares the three properties that every entity has, in the account's namespace", async () => {
+    const answer = await wire.send("GET", "/$metadata");
+    assert.equal(answer.status, 200);
+    assert.equal(answer.header("content-type"), "application/xml");
+    assert.match(
+      answer.text,
+      /^<\?xml version="1.0" encoding="utf-8"\?><edmx:Edmx .*<\/edmx:Edmx>$/,
+    );
+    assert.match(answer.text, new RegExp(`<Schema Namespace="${target.account}" `));
+    assert.deepEqual(
+      [...answer.text.matchAll(/<Property Name="(\w+)" Type="([\w.]+)"/g)].map(
+        ([, ...both]) => both,
+      ),
+      [
+        ["PartitionKey", "Edm.String"],
+        ["RowKey", "Edm.String"],
+        ["Timestamp", "Edm.DateTime"],
+      ],
+    );
+  });
+});

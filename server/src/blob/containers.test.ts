@@ -247,6 +247,22 @@ describe("A lease of a blob", () => {
     await again.close();
   });
 
+  it("may be asked for, and broken, at the limits of its times", async () => {
+    await lab.must("PUT", DOCS);
+    await lab.must("PUT", "/docs/a", { headers: BLOCK });
+    for (const seconds of ["15", "60"]) {
+      for (const headers of [
+        { "x-ms-lease-action": "acquire", "x-ms-lease-duration": "-1" },
+        { "x-ms-lease-action": "break", "x-ms-lease-break-period": "60" },
+        { "x-ms-lease-action": "break", "x-ms-lease-break-period": "0" },
+        { "x-ms-lease-action": "acquire", "x-ms-lease-duration": seconds },
+        { "x-ms-lease-action": "break", "x-ms-lease-break-period": "0" },
+      ]) {
+        await lab.must("PUT", "/docs/a?comp=lease", { headers });
+      }
+    }
+  });
+
   it("asked for in a way that is none is refused", async () => {
     await lab.must("PUT", DOCS);
     await lab.must("PUT", "/docs/a", { headers: BLOCK });
