@@ -37,6 +37,5 @@ export function missing<
       }
       return text;
     },
-    decode: (text) => (text === FIRST || text === LAST ? null : options.decode(text)),
   });
 }

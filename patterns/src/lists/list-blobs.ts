@@ -1,43 +1,29 @@
 import { blobsOf } from "../messages/large-message.ts";
 import type { FollowerContext } from "../model/follower.ts";
-import type { BlobsPort } from "../ports/blobs.ts";
 import type { EntityKey } from "../ports/tables.ts";
 import { PointedBlobs } from "../store/pointed-blobs.ts";
 import { membersIn } from "./queued-list.ts";
 
 /** Blobs that are never changed, each a list, an id on each line, that the property of a row names. */
-export class ListBlobs {
-  readonly #container: string;
-  readonly #port: BlobsPort;
-  readonly #blobs: PointedBlobs;
-
+export class ListBlobs extends PointedBlobs {
   /** @throws missing-port where the database was connected without blobs. */
   constructor({ database, entity, name }: FollowerContext, property: string, container: string) {
     const { table, name: owner } = entity;
-    this.#container = container;
-    this.#port = blobsOf(database);
-    this.#blobs = new PointedBlobs(database, { container, table, property, owner, name });
+    blobsOf(database);
+    super(database, { container, table, property, owner, name });
   }
 
   /** Undefined for one that is gone. */
   async read(blob: string): Promise<string[] | undefined> {
-    const found = await this.#port.get(this.#container, blob);
+    const found = await this.port.get(this.container, blob);
     return found && membersIn(new TextDecoder().decode(found.body));
   }
 
   /** @returns the name of a new one. */
   async write(list: EntityKey, ids: readonly string[]): Promise<string> {
-    const blob = this.#blobs.newName(list);
+    const blob = this.newName(list);
     const body = new TextEncoder().encode(ids.join("\n"));
-    await this.#port.put(this.#container, blob, body, { contentType: "text/plain" });
+    await this.port.put(this.container, blob, body, { contentType: "text/plain" });
     return blob;
-  }
-
-  delete(blob: string | undefined) {
-    return this.#blobs.delete(blob);
-  }
-
-  collect(olderThanMs?: number) {
-    return this.#blobs.collect(olderThanMs);
   }
 }
