@@ -126,6 +126,19 @@ describe("a projection", () => {
   it("names properties as they are spelt", () => {
     check(entityJson(EXAMPLE, PLACE, "nometadata", ["Age", "名"]), '{"Age":null,"名":null}');
   });
+
+  it("is whole also where what is missing is far longer than the entity", () => {
+    const names = Array.from({ length: 100 }, (_, i) => `n${i}`.padEnd(255, "_"));
+    const expected = `{${names.map((name) => `"${name}":null`).join(",")}}`;
+    check(entityJson(EXAMPLE, PLACE, "nometadata", names), expected);
+    const list = new EntityListWriter(PLACE, "nometadata", names);
+    const count = 1000;
+    const view = new RecordView();
+    view.reset(EXAMPLE);
+    for (let i = 0; i < count; i++) list.add(view);
+    const { value } = JSON.parse(list.finish().copy().toString());
+    assert.deepEqual([value.length, JSON.stringify(value.at(-1))], [count, expected]);
+  });
 });
 
 describe("a list", () => {

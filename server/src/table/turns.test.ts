@@ -35,6 +35,22 @@ describe("Turns", () => {
     ]);
   });
 
+  it("lets nobody in beside the second when the first has ended", async () => {
+    const turns = new Turns(systemClock);
+    let release = () => {};
+    const first = turns.take("k", async () => "first ran");
+    const second = turns.take("k", () => new Promise<void>((resolve) => (release = resolve)));
+    await first;
+    let hasBegun = false;
+    const third = turns.take("k", async () => {
+      hasBegun = true;
+    });
+    assert.equal(hasBegun, false);
+    release();
+    await Promise.all([second, third]);
+    assert.equal(hasBegun, true);
+  });
+
   it("lets tasks of different keys run at once", async () => {
     const turns = new Turns(systemClock);
     let release = () => {};

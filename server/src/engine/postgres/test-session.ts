@@ -58,3 +58,8 @@ export const failure = (state: string, severity = "ERROR") =>
 /** As a pooler says it when it loses its server. */
 export const poolerFailure = (state: string, severity = "FATAL") =>
   message("E", `S${severity}\0V${severity}\0C${state}\0Mserver conn crashed?\0\0`);
+/** As PostgreSQL says it beside the success of a commit that has stopped waiting for a standby. */
+export const standbyWarning = message(
+  "N",
+  "SWARNING\0VWARNING\0C01000\0Mcanceling wait for synchronous replication\0\0",
+);

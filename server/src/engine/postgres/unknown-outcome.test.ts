@@ -4,7 +4,7 @@ import { EngineError } from "../engine.ts";
 import { openPostgresEngine, type PostgresEngine } from "./postgres-engine.ts";
 import { Relay } from "./test-relay.ts";
 import { type TestServer, testServer } from "./test-server.ts";
-import { failure, poolerFailure } from "./test-session.ts";
+import { failure, message, poolerFailure, standbyWarning } from "./test-session.ts";
 import { keyOf, textOf } from "./test-workloads.ts";
 
 describe("A commit whose answer is lost", () => {
@@ -112,6 +112,42 @@ describe("A commit whose answer is lost", () => {
     const result = await commitSteps({ version, puts: [{ key: a, value: Buffer.from("one") }] });
     assert.deepEqual(result, { committed: true, versions: [version] });
     assert.equal(broken.size, 3);
+  });
+
+  /** Says that the standby was not waited for, in the first so many answers that a commit succeeded. */
+  function warn(count: number): void {
+    let warned = 0;
+    relay.onAnswer = (code, body) => {
+      const isCommit =
+        code === "C" && /^(INSERT|DELETE|SELECT|COMMIT)/.test(body.toString("latin1"));
+      if (!isCommit || warned === count) return "pass";
+      warned++;
+      return Buffer.concat([standbyWarning, message("C", body)]);
+    };
+  }
+
+  it("is made sure of when the server did not wait for its standby", async () => {
+    await clear();
+    const lookedFor: number[] = [];
+    relay.onRequest = (request, connection) => {
+      if (request.includes("rh_read_locked")) lookedFor.push(connection);
+      return request;
+    };
+    warn(1);
+    const version = engine.nextVersion();
+    const puts = [{ key: a, value: Buffer.from("one") }];
+    assert.deepEqual(await commitSteps({ version, puts }), {
+      committed: true,
+      versions: [version],
+    });
+    assert.equal(lookedFor.length, 1);
+  });
+
+  it("stays unknown when the server waits for its standby neither time", async () => {
+    await clear();
+    warn(Number.POSITIVE_INFINITY);
+    const puts = [{ key: a, value: Buffer.from("one") }];
+    await assert.rejects(commitSteps({ puts }), isUnknown);
   });
 
   it("is found to have happened when all rows of a group show it", async () => {
