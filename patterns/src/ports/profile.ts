@@ -7,11 +7,17 @@ export interface Profile {
   readonly transactionBytesMax: number;
 }
 
-export type ProfileName = "azure" | "cosmos" | "azurite" | "rowhouse";
+const NAMES = ["azure", "cosmos", "azurite", "rowhouse"] as const;
+
+export type ProfileName = (typeof NAMES)[number];
 
 const MIB = 1024 * 1024;
 
 export function profileOf(name: ProfileName): Profile {
+  // Another spelling of Cosmos would be taken for an endpoint that answers in order.
+  if (!NAMES.includes(name)) {
+    throw new TypeError(`A profile is one of ${NAMES.join(", ")}; "${name}" is none.`);
+  }
   return name === "cosmos"
     ? { name, ordered: false, rowKeyLengthMax: 255, transactionBytesMax: 2 * MIB }
     : { name, ordered: true, rowKeyLengthMax: 512, transactionBytesMax: 4 * MIB };

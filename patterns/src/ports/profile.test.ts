@@ -1,0 +1,14 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { profileOf } from "./profile.ts";
+
+describe("a profile", () => {
+  it("is refused when nobody has it", () => {
+    for (const name of ["Cosmos", "", "constructor"]) {
+      assert.throws(() => Reflect.apply(profileOf, undefined, [name]), {
+        name: "TypeError",
+        message: `A profile is one of azure, cosmos, azurite, rowhouse; "${name}" is none.`,
+      });
+    }
+  });
+});
