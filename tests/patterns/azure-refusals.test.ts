@@ -173,6 +173,27 @@ describe("the official clients as ports", () => {
     }
   });
 
+  it("do not take a part for all there is where CORS hides from a browser how it goes on", async () => {
+    const id = { "x-ms-request-id": "1" };
+    const version = { "x-ms-version": "2019-02-02" };
+    const etag = { etag: '"1"', date: "Sun, 22 Nov 2026 10:00:00 GMT" };
+    for (const exposed of [id, { ...id, ...version }, { ...id, ...etag }]) {
+      const headers = { "content-type": JSON_TYPE, ...exposed };
+      const body = JSON.stringify({ value: [] });
+      standIn.answer = { isOthers: true, status: 200, headers, body };
+      await assert.rejects(() => standIn.tables().query("T", {}), /CORS to expose all headers/);
+      standIn.answer = { isOthers: true, status: 204, headers: exposed };
+      for (const ask of [
+        () => standIn.tables().commit("T", [insert("a")]),
+        () => standIn.queues().update("q", receipt, { visibilityMs: 1000 }),
+        () => standIn.blobs().put("c", "b", new Uint8Array(1)),
+        () => standIn.blobs().get("c", "b"),
+      ]) {
+        await assert.rejects(ask, /CORS to expose all headers/);
+      }
+    }
+  });
+
   it("do not take a page that is kept in a blob for one to log in at", async () => {
     const page = { "content-type": "text/html", "content-length": "13" };
     standIn.answer = { status: 200, headers: { ...page, etag: '"1"' }, body: "<h1>Kept</h1>" };

@@ -91,7 +91,7 @@ describe("a request that cannot succeed", () => {
     `HTTP/1.1 200 OK\r\n${id}ETag: "1"\r\nContent-Type: application/xml\r\nContent-Length: 99\r\n\r\n<`;
   for (const [what, said] of [
     ["nobody answers, though somebody listens", ""],
-    ["an answer does not go on", begun("x-ms-request-id: 1\r\n")],
+    ["an answer does not go on", begun("x-ms-request-id: 1\r\nx-ms-version: 1\r\nDate: now\r\n")],
     ["another's answer does not go on", begun()],
   ] as const) {
     it(`is given up and repeated when ${what}`, async () => {

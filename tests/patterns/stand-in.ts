@@ -26,6 +26,12 @@ interface Answer {
   readonly body?: string;
 }
 
+const OF_EVERY_ANSWER = {
+  "x-ms-request-id": "1",
+  "x-ms-version": "2019-02-02",
+  date: "Sun, 22 Nov 2026 10:00:00 GMT",
+};
+
 /** Stands in for all three services, and answers what a test wants: what some service says and Rowhouse does not. */
 export class StandIn {
   answer: Answer = { status: 500 };
@@ -40,8 +46,8 @@ export class StandIn {
       this.#last = request;
       request.resume().on("end", () => {
         const { status, headers, body = "", isOthers } = this.answer;
-        const ours = isOthers ? {} : { "x-ms-request-id": "1" };
-        response.writeHead(status, { date: "Sun, 22 Nov 2026 10:00:00 GMT", ...ours, ...headers });
+        response.sendDate = false;
+        response.writeHead(status, { ...(isOthers ? {} : OF_EVERY_ANSWER), ...headers });
         if (headers?.["content-length"] === undefined) response.end(body);
         else response.write(body, () => response.destroy());
       });
