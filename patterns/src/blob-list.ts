@@ -16,7 +16,7 @@ import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { nameProblems } from "./model/storage-name.ts";
 import type { BlobPage, BlobsPort } from "./ports/blobs.ts";
-import { isRefusalInside } from "./ports/port-error.ts";
+import { isRefusal, isRefusalInside } from "./ports/port-error.ts";
 import type { Continuation, EntityKey } from "./ports/tables.ts";
 import { type From, pages } from "./query/pages.ts";
 
@@ -121,10 +121,25 @@ class Blobs implements ListStore {
 
   async drop(keep: () => Promise<void>): Promise<void> {
     for await (const { blobs } of this.#pages()) {
-      for (const { name } of blobs) {
-        await keep();
-        await this.#blobs.delete(this.#container, name);
+      for (const { name, etag } of blobs) {
+        // As it was read before: who stands still after `keep` may find a list that others built anew.
+        for (let ifMatch: string | undefined = etag; ifMatch !== undefined; ) {
+          await keep();
+          const isDone = await this.#deleteIfCurrent(name, ifMatch);
+          ifMatch = isDone ? undefined : (await this.#blobs.get(this.#container, name))?.etag;
+        }
       }
+    }
+  }
+
+  /** False when somebody else wrote it. */
+  async #deleteIfCurrent(name: string, ifMatch: string): Promise<boolean> {
+    try {
+      await this.#blobs.delete(this.#container, name, { ifMatch });
+      return true;
+    } catch (error) {
+      if (isRefusal(error, 412)) return false;
+      throw error;
     }
   }
 

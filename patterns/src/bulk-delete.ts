@@ -1,8 +1,8 @@
 import type { Database } from "./database.ts";
 import { TYPE_PROPERTY } from "./model/entity-rows.ts";
-import { deleteOf } from "./ports/mutation.ts";
+import { deleteOf, keyOf } from "./ports/mutation.ts";
 import { isRefusal, isRefusalInside } from "./ports/port-error.ts";
-import type { EntityKey } from "./ports/tables.ts";
+import type { StoredEntity } from "./ports/tables.ts";
 import { pagesOf, type RowsOfTable } from "./query/pages.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { TRANSACTION_OPERATIONS_MAX } from "./write.ts";
@@ -28,16 +28,17 @@ export async function bulkDelete(
 }
 
 /**
- * Deletes rows that were read, whatever they are by now; those that are gone do not matter. Calls `keep` before each
- * request.
+ * Deletes rows that were read, whatever they are by now; those that are gone do not matter. With `keep`, which rejects
+ * once the rows are not ours to delete, it calls that before each request, and deletes them as they were read before:
+ * a request that stood still for so long that somebody else wrote them anew leaves them alone.
  */
 export async function deleteRows(
   { tables }: Database,
   table: string,
-  rows: readonly EntityKey[],
+  rows: readonly StoredEntity[],
   keep?: () => Promise<void>,
 ): Promise<number> {
-  const partitions = new Map<string, EntityKey[]>();
+  const partitions = new Map<string, StoredEntity[]>();
   for (const row of rows) {
     const partition = partitions.get(row.partitionKey) ?? [];
     partitions.set(row.partitionKey, partition);
@@ -51,15 +52,17 @@ export async function deleteRows(
       try {
         await tables.commit(
           table,
-          some.map((row) => deleteOf(row)),
+          some.map((row) => deleteOf(row, keep && row.etag)),
         );
         deleted += some.length;
         left = left.slice(some.length);
       } catch (error) {
-        const gone = isRefusal(error, 404) && some[error.index];
-        if (!gone) throw error;
+        const refused = isRefusal(error, 404, 412) && some[error.index];
+        if (!refused) throw error;
         // Somebody deleted this row for us, or the table.
-        left = isRefusalInside(error, 404) ? left.filter((row) => row !== gone) : [];
+        if (!isRefusalInside(error, 404, 412)) return;
+        const now = error.status === 412 ? await tables.get(table, keyOf(refused)) : undefined;
+        left = left.flatMap((row) => (row === refused ? (now ?? []) : [row]));
       }
     }
   });

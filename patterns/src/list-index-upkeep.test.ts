@@ -22,7 +22,9 @@ import {
 import type { AnyEntity } from "./model/entity.ts";
 import { text } from "./ports/edm.ts";
 import { deleteOf, writeOver } from "./ports/mutation.ts";
+import type { Layer } from "./store/layer.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
+import { intercept } from "./testing/intercept.ts";
 import { type Client, interleave } from "./testing/interleave.ts";
 import { memory } from "./testing/memory.ts";
 import { schedules } from "./testing/test-histories.ts";
@@ -68,6 +70,28 @@ describe("the upkeep of a list index", () => {
     const properties = { rh_t: text(`${name}.lastName:1`), EmployeeIDs: text("000091,000003") };
     await db.tables.commit(name, [{ kind: "insert", ...list, properties }]);
   }
+
+  it("loses no member of a later build to who retired it too slowly", async () => {
+    const { backend, db } = await open();
+    await db.tables.createTable("rhcontrol");
+    for (const id of [1, 2, 3]) await db.open(Employee).insert(jones(id));
+    const cycle = indexLifeCycle(db, Employee, "lastName");
+    let deletes = 0;
+    const slow: Layer = async ({ args }, send) => {
+      if (JSON.stringify(args).includes('"kind":"delete"') && deletes++ === 0) {
+        backend.clock.advance(120_000);
+        await cycle.retire();
+        await cycle.build();
+      }
+      return send();
+    };
+    const retiring = connect({ ...backend, ...intercept(backend, slow) });
+    const retired = indexLifeCycle(retiring, Employee, "lastName").retire();
+    await assert.rejects(retired, { code: "conflict" });
+    backend.clock.advance(120_000);
+    const { entries, missing } = await verifyIndex(db, Employee, "lastName");
+    assert.deepEqual([entries, missing], [3, 0]);
+  });
 
   it("is verified and mended, whatever lists are made of", async () => {
     for (const [definition, members] of [

@@ -1,3 +1,4 @@
+import { deleteRows } from "./bulk-delete.ts";
 import { assertSome, definitionRefused, tableError, validationFailed } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
@@ -276,8 +277,7 @@ class OpenList implements ListKeeper {
     const { database, entity } = this.#context;
     for await (const { entities } of this.#allRows()) {
       for (const row of entities) {
-        await keep();
-        await database.tables.commit(entity.table, [deleteOf(row)]);
+        await deleteRows(database, entity.table, [row], keep);
         await this.#blobs?.delete(this.#blobIn([row]));
       }
     }

@@ -1,3 +1,4 @@
+import { deleteRows } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
 import { assertSome, definitionRefused } from "./errors.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
@@ -235,10 +236,7 @@ class ListRows implements ListStore {
   async drop(keep: () => Promise<void>): Promise<void> {
     const all = pagesWhere(this.#database, this.#entries.table, { filter: this.#filter });
     for await (const { entities } of all) {
-      for (const row of entities) {
-        await keep();
-        await this.#commit([deleteOf(row)]);
-      }
+      await deleteRows(this.#database, this.#entries.table, entities, keep);
     }
   }
 

@@ -289,6 +289,31 @@ describe("lists kept by a worker", () => {
     await audit(db, backend);
   });
 
+  it("lose no member of a later build to who retired them too slowly", async () => {
+    for (const name of NAMES) {
+      const backend = memory();
+      const db = connect({ ...backend, indexStates: controlledIndexes() });
+      await prepareIn(db);
+      await db.tables.createTable("rhcontrol");
+      for (const id of [1, 2, 3]) await db.open(Employee).insert(jones(id));
+      await settle(db);
+      const cycle = indexLifeCycle(db, Employee, name);
+      let deletes = 0;
+      const slow: Layer = async ({ method, args }, send) => {
+        const isDelete = method === "delete" || JSON.stringify(args).includes('"kind":"delete"');
+        if (isDelete && deletes++ === 0) {
+          backend.clock.advance(120_000);
+          await cycle.retire();
+          await cycle.build();
+        }
+        return send();
+      };
+      const retiring = connect({ ...backend, ...intercept(backend, slow) });
+      await assert.rejects(indexLifeCycle(retiring, Employee, name).retire(), { code: "conflict" });
+      await audit(db, backend);
+    }
+  });
+
   it("are read once to verify all their members of a page", async () => {
     for (const name of NAMES) {
       const requestsFor = async (members: number) => {
@@ -302,6 +327,46 @@ describe("lists kept by a worker", () => {
         return requests;
       };
       assert.equal((await requestsFor(5)) - (await requestsFor(3)), 2, name);
+    }
+  });
+
+  it("are looked at again when the entity moved on while a worker wrote them", async () => {
+    const { backend, db, employees } = await open();
+    const drain = (db: Database) =>
+      createWorker(db, { queue: "index-repairs", handlers: [indexRepairs([Employee])] }).drain();
+    for (const port of ["tables", "blobs"]) {
+      await employees.upsert(jones(1));
+      let moves = 0;
+      const moving: Layer = async (call, send) => {
+        const isWrite = call.method === "commit" || call.method === "put";
+        // Whoever hears of the move finds nothing of the entity in the list yet.
+        if (isWrite && call.port === port && moves++ === 0) {
+          await employees.update({ dept: "Sales", id: 1 }, () => ({ lastName: "Smith" }));
+          await drain(db);
+        }
+        return send();
+      };
+      await drain(connect({ ...backend, ...intercept(backend, moving) }));
+      assert.notEqual(moves, 0);
+      await audit(db, backend);
+    }
+  });
+
+  it("stay apart where they have the same row key in partitions of their own", async () => {
+    const members = remoteList({
+      table: "EmployeeByName",
+      partition: [k.str("lastName")],
+      row: [k.lit("members")],
+      property: "EmployeeDetails",
+      lengthMax: LENGTH_MAX,
+    });
+    const Listed = entity("Employee", { version: 1, fields, key, indexes: { members } });
+    const { db } = await open();
+    const all = db.open(Listed);
+    for (let id = 1; id <= 8; id++) await all.insert(jones(id, id % 2 === 0 ? "Jones" : "Smith"));
+    await createWorker(db, { queue: "index-repairs", handlers: [indexRepairs([Listed])] }).drain();
+    for (const lastName of ["Jones", "Smith"]) {
+      assert.equal((await all.by.members.keys({ lastName })).length, 4);
     }
   });
 
