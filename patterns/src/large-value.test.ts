@@ -253,6 +253,7 @@ describe("large values", () => {
     const { db, photos } = await open();
     assert.equal(await photos.remove(ann), true);
     assert.equal(await photos.remove(ann), false);
+    assert.equal(await photos.remove({ ...ann, id: 999 }), false);
     assert.equal(await photos.get(ann), undefined);
     assert.ok(await db.open(Employee).get(ann));
     await photos.put(ann, bytes(3));
@@ -268,6 +269,7 @@ describe("large values", () => {
     const [name] = await blobNames(db);
     await db.blobs!.put("photos", name!, bytes(9));
     await assert.rejects(photos.get(ann), (error) => isTableError(error, "validation-failed"));
+    await assert.rejects(streamed(db), (error) => isTableError(error, "validation-failed"));
     await db.blobs!.delete("photos", name!);
     await assert.rejects(photos.get(ann), (error) => isTableError(error, "not-found"));
   });

@@ -103,6 +103,18 @@ describe("a log tail", () => {
     }, /enough/);
   });
 
+  it("follows from a time that has passed", async () => {
+    const { backend, log } = await open();
+    const start = backend.clock.now();
+    const at = (ms: number) => ({ ...stream, filedAt: new Date(start + ms), amount: ms });
+    for (const ms of [-30_000, -20_000, -10_000]) await log.append(at(ms));
+    const seen: number[] = [];
+    for await (const { amount } of log.follow(stream, { from: new Date(start - 20_000) })) {
+      if (seen.push(amount) === 2) break;
+    }
+    assert.deepEqual(seen, [-20_000, -10_000]);
+  });
+
   it("follows on after an entry whose time is yet to come", async () => {
     const { backend } = await open();
     const end = new AbortController();

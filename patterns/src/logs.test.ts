@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import fc from "fast-check";
 import { connect, type Database, isTableError } from "./index.ts";
 import { delimited, type LogWriterOptions, logFiles } from "./logs.ts";
@@ -171,6 +172,13 @@ describe("a log in append blobs", () => {
     await assert.rejects(writer.write(entry("18:00:02")), (error) =>
       isTableError(error, "validation-failed"),
     );
+    for (const line of ["a\nb", "a\n"]) {
+      const format = { ...delimited("level", "message"), encode: () => line };
+      const broken = logFiles({ container: "logs", service: "queue", format });
+      await assert.rejects(db.open(broken).writer().write(entry("18:00:00")), {
+        code: "validation-failed",
+      });
+    }
     const noTime = { ...entry("18:00:00"), at: new Date(Number.NaN) };
     await assert.rejects(log.writer().write(noTime), (error) =>
       isTableError(error, "validation-failed"),
@@ -215,8 +223,31 @@ describe("a log in append blobs", () => {
     backend.clock.advance(4999);
     assert.deepEqual(await messagesIn(db), []);
     backend.clock.advance(1);
-    await writer.flush();
+    for (let turn = 0; turn < 100; turn++) await nextTurn();
     assert.deepEqual(await messagesIn(db), ["18:00:00"]);
+    await writer.close();
+  });
+
+  it("tries again after a while what it could not store", async () => {
+    const { backend, db } = await open();
+    let appends = 0;
+    const failing = withFaults(({ method }) =>
+      method === "append" && appends++ === 0
+        ? { kind: "refuse", status: 403, code: "Forbidden" }
+        : undefined,
+    );
+    const down = connect({ ...backend, ...intercept(backend, failing), onEvent: () => undefined });
+    const writer = down.open(Requests).writer({ flush: { records: 1 } });
+    await writer.write(entry("18:00:00"));
+    for (const [ms, found] of [
+      [0, []],
+      [4999, []],
+      [1, ["18:00:00"]],
+    ] as const) {
+      backend.clock.advance(ms);
+      for (let turn = 0; turn < 100; turn++) await nextTurn();
+      assert.deepEqual(await messagesIn(db), found);
+    }
     await writer.close();
   });
 

@@ -222,6 +222,25 @@ describe("a queue worker", () => {
     assert.equal((await backend.blobs.list("bodies", {})).blobs.length, 0);
   });
 
+  it("is done with a message whose large body it cannot delete, and says so", async () => {
+    const { db, backend } = await open(async () => undefined);
+    await backend.blobs.createContainer("bodies");
+    const message = { kind: "note", key: "a", body: "x".repeat(60_000) };
+    await sendMessage(db, QUEUE, message, { largeBodies: "bodies" });
+    const failing = withFaults(({ port, method }) =>
+      port === "blobs" && method === "delete"
+        ? { kind: "refuse", status: 403, code: "AuthorizationFailure" }
+        : undefined,
+    );
+    const events: string[] = [];
+    const onEvent = ({ kind }: { kind: string }) => events.push(kind);
+    const refused = connect({ ...backend, ...intercept(backend, failing), onEvent });
+    const handlers = [{ kind: "note", handle: async () => undefined }];
+    await createWorker(refused, { queue: QUEUE, handlers }).drain();
+    assert.deepEqual(events, ["background failure"]);
+    assert.deepEqual(backend.queues.contents(QUEUE), []);
+  });
+
   it("keeps large bodies apart, also where their messages give an undefined id", async () => {
     const bodies: unknown[] = [];
     const { backend, db, worker } = await open(async ({ body }) => bodies.push(body));

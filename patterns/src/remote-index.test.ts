@@ -170,6 +170,21 @@ describe("a remote index", () => {
     );
   });
 
+  it("leaves out rows of other software among its entries", async () => {
+    const { backend, employees } = await open();
+    await employees.insert(jones);
+    const properties = { rh_t: { type: "String", value: "Employee.town:1" } } as const;
+    const foreign = { partitionKey: "town_Bonn", rowKey: "Sales!000999", properties };
+    await backend.tables.commit("Employee", [{ kind: "insert", ...foreign }]);
+    for (const consistency of ["verify", "eventual"] as const) {
+      const found = await employees.by.town.range({ town: "Bonn" }, { consistency }).all();
+      assert.deepEqual(
+        found.map(({ id }) => id),
+        [223],
+      );
+    }
+  });
+
   it("costs what is promised, and nothing when neither value nor copies change", async () => {
     const { backend, db, employees } = await open();
     const insert = await db.metered((metered) => metered.open(Employee).insert(jones));

@@ -162,6 +162,21 @@ describe("a sibling index", () => {
     assert.deepEqual(await rowKeys(backend), []);
   });
 
+  it("is not called mended while others keep changing what is mended", async () => {
+    const { backend, employees } = await open();
+    await employees.insert(jones);
+    const changed = withFaults(({ method }) =>
+      method === "commit"
+        ? { kind: "refuse", status: 412, code: "UpdateConditionNotSatisfied" }
+        : undefined,
+    );
+    const racing = connect({ ...backend, ...intercept(backend, changed) });
+    const context = { database: racing, entity: Employee, name: "email" };
+    const { keeper } = Employee.indexes.email!.follow(context);
+    const base = { partitionKey: "Sales", rowKey: "empid_000223" };
+    assert.equal(await keeper?.reconcile(base, []), "unsettled");
+  });
+
   it("costs what is promised", async () => {
     const { db } = await open();
     const insert = await db.metered((metered) => metered.open(Employee).insert(jones));

@@ -237,6 +237,19 @@ describe("a view", () => {
     await check(db);
   });
 
+  it("hears of changes where other entities share the table, or the name", async () => {
+    const db = connect(memory());
+    await prepare(db);
+    await db.open(Order).insert(order(1, "mon", 1));
+    const others = [
+      entity("Return", declaration).in("Order"),
+      entity("Order", declaration).in("Elsewhere"),
+    ];
+    const handlers = [viewUpdates([...others, Order])];
+    await createWorker(db, { queue: "views", handlers }).drain();
+    await check(db);
+  });
+
   it("is refused where its rows would not tell their source", () => {
     const declare = (target: typeof Order.followers.sales) =>
       entity("Order", { ...declaration, followers: { target: target! } });
