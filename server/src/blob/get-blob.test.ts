@@ -50,6 +50,37 @@ describe("Get Blob", () => {
     });
   });
 
+  it("answers a range of what If-Range names, and all of a blob that has changed", async () => {
+    const { headers } = await lab.must("GET", "/docs/hello");
+    const etag = `${headers.get("etag")}`;
+    for (const [ifRange, status] of [
+      [etag, 206],
+      [`W/${etag}`, 200],
+      ['"0x8DECF31A2B4C6D0"', 200],
+      // Too coarse to tell.
+      [`${headers.get("last-modified")}`, 200],
+    ] as const) {
+      for (const range of ["Range", "x-ms-range"]) {
+        const answer = await lab.must("GET", "/docs/hello", {
+          headers: {
+            [range]: "bytes=6-",
+            "If-Range": ifRange,
+            "x-ms-range-get-content-md5": "true",
+          },
+        });
+        const expected = status === 206 ? content.subarray(6) : content;
+        assert.deepEqual([answer.status, answer.body], [status, expected], `${range}, ${ifRange}`);
+        const md5 = createHash("md5").update(expected).digest("base64");
+        assert.equal(answer.headers.get("content-md5"), md5);
+      }
+    }
+    // A range that the blob no longer has is none to refuse either.
+    const answer = await lab.must("GET", "/docs/empty", {
+      headers: { Range: "bytes=6-", "If-Range": etag },
+    });
+    assert.equal(answer.status, 200);
+  });
+
   it("sums a range when asked to, up to 4 MiB", async () => {
     const get = (headers: Record<string, string>) => lab.must("GET", "/docs/hello", { headers });
     const range = { "x-ms-range": "bytes=0-4" };

@@ -21,20 +21,26 @@ import { isStructuredBody } from "./incoming-content.ts";
 import { checkLeaseForRead } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { refuseOwnKeys } from "./unsupported.ts";
+import { etagOf } from "./validators.ts";
 
 interface GetBlobInput {
   readonly name: BlobName;
-  readonly range: ByteRange | undefined;
-  /** Which checksum of the range is asked for. */
-  readonly checksum: "md5" | "crc64" | undefined;
+  readonly range: AskedRange | undefined;
   readonly isStructured: boolean;
   readonly leaseId: string | undefined;
   readonly conditions: Conditions;
 }
 
+interface AskedRange extends ByteRange {
+  readonly checksum: "md5" | "crc64" | undefined;
+  /** The value of If-Range. */
+  readonly ifStill: string | undefined;
+}
+
 interface GetBlobOutput {
   readonly blob: CommittedBlob;
-  readonly input: GetBlobInput;
+  readonly range: AskedRange | undefined;
+  readonly isStructured: boolean;
   readonly start: number;
   readonly end: number;
   readonly content: Uint8Array | AsyncIterable<Uint8Array>;
@@ -50,11 +56,9 @@ export const getBlob: BlobOperation<GetBlobInput, GetBlobOutput> = {
   decode(request) {
     refuseOwnKeys(request);
     checkOverrides(request);
-    const range = rangeOf(request);
     return {
       name: blobNameOf(request),
-      range,
-      checksum: checksumOf(request, range),
+      range: askedRange(request),
       isStructured: isStructuredBody(request),
       leaseId: leaseIdOf(request),
       conditions: readConditions(request),
@@ -62,11 +66,12 @@ export const getBlob: BlobOperation<GetBlobInput, GetBlobOutput> = {
   },
 
   async run(context, input, request) {
-    const { checksum, range } = input;
+    const { isStructured } = input;
     for (const time = new CallTime(context.clock); ; time.assertLeft()) {
       const blob = await readBlob(context, input, request);
+      const range = isStill(blob, input.range?.ifStill) ? input.range : undefined;
       const { start, end } = range ? clipRange(range, blob.size) : { start: 0, end: blob.size };
-      if (checksum !== undefined && end - start > LIMITS.checkedRangeBytesMax) {
+      if (range?.checksum !== undefined && end - start > LIMITS.checkedRangeBytesMax) {
         throw new ServiceError("OutOfRangeInput");
       }
       const content = await contentOf(context, blob, start, end);
@@ -75,24 +80,22 @@ export const getBlob: BlobOperation<GetBlobInput, GetBlobOutput> = {
         await context.blobs.assertLetGo(input.name, contentIdOf(blob) ?? "", "content");
         continue;
       }
-      if (checksum === undefined) {
-        return { blob, input, start, end, content, digests: undefined };
-      }
+      const read = { blob, range, isStructured, start, end };
+      if (range?.checksum === undefined) return { ...read, content, digests: undefined };
       const bytes = content instanceof Uint8Array ? content : await gather(content, end - start);
-      const digests = digestOf(bytes, { md5: checksum === "md5" });
-      return { blob, input, start, end, content: bytes, digests };
+      const digests = digestOf(bytes, { md5: range.checksum === "md5" });
+      return { ...read, content: bytes, digests };
     }
   },
 
-  encode({ blob, input, start, end, content, digests }, request) {
-    const { range, checksum, isStructured } = input;
+  encode({ blob, range, isStructured, start, end, content, digests }, request) {
     const headers = blobHeaders(blob, request);
     const { contentMd5 } = blob.properties;
     if (range) {
       headers.push("Content-Range", `bytes ${start}-${end - 1}/${blob.size}`);
       if (contentMd5 !== undefined) headers.push("x-ms-blob-content-md5", contentMd5);
-      if (checksum === "md5") headers.push("Content-MD5", digests?.md5 ?? "");
-      if (checksum === "crc64") headers.push("x-ms-content-crc64", digests?.crc64 ?? "");
+      if (range.checksum === "md5") headers.push("Content-MD5", digests?.md5 ?? "");
+      if (range.checksum === "crc64") headers.push("x-ms-content-crc64", digests?.crc64 ?? "");
     } else if (contentMd5 !== undefined) {
       headers.push("Content-MD5", contentMd5);
     }
@@ -121,7 +124,6 @@ export const getBlobProperties: BlobOperation<GetBlobInput, CommittedBlob> = {
     return {
       name: blobNameOf(request),
       range: undefined,
-      checksum: undefined,
       isStructured: false,
       leaseId: leaseIdOf(request),
       conditions: readConditions(request),
@@ -157,7 +159,21 @@ export async function readBlob(
   return blob;
 }
 
-function checksumOf(head: RequestHead, range: ByteRange | undefined): GetBlobInput["checksum"] {
+function askedRange(head: RequestHead): AskedRange | undefined {
+  const range = rangeOf(head);
+  const checksum = checksumOf(head, range);
+  return range && { ...range, checksum, ifStill: head.header("if-range") };
+}
+
+/**
+ * Whether a range may be answered: the rest of a blob that has changed would make one of two with what the client has,
+ * so it gets all of it, as HTTP asks. A date does not tell what happened within its second.
+ */
+function isStill({ modified }: CommittedBlob, ifStill: string | undefined): boolean {
+  return ifStill === undefined || ifStill === `"${etagOf(modified)}"`;
+}
+
+function checksumOf(head: RequestHead, range: ByteRange | undefined): AskedRange["checksum"] {
   const md5 = isWanted(head, "x-ms-range-get-content-md5");
   const crc64 = isWanted(head, "x-ms-range-get-content-crc64");
   if (md5 && crc64) throw invalidHeader("x-ms-range-get-content-crc64", "true");
