@@ -5,6 +5,7 @@ import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
 import type { PageRead } from "./query/query.ts";
 import { siblingIndex } from "./sibling-index.ts";
+import type { Layer } from "./store/layer.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
 import { interleave } from "./testing/interleave.ts";
@@ -175,6 +176,30 @@ describe("a sibling index", () => {
     const { keeper } = Employee.indexes.email!.follow(context);
     const base = { partitionKey: "Sales", rowKey: "empid_000223" };
     assert.equal(await keeper?.reconcile(base, []), "unsettled");
+  });
+
+  it("keeps the entry of an entity that is inserted again while its old entries are looked after", async () => {
+    const { backend, employees } = await open();
+    await employees.insert(jones);
+    await employees.delete(key);
+    let inserts = 0;
+    const inserting: Layer = async ({ method, args: [, at] }, send) => {
+      const answer = await send();
+      const isBase = method === "get" && JSON.stringify(at).includes("empid_000223");
+      if (isBase && inserts++ === 0) await employees.insert(jones);
+      return answer;
+    };
+    const database = connect({ ...backend, ...intercept(backend, inserting) });
+    const { keeper } = Employee.indexes.email!.follow({
+      database,
+      entity: Employee,
+      name: "email",
+    });
+    const at = (rowKey: string) => ({ partitionKey: "Sales", rowKey });
+    await keeper?.reconcile(at("empid_000223"), [at("email_jonesj@contoso.com")]);
+    assert.equal(inserts, 1);
+    const found = await employees.by.email.get({ dept: "Sales", email: jones.email });
+    assert.equal(found?.id, 223);
   });
 
   it("costs what is promised", async () => {

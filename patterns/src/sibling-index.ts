@@ -144,20 +144,25 @@ class OpenSibling implements EntryKeeper {
     return "unsettled";
   }
 
-  /** None when all is right. */
+  /**
+   * None when all is right. The entries are read before the base: where there is no base whose ETag the transaction
+   * could name, whoever inserts it again writes them again.
+   */
   async #corrections(
     { partitionKey, rowKey }: EntityKey,
     hints: readonly EntityKey[],
   ): Promise<Mutation[] | "duplicate"> {
     const { database, entity } = this.#context;
-    const stored = await database.tables.get(this.table, { partitionKey, rowKey });
+    const read = (rowKey: string) => database.tables.get(this.table, { partitionKey, rowKey });
+    const entries = new Map<string, StoredEntity | undefined>();
+    for (const hint of hints) entries.set(hint.rowKey, await read(hint.rowKey));
+    const stored = await read(rowKey);
     const row = stored && entity.rows.decode(stored);
     const desired = this.#rowKeys(row);
-    const rowKeys = new Set([...hints.map((hint) => hint.rowKey), ...desired]);
+    for (const key of desired) if (!entries.has(key)) entries.set(key, await read(key));
     const mutations: Mutation[] = [];
-    for (const key of rowKeys) {
+    for (const [key, entry] of entries) {
       const target = { partitionKey, rowKey: key };
-      const entry = await database.tables.get(this.table, target);
       const owner = entry && this.#baseKey(entry)?.rowKey;
       if (desired.includes(key) && row && stored) {
         if (entry && owner !== rowKey) return "duplicate";
