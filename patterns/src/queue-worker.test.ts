@@ -1,15 +1,9 @@
 import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { describe, it } from "node:test";
-import { connect, type Database, isTableError } from "./index.ts";
-import {
-  createWorker,
-  Fatal,
-  type Handler,
-  later,
-  sendMessage,
-  type WorkerOptions,
-} from "./queue-worker.ts";
+import { connect, isTableError } from "./index.ts";
+import { note, open, QUEUE } from "./messages/test-worker.ts";
+import { createWorker, Fatal, later, sendMessage } from "./queue-worker.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { schedules } from "./testing/test-histories.ts";
 import {
@@ -21,26 +15,6 @@ import {
   memory,
   withFaults,
 } from "./testing.ts";
-
-const QUEUE = "work";
-const note = (key: string) => ({ kind: "note", key, body: { key } });
-
-async function open(
-  handle: Handler["handle"],
-  options: Partial<WorkerOptions> = {},
-  backend = memory(),
-) {
-  const db = connect(backend);
-  const worker = createWorker(db, {
-    queue: QUEUE,
-    handlers: [{ kind: "note", handle }],
-    ...options,
-  });
-  await worker.createQueues();
-  const send = (key: string) => sendMessage(db, QUEUE, note(key));
-  const left = (queue = QUEUE) => backend.queues.contents(queue).length;
-  return { backend, db, worker, send, left };
-}
 
 describe("a queue worker", () => {
   it("gives each message to its handler and deletes it", async () => {
@@ -206,53 +180,6 @@ describe("a queue worker", () => {
     assert.deepEqual([times, left(), left("work-poison")], [4, 1, 3]);
   });
 
-  it("keeps large bodies in blobs, and deletes them when done", async () => {
-    const seen: unknown[] = [];
-    const { db, backend, worker } = await open(async ({ body }) => seen.push(body));
-    await backend.blobs.createContainer("bodies");
-    const body = "x".repeat(60_000);
-    const message = { kind: "note", key: "a", body };
-    await assert.rejects(sendMessage(db, QUEUE, message), (error) =>
-      isTableError(error, "validation-failed"),
-    );
-    await sendMessage(db, QUEUE, message, { largeBodies: "bodies" });
-    assert.equal((await backend.blobs.list("bodies", {})).blobs.length, 1);
-    await worker.drain();
-    assert.deepEqual(seen, [body]);
-    assert.equal((await backend.blobs.list("bodies", {})).blobs.length, 0);
-  });
-
-  it("is done with a message whose large body it cannot delete, and says so", async () => {
-    const { db, backend } = await open(async () => undefined);
-    await backend.blobs.createContainer("bodies");
-    const message = { kind: "note", key: "a", body: "x".repeat(60_000) };
-    await sendMessage(db, QUEUE, message, { largeBodies: "bodies" });
-    const failing = withFaults(({ port, method }) =>
-      port === "blobs" && method === "delete"
-        ? { kind: "refuse", status: 403, code: "AuthorizationFailure" }
-        : undefined,
-    );
-    const events: string[] = [];
-    const onEvent = ({ kind }: { kind: string }) => events.push(kind);
-    const refused = connect({ ...backend, ...intercept(backend, failing), onEvent });
-    const handlers = [{ kind: "note", handle: async () => undefined }];
-    await createWorker(refused, { queue: QUEUE, handlers }).drain();
-    assert.deepEqual(events, ["background failure"]);
-    assert.deepEqual(backend.queues.contents(QUEUE), []);
-  });
-
-  it("keeps large bodies apart, also where their messages give an undefined id", async () => {
-    const bodies: unknown[] = [];
-    const { backend, db, worker } = await open(async ({ body }) => bodies.push(body));
-    await backend.blobs.createContainer("bodies");
-    for (const letter of ["a", "b"]) {
-      const message = { ...note(letter), body: letter.repeat(50_000), id: undefined as never };
-      await sendMessage(db, QUEUE, message, { largeBodies: "bodies" });
-    }
-    await worker.drain();
-    assert.deepEqual(bodies.sort(), ["a".repeat(50_000), "b".repeat(50_000)]);
-  });
-
   it("is sent no message that no handler could be found for", async () => {
     const { backend, db } = await open(async () => undefined);
     for (const message of [undefined, null, {}, { kind: 5 }] as never[]) {
@@ -261,26 +188,6 @@ describe("a queue worker", () => {
       );
     }
     assert.deepEqual(backend.queues.contents(QUEUE), []);
-  });
-
-  it("leaves no large body behind when an answer is lost", async () => {
-    const body = "x".repeat(60_000);
-    const before = async (db: Database) => {
-      await createWorker(db, { queue: QUEUE, handlers: [] }).createQueues();
-      await db.blobs!.createContainer("bodies");
-      await sendMessage(db, QUEUE, { ...note("a"), body }, { largeBodies: "bodies" });
-    };
-    const bodies = async (db: Database) => (await db.blobs!.list("bodies", {})).blobs.length;
-    const handlers = [{ kind: "note", handle: async () => {} }];
-    await loseEveryAnswer((db) => createWorker(db, { queue: QUEUE, handlers }).drain(), {
-      before,
-      check: async (db, { clock }) => {
-        // A message that was received without an answer comes again.
-        clock.advance(60_000);
-        await createWorker(db, { queue: QUEUE, handlers }).drain();
-        assert.equal(await bodies(db), 0);
-      },
-    });
   });
 
   it("puts a message aside that has no room for the whole error", async () => {
@@ -328,17 +235,6 @@ describe("a queue worker", () => {
     );
     // One to receive them, one to delete each, one to see that there are no more.
     assert.deepEqual([toSend, toWork], [10, 1 + 10 + 1]);
-  });
-
-  it("takes messages of 48 KiB, and no larger ones without a container", async () => {
-    const { backend, db } = await open(async () => {});
-    const send = (body: string) => sendMessage(db, QUEUE, { ...note("a"), id: "m", body });
-    await send("");
-    const bytes = backend.queues.contents(QUEUE)[0]!.text.length;
-    await send("x".repeat(48 * 1024 - bytes));
-    await assert.rejects(send("x".repeat(48 * 1024 - bytes + 1)), (error) =>
-      isTableError(error, "validation-failed"),
-    );
   });
 
   it("renews the lease of a long job, so that nobody else gets it", async () => {
@@ -459,24 +355,6 @@ describe("a queue worker", () => {
     for (let i = 0; i < 20; i++) await send(`${i}`);
     await worker.run({ signal: stop.signal });
     assert.equal(listening[19], listening[1]);
-  });
-
-  it("leaves a large body to whoever has the message by now", async () => {
-    const clock = new FakeClock();
-    const backend = memory({ clock });
-    const { db, worker } = await open(
-      async () => {
-        clock.advance(61_000);
-        await backend.queues.receive(QUEUE, { max: 1, visibilityMs: 60_000 });
-      },
-      { renewAt: 2 },
-      backend,
-    );
-    await backend.blobs.createContainer("bodies");
-    const message = { kind: "note", key: "a", body: "x".repeat(60_000) };
-    await sendMessage(db, QUEUE, message, { largeBodies: "bodies" });
-    await worker.drain();
-    assert.equal((await backend.blobs.list("bodies", {})).blobs.length, 1);
   });
 
   it("goes on when receiving fails, and idles ever longer when there is nothing to do", async () => {

@@ -117,6 +117,20 @@ describe("a repository", () => {
     assert.ok(calls > 4);
   });
 
+  it("changes no key, for nothing would be left to say where the entity was", async () => {
+    const { employees } = await open();
+    await employees.insert(jones);
+    const key = { dept: "Sales", id: 223 };
+    for (const moved of ['{"id":224}', '{"dept":"Board"}']) {
+      await assert.rejects(
+        employees.update(key, () => JSON.parse(moved)),
+        (error) =>
+          isTableError(error, "validation-failed") && /a key cannot change/.test(error.message),
+      );
+    }
+    assert.equal((await employees.get(key))?.email, jones.email);
+  });
+
   it("gives up where it is to try no number of times, and says how often it did", async () => {
     const { backend, employees } = await open();
     await employees.insert(jones);

@@ -410,6 +410,28 @@ describe("lists kept by a worker", () => {
     await audit(db, backend);
   });
 
+  it("leave each other alone where blobs of several stand in one container", async () => {
+    const container = "employee-lastname";
+    const indexes = {
+      names: blobList({ container, name: [k.lit("names"), k.str("lastName")] }),
+      depts: blobList({ container, name: [k.lit("depts"), k.str("dept")] }),
+    };
+    const Sharing = entity("Employee", { version: 1, fields, key, indexes });
+    const { backend, db } = await open();
+    const all = db.open(Sharing);
+    for (const id of [1, 2]) await all.insert(jones(id));
+    await createWorker(db, { queue: "index-repairs", handlers: [indexRepairs([Sharing])] }).drain();
+    assert.equal((await verifyIndex(db, Sharing, "names")).entries, 2);
+    await db.tables.createTable("rhcontrol");
+    await indexLifeCycle(db, Sharing, "names").retire();
+    const { blobs } = await backend.blobs.list(container, {});
+    assert.deepEqual(
+      blobs.map(({ name }) => name),
+      ["depts_Sales"],
+    );
+    assert.equal((await all.by.depts.keys({ dept: "Sales" })).length, 2);
+  });
+
   it("are verified, mended and retired", async () => {
     const { backend, db, employees } = await open();
     for (let id = 1; id <= 5; id++) await employees.insert(jones(id));

@@ -1,0 +1,179 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { batch } from "./batch.ts";
+import { connect, entity, isTableError, k } from "./index.ts";
+import { indexLifeCycle } from "./index-life-cycle.ts";
+import { controlledIndexes } from "./index-states.ts";
+import { fields, Indexed, key, Plain } from "./indexes/test-employee.ts";
+import { entriesOf, everything, expected, MINUTE, NAMES, open } from "./indexes/test-life-cycle.ts";
+import { isRefusal } from "./ports/port-error.ts";
+import { remoteIndex } from "./remote-index.ts";
+import { siblingIndex } from "./sibling-index.ts";
+import { intercept, type Layer, memory, withFaults } from "./testing.ts";
+
+describe("an index that is retired", () => {
+  for (const name of NAMES) {
+    it(`is built by nobody while it is retired, however long that takes, but afterwards (${name})`, async () => {
+      const { backend, db, plain, of } = await open();
+      await of(name).disable();
+      await of(name).build();
+      const builds = new Set<string>();
+      const beside: Layer = async ({ method, args }, send) => {
+        if (method === "deleteTable" || isDelete(args)) {
+          const build = of(name).build();
+          builds.add(
+            await build.then(
+              () => "built",
+              (error) => String(error.message.match(/somebody else is building or retiring it/)),
+            ),
+          );
+          backend.clock.advance(40_000);
+        }
+        return send();
+      };
+      const states = { indexStates: controlledIndexes() };
+      const other = connect({ ...backend, ...intercept(backend, beside), ...states });
+      await indexLifeCycle(other, Indexed, name).retire();
+      assert.deepEqual([...builds], ["somebody else is building or retiring it"]);
+      // The name of a table that was deleted is free again only then.
+      backend.clock.advance(MINUTE);
+      await db.createTables(Indexed);
+      await of(name).build();
+      assert.deepEqual(await entriesOf(backend, name), await expected(plain));
+    });
+
+    it(`is retired: from readers, from writers, then its entries go (${name})`, async () => {
+      const { backend, db, of } = await open(0);
+      await db.open(Indexed).insert({ dept: "Sales", id: 1, email: "e1" });
+      await of(name)
+        .disable()
+        .catch(() => undefined);
+      await of(name).build();
+      await of(name).retire();
+      assert.equal(await of(name).state(), "disabled");
+      if (name === "near") assert.deepEqual(await entriesOf(backend, name), []);
+      else
+        assert.equal(
+          (await backend.tables.listTables({ from: "ByEmail" })).names.includes("ByEmail"),
+          false,
+        );
+      await db.open(Indexed).update({ dept: "Sales", id: 1 }, () => ({ email: "e2" }));
+    });
+  }
+
+  it("stays with who retires it also while a whole page of entries is deleted slowly", async () => {
+    const { backend, db, of } = await open(0, memory());
+    await batch(db, (plan) => {
+      for (let id = 1; id <= 250; id++) {
+        plan.insert(Plain, { dept: "Sales", id, email: `e${id}` });
+      }
+    });
+    await of("near").disable();
+    await of("near").build({ rate: 10_000 });
+    const builds: string[] = [];
+    const slow: Layer = async ({ args }, send) => {
+      if (isDelete(args)) {
+        const build = of("near").build();
+        builds.push(await build.then(() => "built").catch(() => "refused"));
+        backend.clock.advance(40_000);
+      }
+      return send();
+    };
+    const retiring = connect({ ...backend, ...intercept(backend, slow) });
+    await indexLifeCycle(retiring, Indexed, "near").retire();
+    assert.deepEqual(builds, ["refused", "refused", "refused"]);
+    assert.deepEqual(await entriesOf(backend, "near"), []);
+  });
+
+  it("loses no entry of a later build to who retired it too slowly", async () => {
+    const { backend, db, of } = await open();
+    await of("near").disable();
+    await of("near").build();
+    let isLate = false;
+    const slow: Layer = async ({ args }, send) => {
+      if (isDelete(args) && !isLate) {
+        isLate = true;
+        backend.clock.advance(2 * MINUTE);
+        await of("near").retire();
+        await of("near").build();
+      }
+      return send();
+    };
+    const retiring = connect({ ...backend, ...intercept(backend, slow) });
+    const retired = indexLifeCycle(retiring, Indexed, "near").retire();
+    await assert.rejects(retired, (error) => isTableError(error, "conflict"));
+    assert.equal(await of("near").state(), "readable");
+    assert.deepEqual(await entriesOf(backend, "near"), await expected(db));
+  });
+
+  it("deletes also the entry that somebody changed when it was about to be deleted", async () => {
+    const { backend, of } = await open();
+    await of("near").disable();
+    await of("near").build();
+    let changes = 0;
+    const changing: Layer = async ({ args }, send) => {
+      if (isDelete(args) && changes++ === 0) {
+        const entry = { partitionKey: "Sales", rowKey: "email_e2", ifMatch: "*", properties: {} };
+        await backend.tables.commit("Employee", [{ kind: "merge", ...entry }]);
+      }
+      return send();
+    };
+    const retiring = connect({ ...backend, ...intercept(backend, changing) });
+    await indexLifeCycle(retiring, Indexed, "near").retire();
+    assert.notEqual(changes, 0);
+    assert.deepEqual(await entriesOf(backend, "near"), []);
+  });
+
+  it("leaves the table to the index of another entity, and to rows of others", async () => {
+    const { backend, db } = await open(0);
+    const [one, other] = ["Buyer", "Seller"].map((name) => {
+      const town = remoteIndex({
+        table: "Towns",
+        partition: [k.lit(name), k.str("email")],
+        row: [k.str("dept"), k.lit("empid"), k.uint("id", 6)],
+      });
+      return entity(name, { version: 1, fields, key, indexes: { town } });
+    });
+    for (const definition of [one!, other!]) {
+      await db.createTables(definition);
+      await db.open(definition).insert({ dept: "Sales", id: 1, email: "e1" });
+    }
+    await backend.tables.commit("Towns", [
+      { kind: "insert", partitionKey: "a", rowKey: "b", properties: {} },
+    ]);
+    const left = async () =>
+      (await everything(backend.tables, "Towns")).entities.map(({ partitionKey }) => partitionKey);
+    await indexLifeCycle(db, one!, "town").retire();
+    assert.deepEqual(await left(), ["Seller_e1", "a"]);
+    await indexLifeCycle(db, other!, "town").retire();
+    assert.deepEqual(await left(), ["a"]);
+  });
+
+  it("is not built under a changed definition while its entries are being deleted, nor before they are gone", async () => {
+    const { backend, db, of } = await open(3);
+    const row = [k.lit("mail"), k.str("email")] as const;
+    const { far } = Indexed.indexes;
+    const indexes = { near: siblingIndex({ row, unique: true }), far };
+    const Changed = entity("Employee", { version: 1, fields, key, indexes });
+    await of("near").disable();
+    await of("near").build();
+    const cycle = indexLifeCycle(db, Changed, "near");
+    await cycle.disable();
+    // The process ends in the middle.
+    const dying = withFaults(({ args }) =>
+      isDelete(args) ? { kind: "refuse", status: 403, code: "AuthorizationFailure" } : undefined,
+    );
+    const retiring = connect({ ...backend, ...intercept(backend, dying) });
+    await assert.rejects(indexLifeCycle(retiring, Indexed, "near").retire(), (error) =>
+      isRefusal(error, 403),
+    );
+    await assert.rejects(cycle.build(), /was another before: retire that one/);
+    backend.clock.advance(2 * MINUTE);
+    await of("near").retire();
+    assert.equal((await cycle.build()).done, 3);
+  });
+});
+
+function isDelete(args: readonly unknown[]): boolean {
+  return JSON.stringify(args).includes('"kind":"delete"');
+}
