@@ -14,18 +14,22 @@ describe("Answers of the fast lane", () => {
     for (const server of servers) server.close();
   });
 
-  /** What a client reads of an answer behind which the connection ends. */
-  async function sent(answer: WireResponse, verb: string): Promise<string> {
+  async function connection() {
     const server = createServer();
     servers.push(server);
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
     const accepted = once(server, "connection");
     const client = connect((server.address() as AddressInfo).port, "127.0.0.1");
+    client.pause();
     const [socket]: Socket[] = await accepted;
-    await new AnswerWriter(socket!).write(answer, verb, true);
-    let text = "";
-    for await (const part of client) text += part;
-    return text;
+    return { client, socket: socket! };
+  }
+
+  /** What a client reads of an answer behind which the connection ends. */
+  async function sent(answer: WireResponse, verb: string): Promise<string> {
+    const { client, socket } = await connection();
+    await new AnswerWriter(socket).write(answer, verb, true);
+    return received(client);
   }
 
   let isBack = false;
@@ -50,12 +54,40 @@ describe("Answers of the fast lane", () => {
     });
   }
 
+  for (const writes of ["at once", "by the stream"]) {
+    it(`stay as they are while a client does not read, whoever else is answered (written ${writes})`, async () => {
+      const [slow, quick] = [await connection(), await connection()];
+      const handle = Reflect.get(slow.socket, "_handle");
+      if (writes === "by the stream") Object.assign(handle, { writeBuffer: undefined });
+      const writer = new AnswerWriter(slow.socket);
+      Reflect.deleteProperty(handle, "writeBuffer");
+      const body = "s".repeat(10_000);
+      const answer = { status: 200, headers: [], body };
+      let count = 1;
+      for (; !writer.mustDrain; count++) writer.write(answer, "GET", false);
+      new AnswerWriter(quick.socket).write({ ...answer, body: "q".repeat(10_000) }, "GET", true);
+      assert.match(await received(quick.client), /q$/);
+      const text = received(slow.client);
+      await new Promise<void>((resolve) => writer.whenDrained(resolve));
+      writer.write(answer, "GET", true);
+      const bodies = (await text).split(/HTTP(?:.*\r\n)*?\r\n/);
+      assert.equal(bodies.length, count + 1);
+      assert.ok(bodies.slice(1).every((each) => each === body));
+    });
+  }
+
   it("give lent memory back, though nobody is sent it", async () => {
     isBack = false;
     await sent({ status: 200, headers: [], body: lent(() => (isBack = true)) }, "HEAD");
     assert.ok(isBack);
   });
 });
+
+async function received(client: Socket): Promise<string> {
+  let text = "";
+  for await (const part of client) text += part;
+  return text;
+}
 
 async function* inParts() {
   yield Buffer.from(TEXT.slice(0, 2));
