@@ -75,11 +75,13 @@ describe("A page of several reads of one partition", () => {
 
     it(`is of one snapshot: ${name}`, async () => {
       for (const become of ["others", "absent"] as const) {
-        const lab = await open(10);
-        lab.engine.beforeSecondRead = () => lab.write(11, become);
-        const sizes: number[] = [];
-        assert.equal((await lab.page({ filter, sizes }))?.rowKey, "140");
-        assert.deepEqual([...new Set(sizes)], [10]);
+        for (const when of ["afterFirstRead", "beforeSecondRead"] as const) {
+          const lab = await open(10);
+          lab.engine[when] = () => lab.write(11, become);
+          const sizes: number[] = [];
+          assert.equal((await lab.page({ filter, sizes }))?.rowKey, "140", when);
+          assert.deepEqual([...new Set(sizes)], [10]);
+        }
       }
     });
 
@@ -196,6 +198,7 @@ class LabEngine implements Engine {
   readonly name = "lab";
   readonly keyBytesMax = this.#inner.keyBytesMax;
   numbersCommits = true;
+  afterFirstRead = (): void => {};
   beforeSecondRead = () => {};
   /** How many a snapshot shows. */
   entriesPerScan = Number.POSITIVE_INFINITY;
@@ -218,6 +221,7 @@ class LabEngine implements Engine {
     const bytes = values.reduce((sum, { length }) => sum + length, 0);
     this.found += values.length;
     this.bytesMax = Math.max(this.bytesMax, bytes);
+    if (this.reads === 1) this.afterFirstRead();
     return entries;
   }
 
@@ -230,7 +234,10 @@ class LabEngine implements Engine {
       resumeAt = copyKey(entry.key);
       return false;
     });
-    return whenReady(ended, (known) => (resumeAt ? { resumeAt } : known));
+    return whenReady(ended, (known) => {
+      if (this.reads === 1) this.afterFirstRead();
+      return resumeAt ? { resumeAt } : known;
+    });
   }
 
   scanRanges?: NonNullable<Engine["scanRanges"]>;
