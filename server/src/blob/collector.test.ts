@@ -173,6 +173,32 @@ describe("What blobs let go of", () => {
     await stubborn.close();
   });
 
+  it("is freed by the next collector when this one is killed at any commit", async () => {
+    for (let commits = 0, isKilled = true; isKilled; commits++) {
+      const engine = new MortalEngine();
+      // Its own collector is at it too, and dies as well.
+      const killed = await BlobLab.open({ engine, onError: () => {} });
+      await killed.must("PUT", "/docs?restype=container");
+      await killed.must("PUT", "/docs/log", { headers: APPEND });
+      for (const body of [SMALL, LARGE, LARGE]) {
+        await killed.must("PUT", "/docs/log?comp=appendblock", { body });
+      }
+      engine.commitsLeft = 1 + commits;
+      await killed.must("DELETE", "/docs/log");
+      const collected = killed.service.collector.collect(0);
+      isKilled = await collected.then(
+        () => false,
+        () => true,
+      );
+      engine.commitsLeft = Number.POSITIVE_INFINITY;
+      const next = await BlobLab.open({ engine, contents: killed.contents!, clock: killed.clock });
+      await next.assertTidy();
+      await killed.close();
+      await next.close();
+      assert.ok(commits < 100);
+    }
+  });
+
   async function putBlock(id: string, body: Buffer): Promise<void> {
     await lab.must("PUT", `/docs/a?comp=block&blockid=${id}`, { body });
   }
@@ -430,6 +456,16 @@ class DoubtfulEngine extends MemoryEngine {
     if (loses === undefined) return super.commit(write);
     if (loses === "the answer") await super.commit(write);
     throw new EngineError("Unknown", "The outcome of a commit is not known.");
+  }
+}
+
+/** As the disk of a process that is killed behind so many commits. */
+class MortalEngine extends MemoryEngine {
+  commitsLeft = Number.POSITIVE_INFINITY;
+
+  override async commit(write: AtomicWrite): Promise<CommitResult> {
+    if (this.commitsLeft-- <= 0) throw new EngineError("Unavailable", "The process is killed.");
+    return super.commit(write);
   }
 }
 
