@@ -29,9 +29,9 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 16_758,
-  everything: 64_573,
-  "azure-tables.ts": 3679,
-  "index-life-cycle.ts": 3157,
+  everything: 64_764,
+  "azure-tables.ts": 3706,
+  "index-life-cycle.ts": 3197,
   "index-scrub.ts": 3132,
   "list-index.ts": 4958,
   "logs.ts": 3156,
