@@ -1,10 +1,10 @@
-import { indexLifeCycle } from "@rowhouse/patterns/index-life-cycle";
 import { meter } from "@rowhouse/patterns/store/meter";
 import { answerCommands } from "../harness/bench-process.ts";
 import type { Figures } from "../harness/figures.ts";
 import { cpuMicros, machineCpuMicros } from "../harness/process-figures.ts";
 import { Histogram } from "../load/histogram.ts";
-import { type Account, Indexed, PatternBench } from "./works.ts";
+import { prepareBuild } from "./index-build.ts";
+import { type Account, PatternBench } from "./works.ts";
 
 /** Who does it: the library, or code on the official client. */
 export type Hand = "library" | "by hand";
@@ -127,18 +127,11 @@ async function watched(work: () => Promise<Counted>): Promise<Figures> {
 
 /** All persons from nothing; an operation is one entity. */
 async function build(by: Hand, persons: number): Promise<Figures> {
-  const { bench } = opened;
-  const { database } = bench;
-  for (const table of [...Indexed.tables, "rhcontrol"]) await database.tables.deleteTable(table);
-  await database.tables.createTable("rhcontrol");
-  await bench.fillPersons(persons);
-  const cycle = indexLifeCycle(database, Indexed, "byTown");
-  await cycle.disable();
-  return watched(async () => {
-    const operations =
-      by === "library"
-        ? (await cycle.build({ rate: Number.MAX_SAFE_INTEGER })).done
-        : await bench.buildByHand();
-    return { latencies: new Histogram(), operations, failure: "" };
-  });
+  const { byHand, library } = await prepareBuild(opened.bench, persons);
+  const run = by === "library" ? library : byHand;
+  return watched(async () => ({
+    latencies: new Histogram(),
+    operations: await run(),
+    failure: "",
+  }));
 }

@@ -46,21 +46,6 @@ const Employee = entity("Employee", {
   },
 });
 
-/** The same with an index in another table, which is built over them. */
-export const Indexed = entity("Person", {
-  version: 1,
-  fields: { dept: f.string(), id: f.int32(), town: f.string(), age: f.int32() },
-  key: { partition: [k.str("dept")], row: [k.lit("p"), k.uint("id", 8)] },
-  indexes: {
-    byTown: remoteIndex({
-      table: "PersonByTown",
-      partition: [k.str("town")],
-      row: [k.str("dept"), k.uint("id", 8)],
-      mode: "inline",
-    }),
-  },
-});
-
 /** Looked up in another table, by a key that a hand can write down as well. */
 const Citizen = entity("Citizen", {
   version: 1,
@@ -103,7 +88,8 @@ export interface Account {
 export class PatternBench {
   readonly database: Database;
   readonly works: readonly PatternWork[];
-  readonly #client: (table: string) => TableClient;
+  /** Of the official clients, one for each table. */
+  readonly client: (table: string) => TableClient;
 
   constructor({ url, name, keyBase64 }: Account, options: Pick<ConnectOptions, "clock" | "meter">) {
     const credential = new AzureNamedKeyCredential(name, keyBase64);
@@ -114,7 +100,7 @@ export class PatternBench {
       ...options,
     });
     const clients = new Map<string, TableClient>();
-    this.#client = (table) => {
+    this.client = (table) => {
       const known = clients.get(table) ?? new TableClient(url, table, credential, insecure);
       clients.set(table, known);
       return known;
@@ -154,7 +140,7 @@ export class PatternBench {
 
   #pointRead(): PatternWork {
     const employees = this.database.open(Employee);
-    const client = this.#client("Employee");
+    const client = this.client("Employee");
     return {
       name: "point query",
       library: (i) => employees.get(keyOf(i)),
@@ -168,7 +154,7 @@ export class PatternBench {
 
   #indexRead(): PatternWork {
     const employees = this.database.open(Employee);
-    const client = this.#client("Employee");
+    const client = this.client("Employee");
     return {
       name: "lookup by a sibling index",
       library: (i) => {
@@ -184,7 +170,7 @@ export class PatternBench {
 
   #remoteRead(consistency: "verify" | "eventual"): PatternWork {
     const citizens = this.database.open(Citizen);
-    const [bases, entries] = [this.#client("Citizen"), this.#client("CitizenByEmail")];
+    const [bases, entries] = [this.client("Citizen"), this.client("CitizenByEmail")];
     return {
       name: `lookup by a remote index, ${consistency === "verify" ? "checked" : "from its entry"}`,
       library: (i) => citizens.by.email.get({ email: emailOf(i % CITIZENS) }, { consistency }),
@@ -201,7 +187,7 @@ export class PatternBench {
   /** Sixteen buckets read side by side, merged by time. */
   #fanIn(): PatternWork {
     const visits = this.database.open(Visits);
-    const client = this.#client("Visit");
+    const client = this.client("Visit");
     const interval = { from: new Date(VISITS_FROM), to: new Date(VISITS_FROM + VISITS) };
     const rows = { from: ticksOf(interval.from), to: ticksOf(interval.to) };
     return {
@@ -233,7 +219,7 @@ export class PatternBench {
 
   #rangeOf100(): PatternWork {
     const employees = this.database.open(Employee);
-    const client = this.#client("Employee");
+    const client = this.client("Employee");
     return {
       name: "range query of 100",
       library: (i) => employees.range({ dept: deptOf(i), id: { gte: 50, lt: 150 } }).all(),
@@ -247,7 +233,7 @@ export class PatternBench {
 
   #tailOf10(): PatternWork {
     const employees = this.database.open(Employee);
-    const client = this.#client("Employee");
+    const client = this.client("Employee");
     return {
       name: "the first 10 of a partition",
       library: (i) =>
@@ -266,7 +252,7 @@ export class PatternBench {
 
   #insert(): PatternWork {
     const employees = this.database.open(Employee);
-    const client = this.#client("Employee");
+    const client = this.client("Employee");
     return {
       name: "insert with two sibling entries",
       library: (i) => employees.insert(employeeOf(i % PARTITIONS, nextId++)),
@@ -279,7 +265,7 @@ export class PatternBench {
 
   #update(): PatternWork {
     const employees = this.database.open(Employee);
-    const client = this.#client("Employee");
+    const client = this.client("Employee");
     return {
       name: "update with two sibling entries",
       // Each has employees of its own, so that none waits for another.
@@ -299,7 +285,7 @@ export class PatternBench {
 
   /** A hundred for each of so many partitions, side by side. */
   #batchOf(partitions: number): PatternWork {
-    const client = this.#client("Note");
+    const client = this.client("Note");
     const books = (i: number) =>
       Array.from({ length: partitions }, (_, at) => {
         const from = nextId;
@@ -331,71 +317,11 @@ export class PatternBench {
         ),
     };
   }
-
-  /** For index builds: entities that nothing is known of yet. */
-  async fillPersons(count: number): Promise<void> {
-    await this.database.createTables(Indexed);
-    const { rows } = Indexed;
-    const token = this.database.writeToken();
-    const client = this.#client("Person");
-    for (let from = 0; from < count; from += BATCH) {
-      const actions = Array.from({ length: BATCH }, (_, i): TransactionAction => {
-        const row = { dept: deptOf(from / BATCH), id: from + i, town: `town${i % 37}`, age: i };
-        return ["create", { ...rows.key(row, this.database.profile), ...rows.encode(row, token) }];
-      });
-      await client.submitTransaction(actions);
-    }
-  }
-
-  /**
-   * What a careful hand would write: page by page, 16 entities at once; look at the entry and at
-   * the base again, write, and look at the base once more, because others write meanwhile.
-   */
-  async buildByHand(): Promise<number> {
-    const [bases, entries] = [this.#client("Person"), this.#client("PersonByTown")];
-    let done = 0;
-    for await (const page of bases.listEntities().byPage({ maxPageSize: 200 })) {
-      let next = 0;
-      const worker = async () => {
-        for (let at = next++; at < page.length; at = next++) {
-          await indexByHand(bases, entries, page[at]!);
-        }
-      };
-      await Promise.all(Array.from({ length: 16 }, worker));
-      done += page.length;
-    }
-    return done;
-  }
-}
-
-interface Found {
-  readonly partitionKey?: string;
-  readonly rowKey?: string;
-  readonly town?: unknown;
-}
-
-async function indexByHand(bases: TableClient, entries: TableClient, found: Found): Promise<void> {
-  const { partitionKey: dept = "", rowKey = "" } = found;
-  const town = String(found.town);
-  const entryKey = `${dept}_${rowKey.slice(2)}`;
-  await entries.getEntity(town, entryKey).catch(() => undefined);
-  const base = await bases.getEntity(dept, rowKey);
-  await entries.createEntity({
-    partitionKey: town,
-    rowKey: entryKey,
-    age: { type: "Int32", value: String(base.age) },
-    town: typed(town),
-    basePK: typed(dept),
-    baseRK: typed(rowKey),
-    rh_t: typed("Person.byTown:1"),
-    rh_w: typed(String(base.rh_w)),
-  });
-  await bases.getEntity(dept, rowKey);
 }
 
 type Row = typeof Employee.infer;
 
-function deptOf(i: number): string {
+export function deptOf(i: number): string {
   return `dept${i % PARTITIONS}`;
 }
 
@@ -423,7 +349,7 @@ function rowKeyOf(id: number): string {
   return `empid_${String(id).padStart(8, "0")}`;
 }
 
-function typed(value: string) {
+export function typed(value: string) {
   return { type: "String", value } as const;
 }
 
