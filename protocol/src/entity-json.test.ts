@@ -411,6 +411,17 @@ describe("the body", () => {
   });
 });
 
+describe("a body that is read", () => {
+  it("stays as it was, also where its names are escaped", () => {
+    const body = bytes(`{${KEYS},"\\u0061bc":1}`);
+    const before = Uint8Array.from(body);
+    for (let time = 0; time < 2; time++) {
+      assert.equal(text(decodeEntity(body).json), ',"abc":1');
+      assert.deepEqual(body, before);
+    }
+  });
+});
+
 describe("random bodies", () => {
   it("are read as JSON.parse reads them", () => {
     const value = fc.oneof(

@@ -293,6 +293,7 @@ describe("$metadata", () => {
       answer.text,
       /^<\?xml version="1.0" encoding="utf-8"\?><edmx:Edmx .*<\/edmx:Edmx>$/,
     );
+    assert.doesNotMatch(answer.text, />[^<]+</, "nothing stands between its elements");
     assert.match(answer.text, new RegExp(`<Schema Namespace="${target.account}" `));
     assert.deepEqual(
       [...answer.text.matchAll(/<Property Name="(\w+)" Type="([\w.]+)"/g)].map(

@@ -84,6 +84,15 @@ describe("a bearer token", () => {
     assert.equal(await verify(await token({}, theirs.privateKey)), undefined);
   });
 
+  it("is refused when it asks for what nobody here knows", async () => {
+    const header = { alg: "RS256", kid: "ours", crit: ["https://a.test/new"] };
+    const claims = { iss: ISSUER, aud: AUDIENCE, exp: NOW_S + 600 };
+    const parts = [{ ...header, "https://a.test/new": 1 }, claims].map((part) =>
+      Buffer.from(JSON.stringify(part)).toString("base64url"),
+    );
+    assert.equal(await verify(`${parts.join(".")}.c2ln`), undefined);
+  });
+
   it("is refused with any character of its signature changed", async () => {
     const good = await token({});
     const start = good.lastIndexOf(".") + 1;

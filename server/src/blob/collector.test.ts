@@ -233,6 +233,25 @@ describe("What was in the making", () => {
     await lab.close();
   });
 
+  it("is freed when the list of its many blocks cannot be stored to its end", async () => {
+    const lab = await BlobLab.open();
+    const { engine } = lab;
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.must("PUT", "/docs/a?comp=block&blockid=AAAA", { body: SMALL });
+    const commit = engine.commit.bind(engine);
+    let commits = 0;
+    engine.commit = (write) =>
+      // Behind the note of the list, and the first part of it.
+      ++commits === 3
+        ? Promise.reject(new EngineError("Unavailable", "The disk is full."))
+        : commit(write);
+    const body = `<BlockList>${"<Latest>AAAA</Latest>".repeat(501)}</BlockList>`;
+    await lab.refused("503 ServerBusy", "PUT", "/docs/a?comp=blocklist", { body });
+    await lab.assertTidy();
+    await lab.must("GET", "/docs/a?comp=blocklist&blocklisttype=uncommitted");
+    await lab.close();
+  });
+
   it("is freed when it is refused at its end", async () => {
     const lab = await BlobLab.open();
     await lab.must("PUT", "/docs?restype=container");

@@ -41,6 +41,20 @@ describe("Messages are counted", () => {
     assert.equal(lab.walks, 2);
   });
 
+  it("with each that was put here since, too, when they are many", async () => {
+    const store = await TestStore.open();
+    const { reads } = store;
+    await store.putMany(10_001);
+    const scan = reads.scan.bind(reads);
+    reads.scan = (range, visit, hints) => {
+      store.pass(1000);
+      return scan(range, visit, hints);
+    };
+    assert.equal(await store.count(), 10_001);
+    await store.put("one more");
+    assert.equal(await store.count(), 10_002);
+  });
+
   it("seldom when many must be passed over because they have expired", async () => {
     const lab = await Lab.open({ messages: 10_001, walkMs: 1000, expiresAt: 500 });
     lab.clock.time = 500;

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { queuePartition } from "./message-keys.ts";
 import { TestStore } from "./test-store.ts";
 import { VisibleMessages } from "./visible-messages.ts";
 
@@ -59,6 +60,16 @@ describe("Visible messages are found", () => {
     assert.ok(store.reads.entries < 260, `${store.reads.entries} entries were read`);
   });
 
+  it("in a queue beside one of which it is known where the expired ones end", async () => {
+    const store = await TestStore.open();
+    await store.putMany(300, { timeToLiveMs: 1000 });
+    await store.put("visible");
+    store.pass(8000);
+    assert.equal((await find(store, 9)).length, 1);
+    const beside = queuePartition(0, 4711);
+    assert.deepEqual(await find(store, 9, beside), []);
+  });
+
   it("wherever a server whose clock is behind has put them, if not at once", async () => {
     const store = await TestStore.open();
     await store.putMany(600, { timeToLiveMs: 1000 });
@@ -98,10 +109,14 @@ describe("Visible messages are found", () => {
 
 const finders = new WeakMap<TestStore, VisibleMessages>();
 
-async function find(store: TestStore, max: number): Promise<string[]> {
+async function find(
+  store: TestStore,
+  max: number,
+  partition: Uint8Array = store.partition,
+): Promise<string[]> {
   const finder = finders.get(store) ?? new VisibleMessages(store.reads, () => {});
   finders.set(store, finder);
-  const { partition, clock } = store;
-  const places = await finder.find({ partition, now: clock.now(), max, take: () => true });
+  const now = store.clock.now();
+  const places = await finder.find({ partition, now, max, take: () => true });
   return places.map(({ id }) => id);
 }

@@ -115,6 +115,17 @@ describe("A write over one of another server, with a version that is not above i
     assert.equal(outcome.error.code, "UpdateConditionNotSatisfied");
   });
 
+  it("is overwritten by a server whose first request that is", async () => {
+    const engine = new MemoryEngine();
+    const here = await openStore(engine);
+    await here.create();
+    await here.insert("r");
+    const [etag = ""] = await here.list();
+    const afterRestart = await openStore(engine);
+    const outcome = await afterRestart.replace("r", `{"A":2}`, parseIfMatch(etag));
+    assert.equal(outcome.committed, true);
+  });
+
   it("is overwritten by whoever holds its own", async () => {
     const store = await openBehind(0);
     const etag = etagOf(await store.replace("r", `{"A":1}`));
