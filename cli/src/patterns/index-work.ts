@@ -1,5 +1,6 @@
 import type { Database } from "@rowhouse/patterns";
 import type { VerifyProgress, VerifyReport } from "@rowhouse/patterns/index-scrub";
+import type { BuildProgress } from "@rowhouse/patterns/indexes/control";
 import type { AnyEntity } from "@rowhouse/patterns/model/entity";
 import type { ShardedBuildOptions } from "@rowhouse/patterns/sharded-build";
 import { alignColumns, type Outcome, type Progress } from "./outcome.ts";
@@ -59,7 +60,7 @@ export async function buildIndex(
   name: string,
   { rate, dryRun, register, shards }: BuildOptions,
 ): Promise<Outcome> {
-  const { database, signal, progress } = work;
+  const { database, signal } = work;
   const target = targetOf(work.schema, name);
   const index = oneOf(target);
   const cycle = await mustHaveLifeCycle(work, target, index);
@@ -67,19 +68,11 @@ export async function buildIndex(
   const registered = await cycle.isRegistered();
   const state = registered || !register ? await cycle.state() : "disabled";
   // Asked for keys alone, the rows cost next to nothing beside the build.
-  const total = await countEntities(database, target.entity, signal);
-  const seconds = Math.ceil(total / rate) + (state === "disabled" ? EVERYBODY_MS / 1000 : 0);
+  const entities = await countEntities(database, target.entity, signal);
+  const seconds = Math.ceil(entities / rate) + (state === "disabled" ? EVERYBODY_MS / 1000 : 0);
   if (dryRun) {
-    const perEntity = requestsForEach(target.entity, index);
-    const lines = [
-      `${name} is ${state}.`,
-      `${total} entities, about ${total * perEntity} requests and ${timeOf(seconds)} at ${rate} entities a second.`,
-    ];
-    return {
-      lines,
-      json: { index: name, state, entities: total, requests: total * perEntity, seconds },
-      found: false,
-    };
+    const requests = entities * requestsForEach(target.entity, index);
+    return describeEstimate({ index: name, state, entities, requests, seconds }, rate);
   }
   if (!registered && !register) {
     throw new Error(
@@ -92,9 +85,37 @@ export async function buildIndex(
       if (codeOf(error) !== "conflict") throw error;
     });
   }
-  progress(`${name} was ${state}; ${total} entities, about ${timeOf(seconds)}`);
+  work.progress(`${name} was ${state}; ${entities} entities, about ${timeOf(seconds)}`);
+  const options = { rate, signal, onProgress: paceTeller(work, entities, rate) };
+  const report =
+    shards === undefined
+      ? await cycle.build(options)
+      : await buildInShards(work, target, index, { ...options, shards });
+  return describeBuild(name, await cycle.state(), report);
+}
+
+/** What a build would take. */
+interface BuildEstimate {
+  readonly index: string;
+  readonly state: string;
+  readonly entities: number;
+  readonly requests: number;
+  readonly seconds: number;
+}
+
+function describeEstimate(estimate: BuildEstimate, rate: number): Outcome {
+  const { index, state, entities, requests, seconds } = estimate;
+  const lines = [
+    `${index} is ${state}.`,
+    `${entities} entities, about ${requests} requests and ${timeOf(seconds)} at ${rate} entities a second.`,
+  ];
+  return { lines, json: estimate, found: false };
+}
+
+/** Tells how fast a build is and how long it will still take. */
+function paceTeller({ database, progress }: IndexWork, total: number, rate: number) {
   let first: { readonly done: number; readonly atMs: number } | undefined;
-  const onProgress = ({ done }: { readonly done: number }) => {
+  return ({ done }: { readonly done: number }) => {
     const atMs = database.clock.now();
     // Without the wait for all writers, and without what an earlier build did.
     first ??= { done, atMs };
@@ -103,19 +124,17 @@ export async function buildIndex(
     const left = timeOf(Math.max(0, total - done) / speed);
     progress(`${done} of ${total} entities, ${speed} a second, ${left} to go`);
   };
-  const options = { rate, signal, onProgress };
-  const { done, written, errors, duplicates } =
-    shards === undefined
-      ? await cycle.build(options)
-      : await buildInShards(work, target, index, { ...options, shards });
-  const after = await cycle.state();
+}
+
+function describeBuild(index: string, state: string, report: BuildProgress): Outcome {
+  const { done, written, errors, duplicates } = report;
   return {
     lines: [
-      `${name} is ${after}: ${done} entities.`,
+      `${index} is ${state}: ${done} entities.`,
       ...duplicates.map((base) => `  ${base}: another entity has its value`),
       ...(errors > duplicates.length ? [`  and ${errors - duplicates.length} more`] : []),
     ],
-    json: { index: name, state: after, entities: done, entries: written, errors, duplicates },
+    json: { index, state, entities: done, entries: written, errors, duplicates },
     found: errors > 0,
   };
 }
@@ -183,14 +202,16 @@ export async function scrubIndexes(
     throw new Error(`${left.join("; ") || `${name} has no index with entries of its own`}.`);
   }
   await file?.remove();
-  // A repair that could not judge young rows, or free a value, leaves something to do.
-  const remain = (report: VerifyReport) =>
-    verb === "verify" ? findingsIn(report) : report.duplicate + report.young;
   return {
     lines: [...reports.flatMap((report) => describeReport(report, verb)), ...left],
     json: reports,
-    found: reports.some((report) => remain(report) > 0),
+    found: reports.some((report) => remainingIn(report, verb) > 0),
   };
+}
+
+/** A repair that could not judge young rows, or free a value, leaves something to do. */
+function remainingIn(report: VerifyReport, verb: "verify" | "repair"): number {
+  return verb === "verify" ? findingsIn(report) : report.duplicate + report.young;
 }
 
 function findingsIn({ missing, wrong, dangling, duplicate }: VerifyReport): number {
