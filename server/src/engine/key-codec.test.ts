@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { assertAbove, assertSameBytes, key } from "./conformance-steps.ts";
+import { assertAbove, assertSameBytes, key } from "./conformance/steps.ts";
 import type { Key } from "./engine.ts";
 import {
   after,

@@ -20,7 +20,7 @@ import {
   patternBytes,
   put,
   scanAll,
-} from "../conformance-steps.ts";
+} from "../conformance/steps.ts";
 import { hasMounts } from "../test-mounts.ts";
 import { freeBytesOf, noSpaceLeft, PAGE_BYTES, unusedBytes } from "./data-file.ts";
 import { openLmdbEngine } from "./lmdb-engine.ts";

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, statSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
-import { assertAbove, key, mustCommit, patternBytes, put, scanAll } from "../conformance-steps.ts";
+import { assertAbove, key, mustCommit, patternBytes, put, scanAll } from "../conformance/steps.ts";
 import { EngineError, type Entry } from "../engine.ts";
 import { EnvironmentCopy } from "./environment-copy.ts";
 import { openLmdbEngine } from "./lmdb-engine.ts";

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { rmSync } from "node:fs";
 import { describe, it } from "node:test";
-import { testEngineConformance } from "../conformance.ts";
 import {
   absent,
   assertAbove,
@@ -18,7 +17,8 @@ import {
   scanAll,
   scanOnce,
   text,
-} from "../conformance-steps.ts";
+} from "../conformance/steps.ts";
+import { testEngineConformance } from "../conformance.ts";
 import type { Engine } from "../engine.ts";
 import { after, compareKeys } from "../key-codec.ts";
 import { LmdbEngine, openLmdbEngine } from "./lmdb-engine.ts";

@@ -3,7 +3,7 @@ import { type ChildProcess, fork, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { assertAbove, bytes, key, patternBytes, put, scanAll, text } from "../conformance-steps.ts";
+import { assertAbove, bytes, key, patternBytes, put, scanAll, text } from "../conformance/steps.ts";
 import type { Engine } from "../engine.ts";
 import { withEngine } from "./test-engine.ts";
 

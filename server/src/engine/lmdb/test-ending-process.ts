@@ -2,7 +2,7 @@
  * The process that ends, for the tests, with a write transaction that it asked for and that waits to
  * be told what to do. `node test-ending-process.ts <folder> exit|throw`.
  */
-import { key, put } from "../conformance-steps.ts";
+import { key, put } from "../conformance/steps.ts";
 import { openLmdbEngine } from "./lmdb-engine.ts";
 
 const [path = "", how] = process.argv.slice(2);

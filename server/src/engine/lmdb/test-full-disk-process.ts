@@ -3,7 +3,7 @@
  * the store until commits are refused, and checks that what was refused is not there and all else is.
  */
 import assert from "node:assert/strict";
-import { assertAbove, commit, getText, key, put, scanAll, text } from "../conformance-steps.ts";
+import { assertAbove, commit, getText, key, put, scanAll, text } from "../conformance/steps.ts";
 import { EngineError } from "../engine.ts";
 import { openLmdbEngine } from "./lmdb-engine.ts";
 

@@ -3,7 +3,7 @@
  * `fork("test-second-process.ts", [folder, clock in milliseconds])`.
  */
 import { readSync } from "node:fs";
-import { bytes, getEntry, key, put, text } from "../conformance-steps.ts";
+import { bytes, getEntry, key, put, text } from "../conformance/steps.ts";
 import { openLmdbEngine } from "./lmdb-engine.ts";
 
 const [path = "", milliseconds = ""] = process.argv.slice(2);

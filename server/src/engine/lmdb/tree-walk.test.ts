@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { assertAbove, key, mustCommit, patternBytes } from "../conformance-steps.ts";
+import { assertAbove, key, mustCommit, patternBytes } from "../conformance/steps.ts";
 import type { Entry, Key } from "../engine.ts";
 import { compareKeys, copyKey } from "../key-codec.ts";
 import { type LmdbEngine, openLmdbEngine } from "./lmdb-engine.ts";

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import { type Change, type Engine, EngineError, type Key } from "../engine.ts";
 import {
   assertAbove,
   bytes,
@@ -11,8 +12,7 @@ import {
   scanText,
   text,
   type WithEngine,
-} from "./conformance-steps.ts";
-import { type Change, type Engine, EngineError, type Key } from "./engine.ts";
+} from "./steps.ts";
 
 const a = key("p", "a");
 const b = key("p", "b");

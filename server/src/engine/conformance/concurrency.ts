@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import type { Engine, Key } from "../engine.ts";
+import { partitionRange } from "../key-codec.ts";
 import {
   absent,
   atVersion,
@@ -17,9 +19,7 @@ import {
   scanOnce,
   text,
   type WithEngine,
-} from "./conformance-steps.ts";
-import type { Engine, Key } from "./engine.ts";
-import { partitionRange } from "./key-codec.ts";
+} from "./steps.ts";
 
 const counter = key("p", "counter");
 const whole = partitionRange(bytes("p"));

@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
+import type { Key } from "../engine.ts";
+import { after, afterPartition, compareKeys, partitionRange } from "../key-codec.ts";
+import { scanToEnd } from "../scan-to-end.ts";
 import {
   assertSameBytes,
   between,
@@ -16,10 +19,7 @@ import {
   scanText,
   text,
   type WithEngine,
-} from "./conformance-steps.ts";
-import type { Key } from "./engine.ts";
-import { after, afterPartition, compareKeys, partitionRange } from "./key-codec.ts";
-import { scanToEnd } from "./scan-to-end.ts";
+} from "./steps.ts";
 
 /** Parts of keys that a careless code of pairs puts in the wrong order. */
 const TRICKY_PARTS: readonly (readonly number[])[] = [

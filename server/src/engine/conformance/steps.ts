@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { Check, CommitResult, Engine, Entry, Key, KeyRange, ScanEnd } from "./engine.ts";
-import { after, equalBytes } from "./key-codec.ts";
+import type { Check, CommitResult, Engine, Entry, Key, KeyRange, ScanEnd } from "../engine.ts";
+import { after, equalBytes } from "../key-codec.ts";
 
 /** The words that the conformance tests are written in. */
 

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import type { Check, Key } from "../engine.ts";
+import {
+  absent,
+  atVersion,
+  commit,
+  getText,
+  key,
+  mustCommit,
+  present,
+  put,
+  type Steps,
+  scanText,
+  type WithEngine,
+} from "./steps.ts";
+
+const a = key("p", "a");
+const b = key("p", "b");
+const c = key("p", "c");
+
+export function testChecks(withEngine: WithEngine): void {
+  const actions: Record<string, Steps> = {
+    "a put of it": { puts: [[a, "new"]] },
+    "a delete of it": { deletes: [a] },
+    "a put of another key": { puts: [[b, "new"]] },
+    "no write at all": {},
+  };
+  const cases: [state: string, check: string, holds: boolean, of: (version: number) => Check][] = [
+    ["an absent key", "absent", true, () => absent(a)],
+    ["an absent key", "present", false, () => present(a)],
+    ["an absent key", "at a version", false, () => atVersion(a, 1)],
+    ["a present key", "absent", false, () => absent(a)],
+    ["a present key", "present", true, () => present(a)],
+    ["a present key", "at its version", true, (version) => atVersion(a, version)],
+    ["a present key", "at a version before its own", false, (version) => atVersion(a, version - 1)],
+    ["a present key", "at a version after its own", false, (version) => atVersion(a, version + 1)],
+  ];
+  for (const [state, check, holds, of] of cases) {
+    for (const [action, steps] of Object.entries(actions)) {
+      it(`${holds ? "lets through" : "stops"} ${action} when ${state} is expected ${check}`, () =>
+        withEngine(async (engine) => {
+          const version = state === "a present key" ? await put(engine, a, "old") : 0;
+          const before = await scanText(engine);
+          const result = await commit(engine, { ...steps, checks: [of(version)] });
+          if (!holds) {
+            assert.deepEqual(result, { committed: false, failedCheck: 0 });
+            assert.deepEqual(await scanText(engine), before);
+            return;
+          }
+          assert.equal(result.committed, true);
+          assert.equal(await getText(engine, a), expectedText(steps, a, before.length > 0));
+          assert.equal(await getText(engine, b), expectedText(steps, b, false));
+        }));
+    }
+  }
+
+  it("answers the first failed check in the caller's order, whatever the order of the keys", () =>
+    withEngine(async (engine) => {
+      await put(engine, a, "1");
+      await put(engine, c, "3");
+      assert.deepEqual(await commit(engine, { checks: [absent(b), absent(c), absent(a)] }), {
+        committed: false,
+        failedCheck: 1,
+      });
+      assert.deepEqual(await commit(engine, { checks: [present(c), absent(b), present(b)] }), {
+        committed: false,
+        failedCheck: 2,
+      });
+    }));
+
+  it("writes nothing when one check fails, in whichever partition it is", () =>
+    withEngine(async (engine) => {
+      const other = key("q", "a");
+      await put(engine, a, "1");
+      const result = await commit(engine, {
+        checks: [present(a), present(other)],
+        puts: [
+          [a, "new"],
+          [b, "new"],
+        ],
+        deletes: [other],
+      });
+      assert.deepEqual(result, { committed: false, failedCheck: 1 });
+      assert.deepEqual(await scanText(engine), ["p/a=1"]);
+    }));
+
+  it("inserts nothing when one of the keys is taken, and lets the free ones be inserted later", () =>
+    withEngine(async (engine) => {
+      await put(engine, b, "1");
+      const insert = (at: Key[]) =>
+        commit(engine, { checks: at.map(absent), puts: at.map((each) => [each, "new"]) });
+      const [taken, alone, free] = await Promise.all([insert([a, b, c]), insert([b]), insert([c])]);
+      assert.deepEqual(taken, { committed: false, failedCheck: 1 });
+      assert.deepEqual(alone, { committed: false, failedCheck: 0 });
+      assert.equal(free.committed, true);
+      assert.deepEqual(await scanText(engine), ["p/b=1", "p/c=new"]);
+    }));
+
+  it("judges checks by what was there before the commit", () =>
+    withEngine(async (engine) => {
+      await mustCommit(engine, { checks: [absent(a), absent(b)], puts: [[a, "1"]], deletes: [b] });
+      await mustCommit(engine, { checks: [present(a), absent(b)], puts: [[b, "2"]], deletes: [a] });
+      assert.deepEqual(await scanText(engine), ["p/b=2"]);
+    }));
+}
+
+function expectedText({ puts = [], deletes = [] }: Steps, of: Key, wasPresent: boolean) {
+  if (deletes.includes(of)) return undefined;
+  if (puts.some(([each]) => each === of)) return "new";
+  return wasPresent ? "old" : undefined;
+}
