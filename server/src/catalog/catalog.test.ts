@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { type Clock, systemClock } from "../clock.ts";
-import type { Engine, ScanEnd } from "../engine/engine.ts";
+import type { AtomicWrite, CommitResult, Engine, ScanEnd } from "../engine/engine.ts";
 import { encodeText, partitionPrefixRange, partitionRange } from "../engine/key-codec.ts";
 import { openLmdbEngine } from "../engine/lmdb/lmdb-engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
@@ -68,6 +68,16 @@ describe("The catalog", () => {
     const names = ["a", "b", "c", "d"];
     const made = await Promise.all(names.map((name) => catalog.create("alice", name, 1)));
     assert.equal(new Set(made.map(({ named }) => named.id)).size, names.length);
+  });
+
+  it("sends nobody back for another id, however many create and renew at once", async () => {
+    const engine = new RefusalCounter();
+    const { catalog } = await open(engine);
+    const names = Array.from({ length: 50 }, (_, i) => `t${i}`);
+    await Promise.all(names.map((name) => catalog.create("alice", name, 1)));
+    const renewed = await Promise.all(names.map((name) => catalog.renew("alice", name)));
+    assert.equal(new Set(renewed.map((named) => named?.id)).size, names.length);
+    assert.equal(engine.refused, 0);
   });
 
   it("loses none of several changes at once, and lets one of many removals win", async () => {
@@ -283,6 +293,17 @@ describe("The reaper", () => {
     await engine.close();
   });
 });
+
+class RefusalCounter extends MemoryEngine {
+  /** Commits of which a check failed. */
+  refused = 0;
+
+  override async commit(write: AtomicWrite): Promise<CommitResult> {
+    const result = await super.commit(write);
+    if (!result.committed) this.refused++;
+    return result;
+  }
+}
 
 /** An engine of which a scan lasts on for a turn after its last entry, as one over a network does. */
 class LingeringEngine extends MemoryEngine {

@@ -11,6 +11,7 @@ import {
   sortPrefixRange,
 } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
+import { Turns } from "../engine/turns.ts";
 import { accountIdOf, accountPartition, storedAccounts } from "./account-ids.ts";
 import type { KeySpace } from "./key-spaces.ts";
 
@@ -24,6 +25,12 @@ export interface Named<Value> {
   /** Where it is kept, and the version read: what a commit can check. */
   readonly key: Key;
   readonly version: number;
+}
+
+/** What was created, or what had the name before. */
+export interface Created<Value> {
+  readonly created: boolean;
+  readonly named: Named<Value>;
 }
 
 export interface CatalogPage {
@@ -58,6 +65,8 @@ export class Catalog<Value> {
   readonly #space: KeySpace;
   readonly #accountIds: ReadonlyMap<string, number>;
   readonly #clock: Clock;
+  /** By account: of those who race for the next id each flush lets one win, and a thousand are 500,000 tries. */
+  readonly #turns: Turns;
   /** By account, then by name as asked for: keys made of both would cost more than the look-up. */
   readonly #cache = new Map<string, Map<string, Named<Value>>>();
 
@@ -71,6 +80,7 @@ export class Catalog<Value> {
     this.#space = space;
     this.#accountIds = accountIds;
     this.#clock = clock;
+    this.#turns = new Turns(clock);
   }
 
   accountId(account: string): number {
@@ -113,11 +123,11 @@ export class Catalog<Value> {
   }
 
   /** Creates a name, unless it is taken: then answers what took it. */
-  async create(
-    account: string,
-    name: string,
-    value: Value,
-  ): Promise<{ created: boolean; named: Named<Value> }> {
+  create(account: string, name: string, value: Value): Promise<Created<Value>> {
+    return this.#turns.take(account, () => this.#create(account, name, value));
+  }
+
+  async #create(account: string, name: string, value: Value): Promise<Created<Value>> {
     const key = this.#key(account, name);
     const counterKey = this.#counterKey(account);
     for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
@@ -167,7 +177,11 @@ export class Catalog<Value> {
    * whatever their number. The old id leaves a note, as a removed name does.
    * @returns the name as it is now; undefined when there is no such name
    */
-  async renew(account: string, name: string): Promise<Named<Value> | undefined> {
+  renew(account: string, name: string): Promise<Named<Value> | undefined> {
+    return this.#turns.take(account, () => this.#renew(account, name));
+  }
+
+  async #renew(account: string, name: string): Promise<Named<Value> | undefined> {
     const counterKey = this.#counterKey(account);
     for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
       const named = await this.find(account, name);

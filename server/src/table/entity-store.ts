@@ -6,11 +6,11 @@ import type { Clock } from "../clock.ts";
 import { CallTime } from "../engine/call-time.ts";
 import type { AtomicWrite, Check, Engine, Entry, Key, Put } from "../engine/engine.ts";
 import { encodeText } from "../engine/key-codec.ts";
+import { Turns } from "../engine/turns.ts";
 import { encodeRecord, recordOf, recordTimestamp } from "./entity-record.ts";
 import { mergeRecord } from "./merge-record.ts";
 import type { CommitOutcome, Mutation, StoredEntity } from "./mutation.ts";
 import { entityKey, tablePrefix } from "./table-keys.ts";
-import { Turns } from "./turns.ts";
 
 /** What the catalog keeps of a table. */
 export interface TableValue {

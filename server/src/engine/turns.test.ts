@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { systemClock } from "../clock.ts";
-import { CALL_MS_MAX, EngineError } from "../engine/engine.ts";
+import { CALL_MS_MAX, EngineError } from "./engine.ts";
 import { Turns } from "./turns.ts";
 
 describe("Turns", () => {

@@ -1,10 +1,10 @@
 import type { Clock } from "../clock.ts";
-import { CallTime } from "../engine/call-time.ts";
+import { CallTime } from "./call-time.ts";
 
 /**
- * Lets tasks that share a key go one after the other, in the order they came. Merges of one hot
- * entity each read what the one before wrote: in turns every flush takes one of them further, while
- * a race would let one win and send all others back to read again, some of them for ever.
+ * Lets tasks that share a key go one after the other, in the order they came. Where each reads what
+ * the one before wrote, such as merges of one hot entity, every flush takes one of them further; a
+ * race would let one win and send all others back to read again, some of them for ever.
  */
 export class Turns {
   readonly #clock: Clock;
