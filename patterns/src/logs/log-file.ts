@@ -42,14 +42,15 @@ export interface Span {
   readonly lastMs: number;
 }
 
-/**
- * A file that is open says when its first record was written and nothing else that can be relied on:
- * records may come late. A sealed file says what it holds.
- */
-export function metadataOf(writer: string, span: Span, isSealed: boolean): Metadata {
-  const starttime = new Date(span.firstMs).toISOString();
-  if (!isSealed) return { writer, starttime };
-  return { writer, starttime, endtime: new Date(span.lastMs).toISOString(), sealed: "true" };
+/** A file that is open says nothing of its end that could be relied on: records may come late. */
+export function openMetadata(writer: string, { firstMs }: Span): Metadata {
+  return { writer, starttime: new Date(firstMs).toISOString() };
+}
+
+/** A sealed file says what it holds. */
+export function sealedMetadata(writer: string, span: Span): Metadata {
+  const endtime = new Date(span.lastMs).toISOString();
+  return { ...openMetadata(writer, span), endtime, sealed: "true" };
 }
 
 /** Undefined for a file that is open, and for one whose writer died. */

@@ -1,5 +1,6 @@
 import { assertSome, validationFailed } from "../errors.ts";
 import type { BlobInfo, BlobsPort } from "../ports/blobs.ts";
+import { concatenated } from "../ports/edm.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import { filesOf, folderOf, hourOf, sealedSpan } from "./log-file.ts";
 import type { LogDeclaration, Timed } from "./log-format.ts";
@@ -131,9 +132,7 @@ async function* linesIn(
     const count = Math.min(CHUNK_BYTES, length - offset);
     const content = await blobs.get(container, name, { offset, count });
     if (!content) return;
-    const bytes = new Uint8Array(rest.length + content.body.length);
-    bytes.set(rest);
-    bytes.set(content.body, rest.length);
+    const bytes = concatenated([rest, content.body]);
     let start = 0;
     for (let end = bytes.indexOf(LINE_FEED); end >= 0; end = bytes.indexOf(LINE_FEED, start)) {
       yield decoder.decode(bytes.subarray(start, end));

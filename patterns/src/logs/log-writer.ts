@@ -1,14 +1,16 @@
 import type { Database } from "../database.ts";
 import { assertBetween, validationFailed } from "../errors.ts";
 import type { BlobInfo, BlobsPort } from "../ports/blobs.ts";
+import { concatenated } from "../ports/edm.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import {
   fileName,
   filesOf,
   folderOf,
   hourOf,
-  metadataOf,
+  openMetadata,
   type Span,
+  sealedMetadata,
   sequenceOf,
 } from "./log-file.ts";
 import type { LogDeclaration, Timed } from "./log-format.ts";
@@ -90,7 +92,7 @@ export class LogWriter<Entry extends Timed> {
   #full = { hour: Number.NaN, sequence: 0 };
   /** The block on its way: one at a time. */
   #storing: Promise<void> | undefined;
-  #alarm: AbortController | undefined;
+  #isFlushDue = false;
 
   constructor(
     database: Database,
@@ -154,18 +156,16 @@ export class LogWriter<Entry extends Timed> {
   /** Flushes, and seals what is open. No record is accepted any more. May be called again if it fails. */
   async close(): Promise<void> {
     this.#closed.abort();
-    this.#alarm?.abort();
     await this.flush();
     for (const hour of this.#files.keys()) await this.#seal(hour);
   }
 
   #flushLater(): void {
-    if (this.#alarm) return;
-    const alarm = new AbortController();
-    this.#alarm = alarm;
+    if (this.#isFlushDue) return;
+    this.#isFlushDue = true;
     this.#flushUnasked(
-      this.#database.clock.alarm(this.#limits.ms, alarm.signal).then(() => {
-        this.#alarm = undefined;
+      this.#database.clock.alarm(this.#limits.ms, this.#closed.signal).then(() => {
+        this.#isFlushDue = false;
         return this.flush();
       }),
     );
@@ -223,13 +223,7 @@ export class LogWriter<Entry extends Timed> {
     }
     this.#pending = left;
     this.#pendingBytes -= length;
-    const bytes = new Uint8Array(length);
-    let at = 0;
-    for (const line of lines) {
-      bytes.set(line, at);
-      at += line.length;
-    }
-    return { number, hour, bytes, ...span };
+    return { number, hour, bytes: concatenated(lines), ...span };
   }
 
   async #store(block: Block): Promise<void> {
@@ -265,7 +259,7 @@ export class LogWriter<Entry extends Timed> {
   async #create({ hour, firstMs, lastMs }: Block): Promise<OpenFile> {
     const folder = folderOf(this.#log.service, hour);
     const span = { firstMs, lastMs };
-    const metadata = metadataOf(this.#token, span, false);
+    const metadata = openMetadata(this.#token, span);
     let sequence = this.#full.hour === hour ? this.#full.sequence + 1 : 1;
     for (let tries = 1; ; tries++) {
       const name = fileName(folder, sequence);
@@ -311,9 +305,8 @@ export class LogWriter<Entry extends Timed> {
   async #seal(hour: number): Promise<void> {
     const file = this.#abandon(hour);
     if (!file) return;
-    const metadata = metadataOf(this.#token, file, true);
     await this.#blobs
-      .setMetadata(this.#log.container, file.name, metadata)
+      .setMetadata(this.#log.container, file.name, sealedMetadata(this.#token, file))
       .catch((error) => this.#report(error));
   }
 
