@@ -62,6 +62,14 @@ export interface VerifyReport {
   readonly examples: readonly Finding[];
 }
 
+/** The same while it is being made. */
+type Mutable<Data> = { -readonly [Name in keyof Data]: Data[Name] };
+
+interface Progress extends Omit<VerifyProgress, "report" | "young"> {
+  readonly report: Mutable<VerifyReport> & { readonly examples: Finding[] };
+  readonly young: Pair[];
+}
+
 interface Pair {
   readonly base: EntityKey;
   readonly entry: EntityKey;
@@ -101,7 +109,7 @@ export async function verifyIndex(
   name: string,
   { signal, ...options }: VerifyOptions = {},
 ): Promise<VerifyReport> {
-  return new Scrub(keptIndex(database.until(signal), entity, name)).run(options);
+  return new Scrub(keptIndex(database.until(signal), entity, name), options).run();
 }
 
 /** Verifies and mends what it finds; `readable-dups` becomes `readable` when no duplicate is left. */
@@ -129,7 +137,7 @@ export async function repairIndex(
     await assertKept();
     return keeper.reconcile(base, [entry], kind === "wrong");
   };
-  const report = await new Scrub(index, mend).run(options);
+  const report = await new Scrub(index, options, mend).run();
   const found = await control.read();
   const isWhole = options.sample === undefined && report.duplicate + report.young === 0;
   if (found.control.state === "readable-dups" && isWhole)
@@ -143,98 +151,111 @@ class Scrub {
   readonly #keeper: EntryKeeper | ListKeeper;
   readonly #requestsToMend: number;
   readonly #mend: ((finding: Finding) => Promise<Reconciled>) | undefined;
+  readonly #sample: number;
+  readonly #pace: Pace;
+  readonly #onProgress: VerifyOptions["onProgress"];
+  #progress: Progress;
+  #isSecondLook = false;
 
   /** What it finds it hands to `mend`, if there is one. */
   constructor(
     { database, entity, name, keeper }: KeptIndex,
+    { sample = 1, rate = Number.POSITIVE_INFINITY, from = START, onProgress }: VerifyOptions,
     mend?: (finding: Finding) => Promise<Reconciled>,
   ) {
+    // Of none of it nothing can be said.
+    if (!(sample > 0)) throw validationFailed("The work", "sample", `${sample} is not above 0`);
     this.#database = database;
     this.#entity = entity;
     this.#keeper = keeper;
     this.#mend = mend;
+    this.#sample = sample;
+    this.#pace = new Pace(database.clock, rate);
+    this.#onProgress = onProgress;
+    this.#progress = structuredClone(from) as Progress;
     // One transaction mends what stands beside the entity or in a list; elsewhere the entity is looked at twice.
     const isBeside = entity.indexes[name]?.place(entity).partition === entity.rows.partition;
     this.#requestsToMend = keepsRows(keeper) && !isBeside ? 4 : 3;
   }
 
-  async run({
-    sample = 1,
-    rate = Number.POSITIVE_INFINITY,
-    from = START,
-    onProgress,
-  }: VerifyOptions): Promise<VerifyReport> {
-    const report = { ...from.report, examples: [...from.report.examples] };
-    const young = [...from.young];
-    // Of none of it nothing can be said.
-    if (!(sample > 0)) throw validationFailed("The work", "sample", `${sample} is not above 0`);
-    const { clock, random } = this.#database;
-    const judge = async ({ age, kind, ...pair }: Aged) => {
-      const finding = { kind, ...pair };
-      const outcome = age < SETTLE_MS ? "unsettled" : await this.#mend?.(finding);
-      if (outcome !== "unsettled") {
-        report[kind]++;
-        report.repairRequests += this.#requestsToMend;
-        if (report.examples.length < EXAMPLES_MAX) report.examples.push(finding);
-      }
-      // A writer that did not see the entry we inserted may have committed, and nobody else looks after it.
-      const mayBeStale = outcome && kind === "missing" && this.#keeper.isLeftToScrub;
-      const isOpen = outcome === "unsettled" || mayBeStale;
-      if (isOpen && young.length < YOUNG_MAX && !isSecondLook) {
-        young.push(pair);
-      } else if (outcome === "unsettled") report.young++;
-    };
-    let isSecondLook = false;
-    const pace = new Pace(clock, rate);
-    const all = async <Item>(
-      items: readonly Item[],
-      look: (item: Item) => Promise<readonly Aged[]>,
-    ) => {
-      const waitMs = pace.waitMs();
-      if (waitMs > 0) await clock.sleep(waitMs);
-      pace.begin(items.length);
-      await mapBounded(
-        items,
-        this.#mend ? widthOf(this.#keeper) : LOOKUPS_AT_ONCE,
-        async (item) => {
-          for (const finding of await look(item)) {
-            // A write between what was read of both looks like damage. What it wrote is young when read again.
-            const sure = isSecondLook ? [finding] : await this.#lookAgain(finding);
-            for (const each of sure) await judge(each);
-          }
-        },
-      );
-    };
-    const tell = (reading: VerifyProgress["reading"], cursor?: Continuation) => {
-      onProgress?.(structuredClone({ report, reading, young, ...(cursor && { cursor }) }));
-    };
-    const chosen = <Item>(items: readonly Item[]) => items.filter(() => random() < sample);
-
-    const { rows, table } = this.#entity;
-    const left =
-      from.reading === "entities"
-        ? pagesWhere(this.#database, table, { filter: undefined, top: PAGE }, from.cursor)
-        : [];
-    for await (const { entities, continuation } of left) {
-      const bases = chosen(entities.filter((stored) => rows.decode(stored)));
-      report.entities += bases.length;
-      const lists: Lists = new Map();
-      await all(bases, (base) => this.#lookForEntries(base, lists));
-      tell(continuation ? "entities" : "entries", continuation);
-    }
-    const start = from.reading === "entries" ? from.cursor : undefined;
-    for await (const { claims, continuation } of this.#claims(start)) {
-      const some = chosen(claims);
-      report.entries += some.length;
-      await all(some, (claim) => this.#lookForBase(claim));
-      if (continuation) tell("entries", continuation);
-    }
+  async run(): Promise<VerifyReport> {
+    const { reading, young, report } = this.#progress;
+    if (reading === "entities") await this.#readEntities();
+    await this.#readEntries();
     if (young.length > 0) {
-      await clock.sleep(SETTLE_MS);
-      isSecondLook = true;
-      await all(young, (pair) => this.#lookAgain(pair));
+      await this.#database.clock.sleep(SETTLE_MS);
+      this.#isSecondLook = true;
+      await this.#lookAtAll(young, (pair) => this.#lookAgain(pair));
     }
     return report;
+  }
+
+  async #readEntities(): Promise<void> {
+    const { rows, table } = this.#entity;
+    const where = { filter: undefined, top: PAGE };
+    const pages = pagesWhere(this.#database, table, where, this.#progress.cursor);
+    for await (const { entities, continuation } of pages) {
+      const bases = entities.filter((stored) => rows.decode(stored));
+      const lists: Lists = new Map();
+      await this.#lookAtSome("entities", bases, (base) => this.#lookForEntries(base, lists));
+      this.#tell(continuation ? "entities" : "entries", continuation);
+    }
+  }
+
+  async #readEntries(): Promise<void> {
+    for await (const { claims, continuation } of this.#claims(this.#progress.cursor)) {
+      await this.#lookAtSome("entries", claims, (claim) => this.#lookForBase(claim));
+      if (continuation) this.#tell("entries", continuation);
+    }
+  }
+
+  #tell(reading: VerifyProgress["reading"], cursor: Continuation | undefined): void {
+    const { report, young } = this.#progress;
+    this.#progress = { report, reading, young, ...(cursor && { cursor }) };
+    this.#onProgress?.(structuredClone(this.#progress));
+  }
+
+  async #lookAtSome<Item>(
+    reading: VerifyProgress["reading"],
+    items: readonly Item[],
+    look: (item: Item) => Promise<readonly Aged[]>,
+  ): Promise<void> {
+    const some = items.filter(() => this.#database.random() < this.#sample);
+    this.#progress.report[reading] += some.length;
+    await this.#lookAtAll(some, look);
+  }
+
+  async #lookAtAll<Item>(
+    items: readonly Item[],
+    look: (item: Item) => Promise<readonly Aged[]>,
+  ): Promise<void> {
+    const waitMs = this.#pace.waitMs();
+    if (waitMs > 0) await this.#database.clock.sleep(waitMs);
+    this.#pace.begin(items.length);
+    const width = this.#mend ? widthOf(this.#keeper) : LOOKUPS_AT_ONCE;
+    await mapBounded(items, width, async (item) => {
+      for (const finding of await look(item)) {
+        // A write between what was read of both looks like damage. What it wrote is young when read again.
+        const sure = this.#isSecondLook ? [finding] : await this.#lookAgain(finding);
+        for (const each of sure) await this.#judge(each);
+      }
+    });
+  }
+
+  async #judge({ age, kind, ...pair }: Aged): Promise<void> {
+    const { report, young } = this.#progress;
+    const finding = { kind, ...pair };
+    const outcome = age < SETTLE_MS ? "unsettled" : await this.#mend?.(finding);
+    if (outcome !== "unsettled") {
+      report[kind]++;
+      report.repairRequests += this.#requestsToMend;
+      if (report.examples.length < EXAMPLES_MAX) report.examples.push(finding);
+    }
+    // A writer that did not see the entry we inserted may have committed, and nobody else looks after it.
+    const mayBeStale = outcome && kind === "missing" && this.#keeper.isLeftToScrub;
+    const isOpen = outcome === "unsettled" || mayBeStale;
+    if (isOpen && young.length < YOUNG_MAX && !this.#isSecondLook) young.push(pair);
+    else if (outcome === "unsettled") report.young++;
   }
 
   async #lookForEntries(base: StoredEntity, lists: Lists): Promise<Aged[]> {
@@ -247,55 +268,51 @@ class Scrub {
 
   async #lookForEntry(
     { row, stored: base }: Snapshot,
-    key: EntityKey,
+    entry: EntityKey,
     lists: Lists = new Map(),
   ): Promise<Aged[]> {
     const keeper = this.#keeper;
-    const finding = { base: keyOf(base), entry: key };
-    const missing = { kind: "missing" as const, ...finding, age: ageOf(base) };
+    const found = (kind: Finding["kind"], age = LISTED) => [
+      { kind, base: keyOf(base), entry, age: Math.min(age, ageOf(base)) },
+    ];
     if (!keepsRows(keeper)) {
-      const id = JSON.stringify(key);
-      const list = lists.get(id) ?? keeper.membersOf(key);
+      const id = JSON.stringify(entry);
+      const list = lists.get(id) ?? keeper.membersOf(entry);
       lists.set(id, list);
-      return (await list)(base) ? [] : [missing];
+      return (await list)(base) ? [] : found("missing");
     }
-    const entry = await this.#database.tables.get(keeper.table, key);
-    if (!entry) return [missing];
-    const age = Math.min(ageOf(base), ageOf(entry));
-    if (!isSameKey(keeper.baseOf(entry), base)) return [{ kind: "duplicate", ...finding, age }];
-    const { rows } = this.#entity;
+    const stored = await this.#database.tables.get(keeper.table, entry);
+    if (!stored) return found("missing");
+    const age = ageOf(stored);
+    if (!isSameKey(keeper.baseOf(stored), base)) return found("duplicate", age);
     // Of an entity that a newer program wrote we do not know all that its entry should say.
-    const isNewer = (rows.versionOf(base.properties) ?? 0) > rows.version;
-    const isRight = isNewer || saysThat(entry.properties, keeper.contentOf({ row, stored: base }));
-    return isRight ? [] : [{ kind: "wrong", ...finding, age }];
+    const isRight =
+      this.#entity.rows.isNewer(base.properties) ||
+      saysThat(stored.properties, keeper.contentOf({ row, stored: base }));
+    return isRight ? [] : found("wrong", age);
   }
 
   async #lookForBase({ age, ...pair }: Claim): Promise<Aged[]> {
     const { stored, holder } = await this.#readBase(pair);
     if (holder) return [];
     // What changed just now may still be followed up.
-    const sinceMs = Math.min(age, stored ? ageOf(stored) : age);
-    return [{ kind: "dangling", ...pair, age: sinceMs }];
+    return [{ kind: "dangling", ...pair, age: stored ? Math.min(age, ageOf(stored)) : age }];
   }
 
   /** At what a write may have been under way for. */
   async #lookAgain({ base, entry }: Pair): Promise<Aged[]> {
     const { holder } = await this.#readBase({ base, entry });
     if (holder) return this.#lookForEntry(holder, entry);
-    const claim = await this.#claimAt(base, entry);
-    return claim ? this.#lookForBase(claim) : [];
+    const age = await this.#ageOfClaim({ base, entry });
+    return age === undefined ? [] : this.#lookForBase({ base, entry, age });
   }
 
-  async #claimAt(base: EntityKey, entry: EntityKey): Promise<Claim | undefined> {
+  /** Undefined when the entry does not stand for this base, or is gone. */
+  async #ageOfClaim({ base, entry }: Pair): Promise<number | undefined> {
     const keeper = this.#keeper;
-    if (!keepsRows(keeper)) {
-      const isMember = await keeper.membersOf(entry);
-      return isMember(base) ? { entry, base, age: LISTED } : undefined;
-    }
+    if (!keepsRows(keeper)) return (await keeper.membersOf(entry))(base) ? LISTED : undefined;
     const stored = await this.#database.tables.get(keeper.table, entry);
-    return stored && isSameKey(keeper.baseOf(stored), base)
-      ? { entry, base, age: ageOf(stored) }
-      : undefined;
+    return stored && isSameKey(keeper.baseOf(stored), base) ? ageOf(stored) : undefined;
   }
 
   /** The entity as it is stored; it is the `holder` if it should have the entry. */

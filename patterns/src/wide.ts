@@ -179,8 +179,8 @@ class OpenWide {
 
   async #commitWhole(entity: Row, before: StoredEntity | undefined): Promise<void> {
     const { rows } = this.#definition;
-    if ((rows.versionOf(before?.properties ?? {}) ?? 0) > rows.version) {
-      throw validationFailed(before?.rowKey ?? "", "version", NEWER);
+    if (before && rows.isNewer(before.properties)) {
+      throw validationFailed(before.rowKey, "version", NEWER);
     }
     const token = this.#database.writeToken();
     const mark = text(`${this.#parts.length}:${token}`);

@@ -143,7 +143,7 @@ export async function updateStep(
   );
   assertEntityFits(key, properties);
   const removes = Object.keys(stored.properties).some((name) => !(name in properties));
-  if (removes && (rows.versionOf(stored.properties) ?? 0) > rows.version) {
+  if (removes && rows.isNewer(stored.properties)) {
     throw validationFailed(key.rowKey, "version", NEWER);
   }
   const changes = Object.entries(properties).filter(

@@ -180,6 +180,11 @@ export class EntityRows {
     return name === this.name ? Number(version) : undefined;
   }
 
+  /** Whether a program with a newer definition wrote a row: it may hold what this one does not know. */
+  isNewer(properties: Properties): boolean {
+    return (this.versionOf(properties) ?? 0) > this.version;
+  }
+
   /** What programs with a newer definition, or others, left in a row. */
   unknownIn(stored: Properties): Unknown {
     const properties: Record<string, EdmValue> = {};

@@ -19,12 +19,10 @@ export function compare(property: string, comparison: Comparison, value: EdmValu
 }
 
 export function and(...filters: readonly (Filter | undefined)[]): Filter | undefined {
-  return filters
-    .filter((filter) => filter !== undefined)
-    .reduce<Filter | undefined>(
-      (left, right) => (left ? { kind: "and", left, right } : right),
-      undefined,
-    );
+  return filters.reduce(
+    (left, right) => (left && right ? { kind: "and", left, right } : (left ?? right)),
+    undefined,
+  );
 }
 
 /** No condition where there is no key. */
