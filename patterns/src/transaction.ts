@@ -74,62 +74,67 @@ export function runTransaction<Result>(
   options: WriteOptions,
 ): Promise<Result> {
   return untilUncontended(database, options, async () => {
-    const planned: (() => Promise<Step | undefined>)[] = [];
-    let table: string | undefined;
-
-    /** @throws validation-failed for another table or partition: no transaction spans two. */
-    const open = (definition: AnyEntity, values: Row): OpenEntity => {
-      const { table: own, rows } = definition;
-      const partitionKey = rows.partition.encode(values);
-      table ??= own;
-      if (table !== own || partitionKey !== rows.partition.encode(partition)) {
-        throw validationFailed(
-          "The transaction",
-          `${own}, partition "${partitionKey}"`,
-          "a transaction has one table and one partition",
-        );
-      }
-      return openEntity(database, definition);
-    };
-    const found = new Map<string, ReturnType<typeof readAt>>();
-    /** Each entity once: what is written was read before it was computed, and has not changed since. */
-    const readOnce: typeof readAt = (opened, key) => {
-      const id = `${opened.entity.name} ${printKey(key)}`;
-      const known = found.get(id) ?? readAt(opened, key);
-      found.set(id, known);
-      return known;
-    };
-    const read = (opened: OpenEntity, values: Row) => readEntity(opened, values, readOnce);
-    const plan =
-      <Rest extends unknown[]>(
-        step: (open: OpenEntity, values: Row, ...rest: Rest) => Promise<Step | undefined>,
-      ) =>
-      (definition: AnyEntity, values: Row, ...rest: Rest) => {
-        const opened = open(definition, values);
-        planned.push(() => step(opened, values, ...rest));
-      };
-    const transaction = {
-      async get(definition: AnyEntity, key: Row) {
-        const opened = open(definition, key);
-        const known = await read(opened, key);
-        return known && copyOf(opened, known);
-      },
-      insert: plan(insertStep),
-      upsert: plan(async (opened, row) => upsertOver(opened, await read(opened, row), row)),
-      update: plan(async (opened, key, change: (current: Row) => Row | undefined) =>
-        changeStep(opened, await mustRead(opened, key, read), change),
-      ),
-      delete: plan(async (opened, key) => {
-        const before = await read(opened, key);
-        return before && deleteStep(opened, before);
-      }),
-    };
+    const planned: PlannedStep[] = [];
     // The one place where the types of the definitions meet the untyped rows; see `openRepository`.
-    const result = await work(transaction as unknown as Transaction);
-    const steps = (await Promise.all(planned.map((step) => step()))).filter(
-      (step) => step !== undefined,
-    );
-    if (steps.length > 0) await commitSteps(steps);
+    const result = await work(planningIn(database, partition, planned) as unknown as Transaction);
+    const steps = await Promise.all(planned.map((step) => step()));
+    const changes = steps.filter((step) => step !== undefined);
+    if (changes.length > 0) await commitSteps(changes);
     return result;
   });
+}
+
+type PlannedStep = () => Promise<Step | undefined>;
+
+/** A transaction whose writes go to `planned`. Its functions may be taken from it one by one. */
+function planningIn(database: Database, partition: Row, planned: PlannedStep[]) {
+  const found = new Map<string, ReturnType<typeof readAt>>();
+  let table: string | undefined;
+
+  /** @throws validation-failed for another table or partition: no transaction spans two. */
+  const open = (definition: AnyEntity, values: Row): OpenEntity => {
+    const { table: own, rows } = definition;
+    const partitionKey = rows.partition.encode(values);
+    table ??= own;
+    if (table !== own || partitionKey !== rows.partition.encode(partition)) {
+      throw validationFailed(
+        "The transaction",
+        `${own}, partition "${partitionKey}"`,
+        "a transaction has one table and one partition",
+      );
+    }
+    return openEntity(database, definition);
+  };
+  /** Each entity once: what is written was read before it was computed, and has not changed since. */
+  const readOnce: typeof readAt = (opened, key) => {
+    const id = `${opened.entity.name} ${printKey(key)}`;
+    const known = found.get(id) ?? readAt(opened, key);
+    found.set(id, known);
+    return known;
+  };
+  const read = (opened: OpenEntity, values: Row) => readEntity(opened, values, readOnce);
+  const plan =
+    <Rest extends unknown[]>(
+      step: (open: OpenEntity, values: Row, ...rest: Rest) => Promise<Step | undefined>,
+    ) =>
+    (definition: AnyEntity, values: Row, ...rest: Rest) => {
+      const opened = open(definition, values);
+      planned.push(() => step(opened, values, ...rest));
+    };
+  return {
+    async get(definition: AnyEntity, key: Row) {
+      const opened = open(definition, key);
+      const known = await read(opened, key);
+      return known && copyOf(opened, known);
+    },
+    insert: plan(insertStep),
+    upsert: plan(async (opened, row) => upsertOver(opened, await read(opened, row), row)),
+    update: plan(async (opened, key, change: (current: Row) => Row | undefined) =>
+      changeStep(opened, await mustRead(opened, key, read), change),
+    ),
+    delete: plan(async (opened, key) => {
+      const before = await read(opened, key);
+      return before && deleteStep(opened, before);
+    }),
+  };
 }

@@ -4,7 +4,7 @@ import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { assertEntityFits, comparedIn, isAsked, type Row } from "./model/entity-rows.ts";
 import type { Change, Contribution, OpenFollower, Snapshot } from "./model/follower.ts";
-import { isSameValue } from "./ports/edm.ts";
+import { type EdmValue, isSameValue } from "./ports/edm.ts";
 import { deleteOf, keyOf, printKey } from "./ports/mutation.ts";
 import { isRefusal, isRefusalInside } from "./ports/port-error.ts";
 import type { CommitOptions, EntityKey, Mutation } from "./ports/tables.ts";
@@ -134,29 +134,25 @@ export async function updateStep(
     ...unknown?.properties,
     ...rows.encode(row, token, tokensOf(stored.properties), unknown),
   };
-  // What says the same stays as others stored it.
-  const properties = Object.fromEntries(
-    Object.entries(encoded).map(([name, value]) => {
-      const old = stored.properties[name];
-      return [name, old?.type === value.type && isSameValue(old, value) ? old : value];
-    }),
-  );
+  const properties: Record<string, EdmValue> = {};
+  const changes: Record<string, EdmValue> = {};
+  for (const [name, value] of Object.entries(encoded)) {
+    const old = stored.properties[name];
+    // What says the same stays as others stored it.
+    if (old?.type === value.type && isSameValue(old, value)) properties[name] = old;
+    else properties[name] = changes[name] = value;
+  }
   assertEntityFits(key, properties);
   const removes = Object.keys(stored.properties).some((name) => !(name in properties));
   if (removes && rows.isNewer(stored.properties)) {
     throw validationFailed(key.rowKey, "version", NEWER);
   }
-  const changes = Object.entries(properties).filter(
-    ([name, value]) => value !== stored.properties[name],
-  );
   return {
     open,
     lead: {
       ifMatch: stored.etag,
       ...key,
-      ...(removes
-        ? { kind: "replace", properties }
-        : { kind: "merge", properties: Object.fromEntries(changes) }),
+      ...(removes ? { kind: "replace", properties } : { kind: "merge", properties: changes }),
     },
     change: { key, token, before, after: row, unknown },
   };
