@@ -101,7 +101,7 @@ export class RemoteEntries implements EntryKeeper {
     }
 
     const found: StoredEntity[] = [];
-    const claimed: (EntityKey & { readonly etag: string | undefined })[] = [];
+    const claimed: Seen[] = [];
     await settled([
       ...touched.map(async (key) => {
         const entry = await this.#get(key);
@@ -113,22 +113,14 @@ export class RemoteEntries implements EntryKeeper {
       }),
     ]);
     const finish = async (): Promise<boolean> => {
-      const isInTime = clock.now() <= commitByMs;
-      const hasContent = this.#index.options.copy !== "keys";
-      const toFinish =
-        hasContent && live ? newKeys.filter((key) => !areCopiesAlike || hasKey(added, key)) : [];
-      const unfinished: EntityKey[] = [];
-      const finished = mapBounded(toFinish, LOOKUPS_AT_ONCE, async (key) => {
-        const ifMatch = [...claimed, ...found].find((one) => isSameKey(one, key))?.etag;
-        const replacing = { kind: "replace", properties: live ?? {} } as const;
-        if (isInTime && ifMatch && (await this.#try({ ifMatch, ...key, ...replacing }))) return;
-        unfinished.push(key);
-      });
+      const seen = clock.now() <= commitByMs ? [...claimed, ...found] : [];
+      const toFinish = newKeys.filter((key) => !areCopiesAlike || hasKey(added, key));
+      const finished = this.#finish(toFinish, live ?? {}, seen);
       const obsolete = found.filter((entry) => !hasKey(newKeys, entry));
       const deleted = mapBounded(obsolete, LOOKUPS_AT_ONCE, (entry) => this.#deleteSettled(entry));
       await settled([finished, deleted]);
-      const areLive =
-        unfinished.length === 0 || (await this.reconcile(base, unfinished)) === "done";
+      const left = await finished;
+      const areLive = left.length === 0 || (await this.reconcile(base, left)) === "done";
       // Where an old entry was not there, a build or a repair may be about to insert it.
       return areLive && found.length === touched.length && !(await deleted).includes(false);
     };
@@ -142,6 +134,23 @@ export class RemoteEntries implements EntryKeeper {
           await tripwire?.done(isClean);
         }),
     };
+  }
+
+  /** Makes these entries live, as they were `seen`. @returns those that are not. */
+  async #finish(
+    keys: readonly EntityKey[],
+    properties: Properties,
+    seen: readonly Seen[],
+  ): Promise<EntityKey[]> {
+    const left: EntityKey[] = [];
+    // An entry that repeats nothing is complete at once.
+    if (this.#index.options.copy === "keys") return left;
+    await mapBounded(keys, LOOKUPS_AT_ONCE, async (key) => {
+      const ifMatch = seen.find((entry) => isSameKey(entry, key))?.etag;
+      if (ifMatch && (await this.#try({ kind: "replace", ...key, ifMatch, properties }))) return;
+      left.push(key);
+    });
+    return left;
   }
 
   async #tripwire(change: Change): Promise<Tripwire | undefined> {
@@ -330,6 +339,11 @@ export class RemoteEntries implements EntryKeeper {
       leftBehind(this.#context, base, error);
     }
   }
+}
+
+/** An entry as it was read or written. */
+interface Seen extends EntityKey {
+  readonly etag: string | undefined;
 }
 
 /** Waits for all, so that nothing is still on its way when one of them fails. @throws the first failure. */
