@@ -5,11 +5,11 @@ import { Pace } from "./indexes/build-range.ts";
 import { type BuildProgress, CONTROL_TABLE, NOTHING } from "./indexes/control.ts";
 import { within } from "./keys/key-range.ts";
 import type { AnyEntity } from "./model/entity.ts";
-import type { Follower } from "./model/follower.ts";
+import type { Follower, Snapshot } from "./model/follower.ts";
 import type { Properties } from "./ports/edm.ts";
 import { keyOf } from "./ports/mutation.ts";
 import { isRefusal } from "./ports/port-error.ts";
-import type { EntityKey, StoredEntity } from "./ports/tables.ts";
+import type { EntityKey } from "./ports/tables.ts";
 import { inRange } from "./query/filter.ts";
 import { pagesWhere } from "./query/pages.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
@@ -72,46 +72,51 @@ export async function rebuildView(
   if (known.state.building === undefined) await save({ readable, building });
 
   const projector = new ViewProjector(database, view, source);
-  /** Makes the rows of sources just read, but leaves alone what others wrote. @returns how many. */
-  const add = async (sources: readonly StoredEntity[]) => {
-    const made: { base: EntityKey; key: EntityKey; properties: Properties }[] = [];
-    for (const stored of sources) {
-      for (const { key } of projector.rowsOf(source.rows.decode(stored))) {
-        made.push({ base: keyOf(stored), key, properties: await projector.contentOf(key, stored) });
-      }
-    }
-    const results = await batch(database, (plan) => {
-      for (const { key, properties } of made)
-        plan.mutate(table, { kind: "insert", ...key, properties });
-    });
-    await mapBounded(made, LOOKUPS_AT_ONCE, async ({ base, key }, i) => {
-      const result = results[i];
-      if (!result || result.ok) return;
-      if (!isRefusal(result.error, 409)) throw result.error;
-      await projector.reconcile(table, base, key);
-    });
-    return made.length;
-  };
   const filter = inRange(undefined, within(source.rows.row.prefix));
-  const { readable: _readable, building: _building, retiring: _retiring, ...begun } = known.state;
-  let progress: BuildProgress = { ...NOTHING, ...begun };
-  const pages = pagesWhere(database, source.table, { filter }, progress.cursor);
+  let { done = 0, written = 0 } = known.state;
+  let progress: BuildProgress = NOTHING;
+  const pages = pagesWhere(database, source.table, { filter }, known.state.cursor);
   for await (const { entities, continuation } of pages) {
     const waitMs = pace.waitMs();
     if (waitMs > 0) await clock.sleep(waitMs);
-    const sources = entities.filter((stored) => source.rows.decode(stored));
+    const sources = entities.flatMap((stored) => {
+      const row = source.rows.decode(stored);
+      return row ? [{ stored, row }] : [];
+    });
     pace.begin(sources.length);
-    const { cursor: _cursor, ...before } = progress;
-    progress = {
-      ...before,
-      done: before.done + sources.length,
-      written: before.written + (await add(sources)),
-      ...(continuation && { cursor: continuation }),
-    };
+    done += sources.length;
+    written += await insertRows(database, projector, table, sources);
+    progress = { ...NOTHING, done, written, ...(continuation && { cursor: continuation }) };
     if (continuation) await save({ readable, building, ...progress });
     onProgress?.(progress);
   }
   await save({ readable: building, retiring: readable });
   await retire(known.state);
   return progress;
+}
+
+/** Makes the rows of sources just read, but leaves alone what others wrote. @returns how many. */
+async function insertRows(
+  database: Database,
+  projector: ViewProjector,
+  table: string,
+  sources: readonly Snapshot[],
+): Promise<number> {
+  const made: { base: EntityKey; key: EntityKey; properties: Properties }[] = [];
+  for (const { row, stored } of sources) {
+    for (const { key } of projector.rowsOf(row)) {
+      made.push({ base: keyOf(stored), key, properties: await projector.contentOf(key, stored) });
+    }
+  }
+  const results = await batch(database, (plan) => {
+    for (const { key, properties } of made)
+      plan.mutate(table, { kind: "insert", ...key, properties });
+  });
+  await mapBounded(made, LOOKUPS_AT_ONCE, async ({ base, key }, i) => {
+    const result = results[i];
+    if (!result || result.ok) return;
+    if (!isRefusal(result.error, 409)) throw result.error;
+    await projector.reconcile(table, base, key);
+  });
+  return made.length;
 }
