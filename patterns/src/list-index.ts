@@ -145,9 +145,12 @@ interface ListRead {
  * is full. The entity's own ETag tells who may list it, those of the rows keep them from being overwritten.
  */
 class OpenList implements ListKeeper {
-  readonly #options: ListOptions<KeyDeclaration>;
   readonly #context: FollowerContext;
   readonly #entries: EntryKeys;
+  readonly #property: string;
+  readonly #propertyLengthMax: number;
+  /** Properties in a row. */
+  readonly #propertiesMax: number;
   readonly #rowsMax: number;
   readonly #encoding: ListEncodingName;
   /** Of ids that are packed. */
@@ -155,11 +158,20 @@ class OpenList implements ListKeeper {
   readonly #blobs: ListBlobs | undefined;
 
   constructor(index: ListIndex<KeyDeclaration>, context: FollowerContext) {
-    const { property, spill, container = "", rowsMax = ROWS_MAX } = index.options;
-    this.#options = index.options;
+    const {
+      property,
+      encoding = "csv",
+      spill = "none",
+      container = "",
+      propertyLengthMax = PROPERTY_LENGTH_MAX,
+      rowsMax = ROWS_MAX,
+    } = index.options;
     this.#context = context;
     this.#entries = new EntryKeys(context, index);
-    this.#encoding = index.options.encoding ?? "csv";
+    this.#property = property;
+    this.#propertyLengthMax = propertyLengthMax;
+    this.#propertiesMax = spill === "none" ? 1 : PROPERTIES_MAX;
+    this.#encoding = encoding;
     this.#digits = digitsOf(context.entity.rows.row) ?? 0;
     this.#blobs = spill === "blob" ? new ListBlobs(context, property, container) : undefined;
     this.#rowsMax = spill === "entities" || this.#blobs ? rowsMax : 1;
@@ -308,13 +320,10 @@ class OpenList implements ListKeeper {
     const blobs = this.#blobs;
     if (blobs && blob !== undefined) return this.#inBlob(blobs, list, rows, all(), token, blob);
     const members = rows.map((row) => this.#parse(row));
-    let at = members.findIndex((ids) => ids.includes(id));
-    if (at < 0 && !isMember) return {};
-    if (at < 0)
-      at = Math.max(
-        0,
-        members.findLastIndex(([first = ""]) => first < id),
-      );
+    const holder = members.findIndex((ids) => ids.includes(id));
+    if (holder < 0 && !isMember) return {};
+    const neighbours = members.findLastIndex(([first = ""]) => first < id);
+    const at = holder < 0 ? Math.max(0, neighbours) : holder;
     const ids = withMember(members[at] ?? [], id, isMember);
     const row = rows[at];
     if (ids.length === 0) return { mutations: row ? [deleteOf(row, row.etag)] : [] };
@@ -351,7 +360,7 @@ class OpenList implements ListKeeper {
     const others = rows.filter((row) => row !== first);
     const mutations = others.map((row) => deleteOf(row, row.etag));
     if (ids.length > 0) {
-      const pointer = { [this.#options.property]: text(await blobs.write(list, ids)) };
+      const pointer = { [this.#property]: text(await blobs.write(list, ids)) };
       mutations.push(this.#write(list, first, pointer, IN_BLOB, token));
     }
     const committed = async () => {
@@ -423,13 +432,12 @@ class OpenList implements ListKeeper {
 
   #blobIn([first]: readonly StoredEntity[]): string | undefined {
     const isBlob = first?.properties[ENCODING]?.value === IN_BLOB;
-    return isBlob ? String(first.properties[this.#options.property]?.value) : undefined;
+    return isBlob ? String(first.properties[this.#property]?.value) : undefined;
   }
 
   #tooLarge({ rowKey }: EntityKey, ids: readonly string[]): Error {
     const suggestion = "use a sibling index, which takes a row for each member";
-    const { spill = "none", propertyLengthMax = PROPERTY_LENGTH_MAX } = this.#options;
-    const limit = propertyLengthMax * 2 * (spill === "none" ? 1 : PROPERTIES_MAX) * this.#rowsMax;
+    const limit = this.#propertyLengthMax * 2 * this.#propertiesMax * this.#rowsMax;
     const bytes = LIST_ENCODINGS[this.#encoding].lengthOf(ids) * 2;
     const message = `The list ${rowKey} would have ${ids.length} members in ${bytes} bytes; ${limit} may be used.`;
     const payload = { bytes, limit, suggestion };
@@ -438,20 +446,19 @@ class OpenList implements ListKeeper {
 
   /** Undefined for more than fit in a row. The ids have one width. */
   #print(ids: readonly string[]): Properties | undefined {
-    const { property, spill = "none", propertyLengthMax = PROPERTY_LENGTH_MAX } = this.#options;
     const encoding = LIST_ENCODINGS[this.#encoding];
-    const perProperty = idsThatFit(encoding, ids[0] ?? "", propertyLengthMax);
+    const perProperty = idsThatFit(encoding, ids[0] ?? "", this.#propertyLengthMax);
     const count = Math.ceil(ids.length / perProperty);
-    if (count > (spill === "none" ? 1 : PROPERTIES_MAX)) return undefined;
-    if (count === 1) return { [property]: encoding.encode(ids) };
+    if (count > this.#propertiesMax) return undefined;
+    if (count === 1) return { [this.#property]: encoding.encode(ids) };
     const parts = Array.from({ length: count }, (_, i) =>
       encoding.encode(ids.slice(i * perProperty, (i + 1) * perProperty)),
     );
-    return Object.fromEntries(parts.map((part, i) => [`${property}_${padded(i, 2)}`, part]));
+    return Object.fromEntries(parts.map((part, i) => [`${this.#property}_${padded(i, 2)}`, part]));
   }
 
   #parse({ properties }: StoredEntity): string[] {
-    const { property } = this.#options;
+    const property = this.#property;
     const names = Object.keys(properties).filter(
       (name) => name === property || (name.startsWith(`${property}_`) && /_\d\d$/.test(name)),
     );
