@@ -110,6 +110,23 @@ describe("a view", () => {
     );
   });
 
+  it("leaves out what a projection gives beyond the fields of the view", async () => {
+    const Whole = view("WholeByDay", {
+      fields: { day: f.string(), shop: f.string(), id: f.int32() },
+      key: { partition: [k.str("day")], row: [k.str("shop"), k.uint("id", 6)] },
+      project: (source: Infer<typeof fields>) => source,
+      queue: "views",
+    });
+    const Source = entity("Order", { ...declaration, followers: { whole: Whole } });
+    const { db } = await open();
+    await db.open(Source).insert({ ...order(1, "mon", 10), note: "soon" });
+    await createWorker(db, { queue: "views", handlers: [viewUpdates([Source])] }).drain();
+    const [{ etag: _etag, ...row } = { etag: "" }] = await (await db.open(Whole).current())
+      .range({ day: "mon" })
+      .all();
+    assert.deepEqual(row, { day: "mon", shop: "north", id: 1 });
+  });
+
   it("costs 4 requests beside the write, 3 for each row, and nothing when it shows no change", async () => {
     const { backend, db } = await open();
     const insert = await connect(backend).metered((own) =>

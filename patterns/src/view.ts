@@ -32,8 +32,8 @@ export interface ViewOptions<
     readonly partition: P & CheckedKey<P, Infer<F>>;
     readonly row: R & CheckedKey<R, Infer<F>>;
   };
-  /** The rows a source has in the view. Pure. */
-  readonly project: (source: Source) => Infer<F> | readonly Infer<F>[] | undefined;
+  /** The rows a source has in the view; what they have beyond the view's fields is left out. Pure. */
+  readonly project: (source: Source) => NoInfer<Infer<F> | readonly Infer<F>[] | undefined>;
   /** Where changes go, to a worker with `viewUpdates`. */
   readonly queue: string;
 }
@@ -103,7 +103,10 @@ export function view<
   });
   // Rows are decoded by the definition of the source that the view is declared on.
   const project = options.project as (source: Row) => Row | readonly Row[] | undefined;
-  return new View(definition, queue, (source) => [project(source) ?? []].flat());
+  const names = Object.keys(fields);
+  // Types let a row have more fields than the view, those that the source gets one day among them.
+  const own = (row: Row): Row => Object.fromEntries(names.map((field) => [field, row[field]]));
+  return new View(definition, queue, (source) => [project(source) ?? []].flat().map(own));
 }
 
 export class View<Rows> implements Follower, Openable<OpenView<Rows>> {

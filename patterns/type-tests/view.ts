@@ -23,6 +23,16 @@ export async function accepted() {
   void ((await db.open(ByTotal).status()).lagMs satisfies number);
   await rebuildView(db, ByTotal, Orders, { graceMs: 0 });
   view("Two", { ...target, key, project: (order: Order) => [order, order] });
+  const narrow = { shop: f.string(), id: f.int32() };
+  const byShop = { partition: [k.str("shop")], row: [k.uint("id", 6)] } as const;
+  const project = (order: Order) => order;
+  view("Narrow", { fields: narrow, queue: "views", key: byShop, project });
+  view("NarrowToo", {
+    fields: narrow,
+    queue: "views",
+    key: byShop,
+    project: (order: Order) => order,
+  });
   view("None", { ...target, key, project: (_order: Order) => undefined });
 }
 
