@@ -1,12 +1,12 @@
 import type { AtomicWrite, Change, CommitResult, Key, Updated } from "../engine.ts";
 import { EngineError } from "../engine.ts";
-import { holds } from "../engine-rules.ts";
 import type { VersionClock } from "../version-clock.ts";
-import { lastVersion, putNew, type Store, viewOf, WriteTransactions } from "./binding.ts";
+import { type Store, WriteTransactions } from "./binding.ts";
 import { PAGE_BYTES } from "./data-file.ts";
 import type { DataFolder } from "./data-folder.ts";
 import { toEngineError } from "./lmdb-errors.ts";
 import { FORMAT, readMeta, writeMeta } from "./meta-record.ts";
+import { type Thrown, WriteApplier } from "./write-applier.ts";
 
 /** A group stops growing here: the event loop stands still while it is applied, 3 µs a key. */
 const GROUP_KEYS_MAX = 2000;
@@ -40,14 +40,6 @@ interface Waiting {
   reject(error: EngineError): void;
 }
 
-/** What a group has come to so far. */
-interface Extent {
-  keys: number;
-  bytes: number;
-  /** The newest version put; 0 for none. */
-  newest: number;
-}
-
 /**
  * Group commit: the commits that come while a transaction is flushed wait, and share the next one.
  * Inside it they are applied one after the other, each seeing the ones before it, and all are
@@ -71,16 +63,13 @@ export class GroupCommit {
   readonly #store: Store;
   readonly #transactions: WriteTransactions;
   readonly #folder: DataFolder;
-  readonly #versions: VersionClock;
+  readonly #writes: WriteApplier;
   #versionsReserved: number;
-  /** No entry holds a version above this one. Known inside a transaction; see `#learnNewest`. */
-  #newest = 0;
   /** The last transaction that wrote something here. */
   #lastTransaction = -1;
   #waiting: Waiting[] = [];
   /** So many of those that wait are tried one by one, for their group failed. */
   #alone = 0;
-  #extent: Extent = { keys: 0, bytes: 0, newest: 0 };
   #running: Promise<void> | undefined;
   #broken: EngineError | undefined;
   /** Of the last group, if it failed. */
@@ -90,7 +79,7 @@ export class GroupCommit {
     this.#store = store;
     this.#transactions = new WriteTransactions(store);
     this.#folder = folder;
-    this.#versions = versions;
+    this.#writes = new WriteApplier(store, versions);
     this.#versionsReserved = versionsReserved;
   }
 
@@ -99,7 +88,7 @@ export class GroupCommit {
     return new Promise((resolve, reject) => {
       this.#join({
         apply: () => {
-          result = this.#apply(write);
+          result = this.#writes.commit(write);
         },
         answer: () => resolve(result),
         reject,
@@ -109,23 +98,13 @@ export class GroupCommit {
 
   /** What `change` throws refuses the update alone, and rejects. */
   update(key: Key, version: number, change: Change): Promise<Updated> {
-    let updated: Updated;
-    let refusal: { readonly thrown: unknown } | undefined;
+    let outcome: Updated | Thrown;
     return new Promise((resolve, reject) => {
       this.#join({
         apply: () => {
-          refusal = undefined;
-          const stored = this.#store.getBinaryFast(key);
-          const own = stored === undefined ? version : this.#above(lastVersion(), version);
-          try {
-            updated = { version: own, value: change(stored && viewOf(stored), own) };
-          } catch (thrown) {
-            refusal = { thrown };
-            return;
-          }
-          this.#put(key, updated.value, own);
+          outcome = this.#writes.update(key, version, change);
         },
-        answer: () => (refusal ? reject(refusal.thrown) : resolve(updated)),
+        answer: () => ("thrown" in outcome ? reject(outcome.thrown) : resolve(outcome)),
         reject,
       });
     });
@@ -174,7 +153,7 @@ export class GroupCommit {
     try {
       await this.#transactions.run(() => {
         transaction = this.#store.getWriteTxnId();
-        this.#learnNewest(transaction);
+        this.#writes.begin(this.#othersNewest(transaction));
         this.#applyTo(group);
         this.#assertRoom();
         hasWritten = this.#reserveVersions();
@@ -199,8 +178,7 @@ export class GroupCommit {
 
   /** Applies those that wait, as many as a group may hold: at least one, whatever its size. */
   #applyTo(group: Waiting[]): void {
-    const extent = { keys: 0, bytes: 0, newest: 0 };
-    this.#extent = extent;
+    const { extent } = this.#writes;
     const isAlone = this.#alone > 0;
     if (isAlone) this.#alone--;
     try {
@@ -220,7 +198,7 @@ export class GroupCommit {
    * error text, by the digits of what is large in it, and has ended the process so.
    */
   #assertRoom(): void {
-    const { bytes, keys } = this.#extent;
+    const { bytes, keys } = this.#writes.extent;
     if (bytes <= SMALL_BYTES) return;
     if (this.#folder.hasRoomFor(bytes + keys * KEY_BYTES + COMMIT_BYTES)) return;
     throw new EngineError("Unavailable", `no space left on ${this.#folder.path}`);
@@ -283,82 +261,14 @@ export class GroupCommit {
    * put with a newer one need not look at what it replaces: 3 % of an upsert. Otherwise it is at most
    * what is reserved.
    */
-  #learnNewest(transaction: number): void {
-    if (transaction !== this.#lastTransaction + 1) {
-      this.#newest = Math.max(this.#newest, readMeta(this.#store)?.versionsReserved ?? 0);
-    }
-  }
-
-  #apply(write: AtomicWrite): CommitResult {
-    return isInsert(write) ? this.#insert(write) : this.#checkAndApply(write);
-  }
-
-  /** New keys are not looked at first. What was put before one that is taken is taken away again. */
-  #insert({ version, puts }: AtomicWrite): CommitResult {
-    const versions: number[] = [];
-    for (let index = 0; index < puts.length; index++) {
-      const { key, value } = puts[index]!;
-      if (!putNew(this.#store, key, value, version)) {
-        while (--index >= 0) this.#store.remove(puts[index]!.key);
-        return { committed: false, failedCheck: versions.length };
-      }
-      this.#count(value, version);
-      versions.push(version);
-    }
-    return { committed: true, versions };
-  }
-
-  #checkAndApply({ version, checks, puts, deletes }: AtomicWrite): CommitResult {
-    const checkedVersions: (number | undefined)[] = [];
-    this.#extent.keys += checks.length + deletes.length;
-    for (let index = 0; index < checks.length; index++) {
-      const check = checks[index]!;
-      const stored = this.#storedVersion(check.key);
-      if (!holds(check, stored)) return { committed: false, failedCheck: index };
-      checkedVersions.push(stored);
-    }
-    const versions: number[] = [];
-    // Asked before the first put, which makes this version the newest: it says nothing of other keys.
-    const isNewest = version > this.#newest;
-    for (let index = 0; index < puts.length; index++) {
-      const { key, value } = puts[index]!;
-      // Most puts are checked by a check at the same place: one read then serves both.
-      const isChecked = checks[index]?.key === key;
-      const stored = isChecked ? checkedVersions[index] : isNewest ? 0 : this.#storedVersion(key);
-      const own = this.#above(stored ?? 0, version);
-      this.#put(key, value, own);
-      versions.push(own);
-    }
-    for (const key of deletes) this.#store.remove(key);
-    return { committed: true, versions };
-  }
-
-  #put(key: Key, value: Uint8Array, version: number): void {
-    this.#store.put(key, value, version);
-    this.#count(value, version);
-  }
-
-  #count(value: Uint8Array, version: number): void {
-    const extent = this.#extent;
-    extent.keys++;
-    extent.bytes += value.length;
-    extent.newest = Math.max(extent.newest, version);
-    this.#newest = Math.max(this.#newest, version);
-  }
-
-  /** A version above the stored one: the one its writer brought, if that is. */
-  #above(stored: number, version: number): number {
-    return version > stored ? version : this.#versions.nextAbove(stored);
-  }
-
-  /** Inside the transaction, so it sees what was applied before. */
-  #storedVersion(key: Key): number | undefined {
-    return this.#store.getBinaryFast(key) === undefined ? undefined : lastVersion();
+  #othersNewest(transaction: number): number {
+    if (transaction === this.#lastTransaction + 1) return 0;
+    return readMeta(this.#store)?.versionsReserved ?? 0;
   }
 
   /** Other processes reserve too, so the record only ever rises. Answers whether anything was put. */
   #reserveVersions(): boolean {
-    const { newest } = this.#extent;
+    const { newest } = this.#writes.extent;
     if (newest <= this.#versionsReserved) return newest > 0;
     const stored = readMeta(this.#store)?.versionsReserved ?? 0;
     const versionsReserved = Math.max(stored, newest + VERSIONS_AHEAD);
@@ -366,16 +276,6 @@ export class GroupCommit {
     this.#versionsReserved = versionsReserved;
     return true;
   }
-}
-
-/** Nothing but puts of keys that must be absent. */
-function isInsert({ checks, puts, deletes }: AtomicWrite): boolean {
-  if (puts.length === 0 || checks.length !== puts.length || deletes.length > 0) return false;
-  for (let index = 0; index < puts.length; index++) {
-    const { expected, key } = checks[index]!;
-    if (expected !== "absent" || key !== puts[index]!.key) return false;
-  }
-  return true;
 }
 
 function refuse(group: readonly Waiting[], error: EngineError): void {

@@ -1,0 +1,131 @@
+import type { AtomicWrite, Change, CommitResult, Key, Updated } from "../engine.ts";
+import { holds } from "../engine-rules.ts";
+import type { VersionClock } from "../version-clock.ts";
+import { lastVersion, putNew, type Store, viewOf } from "./binding.ts";
+
+/** What the writes of a transaction have come to so far. */
+export interface Extent {
+  keys: number;
+  bytes: number;
+  /** The newest version put; 0 for none. */
+  newest: number;
+}
+
+/** What the function given to an update threw. */
+export interface Thrown {
+  readonly thrown: unknown;
+}
+
+/** Applies commits and updates inside a write transaction, each of which sees the ones before it. */
+export class WriteApplier {
+  readonly #store: Store;
+  readonly #versions: VersionClock;
+  #extent: Extent = { keys: 0, bytes: 0, newest: 0 };
+  /** No entry holds a version above this one. A put with a newer one need not look at what it replaces. */
+  #newest = 0;
+
+  constructor(store: Store, versions: VersionClock) {
+    this.#store = store;
+    this.#versions = versions;
+  }
+
+  /** Of the transaction that was begun last. */
+  get extent(): Readonly<Extent> {
+    return this.#extent;
+  }
+
+  /** @param othersNewest what versions that others wrote since our last transaction are at most; 0 where none did */
+  begin(othersNewest: number): void {
+    this.#extent = { keys: 0, bytes: 0, newest: 0 };
+    this.#newest = Math.max(this.#newest, othersNewest);
+  }
+
+  commit(write: AtomicWrite): CommitResult {
+    return isInsert(write) ? this.#insert(write) : this.#checkAndApply(write);
+  }
+
+  update(key: Key, version: number, change: Change): Updated | Thrown {
+    const stored = this.#store.getBinaryFast(key);
+    const own = stored === undefined ? version : this.#above(lastVersion(), version);
+    let value: Uint8Array;
+    try {
+      value = change(stored && viewOf(stored), own);
+    } catch (thrown) {
+      return { thrown };
+    }
+    this.#put(key, value, own);
+    return { version: own, value };
+  }
+
+  /** New keys are not looked at first. What was put before one that is taken is taken away again. */
+  #insert({ version, puts }: AtomicWrite): CommitResult {
+    const versions: number[] = [];
+    for (let index = 0; index < puts.length; index++) {
+      const { key, value } = puts[index]!;
+      if (!putNew(this.#store, key, value, version)) {
+        while (--index >= 0) this.#store.remove(puts[index]!.key);
+        return { committed: false, failedCheck: versions.length };
+      }
+      this.#count(value, version);
+      versions.push(version);
+    }
+    return { committed: true, versions };
+  }
+
+  #checkAndApply({ version, checks, puts, deletes }: AtomicWrite): CommitResult {
+    const checkedVersions: (number | undefined)[] = [];
+    this.#extent.keys += checks.length + deletes.length;
+    for (let index = 0; index < checks.length; index++) {
+      const check = checks[index]!;
+      const stored = this.#storedVersion(check.key);
+      if (!holds(check, stored)) return { committed: false, failedCheck: index };
+      checkedVersions.push(stored);
+    }
+    const versions: number[] = [];
+    // Asked before the first put, which makes this version the newest: it says nothing of other keys.
+    const isNewest = version > this.#newest;
+    for (let index = 0; index < puts.length; index++) {
+      const { key, value } = puts[index]!;
+      // Most puts are checked by a check at the same place: one read then serves both.
+      const isChecked = checks[index]?.key === key;
+      const stored = isChecked ? checkedVersions[index] : isNewest ? 0 : this.#storedVersion(key);
+      const own = this.#above(stored ?? 0, version);
+      this.#put(key, value, own);
+      versions.push(own);
+    }
+    for (const key of deletes) this.#store.remove(key);
+    return { committed: true, versions };
+  }
+
+  #put(key: Key, value: Uint8Array, version: number): void {
+    this.#store.put(key, value, version);
+    this.#count(value, version);
+  }
+
+  #count(value: Uint8Array, version: number): void {
+    const extent = this.#extent;
+    extent.keys++;
+    extent.bytes += value.length;
+    extent.newest = Math.max(extent.newest, version);
+    this.#newest = Math.max(this.#newest, version);
+  }
+
+  /** A version above the stored one: the one its writer brought, if that is. */
+  #above(stored: number, version: number): number {
+    return version > stored ? version : this.#versions.nextAbove(stored);
+  }
+
+  #storedVersion(key: Key): number | undefined {
+    return this.#store.getBinaryFast(key) === undefined ? undefined : lastVersion();
+  }
+}
+
+/** Nothing but puts of keys that must be absent. */
+function isInsert({ checks, puts, deletes }: AtomicWrite): boolean {
+  if (puts.length === 0 || checks.length !== puts.length || deletes.length > 0) return false;
+  for (let index = 0; index < puts.length; index++) {
+    const { expected, key } = checks[index]!;
+    if (expected !== "absent" || key !== puts[index]!.key) return false;
+  }
+  return true;
+}
