@@ -81,10 +81,7 @@ async function logIn(
   let reportLoss: (error: Error) => void = () => {};
   client.on("error", (error) => reportLoss(error));
   client.on("end", () => reportLoss(new Error("The server closed the connection.")));
-  let backendKey: BackendKey | undefined;
-  client.connection.once("backendKeyData", (key: BackendKey) => {
-    backendKey = key;
-  });
+  const control = controlOf(client, config, host);
   try {
     await client.connect();
   } catch (error) {
@@ -92,20 +89,6 @@ async function logIn(
     throw asServerError(error);
   }
 
-  const control: SessionControl = {
-    get processId() {
-      return backendKey?.processID;
-    },
-    end() {
-      const { stream } = client.connection;
-      // Not left to the server: one that hangs would never close its side, and keep this process.
-      stream.once("finish", () => stream.destroy());
-      client.end().catch(() => {});
-    },
-    cancel() {
-      if (backendKey) requestCancel(config, host, backendKey);
-    },
-  };
   const begin = async (resultFormat: 0 | 1): Promise<Connected> => {
     const { stream } = client.connection;
     const session = new Session(stream, control, { ...options, resultFormat });
@@ -125,6 +108,28 @@ async function logIn(
     control.end();
     throw error;
   }
+}
+
+/** To be asked for before `client` connects: the server tells the key to its process only then. */
+function controlOf(client: pg.Client, config: PostgresConfig, host: PostgresHost): SessionControl {
+  let backendKey: BackendKey | undefined;
+  client.connection.once("backendKeyData", (key: BackendKey) => {
+    backendKey = key;
+  });
+  return {
+    get processId() {
+      return backendKey?.processID;
+    },
+    end() {
+      const { stream } = client.connection;
+      // Not left to the server: one that hangs would never close its side, and keep this process.
+      stream.once("finish", () => stream.destroy());
+      client.end().catch(() => {});
+    },
+    cancel() {
+      if (backendKey) requestCancel(config, host, backendKey);
+    },
+  };
 }
 
 /** What `pg` reports while it connects is an Error of its own class with the fields of the message. */

@@ -8,7 +8,7 @@ import { ServerError } from "./sql-state.ts";
 import type { Statement } from "./statements.ts";
 import { bound, complete, failure, openSession, ready } from "./test-session.ts";
 
-/** Reads over one lane at most, whose server is the test. */
+/** Reads over one session at most, whose server is the test. */
 function openReads(deadline = performance.now() + 3_600_000, connecting = Promise.resolve()) {
   const servers: ReturnType<typeof openSession>[] = [];
   const pool = new SessionPool({
@@ -20,7 +20,7 @@ function openReads(deadline = performance.now() + 3_600_000, connecting = Promis
       return server.session;
     },
   });
-  const reads = new PointReads(pool, { lanesMax: 1 });
+  const reads = new PointReads(pool, { sessionsMax: 1 });
   const log: string[] = [];
   const submitAgain = (read: NamedRead) => reads.submit(read);
   const submit = (name: string, until = deadline) => {
@@ -70,7 +70,7 @@ function nextTurn(): Promise<void> {
 }
 
 describe("PointReads", () => {
-  /** Opens the lane by a first read and answers it. */
+  /** Opens the session by a first read and answers it. */
   async function warmUp(test: ReturnType<typeof openReads>): Promise<void> {
     test.submit("first");
     await nextTurn();
@@ -152,7 +152,7 @@ describe("PointReads", () => {
     test.pool.close();
   });
 
-  it("gives up one that comes back to wait for a lane that another opens, and has more time for", async () => {
+  it("gives up one that comes back to wait for a session that another opens, and has more time for", async () => {
     const test = openReads(undefined, new Promise(() => {}));
     test.submit("new");
     test.submit("older", performance.now());
@@ -162,7 +162,7 @@ describe("PointReads", () => {
     test.pool.close();
   });
 
-  it("tells those who wait for a lane at once that only the operator can help", async () => {
+  it("tells those who wait for a session at once that only the operator can help", async () => {
     const refusal = new ServerError(new Map([["C", "28P01"]]));
     const test = openReads(undefined, Promise.reject(refusal));
     test.submit("a");
@@ -172,7 +172,7 @@ describe("PointReads", () => {
     test.pool.close();
   });
 
-  it("tells those who wait for a lane that the engine is closed", async () => {
+  it("tells those who wait for a session that the engine is closed", async () => {
     const test = openReads();
     test.pool.close();
     test.submit("a");

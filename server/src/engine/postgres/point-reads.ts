@@ -7,7 +7,7 @@ import type { ServerError } from "./sql-state.ts";
 /** Reads of one Sync: few enough that the first does not wait long for the last. */
 const BATCH_READS_MAX = 64;
 const RETRY_MS = 20;
-/** How often those who wait for a lane are looked at: who comes back to it may have less time left than who opens it. */
+/** How often those who wait for a session are looked at: who comes back to it may have less time left than who opens it. */
 const LOOK_MS = 1_000;
 
 /** One statement that reads, and what collects its rows. */
@@ -25,9 +25,9 @@ export interface PointRead {
 }
 
 /**
- * Runs reads over few connections ("lanes"), many at once. Reads that arrive while a lane is busy
- * share one Sync and one write with the others of their turn of the event loop: fewer system calls on
- * both sides, and one transaction of the server instead of many. Each statement still has its own
+ * Runs reads over few sessions, many at once. Reads that arrive while a session is busy share one
+ * Sync and one write with the others of their turn of the event loop: fewer system calls on both
+ * sides, and one transaction of the server instead of many. Each statement still has its own
  * snapshot, taken after the read was asked for.
  *
  * A read repeats itself up to its deadline: when its connection breaks, when the server is not ready,
@@ -36,24 +36,24 @@ export interface PointRead {
  */
 export class PointReads {
   readonly #pool: SessionPool;
-  readonly #lanesMax: number;
-  #lanes: Lane[] = [];
+  readonly #sessionsMax: number;
+  #sessions: SharedSession[] = [];
   #isOpening = false;
-  /** Reads without a lane. */
+  /** Reads without a session. */
   #waiting: PointRead[] = [];
 
-  constructor(pool: SessionPool, options: { lanesMax: number }) {
+  constructor(pool: SessionPool, options: { sessionsMax: number }) {
     this.#pool = pool;
-    this.#lanesMax = options.lanesMax;
+    this.#sessionsMax = options.sessionsMax;
   }
 
   submit(read: PointRead): void {
-    const lane = this.#quietestLane();
-    if (lane === undefined) this.#waiting.push(read);
-    else lane.add(read);
-    const isCrowded = lane === undefined || lane.batchCount > 1;
-    if (isCrowded && !this.#isOpening && this.#lanes.length < this.#lanesMax) {
-      void this.#openLane(read.deadline);
+    const session = this.#quietestSession();
+    if (session === undefined) this.#waiting.push(read);
+    else session.add(read);
+    const isCrowded = session === undefined || session.batchCount > 1;
+    if (isCrowded && !this.#isOpening && this.#sessions.length < this.#sessionsMax) {
+      void this.#openSession(read.deadline);
     }
   }
 
@@ -72,22 +72,22 @@ export class PointReads {
     }
   }
 
-  #quietestLane(): Lane | undefined {
-    let quietest: Lane | undefined;
-    for (let index = this.#lanes.length - 1; index >= 0; index--) {
-      const lane = this.#lanes[index]!;
-      if (lane.isLost) this.#lanes.splice(index, 1);
-      else if (!quietest || lane.readCount < quietest.readCount) quietest = lane;
+  #quietestSession(): SharedSession | undefined {
+    let quietest: SharedSession | undefined;
+    for (let index = this.#sessions.length - 1; index >= 0; index--) {
+      const session = this.#sessions[index]!;
+      if (session.isLost) this.#sessions.splice(index, 1);
+      else if (!quietest || session.readCount < quietest.readCount) quietest = session;
     }
     return quietest;
   }
 
-  async #openLane(deadline: number): Promise<void> {
+  async #openSession(deadline: number): Promise<void> {
     this.#isOpening = true;
     let failure: unknown;
     try {
       const looksAt = Math.min(deadline, performance.now() + LOOK_MS);
-      this.#lanes.push(new Lane(await this.#pool.acquire(looksAt), this));
+      this.#sessions.push(new SharedSession(await this.#pool.acquire(looksAt), this));
     } catch (error) {
       failure = error;
     }
@@ -101,8 +101,8 @@ export class PointReads {
   }
 }
 
-/** One connection that reads share. It never goes back to the pool; when it breaks, it is forgotten. */
-class Lane {
+/** A session that reads share. It never goes back to the pool; when it breaks, it is forgotten. */
+class SharedSession {
   readCount = 0;
   /** Batches that are not answered yet, the open one included. */
   batchCount = 0;
@@ -165,12 +165,12 @@ class ReadBatch implements Exchange {
   readonly isRead = true;
   readonly reads: PointRead[] = [];
   completed = 0;
-  readonly #lane: Lane;
+  readonly #session: SharedSession;
   #error: ServerError | undefined;
 
-  constructor(deadline: number, lane: Lane) {
+  constructor(deadline: number, session: SharedSession) {
     this.deadline = deadline;
-    this.#lane = lane;
+    this.#session = session;
   }
 
   row(row: RowReader): void {
@@ -186,10 +186,10 @@ class ReadBatch implements Exchange {
   }
 
   ready(): void {
-    this.#lane.settle(this, this.#error);
+    this.#session.settle(this, this.#error);
   }
 
   lost(error: Error): void {
-    this.#lane.settle(this, this.#error ?? error);
+    this.#session.settle(this, this.#error ?? error);
   }
 }

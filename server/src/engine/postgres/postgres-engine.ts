@@ -182,7 +182,7 @@ export class PostgresEngine implements Engine {
     readers.adopt(options.session);
     this.#pools = [readers, scanners, writers];
     this.#writers = writers;
-    this.#reads = new PointReads(readers, { lanesMax: options.readersMax ?? READERS_MAX });
+    this.#reads = new PointReads(readers, { sessionsMax: options.readersMax ?? READERS_MAX });
     this.#scans = new Scans({
       pool: scanners,
       dialect: options.facts.dialect,

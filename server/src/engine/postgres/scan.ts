@@ -38,7 +38,7 @@ export interface ScanOptions {
   readonly deadline: number;
   /** When to end early, so that no snapshot lives long. As of `performance.now()`. */
   readonly endsAt: number;
-  /** Called once, as soon as the answer is known; "again" when nothing was visited. */
+  /** Called once, as soon as the answer is known. */
   readonly settle: (end: ScanEnd | ScanFailure) => void;
   /** Called once, when the session can be used again or is lost. `rowBytes`: 0 when there were none. */
   readonly leave: (rowBytes: number) => void;
@@ -51,11 +51,11 @@ export interface ScanFailure {
 }
 
 /**
- * One statement, hence one snapshot of each partition, read in chunks (several ranges are a statement each in a
- * transaction that keeps the snapshot): its portal stays open and is asked for more
- * rows until the visitor stops, the range ends or time is up. The first chunk is small; then the size
- * of the rows seen decides how many may come, so that neither a thousand rows of 1 MiB nor a million
- * small ones fill the memory. Rows are visited where they lie in the chunks of the socket.
+ * One statement, hence one snapshot of each partition, read in chunks: its portal stays open and is
+ * asked for more rows until the visitor stops, the range ends or time is up. The first chunk is small;
+ * then the size of the rows seen decides how many may come, so that neither a thousand rows of 1 MiB
+ * nor a million small ones fill the memory. Rows are visited where they lie in the chunks of the
+ * socket. Several ranges are a statement each, in a transaction that keeps the snapshot.
  *
  * This is no cursor: it lives within one exchange, its time is bounded, its visitor never waits.
  */
