@@ -11,11 +11,11 @@ import type { Socket } from "node:net";
  */
 export class DirectWrites {
   readonly #socket: Socket;
-  readonly #handle: Handle;
+  readonly #handle: SocketHandle;
   #waits = false;
   #then: (() => void) | undefined;
 
-  private constructor(socket: Socket, handle: Handle) {
+  private constructor(socket: Socket, handle: SocketHandle) {
     this.#socket = socket;
     this.#handle = handle;
   }
@@ -23,7 +23,9 @@ export class DirectWrites {
   /** Undefined where only the stream can write. */
   static of(socket: Socket): DirectWrites | undefined {
     const handle: unknown = Reflect.get(socket, "_handle");
-    return layer !== undefined && isHandle(handle) ? new DirectWrites(socket, handle) : undefined;
+    return layer !== undefined && isSocketHandle(handle)
+      ? new DirectWrites(socket, handle)
+      : undefined;
   }
 
   /** Whether bytes wait for the client to read; nothing else may be written until they are gone. */
@@ -72,7 +74,7 @@ export class DirectWrites {
   }
 }
 
-interface Handle {
+interface SocketHandle {
   /** Answers 0 or the number of an error. */
   writeBuffer(request: WriteRequest, bytes: Uint8Array): number;
 }
@@ -109,7 +111,7 @@ function streamLayer(): StreamLayer | undefined {
   }
 }
 
-function isHandle(handle: unknown): handle is Handle {
+function isSocketHandle(handle: unknown): handle is SocketHandle {
   return (
     typeof handle === "object" &&
     handle !== null &&

@@ -16,6 +16,7 @@ import {
   STILL_MS_MAX,
   UNWANTED_BYTES_MAX,
 } from "./both-lanes.ts";
+import { GrowingBytes } from "./growing-bytes.ts";
 import { LentReads } from "./lent-reads.ts";
 import type { LingeringCloses } from "./lingering-close.ts";
 import { type PlainRequest, readPlainRequest } from "./plain-request.ts";
@@ -45,7 +46,6 @@ export interface Lane {
  */
 const WHOLE_BYTES_MAX = 256 * 1024;
 const IDLE_MS_MAX = KEEP_ALIVE_SECONDS * 1000;
-const NOTHING = Buffer.alloc(0);
 
 /**
  * Reads the requests of one connection, has them handled one after the other, and waits where the
@@ -369,28 +369,6 @@ export class FastConnection implements Answered {
   }
 }
 
-/** Bytes that come in parts. */
-class GrowingBytes {
-  #room: Buffer = NOTHING;
-  length = 0;
-
-  get bytes(): Buffer {
-    return this.#room.subarray(0, this.length);
-  }
-
-  /** @param expected how many there will be in all, as far as known; room that no byte reaches costs nothing */
-  append(bytes: Uint8Array, expected: number): void {
-    const length = this.length + bytes.length;
-    if (length > this.#room.length) {
-      const room = Buffer.allocUnsafeSlow(Math.max(length, expected));
-      room.set(this.bytes);
-      this.#room = room;
-    }
-    this.#room.set(bytes, this.length);
-    this.length = length;
-  }
-}
-
 /** The body of a request among these bytes, as its own where they are `lent`. */
 function wholeBody(bytes: Buffer, { bodyStart, end }: PlainRequest, lent: boolean): WholeBody {
   if (end === bodyStart) return EMPTY_BODY;
@@ -400,4 +378,4 @@ function wholeBody(bytes: Buffer, { bodyStart, end }: PlainRequest, lent: boolea
   return new WholeBody(body);
 }
 
-const EMPTY_BODY = new WholeBody(NOTHING);
+const EMPTY_BODY = new WholeBody(Buffer.alloc(0));

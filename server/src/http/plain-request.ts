@@ -1,11 +1,6 @@
 import { type Headers, KNOWN_VERBS } from "./raw-request.ts";
 
-/**
- * Reads the plain HTTP/1.1 request and nothing else: a method the services know, an origin-form
- * target, headers of tokens and visible text, at most one Content-Length. Whatever is not plainly
- * that is "unknown", and the connection then belongs to node:http with all its bytes, this request's
- * included. What two parsers could read differently is therefore read by one of them only.
- */
+/** What stands at some place among the bytes of a connection. */
 export type PlainRead =
   | { readonly kind: "request"; readonly request: PlainRequest }
   /** Not all of the request is here yet; `bytes` is how much is needed, once that is known. */
@@ -26,11 +21,18 @@ const PLAIN_HEAD_BYTES_MAX = 16 * 1024;
 const PLAIN_HEADERS_MAX = 200;
 
 const UNKNOWN: PlainRead = { kind: "unknown" };
-/** What stands before the line feed of the first line. */
-const LINE_END = " HTTP/1.1\r";
+/** The end of the first line. */
+const VERSION = " HTTP/1.1";
+/** What stands before its line feed. */
+const LINE_END = `${VERSION}\r`;
 const HEAD_END = Buffer.from("\r\n\r\n", "latin1");
 
 /**
+ * Reads the plain HTTP/1.1 request and nothing else: a method the services know, an origin-form
+ * target, headers of tokens and visible text, at most one Content-Length. Whatever is not plainly
+ * that is "unknown", and the connection then belongs to node:http with all its bytes, this request's
+ * included. What two parsers could read differently is therefore read by one of them only.
+ *
  * @param wholeBytesMax longest body that must be here with its head; a longer one may still be on its
  * way, so that the request ends behind `bytes`
  */
@@ -48,8 +50,8 @@ export function readPlainRequest(bytes: Buffer, start: number, wholeBytesMax: nu
   if (!KNOWN_VERBS.has(verb)) return UNKNOWN;
   if (verbEnd + 1 >= head.length || head.charCodeAt(verbEnd + 1) !== SLASH) return UNKNOWN;
   const targetEnd = endOf(TARGET, head, verbEnd + 1);
-  if (!head.startsWith(" HTTP/1.1", targetEnd)) return UNKNOWN;
-  let at = targetEnd + " HTTP/1.1".length;
+  if (!head.startsWith(VERSION, targetEnd)) return UNKNOWN;
+  let at = targetEnd + VERSION.length;
   const spans: number[] = [];
   let contentLength = -1;
   let hasHost = false;
