@@ -3,7 +3,7 @@ import { lstatSync, readFileSync, statSync, symlinkSync, writeFileSync } from "n
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
-import { readRecording } from "@rowhouse/server/insight/read-recording";
+import { readRecording } from "@rowhouse/server/insight/advice/read-recording";
 import { reportOf } from "rowhouse/report";
 import { RowhouseCommand } from "../support/rowhouse-command.ts";
 import { startRowhouse, withFolder } from "../support/rowhouse-process.ts";

@@ -1,11 +1,11 @@
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import type { RequestRecord, Sender } from "../http/observer.ts";
 import { planQuery } from "../query/planner.ts";
-import type { TableData } from "./advice.ts";
-import { advise } from "./advise.ts";
+import { advise } from "./advice/advise.ts";
+import { type RecordingEnd, readRecording } from "./advice/read-recording.ts";
+import type { TableData } from "./advice/rule.ts";
 import { DeferredWatchers } from "./deferred-watchers.ts";
 import { keysRead, type MutationFacts, type QueryFacts } from "./insight.ts";
-import { type RecordingEnd, readRecording } from "./read-recording.ts";
 import type { TrafficEvent } from "./recording.ts";
 import { TrafficRecorder } from "./traffic-recorder.ts";
 

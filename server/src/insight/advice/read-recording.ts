@@ -1,5 +1,5 @@
-import { PLAN_CLASSES } from "../query/plan.ts";
-import type { AgentCounts, ClientCounts } from "./client-tally.ts";
+import { PLAN_CLASSES } from "../../query/plan.ts";
+import type { AgentCounts, ClientCounts } from "../client-tally.ts";
 import {
   CONDITIONS,
   CONTINUED,
@@ -11,7 +11,7 @@ import {
   type Refusal,
   VERSIONS_READ,
   type WriteEvent,
-} from "./recording.ts";
+} from "../recording.ts";
 import { TableNames } from "./table-names.ts";
 
 /** Told what a recording holds, in order. */

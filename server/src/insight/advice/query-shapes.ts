@@ -1,8 +1,8 @@
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
-import { tableOf } from "./advice.ts";
-import { shapeOf } from "./cure.ts";
+import { shapeOf } from "../cure.ts";
+import type { QueryEvent } from "../recording.ts";
 import type { TrafficListener } from "./read-recording.ts";
-import type { QueryEvent } from "./recording.ts";
+import { tableOf } from "./rule.ts";
 
 /** Queries that have table and filter in common, constants left out. */
 export class QueryShape {

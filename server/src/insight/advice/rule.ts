@@ -1,6 +1,6 @@
-import type { Cure } from "./cure.ts";
+import type { Cure } from "../cure.ts";
+import type { TrafficEvent } from "../recording.ts";
 import type { RecordingEnd, TrafficListener } from "./read-recording.ts";
-import type { TrafficEvent } from "./recording.ts";
 import type { TableNames } from "./table-names.ts";
 
 /** A design mistake that the traffic or the data shows. */

@@ -1,65 +1,8 @@
-import {
-  type Finding,
-  type Observed,
-  type Rule,
-  type RuleName,
-  sumOf,
-  type TableData,
-} from "./advice.ts";
-import {
-  callersOf,
-  findConnections,
-  findOldClients,
-  hasDirectClients,
-  PageAccess,
-} from "./advise-clients.ts";
-import {
-  findBulkReads,
-  findOrOverKeys,
-  findScans,
-  findSeries,
-  findWideAnswers,
-  LookupsAfterLists,
-} from "./advise-queries.ts";
-import { Retries } from "./advise-retries.ts";
-import {
-  AppendOnlyKeys,
-  findLargeValues,
-  HotPartitions,
-  OnePartition,
-  OverTargets,
-  ReadBeforeWrite,
-  SingleWrites,
-} from "./advise-writes.ts";
-import { QueryShapes } from "./query-shapes.ts";
-import { readRecording, type TrafficListener } from "./read-recording.ts";
-import { TableNames } from "./table-names.ts";
-
-/** In the order in which findings are told. */
-function openRules(shapes: QueryShapes): Readonly<Record<RuleName, Rule>> {
-  return {
-    "over-targets": new OverTargets(),
-    "hot-partition": new HotPartitions(),
-    "append-only-keys": new AppendOnlyKeys(),
-    "one-partition": new OnePartition(),
-    scan: { findings: () => findScans(shapes) },
-    "or-over-keys": { findings: () => findOrOverKeys(shapes) },
-    "wide-answers": { findings: () => findWideAnswers(shapes) },
-    "n-plus-one": new LookupsAfterLists(),
-    "single-writes": new SingleWrites(),
-    "read-before-write": new ReadBeforeWrite(),
-    retries: new Retries(),
-    "series-as-entities": { findings: (observed) => findSeries(shapes, observed) },
-    "bulk-reads": { findings: () => findBulkReads(shapes) },
-    "large-values": { findings: findLargeValues },
-    connections: { findings: findConnections },
-    "page-access": new PageAccess(),
-    "old-clients": { findings: findOldClients },
-  };
-}
+import { callersOf, hasDirectClients } from "./client-rules.ts";
+import { type Observed, type RuleName, sumOf } from "./rule.ts";
 
 /** A line of the published checklist: rules that work through it, or why none can. */
-interface ChecklistLine {
+export interface ChecklistLine {
   readonly question: string;
   readonly rules: readonly RuleName[];
   readonly needs?: "data" | "refusals" | "clients";
@@ -72,7 +15,7 @@ interface ChecklistLine {
 }
 
 /** Source: "Performance and scalability checklist for Table storage", "Design for querying". */
-const CHECKLIST: readonly ChecklistLine[] = [
+export const CHECKLIST: readonly ChecklistLine[] = [
   {
     question: "Is the load within the targets of account and partition?",
     rules: ["over-targets", "hot-partition"],
@@ -149,13 +92,6 @@ const CHECKLIST: readonly ChecklistLine[] = [
   },
 ];
 
-export interface Advice {
-  readonly events: number;
-  readonly recording: Observed["ending"];
-  readonly findings: readonly Finding[];
-  readonly lines: readonly LineVerdict[];
-}
-
 export interface LineVerdict {
   readonly question: string;
   readonly verdict: "nothing found" | "findings" | "cannot judge";
@@ -163,52 +99,8 @@ export interface LineVerdict {
   readonly note: string;
 }
 
-/**
- * Works through the checklist. The same recording always gives the same advice.
- * @param recording its lines; see `readRecording`
- * @param data by `account/table`; empty when no data was given
- */
-export function advise(
-  recording: Iterable<string>,
-  data: ReadonlyMap<string, TableData> = new Map(),
-): Advice {
-  const shapes = new QueryShapes();
-  const rules = Object.values(openRules(shapes));
-  const counts = { events: 0, refusals: 0 };
-  const tables = new TableNames(data.keys());
-  const end = readRecording(recording, tellAll([shapes, ...rules], counts), tables);
-  const observed: Observed = { ...end, ...counts, data, tables };
-  const findings = rules.flatMap((rule) => rule.findings(observed));
-  const found = new Set(findings.map(({ rule }) => rule));
-  return {
-    events: observed.events,
-    recording: observed.ending,
-    findings,
-    lines: CHECKLIST.map((line) => judgeLine(line, observed, found)),
-  };
-}
-
-function tellAll(
-  listeners: readonly TrafficListener[],
-  counts: { events: number; refusals: number },
-): TrafficListener {
-  return {
-    queried(query) {
-      counts.events++;
-      for (const each of listeners) each.queried?.(query);
-    },
-    wrote(write) {
-      counts.events++;
-      for (const each of listeners) each.wrote?.(write);
-    },
-    refused(refusal) {
-      counts.refusals++;
-      for (const each of listeners) each.refused?.(refusal);
-    },
-  };
-}
-
-function judgeLine(
+/** What findings, and what could be looked at, say of a line. */
+export function judgeLine(
   { question, rules, needs, cannot, cannotHere, note }: ChecklistLine,
   observed: Observed,
   found: ReadonlySet<RuleName>,

@@ -1,6 +1,6 @@
-import { RULE_TITLES } from "./advice.ts";
+import { terminalText } from "../terminal-text.ts";
 import type { Advice } from "./advise.ts";
-import { terminalText } from "./terminal-text.ts";
+import { RULE_TITLES } from "./rule.ts";
 
 /** What else there is to say of how much was looked at. */
 const ENDINGS: Readonly<Record<Advice["recording"], string>> = {

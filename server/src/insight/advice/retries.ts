@@ -1,5 +1,5 @@
-import { counted, type Finding, getOrMake, groupBy, type Observed, type Rule } from "./advice.ts";
-import type { Refusal } from "./recording.ts";
+import type { Refusal } from "../recording.ts";
+import { counted, type Finding, getOrMake, groupBy, type Observed, type Rule } from "./rule.ts";
 
 /** Whoever asks again this soon has not backed off. */
 const SOON_MS = 100;

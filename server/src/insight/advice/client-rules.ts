@@ -1,3 +1,5 @@
+import { type ClientCounts, OTHERS } from "../client-tally.ts";
+import type { Refusal } from "../recording.ts";
 import {
   counted,
   type Finding,
@@ -6,9 +8,7 @@ import {
   type Observed,
   type Rule,
   sumOf,
-} from "./advice.ts";
-import { type ClientCounts, OTHERS } from "./client-tally.ts";
-import type { Refusal } from "./recording.ts";
+} from "./rule.ts";
 
 const REQUESTS_MIN = 50;
 /** A client that keeps its connections sends more than this over each. */

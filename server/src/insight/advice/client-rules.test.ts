@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { readAll, record } from "./test-traffic.ts";
+import { readAll, record } from "../test-traffic.ts";
 
 describe("Advice on clients", () => {
   it("sees connections that are opened for each request, and not those that are kept", () => {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { EntitySample, TableData } from "./advice.ts";
+import { random, record } from "../test-traffic.ts";
 import { adviceSarif, printAdvice } from "./print-advice.ts";
-import { random, record } from "./test-traffic.ts";
+import type { EntitySample, TableData } from "./rule.ts";
 
 describe("Advice", () => {
   it("is silent about an empty recording, and says that it cannot judge", () => {

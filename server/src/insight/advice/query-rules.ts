@@ -1,7 +1,10 @@
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import type { FilterNode } from "@rowhouse/protocol/filter-tree";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { planQuery } from "../query/planner.ts";
+import { planQuery } from "../../query/planner.ts";
+import { type Cure, cureOfQuery, separateReads } from "../cure.ts";
+import type { QueryEvent } from "../recording.ts";
+import { type QueryShapes, SERIES_MIN } from "./query-shapes.ts";
 import {
   counted,
   type Finding,
@@ -11,10 +14,7 @@ import {
   type Observed,
   type Rule,
   tableOf,
-} from "./advice.ts";
-import { type Cure, cureOfQuery, separateReads } from "./cure.ts";
-import { type QueryShapes, SERIES_MIN } from "./query-shapes.ts";
-import type { QueryEvent } from "./recording.ts";
+} from "./rule.ts";
 
 /** Less often is a report somebody asked for once. */
 const TIMES_MIN = 3;

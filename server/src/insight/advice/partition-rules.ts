@@ -1,0 +1,207 @@
+import { AZURE_TARGETS, AzureTargets } from "../azure-targets.ts";
+import { InsertOrder } from "../insert-order.ts";
+import { countedEntities } from "../insight.ts";
+import { partitionName } from "../partition-names.ts";
+import type { QueryEvent, RecordedMutation, TrafficEvent, WriteEvent } from "../recording.ts";
+import { timeKeyOf } from "../time-key.ts";
+import {
+  counted,
+  type Finding,
+  getOrMake,
+  groupBy,
+  nameOf,
+  type Observed,
+  type Rule,
+  tableOf,
+} from "./rule.ts";
+
+/** The recording, judged by the cloud's targets as it happened. */
+export class OverTargets implements Rule {
+  readonly #targets = new AzureTargets("what-if");
+
+  queried(query: QueryEvent): void {
+    this.#targets.admitQuery(query);
+    this.#targets.queried(query, { entitiesRead: query.read });
+  }
+
+  wrote(write: WriteEvent): void {
+    this.#targets.admitWrite(write);
+  }
+
+  findings(): Finding[] {
+    return this.#targets.report().places.map(({ where, code, count, firstAt }) => ({
+      rule: "over-targets",
+      table: tableOfPlace(where),
+      subject: `${code} ${where}`,
+      title: `The cloud would have answered ${code} ${counted(count, "time")} at ${where}`,
+      evidence: [`first at ${new Date(firstAt).toISOString()}`],
+      cost: "Each refusal is a wait of seconds in the client, and a retry.",
+      cure: {
+        pattern: "key spreading",
+        advice: where.includes("/")
+          ? "Spread this partition's entities over several partition keys."
+          : "Spread the load over time, or over several accounts.",
+        layout: where.includes("/") ? [spreadLayout(where.split("/")[1]!)] : [],
+      },
+    }));
+  }
+}
+
+/** Operations are told when they end, with the time of their beginning: none takes longer. */
+const SECONDS_LATE_MAX = 30;
+
+interface SecondOfPartition {
+  entities: number;
+  /** Writes, and queries whatever their pages: what one list reads is no traffic yet. */
+  requests: number;
+}
+
+/** Half of what a partition may do in the cloud, in some second. */
+export class HotPartitions implements Rule {
+  /** The last seconds by partition. */
+  readonly #seconds = new Map<number, Map<string, SecondOfPartition>>();
+  readonly #peaks = new Map<string, number>();
+
+  queried(query: QueryEvent): void {
+    if (query.partitionKey === undefined) return;
+    const requests = query.continued ? 0 : 1;
+    this.#count(query, query.partitionKey, { entities: countedEntities(query.read), requests });
+  }
+
+  wrote(write: WriteEvent): void {
+    const { mutations, partitionKey } = write;
+    this.#count(write, partitionKey, { entities: mutations.length, requests: 1 });
+  }
+
+  #count(event: TrafficEvent, partitionKey: string, more: SecondOfPartition): void {
+    const { at, account, table } = event;
+    const second = Math.floor(at / 1000);
+    let partitions = this.#seconds.get(second);
+    if (partitions === undefined) {
+      partitions = new Map();
+      this.#seconds.set(second, partitions);
+      for (const each of this.#seconds.keys()) {
+        if (each < second - SECONDS_LATE_MAX) this.#seconds.delete(each);
+      }
+    }
+    const partition = partitionName(account, table, partitionKey);
+    const sum = getOrMake(partitions, partition, () => ({ entities: 0, requests: 0 }));
+    sum.entities += more.entities;
+    sum.requests += more.requests;
+    if (sum.entities < AZURE_TARGETS.partition / 2 || sum.requests < 2) return;
+    const peak = this.#peaks.get(partition) ?? 0;
+    if (sum.entities > peak) this.#peaks.set(partition, sum.entities);
+  }
+
+  findings(): Finding[] {
+    const tables = groupBy(this.#peaks, ([partition]) => tableOfPlace(partition));
+    return [...tables].map(([table, partitions]) => ({
+      ...{ rule: "hot-partition", table, subject: "" },
+      title: `${counted(partitions.length, "partition")} carried ${AZURE_TARGETS.partition / 2} entities or more in a second`,
+      evidence: partitions
+        .sort(([, a], [, b]) => b - a)
+        .slice(0, 3)
+        .map(([name, peak]) => `${name}: ${peak} in its busiest second`),
+      cost: `The cloud's target is ${AZURE_TARGETS.partition} a second for a partition.`,
+      cure: {
+        pattern: "key spreading",
+        advice: "Choose a partition key with more values, or spread this one.",
+        layout: [spreadLayout(nameOf(table))],
+      },
+    }));
+  }
+}
+
+export class AppendOnlyKeys implements Rule {
+  readonly #tables = new Map<string, { order: InsertOrder; inserts: number }>();
+
+  wrote(write: WriteEvent): void {
+    for (const mutation of write.mutations) {
+      if (!isInsert(mutation)) continue;
+      const none = () => ({ order: new InsertOrder(), inserts: 0 });
+      const known = getOrMake(this.#tables, tableOf(write), none);
+      known.inserts++;
+      known.order.add(write.partitionKey, write.at);
+    }
+  }
+
+  findings(): Finding[] {
+    return [...this.#tables].flatMap(([table, { order, inserts }]): Finding | [] => {
+      const { verdict, examples, isByTime } = order;
+      if (verdict !== "append" && verdict !== "prepend") return [];
+      const end = verdict === "append" ? "end" : "beginning";
+      return {
+        ...{ rule: "append-only-keys", table, subject: "" },
+        title: isByTime
+          ? `New entities go to the partition of their time, at the ${end} of the table`
+          : `Every new partition key lands at the ${end} of the table`,
+        evidence: [`${inserts} inserts`, `keys such as ${examples.join(", ")}`],
+        cost: "All inserts meet in the one range of partitions that is served last; adding machines does not help.",
+        cure: {
+          pattern: "key spreading",
+          advice: "Put a bucket in front of the key, and read all buckets side by side.",
+          layout: [
+            spreadLayout(nameOf(table)),
+            "query: one for each bucket, in parallel, merged by key",
+          ],
+        },
+      };
+    });
+  }
+}
+
+const ONE_PARTITION_INSERTS_MIN = 64;
+const ONE_PARTITION_ENTITIES_MIN = 1000;
+
+/** A table that grows in one partition, which is all it has. One by the time has another at another time. */
+export class OnePartition implements Rule {
+  /** The partition of all inserts by table; undefined where there are several. */
+  readonly #tables = new Map<string, { only: string | undefined; inserts: number }>();
+
+  wrote(write: WriteEvent): void {
+    const { at, mutations, partitionKey } = write;
+    const inserts = mutations.filter(isInsert).length;
+    if (inserts === 0) return;
+    const only = timeKeyOf(partitionKey, at) === undefined ? partitionKey : undefined;
+    const known = getOrMake(this.#tables, tableOf(write), () => ({ only, inserts: 0 }));
+    known.inserts += inserts;
+    if (known.only !== partitionKey) known.only = undefined;
+  }
+
+  findings({ data }: Observed): Finding[] {
+    return [...this.#tables].flatMap(([table, { inserts, only }]): Finding | [] => {
+      const { entities = 0, onlyPartition } = data.get(table) ?? {};
+      if (only === undefined || inserts < ONE_PARTITION_INSERTS_MIN) return [];
+      if (entities < ONE_PARTITION_ENTITIES_MIN || onlyPartition !== only) return [];
+      return {
+        ...{ rule: "one-partition", table, subject: "" },
+        title: `All of the table is in partition ${JSON.stringify(only)}`,
+        evidence: [`${inserts} inserts into it, and ${entities} entities looked at`],
+        cost: `One partition is served by one machine of the cloud: ${AZURE_TARGETS.partition} entities a second for all of the table, however large it grows.`,
+        cure: {
+          pattern: "partition key for the query",
+          advice:
+            "Choose what is read together and changed together, such as a customer or a device, as the partition key; where nothing is, spread the entities.",
+          layout: [
+            `${nameOf(table)}: PartitionKey = <what is read and changed together>, RowKey as it is`,
+            `or ${spreadLayout(nameOf(table))}`,
+          ],
+        },
+      };
+    });
+  }
+}
+
+/** Upserts may be. */
+function isInsert({ kind, condition }: RecordedMutation): boolean {
+  return kind !== "delete" && condition === "none";
+}
+
+/** Of `account/table/partition key`; an account stands for itself. */
+function tableOfPlace(place: string): string {
+  return place.split("/").slice(0, 2).join("/");
+}
+
+function spreadLayout(table: string): string {
+  return `${table}: PartitionKey = <hash of the entity's id modulo 16, two digits>_<the key of today>, RowKey as it is`;
+}
