@@ -142,6 +142,110 @@ describe("the build of an index", () => {
       });
     });
 
+    it(`leaves an entry to whom it stands for when another that has the value goes (${name})`, async () => {
+      const { backend, db, plain, of } = await open(3);
+      for (const id of [8, 9]) {
+        await plain.open(Plain).insert({ dept: "Sales", id, email: "e1" });
+      }
+      await of(name).disable();
+      const employees = db.open(Indexed);
+      const left: Promise<unknown>[] = [];
+      // A page at a time, of which the first holds the entity that has the entry.
+      const onProgress = () => {
+        if (left.length === 0) left.push(employees.delete({ dept: "Sales", id: 8 }));
+      };
+      await of(name).build({ onProgress });
+      await Promise.all(left);
+      assert.equal(await of(name).state(), "readable-dups");
+      const first = ["e1 empid_000001", "e2 empid_000002", "e3 empid_000003"];
+      assert.deepEqual(await entriesOf(backend, name), first);
+      await employees.update({ dept: "Sales", id: 9 }, () => ({}));
+      assert.deepEqual(await entriesOf(backend, name), first);
+      await employees.update({ dept: "Sales", id: 9 }, () => ({ email: "e9" }));
+      assert.deepEqual(await entriesOf(backend, name), [...first, "e9 empid_000009"]);
+      backend.clock.advance(2 * MINUTE);
+      const { missing, wrong, dangling, duplicate } = await repairIndex(db, Indexed, name);
+      assert.deepEqual([missing, wrong, dangling, duplicate], [0, 0, 0, 0]);
+      assert.equal(await of(name).state(), "readable");
+    });
+
+    it(`stays readable with reserve while only one of those that wait for a value can have it (${name})`, async () => {
+      const { backend, db, plain, of } = await open(1);
+      for (const id of [8, 9]) {
+        await plain.open(Plain).insert({ dept: "Sales", id, email: "e1" });
+      }
+      await of(name).disable();
+      await of(name).build();
+      backend.clock.advance(2 * MINUTE);
+      await db.open(Indexed).delete({ dept: "Sales", id: 1 });
+      backend.clock.advance(2 * MINUTE);
+      const { missing, duplicate } = await repairIndex(db, Indexed, name);
+      assert.deepEqual([missing, duplicate], [1, 1]);
+      assert.equal(await of(name).state(), "readable-dups");
+    });
+
+    it(`is right once it is readable though values were not unique before (${name})`, async () => {
+      const write = async (db: Database) => {
+        for (let i = 0; i < 3; i++) {
+          const id = 1 + Math.floor(db.random() * 4);
+          const email = `e${1 + Math.floor(db.random() * 2)}`;
+          const employees = db.open(Indexed);
+          try {
+            if (db.random() < 0.3) await employees.delete({ dept: "Sales", id });
+            else await employees.upsert({ dept: "Sales", id, email });
+          } catch (error) {
+            const isExpected =
+              isTableError(error, "unique-violation") ||
+              isTableError(error, "throttled") ||
+              isTableError(error, "contention-exhausted");
+            if (!isExpected) throw error;
+          }
+          await db.clock.sleep(30_000 * db.random());
+        }
+      };
+      await interleave({
+        backend: (clock, seed) => memory({ clock, seed, pageEntitiesMax: 1 }),
+        connect: { indexStates: controlledIndexes() },
+        before: async (db) => {
+          await prepareIn(db, 0);
+          for (const [i, email] of ["e1", "e2", "e1", "e2"].entries()) {
+            await db.open(Plain).insert({ dept: "Sales", id: i + 1, email });
+          }
+          for (const each of NAMES) await indexLifeCycle(db, Indexed, each).disable();
+        },
+        clients: {
+          builder: (db) => indexLifeCycle(db, Indexed, name).build({ rate: 1000 }),
+          one: write,
+          two: write,
+        },
+        crashShare: 0.01,
+        recover: async (db) => {
+          await db.clock.sleep(2 * MINUTE);
+          const cycle = indexLifeCycle(db, Indexed, name);
+          if (!(await cycle.state()).startsWith("readable")) await cycle.build();
+          await db.clock.sleep(2 * MINUTE);
+          const { missing, duplicate } = await verifyIndex(db, Indexed, name);
+          if ((await cycle.state()) === "readable") assert.equal(missing + duplicate, 0);
+          await mendAll(db, name);
+        },
+        check: async (db, backend) => {
+          const entries = await entriesOf(backend, name);
+          const bases = await expected(db);
+          const valuesIn = (all: readonly string[]) =>
+            [...new Set(all.map((one) => one.split(" ")[0]))].sort();
+          assert.deepEqual(
+            entries.filter((entry) => !bases.includes(entry)),
+            [],
+          );
+          assert.deepEqual(valuesIn(entries), valuesIn(bases));
+          if ((await indexLifeCycle(db, Indexed, name).state()) === "readable") {
+            assert.deepEqual(entries, bases);
+          }
+        },
+        runs: schedules(60),
+      });
+    });
+
     it(`lists values that are not unique, and becomes readable without reserve once they are (${name})`, async () => {
       const { backend, db, plain, of } = await open(3);
       await plain.open(Plain).insert({ dept: "Sales", id: 9, email: "e1" });

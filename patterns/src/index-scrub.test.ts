@@ -78,6 +78,7 @@ describe("checking and mending an index", () => {
       backend.clock.advance(2 * MINUTE);
       const { duplicate, missing, wrong } = await repairIndex(db, Indexed, name);
       assert.deepEqual([duplicate, missing, wrong], [1, 0, 0]);
+      await db.open(Indexed).update({ dept: "Sales", id: 1 }, () => ({}));
       assert.deepEqual((await backend.tables.get(table, foreign))?.properties, properties);
 
       await backend.tables.commit(table, [{ kind: "delete", ...foreign, ifMatch: "*" }]);

@@ -244,15 +244,16 @@ class Scrub {
 
   async #judge({ age, kind, ...pair }: Aged): Promise<void> {
     const { report, young } = this.#progress;
-    const finding = { kind, ...pair };
-    const outcome = age < SETTLE_MS ? "unsettled" : await this.#mend?.(finding);
+    const outcome = age < SETTLE_MS ? "unsettled" : await this.#mend?.({ kind, ...pair });
+    // Of those that lacked an entry another may have had it made since.
+    const finding = { kind: outcome === "duplicate" ? outcome : kind, ...pair };
     if (outcome !== "unsettled") {
-      report[kind]++;
+      report[finding.kind]++;
       report.repairRequests += this.#requestsToMend;
       if (report.examples.length < EXAMPLES_MAX) report.examples.push(finding);
     }
     // A writer that did not see the entry we inserted may have committed, and nobody else looks after it.
-    const mayBeStale = outcome && kind === "missing" && this.#keeper.isLeftToScrub;
+    const mayBeStale = outcome && finding.kind === "missing" && this.#keeper.isLeftToScrub;
     const isOpen = outcome === "unsettled" || mayBeStale;
     if (isOpen && young.length < YOUNG_MAX && !this.#isSecondLook) young.push(pair);
     else if (outcome === "unsettled") report.young++;

@@ -64,7 +64,10 @@ class ControlledIndexes implements IndexStates {
       prepare: async (change: Parameters<typeof follower.prepare>[0]) => {
         const { state, readAtMs } = await this.#stateOf(entity, name);
         if (state === "disabled") return { commitByMs: readAtMs + WRITE_MS };
-        const contribution = await follower.prepare(change);
+        const contribution = await follower.prepare({
+          ...change,
+          mayRepeat: state !== "readable",
+        });
         const { commitByMs = Number.POSITIVE_INFINITY } = contribution;
         return { ...contribution, commitByMs: Math.min(commitByMs, readAtMs + WRITE_MS) };
       },

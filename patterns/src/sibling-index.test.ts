@@ -163,6 +163,36 @@ describe("a sibling index", () => {
     assert.deepEqual(await rowKeys(backend), []);
   });
 
+  it("leaves an entry to whom it stands for when other software wrote another entity of the value", async () => {
+    const { backend, employees } = await open();
+    await employees.insert(jones);
+    const { rh_w: _token, ...properties } = (await backend.tables.get("Employee", {
+      partitionKey: "Sales",
+      rowKey: "empid_000223",
+    }))!.properties;
+    const row = { partitionKey: "Sales", rowKey: "empid_000007" };
+    const foreign = { ...properties, id: { type: "Int32", value: 7 } } as const;
+    await backend.tables.commit("Employee", [{ kind: "insert", ...row, properties: foreign }]);
+    const other = { dept: "Sales", id: 7 };
+    const holder = async () =>
+      (await employees.by.email.get({ dept: "Sales", email: jones.email }))?.id;
+    const isTaken = (error: unknown) => isTableError(error, "unique-violation");
+    await assert.rejects(
+      employees.update(other, () => ({ age: 30 })),
+      isTaken,
+    );
+    await assert.rejects(employees.reconcile(other), isTaken);
+    await employees.delete(other);
+    assert.equal(await holder(), 223);
+    await backend.tables.commit("Employee", [{ kind: "insert", ...row, properties: foreign }]);
+    await employees.update(other, () => ({ email: "seven@contoso.com" }));
+    assert.equal(await holder(), 223);
+    assert.equal(
+      (await employees.by.email.get({ dept: "Sales", email: "seven@contoso.com" }))?.id,
+      7,
+    );
+  });
+
   it("is not called mended while others keep changing what is mended", async () => {
     const { backend, employees } = await open();
     await employees.insert(jones);

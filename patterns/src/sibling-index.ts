@@ -176,25 +176,53 @@ class OpenSibling implements EntryKeeper {
     return mutations;
   }
 
-  prepare({ key, before, after, unknown, token }: Change): Contribution {
+  async prepare(change: Change): Promise<Contribution> {
+    const { key, before, after, unknown, token, mayRepeat } = change;
     const { partitionKey } = key;
     const oldKeys = this.#rowKeys(before?.row);
     const newKeys = this.#rowKeys(after);
+    const owners = await this.#ownersOf(oldKeys, change);
     const mutations: Mutation[] = [];
     for (const rowKey of oldKeys.filter((old) => !newKeys.includes(old))) {
       // The base's ETag guards the whole transaction, so the entry needs no condition of its own.
-      mutations.push(deleteOf({ partitionKey, rowKey }));
+      if (owners.get(rowKey) === key.rowKey) mutations.push(deleteOf({ partitionKey, rowKey }));
     }
     for (const rowKey of newKeys) {
       const isKept = oldKeys.includes(rowKey);
       const previous = isKept ? tokensOf(before?.stored.properties) : undefined;
       const properties = this.#entry(after!, key, tokensAfter(token, previous), unknown);
       assertEntityFits({ partitionKey, rowKey }, properties);
+      const owner = owners.get(rowKey);
+      const isOwn = owner === key.rowKey;
+      if (mayRepeat && owner !== undefined && !isOwn) continue;
       // An unchanged key is written over, which heals a missing entry; so is a key that holds the base's own.
-      const kind = this.#isUnique && !isKept ? "insert" : "insertOrReplace";
+      const kind = this.#isUnique && !isOwn ? "insert" : "insertOrReplace";
       mutations.push({ kind, partitionKey, rowKey, properties });
     }
-    return { mutations, explain: (mutation) => this.#explain(mutation) };
+    return {
+      mutations,
+      explain: async (mutation) =>
+        mayRepeat && oldKeys.includes(mutation.rowKey) ? "retry" : this.#explain(mutation),
+    };
+  }
+
+  /**
+   * Of the entries at these keys. Each is the entity's own, unless values that should be unique may not be, or other
+   * software wrote the entity, which asked for no entry: it has no token.
+   */
+  async #ownersOf(
+    rowKeys: readonly string[],
+    { key, before, mayRepeat }: Change,
+  ): Promise<ReadonlyMap<string, string | undefined>> {
+    const isOwn = !mayRepeat && tokensOf(before?.stored.properties) !== undefined;
+    const owners = await Promise.all(
+      rowKeys.map(async (rowKey) => {
+        if (isOwn || !this.#isUnique) return key.rowKey;
+        const entry = await this.#context.database.tables.get(this.table, { ...key, rowKey });
+        return entry && (this.#baseKey(entry) ?? entry).rowKey;
+      }),
+    );
+    return new Map(rowKeys.map((rowKey, i) => [rowKey, owners[i]]));
   }
 
   range(query: KeyValues): QueryRun {
