@@ -1,7 +1,7 @@
 import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
 import { within } from "./keys/key-range.ts";
-import { beginAlike, encodeText } from "./keys/text.ts";
+import { beginAlike } from "./keys/text.ts";
 import { textOf } from "./messages/large-message.ts";
 import { type Message, messageOf, type NewMessage, queuesOf } from "./messages/message.ts";
 import { Tripwire } from "./messages/tripwire.ts";
@@ -114,8 +114,8 @@ class Outbox implements Follower {
         [TYPE_PROPERTY]: text(TYPE),
         [WRITE_TOKENS]: text(change.token),
       };
-      const rowKey = PREFIX + encodeText(message.id, { escapeUnderscore: false });
-      return { partitionKey, rowKey, properties };
+      // Never that of an earlier message, whose row somebody may be about to delete: ids are the caller's.
+      return { partitionKey, rowKey: PREFIX + database.writeToken(), properties };
     });
     const wire = { queue, kind: KIND, delayMs: tripwireMs };
     const body: Replay = { table, partitionKey };
