@@ -54,6 +54,26 @@ describe("a message with a large body", () => {
     assert.deepEqual(bodies.sort(), ["a".repeat(50_000), "b".repeat(50_000)]);
   });
 
+  it("keeps it from one with the same id that is sent while the first is being done", async () => {
+    const bodies: unknown[] = [];
+    const { backend, db, worker } = await open(async ({ body }) => {
+      bodies.push(body);
+      if (bodies.length === 1) await send("b");
+    });
+    await backend.blobs.createContainer("bodies");
+    const send = (letter: string) =>
+      sendMessage(
+        db,
+        QUEUE,
+        { ...note("same"), id: "same", body: letter.repeat(50_000) },
+        { largeBodies: "bodies" },
+      );
+    await send("a");
+    await worker.drain();
+    assert.deepEqual(bodies, ["a".repeat(50_000), "b".repeat(50_000)]);
+    assert.deepEqual((await backend.blobs.list("bodies", {})).blobs, []);
+  });
+
   it("leaves none behind when an answer is lost", async () => {
     const body = "x".repeat(60_000);
     const before = async (db: Database) => {

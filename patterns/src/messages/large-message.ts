@@ -28,9 +28,11 @@ export async function sendMessage(
   if (container === undefined || excessOf(whole) <= 0) {
     return queues.send(queue, textOf(whole), options);
   }
-  const { body, ...pointer } = { ...whole, blob: { container, name: whole.id } };
+  // Ids are the caller's: a name of its own, for whoever is done with a message of this id deletes that one's body.
+  const name = database.writeToken();
+  const { body, ...pointer } = { ...whole, blob: { container, name } };
   const content = new TextEncoder().encode(JSON.stringify(body));
-  await blobsOf(database).put(container, whole.id, content, { contentType: "application/json" });
+  await blobsOf(database).put(container, name, content, { contentType: "application/json" });
   return queues.send(queue, JSON.stringify(pointer), options);
 }
 

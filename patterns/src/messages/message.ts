@@ -37,7 +37,7 @@ export function messageOf(database: Database, message: NewMessage): Message {
     throw validationFailed("The message", "kind", "text is expected");
   }
   const at = new Date(database.clock.now()).toISOString();
-  // An id that is there but undefined is none: bodies in blobs are named after it.
+  // An id that is there but undefined is none.
   return { v: 1, at, ...message, id: message.id ?? database.writeToken() };
 }
 
