@@ -29,10 +29,10 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 16_758,
-  everything: 64_764,
+  everything: 64_800,
   "azure-tables.ts": 3706,
   "index-life-cycle.ts": 3197,
-  "index-scrub.ts": 3132,
+  "index-scrub.ts": 3149,
   "list-index.ts": 4958,
   "logs.ts": 3156,
   "remote-index.ts": 4370,
