@@ -8,7 +8,6 @@ import {
   type QueuedListOptions,
   withMember,
 } from "./lists/queued-list.ts";
-import { missingPort } from "./messages/message.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { Index, type IndexKind, type OpenIndex } from "./model/entity-index.ts";
 import { entryProblems, type Place } from "./model/entry.ts";
@@ -19,6 +18,7 @@ import type { BlobPage, BlobsPort } from "./ports/blobs.ts";
 import { isRefusal, isRefusalInside } from "./ports/port-error.ts";
 import type { Continuation, EntityKey } from "./ports/tables.ts";
 import { type From, pages } from "./query/pages.ts";
+import { blobsOf } from "./store/connected-ports.ts";
 
 export interface BlobListOptions<N extends KeyDeclaration> extends QueuedListOptions {
   /** For lists alone: every blob whose name begins with the literals of `name` is taken for one. */
@@ -58,7 +58,7 @@ export class BlobList<N extends KeyDeclaration> extends Index<BlobListKind<N>> {
   }
 
   follow(context: FollowerContext): OpenIndex {
-    const { blobs = missingPort(context.database, "blobs") } = context.database;
+    const blobs = blobsOf(context.database);
     const store = (place: Place) => new Blobs(blobs, place);
     return new QueuedList(context, this, store).follower();
   }

@@ -6,7 +6,7 @@ import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import type { Snapshot } from "./model/follower.ts";
 import { type Openable, openable } from "./model/openable.ts";
-import { keyOf } from "./ports/mutation.ts";
+import { mergeNothing } from "./ports/mutation.ts";
 import type { Changes, KeyOf } from "./repository.ts";
 import {
   beside,
@@ -230,6 +230,6 @@ class OpenCopies {
 
 /** The target's transaction fails when its source is not what was read. */
 function withTouch(step: Step, { stored }: Snapshot): Step {
-  const touch = { kind: "merge", ...keyOf(stored), ifMatch: stored.etag, properties: {} } as const;
+  const touch = mergeNothing(stored, stored.etag);
   return beside(step, { mutations: [touch], explain: async () => "retry" });
 }

@@ -9,11 +9,11 @@ import {
   type IndexState,
   type KeptIndex,
   keptIndex,
-  NOTHING,
+  NOTHING_BUILT,
   OWNER_MS,
   readToBuild,
-  refusal,
   register,
+  stateRefused,
 } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { type EntryKeeper, keepsRows } from "./model/entity-index.ts";
@@ -77,7 +77,7 @@ export class IndexLifeCycle {
     if (shards) throw validationFailed(`${index.control}`, "build", "it is being built in shards");
     this.#assertFree(control);
     if (before !== "disabled" && before !== "writeonly") {
-      throw refusal(index.control, before, "build");
+      throw stateRefused(index.control, before, "built");
     }
     const save = async (change: Partial<Control>) => {
       control = { ...control, ...change, owner, ownedUntilMs: clock.now() + OWNER_MS };
@@ -98,7 +98,7 @@ export class IndexLifeCycle {
           onProgress?.(progress);
         },
       },
-      control.build ?? NOTHING,
+      control.build ?? NOTHING_BUILT,
     );
     const state = build.duplicates.length > 0 ? "readable-dups" : "readable";
     await index.control.write({ state, build }, row);
@@ -111,7 +111,7 @@ export class IndexLifeCycle {
     const { database, control } = this.#index;
     const { clock } = database;
     let { control: found, row } = await control.read();
-    if (found.state === "writeonly") throw refusal(control, found.state, "retire");
+    if (found.state === "writeonly") throw stateRefused(control, found.state, "retired");
     this.#assertFree(found);
     // Like a build it has an owner until it is done.
     const owner = database.writeToken();

@@ -109,7 +109,7 @@ describe("checking and mending an index", () => {
       Indexed,
       "near",
     );
-    await assert.rejects(repair, /disabled: it cannot repair now/);
+    await assert.rejects(repair, /disabled: it cannot be repaired now/);
     assert.equal(retired[0], "disabled");
     assert.deepEqual(await entriesOf(backend, "near"), []);
   });

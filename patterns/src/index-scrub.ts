@@ -1,7 +1,7 @@
 import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
 import { Pace } from "./indexes/build-range.ts";
-import { type KeptIndex, keptIndex, LEASE_MS, refusal, widthOf } from "./indexes/control.ts";
+import { type KeptIndex, keptIndex, LEASE_MS, stateRefused, widthOf } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import {
   type EntryKeeper,
@@ -128,7 +128,7 @@ export async function repairIndex(
     if (isFresh(clock, readAtMs, LEASE_MS)) return;
     const now = clock.now();
     const { state } = (await control.read()).control;
-    if (/disabled|retiring/.test(state)) throw refusal(control, state, "repair");
+    if (/disabled|retiring/.test(state)) throw stateRefused(control, state, "repaired");
     readAtMs = now;
   };
   await assertKept();

@@ -23,7 +23,7 @@ describe("the states of an index", () => {
 
   it("let one process build, and refuse moves that are none", async () => {
     const { of } = await open(1);
-    await assert.rejects(of("far").build(), /cannot build/);
+    await assert.rejects(of("far").build(), /cannot be built/);
     await of("near").disable();
     await assert.rejects(
       of("near").disable(),

@@ -32,7 +32,7 @@ import { deleteOf, mergeNothing, writeOver } from "./ports/mutation.ts";
 import type { Continuation, EntityKey, Mutation, Page, StoredEntity } from "./ports/tables.ts";
 import { pagesOf, pagesWhere } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
-import { commitIfCurrent } from "./store/if-current.ts";
+import { commitIfCurrent } from "./store/commit-if-current.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
 import { readAt, Stale, untilUncontended } from "./write.ts";

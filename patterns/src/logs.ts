@@ -2,9 +2,9 @@ import { definitionRefused } from "./errors.ts";
 import type { LogDeclaration, Timed } from "./logs/log-format.ts";
 import { type LogQuery, readLog } from "./logs/log-reader.ts";
 import { LogWriter, type LogWriterOptions } from "./logs/log-writer.ts";
-import { blobsOf } from "./messages/large-message.ts";
 import type { Openable } from "./model/openable.ts";
 import { assertNames } from "./model/storage-name.ts";
+import { blobsOf } from "./store/connected-ports.ts";
 
 export {
   delimited,

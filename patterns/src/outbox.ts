@@ -3,7 +3,7 @@ import { validationFailed } from "./errors.ts";
 import { within } from "./keys/key-range.ts";
 import { beginAlike } from "./keys/text.ts";
 import { textOf } from "./messages/large-message.ts";
-import { type Message, messageOf, type NewMessage, queuesOf } from "./messages/message.ts";
+import { type Message, messageOf, type NewMessage } from "./messages/message.ts";
 import { Tripwire } from "./messages/tripwire.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { type Row as Decoded, TYPE_PROPERTY } from "./model/entity-rows.ts";
@@ -21,6 +21,7 @@ import { unlessRefused } from "./ports/port-error.ts";
 import type { EntityKey, StoredEntity } from "./ports/tables.ts";
 import { pagesOf } from "./query/pages.ts";
 import type { Handler } from "./queue-worker.ts";
+import { queuesOf } from "./store/connected-ports.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 
 /** An entity before and after a write: both of an update, one of an insert or a delete. */

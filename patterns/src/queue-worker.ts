@@ -1,11 +1,12 @@
 import type { Database } from "./database.ts";
 import { assertBetween, assertSome, isTableError, tableError } from "./errors.ts";
-import { blobsOf, excessOf, parseMessage, withBody } from "./messages/large-message.ts";
-import { HIDDEN_MS_MAX, type Message, queuesOf } from "./messages/message.ts";
+import { excessOf, parseMessage, withBody } from "./messages/large-message.ts";
+import { HIDDEN_MS_MAX, type Message } from "./messages/message.ts";
 import { assertNames } from "./model/storage-name.ts";
 import { isRefusal, unlessRefused } from "./ports/port-error.ts";
 import type { MessageReceipt, QueuesPort, ReceivedMessage } from "./ports/queues.ts";
 import { unlessAborted } from "./store/clock.ts";
+import { blobsOf, queuesOf } from "./store/connected-ports.ts";
 
 export { type SendMessageOptions, sendMessage } from "./messages/large-message.ts";
 export type { Message, NewMessage } from "./messages/message.ts";

@@ -23,7 +23,7 @@ import { deleteOf, keyOf, writeOver } from "./ports/mutation.ts";
 import type { Continuation, EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
 import type { Filter } from "./query/filter.ts";
 import { pagesOf, pagesWhere } from "./query/pages.ts";
-import { commitIfCurrent } from "./store/if-current.ts";
+import { commitIfCurrent } from "./store/commit-if-current.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
 
 export interface RemoteListOptions<P extends KeyDeclaration, R extends KeyDeclaration>

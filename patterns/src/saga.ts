@@ -3,11 +3,12 @@ import { assertSome, definitionRefused, isTableError, validationFailed } from ".
 import { k } from "./keys/key.ts";
 import { KeyShape } from "./keys/key-shape.ts";
 import { textOf } from "./messages/large-message.ts";
-import { type Message, messageOf, queuesOf } from "./messages/message.ts";
+import { type Message, messageOf } from "./messages/message.ts";
 import { assertKeyFits } from "./model/entity-rows.ts";
 import { assertNames, assertTable } from "./model/storage-name.ts";
 import { type Properties, text } from "./ports/edm.ts";
 import { Fatal, type Handler, type HandlerContext, later } from "./queue-worker.ts";
+import { queuesOf } from "./store/connected-ports.ts";
 import { type JsonRow, jsonRow, readJson, writeJson } from "./store/json-row.ts";
 
 /** What steps may pass on: it is stored between them. */

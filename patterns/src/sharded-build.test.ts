@@ -322,6 +322,6 @@ describe("a build in shards", () => {
     await assert.rejects(buildInShards(db, Indexed, "nothing"), /is no index that can be built/);
     const Fresh = entity("Fresh", { version: 1, fields, key, indexes: Indexed.indexes });
     await db.createTables(Fresh);
-    await assert.rejects(buildInShards(db, Fresh, "near"), /is readable: it cannot build now/);
+    await assert.rejects(buildInShards(db, Fresh, "near"), /is readable: it cannot be built now/);
   });
 });

@@ -1,6 +1,6 @@
 import type { Database } from "./database.ts";
 import { assertSome, isTableError, validationFailed } from "./errors.ts";
-import { buildRange, firstOf, Pace, RATE } from "./indexes/build-range.ts";
+import { buildRange, Pace, RATE, recordedOf } from "./indexes/build-range.ts";
 import {
   type BuildProgress,
   CONTROL_TABLE,
@@ -10,10 +10,10 @@ import {
   type KeptIndex,
   type KnownControl,
   keptIndex,
-  NOTHING,
+  NOTHING_BUILT,
   OWNER_MS,
   readToBuild,
-  refusal,
+  stateRefused,
 } from "./indexes/control.ts";
 import { within } from "./keys/key-range.ts";
 import { padded } from "./keys/number.ts";
@@ -168,7 +168,8 @@ class ShardedBuild {
   async #prepare(control: Control, row: KnownControl["row"]): Promise<void> {
     const { clock } = this.#database;
     const { state, shards, ownedUntilMs = 0 } = control;
-    if (state !== "disabled" && state !== "writeonly") throw refusal(this.#control, state, "build");
+    if (state !== "disabled" && state !== "writeonly")
+      throw stateRefused(this.#control, state, "built");
     if (ownedUntilMs > clock.now()) {
       if (shards) return clock.sleep(POLL_MS);
       const how = "it is being built without shards, or retired";
@@ -192,7 +193,7 @@ class ShardedBuild {
     const bounds = [undefined, ...cuts, undefined];
     const count = bounds.length - 1;
     await mapBounded(bounds.slice(1), LOOKUPS_AT_ONCE, (to, i) => {
-      const shard = { from: bounds[i], to, progress: NOTHING };
+      const shard = { from: bounds[i], to, progress: NOTHING_BUILT };
       return writeJson(this.#rowOf(this.#keyOf(plan, i)), shard, undefined);
     });
     await this.#control.write({ state: "writeonly", shards: { plan, count } }, known);
@@ -296,7 +297,7 @@ class ShardedBuild {
     const all = this.#shards.map(({ known }) => known.value.progress);
     const sum = (of: "done" | "written" | "errors") =>
       all.reduce((total, progress) => total + progress[of], 0);
-    const duplicates = firstOf(all.flatMap((progress) => progress.duplicates));
+    const duplicates = recordedOf(all.flatMap((progress) => progress.duplicates));
     return { done: sum("done"), written: sum("written"), errors: sum("errors"), duplicates };
   }
 

@@ -29,7 +29,7 @@ import { deleteOf, keyOf, mergeNothing, writeOver } from "./ports/mutation.ts";
 import type { EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
 import type { Query, Saved } from "./query/query.ts";
 import { type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts";
-import { commitIfCurrent } from "./store/if-current.ts";
+import { commitIfCurrent } from "./store/commit-if-current.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
 import { readAt } from "./write.ts";
 

@@ -2,7 +2,7 @@ import { batch } from "./batch.ts";
 import type { Database } from "./database.ts";
 import { assertBetween, validationFailed } from "./errors.ts";
 import { Pace } from "./indexes/build-range.ts";
-import { type BuildProgress, CONTROL_TABLE, NOTHING } from "./indexes/control.ts";
+import { type BuildProgress, CONTROL_TABLE, NOTHING_BUILT } from "./indexes/control.ts";
 import { within } from "./keys/key-range.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { Follower, Snapshot } from "./model/follower.ts";
@@ -74,7 +74,7 @@ export async function rebuildView(
   const projector = new ViewProjector(database, view, source);
   const filter = inRange(undefined, within(source.rows.row.prefix));
   let { done = 0, written = 0 } = known.state;
-  let progress: BuildProgress = NOTHING;
+  let progress: BuildProgress = NOTHING_BUILT;
   const pages = pagesWhere(database, source.table, { filter }, known.state.cursor);
   for await (const { entities, continuation } of pages) {
     const waitMs = pace.waitMs();
@@ -86,7 +86,7 @@ export async function rebuildView(
     pace.begin(sources.length);
     done += sources.length;
     written += await insertRows(database, projector, table, sources);
-    progress = { ...NOTHING, done, written, ...(continuation && { cursor: continuation }) };
+    progress = { ...NOTHING_BUILT, done, written, ...(continuation && { cursor: continuation }) };
     if (continuation) await save({ readable, building, ...progress });
     onProgress?.(progress);
   }

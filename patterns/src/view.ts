@@ -3,7 +3,6 @@ import { definitionRefused, validationFailed } from "./errors.ts";
 import { CONTROL_TABLE } from "./indexes/control.ts";
 import type { KeyDeclaration } from "./keys/key.ts";
 import { parseMessage } from "./messages/large-message.ts";
-import { queuesOf } from "./messages/message.ts";
 import { type AnyEntity, entity, type Infer } from "./model/entity.ts";
 import type { EntityRows, Fields, Row } from "./model/entity-rows.ts";
 import type { Change, Follower, FollowerContext, OpenFollower } from "./model/follower.ts";
@@ -17,6 +16,7 @@ import type { EntityKey } from "./ports/tables.ts";
 import type { Handler } from "./queue-worker.ts";
 import { EntityRepository, type Repository } from "./repository.ts";
 import { isFresh } from "./store/clock.ts";
+import { queuesOf } from "./store/connected-ports.ts";
 import { ViewProjector } from "./views/view-projector.ts";
 import { partitionOf, readState, tableOf, type ViewState } from "./views/view-state.ts";
 

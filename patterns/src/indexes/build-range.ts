@@ -50,7 +50,7 @@ export async function buildRange(
       done: progress.done + bases.length,
       written: progress.written + written,
       errors: progress.errors + duplicates.length,
-      duplicates: firstOf([...progress.duplicates, ...duplicates]),
+      duplicates: recordedOf([...progress.duplicates, ...duplicates]),
       ...(continuation && { cursor: continuation }),
     };
     await save(progress);
@@ -59,8 +59,8 @@ export async function buildRange(
   return progress;
 }
 
-/** As many as are recorded. */
-export function firstOf(duplicates: readonly string[]): string[] {
+/** The first of them, as many as are recorded. */
+export function recordedOf(duplicates: readonly string[]): string[] {
   let length = 0;
   return duplicates.slice(0, DUPLICATES_MAX).filter((key) => {
     length += JSON.stringify(key).length + 1;

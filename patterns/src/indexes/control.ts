@@ -73,8 +73,8 @@ interface Registered {
 /** The row of another definition. */
 type Other = readonly [rowKey: string, row: Known<Control>];
 
-/** Of a build that begins. */
-export const NOTHING: BuildProgress = { done: 0, written: 0, errors: 0, duplicates: [] };
+/** How far a build got that begins. */
+export const NOTHING_BUILT: BuildProgress = { done: 0, written: 0, errors: 0, duplicates: [] };
 
 /** Entities side by side would get into each other's way in a list. */
 export function widthOf(keeper: EntryKeeper | ListKeeper): number {
@@ -182,9 +182,9 @@ export async function readToBuild(index: IndexControl): Promise<KnownControl> {
   throw validationFailed(`${index}`, "definition", message);
 }
 
-/** Why an index in this state is not built, or not retired. */
-export function refusal(index: IndexControl, state: IndexState, verb: string): Error {
-  return validationFailed(`${index}`, "state", `is ${state}: it cannot ${verb} now`);
+/** An index in this state is not "built", "retired" or "repaired". */
+export function stateRefused(index: IndexControl, state: IndexState, done: string): Error {
+  return validationFailed(`${index}`, "state", `is ${state}: it cannot be ${done} now`);
 }
 
 /**

@@ -1,12 +1,12 @@
-import { blobsOf } from "../messages/large-message.ts";
 import type { FollowerContext } from "../model/follower.ts";
 import type { EntityKey } from "../ports/tables.ts";
+import { blobsOf } from "../store/connected-ports.ts";
 import { PointedBlobs } from "../store/pointed-blobs.ts";
 import { membersIn } from "./queued-list.ts";
 
 /** Blobs that are never changed, each a list, an id on each line, that the property of a row names. */
 export class ListBlobs extends PointedBlobs {
-  /** @throws missing-port where the database was connected without blobs. */
+  /** @throws unsupported-by-profile where the database was connected without blobs. */
   constructor({ database, entity, name }: FollowerContext, property: string, container: string) {
     const { table, name: owner } = entity;
     blobsOf(database);

@@ -126,7 +126,7 @@ export class QueuedList implements ListKeeper {
 
   async keys(value: KeyValues): Promise<EntityKey[]> {
     await this.#context.readable?.();
-    return (await this.#store.members(listOf(this.#entries, value))).map(keyOf);
+    return (await this.#store.members(listOf(this.#entries, value))).map(baseOf);
   }
 
   async get(value: KeyValues): Promise<Row[]> {
@@ -143,7 +143,7 @@ export class QueuedList implements ListKeeper {
   async reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled> {
     const lists = [...hints];
     for (let round = 0; round < ROUNDS_MAX; round++) {
-      const member = nameOf(base);
+      const member = memberOf(base);
       const slots = await mapBounded(lists, LOOKUPS_AT_ONCE, (list) =>
         this.#store.open(list, member),
       );
@@ -167,12 +167,12 @@ export class QueuedList implements ListKeeper {
 
   async membersOf(list: EntityKey): Promise<(base: EntityKey) => boolean> {
     const members = new Set(await this.#store.members(list));
-    return (base) => members.has(nameOf(base));
+    return (base) => members.has(memberOf(base));
   }
 
   async *lists(from?: Continuation): AsyncGenerator<Listed> {
     for await (const piece of this.#store.all(from)) {
-      yield { ...piece, members: piece.members.map(keyOf) };
+      yield { ...piece, members: piece.members.map(baseOf) };
     }
   }
 
@@ -186,12 +186,12 @@ export function listOf({ partition, row }: EntryKeys, value: KeyValues): EntityK
   return { partitionKey: partitionKeyOf(partition, value), rowKey: partitionKeyOf(row, value) };
 }
 
-/** Keys hold no spaces. */
-function nameOf({ partitionKey, rowKey }: EntityKey): string {
+/** The text that stands for an entity in a list. Keys hold no spaces. */
+function memberOf({ partitionKey, rowKey }: EntityKey): string {
   return `${partitionKey} ${rowKey}`;
 }
 
-function keyOf(member: string): EntityKey {
+function baseOf(member: string): EntityKey {
   const [partitionKey = "", rowKey = ""] = member.split(" ");
   return { partitionKey, rowKey };
 }

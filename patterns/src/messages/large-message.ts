@@ -1,9 +1,8 @@
 import type { Database } from "../database.ts";
 import { validationFailed } from "../errors.ts";
-
-import type { BlobsPort } from "../ports/blobs.ts";
 import type { MessageReceipt } from "../ports/queues.ts";
-import { type Message, messageOf, missingPort, type NewMessage, queuesOf } from "./message.ts";
+import { blobsOf, queuesOf } from "../store/connected-ports.ts";
+import { type Message, messageOf, type NewMessage } from "./message.ts";
 
 export interface SendMessageOptions {
   readonly delayMs?: number;
@@ -66,8 +65,4 @@ export async function withBody(database: Database, message: Message): Promise<Me
   const content = await blobsOf(database).get(container, name);
   if (!content) throw validationFailed(`Message ${message.id}`, "blob", "the body is gone");
   return { ...message, body: JSON.parse(new TextDecoder().decode(content.body)) };
-}
-
-export function blobsOf(database: Database): BlobsPort {
-  return database.blobs ?? missingPort(database, "blobs");
 }

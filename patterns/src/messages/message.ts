@@ -1,6 +1,5 @@
 import type { Database } from "../database.ts";
-import { tableError, validationFailed } from "../errors.ts";
-import type { QueuesPort } from "../ports/queues.ts";
+import { validationFailed } from "../errors.ts";
 
 /**
  * What our queues carry. A message names what to look at rather than what to change, because it may come
@@ -39,15 +38,4 @@ export function messageOf(database: Database, message: NewMessage): Message {
   const at = new Date(database.clock.now()).toISOString();
   // An id that is there but undefined is none.
   return { v: 1, at, ...message, id: message.id ?? database.writeToken() };
-}
-
-/** @throws unsupported-by-profile when the database was connected without queues. */
-export function queuesOf(database: Database): QueuesPort {
-  return database.queues ?? missingPort(database, "queues");
-}
-
-export function missingPort({ profile }: Database, feature: string): never {
-  const payload = { profile: profile.name, feature };
-  const remedy = `connect({ tables, ${feature} }).`;
-  throw tableError("unsupported-by-profile", `This needs ${feature}.`, payload, { remedy });
 }

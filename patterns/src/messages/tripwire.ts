@@ -1,7 +1,8 @@
 import type { Database } from "../database.ts";
 import type { Change } from "../model/follower.ts";
 import type { QueuesPort } from "../ports/queues.ts";
-import { messageOf, type NewMessage, queuesOf } from "./message.ts";
+import { queuesOf } from "../store/connected-ports.ts";
+import { messageOf, type NewMessage } from "./message.ts";
 
 /**
  * A message sent before the first step of a write, invisible for longer than the write may take. When

@@ -78,7 +78,6 @@ export interface Query<T, P extends Plan> {
   /** At most so many entities, the first in key order. */
   limit(count: number): Query<T, P>;
   /** All of them, in memory at once. */
-
   all(...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>): Promise<Saved<T>[]>;
   /** The first in key order. */
   first(

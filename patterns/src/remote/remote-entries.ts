@@ -16,7 +16,7 @@ import type { Change, Contribution, FollowerContext, Snapshot } from "../model/f
 import { type Properties, text } from "../ports/edm.ts";
 import { deleteOf, keyOf } from "../ports/mutation.ts";
 import type { EntityKey, Mutation, StoredEntity } from "../ports/tables.ts";
-import { commitIfCurrent } from "../store/if-current.ts";
+import { commitIfCurrent } from "../store/commit-if-current.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "../store/limit.ts";
 import { lastToken } from "../store/write-token.ts";
 import { readAt, Stale, timeLeft } from "../write.ts";

@@ -4,7 +4,7 @@ import { type Properties, text } from "../ports/edm.ts";
 import { writeOver } from "../ports/mutation.ts";
 import { unlessRefused } from "../ports/port-error.ts";
 import type { EntityKey, StoredEntity } from "../ports/tables.ts";
-import { commitIfCurrent } from "./if-current.ts";
+import { commitIfCurrent } from "./commit-if-current.ts";
 import { tokensAfter, tokensOf, WRITE_TOKENS } from "./write-token.ts";
 
 /** A value as it was read, and what it takes to write it over. */

@@ -1,11 +1,11 @@
 import type { Database } from "../database.ts";
 import { assertBetween } from "../errors.ts";
-import { blobsOf } from "../messages/large-message.ts";
 import { assertLength } from "../model/entity-rows.ts";
 import type { BlobsPort } from "../ports/blobs.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import type { EntityKey } from "../ports/tables.ts";
 import { type From, pages } from "../query/pages.ts";
+import { blobsOf } from "./connected-ports.ts";
 import { IS_TOKEN } from "./write-token.ts";
 
 export interface PointedBlobsOptions {

@@ -112,7 +112,7 @@ describe("rowhouse patterns index", () => {
       await assert.rejects(scrubIndexes(work, "Employee.byTown", verb, {}), new RegExp(nobody));
     }
     const past = repairIndex(work.database, Employee, "byTown");
-    await assert.rejects(past, /is disabled: it cannot repair now/);
+    await assert.rejects(past, /is disabled: it cannot be repaired now/);
     await assert.rejects(work.database.tables.query("EmployeeByTown", {}), {
       code: "TableNotFound",
     });
