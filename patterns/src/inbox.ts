@@ -32,6 +32,7 @@ import { isRefusal, unlessRefused } from "./ports/port-error.ts";
 import type { EntityKey } from "./ports/tables.ts";
 import { type From, pages, pagesOf } from "./query/pages.ts";
 import type { Json } from "./saga.ts";
+import { DAY_MS } from "./store/clock.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 import type { EntityOf, Transaction } from "./transaction.ts";
 
@@ -168,7 +169,6 @@ const KEEP_DAYS = 8;
 /** A hundred years: there are dates for all of them. More buckets would not help either. */
 const KEEP_DAYS_MAX = 36_500;
 const BUCKETS = 16;
-const DAY_MS = 24 * 3600 * 1000;
 const ROW = new KeyShape([k.str("id")]);
 
 class TableInbox implements Inbox {

@@ -27,7 +27,7 @@ import { type Each, EntryKeys, entriesOf, entryProblems, hasKey } from "./model/
 import type { Change, Contribution, FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { nameProblems } from "./model/storage-name.ts";
-import { type Properties, text } from "./ports/edm.ts";
+import { type Properties, STRING_LENGTH_MAX, text } from "./ports/edm.ts";
 import { deleteOf, mergeNothing, writeOver } from "./ports/mutation.ts";
 import type { Continuation, EntityKey, Mutation, Page, StoredEntity } from "./ports/tables.ts";
 import { pagesOf, pagesWhere } from "./query/pages.ts";
@@ -73,7 +73,6 @@ interface ListApi<T, Value> {
   collect(olderThanMs?: number): Promise<number>;
 }
 
-const PROPERTY_LENGTH_MAX = 32_768;
 const PROPERTIES_MAX = 15;
 /** How a list is encoded; or that it is in a blob, which the property names. */
 const ENCODING = "rh_x";
@@ -95,10 +94,10 @@ export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
 
   constructor(options: ListOptions<R>) {
     super(options, { row: options.row });
-    const { rowsMax = ROWS_MAX, propertyLengthMax = PROPERTY_LENGTH_MAX } = options;
+    const { rowsMax = ROWS_MAX, propertyLengthMax = STRING_LENGTH_MAX } = options;
     // Of what is no number a list would be written without its members.
     assertSome("The list", { rowsMax }, definitionRefused, ROWS_MAX);
-    assertSome("The list", { propertyLengthMax }, definitionRefused, PROPERTY_LENGTH_MAX);
+    assertSome("The list", { propertyLengthMax }, definitionRefused, STRING_LENGTH_MAX);
   }
 
   problems(entity: AnyEntity, name: string): string[] {
@@ -163,7 +162,7 @@ class OpenList implements ListKeeper {
       encoding = "csv",
       spill = "none",
       container = "",
-      propertyLengthMax = PROPERTY_LENGTH_MAX,
+      propertyLengthMax = STRING_LENGTH_MAX,
       rowsMax = ROWS_MAX,
     } = index.options;
     this.#context = context;

@@ -1,6 +1,7 @@
 import { tableError, validationFailed } from "./errors.ts";
 import { padded } from "./keys/number.ts";
 import { type Field, f } from "./model/field.ts";
+import { STRING_LENGTH_MAX } from "./ports/edm.ts";
 
 type Digit = "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9";
 type Part = `0${Digit}` | `1${"0" | "1" | "2" | "3" | "4"}`;
@@ -28,7 +29,6 @@ export interface LongText<Name extends string> {
 }
 
 const PARTS_MAX = 15;
-const PART_LENGTH_MAX = 32_768;
 
 /** Text of 64 KiB to 900 KiB in one entity, split over up to 15 properties. */
 export function longText<const Name extends string>(name: Name): LongText<Name> {
@@ -44,7 +44,7 @@ export function longText<const Name extends string>(name: Name): LongText<Name> 
       }
       const parts = slices(text);
       if (parts.length > PARTS_MAX) {
-        const limit = PARTS_MAX * PART_LENGTH_MAX * 2;
+        const limit = PARTS_MAX * STRING_LENGTH_MAX * 2;
         const bytes = text.length * 2;
         const suggestion = "keep the text in a blob";
         // In that many: not through a pair, it may take one more than its bytes do.
@@ -76,7 +76,7 @@ export function longText<const Name extends string>(name: Name): LongText<Name> 
 export function slices(text: string): string[] {
   const parts: string[] = [];
   for (let from = 0; from < text.length || from === 0; ) {
-    let to = Math.min(from + PART_LENGTH_MAX, text.length);
+    let to = Math.min(from + STRING_LENGTH_MAX, text.length);
     const isHigh = (text.charCodeAt(to - 1) & 0xfc00) === 0xd800;
     if (to < text.length && isHigh) to--;
     parts.push(text.slice(from, to));

@@ -15,7 +15,7 @@ import type {
   OpenFollower,
 } from "./model/follower.ts";
 import { nameProblems } from "./model/storage-name.ts";
-import { text } from "./ports/edm.ts";
+import { STRING_LENGTH_MAX, text } from "./ports/edm.ts";
 import { deleteOf } from "./ports/mutation.ts";
 import { unlessRefused } from "./ports/port-error.ts";
 import type { EntityKey, StoredEntity } from "./ports/tables.ts";
@@ -54,8 +54,6 @@ const KIND = "outbox";
 const PREFIX = "outbox_";
 const MESSAGE = "message";
 const TYPE = "outbox:1";
-/** What a property holds. */
-const LETTER_LENGTH_MAX = 32_768;
 const TRIPWIRE_MS = 90_000;
 const TRIPWIRE_MIN_MS = 5000;
 /** A tripwire that fires before the commit finds nothing and is gone: the commit comes long before. */
@@ -107,8 +105,9 @@ class Outbox implements Follower {
       const letter = JSON.stringify({ queue, message });
       // What no queue takes must not be committed, and nothing begun that no row takes.
       textOf(message);
-      if (letter.length > LETTER_LENGTH_MAX) {
-        throw validationFailed("The message", "body", "it has more than 32,768 characters");
+      if (letter.length > STRING_LENGTH_MAX) {
+        const message = `${letter.length} characters; at most ${STRING_LENGTH_MAX} fit in a row`;
+        throw validationFailed("The message", "body", message);
       }
       const properties = {
         [MESSAGE]: text(letter),

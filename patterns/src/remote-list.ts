@@ -18,7 +18,7 @@ import { type EntryKeys, entriesOf, entryProblems } from "./model/entry.ts";
 import type { FollowerContext } from "./model/follower.ts";
 import type { KeyEquality } from "./model/key-query.ts";
 import { nameProblems } from "./model/storage-name.ts";
-import { type Properties, text } from "./ports/edm.ts";
+import { type Properties, STRING_LENGTH_MAX, text } from "./ports/edm.ts";
 import { deleteOf, keyOf, writeOver } from "./ports/mutation.ts";
 import type { Continuation, EntityKey, Mutation, StoredEntity } from "./ports/tables.ts";
 import type { Filter } from "./query/filter.ts";
@@ -52,8 +52,6 @@ export function remoteList<const P extends KeyDeclaration, const R extends KeyDe
   return new RemoteList(options);
 }
 
-const LENGTH_MAX = 32_768;
-
 export class RemoteList<P extends KeyDeclaration, R extends KeyDeclaration> extends Index<
   RemoteListKind<P, R>
 > {
@@ -61,8 +59,8 @@ export class RemoteList<P extends KeyDeclaration, R extends KeyDeclaration> exte
 
   constructor(options: RemoteListOptions<P, R>) {
     super(options, options);
-    const { lengthMax = LENGTH_MAX } = options;
-    assertSome("The list", { lengthMax }, definitionRefused, LENGTH_MAX);
+    const { lengthMax = STRING_LENGTH_MAX } = options;
+    assertSome("The list", { lengthMax }, definitionRefused, STRING_LENGTH_MAX);
   }
 
   problems(entity: AnyEntity, name: string): string[] {
@@ -117,7 +115,7 @@ class ListRows implements ListStore {
   constructor(
     { database, entity }: FollowerContext,
     entries: EntryKeys,
-    { property, lengthMax = LENGTH_MAX }: ListRowsOptions,
+    { property, lengthMax = STRING_LENGTH_MAX }: ListRowsOptions,
   ) {
     this.#database = database;
     this.#entries = entries;

@@ -19,6 +19,7 @@ import { isRefusal } from "./ports/port-error.ts";
 import { type From, pages } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import { EntityRepository, type KeyOf } from "./repository.ts";
+import { DAY_MS, HOUR_MS } from "./store/clock.ts";
 
 export interface RotationOptions<At> {
   /** The date field that decides which table a row is in; the row key begins with it. */
@@ -72,13 +73,12 @@ export interface Rotation {
   readonly dropped: readonly string[];
 }
 
-const HOUR_MS = 3_600_000;
-const UNIT_MS = { day: 24 * HOUR_MS, hour: HOUR_MS };
+const UNIT_MS = { day: DAY_MS, hour: HOUR_MS };
 /** A dropped table's name cannot be used for a while. */
 const BEING_DELETED_WAITS_MS = [5_000, 10_000, 20_000, 40_000];
 const KEEP_MAX = 1000;
 /** A hundred years: there are dates for all of them. */
-const GRACE_MAX_MS = 36_500 * 24 * HOUR_MS;
+const GRACE_MAX_MS = 36_500 * DAY_MS;
 
 /** Rows that go away by age: a table for each period, and one request to drop it. */
 export function rotating<

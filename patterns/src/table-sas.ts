@@ -7,6 +7,7 @@ import type { Indexes } from "./model/entity-index.ts";
 import { assertBinds, type Fields, partitionKeyOf } from "./model/entity-rows.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { base64Of, bytesOf } from "./ports/edm.ts";
+import { DAY_MS, HOUR_MS } from "./store/clock.ts";
 
 export interface SasIssuerOptions {
   readonly account: string;
@@ -53,8 +54,7 @@ export interface SasRange {
 
 /** The table service's rules are those of this version on. */
 const VERSION = "2019-02-02";
-const HOUR_MS = 3_600_000;
-const TTL_MAX_MS = 7 * 24 * HOUR_MS;
+const TTL_MAX_MS = 7 * DAY_MS;
 /** How far the service's clock may be behind ours. */
 const SKEW_MS = 5 * 60_000;
 const RENEW_AT = 0.8;

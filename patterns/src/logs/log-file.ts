@@ -1,8 +1,7 @@
 import { padded } from "../keys/number.ts";
 import type { BlobInfo, BlobsPort, Metadata } from "../ports/blobs.ts";
 import { type From, pages } from "../query/pages.ts";
-
-const HOUR_MS = 3_600_000;
+import { HOUR_MS } from "../store/clock.ts";
 
 /** The hour a time belongs to, in hours since 1970. */
 export function hourOf(ms: number): number {

@@ -1,5 +1,6 @@
 import type { Database } from "../database.ts";
 import { validationFailed } from "../errors.ts";
+import { DAY_MS } from "../store/clock.ts";
 
 /**
  * What our queues carry. A message names what to look at rather than what to change, because it may come
@@ -28,7 +29,7 @@ export interface NewMessage<Body = unknown> {
 }
 
 /** The longest that a queue hides a message: 7 days. */
-export const HIDDEN_MS_MAX = 7 * 24 * 3_600_000;
+export const HIDDEN_MS_MAX = 7 * DAY_MS;
 
 /** @throws validation-failed for what no handler could be found for. */
 export function messageOf(database: Database, message: NewMessage): Message {

@@ -1,5 +1,5 @@
 import type { Issue } from "../errors.ts";
-import { base64Of, bytesOf, type EdmType, type EdmValue } from "../ports/edm.ts";
+import { base64Of, bytesOf, type EdmType, type EdmValue, STRING_LENGTH_MAX } from "../ports/edm.ts";
 import type { StandardSchema } from "./standard-schema.ts";
 
 interface FieldOptions<Value> {
@@ -62,12 +62,11 @@ export class Field<Value = unknown, Optional extends boolean = boolean> {
   }
 }
 
-const STRING_LENGTH_MAX = 32_768;
 const BINARY_BYTES_MAX = 65_536;
 const INT64_LIMIT = 2n ** 63n;
 const FIRST_DATE_MS = Date.UTC(1601, 0, 1);
 const LAST_DATE_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
-const TEXT = "text of at most 32,768 characters";
+const TEXT = `text of at most ${STRING_LENGTH_MAX} characters`;
 
 // Overloads: a field without a schema is not generic, which the compiler has to instantiate each time.
 function string(): Field<string, false>;

@@ -24,6 +24,9 @@ export interface EdmValue {
 /** The properties of an entity but for its keys, ETag and Timestamp. */
 export type Properties = Readonly<Record<string, EdmValue>>;
 
+/** What a String property holds, in UTF-16 code units. */
+export const STRING_LENGTH_MAX = 32_768;
+
 export function text(value: string): EdmValue {
   return { type: "String", value };
 }

@@ -1,3 +1,6 @@
+export const HOUR_MS = 3_600_000;
+export const DAY_MS = 24 * HOUR_MS;
+
 /** Longer timers are over at once. */
 export const TIMER_MS_MAX = 2 ** 31 - 1;
 

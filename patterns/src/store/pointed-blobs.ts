@@ -5,6 +5,7 @@ import type { BlobsPort } from "../ports/blobs.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import type { EntityKey } from "../ports/tables.ts";
 import { type From, pages } from "../query/pages.ts";
+import { DAY_MS } from "./clock.ts";
 import { blobsOf } from "./connected-ports.ts";
 import { IS_TOKEN } from "./write-token.ts";
 
@@ -19,7 +20,6 @@ export interface PointedBlobsOptions {
 }
 
 const NAME_LENGTH_MAX = 1024;
-const DAY_MS = 24 * 3_600_000;
 
 /**
  * Blobs that are never changed, each named by one property of one row: a new value is a new blob. It is there
