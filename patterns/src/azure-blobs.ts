@@ -1,5 +1,7 @@
 import type { BlobServiceClient, ContainerListBlobFlatSegmentResponse } from "@azure/storage-blob";
-import { addAnswers, pipelineOf } from "./ports/answer.ts";
+import { addAnswerPolicy, pipelineOf } from "./azure/answer-policy.ts";
+import { asked } from "./azure/client-error.ts";
+import { type AnswerOptions, silences } from "./azure/silence.ts";
 import type {
   BlobContent,
   BlobPage,
@@ -12,16 +14,14 @@ import type {
 } from "./ports/blobs.ts";
 import { concatenated } from "./ports/edm.ts";
 import { isRefusalInside, PortError } from "./ports/port-error.ts";
-import { type AnswerOptions, silences } from "./ports/silence.ts";
-import { asked } from "./ports/storage-error.ts";
 
-export type { AnswerOptions } from "./ports/silence.ts";
-export { singleTry } from "./ports/storage-error.ts";
+export { singleTry } from "./azure/client-error.ts";
+export type { AnswerOptions } from "./azure/silence.ts";
 
 /** The official client as a blobs port. Give the client the options `singleTry`. */
 export function azureBlobs(service: BlobServiceClient, options: AnswerOptions = {}): BlobsPort {
   // biome-ignore lint/complexity/useLiteralKeys: the client shows its pipeline to no others.
-  addAnswers(pipelineOf(service["pipeline"]), "blob", options);
+  addAnswerPolicy(pipelineOf(service["pipeline"]), "blob", options);
   return new AzureBlobs(service, options);
 }
 

@@ -1,5 +1,7 @@
 import type { QueueServiceClient } from "@azure/storage-queue";
-import { addAnswers, pipelineOf } from "./ports/answer.ts";
+import { addAnswerPolicy, pipelineOf } from "./azure/answer-policy.ts";
+import { asked } from "./azure/client-error.ts";
+import type { AnswerOptions } from "./azure/silence.ts";
 import { PortError } from "./ports/port-error.ts";
 import type {
   MessageReceipt,
@@ -10,16 +12,14 @@ import type {
   SendOptions,
   SentMessage,
 } from "./ports/queues.ts";
-import type { AnswerOptions } from "./ports/silence.ts";
-import { asked } from "./ports/storage-error.ts";
 
-export type { AnswerOptions } from "./ports/silence.ts";
-export { singleTry } from "./ports/storage-error.ts";
+export { singleTry } from "./azure/client-error.ts";
+export type { AnswerOptions } from "./azure/silence.ts";
 
 /** The official client as a queues port. Give the client the options `singleTry`. */
 export function azureQueues(service: QueueServiceClient, options: AnswerOptions = {}): QueuesPort {
   // biome-ignore lint/complexity/useLiteralKeys: the client shows its pipeline to no others.
-  addAnswers(pipelineOf(service["pipeline"]), "queue", options);
+  addAnswerPolicy(pipelineOf(service["pipeline"]), "queue", options);
   return new AzureQueues(service);
 }
 

@@ -1,15 +1,27 @@
 import {
-  RestError,
   TableClient,
   TableServiceClient,
   type TableServiceClientOptions,
 } from "@azure/data-tables";
-import { addAnswers, isOfCosmos, noAnswer } from "./ports/answer.ts";
-import type { EdmType, EdmValue, Properties } from "./ports/edm.ts";
+import { addAnswerPolicy, isOfCosmos, noAnswer } from "./azure/answer-policy.ts";
+import { asked } from "./azure/client-error.ts";
+import type { AnswerOptions } from "./azure/silence.ts";
+import {
+  type Answer,
+  AS_IT_CAME,
+  bodyOf,
+  continuationOf,
+  dateOf,
+  encodeContinuation,
+  inspectedFor,
+  takeRows,
+  tellsOfAbsence,
+  toStored,
+  withKeys,
+} from "./azure/table-answer.ts";
+import { etagsIn, transactionBody } from "./azure/transaction-body.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
 import { type Profile, type ProfileName, profileOf } from "./ports/profile.ts";
-import type { AnswerOptions } from "./ports/silence.ts";
-import { asked } from "./ports/storage-error.ts";
 import type {
   CommitOptions,
   Continuation,
@@ -53,8 +65,6 @@ type WriteOptions = Parameters<TableClient["createEntity"]>[1] & {
 type Pipeline = TableServiceClient["pipeline"];
 type Policy = Parameters<Pipeline["addPolicy"]>[0];
 
-type Answer = Parameters<NonNullable<NonNullable<WriteOptions>["onResponse"]>>[0];
-
 class AzureTables implements TablesPort {
   readonly profile: Profile;
   readonly #service: TableServiceClient;
@@ -68,7 +78,7 @@ class AzureTables implements TablesPort {
     this.#pipeline = service.pipeline.clone();
     this.#pipeline.removePolicy({ name: "defaultRetryPolicy" });
     const isOfService = options.profile === "cosmos" ? isOfCosmos : undefined;
-    addAnswers(this.#pipeline, "table", options, isOfService);
+    addAnswerPolicy(this.#pipeline, "table", options, isOfService);
     this.#clientOptions = {
       allowInsecureConnection: service.url.startsWith("http:"),
       ...(options.httpClient && { httpClient: options.httpClient }),
@@ -289,208 +299,4 @@ function putPolicies(pipeline: Pipeline, policies: readonly Policy[]): void {
     const known = /serializationPolicy$/i.test(name) && own.find((each) => each.name === name);
     pipeline.addPolicy(known || policy);
   }
-}
-
-const METHODS = {
-  insert: "POST",
-  insertOrReplace: "PUT",
-  replace: "PUT",
-  insertOrMerge: "PATCH",
-  merge: "PATCH",
-  delete: "DELETE",
-} as const;
-
-function transactionBody(
-  serviceUrl: string,
-  table: string,
-  mutations: readonly Mutation[],
-  id: string,
-): string {
-  const [endpoint = ""] = serviceUrl.split("?");
-  const tableUrl = `${endpoint.replace(/\/$/, "")}/${table}`;
-  const parts = mutations.map((mutation) => {
-    const { partitionKey, rowKey } = mutation;
-    const url =
-      mutation.kind === "insert"
-        ? tableUrl
-        : `${tableUrl}(PartitionKey='${keyInUrl(partitionKey)}',RowKey='${keyInUrl(rowKey)}')`;
-    const lines = [
-      `--changeset_${id}`,
-      "Content-Type: application/http",
-      "Content-Transfer-Encoding: binary",
-      "",
-      `${METHODS[mutation.kind]} ${url} HTTP/1.1`,
-      "Accept: application/json;odata=minimalmetadata",
-      "DataServiceVersion: 3.0",
-      ...("ifMatch" in mutation ? [`If-Match: ${mutation.ifMatch}`] : []),
-    ];
-    if (mutation.kind === "delete") return [...lines, "", ""].join("\r\n");
-    const body = JSON.stringify({
-      PartitionKey: partitionKey,
-      RowKey: rowKey,
-      ...toWire(mutation.properties),
-    });
-    return [...lines, "Content-Type: application/json", "Prefer: return-no-content", "", body].join(
-      "\r\n",
-    );
-  });
-  return [
-    `--batch_${id}`,
-    `Content-Type: multipart/mixed; boundary=changeset_${id}`,
-    "",
-    ...parts,
-    `--changeset_${id}--`,
-    `--batch_${id}--`,
-    "",
-  ].join("\r\n");
-}
-
-/**
- * The ETags that a transaction's operations are answered with, in their order.
- * @throws RestError what the one that failed is answered with.
- */
-function etagsIn(answer: Answer): (string | undefined)[] {
-  // What stands behind the last boundary is no part: an answer that ends early has one less.
-  const parts = (answer.bodyAsText ?? "").split(/^--changesetresponse_/m).slice(1, -1);
-  return parts.map((part) => {
-    const statusCode = Number(/^HTTP\/1\.1 (\d+)/m.exec(part)?.[1] ?? 0);
-    if (statusCode < 300) return /^ETag: (.*)/im.exec(part)?.[1];
-    const { code, message } = errorIn(part);
-    throw new RestError(message?.value ?? "The transaction failed.", {
-      statusCode,
-      ...(code !== undefined && { code }),
-      request: answer.request,
-      response: answer,
-    });
-  });
-}
-
-function errorIn(text: string): { code?: string; message?: { value?: string } } {
-  try {
-    const { "odata.error": error = {} } = JSON.parse(/\{.*\}/.exec(text)?.[0] ?? "");
-    return error;
-  } catch {
-    return {};
-  }
-}
-
-function keyInUrl(key: string): string {
-  return encodeURIComponent(key.replaceAll("'", "''"));
-}
-
-function toWire(properties: Properties): Record<string, unknown> {
-  const wire: Record<string, unknown> = {};
-  for (const [name, { type, value }] of Object.entries(properties)) {
-    wire[name] = value;
-    if (type !== "String" && type !== "Boolean" && type !== "Int32")
-      wire[`${name}@odata.type`] = `Edm.${type}`;
-  }
-  return wire;
-}
-
-/** What is there is converted here alone: that the client did it too took a fifth of its CPU for a point query. */
-const AS_IT_CAME = { shouldDeserialize: ({ status }: Answer) => status >= 300 };
-
-function tellsOfAbsence({ status, parsedBody }: Answer): boolean {
-  const body = parsedBody as { readonly "odata.error"?: { readonly code?: string } } | undefined;
-  return status === 404 && body?.["odata.error"]?.code === "ResourceNotFound";
-}
-
-/** The client leaves the ETag out of a projection, but not the keys: they must be asked for. */
-function withKeys(select: readonly string[]): string[] {
-  return ["PartitionKey", "RowKey", "Timestamp", ...select];
-}
-
-type WireRow = Readonly<Record<string, unknown>>;
-
-const ANNOTATION = "@odata.type";
-const OWN_NAMES: ReadonlySet<string> = new Set([
-  "PartitionKey",
-  "RowKey",
-  "Timestamp",
-  "Timestamp@odata.type",
-  "odata.etag",
-  "odata.metadata",
-]);
-
-/**
- * The rows of a page as they came. The client would make an object of each value, with its number as text, to be taken
- * apart again: a page of 100 took a quarter more of the client's CPU. So it is left none.
- */
-function takeRows(answer: Answer, flat: unknown): StoredEntity[] {
-  const rows = bodyOf(answer).value as readonly WireRow[] | undefined;
-  if (typeof flat === "object" && flat !== null && "value" in flat) flat.value = [];
-  const servedAtMs = dateOf(answer);
-  return (rows ?? []).map((row) => toStored(row, servedAtMs));
-}
-
-/** Nor is any other text; see `answers`. */
-function bodyOf({ parsedBody }: Answer): WireRow {
-  if (typeof parsedBody !== "object" || parsedBody === null) throw noAnswer("table");
-  return parsedBody as WireRow;
-}
-
-function toStored(row: WireRow, servedAtMs: number | undefined, key?: EntityKey): StoredEntity {
-  const {
-    PartitionKey: partitionKey = key?.partitionKey,
-    RowKey: rowKey = key?.rowKey,
-    Timestamp: timestamp,
-    "odata.etag": etag,
-  } = row;
-  const properties: Record<string, EdmValue> = {};
-  // A loop over the names: taking the entity apart into pairs cost a third of a page's conversion.
-  for (const name in row) {
-    if (OWN_NAMES.has(name)) continue;
-    // Few values have an annotation, so it is taken as it comes instead of asking for that of each.
-    const at = name.indexOf(ANNOTATION);
-    const property = at < 0 ? name : name.slice(0, at);
-    if (at < 0 && Object.hasOwn(properties, property)) continue;
-    const typed = toEdm(row[property], at < 0 ? undefined : row[name]);
-    if (typed) properties[property] = typed;
-  }
-  return {
-    partitionKey: String(partitionKey),
-    rowKey: String(rowKey),
-    etag: String(etag),
-    ...(timestamp !== undefined && { timestamp: String(timestamp) }),
-    ...(servedAtMs !== undefined && { servedAtMs }),
-    properties,
-  };
-}
-
-/** Undefined for null. `annotation` is what the service says of types that JSON cannot tell: `Edm.Int64`. */
-function toEdm(value: unknown, annotation: unknown): EdmValue | undefined {
-  const type = typeof annotation === "string" ? (annotation.slice(4) as EdmType) : undefined;
-  if (typeof value === "string") {
-    const isNumber = type === "Double" && Number.isFinite(Number(value));
-    return { type: type ?? "String", value: isNumber ? Number(value) : value };
-  }
-  if (typeof value === "boolean") return { type: "Boolean", value };
-  if (typeof value !== "number") return undefined;
-  if (type === "Int64") return { type, value: String(value) };
-  return { type: type ?? ((value | 0) === value ? "Int32" : "Double"), value };
-}
-
-/** The client's continuation token: base64 JSON of both keys. */
-function encodeContinuation({ partitionKey, rowKey }: Continuation): string {
-  return btoa(
-    JSON.stringify({ nextPartitionKey: partitionKey, ...(rowKey && { nextRowKey: rowKey }) }),
-  );
-}
-
-function continuationOf({ headers }: Answer): Continuation | undefined {
-  const partitionKey = headers.get("x-ms-continuation-nextpartitionkey");
-  const rowKey = headers.get("x-ms-continuation-nextrowkey");
-  return partitionKey ? { partitionKey, ...(rowKey && { rowKey }) } : undefined;
-}
-
-/** Rowhouse tells what a query cost it; the cloud and the emulator do not. */
-function inspectedFor({ headers }: Answer): number | undefined {
-  const [, count] = /\bentities-read=(\d+)/.exec(headers.get("x-rowhouse-cost") ?? "") ?? [];
-  return count === undefined ? undefined : Number(count);
-}
-
-function dateOf({ headers }: Answer): number | undefined {
-  const ms = Date.parse(headers.get("date") ?? "");
-  return Number.isNaN(ms) ? undefined : ms;
 }

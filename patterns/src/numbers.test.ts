@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { advise } from "./advise.ts";
+import { silences } from "./azure/silence.ts";
 import { batch } from "./batch.ts";
 import { inbox } from "./inbox.ts";
 import { connect, entity, f, isTableError, k } from "./index.ts";
@@ -8,7 +9,6 @@ import { indexLifeCycle } from "./index-life-cycle.ts";
 import { listIndex } from "./list-index.ts";
 import { logTail } from "./log-tail.ts";
 import { delimited, logFiles } from "./logs.ts";
-import { silences } from "./ports/silence.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteList } from "./remote-list.ts";
 import { rotating } from "./rotation.ts";

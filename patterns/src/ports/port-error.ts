@@ -57,23 +57,3 @@ export async function unlessRefused<Answer>(
 export function isPushback(error: unknown): error is PortError {
   return isRefusal(error, 429, 503) || (isRefusal(error, 500) && error.code === TIMED_OUT);
 }
-
-/** `ECONNRESET`, `ENOTFOUND`, …: what the sockets of a transport of the user's own fail with. */
-const NETWORK = /^E(?!RR_)[A-Z_]+$|^ERR_(STREAM|SOCKET)_/;
-/** Failures of a connection that another try does not change: certificates, the wrong protocol. */
-const HOPELESS = /CERT|ERR_TLS|ERR_SSL|EPROTO|UNABLE_TO_/;
-
-/**
- * Whether a client threw this because a request was answered or got no answer. Anything else, such as
- * an option that it refuses, is not about the request: it passes through, and is not repeated.
- */
-export function isAboutRequest(error: unknown): boolean {
-  if (typeof error !== "object" || error === null) return false;
-  const { name, code, statusCode } = error as Partial<
-    Record<"name" | "code" | "statusCode", unknown>
-  >;
-  if (typeof statusCode === "number") return true;
-  // We abort nothing but what gets no answer.
-  const isNetwork = /^(Rest|Abort)Error$/.test(String(name)) || NETWORK.test(String(code));
-  return isNetwork && !HOPELESS.test(String(code));
-}

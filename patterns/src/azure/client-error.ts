@@ -1,4 +1,4 @@
-import { isAboutRequest, PortError } from "./port-error.ts";
+import { PortError } from "../ports/port-error.ts";
 
 /** What is known of the clients' errors: the storage ones have `errorCode`, the table one `odataError`. */
 interface RestFailure {
@@ -42,4 +42,24 @@ function portError(error: unknown): unknown {
     ...(retryAfterS > 0 && { retryAfterMs: retryAfterS * 1000 }),
     cause: error,
   });
+}
+
+/** `ECONNRESET`, `ENOTFOUND`, …: what the sockets of a transport of the user's own fail with. */
+const NETWORK = /^E(?!RR_)[A-Z_]+$|^ERR_(STREAM|SOCKET)_/;
+/** Failures of a connection that another try does not change: certificates, the wrong protocol. */
+const HOPELESS = /CERT|ERR_TLS|ERR_SSL|EPROTO|UNABLE_TO_/;
+
+/**
+ * Whether a client threw this because a request was answered or got no answer. Anything else, such as
+ * an option that it refuses, is not about the request: it passes through, and is not repeated.
+ */
+function isAboutRequest(error: unknown): boolean {
+  if (typeof error !== "object" || error === null) return false;
+  const { name, code, statusCode } = error as Partial<
+    Record<"name" | "code" | "statusCode", unknown>
+  >;
+  if (typeof statusCode === "number") return true;
+  // We abort nothing but what gets no answer.
+  const isNetwork = /^(Rest|Abort)Error$/.test(String(name)) || NETWORK.test(String(code));
+  return isNetwork && !HOPELESS.test(String(code));
 }

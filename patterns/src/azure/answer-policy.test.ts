@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it, mock } from "node:test";
-import { addAnswers, pipelineOf } from "./answer.ts";
+import { addAnswerPolicy, pipelineOf } from "./answer-policy.ts";
 
 describe("a client's pipeline", () => {
   beforeEach(() => mock.timers.enable({ apis: ["setInterval"] }));
   afterEach(() => mock.timers.reset());
 
   it("gives up no request whose body is a stream of the program's own", async () => {
-    type Send = Parameters<Parameters<typeof addAnswers>[0]["addPolicy"]>[0]["sendRequest"];
+    type Send = Parameters<Parameters<typeof addAnswerPolicy>[0]["addPolicy"]>[0]["sendRequest"];
     let send: Send | undefined;
     const pipeline = {
       removePolicy: () => undefined,
@@ -15,7 +15,7 @@ describe("a client's pipeline", () => {
         send = policy.sendRequest;
       },
     };
-    addAnswers(pipeline, "blob", { answerWithinMs: 1000 });
+    addAnswerPolicy(pipeline, "blob", { answerWithinMs: 1000 });
     const outcomes: unknown[] = [];
     for (const body of [() => new ReadableStream(), new ReadableStream(), "text", undefined]) {
       const request: Parameters<Send>[0] = { body, headers: { get: () => undefined } };

@@ -1,4 +1,4 @@
-import { PortError } from "./port-error.ts";
+import { PortError } from "../ports/port-error.ts";
 import { type AnswerOptions, silences } from "./silence.ts";
 
 /** As much of the clients' requests and answers as is looked at here. */
@@ -20,7 +20,7 @@ interface Headers {
 
 /** As much of a client's pipeline. */
 interface Pipeline {
-  addPolicy(policy: ReturnType<typeof answers>, order: { readonly afterPhase: "Retry" }): void;
+  addPolicy(policy: ReturnType<typeof answerPolicy>, order: { readonly afterPhase: "Retry" }): void;
   removePolicy(policy: { readonly name: string }): unknown;
 }
 
@@ -34,18 +34,18 @@ export function pipelineOf(ofStorage: object | undefined): Pipeline {
   return pipeline;
 }
 
-export function addAnswers(
+export function addAnswerPolicy(
   pipeline: Pipeline,
   service: string,
   options: AnswerOptions,
   isOfService: IsOfService = isOfStorage,
 ): void {
-  const policy = answers(service, options, isOfService);
+  const policy = answerPolicy(service, options, isOfService);
   pipeline.removePolicy({ name: policy.name });
   pipeline.addPolicy(policy, { afterPhase: "Retry" });
 }
 
-function answers(service: string, options: AnswerOptions, isOfService: IsOfService) {
+function answerPolicy(service: string, options: AnswerOptions, isOfService: IsOfService) {
   const silence = silences(options);
   const checked = <Got extends Answer>(answer: Got): Got => {
     if (saysWhatIs(answer) && !isOfService(answer)) throw noAnswer(service);

@@ -1,0 +1,121 @@
+import type { TableClient } from "@azure/data-tables";
+import type { EdmType, EdmValue } from "../ports/edm.ts";
+import type { Continuation, EntityKey, StoredEntity } from "../ports/tables.ts";
+import { noAnswer } from "./answer-policy.ts";
+
+type WriteOptions = NonNullable<Parameters<TableClient["createEntity"]>[1]>;
+
+/** What the client shows of an answer. */
+export type Answer = Parameters<NonNullable<WriteOptions["onResponse"]>>[0];
+
+/** What is there is converted here alone: that the client did it too took a fifth of its CPU for a point query. */
+export const AS_IT_CAME = { shouldDeserialize: ({ status }: Answer) => status >= 300 };
+
+export function tellsOfAbsence({ status, parsedBody }: Answer): boolean {
+  const body = parsedBody as { readonly "odata.error"?: { readonly code?: string } } | undefined;
+  return status === 404 && body?.["odata.error"]?.code === "ResourceNotFound";
+}
+
+/** The client leaves the ETag out of a projection, but not the keys: they must be asked for. */
+export function withKeys(select: readonly string[]): string[] {
+  return ["PartitionKey", "RowKey", "Timestamp", ...select];
+}
+
+type WireRow = Readonly<Record<string, unknown>>;
+
+const ANNOTATION = "@odata.type";
+const OWN_NAMES: ReadonlySet<string> = new Set([
+  "PartitionKey",
+  "RowKey",
+  "Timestamp",
+  "Timestamp@odata.type",
+  "odata.etag",
+  "odata.metadata",
+]);
+
+/**
+ * The rows of a page as they came. The client would make an object of each value, with its number as text, to be taken
+ * apart again: a page of 100 took a quarter more of the client's CPU. So it is left none.
+ */
+export function takeRows(answer: Answer, flat: unknown): StoredEntity[] {
+  const rows = bodyOf(answer).value as readonly WireRow[] | undefined;
+  if (typeof flat === "object" && flat !== null && "value" in flat) flat.value = [];
+  const servedAtMs = dateOf(answer);
+  return (rows ?? []).map((row) => toStored(row, servedAtMs));
+}
+
+/** @throws PortError for a body that is no JSON: no table service sent it; see `answerPolicy`. */
+export function bodyOf({ parsedBody }: Answer): WireRow {
+  if (typeof parsedBody !== "object" || parsedBody === null) throw noAnswer("table");
+  return parsedBody as WireRow;
+}
+
+/** `key` is the one that was asked for: a row need not name its own. */
+export function toStored(
+  row: WireRow,
+  servedAtMs: number | undefined,
+  key?: EntityKey,
+): StoredEntity {
+  const {
+    PartitionKey: partitionKey = key?.partitionKey,
+    RowKey: rowKey = key?.rowKey,
+    Timestamp: timestamp,
+    "odata.etag": etag,
+  } = row;
+  const properties: Record<string, EdmValue> = {};
+  // A loop over the names: taking the entity apart into pairs cost a third of a page's conversion.
+  for (const name in row) {
+    if (OWN_NAMES.has(name)) continue;
+    // Few values have an annotation, so it is taken as it comes instead of asking for that of each.
+    const at = name.indexOf(ANNOTATION);
+    const property = at < 0 ? name : name.slice(0, at);
+    if (at < 0 && Object.hasOwn(properties, property)) continue;
+    const typed = toEdm(row[property], at < 0 ? undefined : row[name]);
+    if (typed) properties[property] = typed;
+  }
+  return {
+    partitionKey: String(partitionKey),
+    rowKey: String(rowKey),
+    etag: String(etag),
+    ...(timestamp !== undefined && { timestamp: String(timestamp) }),
+    ...(servedAtMs !== undefined && { servedAtMs }),
+    properties,
+  };
+}
+
+/** Undefined for null. `annotation` is what the service says of types that JSON cannot tell: `Edm.Int64`. */
+function toEdm(value: unknown, annotation: unknown): EdmValue | undefined {
+  const type = typeof annotation === "string" ? (annotation.slice(4) as EdmType) : undefined;
+  if (typeof value === "string") {
+    const isNumber = type === "Double" && Number.isFinite(Number(value));
+    return { type: type ?? "String", value: isNumber ? Number(value) : value };
+  }
+  if (typeof value === "boolean") return { type: "Boolean", value };
+  if (typeof value !== "number") return undefined;
+  if (type === "Int64") return { type, value: String(value) };
+  return { type: type ?? ((value | 0) === value ? "Int32" : "Double"), value };
+}
+
+/** The client's continuation token: base64 JSON of both keys. */
+export function encodeContinuation({ partitionKey, rowKey }: Continuation): string {
+  return btoa(
+    JSON.stringify({ nextPartitionKey: partitionKey, ...(rowKey && { nextRowKey: rowKey }) }),
+  );
+}
+
+export function continuationOf({ headers }: Answer): Continuation | undefined {
+  const partitionKey = headers.get("x-ms-continuation-nextpartitionkey");
+  const rowKey = headers.get("x-ms-continuation-nextrowkey");
+  return partitionKey ? { partitionKey, ...(rowKey && { rowKey }) } : undefined;
+}
+
+/** Rowhouse tells what a query cost it; the cloud and the emulator do not. */
+export function inspectedFor({ headers }: Answer): number | undefined {
+  const [, count] = /\bentities-read=(\d+)/.exec(headers.get("x-rowhouse-cost") ?? "") ?? [];
+  return count === undefined ? undefined : Number(count);
+}
+
+export function dateOf({ headers }: Answer): number | undefined {
+  const ms = Date.parse(headers.get("date") ?? "");
+  return Number.isNaN(ms) ? undefined : ms;
+}
