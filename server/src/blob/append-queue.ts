@@ -1,8 +1,7 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import type { Clock } from "../clock.ts";
 import type { ContentIds } from "../content/content-ids.ts";
-import { CallTime } from "../engine/call-time.ts";
+import { LOST } from "../engine/contention.ts";
 import type { Put } from "../engine/engine.ts";
 import type { CommittedBlob } from "./blob-record.ts";
 import type { BlobName, BlobState, BlobStore } from "./blob-store.ts";
@@ -56,13 +55,11 @@ const EXTENT_BYTES_MAX = 128 << 10;
 export class AppendQueue {
   readonly #blobs: BlobStore;
   readonly #ids: ContentIds;
-  readonly #clock: Clock;
   readonly #waiting = new Map<string, Waiting[]>();
 
-  constructor(blobs: BlobStore, ids: ContentIds, clock: Clock) {
+  constructor(blobs: BlobStore, ids: ContentIds) {
     this.#blobs = blobs;
     this.#ids = ids;
-    this.#clock = clock;
   }
 
   /**
@@ -96,12 +93,12 @@ export class AppendQueue {
   }
 
   async #commitGroup(name: BlobName, group: readonly Waiting[]): Promise<void> {
-    for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
+    const outcomes = await this.#blobs.settle(name, async () => {
       // No turn for what is there at once, here and where content is received: 2 % of an append.
       const reading = this.#blobs.read(name);
       const state = reading instanceof Promise ? await reading : reading;
       const made = new GroupAppend(state, () => this.#blobs.now(), this.#ids);
-      const outcomes = group.map(({ content, wanted }) => made.add(content, wanted));
+      const appended = group.map(({ content, wanted }) => made.add(content, wanted));
       // What refuses an append may be an append before it, so refusals too wait for the commit.
       const change = {
         record: { ...state.record, blob: made.blob },
@@ -110,13 +107,12 @@ export class AppendQueue {
       };
       const isDone =
         change.puts.length === 0 || (await this.#blobs.commit(state, change, made.stored));
-      if (!isDone) continue;
-      for (const [i, { resolve, reject }] of group.entries()) {
-        const outcome = outcomes[i]!;
-        if (outcome instanceof ServiceError) reject(outcome);
-        else resolve(outcome);
-      }
-      return;
+      return isDone ? appended : LOST;
+    });
+    for (const [i, { resolve, reject }] of group.entries()) {
+      const outcome = outcomes[i]!;
+      if (outcome instanceof ServiceError) reject(outcome);
+      else resolve(outcome);
     }
   }
 }

@@ -2,7 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
 import type { Clock } from "../clock.ts";
-import { CallTime } from "../engine/call-time.ts";
+import { type Attempt, Contention, LOST } from "../engine/contention.ts";
 import {
   type AtomicWrite,
   type Check,
@@ -69,10 +69,12 @@ export interface BlobStoreOptions {
  */
 export class BlobStore {
   readonly #options: BlobStoreOptions;
+  readonly #contention: Contention;
   readonly #partitions = new WeakMap<Named<ContainerValue>, Uint8Array>();
 
   constructor(options: BlobStoreOptions) {
     this.#options = options;
+    this.#contention = new Contention(options.clock);
   }
 
   /** @throws ServiceError ContainerNotFound */
@@ -152,14 +154,22 @@ export class BlobStore {
     contents: readonly NewContent[] = [],
   ): Promise<Result> {
     try {
-      for (const time = new CallTime(this.#options.clock); ; time.assertLeft()) {
+      return await this.settle(name, async () => {
         const state = await this.read(name);
         const change = await decide(state, this.now());
-        if (await this.commit(state, change, contents)) return change.result;
-      }
+        return (await this.commit(state, change, contents)) ? change.result : LOST;
+      });
     } finally {
       for (const { making } of contents) making?.giveUp();
     }
+  }
+
+  /** Makes attempts at a blob that other changes of it may spoil, until one holds. */
+  settle<Result>(
+    { account, container, blob }: BlobName,
+    attempt: Attempt<Result>,
+  ): Promise<Result> {
+    return this.#contention.settle(`${account}/${container}/${blob}`, attempt);
   }
 
   /** @returns false when what was decided on is not so any more */

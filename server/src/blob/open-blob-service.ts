@@ -68,7 +68,7 @@ export function openBlobService(options: BlobServiceOptions): OpenBlobService {
     catalog,
     blobs,
     contents,
-    appends: new AppendQueue(blobs, ids, clock),
+    appends: new AppendQueue(blobs, ids),
     blockCounts: new BlockCounts(engine),
     ids,
     notes,

@@ -1,6 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { CallTime } from "../engine/call-time.ts";
+import { LOST } from "../engine/contention.ts";
 import type { Check, Engine, Put } from "../engine/engine.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { WireRequest } from "../operation.ts";
@@ -79,10 +79,10 @@ export const putBlockList: BlobOperation<PutBlockListInput, PutBlockListOutput> 
         judgeList(await context.blobs.read(input.name), input, request),
       ),
     );
-    for (const time = new CallTime(context.clock); ; time.assertLeft()) {
-      const modified = await commitList(context, input, choices, request);
-      if (modified !== undefined) return { modified, digests, body: input.body };
-    }
+    const modified = await context.blobs.settle(input.name, () =>
+      commitList(context, input, choices, request),
+    );
+    return { modified, digests, body: input.body };
   },
 
   encode({ modified, digests, body }) {
@@ -110,13 +110,13 @@ function judgeList(state: BlobState, input: PutBlockListInput, request: WireRequ
   checkLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
 }
 
-/** @returns undefined when the blob or its draft changed meanwhile: then all must be looked at again */
+/** Lost when the blob or its draft changed meanwhile: then all must be looked at again. */
 async function commitList(
   context: BlobContext,
   input: PutBlockListInput,
   choices: readonly BlockChoice[],
   request: WireRequest,
-): Promise<number | undefined> {
+): Promise<number | typeof LOST> {
   const { blobs, engine, ids } = context;
   const state = await blobs.read(input.name);
   const { blob, draft } = state.record;
@@ -126,12 +126,12 @@ async function commitList(
   if (draft && head === undefined) {
     // Expired a moment ago, or taken by another list.
     await blobs.assertLetGo(input.name, draft.id, "draft");
-    return undefined;
+    return LOST;
   }
   const extents = await blobs.readUnlessLetGo(input.name, blob, () =>
     resolve(engine, state, choices),
   );
-  if (extents === undefined) return undefined;
+  if (extents === undefined) return LOST;
   const list = ids.next();
   const placed = place(list, extents);
   const stored = await storeList(context, list, placed.puts);
@@ -154,7 +154,7 @@ async function commitList(
   const released = bothReleased(content, blocks);
   try {
     const change = { record: { blob: made }, checks, released, result: undefined };
-    return (await blobs.commit(state, change, [stored])) ? modified : undefined;
+    return (await blobs.commit(state, change, [stored])) ? modified : LOST;
   } finally {
     stored.making?.giveUp();
   }

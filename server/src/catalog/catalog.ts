@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
-import { CallTime } from "../engine/call-time.ts";
+import { Contention, LOST } from "../engine/contention.ts";
 import type { Engine, Entry, Key } from "../engine/engine.ts";
 import {
   copyKey,
@@ -11,7 +11,6 @@ import {
   sortPrefixRange,
 } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
-import { Turns } from "../engine/turns.ts";
 import { accountIdOf, accountPartition, storedAccounts } from "./account-ids.ts";
 import type { KeySpace } from "./key-spaces.ts";
 
@@ -53,7 +52,7 @@ const NAMES_PER_CLOCK_LOOK = 128;
 /**
  * The names of one service's tables, queues or containers, account by account. Names live in one
  * partition of an account, so creating and removing races are decided by one commit. Who loses one
- * looks again, for as long as a call may take.
+ * looks again; see `Contention`.
  *
  * Removing a name is immediate and leaves a note with its id; `reaper.ts` then frees the contents.
  *
@@ -65,8 +64,7 @@ export class Catalog<Value> {
   readonly #space: KeySpace;
   readonly #accountIds: ReadonlyMap<string, number>;
   readonly #clock: Clock;
-  /** By account: of those who race for the next id each flush lets one win, and a thousand are 500,000 tries. */
-  readonly #turns: Turns;
+  readonly #contention: Contention;
   /** By account, then by name as asked for: keys made of both would cost more than the look-up. */
   readonly #cache = new Map<string, Map<string, Named<Value>>>();
 
@@ -80,7 +78,7 @@ export class Catalog<Value> {
     this.#space = space;
     this.#accountIds = accountIds;
     this.#clock = clock;
-    this.#turns = new Turns(clock);
+    this.#contention = new Contention(clock);
   }
 
   accountId(account: string): number {
@@ -124,15 +122,11 @@ export class Catalog<Value> {
 
   /** Creates a name, unless it is taken: then answers what took it. */
   create(account: string, name: string, value: Value): Promise<Created<Value>> {
-    return this.#turns.take(account, () => this.#create(account, name, value));
-  }
-
-  async #create(account: string, name: string, value: Value): Promise<Created<Value>> {
     const key = this.#key(account, name);
     const counterKey = this.#counterKey(account);
-    for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
+    return this.#contention.inTurn(nextId(account), async () => {
       const [taken, counter] = await this.#engine.get([key, counterKey]);
-      if (taken) return { created: false, named: read(taken) };
+      if (taken) return { created: false, named: read<Value>(taken) };
       const id = counter ? readJson<number>(counter) : 0;
       const result = await this.#engine.commit({
         version: this.#engine.nextVersion(),
@@ -146,19 +140,18 @@ export class Catalog<Value> {
         ],
         deletes: [],
       });
-      if (result.committed) {
-        return { created: true, named: { name, id, value, key, version: result.versions[0]! } };
-      }
-    }
+      if (!result.committed) return LOST;
+      return { created: true, named: { name, id, value, key, version: result.versions[0]! } };
+    });
   }
 
   /** Replaces the value of a name; `undefined` when there is no such name. */
-  async update(
+  update(
     account: string,
     name: string,
     change: (value: Value) => Value,
   ): Promise<Named<Value> | undefined> {
-    for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
+    return this.#contention.settle(oneName(account, name), async () => {
       const named = await this.find(account, name);
       if (!named) return undefined;
       const value = change(named.value);
@@ -168,8 +161,8 @@ export class Catalog<Value> {
         puts: [{ key: named.key, value: json({ name: named.name, id: named.id, value }) }],
         deletes: [],
       });
-      if (result.committed) return { ...named, value, version: result.versions[0]! };
-    }
+      return result.committed ? { ...named, value, version: result.versions[0]! } : LOST;
+    });
   }
 
   /**
@@ -178,12 +171,8 @@ export class Catalog<Value> {
    * @returns the name as it is now; undefined when there is no such name
    */
   renew(account: string, name: string): Promise<Named<Value> | undefined> {
-    return this.#turns.take(account, () => this.#renew(account, name));
-  }
-
-  async #renew(account: string, name: string): Promise<Named<Value> | undefined> {
     const counterKey = this.#counterKey(account);
-    for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
+    return this.#contention.inTurn(nextId(account), async () => {
       const named = await this.find(account, name);
       if (!named) return undefined;
       const [counter] = await this.#engine.get([counterKey]);
@@ -203,8 +192,8 @@ export class Catalog<Value> {
         ],
         deletes: [],
       });
-      if (result.committed) return { ...named, id, version: result.versions[0]! };
-    }
+      return result.committed ? { ...named, id, version: result.versions[0]! } : LOST;
+    });
   }
 
   /**
@@ -212,12 +201,12 @@ export class Catalog<Value> {
    * @param permits a last look at what is removed, repeated when it changed meanwhile; may throw
    * @returns what was removed; undefined when there was no such name
    */
-  async remove(
+  remove(
     account: string,
     name: string,
     permits: (named: Named<Value>) => void = () => {},
   ): Promise<Named<Value> | undefined> {
-    for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
+    return this.#contention.settle(oneName(account, name), async () => {
       const named = await this.find(account, name);
       if (!named) return undefined;
       permits(named);
@@ -227,8 +216,8 @@ export class Catalog<Value> {
         puts: [{ key: this.#removedKey(account, named.id), value: json(named.id) }],
         deletes: [named.key],
       });
-      if (result.committed) return named;
-    }
+      return result.committed ? named : LOST;
+    });
   }
 
   /**
@@ -339,6 +328,15 @@ export async function storedNames(engine: Engine, space: KeySpace): Promise<Stor
     });
   }
   return names;
+}
+
+/** What those meet at who need an id: the counter of the account. */
+function nextId(account: string): string {
+  return account;
+}
+
+function oneName(account: string, name: string): string {
+  return `${account}/${name.toLowerCase()}`;
 }
 
 function read<Value>(entry: Entry): Named<Value> {

@@ -1,6 +1,6 @@
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
-import { CallTime } from "../engine/call-time.ts";
+import { Contention, LOST } from "../engine/contention.ts";
 import type { Engine, Entry, Key } from "../engine/engine.ts";
 import type { CorsRule } from "../xml/cors-rules.ts";
 import type { DocumentRules } from "../xml/document-rules.ts";
@@ -35,6 +35,7 @@ export class ServicePropertiesStore {
   readonly rules: DocumentRules;
   readonly #engine: Engine;
   readonly #clock: Clock;
+  readonly #contention: Contention;
   readonly #space: KeySpace;
   readonly #accountIds: ReadonlyMap<string, number>;
   readonly #cache = new Map<string, Cached>();
@@ -48,6 +49,7 @@ export class ServicePropertiesStore {
   }) {
     this.#engine = options.engine;
     this.#clock = options.clock;
+    this.#contention = new Contention(options.clock);
     this.#space = options.space;
     this.#accountIds = options.accountIds;
     this.rules = options.rules;
@@ -101,7 +103,7 @@ export class ServicePropertiesStore {
   /** Replaces the groups named in `change`; two changes at once both count. */
   async change(account: string, change: ServicePropertiesChange): Promise<void> {
     const key = this.#key(account);
-    for (const time = new CallTime(this.#clock); ; time.assertLeft()) {
+    await this.#contention.settle(account, async () => {
       const [entry] = await this.#engine.get([key]);
       const properties = { ...this.#decode(entry), ...change };
       const result = await this.#engine.commit({
@@ -110,10 +112,8 @@ export class ServicePropertiesStore {
         puts: [{ key, value: encodeServiceProperties(properties) }],
         deletes: [],
       });
-      if (!result.committed) continue;
-      this.#remember(account, properties, result.versions[0]!);
-      return;
-    }
+      return result.committed ? this.#remember(account, properties, result.versions[0]!) : LOST;
+    });
   }
 
   #decode(entry: Entry | undefined): ServiceProperties {

@@ -3,10 +3,9 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { type Awaitable, whenReady } from "../awaitable.ts";
 import type { Catalog, Named } from "../catalog/catalog.ts";
 import type { Clock } from "../clock.ts";
-import { CallTime } from "../engine/call-time.ts";
+import { Contention, LOST } from "../engine/contention.ts";
 import type { AtomicWrite, Check, Engine, Entry, Key, Put } from "../engine/engine.ts";
 import { encodeText } from "../engine/key-codec.ts";
-import { Turns } from "../engine/turns.ts";
 import { encodeRecord, recordOf, recordTimestamp } from "./entity-record.ts";
 import { mergeRecord } from "./merge-record.ts";
 import type { CommitOutcome, Mutation, StoredEntity } from "./mutation.ts";
@@ -32,12 +31,10 @@ export interface OpenTable {
 export class EntityStore {
   readonly #engine: Engine;
   readonly #catalog: Catalog<TableValue>;
-  readonly #clock: Clock;
-  readonly #turns: Turns;
+  readonly #contention: Contention;
 
   constructor(engine: Engine, catalog: Catalog<TableValue>, clock: Clock) {
-    this.#clock = clock;
-    this.#turns = new Turns(clock);
+    this.#contention = new Contention(clock);
     this.#engine = engine;
     this.#catalog = catalog;
   }
@@ -121,16 +118,16 @@ export class EntityStore {
     );
   }
 
-  /** Applies all mutations, or none. They must be of one partition and name each entity once. */
+  /** Applies all mutations, or none: at least one, all of one partition, each of another entity. */
   commit(account: string, name: string, mutations: readonly Mutation[]): Promise<CommitOutcome> {
-    const [first] = mutations;
-    if (mutations.length === 1 && first?.kind === "merge" && !isExact(first)) {
-      if (this.#engine.update) return this.#merge(account, name, first);
-      // Unconditional merges need no luck to succeed, only a turn; see `Turns`.
-      const key = `${account}/${name.toLowerCase()}/${first.partitionKey}/${first.rowKey}`;
-      return this.#turns.take(key, () => this.#commit(account, name, mutations));
+    const first = mutations[0]!;
+    const partition = `${account}/${name.toLowerCase()}/${first.partitionKey}`;
+    const attempt = (again: boolean) => this.#try(account, name, mutations, again);
+    if (mutations.length > 1 || first.kind !== "merge" || isExact(first)) {
+      return this.#contention.settle(partition, attempt);
     }
-    return this.#commit(account, name, mutations);
+    if (this.#engine.update) return this.#merge(account, name, first);
+    return this.#contention.inTurn(`${partition}/${first.rowKey}`, attempt);
   }
 
   /** Inside the engine's commit, so it never meets a rival and shares a flush with those it came with. */
@@ -151,49 +148,48 @@ export class EntityStore {
     }
   }
 
-  async #commit(
+  /**
+   * The first try reads only what the mutations must know. Whatever fails is then judged on a
+   * snapshot of everything, in order, so that the mutation named is the first that cannot be.
+   */
+  async #try(
     account: string,
     name: string,
     mutations: readonly Mutation[],
-  ): Promise<CommitOutcome> {
-    // The first try reads only what the mutations must know. Whatever fails is then judged on a
-    // snapshot of everything, in order, so that the mutation named is the first that cannot be.
-    const time = new CallTime(this.#clock);
-    for (let complete = false; ; complete = true) {
-      const remembered = this.#catalog.remembered(account, name);
-      const isReading = complete || mutations.some(needsCurrent);
-      // What reads entities reads the table's entry along: no operation takes two trips.
-      const finding =
-        isReading && remembered ? this.#open(account, remembered) : this.#find(account, name);
-      // An engine in this process has answered already: no turn of the microtask queue for nothing.
-      const table = finding instanceof Promise ? await finding : finding;
-      if (!table) return refused(0, new ServiceError("TableNotFound"));
-      const { named, prefix } = table;
-      const keys = entityKeys(prefix, mutations);
-      let found: readonly (Entry | undefined)[] = [];
-      if (isReading) {
-        const wanted = [named.key];
-        for (let i = 0; i < keys.length; i++) {
-          if (complete || needsCurrent(mutations[i]!)) wanted.push(keys[i]!);
-        }
-        const read = this.#engine.get(wanted);
-        found = read instanceof Promise ? await read : read;
-        if (!this.#catalog.isCurrent(named, found[0])) {
-          await this.#catalog.find(account, name);
-          continue;
-        }
+    complete: boolean,
+  ): Promise<CommitOutcome | typeof LOST> {
+    const remembered = this.#catalog.remembered(account, name);
+    const isReading = complete || mutations.some(needsCurrent);
+    // What reads entities reads the table's entry along: no operation takes two trips.
+    const finding =
+      isReading && remembered ? this.#open(account, remembered) : this.#find(account, name);
+    // An engine in this process has answered already: no turn of the microtask queue for nothing.
+    const table = finding instanceof Promise ? await finding : finding;
+    if (!table) return refused(0, new ServiceError("TableNotFound"));
+    const { named, prefix } = table;
+    const keys = entityKeys(prefix, mutations);
+    let found: readonly (Entry | undefined)[] = [];
+    if (isReading) {
+      const wanted = [named.key];
+      for (let i = 0; i < keys.length; i++) {
+        if (complete || needsCurrent(mutations[i]!)) wanted.push(keys[i]!);
       }
-      const write = new TransactionWrite(this.#engine.nextVersion());
-      const refusal = write.addAll(mutations, keys, found, complete);
-      if (refusal) {
-        if (complete || mutations.length === 1) return refusal;
-        continue;
+      const read = this.#engine.get(wanted);
+      found = read instanceof Promise ? await read : read;
+      if (!this.#catalog.isCurrent(named, found[0])) {
+        await this.#catalog.find(account, name);
+        return LOST;
       }
-      if (complete) time.assertLeft();
-      const result = await this.#engine.commit(write);
-      if (!result.committed) continue;
-      return { committed: true, stored: write.stored(mutations, result.versions) };
     }
+    const write = new TransactionWrite(this.#engine.nextVersion());
+    const refusal = write.addAll(mutations, keys, found, complete);
+    if (refusal) {
+      if (complete || mutations.length === 1) return refusal;
+      return LOST;
+    }
+    const result = await this.#engine.commit(write);
+    if (!result.committed) return LOST;
+    return { committed: true, stored: write.stored(mutations, result.versions) };
   }
 
   #open(account: string, named: Named<TableValue>): OpenTable {
@@ -212,7 +208,7 @@ export class EntityStore {
 
 /** Their partition is one, and so are its bytes. */
 function entityKeys(prefix: Uint8Array, mutations: readonly Mutation[]): Key[] {
-  const partition = encodeText(mutations[0]?.partitionKey ?? "", prefix);
+  const partition = encodeText(mutations[0]!.partitionKey, prefix);
   return mutations.map(({ rowKey }) => ({ partition, sort: encodeText(rowKey) }));
 }
 

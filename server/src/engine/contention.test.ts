@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { systemClock } from "../clock.ts";
+import { Contention, LOST } from "./contention.ts";
+import { CALL_MS_MAX, EngineError } from "./engine.ts";
+
+describe("Contention", () => {
+  it("lets everybody try at once, and those who lost one after the other, in order", async () => {
+    const contention = new Contention(systemClock);
+    const log: string[] = [];
+    let version = 0;
+    /** A commit of what was read a turn of the event loop before. */
+    const attemptOf = (name: string) => async (again: boolean) => {
+      const read = version;
+      log.push(again ? `${name} again` : name);
+      await new Promise((resolve) => setImmediate(resolve));
+      if (read !== version) return LOST;
+      return ++version;
+    };
+    const results = await Promise.all(
+      ["a", "b", "c", "d"].map((name) => contention.settle("k", attemptOf(name))),
+    );
+    assert.deepEqual(results, [1, 2, 3, 4]);
+    assert.deepEqual(log, ["a", "b", "c", "d", "b again", "c again", "d again"]);
+  });
+
+  it("lets nobody try beside another where all take turns", async () => {
+    const contention = new Contention(systemClock);
+    let version = 0;
+    let lost = 0;
+    const attempt = async () => {
+      const read = version;
+      await new Promise((resolve) => setImmediate(resolve));
+      if (read === version) return ++version;
+      lost++;
+      return LOST;
+    };
+    await Promise.all(Array.from({ length: 10 }, () => contention.inTurn("k", attempt)));
+    assert.equal(version, 10);
+    assert.equal(lost, 0);
+  });
+
+  it("keeps nobody of another key waiting", async () => {
+    const contention = new Contention(systemClock);
+    let release = () => {};
+    const blocked = contention.inTurn("a", () => new Promise<void>((free) => (release = free)));
+    assert.equal(await contention.inTurn("b", async () => "b"), "b");
+    release();
+    await blocked;
+  });
+
+  it("refuses who loses for as long as a call may take", async () => {
+    const clock = { at: 0, now: () => clock.at };
+    const contention = new Contention(clock);
+    let tries = 0;
+    const lose = async () => {
+      tries++;
+      clock.at += CALL_MS_MAX / 2 + 1;
+      return LOST;
+    };
+    await assert.rejects(contention.settle("k", lose), isRefused);
+    assert.equal(tries, 2);
+    await assert.rejects(contention.inTurn("k", lose), isRefused);
+    assert.equal(tries, 4);
+  });
+
+  it("refuses those that waited longer than a call may take, and goes on with who comes then", async () => {
+    const clock = { at: 0, now: () => clock.at };
+    const contention = new Contention(clock);
+    const began: string[] = [];
+    /** It ends only by its time-out. */
+    const stalled = (name: string) => async () => {
+      began.push(name);
+      await Promise.resolve();
+      clock.at += CALL_MS_MAX;
+      throw new Error(name);
+    };
+    const names = ["first", "second", "third", "fourth"];
+    const results = await Promise.allSettled(
+      names.map((each) => contention.inTurn("k", stalled(each))),
+    );
+    // The second waited exactly as long as it may.
+    assert.deepEqual(began, ["first", "second"]);
+    for (const result of results.slice(2)) {
+      assert.ok(result.status === "rejected" && isRefused(result.reason));
+    }
+    assert.equal(await contention.inTurn("k", async () => "fifth"), "fifth");
+  });
+});
+
+function isRefused(error: unknown): boolean {
+  return error instanceof EngineError && error.code === "Unavailable";
+}
