@@ -191,6 +191,12 @@ describe("a family", () => {
     refused(() =>
       family(byName, entity("C", { ...inTable, key: { partition, row: [name, year] } })),
     );
+    const narrow = [k.uint("id", 4), year] as const;
+    refused(() => family(byId, entity("C", { ...inTable, key: { partition, row: narrow } })));
+    const [few, many] = [8, 16].map((buckets) => [k.hash("dept", buckets)] as const);
+    const spread = entity("A", { ...inTable, key: { partition: few!, row: [id] } });
+    const wider = entity("C", { ...inTable, key: { partition: many!, row: [id, year] } });
+    refused(() => family(spread, wider));
     refused(() => family(Employee, Review.in("Elsewhere")));
   });
 });

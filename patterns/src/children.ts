@@ -1,10 +1,10 @@
 import { bulkDelete } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
 import { refused, tableError, validationFailed } from "./errors.ts";
-import type { KeyDeclaration } from "./keys/key.ts";
-import { Segment } from "./keys/key.ts";
+import { type KeyDeclaration, type KeyPart, Segment } from "./keys/key.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import { endOf } from "./keys/text.ts";
+import { describeSegment } from "./model/definition-hash.ts";
 import type { AnyEntity, EntityDefinition, Infer } from "./model/entity.ts";
 import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
@@ -70,13 +70,14 @@ export function family<
 function problemsOf(parent: AnyEntity, child: AnyEntity): string[] {
   const problems: string[] = [];
   const own = parent.rows.row;
-  const shape = ({ partition }: AnyEntity["rows"]) => partition.parts.map(describe).join();
+  const shape = ({ partition: { layout, parts } }: AnyEntity["rows"]) =>
+    [layout, ...parts.map(print)].join();
   if (parent.table !== child.table) problems.push("they are in different tables");
   if (shape(parent.rows) !== shape(child.rows)) problems.push("their partition keys differ");
   if (
     own.layout !== child.rows.row.layout ||
-    own.parts.length >= child.rows.row.parts.length ||
-    own.parts.some((part, i) => describe(part) !== describe(child.rows.row.parts[i]!))
+    own.parts.length === child.rows.row.parts.length ||
+    own.parts.some((part, i) => print(part) !== print(child.rows.row.parts[i]))
   ) {
     problems.push("its row key does not go on where the parent's ends");
   }
@@ -89,11 +90,8 @@ function problemsOf(parent: AnyEntity, child: AnyEntity): string[] {
   return problems;
 }
 
-/** Widths and codecs are told by what they make of a value. */
-function describe(part: Segment | { readonly literal: string }): string {
-  return part instanceof Segment
-    ? `${part.name}:${part.form}:${part.descending}`
-    : `"${part.literal}"`;
+function print(part: KeyPart | undefined): string | undefined {
+  return JSON.stringify(part instanceof Segment ? describeSegment(part) : part);
 }
 
 class OpenFamily {

@@ -28,12 +28,13 @@ export function definitionHash(entity: AnyEntity, name: string): string {
   const text = JSON.stringify(parts, (key, value: unknown) => {
     if (NOT_STORED.includes(key)) return undefined;
     if (typeof value === "function") return "computed";
-    return value instanceof Segment ? describe(value) : value;
+    return value instanceof Segment ? describeSegment(value) : value;
   });
   return fnv1a128(text).slice(0, 12);
 }
 
-function describe(segment: Segment): unknown[] {
+/** What decides how a segment looks in a key, as plain data: two that are described alike write the same. */
+export function describeSegment(segment: Segment): unknown[] {
   const { name, field, form, descending, lossless, options } = segment;
   const written = PROBES.map((value) =>
     attempt(() => segment.encode(value, { escapeUnderscore: true })),
