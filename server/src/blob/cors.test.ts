@@ -4,7 +4,7 @@ import { BlobLab } from "./test-blob-lab.ts";
 
 const RULES = `<StorageServiceProperties><Cors>
 <CorsRule><AllowedOrigins>http://a.example</AllowedOrigins><AllowedMethods>GET,PUT</AllowedMethods>
-<AllowedHeaders>x-ms-blob-*,x-ms-meta-*</AllowedHeaders><ExposedHeaders>x-ms-meta-*,etag</ExposedHeaders>
+<AllowedHeaders>x-ms-blob-*,x-ms-meta-*</AllowedHeaders><ExposedHeaders>x-ms-meta-*,etag,content-length</ExposedHeaders>
 <MaxAgeInSeconds>60</MaxAgeInSeconds></CorsRule></Cors></StorageServiceProperties>`;
 const ORIGIN = "http://a.example";
 
@@ -55,6 +55,18 @@ describe("A page of another origin", () => {
       if (status === 200) {
         assert.match(answer.headers.get("access-control-expose-headers") ?? "", /x-ms-meta-kind/);
       }
+    }
+  });
+
+  it("sees the length of an answer, were it 0, but of one that has none", async () => {
+    for (const [method, headers, status, isTold] of [
+      ["PUT", { "x-ms-blob-type": "BlockBlob" }, 201, true],
+      ["GET", { "If-Modified-Since": new Date(lab.clock.ms).toUTCString() }, 304, false],
+    ] as const) {
+      const answer = await lab.send(method, "/docs/b", { headers: { ...headers, Origin: ORIGIN } });
+      assert.equal(answer.status, status);
+      const exposed = answer.headers.get("access-control-expose-headers") ?? "";
+      assert.equal(/content-length/i.test(exposed), isTold, exposed);
     }
   });
 

@@ -40,6 +40,14 @@ describe("A plain request", () => {
     }
   });
 
+  it("says of how many bytes it is once its head is there, wherever it begins", () => {
+    const whole = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc";
+    for (const before of ["", HEAD]) {
+      const read = readPlainRequest(Buffer.from(before + whole.slice(0, -1)), before.length, 100);
+      assert.deepEqual(read, { kind: "incomplete", bytes: whole.length });
+    }
+  });
+
   const beginnings: Record<string, string> = {
     "a TLS greeting": "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     "another protocol's line": "SSH-2.0-OpenSSH_9.2\r\n",
