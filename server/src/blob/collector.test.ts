@@ -12,6 +12,7 @@ import type { Making } from "./notes.ts";
 import { auditBlobs } from "./test-audit-blobs.ts";
 import { BLOCK, BlobLab, LabClock } from "./test-blob-lab.ts";
 
+const ROOT = "http://127.0.0.1:10000/devstoreaccount1";
 const APPEND = { "x-ms-blob-type": "AppendBlob" };
 const SMALL = Buffer.alloc(1000, 1);
 /** Too large for a row. */
@@ -95,7 +96,7 @@ describe("What blobs let go of", () => {
   });
 
   it("of a copy is the copy's own", async () => {
-    const source = { "x-ms-copy-source": "http://127.0.0.1:10000/devstoreaccount1/docs/a" };
+    const source = { "x-ms-copy-source": `${ROOT}/docs/a` };
     for (const body of [SMALL, LARGE]) {
       await lab.must("PUT", "/docs/a", { headers: BLOCK, body });
       await lab.must("PUT", "/docs/b", { headers: source });
@@ -448,6 +449,49 @@ describe("What was in the making", () => {
     await lab.close();
   });
 
+  it("is freed also where another process gives up a copy before its contents are there", async () => {
+    const contents = new WatchedContentStore();
+    const lab = await BlobLab.open({ contents });
+    const { engine, clock } = lab;
+    const other = await BlobLab.open({ engine, contents, clock });
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.must("PUT", "/docs/log", { headers: APPEND });
+    await lab.must("PUT", "/docs/log?comp=appendblock", { body: LARGE });
+    contents.beforeCopy = () => other.assertTidy();
+    const headers = { "x-ms-copy-source": `${ROOT}/docs/log` };
+    await lab.refused("503 ServerBusy", "PUT", "/docs/b", { headers });
+    await lab.assertTidy();
+    assert.ok((await lab.must("GET", "/docs/log")).body.equals(LARGE));
+    await lab.close();
+    await other.close();
+  });
+
+  it("is freed when a copy is killed at any of its steps", async () => {
+    for (let steps = 0, isKilled = true; isKilled; steps++) {
+      const engine = new MortalEngine();
+      const contents = new WatchedContentStore();
+      const killed = await BlobLab.open({ engine, contents, onError: () => {} });
+      await killed.must("PUT", "/docs?restype=container");
+      await killed.must("PUT", "/docs/log", { headers: APPEND });
+      for (const body of [LARGE, SMALL, LARGE]) {
+        await killed.must("PUT", "/docs/log?comp=appendblock", { body });
+      }
+      engine.commitsLeft = steps;
+      contents.beforeCopy = async () => {
+        if (engine.commitsLeft-- <= 0) throw new EngineError("Unavailable", "It is killed.");
+      };
+      const headers = { "x-ms-copy-source": `${ROOT}/docs/log` };
+      isKilled = (await killed.send("PUT", "/docs/b", { headers })).status !== 202;
+      engine.commitsLeft = Number.POSITIVE_INFINITY;
+      const next = await BlobLab.open({ engine, contents, clock: killed.clock });
+      await next.assertTidy();
+      assert.equal((await next.send("GET", "/docs/b")).status, isKilled ? 404 : 200);
+      await killed.close();
+      await next.close();
+      assert.ok(steps < 100);
+    }
+  });
+
   it("cannot become a blob's any more once another process has given it up", async () => {
     const lab = await BlobLab.open();
     await lab.must("PUT", "/docs?restype=container");
@@ -500,9 +544,15 @@ class InterruptedEngine extends MemoryEngine {
   }
 }
 
-/** Tells of what is about to be freed. */
+/** Tells of what is about to be freed, or copied. */
 class WatchedContentStore extends MemoryContentStore {
   beforeDelete: ((id: ContentId) => Promise<void>) | undefined;
+  beforeCopy: (() => Promise<void>) | undefined;
+
+  override async copy(from: ContentId, to: ContentId): Promise<void> {
+    await this.beforeCopy?.();
+    await super.copy(from, to);
+  }
 
   override async delete(id: ContentId): Promise<void> {
     await this.beforeDelete?.(id);

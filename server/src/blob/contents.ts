@@ -10,7 +10,7 @@ import type { Digests } from "./content-digest.ts";
 import { type ContentPiece, gone, type PlacedExtent, readExtents } from "./extents.ts";
 import { type IncomingContent, receiveWhole, summedContent } from "./incoming-content.ts";
 import { type NewContent, NO_CONTENT } from "./new-content.ts";
-import type { Making, Notes } from "./notes.ts";
+import { givenUp, type Making, type Notes } from "./notes.ts";
 import type { Readers } from "./readers.ts";
 import { NOTHING_RELEASED, type Released } from "./released.ts";
 import { UploadParts } from "./upload-parts.ts";
@@ -142,11 +142,18 @@ export class Contents {
    * takes an eighth of the time.
    */
   async copyAll(copies: readonly PieceCopy[], making: Making): Promise<void> {
-    const { store } = this.#options;
+    const { engine, store } = this.#options;
     const inStore = copies.filter(({ from }) => from.in === "store");
     const inRows = copies.filter(({ from }) => from.in === "row");
     await eachBounded(rowGroups(inRows), (group) => this.#copyRows(group, making));
     await eachBounded(inStore, ({ from, to }) => store.copy(from.id, to, making.check));
+    if (inStore.length === 0) return;
+    // Files know no fence. A collector that thinks this process dead may have freed the list before they
+    // were there, and then nobody else would find them.
+    const [note] = await engine.get([making.note]);
+    if (note !== undefined) return;
+    await eachBounded(inStore, ({ to }) => store.delete(to));
+    throw givenUp();
   }
 
   async #copyRows(copies: readonly PieceCopy[], making: Making): Promise<void> {

@@ -223,7 +223,7 @@ export class Notes {
         const { engine } = this.#options;
         const version = engine.nextVersion();
         const { committed } = await engine.commit({ version, checks: [check], puts, deletes: [] });
-        if (!committed) throw new EngineError("Unavailable", "Given up by another process.");
+        if (!committed) throw givenUp();
       },
       settle: () => this.#making.delete(text),
       giveUp: () => {
@@ -295,6 +295,11 @@ export function decodeNote(
   { value, version }: Pick<Entry, "value" | "version">,
 ): StoredNote {
   return { ...(JSON.parse(toBuffer(value).toString("utf8")) as Note), key, version };
+}
+
+/** Somebody else has freed what was in the making, or is about to. */
+export function givenUp(): EngineError {
+  return new EngineError("Unavailable", "Given up by another process.");
 }
 
 function encode(note: Note): Uint8Array {

@@ -56,6 +56,35 @@ describe("A content that is written to a file", () => {
   });
 });
 
+describe("The name of a content", () => {
+  it("is on disk when the content is written or copied, and off it when it is deleted", async (test) => {
+    const { everyFile, store, write } = await onDisk(test, ({ end }) => end());
+    await write(1);
+    const other = "00000000002aaaaa";
+    const sync = test.mock.method(everyFile, "sync", () => Promise.reject(new Error("EIO")));
+    for (const change of [
+      () => store.write(other, inMib(1)),
+      () => store.copy(CONTENT, "00000000003aaaaa"),
+      () => store.delete(other),
+      () => store.flush(),
+    ]) {
+      await assert.rejects(change(), { code: "Unavailable" });
+    }
+    sync.mock.restore();
+    await store.delete(other);
+  });
+
+  it("stands in a folder whose own name is on disk", async (test) => {
+    const { everyFile, store } = await onDisk(test, ({ end }) => end());
+    const flushed = new Set<number>();
+    test.mock.method(everyFile, "sync", async function (this: FileHandle) {
+      flushed.add(fstatSync(this.fd).ino);
+    });
+    await FileContentStore.open(store.path);
+    assert.ok(flushed.has(statSync(store.path).ino));
+  });
+});
+
 const OTHER_DISK = "/dev/shm";
 if (existsSync(OTHER_DISK) && statSync(OTHER_DISK).dev !== statSync(tmpdir()).dev) {
   it("A content is copied whole, and flushed, where its file cannot have another name", async (test) => {
@@ -99,7 +128,7 @@ async function onDisk(test: TestContext, onFlush: (flush: Flush) => void) {
       onFlush(flush);
     });
   });
-  return { store, flushes, write: (mib: number) => store.write(CONTENT, inMib(mib)) };
+  return { everyFile, store, flushes, write: (mib: number) => store.write(CONTENT, inMib(mib)) };
 }
 
 async function* inMib(count: number): AsyncGenerator<Uint8Array> {

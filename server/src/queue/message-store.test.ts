@@ -76,16 +76,16 @@ describe("A message", () => {
 
   it("ends when it expires, whether it is visible, hidden or held", async () => {
     const store = await TestStore.open();
-    const held = await store.put("held", { timeToLiveMs: 2000 });
-    await store.receive(1, 1000);
+    await store.put("held", { timeToLiveMs: 2000 });
+    const [held] = await store.receive(1, 1000);
     await store.put("visible", { timeToLiveMs: 2000 });
     await store.put("hidden", { timeToLiveMs: 2000, visibilityTimeoutMs: 1999 });
     store.pass(2000);
     assert.deepEqual(await store.peek(), []);
     assert.deepEqual(await store.receive(), []);
     assert.equal(await store.count(), 0);
-    await refuses("MessageNotFound", store.delete(held));
-    await refuses("MessageNotFound", store.update(held, 0));
+    await refuses("MessageNotFound", store.delete(held!));
+    await refuses("MessageNotFound", store.update(held!, 0));
   });
 
   it("may live for ever", async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import type { Key } from "../engine.ts";
+import type { Awaitable } from "../../awaitable.ts";
+import type { Entry, Key } from "../engine.ts";
 import { after, afterPartition, compareKeys, partitionRange } from "../key-codec.ts";
 import { scanToEnd } from "../scan-to-end.ts";
 import {
@@ -221,19 +222,27 @@ export function testScans(withEngine: WithEngine): void {
       assert.deepEqual(await scanText(engine), ["p/a=a", "p/b=b", "p/c=c"]);
     }));
 
-  it("lets visit read the engine, and scan it", () =>
+  it("lets visit read the engine, and scan it, and leaves it the entry that it was lent", () =>
     withEngine(async (engine) => {
       await putSorts(engine, ["a", "b"]);
       const inner: Promise<string[]>[] = [];
-      const outer = await scanOnce(engine, { start: EMPTY_KEY }, () => {
+      const found: Awaitable<(Entry | undefined)[]>[] = [];
+      const outer: string[] = [];
+      await scanToEnd(engine, { start: EMPTY_KEY }, ({ key: lent, value }) => {
         inner.push(scanText(engine));
+        outer.push(`${text(lent.sort)}=${text(value)}`);
+        found.push(engine.get([key("p", "b"), key("p", "a")]));
+        outer.push(`${text(lent.sort)}=${text(value)}`);
         return true;
       });
-      assert.deepEqual(
-        outer.entries.map((entry) => text(entry.value)),
-        ["a", "b"],
-      );
+      assert.deepEqual(outer, ["a=a", "a=a", "b=b", "b=b"]);
       for (const each of inner) assert.deepEqual(await each, ["p/a=a", "p/b=b"]);
+      for (const each of found) {
+        assert.deepEqual(
+          (await each).map((entry) => entry && text(entry.value)),
+          ["b", "a"],
+        );
+      }
     }));
 
   it("gives the event loop back while it scans slowly", () =>
