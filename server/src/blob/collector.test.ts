@@ -69,6 +69,21 @@ describe("What blobs let go of", () => {
     await assertEmpty();
   });
 
+  it("is freed when two requests replace one block at once", async () => {
+    const { engine } = lab;
+    await putBlock("AAAA", LARGE);
+    const commit = engine.commit.bind(engine);
+    engine.commit = async (write) => {
+      engine.commit = commit;
+      await putBlock("AAAA", LARGE);
+      return commit(write);
+    };
+    await putBlock("AAAA", SMALL);
+    await lab.assertTidy();
+    await putList("AAAA");
+    assert.ok((await lab.must("GET", "/docs/a")).body.equals(SMALL));
+  });
+
   it("stays while it lives on in the next list of blocks, however late the last one is freed", async () => {
     await putBlock("AAAA", LARGE);
     await putList("AAAA");
