@@ -1,6 +1,7 @@
 import type { Database } from "@rowhouse/patterns";
 import type { Explanation } from "@rowhouse/patterns/query/query";
 import type { Finding } from "./finding.ts";
+import { kindOf, optionsOf } from "./record.ts";
 import type { Schema } from "./schema.ts";
 
 export interface ExplainedQuery {
@@ -68,9 +69,11 @@ export function lintQueries(
   }
   const used = new Set(explained.flatMap(({ indexes }) => indexes));
   for (const entity of entities.values()) {
-    for (const index of Object.keys(entity.indexes)) {
-      const where = `${entity.name}.${index}`;
-      if (used.has(where)) continue;
+    for (const [name, index] of Object.entries(entity.indexes)) {
+      const where = `${entity.name}.${name}`;
+      // No query can be declared that reads a list. A unique one pays by what it refuses.
+      const isList = kindOf(index).endsWith("list");
+      if (used.has(where) || isList || optionsOf(index).unique === true) continue;
       const message = "no declared query goes by it, and every write pays for it";
       const fix = "retire it, or declare the query.";
       findings.push({ id: "unused-index", level: "warning", where, message, fix });

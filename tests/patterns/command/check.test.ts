@@ -30,14 +30,16 @@ function moduleOf({
   writeFileSync(
     file,
     `import { entity, f, k } from "@rowhouse/patterns";
+import { blobList } from "@rowhouse/patterns/blob-list";
 import { listIndex } from "@rowhouse/patterns/list-index";
 import { remoteIndex } from "@rowhouse/patterns/remote-index";
+import { remoteList } from "@rowhouse/patterns/remote-list";
 import { siblingIndex } from "@rowhouse/patterns/sibling-index";
 export const Employee = entity("Employee", {
   version: ${version}, fields: { ${fields} },
   key: { partition: [${partition}], row: [${row}] }, indexes: { ${indexes} }, ${upgrade}
 });
-void listIndex; void remoteIndex; void siblingIndex;
+void blobList; void listIndex; void remoteIndex; void remoteList; void siblingIndex;
 ${more}`,
   );
   return file;
@@ -214,5 +216,16 @@ describe("rowhouse patterns check", () => {
     assert.deepEqual(idsOf(await check(covered, {})).ids, ["unused-index"]);
     const lacking = moduleOf({ fields: `${fields}, town: f.string()`, indexes, more: asking("") });
     assert.deepEqual(idsOf(await check(lacking, {})).ids, ["copy-lacks-fields", "unused-index"]);
+  });
+
+  it("asks no query of indexes that are unique, or lists, which none can read", async () => {
+    const fields = "dept: f.string(), id: f.int32(), name: f.string()";
+    const row = '[k.lit("name"), k.str("name")]';
+    const indexes = `one: siblingIndex({ row: [k.lit("one"), k.str("name")], unique: true }),
+      list: listIndex({ row: ${row}, property: "Ids", spill: "entities" }),
+      remote: remoteList({ table: "ByName", partition: [k.str("name")], row: ${row}, property: "Keys" }),
+      blob: blobList({ container: "by-name", name: [k.str("name")] })`;
+    const more = `export const queries = { all: (db) => db.open(Employee).range({ dept: "Sales" }) };`;
+    assert.deepEqual(idsOf(await check(moduleOf({ fields, indexes, more }), {})).ids, []);
   });
 });
