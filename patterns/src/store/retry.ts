@@ -68,7 +68,7 @@ export function retrying(
         );
         // What is no number, behind the end of the schedule, is not in time either.
         const isInTime = clock.now() + waitMs <= latest;
-        if (!isInTime || budget < 1) throw throttled(count, error);
+        if (!isInTime || budget < 1) throw throttled(count, error, isInTime);
         budget--;
         if (waitMs > 0) await clock.sleep(waitMs, signal);
       }
@@ -76,13 +76,14 @@ export function retrying(
   };
 }
 
-function throttled(attempts: number, cause: unknown): Error {
+function throttled(attempts: number, cause: unknown, isInTime: boolean): Error {
   const unreachable = isRefusal(cause, 0) && {
     remedy: "see that the endpoint is up, and can be reached from here.",
   };
+  const many = isInTime ? ", for too many requests are repeats already" : "";
   return tableError(
     "throttled",
-    `Gave up after ${attempts} attempts: ${reasonOf(cause)}`,
+    `Gave up after ${attempts} attempt${attempts === 1 ? "" : "s"}${many}: ${reasonOf(cause)}`,
     { attempts },
     { cause, ...unreachable },
   );
