@@ -42,13 +42,7 @@ export function readRecording(
   listener: TrafficListener,
   tables = new TableNames(),
 ): RecordingEnd {
-  const clients: ClientCounts[] = [];
-  const agents: AgentCounts[] = [];
-  let ending: RecordingEnd["ending"] = "cut off";
-  let at = 0;
-  let origin: Origin = { client: "", account: "", table: "" };
-  /** Of the query before. */
-  let partitionKey: string | undefined;
+  const teller = new Teller(listener, tables);
   let count = 0;
   let damaged = 0;
   for (const line of lines) {
@@ -62,41 +56,67 @@ export function readRecording(
     } catch {
       damaged = count;
     }
-    if (!Array.isArray(fields)) continue;
-    switch (fields[0]) {
-      case "o":
-        origin = readOrigin(fields, tables);
-        break;
-      case "p":
-        at += Number(fields[1]);
-        if (fields[4] !== undefined) partitionKey = given(fields[4]);
-        listener.queried?.(readPoint(origin, at, partitionKey, fields));
-        break;
-      case "q":
-        at += Number(fields[1]);
-        if (fields[3] !== 0) partitionKey = given(fields[3]);
-        listener.queried?.(readQuery(origin, at, partitionKey, fields));
-        break;
-      case "w":
-        at += Number(fields[1]);
-        listener.wrote?.(readWrite(origin, at, fields));
-        break;
-      case "r":
-        at += Number(fields[1]);
-        listener.refused?.(readRefusal(at, fields));
-        break;
-      case "c":
-        clients.push(readClient(fields));
-        break;
-      case "a":
-        agents.push({ agent: String(fields[1]), connections: Number(fields[2]) });
-        break;
-      case "end":
-        ending = fields[2] === 1 ? "full" : "whole";
-    }
+    if (Array.isArray(fields)) teller.tell(fields);
   }
   if (count === 0) checkReadable("");
-  return { clients, agents, ending };
+  return teller.end();
+}
+
+/** Makes what was recorded of lines, which say only what is new beside the lines before them. */
+class Teller {
+  readonly #listener: TrafficListener;
+  readonly #tables: TableNames;
+  #at = 0;
+  #origin: Origin = { client: "", account: "", table: "" };
+  /** Of the query before. */
+  #partitionKey: string | undefined;
+  readonly #clients: ClientCounts[] = [];
+  readonly #agents: AgentCounts[] = [];
+  #ending: RecordingEnd["ending"] = "cut off";
+
+  constructor(listener: TrafficListener, tables: TableNames) {
+    this.#listener = listener;
+    this.#tables = tables;
+  }
+
+  tell(fields: readonly unknown[]): void {
+    const listener = this.#listener;
+    switch (fields[0]) {
+      case "o":
+        this.#origin = readOrigin(fields, this.#tables);
+        break;
+      case "p":
+        this.#at += Number(fields[1]);
+        if (fields[4] !== undefined) this.#partitionKey = given(fields[4]);
+        listener.queried?.(readPoint(this.#origin, this.#at, this.#partitionKey, fields));
+        break;
+      case "q":
+        this.#at += Number(fields[1]);
+        if (fields[3] !== 0) this.#partitionKey = given(fields[3]);
+        listener.queried?.(readQuery(this.#origin, this.#at, this.#partitionKey, fields));
+        break;
+      case "w":
+        this.#at += Number(fields[1]);
+        listener.wrote?.(readWrite(this.#origin, this.#at, fields));
+        break;
+      case "r":
+        this.#at += Number(fields[1]);
+        listener.refused?.(readRefusal(this.#at, fields));
+        break;
+      case "c":
+        this.#clients.push(readClient(fields));
+        break;
+      case "a":
+        this.#agents.push({ agent: String(fields[1]), connections: Number(fields[2]) });
+        break;
+      case "end":
+        this.#ending = fields[2] === 1 ? "full" : "whole";
+    }
+  }
+
+  end(): RecordingEnd {
+    return { clients: this.#clients, agents: this.#agents, ending: this.#ending };
+  }
 }
 
 const CALLERS = ["anonymous", "shared-key", "account-sas", "service-sas", "bearer"] as const;
@@ -104,7 +124,7 @@ const CALLERS = ["anonymous", "shared-key", "account-sas", "service-sas", "beare
 /** @throws Error for the first line of something else, or of another version */
 function checkReadable(line: string): void {
   if (VERSIONS_READ.some((version) => line.startsWith(`["${FORMAT}",${version}]`))) return;
-  const version = /^\["rowhouse-recording",(\d+)\]/.exec(line)?.[1];
+  const version = new RegExp(`^\\["${FORMAT}",(\\d+)\\]`).exec(line)?.[1];
   throw new Error(
     version === undefined
       ? "This is no recording of traffic."
