@@ -5,16 +5,14 @@ import { LOST } from "../engine/contention.ts";
 import type { Put } from "../engine/engine.ts";
 import type { CommittedBlob } from "./blob-record.ts";
 import type { BlobName, BlobState, BlobStore } from "./blob-store.ts";
-import { type Conditions, checkWriteConditions } from "./conditions.ts";
 import { putExtent, putInlineExtent } from "./extents.ts";
-import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { leaseAfterWrite } from "./lease.ts";
 import type { NewContent } from "./new-content.ts";
 import { nextModified } from "./validators.ts";
+import { checkChange, type WriteTerms } from "./write-checks.ts";
 
 /** What a request asks of the blob it appends to. */
-export interface WantedAppend {
-  readonly conditions: Conditions;
-  readonly leaseId: string | undefined;
+export interface WantedAppend extends WriteTerms {
   /** The size the blob must have. */
   readonly position: number | undefined;
   /** The size the blob may reach. */
@@ -198,14 +196,12 @@ class GroupAppend {
  * @throws ServiceError
  */
 export function judgeAppend(
-  blob: CommittedBlob | undefined,
-  { conditions, leaseId, position, sizeMax, arrivedAt }: WantedAppend,
+  found: CommittedBlob | undefined,
+  wanted: WantedAppend,
   length: number,
 ): CommittedBlob {
-  if (blob === undefined) throw new ServiceError("BlobNotFound");
-  if (blob.type !== "AppendBlob") throw new ServiceError("InvalidBlobType");
-  checkWriteConditions(conditions, blob.modified);
-  checkLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
+  const blob = checkChange(found, wanted, wanted.arrivedAt, "AppendBlob");
+  const { position, sizeMax } = wanted;
   if (blob.sealed) throw new ServiceError("BlobIsSealed");
   if (position !== undefined && position !== blob.size) {
     throw new ServiceError("AppendPositionConditionNotMet");

@@ -1,25 +1,18 @@
-import { ServiceError } from "@rowhouse/protocol/errors";
 import { type Metadata, metadataHeaders, readMetadata } from "../http/metadata.ts";
 import { READ_ACCESS, WRITE_ACCESS } from "./blob-access.ts";
 import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import type { CommittedBlob } from "./blob-record.ts";
 import type { BlobName } from "./blob-store.ts";
-import {
-  type Conditions,
-  checkWriteConditions,
-  readConditions,
-  writeConditions,
-} from "./conditions.ts";
+import { readConditions, writeConditions } from "./conditions.ts";
 import { readBlob } from "./get-blob.ts";
-import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { refuseOwnKeys, refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
+import { checkChange, type WriteTerms } from "./write-checks.ts";
 
-interface BlobInput {
+interface BlobInput extends WriteTerms {
   readonly name: BlobName;
-  readonly leaseId: string | undefined;
-  readonly conditions: Conditions;
 }
 
 /** Get Blob Metadata. Fails with BlobNotFound (404). */
@@ -61,12 +54,9 @@ export const setBlobMetadata: BlobOperation<BlobInput & { metadata: Metadata }, 
     };
   },
 
-  run({ blobs }, { name, leaseId, conditions, metadata }, { arrivedAt }) {
+  run({ blobs }, { name, metadata, ...terms }, { arrivedAt }) {
     return blobs.change(name, ({ record }, now) => {
-      const { blob } = record;
-      if (blob === undefined) throw new ServiceError("BlobNotFound");
-      checkWriteConditions(conditions, blob.modified);
-      checkLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
+      const blob = checkChange(record.blob, terms, arrivedAt);
       const modified = nextModified(now, blob.modified);
       const lease = leaseAfterWrite(blob.lease, arrivedAt);
       return {

@@ -5,29 +5,29 @@ import { md5Header, md5Mismatch } from "../http/content-md5.ts";
 import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
-import { CREATE_ACCESS, checkMayReplace, WRITE_ACCESS } from "./blob-access.ts";
+import { CREATE_ACCESS, WRITE_ACCESS } from "./blob-access.ts";
 import { type BlobContext, type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import { accessTierOf } from "./blob-properties.ts";
 import { type CommittedBlob, contentIdOf } from "./blob-record.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
 import {
   type Conditions,
-  checkCreateConditions,
   checkSourceConditions,
   sourceConditions,
   writeConditions,
 } from "./conditions.ts";
 import { ContentDigest, type Digests } from "./content-digest.ts";
-import { copyContent } from "./copy-content.ts";
+import { type CopiedContent, copyContent } from "./copy-content.ts";
 import { type CopySource, copySourceOf, readSource } from "./copy-source.ts";
-import { checkLeaseForWrite, leaseAfterWrite, leaseState } from "./lease.ts";
+import { leaseAfterWrite, leaseState } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { COPY } from "./locate.ts";
 import { releaseAll, releaseDraft } from "./release.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
+import { checkPut, type WriteTerms } from "./write-checks.ts";
 
-interface CopyBlobInput {
+interface CopyBlobInput extends WriteTerms {
   readonly name: BlobName;
   readonly source: CopySource;
   /** Undefined: that of the source. */
@@ -38,8 +38,6 @@ interface CopyBlobInput {
   readonly isSynchronous: boolean;
   /** Base64: what the source is said to hold. */
   readonly sourceMd5: string | undefined;
-  readonly leaseId: string | undefined;
-  readonly conditions: Conditions;
   readonly sourceConditions: Conditions;
 }
 
@@ -102,29 +100,18 @@ async function copyOnce(
   input: CopyBlobInput,
   request: WireRequest,
 ): Promise<CopyBlobOutput | undefined> {
-  const { blobs, clock, contents, readers } = context;
+  const { blobs, clock, readers } = context;
   const { name, source } = input;
   const from = await readSource(context, source, request);
   const original = from.record.blob!;
   checkSourceConditions(input.sourceConditions, original.modified);
-  const judge = (state: BlobState) => judgeCopy(state, input, original, request);
-  // Onto itself a blob keeps its content.
-  const isSelf = name.container === source.name.container && name.blob === source.name.blob;
-  const read = async () => {
-    if (!isSelf && !contents.isSmall(original.size)) judge(await blobs.read(name));
-    // First what may fail: a copy that is made and not used must be given up.
-    const isSummed = input.isSynchronous || input.sourceMd5 !== undefined;
-    const digests = isSummed
-      ? await digestsOf(contents.read(original, 0, original.size))
-      : undefined;
-    return { digests, copied: isSelf ? undefined : await copyContent(context, original) };
-  };
   const made = await blobs.readUnlessLetGo(source.name, original, () =>
-    readers.hold(contentIdOf(original) ?? "", read),
+    readers.hold(contentIdOf(original) ?? "", () => takeContent(context, input, original, request)),
   );
   if (made === undefined) return undefined;
   const { copied, digests } = made;
   const copyId = randomUUID();
+  const isSelf = isOntoItself(input);
   const modified = await blobs.change<number | undefined>(
     name,
     (state, now) => {
@@ -132,7 +119,7 @@ async function copyOnce(
       if (isSelf && current?.modified !== original.modified) {
         return { record: "unchanged", result: undefined };
       }
-      judge(state);
+      checkCopy(state, input, original, request);
       if (input.sourceMd5 !== undefined && digests?.md5 !== input.sourceMd5) {
         throw md5Mismatch(input.sourceMd5, digests?.md5 ?? "");
       }
@@ -162,6 +149,29 @@ async function copyOnce(
   return { modified, copyId, digests: input.isSynchronous ? digests : undefined };
 }
 
+/** Onto itself a blob keeps its content. */
+function isOntoItself({ name, source }: CopyBlobInput): boolean {
+  return name.container === source.name.container && name.blob === source.name.blob;
+}
+
+/** The checksums that are asked for, and a copy of the content. */
+async function takeContent(
+  context: BlobContext,
+  input: CopyBlobInput,
+  original: CommittedBlob,
+  request: WireRequest,
+): Promise<{ digests: Digests | undefined; copied: CopiedContent | undefined }> {
+  const { blobs, contents } = context;
+  const isSelf = isOntoItself(input);
+  if (!isSelf && !contents.isSmall(original.size)) {
+    checkCopy(await blobs.read(input.name), input, original, request);
+  }
+  // First what may fail: a copy that is made and not used must be given up.
+  const isSummed = input.isSynchronous || input.sourceMd5 !== undefined;
+  const digests = isSummed ? await digestsOf(contents.read(original, 0, original.size)) : undefined;
+  return { digests, copied: isSelf ? undefined : await copyContent(context, original) };
+}
+
 /** Abort Copy Blob: no copy is ever pending. */
 export const abortCopyBlob: BlobOperation<BlobName, never> = {
   name: "AbortCopyBlob",
@@ -183,18 +193,15 @@ export const abortCopyBlob: BlobOperation<BlobName, never> = {
   encode: (never) => never,
 };
 
-/** @throws ServiceError in the order of the reference: rights, type, conditions, lease. */
-function judgeCopy(
+/** @throws ServiceError as `checkPut`, and InfiniteLeaseDurationRequired */
+function checkCopy(
   state: BlobState,
   input: CopyBlobInput,
   source: CommittedBlob,
   request: WireRequest,
 ): void {
   const { blob } = state.record;
-  checkMayReplace(request, state);
-  if (blob !== undefined && blob.type !== source.type) throw new ServiceError("InvalidBlobType");
-  checkCreateConditions(input.conditions, blob?.modified);
-  checkLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
+  checkPut(state, input, request, source.type);
   if (leaseState(blob?.lease, request.arrivedAt) === "leased" && blob!.lease!.seconds >= 0) {
     throw new ServiceError("InfiniteLeaseDurationRequired");
   }

@@ -4,31 +4,30 @@ import { STRUCTURED_BODY } from "@rowhouse/protocol/structured-message";
 import { md5Mismatch } from "../http/content-md5.ts";
 import { invalidHeader, requiredHeader } from "../http/header-values.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
-import type { RequestHead, WireRequest } from "../operation.ts";
-import { CREATE_ACCESS, checkMayReplace } from "./blob-access.ts";
+import type { RequestHead } from "../operation.ts";
+import { CREATE_ACCESS } from "./blob-access.ts";
 import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import { accessTierOf, propertiesOfContent } from "./blob-properties.ts";
 import type { BlobProperties, BlobType } from "./blob-record.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
-import { type Conditions, checkCreateConditions, writeConditions } from "./conditions.ts";
+import { writeConditions } from "./conditions.ts";
 import type { Digests } from "./content-digest.ts";
 import { referenceTo } from "./contents.ts";
 import { type IncomingContent, incomingContent, refuseBody } from "./incoming-content.ts";
-import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { releaseAll } from "./release.ts";
 import { refuseCopySource, refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
+import { checkPut, type WriteTerms } from "./write-checks.ts";
 
-interface PutBlobInput {
+interface PutBlobInput extends WriteTerms {
   readonly name: BlobName;
   readonly type: BlobType;
   readonly content: IncomingContent;
   readonly properties: BlobProperties;
   readonly metadata: Metadata;
   readonly accessTier: string | undefined;
-  readonly leaseId: string | undefined;
-  readonly conditions: Conditions;
 }
 
 interface PutBlobOutput {
@@ -73,7 +72,7 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
   async run(context, input, request) {
     const { blobs, contents } = context;
     const { name } = input;
-    const judge = (state: BlobState) => judgePut(state, input, request);
+    const judge = (state: BlobState) => checkPut(state, input, request);
     const judgeNow = async () => judge(await blobs.read(name));
     // Before a large body is read, for nothing is worse than to refuse it afterwards.
     if (!contents.isSmall(input.content.bytes)) await judgeNow();
@@ -135,12 +134,4 @@ function typeOf(head: RequestHead): BlobType {
     default:
       throw invalidHeader(name, type);
   }
-}
-
-/** @throws ServiceError in the order of the reference: rights, conditions, lease. */
-function judgePut(state: BlobState, input: PutBlobInput, request: WireRequest): void {
-  const { blob } = state.record;
-  checkMayReplace(request, state);
-  checkCreateConditions(input.conditions, blob?.modified);
-  checkLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
 }

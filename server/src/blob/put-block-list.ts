@@ -5,13 +5,13 @@ import type { Check, Engine, Put } from "../engine/engine.ts";
 import { type Metadata, readMetadata } from "../http/metadata.ts";
 import type { WireRequest } from "../operation.ts";
 import { type BlockChoice, parseBlockList } from "../xml/block-list.ts";
-import { CREATE_ACCESS, checkMayReplace } from "./blob-access.ts";
+import { CREATE_ACCESS } from "./blob-access.ts";
 import { draftHeadKey } from "./blob-keys.ts";
 import { type BlobContext, type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import { accessTierOf, propertiesOfList } from "./blob-properties.ts";
 import type { BlobProperties, CommittedBlob } from "./blob-record.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
-import { type Conditions, checkCreateConditions, writeConditions } from "./conditions.ts";
+import { writeConditions } from "./conditions.ts";
 import type { Digests } from "./content-digest.ts";
 import { uncommittedBlocks } from "./drafts.ts";
 import { type ContentExtent, type ContentPiece, putExtent, readExtents } from "./extents.ts";
@@ -21,22 +21,21 @@ import {
   receiveWhole,
   refuseBody,
 } from "./incoming-content.ts";
-import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { type NewContent, NO_CONTENT } from "./new-content.ts";
 import { releaseContent, releaseDraft } from "./release.ts";
 import { bothReleased } from "./released.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
+import { checkPut, type WriteTerms } from "./write-checks.ts";
 
-interface PutBlockListInput {
+interface PutBlockListInput extends WriteTerms {
   readonly name: BlobName;
   readonly body: IncomingContent;
   readonly properties: BlobProperties;
   readonly metadata: Metadata;
   readonly accessTier: string | undefined;
-  readonly leaseId: string | undefined;
-  readonly conditions: Conditions;
 }
 
 interface PutBlockListOutput {
@@ -76,7 +75,7 @@ export const putBlockList: BlobOperation<PutBlockListInput, PutBlockListOutput> 
   async run(context, input, request) {
     const { choices, digests } = await readList(request, input.body).catch((error) =>
       refuseBody(error, async () =>
-        judgeList(await context.blobs.read(input.name), input, request),
+        checkPut(await context.blobs.read(input.name), input, request, "BlockBlob"),
       ),
     );
     const modified = await context.blobs.settle(input.name, () =>
@@ -101,15 +100,6 @@ async function readList(
   return { choices: parseBlockList(bytes), digests };
 }
 
-/** @throws ServiceError UnauthorizedBlobOverwrite, InvalidBlobType, of conditions and leases. */
-function judgeList(state: BlobState, input: PutBlockListInput, request: WireRequest): void {
-  const { blob } = state.record;
-  checkMayReplace(request, state);
-  if (blob !== undefined && blob.type !== "BlockBlob") throw new ServiceError("InvalidBlobType");
-  checkCreateConditions(input.conditions, blob?.modified);
-  checkLeaseForWrite(blob?.lease, input.leaseId, request.arrivedAt, "blob");
-}
-
 /** Lost when the blob or its draft changed meanwhile: then all must be looked at again. */
 async function commitList(
   context: BlobContext,
@@ -120,7 +110,7 @@ async function commitList(
   const { blobs, engine, ids } = context;
   const state = await blobs.read(input.name);
   const { blob, draft } = state.record;
-  judgeList(state, input, request);
+  checkPut(state, input, request, "BlockBlob");
   const headKey = draft && draftHeadKey(draft.id);
   const [head] = headKey ? await engine.get([headKey]) : [];
   if (draft && head === undefined) {

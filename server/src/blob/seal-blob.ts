@@ -3,16 +3,15 @@ import { integerHeader } from "../http/header-values.ts";
 import { WRITE_ACCESS } from "./blob-access.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import type { BlobName } from "./blob-store.ts";
-import { type Conditions, checkWriteConditions, writeConditions } from "./conditions.ts";
-import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { writeConditions } from "./conditions.ts";
+import { leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { validatorHeaders } from "./validators.ts";
+import { checkChange, type WriteTerms } from "./write-checks.ts";
 
-interface SealInput {
+interface SealInput extends WriteTerms {
   readonly name: BlobName;
-  readonly leaseId: string | undefined;
-  readonly conditions: Conditions;
   readonly position: number | undefined;
 }
 
@@ -32,13 +31,9 @@ export const sealBlob: BlobOperation<SealInput, number> = {
     };
   },
 
-  run({ blobs }, { name, leaseId, conditions, position }, { arrivedAt }) {
+  run({ blobs }, { name, position, ...terms }, { arrivedAt }) {
     return blobs.change(name, ({ record }) => {
-      const { blob } = record;
-      if (blob === undefined) throw new ServiceError("BlobNotFound");
-      if (blob.type !== "AppendBlob") throw new ServiceError("InvalidBlobType");
-      checkWriteConditions(conditions, blob.modified);
-      checkLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
+      const blob = checkChange(record.blob, terms, arrivedAt, "AppendBlob");
       if (position !== undefined && position !== blob.size) {
         throw new ServiceError("AppendPositionConditionNotMet");
       }

@@ -1,22 +1,20 @@
-import { ServiceError } from "@rowhouse/protocol/errors";
 import { invalidHeader } from "../http/header-values.ts";
 import { WRITE_ACCESS } from "./blob-access.ts";
 import { type BlobOperation, blobNameOf } from "./blob-operation.ts";
 import { blobHeadersOf, hasBlobHeaders } from "./blob-properties.ts";
 import type { BlobProperties } from "./blob-record.ts";
 import type { BlobName } from "./blob-store.ts";
-import { type Conditions, checkWriteConditions, writeConditions } from "./conditions.ts";
-import { checkLeaseForWrite, leaseAfterWrite } from "./lease.ts";
+import { writeConditions } from "./conditions.ts";
+import { leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
+import { checkChange, type WriteTerms } from "./write-checks.ts";
 
-interface SetBlobPropertiesInput {
+interface SetBlobPropertiesInput extends WriteTerms {
   readonly name: BlobName;
   /** Undefined: those it has. */
   readonly properties: BlobProperties | undefined;
-  readonly leaseId: string | undefined;
-  readonly conditions: Conditions;
 }
 
 /**
@@ -40,12 +38,9 @@ export const setBlobProperties: BlobOperation<SetBlobPropertiesInput, number> = 
     };
   },
 
-  run({ blobs }, { name, properties, leaseId, conditions }, { arrivedAt }) {
+  run({ blobs }, { name, properties, ...terms }, { arrivedAt }) {
     return blobs.change(name, ({ record }, now) => {
-      const { blob } = record;
-      if (blob === undefined) throw new ServiceError("BlobNotFound");
-      checkWriteConditions(conditions, blob.modified);
-      checkLeaseForWrite(blob.lease, leaseId, arrivedAt, "blob");
+      const blob = checkChange(record.blob, terms, arrivedAt);
       const modified = nextModified(now, blob.modified);
       const changed = {
         ...blob,

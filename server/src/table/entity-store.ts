@@ -212,7 +212,7 @@ function entityKeys(prefix: Uint8Array, mutations: readonly Mutation[]): Key[] {
   return mutations.map(({ rowKey }) => ({ partition, sort: encodeText(rowKey) }));
 }
 
-/** Prefixes by catalog entry, made once for each entry the catalog remembers. */
+/** By catalog entry, made once for each entry the catalog remembers. */
 const opened = new WeakMap<Named<TableValue>, OpenTable>();
 
 /** One engine write in the making. */
