@@ -32,12 +32,12 @@ interface Cached {
 
 /** The properties of one service, account by account; the defaults until somebody set them. */
 export class ServicePropertiesStore {
-  readonly rules: DocumentRules;
   readonly #engine: Engine;
   readonly #clock: Clock;
   readonly #contention: Contention;
   readonly #space: KeySpace;
   readonly #accountIds: ReadonlyMap<string, number>;
+  readonly #rules: DocumentRules;
   readonly #cache = new Map<string, Cached>();
 
   constructor(options: {
@@ -52,7 +52,7 @@ export class ServicePropertiesStore {
     this.#contention = new Contention(options.clock);
     this.#space = options.space;
     this.#accountIds = options.accountIds;
-    this.rules = options.rules;
+    this.#rules = options.rules;
   }
 
   /**
@@ -117,7 +117,7 @@ export class ServicePropertiesStore {
   }
 
   #decode(entry: Entry | undefined): ServiceProperties {
-    return entry ? decodeServiceProperties(entry.value) : defaultServiceProperties(this.rules);
+    return entry ? decodeServiceProperties(entry.value) : defaultServiceProperties(this.#rules);
   }
 
   #key(account: string): Key {
