@@ -16,6 +16,7 @@ import { type Clock, type Stopwatch, systemClock } from "./clock.ts";
 import type { ContentStore } from "./content/content-store.ts";
 import { CONTENTS_FOLDER, FileContentStore } from "./content/file-content-store.ts";
 import type { Engine } from "./engine/engine.ts";
+import { BodyRoom } from "./http/body-room.ts";
 import type { Handle } from "./http/both-lanes.ts";
 import { Front, type FrontOptions } from "./http/front.ts";
 import type { Gate } from "./http/gate.ts";
@@ -59,6 +60,8 @@ export interface ServicesOptions {
   readonly insight?: Insight | undefined;
   /** What every request passes before anything is done. Default nothing. */
   readonly gate?: Gate | undefined;
+  /** Where bodies are kept while they are worked on. Default: one after the memory there is. */
+  readonly bodyRoom?: BodyRoom | undefined;
   /** Times requests more finely than the clock does; see `FrontOptions`. */
   readonly stopwatch?: Stopwatch | undefined;
   /** Answered on the port of the Table service, in front of it. */
@@ -102,6 +105,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     observer: withAnalytics(analytics, options.observer),
     hostStyle: options.hostStyle ?? true,
     auth,
+    bodyRoom: options.bodyRoom ?? new BodyRoom(),
   });
   // Whether an account's first request is to be logged and counted must be known when it comes.
   await Promise.all([...settings.values()].map((each) => each.remember(accounts.names)));

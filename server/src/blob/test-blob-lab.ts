@@ -7,6 +7,7 @@ import type { ContentStore } from "../content/content-store.ts";
 import { MemoryContentStore } from "../content/memory-content-store.ts";
 import type { Engine } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
+import { BodyRoom } from "../http/body-room.ts";
 import { Front } from "../http/front.ts";
 import { Query } from "../http/query.ts";
 import { type BodySource, HeaderList, PartsFiller, WholeBody } from "../http/raw-request.ts";
@@ -94,6 +95,7 @@ export class BlobLab {
       observer: { listens: () => false, finished() {} },
       hostStyle: true,
       auth,
+      bodyRoom: new BodyRoom(),
     });
   }
 
@@ -219,6 +221,7 @@ function mapOf(headers: readonly string[]): ReadonlyMap<string, string> {
 function streamed(parts: AsyncIterable<Uint8Array>): BodySource {
   const filler = new PartsFiller(parts);
   return {
+    bytes: undefined,
     async read(bytesMax) {
       const body = await bytesOf(parts);
       return body.length > bytesMax ? undefined : body;

@@ -7,7 +7,7 @@ import { BodyAborted, type BodySource } from "./raw-request.ts";
  */
 export class ArrivingBody implements BodySource, Room {
   readonly #reads: LentReads;
-  readonly #length: number;
+  readonly bytes: number;
   /** Bytes that have not come. */
   left: number;
   /** The answer is out: nobody wants what is still to come. */
@@ -20,7 +20,7 @@ export class ArrivingBody implements BodySource, Room {
 
   constructor(reads: LentReads, begin: Buffer, length: number) {
     this.#reads = reads;
-    this.#length = length;
+    this.bytes = length;
     this.left = length - begin.length;
     this.#kept = Buffer.from(begin);
     reads.room = this;
@@ -32,8 +32,8 @@ export class ArrivingBody implements BodySource, Room {
   }
 
   async read(bytesMax: number): Promise<Uint8Array | undefined> {
-    if (this.#length > bytesMax) return undefined;
-    const body = Buffer.allocUnsafeSlow(this.#length);
+    if (this.bytes > bytesMax) return undefined;
+    const body = Buffer.allocUnsafeSlow(this.bytes);
     await this.fill(body);
     return body;
   }

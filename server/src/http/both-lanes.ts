@@ -11,6 +11,12 @@ export type Handle = (request: RawRequest) => Awaitable<WireResponse>;
 /** Told of errors that no answer can tell of any more. */
 export type OnError = (error: unknown) => void;
 
+/**
+ * Longer bodies are handed over as they arrive: the handler asks for them once it knows who sends them,
+ * so that a stranger cannot make the server hold more than this.
+ */
+export const WHOLE_BYTES_MAX = 256 * 1024;
+
 /** Clients hold connections for a minute; closing earlier makes them meet ECONNRESET. */
 export const KEEP_ALIVE_SECONDS = 75;
 

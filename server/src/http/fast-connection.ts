@@ -15,6 +15,7 @@ import {
   REQUEST_MS_MAX,
   STILL_MS_MAX,
   UNWANTED_BYTES_MAX,
+  WHOLE_BYTES_MAX,
 } from "./both-lanes.ts";
 import { GrowingBytes } from "./growing-bytes.ts";
 import { LentReads } from "./lent-reads.ts";
@@ -40,11 +41,6 @@ export interface Lane {
   forget(connection: FastConnection): void;
 }
 
-/**
- * Longer bodies are handed over as they arrive: the handler asks for them once it knows who sends them,
- * so that a stranger cannot make the server hold more than this.
- */
-const WHOLE_BYTES_MAX = 256 * 1024;
 const IDLE_MS_MAX = KEEP_ALIVE_SECONDS * 1000;
 
 /**

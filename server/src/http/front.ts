@@ -11,6 +11,8 @@ import type { AnyOperation, WireResponse } from "../operation.ts";
 import type { CorsRule } from "../xml/cors-rules.ts";
 import { AddressReader } from "./address.ts";
 import { announcedBytes, bodyBytesOf } from "./body-bytes.ts";
+import type { BodyRoom } from "./body-room.ts";
+import { WHOLE_BYTES_MAX } from "./both-lanes.ts";
 import { corsHeaders, preflightResponse } from "./cors.ts";
 import { toServiceError } from "./error-response.ts";
 import type { Gate } from "./gate.ts";
@@ -31,6 +33,7 @@ export interface FrontOptions {
   readonly clock: Clock;
   readonly observer: ExchangeObserver;
   readonly gate?: Gate | undefined;
+  readonly bodyRoom: BodyRoom;
   /** Milliseconds that only grow, where whole ones of the clock are too coarse. Costs a call more. */
   readonly stopwatch?: Stopwatch | undefined;
   /** Whether `ACCOUNT.table.HOST` names an account; path-style always works. */
@@ -138,12 +141,8 @@ export class Front<Context> {
     );
     checkTimeout(request.query.get("timeout"));
     switch (operation.body) {
-      case "buffer": {
-        const body = request.source.read(LIMITS.bodyBytesMax);
-        return body instanceof Promise
-          ? body.then((bytes) => this.#takeBody(operation, request, bytes))
-          : this.#takeBody(operation, request, body);
-      }
+      case "buffer":
+        return this.#readBody(operation, request);
       case "stream":
         request.bodySource = request.source;
         break;
@@ -158,6 +157,18 @@ export class Front<Context> {
     // Strangers hear only of what they may read.
     if (request.identity.kind === "anonymous") throw refuseStranger(request.verb);
     throw this.#service.refuse(request, request.method, this.#router.methodsOf(request));
+  }
+
+  #readBody(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {
+    const { source } = request;
+    const read = () => source.read(LIMITS.bodyBytesMax);
+    const { bytes = LIMITS.bodyBytesMax } = source;
+    if (bytes > WHOLE_BYTES_MAX && bytes <= LIMITS.bodyBytesMax) {
+      return this.#options.bodyRoom.hold(bytes, async () =>
+        this.#takeBody(operation, request, await read()),
+      );
+    }
+    return whenReady(read(), (body) => this.#takeBody(operation, request, body));
   }
 
   #takeBody(

@@ -191,19 +191,20 @@ async function pour(
 }
 
 class NodeBody implements BodySource {
+  readonly bytes: number | undefined;
   readonly #message: IncomingMessage;
   #filler: PartsFiller | undefined;
 
   constructor(message: IncomingMessage) {
     this.#message = message;
+    const isChunked = message.headers["transfer-encoding"] !== undefined;
+    this.bytes = isChunked ? undefined : Number(message.headers["content-length"] ?? 0);
   }
 
   read(bytesMax: number): Promise<Uint8Array | undefined> | Uint8Array | undefined {
     const message = this.#message;
-    const announced = Number(message.headers["content-length"] ?? 0);
-    if (announced > bytesMax) return undefined;
-    if (announced === 0 && message.headers["transfer-encoding"] === undefined)
-      return new Uint8Array(0);
+    if (this.bytes === 0) return new Uint8Array(0);
+    if (this.bytes !== undefined && this.bytes > bytesMax) return undefined;
     return new Promise((resolve, reject) => {
       const chunks: Buffer[] = [];
       let bytes = 0;

@@ -24,6 +24,8 @@ export interface RawRequest {
 }
 
 export interface BodySource {
+  /** How many bytes there are; undefined where they come in chunks, whose number only their end tells. */
+  readonly bytes: number | undefined;
   /**
    * The whole body, or `undefined` as soon as more than `bytesMax` are announced or have arrived.
    * Answers at once when the bytes are already here.
@@ -47,6 +49,10 @@ export class WholeBody implements BodySource {
 
   constructor(bytes: Uint8Array) {
     this.#bytes = bytes;
+  }
+
+  get bytes(): number {
+    return this.#bytes.length;
   }
 
   read(bytesMax: number): Uint8Array | undefined {

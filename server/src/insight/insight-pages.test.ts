@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { HeaderList, type RawRequest } from "../http/raw-request.ts";
+import { HeaderList, type RawRequest, WholeBody } from "../http/raw-request.ts";
 import { insightPages, jsonPage } from "./insight-pages.ts";
 
 const PATH = "/rowhouse/partitions";
@@ -61,6 +61,6 @@ function request({ target = PATH, headers = [] }: Asked): RawRequest {
     headers: new HeaderList(["Host", "localhost:10002", ...headers]),
     secure: false,
     remoteAddress: "127.0.0.1",
-    body: { read: () => undefined, fill: () => 0 },
+    body: new WholeBody(new Uint8Array(0)),
   };
 }
