@@ -4,7 +4,9 @@ import fc from "fast-check";
 import { family } from "./children.ts";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { siblingIndex } from "./sibling-index.ts";
+import type { Layer } from "./store/layer.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
+import { intercept } from "./testing/intercept.ts";
 import { interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
@@ -176,6 +178,22 @@ describe("a family", () => {
       check: nothingLeft,
       runs: "all",
     });
+  });
+
+  it("leaves no parent without the child that it took, when both come while it looks for what an earlier one left", async () => {
+    const { backend, db } = await open();
+    await db.open(Employee).delete(key);
+    let comes = true;
+    const beside: Layer = async ({ method }, send) => {
+      if (method === "query" && comes) {
+        comes = false;
+        await db.open(Employee).insert(jones);
+        await db.open(Reviewed).addChild(review(123, 2014));
+      }
+      return send();
+    };
+    await fire(connect({ ...backend, ...intercept(backend, beside) }));
+    await nothingLeft(db);
   });
 
   it("refuses keys that would mix up families", () => {

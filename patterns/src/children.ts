@@ -20,6 +20,7 @@ import {
   insertStep,
   openEntity,
   readEntity,
+  Stale,
   untilUncontended,
 } from "./write.ts";
 
@@ -147,6 +148,8 @@ class OpenFamily {
       const rows = { from: start, to: endOf(start) };
       const deleted = await bulkDelete(this.#database, this.#child.table, { partitionKey, rows });
       if (before) await commitSteps([deleteStep(open, before)]);
+      // A parent that is there only now may have lost children to this: it goes, too.
+      else if (deleted > 0 && (await readEntity(open, key))) throw new Stale(start);
       return before !== undefined || deleted > 0;
     });
   }

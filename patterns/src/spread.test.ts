@@ -194,6 +194,20 @@ describe("a spread", () => {
     assert.equal((await collect(log.rangeInOrder(after))).length, 21);
   });
 
+  it("does not grow when its setting is written so late that writers would hear of it too late", async () => {
+    const { backend, db, log } = await open();
+    const busy = withFaults(({ method }, count) =>
+      method === "commit" && count < 4
+        ? { kind: "refuse", status: 503, code: "ServerBusy" }
+        : undefined,
+    );
+    const slow = connect({ ...backend, ...intercept(backend, busy) }).open(AccessLog);
+    await assert.rejects(slow.grow({ site: "web" }), (error) => isTableError(error, "throttled"));
+    backend.clock.advance(150_000);
+    await log.append(hit(140_000, "a"));
+    assert.ok((await partitions(db)).has(`${bucketOf("a", 4)}_web`));
+  });
+
   it("looks at the setting again when the clock was set back", async () => {
     const { backend, db, log } = await open();
     let backMs = 0;

@@ -15,7 +15,7 @@ import type { Saved } from "./query/query.ts";
 import type { Interval } from "./rotation.ts";
 import { isFresh } from "./store/clock.ts";
 import { type JsonRow, jsonRow, mustWriteJson, readJson } from "./store/json-row.ts";
-import { commitSteps, openEntity } from "./write.ts";
+import { commitSteps, openEntity, timeLeft } from "./write.ts";
 
 export interface SpreadOptions<F extends Fields, S extends KeyDeclaration, At> {
   readonly fields: F;
@@ -58,7 +58,9 @@ const SETTING_ROW = "buckets";
 const SETTING_KEPT_MS = 60_000;
 /** How far times may run ahead of the clock: a writer with an old setting must not be wrong. */
 const AHEAD_MAX_MS = 30_000;
-/** Longer than both by what clocks may differ, and what writing the setting may take. */
+/** What writing the setting may take. */
+const GROWTH_WRITE_MS = 5000;
+/** Longer than all three by what clocks may differ. */
 const GROWTH_DELAY_MS = 120_000;
 const BUCKETS_MAX = 256;
 const STREAMS_REMEMBERED_MAX = 1000;
@@ -196,7 +198,10 @@ class OpenSpread {
       throw validationFailed(table, "buckets", `${buckets} buckets are to come already`);
     }
     const next: Setting[] = [...settings, [now + GROWTH_DELAY_MS, buckets * 2]];
-    await mustWriteJson(row, next, known, "Somebody else changes the number of buckets.");
+    // Written later than that, writers would hear of it after the first entry that it is for.
+    const inTime = timeLeft(this.#database, now + GROWTH_WRITE_MS, SETTING_ROW);
+    const lost = "Somebody else changes the number of buckets.";
+    await mustWriteJson(row, next, known, lost, undefined, inTime);
     this.#settings.delete(stream);
     return buckets * 2;
   }

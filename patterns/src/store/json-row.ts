@@ -3,7 +3,7 @@ import { tableError } from "../errors.ts";
 import { type Properties, text } from "../ports/edm.ts";
 import { writeOver } from "../ports/mutation.ts";
 import { unlessRefused } from "../ports/port-error.ts";
-import type { EntityKey, StoredEntity } from "../ports/tables.ts";
+import type { CommitOptions, EntityKey, StoredEntity } from "../ports/tables.ts";
 import { commitIfCurrent } from "./commit-if-current.ts";
 import { tokensAfter, tokensOf, WRITE_TOKENS } from "./write-token.ts";
 
@@ -47,12 +47,13 @@ export async function writeJson<Value>(
   before: Known<unknown> | undefined,
   beside?: Properties,
   onLost?: (refusal: unknown) => void,
+  options?: CommitOptions,
 ): Promise<Known<Value> | undefined> {
   const json = JSON.stringify(value);
   const tokens = tokensAfter(database.writeToken(), before?.tokens);
   const properties = { ...beside, [property]: text(json), [WRITE_TOKENS]: text(tokens) };
   const mutations = [writeOver(before, key, properties)];
-  const written = await commitIfCurrent(database, table, mutations, undefined, onLost);
+  const written = await commitIfCurrent(database, table, mutations, options, onLost);
   // As it will be read after a crash: nothing works only as long as it is not interrupted.
   return written && { value: JSON.parse(json), etag: written[0] ?? "", tokens };
 }
@@ -64,11 +65,12 @@ export async function mustWriteJson<Value>(
   before: Known<unknown> | undefined,
   message: string,
   beside?: Properties,
+  options?: CommitOptions,
 ): Promise<Known<Value>> {
-  const written = await writeJson(row, value, before, beside, (cause) => {
+  const isLost = (cause: unknown) => {
     throw tableError("conflict", message, { key: row.key.rowKey }, { cause });
-  });
-  return written!;
+  };
+  return (await writeJson(row, value, before, beside, isLost, options))!;
 }
 
 /** What a row that was read holds. */
