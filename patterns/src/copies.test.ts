@@ -170,6 +170,15 @@ describe("copies", () => {
     }
   });
 
+  it("stay as they are, at the price of a read, when the source is to stay as it is", async () => {
+    const { db } = await open();
+    const { requests } = await db.metered((metered) =>
+      metered.open(Heads).updateSource({ dept: "Sales", id: 1 }, () => undefined),
+    );
+    assert.equal(requests, 1);
+    assert.equal(await nameIn(db, near), "Ann");
+  });
+
   it("are refused for fields that cannot hold them", () => {
     const refused = (copy: Record<string, "fullName">) =>
       assert.throws(

@@ -112,6 +112,17 @@ describe("an inbox", () => {
     const { names } = await backend.tables.listTables({});
     assert.deepEqual(names, ["Seen20251230", "Seen20251231", "Seen20260101", "Seen2Other"]);
   });
+
+  it("keeps what no number of days is said for a day longer than a message lives", async () => {
+    const db = connect(memory());
+    const Kept = inbox("Kept");
+    for (const day of ["20251223", "20251224", "20260101"]) {
+      await db.tables.createTable(`Kept${day}`);
+    }
+    assert.equal(await db.open(Kept).forget(), 1);
+    const { names } = await db.tables.listTables({});
+    assert.deepEqual(names, ["Kept20251224", "Kept20260101"]);
+  });
 });
 
 const Account = entity("Account", {

@@ -193,6 +193,8 @@ describe("a rotation", () => {
       assert.equal(await ids(new Date(0), new Date(NOW)), inOrder("ba0123"));
       assert.equal(await ids(late[0]!.at, times[1]!), inOrder("a0"));
       assert.equal(await ids(times[2]!, new Date(NOW)), inOrder("23"));
+      // An interval that ends before the table does that holds what is late.
+      assert.equal(await ids(new Date(0), at("2014-07-28T00:00:00")), "b");
       for (const row of [...late, attempt(times[0]!, "0")]) {
         assert.equal((await kept.get(row))?.id, row.id);
         await assert.rejects(kept.insert(row), (error) => isTableError(error, "unique-violation"));

@@ -232,6 +232,21 @@ describe("a sibling index", () => {
     assert.equal(found?.id, 223);
   });
 
+  it("leaves another's entry alone when somebody takes it for the entity's own", async () => {
+    const { backend, db, employees } = await open();
+    await employees.insert(jones);
+    await employees.insert({ ...jones, id: 7, email: "seven@contoso.com" });
+    const before = await rowKeys(backend);
+    const context = { database: db, entity: Employee, name: "email" };
+    const { keeper } = Employee.indexes.email!.follow(context);
+    const at = (rowKey: string) => ({ partitionKey: "Sales", rowKey });
+    for (const id of ["000007", "000008"]) {
+      const hints = [at("email_jonesj@contoso.com")];
+      assert.equal(await keeper?.reconcile(at(`empid_${id}`), hints), "done");
+    }
+    assert.deepEqual(await rowKeys(backend), before);
+  });
+
   it("costs what is promised", async () => {
     const { db } = await open();
     const insert = await db.metered((metered) => metered.open(Employee).insert(jones));

@@ -16,4 +16,22 @@ describe("the pace of a build", () => {
     clock.advance(1500);
     assert.equal(pace.waitMs(), 0);
   });
+
+  it("is half where the service pushes back, then a tenth more with every page, up to its rate", () => {
+    const pace = new Pace(new FakeClock(), 400);
+    const waitFor = (entities: number) => {
+      const before = pace.waitMs();
+      pace.begin(entities);
+      return pace.waitMs() - before;
+    };
+    assert.equal(waitFor(400), 1000);
+    assert.ok(pace.slower());
+    assert.equal(waitFor(400), 2000);
+    pace.faster();
+    assert.ok(Math.abs(waitFor(440) - 2000) < 1e-6);
+    for (let page = 0; page < 8; page++) pace.faster();
+    assert.equal(waitFor(400), 1000);
+    for (let time = 0; time < 4; time++) assert.ok(pace.slower());
+    assert.equal(pace.slower(), false);
+  });
 });

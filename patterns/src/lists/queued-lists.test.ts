@@ -222,6 +222,19 @@ describe("lists kept by a worker", () => {
     await audit(db, backend);
   });
 
+  it("keep the members of their first row when the last of another leaves", async () => {
+    const { backend, db, employees } = await open();
+    for (const id of [1, 2, 3]) await employees.insert(jones(id));
+    await settle(db);
+    assert.equal((await backend.tables.query("EmployeeByName", {})).entities.length, 2);
+    for (const id of [3, 2]) {
+      await employees.delete({ dept: "Sales", id });
+      await settle(db);
+      await audit(db, backend);
+    }
+    assert.equal((await backend.tables.query("EmployeeByName", {})).entities.length, 1);
+  });
+
   it("equal the entities after any history", async () => {
     const command = fc.tuple(
       fc.constantFrom("put", "put", "delete"),
@@ -430,6 +443,35 @@ describe("lists kept by a worker", () => {
       ["depts_Sales"],
     );
     assert.equal((await all.by.depts.keys({ dept: "Sales" })).length, 2);
+  });
+
+  it("leave the rows of others in their table when they are retired", async () => {
+    const names = remoteList({
+      partition: [k.lit("names")],
+      row: [k.lit("lastName"), k.str("lastName")],
+      property: "Members",
+      lengthMax: LENGTH_MAX,
+    });
+    const Beside = entity("Person", {
+      version: 1,
+      fields,
+      key: { partition: [k.lit("people"), k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] },
+      indexes: { names },
+    });
+    const { backend, db } = await open();
+    await db.createTables(Beside);
+    const people = db.open(Beside);
+    for (const id of [1, 2, 3]) await people.insert(jones(id));
+    await createWorker(db, { queue: "index-repairs", handlers: [indexRepairs([Beside])] }).drain();
+    assert.equal((await people.by.names.get({ lastName: "Jones" })).length, 3);
+    assert.ok((await backend.tables.query("Person", {})).entities.length > 4);
+    await db.tables.createTable("rhcontrol");
+    await indexLifeCycle(db, Beside, "names").retire();
+    const { entities } = await backend.tables.query("Person", {});
+    assert.deepEqual(
+      entities.map(({ rowKey }) => rowKey),
+      ["empid_000001", "empid_000002", "empid_000003"],
+    );
   });
 
   it("are verified, mended and retired", async () => {
