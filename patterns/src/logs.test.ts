@@ -114,6 +114,8 @@ describe("a log in append blobs", () => {
     assert.deepEqual(await messagesIn(db, { from: at("18:04:00"), to: at("18:06:00") }), ["late"]);
     await writer.close();
     assert.deepEqual(await messagesIn(db, { from: at("18:04:00"), to: at("18:06:00") }), ["late"]);
+    const last = { from: at("18:09:00"), to: at("18:11:00") };
+    assert.deepEqual(await messagesIn(db, last), ["18:10:00"]);
   });
 
   it("begins a new file in the old hour when the clock goes back", async () => {
