@@ -86,6 +86,25 @@ describe("a batch", () => {
     }
   });
 
+  it("gives each entity its own ETag, also where entries are committed with it", async () => {
+    const Sorted = entity("Reading", {
+      version: 1,
+      fields: { meter: f.string(), id: f.int32() },
+      key: { partition: [k.str("meter")], row: [k.lit("id"), k.uint("id", 6)] },
+      indexes: { back: siblingIndex({ row: [k.lit("back"), k.uintDesc("id", 6)], unique: true }) },
+    });
+    const { db } = await open();
+    const ids = [1, 2, 3];
+    const results = await batch(db, (b) => {
+      for (const id of ids) b.insert(Sorted, { meter: "a", id });
+    });
+    const found = await db.open(Sorted).getMany(ids.map((id) => ({ meter: "a", id })));
+    assert.deepEqual(
+      results.map((result) => result.ok && result.etag),
+      found.map((one) => one?.etag),
+    );
+  });
+
   it("stops a partition, or goes on with its next chunk", async () => {
     const failures = async (onError: BatchOptions["onError"] & string) => {
       const { db, readings } = await open();

@@ -385,9 +385,11 @@ describe("a repository", () => {
       (error) => isTableError(error, "validation-failed") && error.issues[0]?.path === "age",
     );
     await employees.insert(jones);
-    await assert.rejects(
-      employees.insert(jones),
-      (error) => isTableError(error, "unique-violation") && error.index === "key",
-    );
+    await assert.rejects(employees.insert(jones), (error) => {
+      assert.ok(isTableError(error, "unique-violation"));
+      const owner = { partitionKey: "Sales", rowKey: "empid_000223" };
+      assert.deepEqual([error.index, error.owner], ["key", owner]);
+      return true;
+    });
   });
 });

@@ -251,6 +251,17 @@ describe("a saga", () => {
       );
     await build(1, true).start(db, { id: "one", input });
     await work(db, build(1, true), 1);
+    const stored = await backend.tables.get("Sagas", {
+      partitionKey: "saga_job.~~one",
+      rowKey: "state",
+    });
+    const { rh_w: _token, ...properties } = stored!.properties;
+    const state = { status: "running", version: 1, next: 0, results: {}, input };
+    assert.deepEqual(properties, {
+      name: { type: "String", value: "job" },
+      status: { type: "String", value: "running" },
+      state: { type: "String", value: JSON.stringify(state) },
+    });
     await work(db, build(2, false), 1);
     const [poison] = backend.queues.contents("work-poison");
     assert.match(JSON.parse(poison!.text).failure.error, /begun by version 1; this is 2/);

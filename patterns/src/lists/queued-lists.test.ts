@@ -445,6 +445,29 @@ describe("lists kept by a worker", () => {
     assert.equal((await all.by.depts.keys({ dept: "Sales" })).length, 2);
   });
 
+  it("go also where somebody changed one when it was about to be deleted", async () => {
+    for (const name of NAMES) {
+      const { backend, db, employees } = await open();
+      await db.tables.createTable("rhcontrol");
+      await employees.insert(jones(1));
+      await settle(db);
+      let changes = 0;
+      const changing: Layer = async ({ port, method, args }, send) => {
+        const isDelete =
+          port === "blobs" ? method === "delete" : JSON.stringify(args[1])?.includes('"delete"');
+        if (isDelete && changes++ === 0) {
+          await employees.insert(jones(2));
+          await settle(db);
+        }
+        return send();
+      };
+      const retiring = connect({ ...backend, ...intercept(backend, changing) });
+      await indexLifeCycle(retiring, Employee, name).retire();
+      assert.ok(changes > 0, name);
+      assert.equal((await listsIn(backend, name)).size, 0, name);
+    }
+  });
+
   it("leave the rows of others in their table when they are retired", async () => {
     const names = remoteList({
       partition: [k.lit("names")],

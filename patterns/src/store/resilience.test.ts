@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { connect, type Database, entity, f, isTableError, k } from "../index.ts";
-import { PortError } from "../ports/port-error.ts";
+import { isRefusal, PortError } from "../ports/port-error.ts";
 import { intercept, type Layer, memory } from "../testing.ts";
 
 const Counter = entity("Counter", {
@@ -104,5 +104,13 @@ describe("a commit that got no answer", () => {
       isTableError(error, "conflict"),
     );
     assert.equal((await raced.found())?.count, 2);
+  });
+
+  it("is refused if it never came, also where nothing in it tells whose it is", async () => {
+    const { db, others } = await open(false, times(1));
+    const { etag } = await others.open(Counter).insert(one);
+    const row = { partitionKey: "a", rowKey: "counter", ifMatch: String(etag) };
+    const touch = { kind: "merge", ...row, properties: {} } as const;
+    await assert.rejects(db.tables.commit("Counter", [touch]), (error) => isRefusal(error, 412));
   });
 });
