@@ -276,6 +276,42 @@ describe("a queue worker", () => {
     assert.equal(left(), 1);
   });
 
+  it("does nothing with a message that is the other's by then, however its handler ends", async () => {
+    const ends = [
+      async () => undefined,
+      async () => later(1000),
+      async () => {
+        throw new Fatal("never");
+      },
+      async () => {
+        throw new Error("not now");
+      },
+    ];
+    for (const end of ends) {
+      const clock = new FakeClock();
+      const told: unknown[] = [];
+      const { backend, worker, send, left } = await open(
+        async () => {
+          clock.advance(61_000);
+          await backend.queues.receive(QUEUE, { max: 1, visibilityMs: 600_000 });
+          await ticks();
+          return end();
+        },
+        { onDone: (message) => told.push(message), onFailure: (message) => told.push(message) },
+        memory({ clock }),
+      );
+      await send("a");
+      const { text } = backend.queues.contents(QUEUE)[0]!;
+      await worker.drain();
+      const messages = backend.queues.contents(QUEUE);
+      assert.deepEqual(
+        messages.map((message) => message.text),
+        [text],
+      );
+      assert.deepEqual([left(`${QUEUE}-poison`), told.length], [0, 0]);
+    }
+  });
+
   it("drains gracefully: ends what is under way, and gives back what takes too long", async () => {
     const clock = new FakeClock();
     const stop = new AbortController();
