@@ -28,16 +28,16 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 16_758,
-  everything: 64_800,
-  "azure-tables.ts": 3706,
-  "index-life-cycle.ts": 3197,
-  "index-scrub.ts": 3149,
-  "list-index.ts": 4958,
-  "logs.ts": 3156,
-  "remote-index.ts": 4370,
-  "remote-list.ts": 3741,
-  "sharded-build.ts": 3409,
+  core: 16_749,
+  everything: 64_733,
+  "azure-tables.ts": 3673,
+  "index-life-cycle.ts": 3210,
+  "index-scrub.ts": 3151,
+  "list-index.ts": 4920,
+  "logs.ts": 3120,
+  "remote-index.ts": 4361,
+  "remote-list.ts": 3734,
+  "sharded-build.ts": 3422,
 };
 /**
  * Nothing may grow beyond either by more. Node's own zlib, that of the system and those of other processors look
