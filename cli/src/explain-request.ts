@@ -35,19 +35,12 @@ export async function fetchSigned(
     url.pathname = base + path;
     url.search = [query, signature].filter((part) => part !== "").join("&");
   } else {
-    const accounts = parseAccounts(environment.AZURITE_ACCOUNTS);
     const hostAccount = /^([a-z0-9]+)\.table\./.exec(url.hostname)?.[1];
-    const name = hostAccount ?? base.split("/")[1] ?? accounts.names[0]!;
-    const account = accounts.find(name);
-    if (!account) {
-      throw new Error(
-        `No key is known for account "${name}": name it in AZURITE_ACCOUNTS, or add a SAS to the URL.`,
-      );
-    }
+    const { name, key } = accountOf(hostAccount ?? base.split("/")[1], environment);
     url.pathname = (base === "" && !hostAccount ? `/${name}` : base) + path;
     url.search = query;
     const text = `${headers["x-ms-date"]}\n/${name}${url.pathname}`;
-    const hash = createHmac("sha256", account.keys[0]!).update(text, "utf8").digest("base64");
+    const hash = createHmac("sha256", key).update(text, "utf8").digest("base64");
     headers.Authorization = `SharedKeyLite ${name}:${hash}`;
   }
   const response = await fetch(url, { headers }).catch(({ cause, message }: Error) => {
@@ -55,4 +48,15 @@ export async function fetchSigned(
     throw new Error(`${url.origin} does not answer: ${reason}`, { cause });
   });
   return { status: response.status, headers: response.headers, body: await response.text() };
+}
+
+/** The account that an address names, or else the first. @throws Error when no key is known for it. */
+function accountOf(named: string | undefined, environment: NodeJS.ProcessEnv) {
+  const accounts = parseAccounts(environment.AZURITE_ACCOUNTS);
+  const name = named ?? accounts.names[0]!;
+  const key = accounts.find(name)?.keys[0];
+  if (key) return { name, key };
+  throw new Error(
+    `No key is known for account "${name}": name it in AZURITE_ACCOUNTS, or add a SAS to the URL.`,
+  );
 }

@@ -2,9 +2,10 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import type { FilterNode } from "@rowhouse/protocol/filter-tree";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { cureOfQuery, readingOf } from "@rowhouse/server/insight/cure";
+import { cureOfQuery, type QueryCure, readingOf } from "@rowhouse/server/insight/cure";
 import { terminalText } from "@rowhouse/server/insight/terminal-text";
 import { explain } from "@rowhouse/server/query/explain";
+import type { Plan } from "@rowhouse/server/query/plan";
 import { planQuery } from "@rowhouse/server/query/planner";
 import { checkTableName } from "@rowhouse/server/table/table-name";
 import type { Command } from "commander";
@@ -49,29 +50,41 @@ export async function explainFilter(
   const failure =
     answer?.error === undefined
       ? undefined
-      : `${against?.split("?")[0]} answered ${answer.status}: ${answer.error}`;
+      : `${withoutQuery(against ?? "")} answered ${answer.status}: ${answer.error}`;
   if (options.json) {
     const facts = { plan: explain(plan), class: plan.class, reading: readingOf(plan) };
     const printed = { table, filter, ...facts, cure: cure ?? null, answer };
     return { text: `${JSON.stringify(printed, null, 2)}\n`, failure };
   }
+  const lines = [...describePlan(plan, cure), ...(answer ? describeAnswer(answer, against) : [])];
+  return { text: terminalText(lines), failure };
+}
+
+function describePlan(plan: Plan, cure: QueryCure): string[] {
   const lines = [`plan      ${explain(plan)}`, `meaning   ${readingOf(plan)}`];
   if (plan.residual) lines.push('          What follows "where" is tested on each entity read.');
   if (cure) {
     lines.push(`better    ${cure.advice}`, `pattern   ${cure.pattern}`);
     for (const key of cure.layout) lines.push(`          ${key}`);
   } else lines.push("better    nothing: the keys answer this query");
-  if (answer) {
-    lines.push(`asked     ${against?.split("?")[0]}: ${answer.status}`);
-    if (answer.plan) lines.push(`its plan  ${answer.plan}`);
-    for (const part of answer.cost?.split(", ") ?? []) {
-      const [name = "", value = ""] = part.split("=");
-      lines.push(`          ${name.padEnd(18)} ${value}`);
-    }
-    if (!answer.cost && answer.status < 300) lines.push("          (this server tells no cost)");
-    if (answer.more) lines.push("          this was the first page; there are more");
+  return lines;
+}
+
+function describeAnswer({ status, plan, cost, more }: Asked, against = ""): string[] {
+  const lines = [`asked     ${withoutQuery(against)}: ${status}`];
+  if (plan) lines.push(`its plan  ${plan}`);
+  for (const part of cost?.split(", ") ?? []) {
+    const [name = "", value = ""] = part.split("=");
+    lines.push(`          ${name.padEnd(18)} ${value}`);
   }
-  return { text: terminalText(lines), failure };
+  if (!cost && status < 300) lines.push("          (this server tells no cost)");
+  if (more) lines.push("          this was the first page; there are more");
+  return lines;
+}
+
+/** It may hold a signature. */
+function withoutQuery(url: string): string {
+  return url.split("?")[0]!;
 }
 
 /** @throws Error that says more of the filter than the service's own words. */

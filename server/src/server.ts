@@ -3,12 +3,9 @@ import type { Accounts } from "./auth/accounts.ts";
 import type { AuthRules } from "./auth/auth-context.ts";
 import type { BearerVerifier } from "./auth/bearer.ts";
 import type { Awaitable } from "./awaitable.ts";
-import { LogBlobs } from "./blob/log-blobs.ts";
 import { openBlobService } from "./blob/open-blob-service.ts";
 import { openAccountIds } from "./catalog/account-ids.ts";
 import type { BackgroundWork } from "./catalog/background-loop.ts";
-import { Catalog } from "./catalog/catalog.ts";
-import { KEY_SPACES } from "./catalog/key-spaces.ts";
 import type { Foundation } from "./catalog/open-catalog.ts";
 import { drawPlace } from "./catalog/process-place.ts";
 import type { ServicePropertiesStore } from "./catalog/service-properties-store.ts";
@@ -22,16 +19,13 @@ import { Front, type FrontOptions } from "./http/front.ts";
 import type { Gate } from "./http/gate.ts";
 import { type Health, healthPages } from "./http/health.ts";
 import { HttpServer, type TlsMaterial } from "./http/http-server.ts";
-import { type ExchangeObserver, joinObservers, type Observer } from "./http/observer.ts";
+import type { Observer } from "./http/observer.ts";
 import { joinPages, type Pages, withPages } from "./http/pages.ts";
 import { SERVICE_NAMES, type Service, type ServiceName } from "./http/service.ts";
-import { Analytics } from "./insight/analytics.ts";
-import { AnalyticsLog } from "./insight/analytics-log.ts";
 import type { Insight } from "./insight/insight.ts";
+import { openAnalytics, withAnalytics } from "./open-analytics.ts";
 import { PatientClock } from "./patient-clock.ts";
 import { openQueueService } from "./queue/open-queue-service.ts";
-import { EntityStore, type TableValue } from "./table/entity-store.ts";
-import { MetricsTables } from "./table/metrics-tables.ts";
 import { openTableService } from "./table/open-table-service.ts";
 
 export interface ServicesOptions {
@@ -168,75 +162,6 @@ function openFronts(
       withPages(new Front(service, options), service.name === "table" ? forTables : health),
     ]),
   );
-}
-
-/** What somebody set of each service, as far as it is open. */
-type Settings = ReadonlyMap<ServiceName, ServicePropertiesStore>;
-
-/** Who is told of exchanges: the analytics, and who else asks for it. */
-function withAnalytics(analytics: OpenAnalytics, observer: Observer | undefined): ExchangeObserver {
-  const observers = joinObservers(observer ? [observer] : []);
-  return {
-    listens: (service, account, isRefused) =>
-      isRefused || !observers.refusalsOnly || analytics.listens(service, account, isRefused),
-    finished(record, request, response) {
-      analytics.finished(record, request, response);
-      observers.finished(record, request);
-    },
-  };
-}
-
-interface OpenAnalytics extends ExchangeObserver {
-  /** Not begun yet. */
-  readonly background: readonly BackgroundWork[];
-}
-
-/** The metrics tables and the analytics log, for accounts whose service properties ask for them. */
-function openAnalytics(foundation: Foundation, settings: Settings): OpenAnalytics {
-  const counts = new Analytics(foundation.clock);
-  const log = new AnalyticsLog(() => logBlobs.wake());
-  const logBlobs = new LogBlobs({
-    ...foundation,
-    clock: foundation.ageClock,
-    log,
-    retentionDays: (account, service) =>
-      settings.get(service)?.chosen(account)?.logging.retentionDays ?? undefined,
-  });
-  return {
-    listens: (service, account) => settings.get(service)?.chosen(account) !== undefined,
-    finished(record, request, response) {
-      const chosen = settings.get(record.service)?.chosen(record.account);
-      if (chosen === undefined) return;
-      counts.finished(record, chosen);
-      log.finished(record, chosen, request, response);
-    },
-    background: [openMetricsTables(foundation, counts, settings), logBlobs],
-  };
-}
-
-/** On stores of its own: other services are counted where no tables are served. */
-function openMetricsTables(
-  { engine, clock, ageClock, accountIds, onError }: Foundation,
-  analytics: Analytics,
-  settings: Settings,
-): MetricsTables {
-  const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds, clock);
-  const entities = new EntityStore(engine, catalog, clock);
-  return new MetricsTables({
-    engine,
-    clock: ageClock,
-    catalog,
-    entities,
-    analytics,
-    onError,
-    retentionDays(account, table) {
-      const service = SERVICE_NAMES.find((name) => table.toLowerCase().endsWith(name));
-      const properties = service && settings.get(service)?.chosen(account);
-      const { retentionDays } =
-        (table.includes("Hour") ? properties?.hourMetrics : properties?.minuteMetrics) ?? {};
-      return retentionDays ?? undefined;
-    },
-  });
 }
 
 export interface ServerOptions extends Omit<ServicesOptions, "services"> {

@@ -40,17 +40,7 @@ export async function check(
     ...changesBetween(recorded, record, schema),
   ];
   if (write) writeFileSync(recordFile, `${JSON.stringify(record, null, 2)}\n`);
-  const definitions = Object.entries(record.entities).map(([name, entity]) => ({
-    name,
-    hash: hashOf(entity),
-    indexes: Object.entries(entity.indexes).map(([index, each]) => {
-      return { name: index, kind: each.kind, hash: hashOf(each) };
-    }),
-  }));
-  const table = definitions.flatMap(({ name, hash, indexes }) => [
-    [name, "entity", hash],
-    ...indexes.map((index) => [`${name}.${index.name}`, index.kind, index.hash]),
-  ]);
+  const definitions = hashesOf(record);
   const unsafe = findings.filter(({ level, id }) =>
     // What is recorded now was looked at.
     level === "error" ? !(write && CHANGES.has(id)) : strict,
@@ -60,7 +50,7 @@ export async function check(
   const counts = `${count("error")}, ${count("warning")}`;
   return {
     lines: [
-      ...alignColumns(table),
+      ...describeHashes(definitions),
       "",
       ...findings.map(describeFinding),
       write ? `${counts}; recorded in ${basename(recordFile)}` : counts,
@@ -68,6 +58,35 @@ export async function check(
     json: { definitions, findings, recorded: write ?? recorded !== undefined },
     found: unsafe.length > 0,
   };
+}
+
+interface DefinitionHash {
+  readonly name: string;
+  readonly hash: string;
+  readonly indexes: readonly {
+    readonly name: string;
+    readonly kind: string;
+    readonly hash: string;
+  }[];
+}
+
+/** Hashes of entities and their indexes, by which others may tell what was deployed. */
+function hashesOf({ entities }: DefinitionsRecord): DefinitionHash[] {
+  return Object.entries(entities).map(([name, entity]) => ({
+    name,
+    hash: hashOf(entity),
+    indexes: Object.entries(entity.indexes).map(([index, each]) => {
+      return { name: index, kind: each.kind, hash: hashOf(each) };
+    }),
+  }));
+}
+
+function describeHashes(definitions: readonly DefinitionHash[]): string[] {
+  const table = definitions.flatMap(({ name, hash, indexes }) => [
+    [name, "entity", hash],
+    ...indexes.map((index) => [`${name}.${index.name}`, index.kind, index.hash]),
+  ]);
+  return alignColumns(table);
 }
 
 const CHANGES = new Set([
