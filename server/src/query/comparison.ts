@@ -1,4 +1,5 @@
 import type { ComparisonNode, ComparisonOperator, Literal } from "@rowhouse/protocol/filter-tree";
+import { encodeJsonString } from "@rowhouse/protocol/json-string";
 import { encodeName } from "@rowhouse/protocol/property-name";
 import type { EntityView } from "./entity-view.ts";
 
@@ -119,7 +120,7 @@ function testStored(
   type: "Edm.String" | "Edm.Guid",
   value: string,
 ): Predicate {
-  const json = encodeJsonString(value);
+  const json = new TextEncoder().encode(encodeJsonString(value));
   const whenEqual = (accepted & EQUAL) !== 0;
   const whenMismatch = (accepted & MISMATCH) !== 0;
   return (view) => {
@@ -236,8 +237,4 @@ export function always(): boolean {
 
 export function never(): boolean {
   return false;
-}
-
-function encodeJsonString(text: string): Uint8Array {
-  return new TextEncoder().encode(JSON.stringify(text));
 }
