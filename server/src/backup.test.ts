@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import {
+import fs, {
   existsSync,
   fstatSync,
   mkdtempSync,
@@ -10,6 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
@@ -84,6 +85,21 @@ describe("A backup", () => {
       .filter((path) => readdirSync(path).length > 0);
     assert.ok(filled.length > 0);
     for (const path of filled) assert.ok(flushed.has(statSync(path).ino), path);
+  });
+
+  it("has its name on disk when it is made", async (test) => {
+    const flushed: number[] = [];
+    test.mock.method(fs, "fsyncSync", (descriptor: number) => {
+      flushed.push(fstatSync(descriptor).ino);
+    });
+    syncBuiltinESMExports();
+    try {
+      await backUp({ engine, contents, to: join(folder, "copy") });
+    } finally {
+      test.mock.restoreAll();
+      syncBuiltinESMExports();
+    }
+    assert.equal(flushed.at(-1), statSync(folder).ino);
   });
 
   it("has the blocks of blobs, and those that no list has committed yet", async () => {

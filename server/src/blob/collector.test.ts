@@ -8,7 +8,7 @@ import { type AtomicWrite, type CommitResult, EngineError } from "../engine/engi
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { BodyAborted } from "../http/raw-request.ts";
 import { putExtent } from "./extents.ts";
-import type { Making } from "./notes.ts";
+import { decodeNote, type Making } from "./notes.ts";
 import { auditBlobs } from "./test-audit-blobs.ts";
 import { BLOCK, BlobLab, LabClock } from "./test-blob-lab.ts";
 
@@ -333,6 +333,33 @@ describe("What was in the making", () => {
     lab.clock.ms += 2000;
     await lab.service.collector.collect();
     assert.equal((await auditBlobs(lab.engine, lab.contents)).notes, 0);
+    await lab.close();
+  });
+
+  it("and is forgotten is freed though its note could not be deleted at first", async () => {
+    const clock = new LabClock();
+    const engine = new MortalEngine({ clock });
+    const lab = await BlobLab.open({ engine, clock });
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
+    clock.ms += 61_000;
+    engine.commitsLeft = 0;
+    await assert.rejects(lab.service.collector.collect(), isUnavailable);
+    engine.commitsLeft = Number.POSITIVE_INFINITY;
+    await lab.assertTidy();
+    await lab.close();
+  });
+
+  it("leaves nothing of what was to be noted next when it is given up", async () => {
+    const lab = await BlobLab.open();
+    const { notes } = lab.service.service.context;
+    const making = await notes.beginContent();
+    const { key, value } = making.spare;
+    const next = decodeNote(key, { value, version: 1 });
+    assert.equal(notes.isLeftOver(next), false);
+    making.giveUp();
+    assert.equal(notes.isLeftOver(next), true);
+    await lab.assertTidy();
     await lab.close();
   });
 

@@ -3,7 +3,17 @@ import { type ChildProcess, fork, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { assertAbove, bytes, key, patternBytes, put, scanAll, text } from "../conformance/steps.ts";
+import {
+  absent,
+  assertAbove,
+  bytes,
+  commit,
+  key,
+  patternBytes,
+  put,
+  scanAll,
+  text,
+} from "../conformance/steps.ts";
 import type { Engine } from "../engine.ts";
 import { withEngine } from "./test-engine.ts";
 
@@ -60,6 +70,20 @@ describe("several processes on one folder", () => {
             const { version } = await ask({ put: "theirs" });
             assertAbove(await put(engine, key("p", "shared"), "mine"), version!);
           }
+        });
+      },
+      { clock: { now: () => 1_000_000 } },
+    ));
+
+  it("raise it so, too, where a commit of their own came to nothing in front of the other's", () =>
+    withEngine(
+      async (engine) => {
+        await withSecondProcess(engine.path, 2_000_000, async (ask) => {
+          await put(engine, a, "1");
+          const nothing = await commit(engine, { checks: [absent(a)], puts: [[a, "2"]] });
+          assert.equal(nothing.committed, false);
+          const { version } = await ask({ put: "theirs" });
+          assertAbove(await put(engine, key("p", "shared"), "mine"), version!);
         });
       },
       { clock: { now: () => 1_000_000 } },

@@ -8,7 +8,8 @@ import { EngineError } from "../engine.ts";
 import { openLmdbEngine } from "./lmdb-engine.ts";
 
 const [path = ""] = process.argv.slice(2);
-const engine = await openLmdbEngine({ path });
+const clock = { at: Date.now(), now: () => clock.at };
+const engine = await openLmdbEngine({ path, clock });
 const padding = "x".repeat(100_000);
 const expected: string[] = [];
 let refused = 0;
@@ -19,6 +20,8 @@ for (let index = 0; index < 60; index++) {
     [key("p", `${name}a`), `${name}a${padding}`],
     [key("p", `${name}b`), `${name}b${padding}`],
   ] as const;
+  // Later than all that was reserved before.
+  clock.at += 1000;
   try {
     await commit(engine, { puts });
     expected.push(`${name}a`, `${name}b`);
@@ -36,7 +39,9 @@ assert.deepEqual(
 
 // Deleting makes room again.
 await commit(engine, { deletes: [key("p", "00a"), key("p", "00b")] });
-await put(engine, key("p", "small"), "fits");
+const version = await put(engine, key("p", "small"), "fits");
+// What was to be reserved by those that were refused was not.
+assertAbove(engine.meta().versionsReserved, version);
 assert.equal(await getText(engine, key("p", "small")), "fits");
 
 // One that will never fit refuses neither those that wait with it nor those that come after it.
