@@ -78,23 +78,24 @@ export class BlobStore {
   }
 
   /** @throws ServiceError ContainerNotFound */
-  read({ account, container, blob }: BlobName): Awaitable<BlobState> {
-    const { engine, catalog } = this.#options;
-    const named = catalog.remembered(account, container);
-    if (!named) return this.#readAfresh(account, container, blob);
-    const key = this.#key(account, named, blob);
-    return whenReady(engine.get([named.key, key]), ([entry, found]) =>
-      catalog.isCurrent(named, entry)
-        ? stateOf(named, key, found)
-        : this.#readAfresh(account, container, blob),
+  read(name: BlobName): Awaitable<BlobState> {
+    const named = this.#options.catalog.remembered(name.account, name.container);
+    return named ? this.#readIn(named, name) : this.#readAfresh(name);
+  }
+
+  #readAfresh(name: BlobName): Awaitable<BlobState> {
+    return whenReady(this.findContainer(name.account, name.container), (named) =>
+      this.#readIn(named, name),
     );
   }
 
-  #readAfresh(account: string, container: string, blob: string): Awaitable<BlobState> {
-    return whenReady(this.findContainer(account, container), (named) => {
-      const key = this.#key(account, named, blob);
-      return whenReady(this.#options.engine.get([key]), ([found]) => stateOf(named, key, found));
-    });
+  /** Looks again where the container is not what it was: its blobs may be gone, and the reaper been there. */
+  #readIn(named: Named<ContainerValue>, name: BlobName): Awaitable<BlobState> {
+    const { engine, catalog } = this.#options;
+    const key = this.#key(name.account, named, name.blob);
+    return whenReady(engine.get([named.key, key]), ([entry, found]) =>
+      catalog.isCurrent(named, entry) ? stateOf(named, key, found) : this.#readAfresh(name),
+    );
   }
 
   /** @throws ServiceError ContainerNotFound */

@@ -45,6 +45,24 @@ describe("A blob that changes between two looks at it", () => {
     assert.ok(engine.wasInterrupted);
   });
 
+  it("is not created in a container that another server has removed and made anew", async () => {
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: SMALL });
+    const change = async () => {
+      await lab.must("DELETE", "/docs?restype=container");
+      await lab.service.service.context.reaper.reap();
+      await lab.must("PUT", "/docs?restype=container");
+    };
+    // Its first request: it has just read where the container is.
+    const other = await BlobLab.open({ clock: lab.clock, engine });
+    const { key } = await lab.service.service.context.blobs.read(NAME);
+    engine.before({ get: key }, change);
+    const headers = { ...BLOCK, "If-None-Match": "*" };
+    await other.must("PUT", "/docs/a", { headers, body: OTHER });
+    assert.ok(engine.wasInterrupted);
+    assert.deepEqual((await lab.must("GET", "/docs/a")).body, OTHER);
+    await other.close();
+  });
+
   // Before its scan this client has read the draft; when it scans, all of the draft is freed.
   it("has its blocks chosen from what it is then", async () => {
     await putBlocks();
