@@ -5,7 +5,7 @@ import { terminalText } from "@rowhouse/server/insight/terminal-text";
 import type { Command } from "commander";
 import { notEmpty } from "./not-empty.ts";
 import { readText } from "./read-text.ts";
-import { SCAN_REPORT_FILE } from "./watch-options.ts";
+import { SCAN_REPORT_FILE } from "./serve/watch-options.ts";
 
 export function addReportCommand(program: Command): void {
   program

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { describe, it } from "node:test";
-import { serveOptions } from "./serve-options.ts";
+import { serveOptions } from "./serve/serve-options.ts";
 
 describe("The manual's page of running", () => {
   const page = readFileSync(new URL("../../docs/manual/running.md", import.meta.url), "utf8");

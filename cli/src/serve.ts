@@ -6,18 +6,18 @@ import { serverUrl, type TlsMaterial } from "@rowhouse/server/http/http-server";
 import { type RunningServer, startServer } from "@rowhouse/server/server";
 import type { Command } from "commander";
 import type { Logger } from "pino";
-import { onEndSignal } from "./end-signals.ts";
 import { failWith } from "./fail-with.ts";
-import { createLogger, FaultLog, loggingObserver } from "./logs.ts";
 import { messageOf } from "./message-of.ts";
-import { openEngine } from "./open-engine.ts";
 import { reportOf } from "./report.ts";
-import { connectionString, runCommand } from "./run-command.ts";
-import { checkOptions } from "./serve-conflicts.ts";
-import { type ServeOptions, serveOptions, servicesOf } from "./serve-options.ts";
-import { readSettings, type Settings } from "./settings.ts";
-import { openWatch, type Watch } from "./watch.ts";
-import { disconnectFromPrimary, isWorker, reportListening, runWorkers } from "./workers.ts";
+import { onEndSignal } from "./serve/end-signals.ts";
+import { createLogger, FaultLog, loggingObserver } from "./serve/logs.ts";
+import { openEngine } from "./serve/open-engine.ts";
+import { connectionString, runCommand } from "./serve/run-command.ts";
+import { checkOptions } from "./serve/serve-conflicts.ts";
+import { type ServeOptions, serveOptions, servicesOf } from "./serve/serve-options.ts";
+import { readSettings, type Settings } from "./serve/settings.ts";
+import { openWatch, type Watch } from "./serve/watch.ts";
+import { disconnectFromPrimary, isWorker, reportListening, runWorkers } from "./serve/workers.ts";
 
 /** `rowhouse serve`, which is also what `rowhouse` alone does. */
 export function addServeCommand(program: Command): void {

@@ -4,7 +4,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { EngineError } from "@rowhouse/server/engine/engine";
 import type { Observer, RequestRecord } from "@rowhouse/server/http/observer";
 import { pino } from "pino";
-import { FaultLog, loggingObserver } from "rowhouse/logs";
+import { FaultLog, loggingObserver } from "rowhouse/serve/logs";
 
 const FULL = new EngineError("Unavailable", "no space left on /data");
 

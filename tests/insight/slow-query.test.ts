@@ -6,7 +6,7 @@ import { printMetrics } from "@rowhouse/server/insight/prometheus";
 import { RequestMetrics } from "@rowhouse/server/insight/request-metrics";
 import type { ServerOptions } from "@rowhouse/server/server";
 import { pino } from "pino";
-import { slowInsight, slowObserver } from "rowhouse/watch-slow";
+import { slowInsight, slowObserver } from "rowhouse/serve/watch-slow";
 import { fillTable, withServer } from "./watched-server.ts";
 
 describe("The slow-query log", () => {

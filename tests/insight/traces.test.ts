@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { it } from "node:test";
-import { loadTraceApi } from "rowhouse/watch-traces";
+import { loadTraceApi } from "rowhouse/serve/watch-traces";
 import { withFolder } from "../support/rowhouse-process.ts";
 
 const API = `exports.trace = { getTracer: () => ({ startSpan: () => ({ setStatus() {}, end() {} }) }) };`;

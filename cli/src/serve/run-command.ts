@@ -3,8 +3,8 @@ import { once } from "node:events";
 import { constants } from "node:os";
 import type { Account } from "@rowhouse/server/auth/accounts";
 import type { RunningServer } from "@rowhouse/server/server";
+import { messageOf } from "../message-of.ts";
 import { endBy } from "./end-signals.ts";
-import { messageOf } from "./message-of.ts";
 
 /**
  * Runs a command to its end, with what `environment` adds to ours. Answers its exit code, as shells tell it.

@@ -5,7 +5,7 @@ import { EngineError } from "@rowhouse/server/engine/engine";
 import { makeFolder } from "@rowhouse/server/engine/make-folder";
 import type { Observer } from "@rowhouse/server/http/observer";
 import { type Logger, pino } from "pino";
-import { messageOf } from "./message-of.ts";
+import { messageOf } from "../message-of.ts";
 
 /**
  * Structured logs, a JSON object a line, on standard error: standard output is for what people and

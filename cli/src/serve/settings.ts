@@ -5,7 +5,7 @@ import { type BearerVerifier, JwtVerifier } from "@rowhouse/server/auth/bearer";
 import { readBearerSettings } from "@rowhouse/server/auth/bearer-settings";
 import { SettingsError, SettingsSection } from "@rowhouse/server/auth/settings-section";
 import { systemClock } from "@rowhouse/server/clock";
-import { messageOf } from "./message-of.ts";
+import { messageOf } from "../message-of.ts";
 
 export interface Settings {
   readonly accounts: Accounts;

@@ -1,5 +1,5 @@
 import { InvalidArgumentError, Option } from "commander";
-import { notEmpty } from "./not-empty.ts";
+import { notEmpty } from "../not-empty.ts";
 
 /** What `rowhouse serve` was asked to watch. Nothing is watched that was not asked for. */
 export interface WatchOptions {

@@ -1,6 +1,6 @@
 import { SERVICE_NAMES, type ServiceName } from "@rowhouse/server/http/service";
 import { InvalidArgumentError, Option } from "commander";
-import { notEmpty } from "./not-empty.ts";
+import { notEmpty } from "../not-empty.ts";
 import { type WatchOptions, watchOptions } from "./watch-options.ts";
 
 /** Where each service listens, and whether it was named as one of those to start alone. */
