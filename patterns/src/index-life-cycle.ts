@@ -138,7 +138,7 @@ export class IndexLifeCycle {
     if (!keepsRows(keeper)) return keeper.drop(keep);
     const { table, tag } = keeper;
     // A table that is gone was dropped by an earlier try.
-    const isOwn = this.#mayOwn(table) && (await unlessRefused(this.#isAlone(keeper, keep), 404));
+    const isOwn = !this.#othersIn(table) && (await unlessRefused(this.#isAlone(keeper, keep), 404));
     if (isOwn !== false) {
       await database.tables.deleteTable(table);
       return;
@@ -154,12 +154,13 @@ export class IndexLifeCycle {
     return indexLifeCycle(database.until(signal), entity, name);
   }
 
-  #mayOwn(ours: string): boolean {
+  /** Whether the table is declared for the entities, or for another of their indexes. */
+  #othersIn(table: string): boolean {
     const { entity, name } = this.#index;
-    const isShared = Object.entries(entity.indexes).some(
-      ([other, index]) => other !== name && index.place(entity).table === ours,
+    const { [name]: _ours, ...others } = entity.indexes;
+    return [entity, ...Object.values(others).map((one) => one.place(entity))].some(
+      (place) => place.table === table,
     );
-    return ours !== entity.table && !isShared;
   }
 
   /** Other entities, and their indexes, may have the table as well: nothing here declares them. */

@@ -6,7 +6,6 @@ import {
   CONTROL_TABLE,
   type Control,
   EVERYBODY_MS,
-  type IndexControl,
   type KeptIndex,
   type KnownControl,
   keptIndex,
@@ -102,22 +101,26 @@ class ShardedBuild {
   /** Stops the shards that this process works on when one of them fails. */
   readonly #failed = new AbortController();
   readonly #index: KeptIndex;
-  readonly #database: Database;
-  readonly #options: ShardedBuildOptions;
-  readonly #control: IndexControl;
+  readonly #shardsMax: number;
+  readonly #parallel: number;
+  readonly #onProgress: ShardedBuildOptions["onProgress"];
   readonly #prefix: string;
   readonly #pace: Pace;
   #shards: readonly KnownShard[] = [];
 
-  constructor(database: Database, entity: AnyEntity, name: string, options: ShardedBuildOptions) {
-    this.#database = database.until(this.#failed.signal);
-    this.#index = keptIndex(this.#database, entity, name);
-    this.#options = options;
-    this.#control = this.#index.control;
-    this.#prefix = `${this.#control.key}!`;
-    this.#pace = new Pace(database.clock, options.rate ?? RATE);
-    const { shards = SHARDS, parallel = PARALLEL } = options;
+  constructor(
+    database: Database,
+    entity: AnyEntity,
+    name: string,
+    { shards = SHARDS, parallel = PARALLEL, rate = RATE, onProgress }: ShardedBuildOptions,
+  ) {
+    this.#index = keptIndex(database.until(this.#failed.signal), entity, name);
+    this.#prefix = `${this.#index.control.key}!`;
+    this.#pace = new Pace(database.clock, rate);
     assertSome("The build", { shards, parallel }, validationFailed, SHARDS_MAX);
+    this.#shardsMax = shards;
+    this.#parallel = parallel;
+    this.#onProgress = onProgress;
   }
 
   async run(): Promise<BuildProgress> {
@@ -134,13 +137,13 @@ class ShardedBuild {
 
   /** Does what is to be done next. @returns all that was built, when nothing is. */
   async #goOn(): Promise<BuildProgress | undefined> {
-    const { clock } = this.#database;
-    const { control, row } = await readToBuild(this.#control);
+    const { clock } = this.#index.database;
+    const { control, row } = await readToBuild(this.#index.control);
     const { state, build, shards } = control;
     if (state.startsWith("readable") && build) {
       if (shards) {
         await this.#drop(shards.plan);
-        await this.#control.write({ state, build }, row);
+        await this.#index.control.write({ state, build }, row);
       }
       return build;
     }
@@ -153,12 +156,11 @@ class ShardedBuild {
     if (open.length === 0 && this.#shards.length === shards.count) {
       const whole = this.#progress();
       const next = whole.duplicates.length > 0 ? "readable-dups" : "readable";
-      await this.#control.write({ state: next, build: whole, shards }, row);
+      await this.#index.control.write({ state: next, build: whole, shards }, row);
       return undefined;
     }
     const free = open.filter(({ known }) => (known.value.ownedUntilMs ?? 0) <= clock.now());
-    const { parallel = PARALLEL } = this.#options;
-    await mapBounded(free, parallel, (shard) => this.#work(shard));
+    await mapBounded(free, this.#parallel, (shard) => this.#work(shard));
     // Others have them, or finished and are deleting them.
     if (free.length === 0) await clock.sleep(POLL_MS);
     return undefined;
@@ -166,22 +168,25 @@ class ShardedBuild {
 
   /** From `disabled` to shards that can be worked on, or until another process has done it. */
   async #prepare(control: Control, row: KnownControl["row"]): Promise<void> {
-    const { clock } = this.#database;
+    const { clock } = this.#index.database;
     const { state, shards, ownedUntilMs = 0 } = control;
     if (state !== "disabled" && state !== "writeonly")
-      throw stateRefused(this.#control, state, "built");
+      throw stateRefused(this.#index.control, state, "built");
     if (ownedUntilMs > clock.now()) {
       if (shards) return clock.sleep(POLL_MS);
       const how = "it is being built without shards, or retired";
-      throw validationFailed(`${this.#control}`, "build", how);
+      throw validationFailed(`${this.#index.control}`, "build", how);
     }
-    const plan = this.#database.writeToken();
+    const plan = this.#index.database.writeToken();
     let known = row;
     let keptAtMs = 0;
     const keep = async () => {
       keptAtMs = clock.now();
       const until = { owner: plan, ownedUntilMs: keptAtMs + OWNER_MS };
-      known = await this.#control.write({ state: "writeonly", shards: { plan }, ...until }, known);
+      known = await this.#index.control.write(
+        { state: "writeonly", shards: { plan }, ...until },
+        known,
+      );
     };
     await keep();
     // A writer that does not know yet would write rows that nobody indexes.
@@ -196,19 +201,21 @@ class ShardedBuild {
       const shard = { from: bounds[i], to, progress: NOTHING_BUILT };
       return writeJson(this.#rowOf(this.#keyOf(plan, i)), shard, undefined);
     });
-    await this.#control.write({ state: "writeonly", shards: { plan, count } }, known);
+    await this.#index.control.write({ state: "writeonly", shards: { plan, count } }, known);
   }
 
   /** Partition keys that cut the entities into about equal parts: a scan of their keys. */
   async #cuts(keep: () => Promise<void>): Promise<string[]> {
-    const { shards = SHARDS } = this.#options;
+    const shards = this.#shardsMax;
     const { table, rows } = this.#index.entity;
     let marks: Mark[] = [];
     let stride = 1;
     let count = 0;
     let last: string | undefined;
     const all = { rows: within(rows.row.prefix) };
-    for await (const { entities } of pagesOf(this.#database, table, all, [rows.typeProperty])) {
+    for await (const { entities } of pagesOf(this.#index.database, table, all, [
+      rows.typeProperty,
+    ])) {
       for (const { partitionKey, properties } of entities) {
         if (rows.versionOf(properties) === undefined) continue;
         const isBeginning = partitionKey !== last && last !== undefined;
@@ -235,7 +242,7 @@ class ShardedBuild {
 
   /** Unless somebody else has it, or takes it over. */
   async #work(shard: KnownShard): Promise<void> {
-    const { clock } = this.#database;
+    const { clock } = this.#index.database;
     const save = async (change: Partial<Shard>) => {
       const ownedUntilMs = clock.now() + OWNER_MS;
       const next = { ...shard.known.value, ownedUntilMs, ...change };
@@ -268,7 +275,7 @@ class ShardedBuild {
     const found: KnownShard[] = [];
     const rows = within(`${this.#prefix}${plan}!`);
     const range = { partitionKey: PARTITION, rows };
-    for await (const { entities } of pagesOf(this.#database, CONTROL_TABLE, range)) {
+    for await (const { entities } of pagesOf(this.#index.database, CONTROL_TABLE, range)) {
       for (const stored of entities)
         found.push({ key: keyOf(stored), known: knownIn(stored, PROPERTY) });
     }
@@ -279,9 +286,9 @@ class ShardedBuild {
   async #drop(plan: string): Promise<void> {
     const rows = { ...within(`${this.#prefix}${plan}!`), from: this.#prefix };
     const range = { partitionKey: PARTITION, rows };
-    for await (const { entities } of pagesOf(this.#database, CONTROL_TABLE, range)) {
+    for await (const { entities } of pagesOf(this.#index.database, CONTROL_TABLE, range)) {
       await mapBounded(entities, LOOKUPS_AT_ONCE, (row) =>
-        unlessRefused(this.#database.tables.commit(CONTROL_TABLE, [deleteOf(row)]), 404),
+        unlessRefused(this.#index.database.tables.commit(CONTROL_TABLE, [deleteOf(row)]), 404),
       );
     }
   }
@@ -289,7 +296,7 @@ class ShardedBuild {
   #tell(): void {
     const shards = this.#shards.length;
     const shardsDone = this.#shards.filter(({ known }) => known.value.isDone).length;
-    this.#options.onProgress?.({ done: this.#progress().done, shards, shardsDone });
+    this.#onProgress?.({ done: this.#progress().done, shards, shardsDone });
   }
 
   /** Of all shards together. */
@@ -306,7 +313,7 @@ class ShardedBuild {
   }
 
   #rowOf(key: EntityKey): JsonRow<Shard> {
-    return jsonRow(this.#database, CONTROL_TABLE, key, PROPERTY);
+    return jsonRow(this.#index.database, CONTROL_TABLE, key, PROPERTY);
   }
 }
 
