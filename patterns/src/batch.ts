@@ -9,11 +9,14 @@ import { isRefusal, isRefusalInside, PortError } from "./ports/port-error.ts";
 import type { Mutation } from "./ports/tables.ts";
 import type { KeyOf } from "./repository.ts";
 import { mapBounded } from "./store/limit.ts";
-import type { EntityOf } from "./transaction.ts";
 import {
   assertFits,
   bytesLimit,
   bytesOnWire,
+  TRANSACTION_OPERATIONS_MAX,
+} from "./store/transaction-size.ts";
+import type { EntityOf } from "./transaction.ts";
+import {
   contributionsTo,
   explain,
   insertStep,
@@ -21,7 +24,6 @@ import {
   leadRefused,
   openEntity,
   Stale,
-  TRANSACTION_OPERATIONS_MAX,
   timeLeft,
   untilUncontended,
 } from "./write.ts";

@@ -5,7 +5,7 @@ import { isRefusal, isRefusalInside } from "./ports/port-error.ts";
 import type { StoredEntity } from "./ports/tables.ts";
 import { pagesOf, type RowsOfTable } from "./query/pages.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
-import { TRANSACTION_OPERATIONS_MAX } from "./write.ts";
+import { TRANSACTION_OPERATIONS_MAX } from "./store/transaction-size.ts";
 
 export type BulkDeleteRange = RowsOfTable;
 

@@ -1,0 +1,36 @@
+import type { Database } from "../database.ts";
+import { tableError, validationFailed } from "../errors.ts";
+import type { Mutation } from "../ports/tables.ts";
+
+export const TRANSACTION_OPERATIONS_MAX = 100;
+/** What a mutation adds to the request beside its properties, and how full a request may get. */
+const OVERHEAD_BYTES = 700;
+const FILL_MAX = 0.9;
+
+/** @throws batch-too-large or validation-failed, before anything is sent. */
+export function assertFits(mutations: readonly Mutation[], database: Database): void {
+  if (mutations.length < 2) return;
+  const operations = mutations.length;
+  const bytes = bytesOnWire(mutations);
+  const limit = bytesLimit(database);
+  if (operations > TRANSACTION_OPERATIONS_MAX || bytes > limit) {
+    const message = `${operations} operations of ${bytes} bytes; at most ${TRANSACTION_OPERATIONS_MAX} of ${limit} bytes fit in a transaction.`;
+    throw tableError("batch-too-large", message, { operations, bytes });
+  }
+  const rowKeys = mutations.map(({ rowKey }) => rowKey);
+  const twice = rowKeys.find((rowKey, i) => rowKeys.indexOf(rowKey) < i);
+  if (twice !== undefined)
+    throw validationFailed("The transaction", twice, "the row is changed twice");
+}
+
+export function bytesLimit(database: Database): number {
+  return Math.floor(database.profile.transactionBytesMax * FILL_MAX);
+}
+
+/** An upper estimate of what the mutations take in a transaction's body. */
+export function bytesOnWire(mutations: readonly Mutation[]): number {
+  // A property whose type is spelled out is named twice.
+  const names = mutations.map((one) => "properties" in one && Object.keys(one.properties));
+  const json = JSON.stringify([mutations, names]);
+  return mutations.length * OVERHEAD_BYTES + new TextEncoder().encode(json).length;
+}
