@@ -6,8 +6,8 @@ import type { Foundation } from "./catalog/open-catalog.ts";
 import type { ServicePropertiesStore } from "./catalog/service-properties-store.ts";
 import { type ExchangeObserver, joinObservers, type Observer } from "./http/observer.ts";
 import { SERVICE_NAMES, type ServiceName } from "./http/service.ts";
-import { Analytics } from "./insight/analytics.ts";
 import { AnalyticsLog } from "./insight/analytics-log.ts";
+import { AnalyticsMetrics } from "./insight/analytics-metrics.ts";
 import { EntityStore, type TableValue } from "./table/entity-store.ts";
 import { MetricsTables } from "./table/metrics-tables.ts";
 
@@ -21,7 +21,7 @@ export interface OpenAnalytics extends ExchangeObserver {
 
 /** The metrics tables and the analytics log, for accounts whose service properties ask for them. */
 export function openAnalytics(foundation: Foundation, settings: Settings): OpenAnalytics {
-  const counts = new Analytics(foundation.clock);
+  const metrics = new AnalyticsMetrics(foundation.clock);
   const log = new AnalyticsLog(() => logBlobs.wake());
   const logBlobs = new LogBlobs({
     ...foundation,
@@ -35,10 +35,10 @@ export function openAnalytics(foundation: Foundation, settings: Settings): OpenA
     finished(record, request, response) {
       const chosen = settings.get(record.service)?.chosen(record.account);
       if (chosen === undefined) return;
-      counts.finished(record, chosen);
+      metrics.finished(record, chosen);
       log.finished(record, chosen, request, response);
     },
-    background: [openMetricsTables(foundation, counts, settings), logBlobs],
+    background: [openMetricsTables(foundation, metrics, settings), logBlobs],
   };
 }
 
@@ -61,7 +61,7 @@ export function withAnalytics(
 /** On stores of its own: other services are counted where no tables are served. */
 function openMetricsTables(
   { engine, clock, ageClock, accountIds, onError }: Foundation,
-  analytics: Analytics,
+  metrics: AnalyticsMetrics,
   settings: Settings,
 ): MetricsTables {
   const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds, clock);
@@ -71,7 +71,7 @@ function openMetricsTables(
     clock: ageClock,
     catalog,
     entities,
-    analytics,
+    metrics,
     onError,
     retentionDays(account, table) {
       const service = SERVICE_NAMES.find((name) => table.toLowerCase().endsWith(name));

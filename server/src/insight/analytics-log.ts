@@ -1,6 +1,6 @@
 import type { RequestRecord } from "../http/observer.ts";
 import type { WireRequest } from "../operation.ts";
-import type { AnalyticsSettings } from "./analytics.ts";
+import type { AnalyticsSettings } from "./analytics-metrics.ts";
 import { type LoggedRequest, type LoggedResponse, printLogLine } from "./log-line.ts";
 
 export const LOG_KINDS = ["read", "write", "delete"] as const;

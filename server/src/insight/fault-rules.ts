@@ -10,7 +10,7 @@ export interface FaultRule {
   readonly delayMs?: number | undefined;
   /** Absent: any. */
   readonly operation?: string | undefined;
-  /** The table or queue, without case; absent: any. */
+  /** The table, queue or container, without case; absent: any. */
   readonly resource?: string | undefined;
   /** Share of the requests that are struck, 0 to 1. */
   readonly rate: number;
@@ -29,7 +29,7 @@ const STATUS_CODES: Readonly<Record<string, ErrorCode>> = {
  * Reads rules such as `503 on InsertEntity of Orders rate 0.1; delay 200 on QueryEntities`:
  *
  *     rules := rule (";" rule)*
- *     rule  := (STATUS | CODE | "delay" MS)+ ["on" OPERATION] ["of" TABLE-OR-QUEUE] ["rate" SHARE]
+ *     rule  := (STATUS | CODE | "delay" MS)+ ["on" OPERATION] ["of" RESOURCE] ["rate" SHARE]
  *
  * @throws Error naming the word that does not fit
  */

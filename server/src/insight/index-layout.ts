@@ -21,30 +21,9 @@ interface Wanted {
 
 /** The index that answers what keys leave open, written out for a table; undefined where none does. */
 export function indexAcrossPartitions(table: string, filter: FilterNode): Cure | undefined {
-  const { alternatives, equal, picks, range, rest, timestamps } = wantedOf(filter);
-  const [first, ...others] = equal;
-  if (first !== undefined || range.length > 0) {
-    const columns = [...equal, ...range.slice(0, 1)];
-    const rows = new RowOrder("", [...others], range);
-    const index = tableName(
-      table,
-      `By${columns.map(({ property }) => capital(property)).join("And")}`,
-    );
-    const tail = columns.some(({ property }) => property === "RowKey")
-      ? "<PartitionKey>"
-      : "<PartitionKey>_<RowKey>";
-    const found = columns.map(({ property }) => property).join(" and ");
-    return {
-      pattern: "inter-partition secondary index",
-      advice: `Keep a second entity for each, found by ${found}, that holds the two keys or a copy of what is read.`,
-      layout: [
-        `${index}: PartitionKey = ${first ? slotOf(first) : BUCKET}, RowKey = ${rows.key(tail)} of ${table}`,
-        `query: PartitionKey eq '${first ? slotOf(first) : "<bucket>"}'${rows.condition()}${first ? "" : EACH_BUCKET}`,
-        ...escapes(equal),
-        ...filters(rest),
-      ],
-    };
-  }
+  const wanted = wantedOf(filter);
+  const { alternatives, equal, picks, range, timestamps } = wanted;
+  if (equal.length > 0 || range.length > 0) return tableByColumns(table, wanted);
   if (timestamps) {
     return {
       ...OWN_TIME,
@@ -68,6 +47,31 @@ export function indexAcrossPartitions(table: string, filter: FilterNode): Cure |
   }
   const open = alternatives.filter((each) => !isOfKey(each, "PartitionKey"));
   return cureOfAlternatives(open, (each) => indexAcrossPartitions(table, each));
+}
+
+/** A table whose partitions are the first value asked for, or buckets where a range is all. */
+function tableByColumns(table: string, { equal, range, rest }: Wanted): Cure {
+  const [first, ...others] = equal;
+  const columns = [...equal, ...range.slice(0, 1)];
+  const rows = new RowOrder("", others, range);
+  const index = tableName(
+    table,
+    `By${columns.map(({ property }) => capital(property)).join("And")}`,
+  );
+  const tail = columns.some(({ property }) => property === "RowKey")
+    ? "<PartitionKey>"
+    : "<PartitionKey>_<RowKey>";
+  const found = columns.map(({ property }) => property).join(" and ");
+  return {
+    pattern: "inter-partition secondary index",
+    advice: `Keep a second entity for each, found by ${found}, that holds the two keys or a copy of what is read.`,
+    layout: [
+      `${index}: PartitionKey = ${first ? slotOf(first) : BUCKET}, RowKey = ${rows.key(tail)} of ${table}`,
+      `query: PartitionKey eq '${first ? slotOf(first) : "<bucket>"}'${rows.condition()}${first ? "" : EACH_BUCKET}`,
+      ...escapes(equal),
+      ...filters(rest),
+    ],
+  };
 }
 
 /** The same inside a partition, where a transaction keeps entity and index alike. */

@@ -5,6 +5,7 @@ import { type TimeKey, timeKeyOf } from "./time-key.ts";
 export type OrderVerdict = "append" | "prepend" | "spread" | "too few";
 
 const WINDOW = 64;
+const WINDOWS_MAX = 64;
 /** Of 64 keys in random order 5 are the largest so far; of keys that ascend, all. */
 const RECORDS_MIN = 0.85;
 /** Of so few keys in random order all are records once in 40,000 windows. */
@@ -57,7 +58,10 @@ export class InsertOrder {
       this.#remember(this.#lowest);
     } else if (partitionKey === this.#highest || partitionKey === this.#lowest) this.#repeats++;
     this.#inWindow++;
-    if (this.#inWindow < WINDOW) return;
+    if (this.#inWindow === WINDOW) this.#endWindow();
+  }
+
+  #endWindow(): void {
     this.#windows++;
     // Keys that ascend through partitions that are there already, again and again, are no append.
     const rises = this.#windows === 1 || this.#highest > this.#highestEver;
@@ -76,16 +80,18 @@ export class InsertOrder {
     this.#repeats = 0;
     this.#timeless = 0;
     this.#last = "";
-    // What a table did long ago must not outweigh what it does now.
-    if (this.#windows === 64) {
-      this.#windows /= 2;
-      this.#appendWindows /= 2;
-      this.#prependWindows /= 2;
-      this.#timeWindows /= 2;
-      // An outlier is forgotten with the windows it came in.
-      this.#highestEver = this.#highest;
-      this.#lowestEver = this.#lowest;
-    }
+    if (this.#windows === WINDOWS_MAX) this.#fade();
+  }
+
+  /** What a table did long ago must not outweigh what it does now. */
+  #fade(): void {
+    this.#windows /= 2;
+    this.#appendWindows /= 2;
+    this.#prependWindows /= 2;
+    this.#timeWindows /= 2;
+    // An outlier is forgotten with the windows it came in.
+    this.#highestEver = this.#highest;
+    this.#lowestEver = this.#lowest;
   }
 
   /** Of the last insert. */

@@ -14,7 +14,7 @@ import {
 } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import type { RequestRecord } from "../http/observer.ts";
-import { Analytics, type MetricsSettings } from "../insight/analytics.ts";
+import { AnalyticsMetrics, type MetricsSettings } from "../insight/analytics-metrics.ts";
 import { EntityStore, type TableValue } from "./entity-store.ts";
 import { MetricsTables } from "./metrics-tables.ts";
 import { RecordView } from "./record-view.ts";
@@ -251,10 +251,10 @@ async function open({ hours, minutes }: Chosen, retentionDays?: number) {
     find,
     /** One more process over the same data. */
     process() {
-      const analytics = new Analytics(clock);
+      const metrics = new AnalyticsMetrics(clock);
       const errors: unknown[] = [];
       const metricsTables = new MetricsTables({
-        ...{ engine, clock, analytics, ...stores() },
+        ...{ engine, clock, metrics, ...stores() },
         retentionDays: () => retentionDays,
         onError: (error) => errors.push(error),
       });
@@ -264,7 +264,7 @@ async function open({ hours, minutes }: Chosen, retentionDays?: number) {
         start: () => metricsTables.start(),
         close: () => metricsTables.close(),
         count(requests: readonly Partial<RequestRecord>[]) {
-          for (const request of requests) analytics.finished({ ...RECORD, ...request }, all);
+          for (const request of requests) metrics.finished({ ...RECORD, ...request }, all);
         },
       };
     },

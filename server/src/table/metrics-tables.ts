@@ -8,7 +8,7 @@ import { BackgroundWriter } from "../catalog/background-writer.ts";
 import type { Catalog } from "../catalog/catalog.ts";
 import type { Clock } from "../clock.ts";
 import type { Engine } from "../engine/engine.ts";
-import { type Analytics, hourOf, type RowCounts } from "../insight/analytics.ts";
+import { type AnalyticsMetrics, hourOf, type RowCounts } from "../insight/analytics-metrics.ts";
 import { TransactionCounts } from "../insight/transaction-counts.ts";
 import { planQuery } from "../query/planner.ts";
 import { recordEtag } from "./entity-record.ts";
@@ -22,7 +22,7 @@ export interface MetricsTablesOptions {
   readonly clock: Clock;
   readonly catalog: Catalog<TableValue>;
   readonly entities: EntityStore;
-  readonly analytics: Analytics;
+  readonly metrics: AnalyticsMetrics;
   /** Days that rows of a metrics table are kept; undefined: for ever. */
   readonly retentionDays: (account: string, table: string) => number | undefined;
   readonly onError: (error: unknown) => void;
@@ -49,7 +49,7 @@ export class MetricsTables implements BackgroundWork {
 
   constructor(options: MetricsTablesOptions) {
     this.#options = options;
-    const { analytics, clock, onError } = options;
+    const { clock, metrics, onError } = options;
     this.#writer = new BackgroundWriter({
       clock,
       name: "rows of metrics",
@@ -58,7 +58,7 @@ export class MetricsTables implements BackgroundWork {
       prepare: (row) => this.#openTable(row),
       put: (row) => this.#add(row),
       written() {},
-      giveBack: (row) => analytics.giveBack(row),
+      giveBack: (row) => metrics.giveBack(row),
     });
   }
 
@@ -72,7 +72,7 @@ export class MetricsTables implements BackgroundWork {
 
   /** Writes what was counted so far, and removes what is too old. Rows that fail are counted on. */
   async write(): Promise<void> {
-    const rows = this.#options.analytics.take();
+    const rows = this.#options.metrics.take();
     await this.#writer.write(rows);
     for (const row of rows) await this.#clearOld(row);
   }

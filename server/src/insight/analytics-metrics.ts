@@ -44,7 +44,7 @@ const ROWS_MAX = 20_000;
  * Counts requests for the analytics tables, of accounts whose service properties say so. Counting is
  * all that a request waits for; whoever writes takes what was counted.
  */
-export class Analytics {
+export class AnalyticsMetrics {
   readonly #clock: Clock;
   #rows = new Map<string, RowCounts>();
 
