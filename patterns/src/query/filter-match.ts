@@ -33,7 +33,7 @@ function propertyOf(entity: StoredEntity, property: string): EdmValue | undefine
 
 const NUMERIC = ["Double", "Int32", "Int64"];
 
-/** Negative, zero or positive; undefined when the types cannot be compared. */
+/** Negative, zero or positive; NaN where a value is none; undefined when the types cannot be compared. */
 function orderOf(a: EdmValue | undefined, b: EdmValue): number | undefined {
   if (!a) return undefined;
   if (NUMERIC.includes(a.type) && NUMERIC.includes(b.type)) {
@@ -54,7 +54,7 @@ function orderOf(a: EdmValue | undefined, b: EdmValue): number | undefined {
 }
 
 function order<Value extends string | number | bigint | boolean>(a: Value, b: Value): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+  return a < b ? -1 : a > b ? 1 : a === b ? 0 : Number.NaN;
 }
 
 /** ISO text with all seven digits, so that comparing characters compares instants. */

@@ -493,13 +493,15 @@ export const CASES: readonly Case[] = [
         { salary: 2.5, total: 2n ** 60n },
         { salary: Number.NEGATIVE_INFINITY, total: -1n },
         { town: "redmond", total: 2n ** 60n + 1n },
+        { salary: Number.NaN },
       ];
       for (const [id, more] of optional.entries()) await employees.insert(someone(id, more));
-      const small = database.open(smallPartitions(Employee, { maxRows: 5 }));
+      const small = database.open(smallPartitions(Employee, { maxRows: 6 }));
       const conditions: Parameters<ReturnType<typeof small.range>["where"]>[0][] = [
         ({ salary }) => salary.lte(2),
         ({ salary }) => salary.ne(2),
         ({ salary }) => salary.ne(2).not(),
+        ({ salary }) => salary.gte(Number.NaN).or(salary.ne(Number.NaN).not()),
         ({ total }) => total.gt(2n ** 60n),
         ({ town }) => town.gte("Redmond"),
         ({ town, total }) => town.eq("Redmond").or(total.lt(0n)),
