@@ -23,7 +23,7 @@ export const SCHEMA_FILES = ["schema.ts", "schema.js", "schema.mjs"];
 
 /**
  * Imports the module, which runs it.
- * @throws Error when it is not there or defines nothing; invalid-definition from the library.
+ * @throws Error when it is not there, or defines nothing or a name twice; invalid-definition from the library.
  */
 export async function loadSchema(named: string | undefined): Promise<Schema> {
   const found = named ?? SCHEMA_FILES.find((name) => existsSync(name));
@@ -39,14 +39,30 @@ export async function loadSchema(named: string | undefined): Promise<Schema> {
     if (codeOf(cause) === "invalid-definition") throw cause;
     throw new Error(`${found} cannot be imported: ${messageOf(cause)}`, { cause });
   });
-  const entities = Object.values(exported).filter(isEntity);
-  if (entities.length === 0) throw new Error(`${found} exports no entity.`);
+  const entities = entitiesOf(exported, found);
+  if (entities.size === 0) throw new Error(`${found} exports no entity.`);
   return {
     file,
     library: new Library(dirname(file)),
-    entities: new Map(entities.map((entity) => [entity.name, entity])),
+    entities,
     queries: queriesOf(exported.queries),
   };
+}
+
+/** By name: one of two that share it would be left out unseen, and the index of the other one built, or retired. */
+function entitiesOf(exported: Record<string, unknown>, file: string): Map<string, AnyEntity> {
+  const entities = new Map<string, AnyEntity>();
+  for (const entity of Object.values(exported).filter(isEntity)) {
+    const other = entities.get(entity.name) ?? entity;
+    if (other !== entity) {
+      const tables = `of ${other.table} and of ${entity.table}`;
+      throw new Error(
+        `${file} exports two entities "${entity.name}", ${tables}: export one, and the other from elsewhere.`,
+      );
+    }
+    entities.set(entity.name, entity);
+  }
+  return entities;
 }
 
 async function importModule(file: string): Promise<Record<string, unknown>> {

@@ -85,6 +85,15 @@ describe("rowhouse patterns check", () => {
     assert.equal((await run(["check", "--nonsense"])).code, 2);
   });
 
+  it("ends with 2 when two entities share a name, and not when one is exported twice", async () => {
+    const again = await run(["check", moduleOf({ more: "export { Employee as default };" })]);
+    assert.equal(again.code, 0);
+    const more = 'export const Former = Employee.in("Formers");';
+    const { code, stderr } = await run(["check", moduleOf({ more })]);
+    assert.match(stderr, /exports two entities "Employee", of Employee and of Formers: export one/);
+    assert.equal(code, 2);
+  });
+
   it("prints findings as JSON", async () => {
     const file = moduleOf({ partition: 'k.lit("all")', row: 'k.str("dept"), k.uint("id", 6)' });
     const { code, stdout } = await run(["check", file, "--json", "--strict"]);
