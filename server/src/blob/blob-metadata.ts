@@ -3,31 +3,23 @@ import { READ_ACCESS, WRITE_ACCESS } from "./blob-access.ts";
 import { type BlobOperation, blobNameOf, ENCRYPTED } from "./blob-operation.ts";
 import type { CommittedBlob } from "./blob-record.ts";
 import type { BlobName } from "./blob-store.ts";
-import { readConditions, writeConditions } from "./conditions.ts";
-import { readBlob } from "./get-blob.ts";
+import { writeConditions } from "./conditions.ts";
+import { type ReadBlobInput, readBlob, readInputOf } from "./get-blob.ts";
 import { leaseAfterWrite } from "./lease.ts";
 import { leaseIdOf } from "./lease-request.ts";
 import { refuseOwnKeys, refuseUnsupported } from "./unsupported.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 import { checkChange, type WriteTerms } from "./write-checks.ts";
 
-interface BlobInput extends WriteTerms {
-  readonly name: BlobName;
-}
-
 /** Get Blob Metadata. Fails with BlobNotFound (404). */
-export const getBlobMetadata: BlobOperation<BlobInput, CommittedBlob> = {
+export const getBlobMetadata: BlobOperation<ReadBlobInput, CommittedBlob> = {
   name: "GetBlobMetadata",
   route: { method: "GET", resource: "blob", comp: "metadata" },
   access: READ_ACCESS,
 
   decode(request) {
     refuseOwnKeys(request);
-    return {
-      name: blobNameOf(request),
-      leaseId: leaseIdOf(request),
-      conditions: readConditions(request),
-    };
+    return readInputOf(request);
   },
 
   run: readBlob,
@@ -38,8 +30,13 @@ export const getBlobMetadata: BlobOperation<BlobInput, CommittedBlob> = {
   }),
 };
 
+interface SetBlobMetadataInput extends WriteTerms {
+  readonly name: BlobName;
+  readonly metadata: Metadata;
+}
+
 /** Set Blob Metadata: replaces all there is. Fails with BlobNotFound (404). */
-export const setBlobMetadata: BlobOperation<BlobInput & { metadata: Metadata }, number> = {
+export const setBlobMetadata: BlobOperation<SetBlobMetadataInput, number> = {
   name: "SetBlobMetadata",
   route: { method: "PUT", resource: "blob", comp: "metadata" },
   access: WRITE_ACCESS,

@@ -23,12 +23,16 @@ import { leaseIdOf } from "./lease-request.ts";
 import { refuseOwnKeys } from "./unsupported.ts";
 import { etagOf } from "./validators.ts";
 
-interface GetBlobInput {
+/** What every read of a blob asks. */
+export interface ReadBlobInput {
   readonly name: BlobName;
-  readonly range: AskedRange | undefined;
-  readonly isStructured: boolean;
   readonly leaseId: string | undefined;
   readonly conditions: Conditions;
+}
+
+interface GetBlobInput extends ReadBlobInput {
+  readonly range: AskedRange | undefined;
+  readonly isStructured: boolean;
 }
 
 interface AskedRange extends ByteRange {
@@ -113,7 +117,7 @@ export const getBlob: BlobOperation<GetBlobInput, GetBlobOutput> = {
 };
 
 /** Get Blob Properties: what Get Blob tells, without the content. */
-export const getBlobProperties: BlobOperation<GetBlobInput, CommittedBlob> = {
+export const getBlobProperties: BlobOperation<ReadBlobInput, CommittedBlob> = {
   name: "GetBlobProperties",
   route: { method: "HEAD", resource: "blob" },
   access: READ_ACCESS,
@@ -121,13 +125,7 @@ export const getBlobProperties: BlobOperation<GetBlobInput, CommittedBlob> = {
   decode(request) {
     refuseOwnKeys(request);
     checkOverrides(request);
-    return {
-      name: blobNameOf(request),
-      range: undefined,
-      isStructured: false,
-      leaseId: leaseIdOf(request),
-      conditions: readConditions(request),
-    };
+    return readInputOf(request);
   },
 
   run: readBlob,
@@ -145,10 +143,18 @@ export const getBlobProperties: BlobOperation<GetBlobInput, CommittedBlob> = {
   },
 };
 
+export function readInputOf(request: RequestHead): ReadBlobInput {
+  return {
+    name: blobNameOf(request),
+    leaseId: leaseIdOf(request),
+    conditions: readConditions(request),
+  };
+}
+
 /** @throws ServiceError BlobNotFound and others, in the order of the reference. */
 export async function readBlob(
   context: BlobContext,
-  input: Pick<GetBlobInput, "name" | "leaseId" | "conditions">,
+  input: ReadBlobInput,
   request: WireRequest,
 ): Promise<CommittedBlob> {
   const { record } = await readForAnyone(context, input.name, request);
