@@ -2,7 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import type { FilterNode } from "@rowhouse/protocol/filter-tree";
 import { LIMITS } from "@rowhouse/protocol/limits";
-import { cureOfQuery, type QueryCure, readingOf } from "@rowhouse/server/insight/cure";
+import { cureOfQuery, type QueryCure, readingOf } from "@rowhouse/server/insight/query-cure";
 import { terminalText } from "@rowhouse/server/insight/terminal-text";
 import { explain } from "@rowhouse/server/query/explain";
 import type { Plan } from "@rowhouse/server/query/plan";

@@ -1,10 +1,9 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { refuseStranger } from "../auth/authorize.ts";
-import type { Named } from "../catalog/catalog.ts";
+import type { Catalog, Named } from "../catalog/catalog.ts";
 import { invalidHeader } from "../http/header-values.ts";
 import type { RequestHead, WireRequest } from "../operation.ts";
-import type { BlobContext } from "./blob-operation.ts";
-import type { BlobName, BlobState } from "./blob-store.ts";
+import type { BlobName, BlobState, BlobStore } from "./blob-store.ts";
 import type { ContainerValue, PublicAccess } from "./container-value.ts";
 
 /** What may create a blob; only with `w` may it replace one, which `checkMayReplace` sees to. */
@@ -50,13 +49,21 @@ export function checkMayReplace(request: WireRequest, { record }: BlobState): vo
   }
 }
 
+/** What strangers may read of. */
+export interface Readable {
+  readonly blobs: BlobStore;
+  readonly catalog: Catalog<ContainerValue>;
+  /** Whether they may read anything at all. */
+  readonly allowsPublicAccess: boolean;
+}
+
 /**
  * Reads the state of a blob for whoever asks. Strangers cannot tell a container that is missing from
  * one that is private.
  * @throws ServiceError ContainerNotFound, ResourceNotFound, PublicAccessNotPermitted.
  */
 export async function readForAnyone(
-  { blobs, allowsPublicAccess }: BlobContext,
+  { blobs, allowsPublicAccess }: Readable,
   name: BlobName,
   request: WireRequest,
 ): Promise<BlobState> {
@@ -80,7 +87,7 @@ export async function readForAnyone(
  * @throws ServiceError ContainerNotFound, ResourceNotFound, PublicAccessNotPermitted.
  */
 export async function findForAnyone(
-  { allowsPublicAccess, blobs, catalog }: BlobContext,
+  { allowsPublicAccess, blobs, catalog }: Readable,
   name: string,
   request: WireRequest,
 ): Promise<Named<ContainerValue>> {

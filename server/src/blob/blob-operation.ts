@@ -1,7 +1,6 @@
 import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { AuthContext } from "../auth/auth-context.ts";
-import type { Catalog } from "../catalog/catalog.ts";
 import type { Reaper } from "../catalog/reaper.ts";
 import type { ServicePropertiesStore } from "../catalog/service-properties-store.ts";
 import type { Clock } from "../clock.ts";
@@ -10,7 +9,8 @@ import type { Engine } from "../engine/engine.ts";
 import { checkResourceName } from "../http/resource-name.ts";
 import type { Operation, RequestHead } from "../operation.ts";
 import type { AppendQueue } from "./append-queue.ts";
-import type { BlobName, BlobStore } from "./blob-store.ts";
+import type { Readable } from "./blob-access.ts";
+import type { BlobName } from "./blob-store.ts";
 import type { BlockCounts } from "./block-counts.ts";
 import type { ContainerValue } from "./container-value.ts";
 import type { Contents } from "./contents.ts";
@@ -19,11 +19,9 @@ import type { Notes } from "./notes.ts";
 import type { Readers } from "./readers.ts";
 
 /** What blob operations work with. */
-export interface BlobContext {
+export interface BlobContext extends Readable {
   readonly engine: Engine;
   readonly clock: Clock;
-  readonly catalog: Catalog<ContainerValue>;
-  readonly blobs: BlobStore;
   readonly contents: Contents;
   readonly appends: AppendQueue;
   readonly blockCounts: BlockCounts;
@@ -34,8 +32,6 @@ export interface BlobContext {
   readonly reaper: Reaper<ContainerValue>;
   /** For the sources of copies, which bring credentials of their own. */
   readonly auth: AuthContext;
-  /** Whether containers may be read by strangers at all. */
-  readonly allowsPublicAccess: boolean;
 }
 
 export type BlobOperation<Input, Output> = Operation<BlobContext, Input, Output, BlobResource>;

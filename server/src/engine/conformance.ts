@@ -1,26 +1,14 @@
 import { describe } from "node:test";
-import { type Clock, systemClock } from "../clock.ts";
+import { systemClock } from "../clock.ts";
 import { testChecks } from "./conformance/checks.ts";
 import { testClose } from "./conformance/close.ts";
 import { testConcurrency } from "./conformance/concurrency.ts";
 import { testGetAndCommit } from "./conformance/get-and-commit.ts";
 import { testLimits } from "./conformance/limits.ts";
 import { testScans } from "./conformance/scans.ts";
-import type { WithEngine } from "./conformance/steps.ts";
+import type { EngineUnderTest, WithEngine } from "./conformance/steps.ts";
 import { testUpdates } from "./conformance/updates.ts";
 import { testVersions } from "./conformance/versions.ts";
-import type { Engine } from "./engine.ts";
-
-/** An engine and how to get at it. */
-export interface EngineUnderTest {
-  readonly name: string;
-  /** Opens a new, empty engine. */
-  open(options: { clock: Clock }): Promise<Engine>;
-  /** Opens what `closed` held when it was closed. Absent: such an engine keeps nothing. */
-  reopen?(closed: Engine, options: { clock: Clock }): Promise<Engine>;
-  /** Takes away what `closed` leaves behind: its files, its tables. */
-  discard?(closed: Engine): Promise<void>;
-}
 
 /** Checks every promise `engine.ts` makes. Each engine's test file is one call of this. */
 export function testEngineConformance(target: EngineUnderTest): void {

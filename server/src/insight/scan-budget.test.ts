@@ -3,9 +3,9 @@ import { describe, it } from "node:test";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { explain } from "../query/explain.ts";
 import { planQuery } from "../query/planner.ts";
-import { shapeOf } from "./cure.ts";
 import { DeferredWatchers } from "./deferred-watchers.ts";
 import { type Insight, keysRead, type QueryCost, type QueryFacts } from "./insight.ts";
+import { shapeOf } from "./query-cure.ts";
 import { ScanBudget } from "./scan-budget.ts";
 import { parseScanRules } from "./scan-budget-rules.ts";
 

@@ -1,12 +1,12 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { PLAN_CLASSES, type PlanClass } from "../query/plan.ts";
-import { cureOfQuery, shapeOf } from "./cure.ts";
 import type { Watcher } from "./deferred-watchers.ts";
 import type { QueryCost, QueryFacts } from "./insight.ts";
 import { ownText } from "./own-text.ts";
 import { type Metric, single } from "./prometheus.ts";
 import type { QueryBatch } from "./query-batch.ts";
+import { cureOfQuery, shapeOf } from "./query-cure.ts";
 import type { ScanRule, ScanRules } from "./scan-budget-rules.ts";
 
 /** Queries of one kind that were over budget. */

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
 import { systemClock } from "../../clock.ts";
-import type { EngineUnderTest } from "../conformance.ts";
 import { EngineError } from "../engine.ts";
 import {
   assertAbove,
   atVersion,
   bytes,
+  type EngineUnderTest,
   key,
   mustCommit,
   patternBytes,

@@ -1,8 +1,20 @@
 import assert from "node:assert/strict";
+import type { Clock } from "../../clock.ts";
 import type { Check, CommitResult, Engine, Entry, Key, KeyRange, ScanEnd } from "../engine.ts";
 import { after, equalBytes } from "../key-codec.ts";
 
 /** The words that the conformance tests are written in. */
+
+/** An engine and how to get at it. */
+export interface EngineUnderTest {
+  readonly name: string;
+  /** Opens a new, empty engine. */
+  open(options: { clock: Clock }): Promise<Engine>;
+  /** Opens what `closed` held when it was closed. Absent: such an engine keeps nothing. */
+  reopen?(closed: Engine, options: { clock: Clock }): Promise<Engine>;
+  /** Takes away what `closed` leaves behind: its files, its tables. */
+  discard?(closed: Engine): Promise<void>;
+}
 
 /** Runs `test` with an engine of its own, which is closed and discarded afterwards. */
 export type WithEngine = (test: (engine: Engine) => Promise<void>) => Promise<void>;

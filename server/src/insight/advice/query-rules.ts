@@ -2,7 +2,8 @@ import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import type { FilterNode } from "@rowhouse/protocol/filter-tree";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { planQuery } from "../../query/planner.ts";
-import { type Cure, cureOfQuery, separateReads } from "../cure.ts";
+import type { Cure } from "../cure.ts";
+import { cureOfQuery, separateReads } from "../query-cure.ts";
 import type { QueryEvent } from "../recording.ts";
 import { type QueryShapes, SERIES_MIN } from "./query-shapes.ts";
 import {

@@ -3,7 +3,8 @@ import { describe, it } from "node:test";
 import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { planQuery } from "../query/planner.ts";
-import { type Cure, cureOfQuery } from "./cure.ts";
+import type { Cure } from "./cure.ts";
+import { cureOfQuery } from "./query-cure.ts";
 
 const HASH = "<hash of PartitionKey and RowKey modulo 16, two digits>";
 

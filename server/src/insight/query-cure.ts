@@ -1,0 +1,183 @@
+import { printFilter } from "@rowhouse/protocol/filter-printer";
+import type { FilterNode } from "@rowhouse/protocol/filter-tree";
+import { after, type Plan } from "../query/plan.ts";
+import type { Cure } from "./cure.ts";
+import { indexAcrossPartitions, indexInPartition } from "./index-layout.ts";
+
+/** The query itself is right: nothing dearer than it must be. */
+export type QueryCure = Cure | undefined;
+
+/**
+ * The better query or key for a plan, from its class and from what its filter asks that keys cannot
+ * answer. Undefined for point and range queries whose filter the keys answer whole.
+ */
+export function cureOfQuery(table: string, plan: Plan): QueryCure {
+  const { class: planClass, residual } = plan;
+  if (planClass === "nothing") return undefined;
+  const misspelt = residual && misspeltKey(residual);
+  if (misspelt !== undefined) return spellKey(misspelt);
+  if (planClass === "table scan" || planClass === "partition range") {
+    if (residual === undefined) return namePartition(table, plan);
+    if (asksRowKeyAlone(residual)) return rowKeyAlone(table);
+    return indexAcrossPartitions(table, residual) ?? namePartition(table, plan);
+  }
+  const separate = separateReads(plan);
+  if (residual === undefined) return separate > 1 ? queryEach(plan, separate) : undefined;
+  if (planClass === "point query") return undefined;
+  return indexInPartition(table, residual) ?? askForLess(table);
+}
+
+/**
+ * Reads of a plan that the cloud finds by scanning what is between them. Two with one key between them, as
+ * `ne` makes them, are one.
+ */
+export function separateReads({ reads }: Plan): number {
+  return reads.filter((read, i) => {
+    const before = reads[i - 1];
+    if (before?.kind !== "range" || read.kind !== "range") return true;
+    const { end } = before;
+    if (end === undefined || end.partitionKey !== read.start.partitionKey) return true;
+    return read.start.rowKey !== after(end.rowKey);
+  }).length;
+}
+
+/** Cost of each class in words; the plan's own text says which keys. */
+const CLASS_READINGS: Readonly<Record<Plan["class"], string>> = {
+  nothing: "No entity can pass this filter: nothing is read.",
+  "point query": "One entity by both its keys: the cheapest query there is.",
+  "range query": "A range of row keys inside one partition: only that range is read.",
+  "partition scan": "One whole partition is read, entity by entity.",
+  "partition range": "Several partitions are read whole, entity by entity.",
+  "table scan": "The whole table is read, entity by entity; it costs more with every entity added.",
+};
+
+/** What a plan means for whoever pays for it. */
+export function readingOf({ class: dearest, reads }: Plan): string {
+  const reading = CLASS_READINGS[dearest];
+  return reads.length < 2 ? reading : `${reads.length} reads, the dearest of this kind: ${reading}`;
+}
+
+/**
+ * The filter with its constants taken out: what queries of one kind have in common. Of a list of alternatives,
+ * however long, two are left.
+ */
+export function shapeOf(filter: FilterNode): string {
+  return printFilter(shortenLists(filter)).replace(LITERAL, "$1?");
+}
+
+/** Of clauses in a row that only differ in constants, the first two. */
+function shortenLists(filter: FilterNode): FilterNode {
+  if (filter.kind === "not") return { kind: "not", clause: shortenLists(filter.clause) };
+  if (filter.kind !== "or" && filter.kind !== "and") return filter;
+  const clauses = filter.clauses.map(shortenLists);
+  const isRepeated = (i: number) => i > 0 && isAlike(clauses[i - 1]!, clauses[i]!);
+  const { kind } = filter;
+  return { kind, clauses: clauses.filter((_, i) => !isRepeated(i) || !isRepeated(i - 1)) };
+}
+
+/** Whether constants are all that differs. */
+function isAlike(a: FilterNode, b: FilterNode): boolean {
+  switch (a.kind) {
+    case "or":
+    case "and":
+      return (
+        a.kind === b.kind &&
+        a.clauses.length === b.clauses.length &&
+        a.clauses.every((clause, i) => isAlike(clause, b.clauses[i]!))
+      );
+    case "not":
+      return b.kind === "not" && isAlike(a.clause, b.clause);
+    case "comparison":
+      return b.kind === "comparison" && a.property === b.property && a.operator === b.operator;
+    case "property":
+      return b.kind === "property" && a.property === b.property;
+    case "constant":
+      return b.kind === "constant" && a.value === b.value;
+  }
+}
+
+/** A literal stands behind an operator; Boolean and number literals have no quotes. */
+const LITERAL =
+  /(\b(?:eq|ne|lt|le|gt|ge) )(?:(?:guid|datetime|X|binary)?'(?:[^']|'')*'|-?[\d.][\w.+-]*|true|false|NaN|-?INF(?:inity)?)/g;
+
+/** A property that differs from a key in case alone: no entity has keys that are called so. */
+function misspeltKey(filter: FilterNode): string | undefined {
+  switch (filter.kind) {
+    case "comparison":
+    case "property": {
+      const { property } = filter;
+      const isKey = KEYS.includes(property);
+      return !isKey && keySpelt(property) !== undefined ? property : undefined;
+    }
+    case "and":
+    case "or":
+      return filter.clauses.map(misspeltKey).find((found) => found !== undefined);
+    case "not":
+      return misspeltKey(filter.clause);
+    case "constant":
+      return undefined;
+  }
+}
+
+const KEYS = ["PartitionKey", "RowKey"];
+
+function keySpelt(property: string): string | undefined {
+  return KEYS.find((key) => key.toLowerCase() === property.toLowerCase());
+}
+
+/** Whether every match must have one of some row keys, in whatever partition. */
+function asksRowKeyAlone(filter: FilterNode): boolean {
+  switch (filter.kind) {
+    case "comparison":
+      return filter.property === "RowKey" && filter.operator === "eq";
+    case "and":
+      return filter.clauses.some(asksRowKeyAlone);
+    case "or":
+      return filter.clauses.every(asksRowKeyAlone);
+    default:
+      return false;
+  }
+}
+
+function spellKey(property: string): Cure {
+  return {
+    pattern: "point query",
+    advice: `Names of properties are case-sensitive: ask for ${keySpelt(property)}, not for a property called ${property}.`,
+    layout: [],
+  };
+}
+
+function rowKeyAlone(table: string): Cure {
+  return {
+    pattern: "point query",
+    advice:
+      "A row key without its partition key finds nothing by itself: ask with both, or make this value the partition key.",
+    layout: [`${table}: PartitionKey = <the partition>, RowKey = <the value asked for>`],
+  };
+}
+
+function namePartition(table: string, plan: Plan): Cure {
+  const asks = plan.residual ? ` for ${printFilter(plan.residual).slice(0, 200)}` : "";
+  return {
+    pattern: "partition key for the query",
+    advice: `Name one partition in the filter; if this question${asks} is asked often, store the answer under a partition key of its own.`,
+    layout: [`${table}: PartitionKey = <what this query knows>, RowKey = <the order it wants>`],
+  };
+}
+
+function askForLess(table: string): Cure {
+  return {
+    pattern: "compound key",
+    advice:
+      "No index answers this filter whole: begin the row key with what bounds the question, and ask for that range.",
+    layout: [`${table}: PartitionKey as it is, RowKey = <what bounds the question>_<RowKey>`],
+  };
+}
+
+function queryEach({ class: planClass }: Plan, reads: number): Cure {
+  return {
+    pattern: planClass === "point query" ? "point query" : "one partition a query",
+    advice: `These are ${reads} reads here; the cloud scans for an "or" over keys. Send one query for each, several at a time.`,
+    layout: [],
+  };
+}
