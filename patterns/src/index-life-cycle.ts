@@ -5,6 +5,7 @@ import { buildRange, Pace, RATE } from "./indexes/build-range.ts";
 import {
   type BuildProgress,
   type Control,
+  createItsTables,
   EVERYBODY_MS,
   type IndexState,
   type KeptIndex,
@@ -83,6 +84,7 @@ export class IndexLifeCycle {
       control = { ...control, ...change, owner, ownedUntilMs: clock.now() + OWNER_MS };
       row = await index.control.write(control, row);
     };
+    await createItsTables(index);
     await save({ state: "writeonly" });
     if (!control.build) {
       // A writer that does not know yet would write rows that nobody indexes.

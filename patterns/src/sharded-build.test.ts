@@ -293,6 +293,14 @@ describe("a build in shards", () => {
     assert.equal(await indexLifeCycle(db, Indexed, "near").state(), "writeonly");
   });
 
+  it("makes the table that a retirement dropped", async () => {
+    const { backend, db } = await open(2);
+    await backend.tables.deleteTable("ByEmail");
+    backend.clock.advance(MINUTE);
+    await buildInShards(db, Indexed, "far");
+    await assertWhole(db, "far");
+  });
+
   it("does not meet a build without shards", async () => {
     const { db } = await open(6);
     const cycle = indexLifeCycle(db, Indexed, "near");

@@ -5,6 +5,7 @@ import {
   type BuildProgress,
   CONTROL_TABLE,
   type Control,
+  createItsTables,
   EVERYBODY_MS,
   type KeptIndex,
   type KnownControl,
@@ -188,6 +189,7 @@ class ShardedBuild {
         known,
       );
     };
+    await createItsTables(this.#index);
     await keep();
     // A writer that does not know yet would write rows that nobody indexes.
     await clock.sleep(EVERYBODY_MS);

@@ -106,6 +106,12 @@ export function keptIndex(database: Database, entity: AnyEntity, name: string): 
   return { database, entity, name, keeper, control: new IndexControl(database, entity, name) };
 }
 
+/** Before it is `writeonly`, for then all write to its table: a retirement dropped it, or nobody made it yet. */
+export async function createItsTables({ database, entity, name }: KeptIndex): Promise<void> {
+  const { [name]: index } = entity.indexes;
+  if (index) await database.createTables(index);
+}
+
 /** How long the work is its owner's after the last word from it. */
 export const OWNER_MS = 60_000;
 
