@@ -58,6 +58,7 @@ const ALLOWED: Record<string, readonly string[]> = {
     "server/src/http/raw-request.ts",
     "server/src/operation.ts",
   ],
+  "server/src/insight/advice": ["protocol/src", "server/src/query", "server/src/insight"],
   "server/src/table": [...services("table"), "server/src/insight"],
   "server/src/queue": services("queue"),
   "server/src/blob": [...services("blob"), "server/src/insight"],

@@ -60,17 +60,19 @@ export function queryAll(
       },
     };
     session.begin(exchange);
-    for (const { statement, parameters = [] } of queries) {
-      const writer = session.bind(statement);
-      for (const parameter of parameters) {
-        if (typeof parameter === "string") writer.text(parameter);
-        else if (typeof parameter === "number") writer.int8(parameter);
-        else writer.bytes(parameter);
-      }
-      session.execute();
-    }
+    for (const each of queries) send(session, each);
     session.sync();
   });
+}
+
+function send(session: Session, { statement, parameters = [] }: Query): void {
+  const writer = session.bind(statement);
+  for (const parameter of parameters) {
+    if (typeof parameter === "string") writer.text(parameter);
+    else if (typeof parameter === "number") writer.int8(parameter);
+    else writer.bytes(parameter);
+  }
+  session.execute();
 }
 
 /** Rows of text columns, null as undefined. */
