@@ -1,0 +1,22 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import { KEY_SPACES } from "./key-spaces.ts";
+
+/** These are on disk: `docs/internals/storage-format.md` says so, and stored data relies on it. */
+it("What is stored stands behind the first bytes that it was stored behind", () => {
+  assert.deepEqual(KEY_SPACES, {
+    accounts: 0x01,
+    processes: 0x02,
+    tableCatalog: 0x10,
+    entities: 0x11,
+    queueCatalog: 0x20,
+    messages: 0x21,
+    blobCatalog: 0x30,
+    blobs: 0x31,
+    blobExtents: 0x32,
+    blobDrafts: 0x33,
+    blobContents: 0x34,
+    blobNotes: 0x35,
+    blobReads: 0x36,
+  });
+});
