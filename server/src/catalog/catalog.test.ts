@@ -80,6 +80,36 @@ describe("The catalog", () => {
     assert.equal(engine.refused, 0);
   });
 
+  it("gives no id twice, however many servers create and renew at once", async () => {
+    const engine = new MemoryEngine();
+    const servers = await Promise.all([1, 2, 3].map(() => open(engine)));
+    const first = servers[0]!.catalog;
+    for (const i of servers.keys()) await first.create("alice", `old${i}`, 1);
+    const made = servers.map(({ catalog }, i) => catalog.create("alice", `t${i}`, 1));
+    const renewed = servers.map(({ catalog }, i) => catalog.renew("alice", `old${i}`));
+    const ids = [
+      ...(await Promise.all(made)).map(({ named }) => named.id),
+      ...(await Promise.all(renewed)).map((named) => named!.id),
+    ];
+    assert.equal(new Set(ids).size, 6);
+    assert.equal((await first.removed("alice")).length, 3);
+  });
+
+  it("does not bring a name back, with a new id, that another server has removed meanwhile", async () => {
+    const engine = new MemoryEngine();
+    const { catalog } = await open(engine);
+    const other = await open(engine);
+    await catalog.create("alice", "t", 1);
+    const commit = engine.commit.bind(engine);
+    engine.commit = async (write) => {
+      engine.commit = commit;
+      await other.catalog.remove("alice", "t");
+      return commit(write);
+    };
+    assert.equal(await catalog.renew("alice", "t"), undefined);
+    assert.equal(await catalog.find("alice", "t"), undefined);
+  });
+
   it("loses none of several changes at once, and lets one of many removals win", async () => {
     const { catalog } = await open();
     await catalog.create("alice", "t", 0);

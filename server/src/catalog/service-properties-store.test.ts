@@ -62,4 +62,25 @@ describe("Service properties", () => {
     assert.deepEqual(await properties.corsRules("alice", clock.now()), [RULE]);
     assert.deepEqual(properties.chosen("alice")?.cors, [RULE]);
   });
+
+  it("that two servers change at once are both changed", async () => {
+    const engine = new RemoteEngine();
+    const common = {
+      engine,
+      clock: { now: () => Date.UTC(2026, 0, 1) },
+      space: KEY_SPACES.tableCatalog,
+      accountIds: new Map([["alice", 0]]),
+      rules: TABLE_DOCUMENTS,
+    };
+    const here = new ServicePropertiesStore(common);
+    const there = new ServicePropertiesStore(common);
+    const { logging } = await here.read("alice");
+    await Promise.all([
+      here.change("alice", { cors: [RULE] }),
+      there.change("alice", { logging: { ...logging, delete: !logging.delete } }),
+    ]);
+    const both = await here.read("alice");
+    assert.deepEqual(both.cors, [RULE]);
+    assert.equal(both.logging.delete, !logging.delete);
+  });
 });

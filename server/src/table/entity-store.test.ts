@@ -126,6 +126,24 @@ describe("A write over one of another server, with a version that is not above i
     assert.equal(outcome.committed, true);
   });
 
+  it("is merged with, not overwritten, by a transaction that found nothing there", async () => {
+    const engine = new MemoryEngine();
+    const here = await openStore(engine);
+    const there = await openStore(engine);
+    await here.create();
+    await there.open();
+    const commit = engine.commit.bind(engine);
+    engine.commit = async (write) => {
+      engine.commit = commit;
+      await there.replace("r", `{"A":1}`);
+      return commit(write);
+    };
+    const outcome = await here.mergeAll(["r", "s"], `{"B":2}`);
+    assert.equal(outcome.committed, true);
+    const text = Buffer.from((await here.find("r"))!).toString("latin1");
+    assert.match(text, /"A":1.*"B":2/);
+  });
+
   it("is overwritten by whoever holds its own", async () => {
     const store = await openBehind(0);
     const etag = etagOf(await store.replace("r", `{"A":1}`));
@@ -193,6 +211,14 @@ async function openStore(engine: Engine, clock: Clock = systemClock) {
     async insert(rowKey: string) {
       const outcome = await write("insert", rowKey, "{}");
       assert.equal(outcome.committed, true);
+    },
+    mergeAll(rowKeys: readonly string[], json: string) {
+      const merges = rowKeys.map((rowKey): Mutation => {
+        const address = { partitionKey: "p", rowKey };
+        const entity = decodeEntity(Buffer.from(json), address);
+        return { kind: "merge", ...address, entity, ifMatch: undefined };
+      });
+      return store.commit("acc", "films", merges);
     },
     tryInsert: (rowKey: string) => write("insert", rowKey, "{}"),
     replace: (rowKey: string, json: string, ifMatch?: IfMatch) =>

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { Key } from "../engine.ts";
 import {
+  absent,
   bytes,
   commit,
   getEntry,
@@ -126,6 +127,13 @@ export function testGetAndCommit(withEngine: WithEngine): void {
       });
       assert.equal(versions.length, 2);
       assert.deepEqual(await scanText(engine), ["p/a=new", "q/a=3"]);
+    }));
+
+  it("deletes one key beside another that must be new", () =>
+    withEngine(async (engine) => {
+      await mustCommit(engine, { puts: [[a, "1"]] });
+      await mustCommit(engine, { checks: [absent(b)], puts: [[b, "2"]], deletes: [a] });
+      assert.deepEqual(await scanText(engine), ["p/b=2"]);
     }));
 
   it("deletes an absent key without complaint", () =>
