@@ -34,6 +34,7 @@ export interface ConnectOptions {
   readonly onEvent?: (event: DatabaseEvent) => void;
   /** `controlledIndexes()`, where indexes are built and retired while they are used. */
   readonly indexStates?: (database: Database) => IndexStates;
+  /** Time and chance. Default: those of the system. */
   readonly clock?: Clock;
   readonly random?: Random;
   /** Sees every request as it is sent; `metered` puts its counter in front. */
@@ -133,6 +134,7 @@ export class Database {
     return new Database(this.#options, this, AbortSignal.any(signals));
   }
 
+  /** What a definition offers here: an entity its repository, a pattern its own API. No request. */
   open<Api>(definition: Openable<Api>): Api {
     return definition.open(this);
   }
@@ -183,7 +185,10 @@ export class Database {
   }
 }
 
-/** @throws validation-failed for an official client by itself, and for limits that let nothing through. */
+/**
+ * The way to the endpoints that everything is opened on. No request.
+ * @throws validation-failed for an official client by itself, and for limits that let nothing through.
+ */
 export function connect(options: ConnectOptions): Database {
   if (typeof options?.tables?.commit !== "function") {
     throw validationFailed(

@@ -133,6 +133,7 @@ export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
+/** Whether the library threw it, for this reason if one is named: its payload then stands on the error. */
 export function isTableError(error: unknown): error is TableError;
 export function isTableError<Code extends TableErrorCode>(
   error: unknown,

@@ -45,6 +45,7 @@ export class IndexLifeCycle {
     this.#index = index;
   }
 
+  /** What everybody will have seen within 50 s. 1 R. @throws validation-failed when another definition has the name. */
   async state(): Promise<IndexState> {
     return (await this.#index.control.read()).control.state;
   }

@@ -41,6 +41,7 @@ export class Later {
   }
 }
 
+/** What a handler resolves with when it is too early. @throws validation-failed for more than 7 days. */
 export function later(ms: number): Later {
   return new Later(ms);
 }
@@ -62,6 +63,7 @@ export interface WorkerOptions {
   readonly poisonQueue?: string;
   /** How long handlers may go on after a stop. Default: 30 seconds. */
   readonly drainTimeoutMs?: number;
+  /** Once the message is deleted because its handler succeeded. */
   readonly onDone?: (message: Message) => void;
   /**
    * What a handler threw; poison-message, with that as its cause, once the message is in the poison queue.
@@ -70,6 +72,10 @@ export interface WorkerOptions {
   readonly onFailure?: (message: Message | undefined, error: unknown) => void;
 }
 
+/**
+ * A worker of one queue: `run` keeps it at work, `drain` handles what is visible now. No request.
+ * @throws validation-failed for a queue's name or a number that is none; unsupported-by-profile without queues.
+ */
 export function createWorker(database: Database, options: WorkerOptions): Worker {
   return new Worker(database, options);
 }
@@ -166,6 +172,7 @@ export class Worker {
     }
   }
 
+  /** The queue and its poison queue; those that exist are left alone. 2 R. */
   async createQueues(): Promise<void> {
     await Promise.all(
       [this.#options.queue, this.#poisonQueue].map((queue) => this.#queues.createQueue(queue)),

@@ -57,6 +57,7 @@ export class BackTo {
   }
 }
 
+/** `return backTo("copy")` from a later step. A name that no step has ends the saga, as `Fatal` does. */
 export function backTo(step: string): BackTo {
   return new BackTo(step);
 }

@@ -18,7 +18,7 @@ export interface Slots<Value> {
   readonly field: Field<Value, false>;
 }
 
-/** Slots of any number and type. */
+/** `name_00`, `name_01`, …: 1 to 248 points, each an Int32 unless `field` says otherwise. */
 export function slots(name: string, count: number): Slots<number>;
 export function slots<Value>(name: string, count: number, field: Field<Value, false>): Slots<Value>;
 export function slots(
@@ -65,6 +65,7 @@ export interface Series<Key, Value> {
 }
 
 export interface AddOptions extends WriteOptions {
+  /** Which of the series' rows takes it, from 0 on. Default: any. */
   readonly writer?: number;
 }
 

@@ -55,7 +55,7 @@ interface SiblingGet<T, P, R extends KeyDeclaration> {
   get(key: KeyEquality<P> & KeyEquality<R>): Promise<Saved<T> | undefined>;
 }
 
-/** Declares a sibling index. */
+/** Declares an index whose entries stand in the partition of their entity, and are written with it. */
 export function siblingIndex<const R extends KeyDeclaration, const Unique extends boolean = false>(
   options: SiblingOptions<R, Unique>,
 ): SiblingIndex<R, Unique> {

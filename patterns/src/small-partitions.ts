@@ -19,6 +19,7 @@ export interface SmallPartitionsOptions {
 }
 
 export interface SmallPartitions<T, P extends KeyDeclaration, R extends KeyDeclaration> {
+  /** As a repository's: equality on leading segments, then at most one range. */
   range(query: KeyEquality<P> & RowQuery<R>): SmallQuery<T>;
 }
 

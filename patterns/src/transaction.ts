@@ -40,10 +40,12 @@ export type EntityOf<
  * that is read and not written may change meanwhile.
  */
 export interface Transaction {
+  /** As it is before the transaction, whatever was planned for it. 1 R for each entity, however often it is asked for. */
   get<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
     definition: EntityOf<T, P, R, I>,
     key: KeyOf<P, R>,
   ): Promise<Saved<T> | undefined>;
+  /** As a repository's: what is there already fails the whole transaction (`unique-violation`). */
   insert<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
     definition: EntityOf<T, P, R, I>,
     entity: NoInfer<T>,

@@ -311,7 +311,7 @@ const BACKOFF_MAX_MS = 200;
 const ATTEMPTS = 8;
 
 export interface WriteOptions {
-  /** How often a lost race is run again. Default: 8. */
+  /** How often it is tried, the first time included, while others are faster. Default: 8. */
   readonly attempts?: number;
 }
 

@@ -5,6 +5,7 @@ import { blobsOf, queuesOf } from "../store/connected-ports.ts";
 import { type Message, messageOf, type NewMessage } from "./message.ts";
 
 export interface SendMessageOptions {
+  /** Hidden from workers for this long. Default: not at all. */
   readonly delayMs?: number;
   /** Without it a message never expires. */
   readonly timeToLiveS?: number;
@@ -15,7 +16,11 @@ export interface SendMessageOptions {
 /** What a message takes at most when the client encodes it as Base64. */
 const MESSAGE_BYTES_MAX = 48 * 1024;
 
-/** @throws validation-failed for a message that is too large and has no container to go to. */
+/**
+ * Sends a message to the workers of a queue. 1 R; 2 for one of more than 48 KiB, whose body goes to `largeBodies`.
+ * @throws validation-failed for one that is too large and has no container to go to; unsupported-by-profile without
+ * queues, or blobs where they are needed.
+ */
 export async function sendMessage(
   database: Database,
   queue: string,

@@ -28,6 +28,7 @@ export interface RemoteOptions<
   readonly repairOnRead?: boolean;
   /** What a write does while no message can be sent. Default: "fail". */
   readonly withoutQueue?: "fail" | "inline";
+  /** Default: 20, 60 and 90 seconds. */
   readonly timing?: Partial<Timing>;
 }
 

@@ -9,8 +9,11 @@ import { MemoryTables, type MemoryTablesOptions } from "./memory-tables.ts";
 
 export interface MemoryOptions extends Partial<Omit<MemoryTablesOptions, "profile">> {
   readonly clock?: FakeClock;
+  /** Default: "rowhouse". */
   readonly profile?: ProfileName;
+  /** Decides what is left to chance. Default: 1. */
   readonly seed?: number;
+  /** Blocks that an append blob takes. Default: 50,000. */
   readonly blocksMax?: number;
 }
 
@@ -24,6 +27,7 @@ export interface Memory {
   readonly computed: Computed;
 }
 
+/** New endpoints, empty and of one clock. @throws TypeError for a profile that there is not. */
 export function memory(options: MemoryOptions = {}): Memory {
   const clock = options.clock ?? new FakeClock();
   const random = options.random ?? seededRandom(options.seed ?? 1);
