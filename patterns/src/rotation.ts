@@ -111,7 +111,9 @@ function problemOf({ rows, table, tables }: Definition, options: RotationOptions
     return `has a row key that does not begin with "${options.at}"`;
   }
   if (tables.length > 1) return "has indexes in other tables, which would not go away with it";
-  if (!(options.unit in UNIT_LENGTH)) return `has no unit "${options.unit}"`;
+  if (!(options.unit in UNIT_LENGTH)) {
+    return `has no unit "${options.unit}": it is one of ${Object.keys(UNIT_LENGTH).join(", ")}`;
+  }
   // Each table has a date behind the name.
   return tableProblems(table + encodeIsoDate(new Date(0), options.unit))[0];
 }
@@ -135,7 +137,7 @@ class OpenRotation {
     const oldest = this.#name(this.#period(-this.#options.keep));
     if (table < oldest) {
       if (late === "reject") {
-        throw validationFailed(table, at, "the time is older than what is kept");
+        throw validationFailed(table, at, `the time is older than what is kept, from ${oldest} on`);
       }
       if (late !== "oldest") {
         await late(entity);

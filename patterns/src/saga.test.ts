@@ -206,7 +206,7 @@ describe("a saga", () => {
     await work(db, wordy, 1);
     const state = await wordy.state(db, "one");
     assert.equal(state?.status, "undone");
-    assert.match(state?.error ?? "", /what long returned.*more than 32000 characters/);
+    assert.match(state?.error ?? "", /what long returned.* at most 32000 are allowed/);
     assert.deepEqual(undone, [32_000, "s"]);
   });
 

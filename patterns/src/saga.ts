@@ -174,8 +174,9 @@ export class Saga<Input extends Json> implements Handler {
     const { id, input }: typeof begin = Object(begin);
     // What no state can be kept under would be found out by a worker only.
     this.#row(database, id);
-    if (isTooLong(this.#begun(input))) {
-      const message = `its state takes more than ${STATE_LENGTH_MAX} characters`;
+    const length = lengthOf(this.#begun(input));
+    if (length > STATE_LENGTH_MAX) {
+      const message = `its state takes ${length} characters; at most ${STATE_LENGTH_MAX} are allowed`;
       throw validationFailed(`The saga ${this.#name}`, "input", message);
     }
     const message = messageOf(database, { kind: this.kind, key: id, body: input });
@@ -247,11 +248,12 @@ export class Saga<Input extends Json> implements Handler {
         next: next + 1,
         results: { ...results, [step.name]: result },
       };
-      if (!isTooLong(done)) return done;
+      const length = lengthOf(done);
+      if (length <= STATE_LENGTH_MAX) return done;
       // It has run, and what it returned cannot be kept until it is undone.
       await step.undo?.({ ...stepContext, results: done.results } as StepContext<never, never>);
       throw new Fatal(
-        `With what ${step.name} returned, the state takes more than ${STATE_LENGTH_MAX} characters.`,
+        `With what ${step.name} returned, the state takes ${length} characters; at most ${STATE_LENGTH_MAX} are allowed.`,
       );
     } catch (cause) {
       if (!(cause instanceof Fatal) && !isTableError(cause, "validation-failed")) throw cause;
@@ -282,6 +284,6 @@ export class Saga<Input extends Json> implements Handler {
   }
 }
 
-function isTooLong(state: StoredState): boolean {
-  return JSON.stringify(state).length > STATE_LENGTH_MAX;
+function lengthOf(state: StoredState): number {
+  return JSON.stringify(state).length;
 }
