@@ -289,11 +289,11 @@ export class Worker {
     if (!failure) return this.#finish(message, job, outcome);
     const { error } = failure;
     if (error instanceof Fatal || isTableError(error, "validation-failed")) {
-      return this.#poison(received, job, message, textOf(error), error);
+      return this.#poison(received, job, message, printed(error), error);
     }
     onFailure?.(message, error);
     const visibilityMs = RETRY_MS[Math.min(received.dequeueCount, RETRY_MS.length) - 1]!;
-    const text = JSON.stringify(this.#failed(message, received, textOf(error)));
+    const text = JSON.stringify(this.#failed(message, received, printed(error)));
     await this.#update(job, { visibilityMs, text });
   }
 
@@ -392,7 +392,7 @@ export class Worker {
   }
 }
 
-function textOf(error: unknown): string {
+function printed(error: unknown): string {
   return (error instanceof Error ? `${error.name}: ${error.message}` : String(error)).slice(
     0,
     2000,

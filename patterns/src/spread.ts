@@ -187,9 +187,8 @@ class OpenSpread {
   async grow(query: KeyValues): Promise<number> {
     const { table, rows } = this.#definition;
     const stream = rows.partitionKey(query);
-    const key = { partitionKey: this.#partition(SETTING_ROW, stream), rowKey: SETTING_ROW };
-    assertKeyFits(key, this.#database.profile);
     const row = this.#settingRow(stream);
+    assertKeyFits(row.key, this.#database.profile);
     const known = await readJson(row);
     const settings = known?.value ?? this.#first;
     const [fromMs, buckets] = settings.at(-1)!;
