@@ -28,16 +28,16 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 16_749,
-  everything: 64_733,
-  "azure-tables.ts": 3673,
-  "index-life-cycle.ts": 3210,
-  "index-scrub.ts": 3151,
-  "list-index.ts": 4920,
-  "logs.ts": 3120,
-  "remote-index.ts": 4361,
-  "remote-list.ts": 3734,
-  "sharded-build.ts": 3422,
+  core: 16_790,
+  everything: 64_814,
+  "azure-tables.ts": 3670,
+  "index-life-cycle.ts": 3207,
+  "index-scrub.ts": 3145,
+  "list-index.ts": 4915,
+  "logs.ts": 3118,
+  "remote-index.ts": 4366,
+  "remote-list.ts": 3732,
+  "sharded-build.ts": 3414,
 };
 /**
  * Nothing may grow beyond either by more. Node's own zlib, that of the system and those of other processors look
