@@ -1,4 +1,4 @@
-import { describeConfig, type PostgresConfig, parsePostgresUrl } from "./config.ts";
+import { configOf, type DatabaseOptions, describeConfig } from "./config.ts";
 import { applySettings } from "./connect.ts";
 import { Connector } from "./connector.ts";
 import { toEngineError } from "./outcome.ts";
@@ -13,19 +13,14 @@ import { readServerFacts, type ServerFacts } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import { sessionSettings } from "./session-settings.ts";
 
-/** Which database an operator's command is about. */
-export interface AdministerOptions {
-  readonly url?: string;
-  readonly config?: PostgresConfig;
-}
-
 const TIMEOUT_MS = 60_000;
 
 /** Runs `work` over one connection that is set as those of the engine. */
 export async function withAdministration<T>(
-  { url, config = parsePostgresUrl(url ?? "postgres://localhost") }: AdministerOptions,
+  database: DatabaseOptions,
   work: (session: Session, facts: ServerFacts) => Promise<T>,
 ): Promise<T> {
+  const config = configOf(database);
   let session: Session | undefined;
   try {
     const options = { preparedStatements: true, settings: [], allowUnsafe: true };
@@ -53,16 +48,15 @@ export interface InstallReport {
 
 /** `rowhouse engine install`: with `apply` creates what is missing, without only says how. */
 export function installPostgres(
-  options: AdministerOptions & { readonly apply: boolean },
+  options: DatabaseOptions & { readonly apply: boolean },
 ): Promise<InstallReport> {
   return withAdministration(options, async (session, facts) => {
     if (options.apply) {
       assertKnown((await readFormat(session)) ?? 0);
       await installSchema(session, facts.dialect);
     }
-    const config = options.config ?? parsePostgresUrl(options.url ?? "postgres://localhost");
     return {
-      database: describeConfig(config),
+      database: describeConfig(configOf(options)),
       server: facts.version,
       sql: schemaStatements(facts.dialect).map(({ sql }) => `${sql};`),
       roleSql: roleStatements(facts.dialect),

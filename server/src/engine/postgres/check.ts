@@ -1,6 +1,7 @@
 import { systemClock } from "../../clock.ts";
-import { type AdministerOptions, withAdministration } from "./administer.ts";
+import { withAdministration } from "./administer.ts";
 import { CLOCK_SKEW_MS_MAX, clockAheadMs } from "./clock-skew.ts";
+import type { DatabaseOptions } from "./config.ts";
 import { durabilityOf } from "./durability.ts";
 import { CONNECTIONS_MAX } from "./postgres-engine.ts";
 import { queryText } from "./query.ts";
@@ -22,8 +23,8 @@ const DEADLOCK_TIMEOUT_MS_MAX = 500;
 const CONNECTIONS_MIN = 50;
 
 /** `rowhouse engine check`: everything an operator should know before clients come. */
-export function checkPostgres(options: AdministerOptions): Promise<readonly Finding[]> {
-  return withAdministration(options, async (session, facts) => [
+export function checkPostgres(database: DatabaseOptions): Promise<readonly Finding[]> {
+  return withAdministration(database, async (session, facts) => [
     ok("server", facts.version),
     await checkTls(session),
     checkDurability(facts),

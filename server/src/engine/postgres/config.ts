@@ -42,6 +42,16 @@ const KNOWN_PARAMETERS = new Set([
   "target_session_attrs",
 ]);
 
+/** Which database is meant: by its URL, see `parsePostgresUrl`, or by what that stands for. */
+export interface DatabaseOptions {
+  readonly url?: string;
+  readonly config?: PostgresConfig;
+}
+
+export function configOf({ url, config }: DatabaseOptions): PostgresConfig {
+  return config ?? parsePostgresUrl(url ?? "postgres://localhost");
+}
+
 /**
  * Reads `postgres://user:password@host1:5432,host2:5432/database?sslmode=verify-full&sslrootcert=file`.
  * The standard URL parser takes one host only, hence this one. Parameters are libpq's; one that is

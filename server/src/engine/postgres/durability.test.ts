@@ -10,7 +10,6 @@ function classOf(
   return durabilityOf({
     dialect,
     version: "",
-    versionNumber: 0,
     clockMicroseconds: 0,
     isTableUnlogged: false,
     settings: {
@@ -18,10 +17,8 @@ function classOf(
       full_page_writes: "on",
       synchronous_commit: "on",
       synchronous_standby_names: "",
-      transaction_read_only: "off",
       default_transaction_isolation: "read committed",
       max_connections: "100",
-      max_prepared_transactions: "0",
       deadlock_timeout: "1s",
       ...settings,
     },

@@ -1,4 +1,5 @@
-import { type AdministerOptions, withAdministration } from "./administer.ts";
+import { withAdministration } from "./administer.ts";
+import type { DatabaseOptions } from "./config.ts";
 import { queryAll } from "./query.ts";
 import type { Dialect } from "./server-facts.ts";
 import type { Session } from "./session.ts";
@@ -18,65 +19,64 @@ export interface PlanReport {
 
 interface Expectation {
   readonly statement: Statement;
+  /** Which servers are asked it. */
+  readonly dialects: readonly Dialect[];
   /** The index condition holds both keys; more than one for a condition on each of two scans. */
   readonly isOrdered: boolean;
   /** A sharded server must ask one shard only. */
   readonly isInOnePartition: boolean;
 }
 
+type Shape = Pick<Expectation, "isOrdered" | "isInOnePartition">;
+
+const POINTS: Shape = { isOrdered: false, isInOnePartition: true };
+const POINTS_ACROSS: Shape = { isOrdered: false, isInOnePartition: false };
+const PAGE: Shape = { isOrdered: true, isInOnePartition: true };
+const PAGE_ACROSS: Shape = { isOrdered: true, isInOnePartition: false };
+
+const DIALECTS: readonly Dialect[] = ["postgres", "citus", "cockroach", "yugabyte"];
+const NOT_CITUS = DIALECTS.filter((dialect) => dialect !== "citus");
+const NOT_POSTGRES = DIALECTS.filter((dialect) => dialect !== "postgres");
+
 const EXPECTATIONS: readonly Expectation[] = [
-  expect(statements.GET_ONE, { isOrdered: false, isInOnePartition: true }),
-  expect(statements.GET_MANY, { isOrdered: false, isInOnePartition: true }),
-  expect(statements.GET_MANY_WITHIN, { isOrdered: false, isInOnePartition: true }),
-  expect(statements.GET_MANY_OF_SHARD, { isOrdered: false, isInOnePartition: true }),
-  expect(statements.GET_PAIR, { isOrdered: false, isInOnePartition: false }),
-  expect(statements.GET_ACROSS, { isOrdered: false, isInOnePartition: false }),
-  expect(statements.GET_ACROSS_WITHIN, { isOrdered: false, isInOnePartition: false }),
-  expect(statements.SCAN_PARTITION, { isOrdered: true, isInOnePartition: true }),
-  expect(statements.SCAN_PARTITION_TO, { isOrdered: true, isInOnePartition: true }),
-  expect(statements.SCAN_ACROSS, { isOrdered: true, isInOnePartition: false }),
-  expect(statements.SCAN_ACROSS_TO, { isOrdered: true, isInOnePartition: false }),
-  expect(statements.SCAN_WANTED, { isOrdered: true, isInOnePartition: false }),
-  expect(statements.UPDATE_ONE, { isOrdered: false, isInOnePartition: true }),
-  expect(statements.DELETE_ONE, { isOrdered: false, isInOnePartition: true }),
-  expect(statements.HOLD.own, { isOrdered: false, isInOnePartition: true }),
-  expect(statements.HOLD.share, { isOrdered: false, isInOnePartition: true }),
-  expect(statements.HOLD["share present"], { isOrdered: false, isInOnePartition: true }),
-  expect(statements.LOCK.own, { isOrdered: false, isInOnePartition: true }),
-  expect(statements.ASSERT_LOCKED, { isOrdered: false, isInOnePartition: true }),
-  expect(statements.DELETE_HELD, { isOrdered: false, isInOnePartition: true }),
-  expect(statements.DELETE_MANY, { isOrdered: false, isInOnePartition: true }),
+  expect(statements.GET_ONE, POINTS),
+  expect(statements.GET_MANY, POINTS, NOT_CITUS),
+  expect(statements.GET_MANY_WITHIN, POINTS, NOT_CITUS),
+  expect(statements.GET_MANY_OF_SHARD, POINTS, ["citus"]),
+  expect(statements.GET_PAIR, POINTS_ACROSS, NOT_CITUS),
+  expect(statements.GET_ACROSS, POINTS_ACROSS, NOT_CITUS),
+  expect(statements.GET_ACROSS_WITHIN, POINTS_ACROSS, NOT_CITUS),
+  expect(statements.SCAN_PARTITION, PAGE),
+  expect(statements.SCAN_PARTITION_TO, PAGE),
+  expect(statements.SCAN_ACROSS, PAGE_ACROSS),
+  expect(statements.SCAN_ACROSS_TO, PAGE_ACROSS),
+  expect(statements.SCAN_WANTED, PAGE_ACROSS, ["postgres"]),
+  expect(statements.UPDATE_ONE, POINTS),
+  expect(statements.DELETE_ONE, POINTS),
+  expect(statements.HOLD.own, POINTS, NOT_CITUS),
+  expect(statements.HOLD.share, POINTS, NOT_CITUS),
+  expect(statements.HOLD["share present"], POINTS, NOT_CITUS),
+  expect(statements.LOCK.own, POINTS, ["citus"]),
+  expect(statements.ASSERT_LOCKED, POINTS, ["citus"]),
+  expect(statements.DELETE_HELD, POINTS, ["postgres"]),
+  expect(statements.DELETE_MANY, POINTS, NOT_POSTGRES),
 ];
 
+function expect(statement: Statement, shape: Shape, dialects = DIALECTS): Expectation {
+  return { statement, dialects, ...shape };
+}
+
 /** `rowhouse engine explain`: the plans of the statements, with what is wrong about each. */
-export function explainPostgres(options: AdministerOptions): Promise<readonly PlanReport[]> {
-  return withAdministration(options, async (session, { dialect }) => {
+export function explainPostgres(database: DatabaseOptions): Promise<readonly PlanReport[]> {
+  return withAdministration(database, async (session, { dialect }) => {
     const reports: PlanReport[] = [];
     for (const expectation of EXPECTATIONS) {
-      if (isUsed(expectation.statement, dialect)) {
+      if (expectation.dialects.includes(dialect)) {
         reports.push(await explain(session, expectation, dialect));
       }
     }
     return reports;
   });
-}
-
-function isUsed(statement: Statement, dialect: Dialect): boolean {
-  const { LOCK, ASSERT_LOCKED, HOLD, GET_MANY, GET_MANY_OF_SHARD, GET_PAIR, GET_ACROSS } =
-    statements;
-  const { GET_MANY_WITHIN, GET_ACROSS_WITHIN, DELETE_HELD, DELETE_MANY, SCAN_WANTED } = statements;
-  if (statement === DELETE_HELD || statement === SCAN_WANTED) return dialect === "postgres";
-  if (statement === DELETE_MANY) return dialect !== "postgres";
-  const onlyOnCitus: readonly Statement[] = [LOCK.own, ASSERT_LOCKED, GET_MANY_OF_SHARD];
-  const neverOnCitus: readonly Statement[] = [
-    ...Object.values(HOLD),
-    GET_MANY,
-    GET_MANY_WITHIN,
-    GET_PAIR,
-    GET_ACROSS,
-    GET_ACROSS_WITHIN,
-  ];
-  return !(dialect === "citus" ? neverOnCitus : onlyOnCitus).includes(statement);
 }
 
 async function explain(
@@ -109,7 +109,7 @@ async function explain(
 /** What is wrong with a plan in the text form of EXPLAIN. */
 export function judgePlan(
   plan: readonly string[],
-  { isOrdered, isInOnePartition }: Pick<Expectation, "isOrdered" | "isInOnePartition">,
+  { isOrdered, isInOnePartition }: Shape,
   dialect: Dialect,
 ): readonly string[] {
   const problems: string[] = [];
@@ -145,7 +145,3 @@ const SAMPLES: Readonly<Record<number, string>> = {
   [TYPE.byteaArray]: "ARRAY['\\x61', '\\x62']::bytea[]",
   [TYPE.int8Array]: "ARRAY[1, 2]::bigint[]",
 };
-
-function expect(statement: Statement, shape: Omit<Expectation, "statement">): Expectation {
-  return { statement, ...shape };
-}

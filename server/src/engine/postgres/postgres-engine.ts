@@ -19,7 +19,7 @@ import { VersionClock } from "../version-clock.ts";
 import { assertClock, CLOCK_SKEW_MS_MAX, clockAheadMs } from "./clock-skew.ts";
 import { KEY_BYTES_MAX } from "./commit-plan.ts";
 import { Commits } from "./commits.ts";
-import { describeConfig, type PostgresConfig, parsePostgresUrl } from "./config.ts";
+import { configOf, type DatabaseOptions, describeConfig } from "./config.ts";
 import { applySettings } from "./connect.ts";
 import { Connector } from "./connector.ts";
 import { type Durability, durabilityOf } from "./durability.ts";
@@ -34,10 +34,7 @@ import { SessionPool } from "./session-pool.ts";
 import { sessionSettings } from "./session-settings.ts";
 import { ServerError } from "./sql-state.ts";
 
-export interface PostgresEngineOptions {
-  /** `postgres://user:password@host:port/database`, see `parsePostgresUrl`; or its parts. */
-  readonly url?: string;
-  readonly config?: PostgresConfig;
+export interface PostgresEngineOptions extends DatabaseOptions {
   readonly clock?: Clock;
   /** How far that clock may be from the server's when the engine is opened. Default a minute. */
   readonly clockSkewMsMax?: number;
@@ -78,7 +75,7 @@ const HEALTH_TIMEOUT_MS = 2_000;
  * @throws EngineError `Unavailable`; RangeError for a malformed URL.
  */
 export async function openPostgresEngine(options: PostgresEngineOptions): Promise<PostgresEngine> {
-  const config = options.config ?? parsePostgresUrl(options.url ?? "postgres://localhost");
+  const config = configOf(options);
   const timeoutMs = options.timeoutMs ?? CALL_MS_MAX;
   const preparedStatements = options.preparedStatements ?? true;
   let session: Session | undefined;

@@ -12,9 +12,7 @@ export type Dialect = "postgres" | "citus" | "cockroach" | "yugabyte";
 export interface ServerFacts {
   readonly dialect: Dialect;
   readonly version: string;
-  /** As 180004. 0 where it is not told. */
-  readonly versionNumber: number;
-  readonly settings: Readonly<Record<SettingName, string | undefined>>;
+  readonly settings: Readonly<Partial<Record<SettingName, string | undefined>>>;
   /** The server's clock, in microseconds since 1970. */
   readonly clockMicroseconds: number;
   /** A crash of the server empties the table. */
@@ -26,49 +24,33 @@ const SETTING_NAMES = [
   "full_page_writes",
   "synchronous_commit",
   "synchronous_standby_names",
-  "transaction_read_only",
   "default_transaction_isolation",
   "max_connections",
-  "max_prepared_transactions",
   "deadlock_timeout",
 ] as const;
 
 export type SettingName = (typeof SETTING_NAMES)[number];
 
 const FACTS = textQuery(
-  "SELECT version(), current_setting('server_version_num', true), " +
-    "(SELECT extversion::text FROM pg_extension WHERE extname = 'citus'), " +
+  "SELECT version(), (SELECT extversion::text FROM pg_extension WHERE extname = 'citus'), " +
     "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint::text, " +
     "(SELECT relpersistence::text FROM pg_class WHERE oid = to_regclass('rh_kv')), " +
     SETTING_NAMES.map((name) => `current_setting('${name}', true)`).join(", "),
 );
 
 export async function readServerFacts(session: Session): Promise<ServerFacts> {
-  const [row = []] = await queryText(session, FACTS, 5 + SETTING_NAMES.length);
-  const [version = "", versionNumber, citusVersion, clock, persistence, ...values] = row;
+  const [row = []] = await queryText(session, FACTS, 4 + SETTING_NAMES.length);
+  const [version = "", citusVersion, clock, persistence, ...values] = row;
   const settings: Partial<Record<SettingName, string | undefined>> = {};
   for (const [index, name] of SETTING_NAMES.entries()) settings[name] = values[index];
   return {
     dialect: dialectOf(version, citusVersion),
     version: citusVersion === undefined ? version : `${version}, Citus ${citusVersion}`,
-    versionNumber: Number(versionNumber ?? 0),
-    settings: { ...NO_SETTINGS, ...settings },
+    settings,
     clockMicroseconds: Number(clock ?? 0),
     isTableUnlogged: persistence === "u",
   };
 }
-
-const NO_SETTINGS: Readonly<Record<SettingName, string | undefined>> = {
-  fsync: undefined,
-  full_page_writes: undefined,
-  synchronous_commit: undefined,
-  synchronous_standby_names: undefined,
-  transaction_read_only: undefined,
-  default_transaction_isolation: undefined,
-  max_connections: undefined,
-  max_prepared_transactions: undefined,
-  deadlock_timeout: undefined,
-};
 
 export function dialectOf(version: string, citusVersion: string | undefined): Dialect {
   if (version.includes("CockroachDB")) return "cockroach";

@@ -88,7 +88,6 @@ export class ServerError extends Error {
   readonly sqlState: string;
   /** The server closes the connection after this one. */
   readonly isFatal: boolean;
-  readonly constraint: string | undefined;
   /**
    * PostgreSQL itself said it, of what it did: it names the routine that did, and poolers never do. Of
    * trouble with a connection it may be a Citus worker's that is meant.
@@ -102,7 +101,6 @@ export class ServerError extends Error {
     this.sqlState = fields.get("C") ?? "XX000";
     const severity = fields.get("V") ?? fields.get("S");
     this.isFatal = severity === "FATAL" || severity === "PANIC";
-    this.constraint = fields.get("n");
     this.isOfServer = fields.has("R") && !this.sqlState.startsWith("08");
   }
 
