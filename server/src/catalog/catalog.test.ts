@@ -85,12 +85,13 @@ describe("The catalog", () => {
     const servers = await Promise.all([1, 2, 3].map(() => open(engine)));
     const first = servers[0]!.catalog;
     for (const i of servers.keys()) await first.create("alice", `old${i}`, 1);
-    const made = servers.map(({ catalog }, i) => catalog.create("alice", `t${i}`, 1));
-    const renewed = servers.map(({ catalog }, i) => catalog.renew("alice", `old${i}`));
-    const ids = [
-      ...(await Promise.all(made)).map(({ named }) => named.id),
-      ...(await Promise.all(renewed)).map((named) => named!.id),
-    ];
+    const made = await Promise.all(
+      servers.map(({ catalog }, i) => catalog.create("alice", `new${i}`, 1)),
+    );
+    const renewed = await Promise.all(
+      servers.map(({ catalog }, i) => catalog.renew("alice", `old${i}`)),
+    );
+    const ids = [...made.map(({ named }) => named.id), ...renewed.map((named) => named?.id)];
     assert.equal(new Set(ids).size, 6);
     assert.equal((await first.removed("alice")).length, 3);
   });
@@ -116,6 +117,8 @@ describe("The catalog", () => {
     const times = [1, 2, 3, 4];
     await Promise.all(times.map(() => catalog.update("alice", "t", (value) => value + 1)));
     assert.equal((await catalog.find("alice", "t"))?.value, times.length);
+    const last = await catalog.update("alice", "t", () => 7);
+    assert.deepEqual(last, await catalog.find("alice", "t"));
     const removed = await Promise.all(times.map(() => catalog.remove("alice", "t")));
     assert.equal(removed.filter((named) => named !== undefined).length, 1);
   });

@@ -190,6 +190,14 @@ describe("Receivers", () => {
     assert.equal(await store.stored(), 0);
   });
 
+  it("get what is there also where another server has changed the queue's metadata", async () => {
+    const store = await TestStore.open();
+    const other = TestStore.reopen(store.reads, store.clock.time);
+    await store.put("x");
+    await other.catalog.update("alice", "orders", (value) => ({ ...value, metadata: [] }));
+    assert.deepEqual(textsOf(await store.receive()), ["x"]);
+  });
+
   it("of two servers on one engine share the messages, too", async () => {
     const engine = new MemoryEngine();
     const one = await TestStore.open(engine);
