@@ -100,6 +100,24 @@ describe("What blobs let go of", () => {
     await assertEmpty();
   });
 
+  it("stays in the last list while the first of three is read, and after that", async () => {
+    await putBlock("AAAA", LARGE);
+    await putList("AAAA");
+    const { blobs, contents } = lab.service.service.context;
+    const name = { account: "devstoreaccount1", container: "docs", blob: "a" };
+    const { blob } = (await blobs.read(name)).record;
+    const parts = contents.read(blob!, 0, blob!.size)[Symbol.asyncIterator]();
+    await parts.next();
+    for (const id of ["BBBB", "CCCC"]) {
+      await putBlock(id, SMALL);
+      await putList("AAAA", id);
+      await lab.service.collector.collect();
+    }
+    await parts.return!();
+    await lab.assertTidy();
+    assert.ok((await lab.must("GET", "/docs/a")).body.equals(Buffer.concat([LARGE, SMALL])));
+  });
+
   it("is freed whichever of two notes a collector happens to see first", async () => {
     await putBlock("AAAA", LARGE);
     await putList("AAAA");
@@ -192,14 +210,20 @@ describe("What blobs let go of", () => {
   it("is freed by the next collector when this one is killed at any commit", async () => {
     for (let commits = 0, isKilled = true; isKilled; commits++) {
       const engine = new MortalEngine();
+      const contents = new WatchedContentStore();
       // Its own collector is at it too, and dies as well.
-      const killed = await BlobLab.open({ engine, onError: () => {} });
+      const killed = await BlobLab.open({ engine, contents, onError: () => {} });
       await killed.must("PUT", "/docs?restype=container");
       await killed.must("PUT", "/docs/log", { headers: APPEND });
       for (const body of [SMALL, LARGE, LARGE]) {
         await killed.must("PUT", "/docs/log?comp=appendblock", { body });
       }
       engine.commitsLeft = 1 + commits;
+      contents.beforeDelete = async () => {
+        // As a file that goes when the process is gone already.
+        await new Promise((resolve) => setImmediate(resolve));
+        if (engine.commitsLeft <= 0) throw new EngineError("Unavailable", "The process is killed.");
+      };
       await killed.must("DELETE", "/docs/log");
       const collected = killed.service.collector.collect(0);
       isKilled = await collected.then(
@@ -207,7 +231,8 @@ describe("What blobs let go of", () => {
         () => true,
       );
       engine.commitsLeft = Number.POSITIVE_INFINITY;
-      const next = await BlobLab.open({ engine, contents: killed.contents!, clock: killed.clock });
+      contents.beforeDelete = undefined;
+      const next = await BlobLab.open({ engine, contents, clock: killed.clock });
       await next.assertTidy();
       await killed.close();
       await next.close();

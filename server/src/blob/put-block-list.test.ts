@@ -130,6 +130,26 @@ describe("Put Block and Put Block List", () => {
     await lab.assertTidy();
   });
 
+  it("are chosen anew where another server replaces one meanwhile", async () => {
+    const { clock, engine, contents } = lab;
+    const other = await BlobLab.open({ clock, engine, contents: contents! });
+    const put = (by: BlobLab, fill: string) =>
+      by.must("PUT", "/docs/r?comp=block&blockid=AAAA", { body: Buffer.alloc(200_000, fill) });
+    await put(lab, "1");
+    const commit = engine.commit.bind(engine);
+    engine.commit = async (write) => {
+      engine.commit = commit;
+      await put(other, "2");
+      return commit(write);
+    };
+    const body = "<BlockList><Latest>AAAA</Latest></BlockList>";
+    await lab.must("PUT", "/docs/r?comp=blocklist", { body });
+    await other.service.collector.collect();
+    const read = await lab.must("GET", "/docs/r");
+    assert.ok(read.body.equals(Buffer.alloc(200_000, "2")));
+    await other.close();
+  });
+
   it("hold 50,000 blocks and no more", async () => {
     await putBlock("full", "AAAA", "x");
     const block = "<Latest>AAAA</Latest>";
