@@ -200,9 +200,9 @@ export class Worker {
         return count;
       }
       for (const received of messages) {
-        const { failure: _failure, ...message } = parseMessage(received.text) ?? {};
-        const text = "kind" in message ? JSON.stringify(message) : received.text;
-        const id = "kind" in message ? message.id : text;
+        const message = parseMessage(received.text);
+        const text = message ? unfailed(message) : received.text;
+        const id = message?.id ?? text;
         const since = Number(received.insertedAt) - begunAt;
         if (since > 0 || (since === 0 && sent.has(id))) {
           newer.push(received);
@@ -270,24 +270,10 @@ export class Worker {
         message.failure?.error ?? "no try came to an end",
       );
     }
-    const finished = new AbortController();
-    const ended = AbortSignal.any([finished.signal, job.lost.signal]);
-    const renewal = this.#renew(job, ended);
-    let outcome: unknown;
-    let failure: { readonly error: unknown } | undefined;
-    try {
-      const { signal } = job.lost;
-      const whole = await withBody(this.#database, message);
-      outcome = await handler.handle(whole, { database: this.#database.until(signal), signal });
-    } catch (error) {
-      failure = { error };
-    } finally {
-      finished.abort();
-      await renewal;
-    }
+    const result = await this.#try(handler, message, job);
     if (job.lost.signal.aborted) return;
-    if (!failure) return this.#finish(message, job, outcome);
-    const { error } = failure;
+    if ("outcome" in result) return this.#finish(message, job, result.outcome);
+    const { error } = result;
     if (error instanceof Fatal || isTableError(error, "validation-failed")) {
       return this.#poison(received, job, message, printed(error), error);
     }
@@ -297,12 +283,32 @@ export class Worker {
     await this.#update(job, { visibilityMs, text });
   }
 
+  /** What the handler makes of the message, which stays hidden meanwhile. */
+  async #try(
+    handler: Handler,
+    message: Message,
+    job: Job,
+  ): Promise<{ readonly outcome: unknown } | { readonly error: unknown }> {
+    const { signal } = job.lost;
+    const finished = new AbortController();
+    const renewal = this.#renew(job, AbortSignal.any([finished.signal, signal]));
+    try {
+      const whole = await withBody(this.#database, message);
+      const context = { database: this.#database.until(signal), signal };
+      return { outcome: await handler.handle(whole, context) };
+    } catch (error) {
+      return { error };
+    } finally {
+      finished.abort();
+      await renewal;
+    }
+  }
+
   async #finish(message: Message, job: Job, outcome: unknown): Promise<void> {
     const { queue, onDone } = this.#options;
     if (outcome instanceof Later) {
       // A new message: hiding this one again would bring it nearer to the poison queue.
-      const { failure: _failure, ...fresh } = message;
-      await this.#queues.send(queue, JSON.stringify(fresh), { delayMs: outcome.ms });
+      await this.#queues.send(queue, unfailed(message), { delayMs: outcome.ms });
       await this.#queues.delete(queue, job.receipt);
       return;
     }
@@ -390,6 +396,11 @@ export class Worker {
       }),
     );
   }
+}
+
+/** As it was sent first, without what became of it since. */
+function unfailed(message: Message): string {
+  return JSON.stringify({ ...message, failure: undefined });
 }
 
 function printed(error: unknown): string {
