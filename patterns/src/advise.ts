@@ -93,11 +93,8 @@ function judge<Row>(
   const entries = [...counts.values()].reduce((sum, count) => sum + count, 0);
   const all = weigh(entries, counts.size);
   const { entriesPerValue, lookupRequests } = all;
-  let commonest: { value: string; share: number } | undefined;
-  for (const [value, count] of counts) {
-    const share = count / sampled;
-    if (!commonest || share > commonest.share) commonest = { value, share };
-  }
+  const commonest = commonestOf(counts, sampled);
+  const { value, share } = commonest ?? { value: "", share: 0 };
   const facts = {
     sampled,
     distinct: counts.size,
@@ -107,31 +104,35 @@ function judge<Row>(
     lookupRequests,
     scanRequests,
   };
-  const commonCost = requestsFor((commonest?.share ?? 0) * rowsTotal);
-  const isSkewed = commonest && commonest.share >= SKEWED_SHARE_MIN;
-  const commonEntries = (commonest?.share ?? 0) * sampled;
-  const rest =
-    isSkewed && commonCost > scanRequests
-      ? weigh(entries - commonEntries, counts.size - 1)
-      : undefined;
+  const commonCost = requestsFor(share * rowsTotal);
+  const isSparse = share >= SKEWED_SHARE_MIN && commonCost > scanRequests;
+  const rest = isSparse ? weigh(entries - share * sampled, counts.size - 1) : undefined;
 
   const drop: string[] = [];
   if (reads === 0) drop.push("no query uses it");
-  const isFlag = commonest && commonest.share >= FLAG_SHARE_MIN;
-  if (counts.size <= FEW_VALUES_MAX && sampled > FEW_VALUES_MAX && !isFlag) {
+  if (counts.size <= FEW_VALUES_MAX && sampled > FEW_VALUES_MAX && share < FLAG_SHARE_MIN) {
     drop.push(`it has ${counts.size} values in ${sampled} rows, which hardly tell rows apart`);
   }
   if (reads > 0 && !(rest || all).pays) {
-    drop.push(rest ? `without "${commonest?.value}" ${rest.reason}` : all.reason);
+    drop.push(rest ? `without "${value}" ${rest.reason}` : all.reason);
   }
   if (drop.length > 0) return { verdict: "drop", reasons: drop, ...facts };
   if (rest) {
-    const share = `"${commonest?.value}" is in ${round((commonest?.share ?? 0) * 100)} % of the rows`;
-    const reason = `${share}: ${commonCost} requests to look up, ${scanRequests} to scan`;
+    const where = `"${value}" is in ${round(share * 100)} % of the rows`;
+    const reason = `${where}: ${commonCost} requests to look up, ${scanRequests} to scan`;
     return { verdict: "sparse", reasons: [reason], ...facts };
   }
   const reason = `a lookup takes ${lookupRequests} requests, a scan ${scanRequests}`;
   return { verdict: "keep", reasons: [reason], ...facts };
+}
+
+function commonestOf(counts: ReadonlyMap<string, number>, sampled: number): Advice["commonest"] {
+  let commonest: Advice["commonest"];
+  for (const [value, count] of counts) {
+    const share = count / sampled;
+    if (!commonest || share > commonest.share) commonest = { value, share };
+  }
+  return commonest;
 }
 
 function round(number: number): number {
