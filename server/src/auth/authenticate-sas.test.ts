@@ -197,7 +197,7 @@ describe("a stored access policy", () => {
     permissions: "ra",
     table: undefined,
     keyRange: undefined,
-    blob: undefined,
+    responseHeaders: [],
   };
 
   it("says what the token leaves open", () => {
@@ -355,7 +355,7 @@ describe("a blob SAS", () => {
       permissions: "r",
       table: undefined,
       keyRange: undefined,
-      blob: { resource: "b", headers: ["Cache-Control", "no-cache", "Content-Encoding", "gzip"] },
+      responseHeaders: ["Cache-Control", "no-cache", "Content-Encoding", "gzip"],
     });
     assert.throws(() => ask({ sr: "b" }, { ...blob, item: "a" }, "docs/a/b c"));
     assert.throws(() => ask({ sr: "b" }, container, "docs"));

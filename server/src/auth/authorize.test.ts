@@ -265,7 +265,7 @@ describe("the table of a table SAS", () => {
 });
 
 function serviceSas(permissions: string, keyRange?: SasKeyRange): Identity {
-  return { kind: "service-sas", permissions, table: "people", keyRange, blob: undefined };
+  return { kind: "service-sas", permissions, table: "people", keyRange, responseHeaders: [] };
 }
 
 function allow(identity: Identity, access: Access): void {

@@ -44,13 +44,13 @@ export interface ServiceSasReading {
   readonly stringToSign: string;
   /** The table, queue or container whose stored policies count. */
   readonly name: string;
-  readonly scope: Pick<ServiceSasIdentity, "table" | "keyRange" | "blob">;
+  readonly scope: Pick<ServiceSasIdentity, "table" | "keyRange" | "responseHeaders">;
 }
 
 const NO_SCOPE: ServiceSasReading["scope"] = {
   table: undefined,
   keyRange: undefined,
-  blob: undefined,
+  responseHeaders: [],
 };
 
 export const tableAuth: AuthDialect = {
@@ -99,7 +99,7 @@ function readTableSas(account: string, sas: SasParameters, table: string): Servi
   const reading = {
     stringToSign: tableSasString(account, sas),
     name: table,
-    scope: { table, keyRange: readKeyRange(sas), blob: undefined },
+    scope: { ...NO_SCOPE, table, keyRange: readKeyRange(sas) },
   };
   tableReadings.set(sas, { account, reading });
   return reading;
@@ -168,8 +168,8 @@ export const blobAuth: AuthDialect = {
     if (sr === "b" && item === undefined) throw blobAuth.failed("The token is for a blob");
     const path = sr === "b" ? `${name}/${item}` : name;
     const stringToSign = blobSasString(head.account.name, path, sas);
-    const blob = { resource: sr, headers: overriddenHeaders(sas) };
-    return { stringToSign, name, scope: { ...NO_SCOPE, blob } };
+    const scope = { ...NO_SCOPE, responseHeaders: overriddenHeaders(sas) };
+    return { stringToSign, name, scope };
   },
 
   anonymous: () => ({ kind: "anonymous" }),

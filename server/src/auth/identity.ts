@@ -22,8 +22,8 @@ export interface ServiceSasIdentity {
   readonly table: string | undefined;
   /** Table SAS only: the entities it reaches. */
   readonly keyRange: SasKeyRange | undefined;
-  /** Blob SAS only: `b` or `c`, and the response headers it overrides, names and values in turn. */
-  readonly blob: { readonly resource: string; readonly headers: readonly string[] } | undefined;
+  /** Blob SAS only: the response headers it overrides, names and values in turn. */
+  readonly responseHeaders: readonly string[];
 }
 
 /** Both ends included, compared as UTF-16 code units. A row key is only given with its partition key. */

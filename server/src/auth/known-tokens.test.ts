@@ -68,7 +68,7 @@ describe("a token found good", () => {
   });
 });
 
-const NO_SCOPE = { table: undefined, keyRange: undefined, blob: undefined };
+const NO_SCOPE = { table: undefined, keyRange: undefined, responseHeaders: [] };
 
 function newAccount(key: string) {
   return { name: "acct", keys: [Buffer.from(key)] };

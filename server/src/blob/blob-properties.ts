@@ -128,8 +128,8 @@ function propertyHeaders(properties: BlobProperties, request: WireRequest): stri
 const NO_OVERRIDES: ReadonlyMap<string, string> = new Map();
 
 function overridesOf({ identity }: WireRequest): ReadonlyMap<string, string> {
-  if (identity.kind !== "service-sas" || identity.blob === undefined) return NO_OVERRIDES;
-  const { headers } = identity.blob;
+  if (identity.kind !== "service-sas") return NO_OVERRIDES;
+  const headers = identity.responseHeaders;
   const overrides = new Map<string, string>();
   for (let i = 0; i < headers.length; i += 2) {
     // Headers carry bytes: text beyond ASCII travels as its UTF-8.

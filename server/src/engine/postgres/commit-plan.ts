@@ -9,7 +9,6 @@ export const KEY_BYTES_MAX = 2688;
 
 /** What a commit does with one key. */
 export interface PlannedKey {
-  readonly key: Key;
   readonly partition: Buffer;
   readonly sort: Buffer;
   /** What it must be now: as the caller asks, or as we suppose of a deletion without a check. */
@@ -121,8 +120,8 @@ function planKey(
   { expected, write }: Partial<Pick<PlannedKey, "expected" | "write">> = {},
 ): PlannedKey {
   assertKeyFits(key, KEY_BYTES_MAX);
-  const partition = toBuffer(key.partition);
-  return { key, partition, sort: toBuffer(key.sort), expected, write, value: EMPTY };
+  const { partition, sort } = key;
+  return { partition: toBuffer(partition), sort: toBuffer(sort), expected, write, value: EMPTY };
 }
 
 function compare(a: PlannedKey, b: PlannedKey): number {
