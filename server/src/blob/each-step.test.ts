@@ -1,0 +1,254 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Awaitable } from "../awaitable.ts";
+import type { ContentStore } from "../content/content-store.ts";
+import { MemoryContentStore } from "../content/memory-content-store.ts";
+import { type Engine, EngineError } from "../engine/engine.ts";
+import { MemoryEngine } from "../engine/memory-engine.ts";
+import { auditBlobs } from "./test-audit-blobs.ts";
+import { BLOCK, BlobLab, LabClock, type LabRequest } from "./test-blob-lab.ts";
+
+const ROOT = "http://127.0.0.1:10000/devstoreaccount1";
+const APPEND = { "x-ms-blob-type": "AppendBlob" };
+const DAY_MS = 24 * 3_600_000;
+
+/** What is done to a blob, and how it is answered. */
+type Act = (lab: BlobLab) => Promise<string>;
+
+const ACTS: Readonly<Record<string, Act>> = {
+  "Put Blob": send("PUT", "/docs/a", { headers: BLOCK, body: large("p") }),
+  "Put Blob, append": send("PUT", "/docs/a", { headers: APPEND }),
+  "Put Block": send("PUT", "/docs/a?comp=block&blockid=DDDD", { body: large("d") }),
+  "Put Block, again": send("PUT", "/docs/a?comp=block&blockid=CCCC", { body: large("c") }),
+  "Put Block List": send("PUT", "/docs/a?comp=blocklist", listOf(["BBBB", "CCCC"])),
+  // Its extents are stored before its commit.
+  "Put Block List, long": send("PUT", "/docs/a?comp=blocklist", listOf(Array(251).fill("CCCC"))),
+  "Append Block": send("PUT", "/docs/a?comp=appendblock", { body: large("x") }),
+  "Copy Blob from it": send("PUT", "/docs/b", copyOf("a")),
+  "Copy Blob onto itself": send("PUT", "/docs/a", copyOf("a")),
+  "Delete Blob": send("DELETE", "/docs/a"),
+};
+/** What else may come between. */
+const BACKGROUND: Readonly<Record<string, Act>> = {
+  async "the collector"(lab) {
+    await lab.service.collector.collect();
+    return "";
+  },
+  async "the expiry of drafts"(lab) {
+    lab.clock.ms += 8 * DAY_MS;
+    await lab.service.draftExpiry.expire();
+    return "";
+  },
+};
+
+const BLOBS: Readonly<Record<string, (lab: BlobLab) => Promise<void>>> = {
+  async "of blocks, with others uncommitted"(lab) {
+    await lab.must("PUT", "/docs/a?comp=block&blockid=AAAA", { body: small("1") });
+    await lab.must("PUT", "/docs/a?comp=block&blockid=BBBB", { body: large("2") });
+    await lab.must("PUT", "/docs/a?comp=blocklist", listOf(["AAAA", "BBBB", "AAAA"]));
+    await lab.must("PUT", "/docs/a?comp=block&blockid=CCCC", { body: large("3") });
+  },
+  async "that was appended to"(lab) {
+    await lab.must("PUT", "/docs/a", { headers: APPEND });
+    await lab.must("PUT", "/docs/a?comp=appendblock", { body: small("1") });
+    await lab.must("PUT", "/docs/a?comp=appendblock", { body: large("2") });
+  },
+};
+
+/*
+ * A process goes from one commit, and one change of a file, to the next. Before each it may be killed, and
+ * another process may do something else to the same blob: what is there then is as if one had come behind the
+ * other, and nothing of it is missing or left over.
+ */
+describe("At each step of what is done to a blob", () => {
+  for (const [blob, make] of Object.entries(BLOBS)) {
+    it(`its process may be killed: ${blob}`, async () => {
+      for (const [name, act] of Object.entries(ACTS)) {
+        const before = await inTurn(make, []);
+        const after = await inTurn(make, [act]);
+        for (let step = 0, isKilled = true; isKilled; step++) {
+          isKilled = false;
+          const disk = await Disk.with(make);
+          const lab = await disk.open(async (at) => {
+            if (at < step) return;
+            isKilled = true;
+            throw new EngineError("Unavailable", "The process is killed.");
+          });
+          const answer = await act(lab);
+          const found = await disk.settled();
+          const isDone = answer === after.answers[0] || !isKilled;
+          const expected = isDone ? after.found : before.found;
+          assert.equal(found, expected, `${name}, killed before step ${step}: ${answer}`);
+        }
+      }
+    });
+
+    it(`another process may come between: ${blob}`, async () => {
+      for (const [name, act] of Object.entries(ACTS)) {
+        for (const [rival, other] of Object.entries({ ...ACTS, ...BACKGROUND })) {
+          const orders = [await inTurn(make, [act, other]), await inTurn(make, [other, act])];
+          const expected = new Set(
+            orders.map(({ found, answers: [one, two] }, i) =>
+              [...(i === 0 ? [one, two] : [two, one]), found].join("\n"),
+            ),
+          );
+          for (let step = 0, isReached = true; isReached; step++) {
+            isReached = false;
+            const disk = await Disk.with(make);
+            const beside = await disk.open();
+            const answers = ["", ""];
+            const coming: Promise<void>[] = [];
+            const lab = await disk.open((at) => {
+              if (at !== step) return;
+              isReached = true;
+              const come = async () => {
+                answers[1] = await other(beside);
+              };
+              coming.push(come());
+              return coming[0];
+            });
+            answers[0] = await act(lab);
+            await Promise.all(coming);
+            await lab.close();
+            await beside.close();
+            if (!isReached) break;
+            // Each takes what the other is making for a dead one's: they have one process id.
+            if (answers.some((answer) => answer.startsWith("503"))) continue;
+            const found = [...answers, await disk.settled()].join("\n");
+            if (!expected.has(found)) {
+              const orders = [...expected].join("\n or \n");
+              assert.fail(
+                `${name}, with ${rival} before step ${step}:\n${found}\n not \n${orders}`,
+              );
+            }
+          }
+        }
+      }
+    });
+  }
+});
+
+/** What outlives processes. */
+class Disk {
+  readonly #clock = new LabClock();
+  readonly #engine = new MemoryEngine({ clock: this.#clock });
+  readonly #contents = new MemoryContentStore();
+
+  static async with(make: (lab: BlobLab) => Promise<void>): Promise<Disk> {
+    const disk = new Disk();
+    const lab = await disk.open();
+    await lab.must("PUT", "/docs?restype=container");
+    await make(lab);
+    await lab.close();
+    return disk;
+  }
+
+  /** @param before called with the number of each step, and waited for */
+  open(before: (step: number) => Awaitable<void> = () => {}): Promise<BlobLab> {
+    let steps = 0;
+    const step = async () => before(steps++);
+    return BlobLab.open({
+      engine: engineIn(this.#engine, step),
+      contents: contentsIn(this.#contents, step),
+      clock: this.#clock,
+      onError() {},
+    });
+  }
+
+  /** All that clients see, once background work is done. */
+  async settled(): Promise<string> {
+    assert.deepEqual((await auditBlobs(this.#engine, this.#contents)).missing, []);
+    const lab = await this.open();
+    await lab.assertTidy();
+    const all: string[] = [];
+    for (const path of ["/docs/a", "/docs/b"]) {
+      const { status, body } = await lab.send("GET", path);
+      const blocks = await lab.send("GET", `${path}?comp=blocklist&blocklisttype=uncommitted`);
+      const names = blocks.body.toString().match(/<(?:Name|Size)>[^<]*/g) ?? [];
+      all.push(status === 200 ? runsOf(body) : String(status), ...names);
+    }
+    await lab.close();
+    return all.join(" ");
+  }
+}
+
+function engineIn(engine: Engine, step: () => Promise<void>): Engine {
+  return {
+    name: engine.name,
+    keyBytesMax: engine.keyBytesMax,
+    isShared: () => true,
+    nextVersion: () => engine.nextVersion(),
+    newestCommit: () => engine.newestCommit(),
+    get: (keys, bytesMax) => engine.get(keys, bytesMax),
+    scan: (range, visit) => engine.scan(range, visit),
+    async commit(write) {
+      await step();
+      return engine.commit(write);
+    },
+    close: () => engine.close(),
+  };
+}
+
+function contentsIn(contents: ContentStore, step: () => Promise<void>): ContentStore {
+  return {
+    async write(id, bytes) {
+      await step();
+      await contents.write(id, bytes);
+    },
+    read: (id, start, end) => contents.read(id, start, end),
+    async copy(from, to) {
+      await step();
+      await contents.copy(from, to);
+    },
+    async delete(id) {
+      await step();
+      await contents.delete(id);
+    },
+    list: () => contents.list(),
+    close: () => contents.close(),
+  };
+}
+
+async function inTurn(make: (lab: BlobLab) => Promise<void>, acts: readonly Act[]) {
+  const disk = await Disk.with(make);
+  const lab = await disk.open();
+  const answers: string[] = [];
+  for (const act of acts) answers.push(await act(lab));
+  await lab.close();
+  return { answers, found: await disk.settled() };
+}
+
+function send(method: string, path: string, request?: LabRequest): Act {
+  return async (lab) => {
+    const { status, headers } = await lab.send(method, path, request);
+    return `${status} ${headers.get("x-ms-error-code") ?? ""}`;
+  };
+}
+
+function small(fill: string): Buffer {
+  return Buffer.alloc(1000, fill);
+}
+
+/** Too large for a row. */
+function large(fill: string): Buffer {
+  return Buffer.alloc(132_000, fill);
+}
+
+function listOf(ids: readonly string[]): LabRequest {
+  return { body: `<BlockList>${ids.map((id) => `<Latest>${id}</Latest>`).join("")}</BlockList>` };
+}
+
+function copyOf(blob: string): LabRequest {
+  return { headers: { "x-ms-copy-source": `${ROOT}/docs/${blob}` } };
+}
+
+/** `1×1000 2×132000`. */
+function runsOf(bytes: Uint8Array): string {
+  const runs: string[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const from = at;
+    while (at < bytes.length && bytes[at] === bytes[from]) at++;
+    runs.push(`${String.fromCharCode(bytes[from]!)}×${at - from}`);
+  }
+  return runs.join(" ");
+}
