@@ -29,15 +29,15 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 16_790,
-  everything: 64_814,
+  everything: 64_843,
   "azure-tables.ts": 3670,
-  "index-life-cycle.ts": 3207,
+  "index-life-cycle.ts": 3230,
   "index-scrub.ts": 3145,
   "list-index.ts": 4915,
   "logs.ts": 3118,
   "remote-index.ts": 4366,
   "remote-list.ts": 3732,
-  "sharded-build.ts": 3414,
+  "sharded-build.ts": 3443,
 };
 /**
  * Nothing may grow beyond either by more. Node's own zlib, that of the system and those of other processors look
