@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { batch } from "./batch.ts";
-import { connect, type Database, entity, isTableError } from "./index.ts";
+import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { indexLifeCycle } from "./index-life-cycle.ts";
 import { indexRepairs } from "./index-repairs.ts";
 import { repairIndex, verifyIndex } from "./index-scrub.ts";
@@ -21,6 +21,7 @@ import {
 import { PortError } from "./ports/port-error.ts";
 import type { CommitOptions } from "./ports/tables.ts";
 import { createWorker } from "./queue-worker.ts";
+import { siblingIndex } from "./sibling-index.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { schedules } from "./testing/test-histories.ts";
 import {
@@ -264,6 +265,49 @@ describe("the build of an index", () => {
       assert.equal(await of(name).state(), "readable");
     });
   }
+
+  it("lets entities go, and lose values, whose many entries are yet to be made", async () => {
+    const tagged = { ...fields, tags: f.json<readonly string[]>() };
+    const plain = entity("Employee", { version: 1, fields: tagged, key });
+    const Tagged = entity("Employee", {
+      version: 1,
+      fields: tagged,
+      key,
+      indexes: {
+        tags: siblingIndex({
+          row: [k.lit("tag"), k.str("tag"), k.uint("id", 6)],
+          each: { tag: ({ tags }) => tags as readonly string[] },
+        }),
+      },
+    });
+    const { backend, db } = await open(0);
+    const tags = ["a", "b", "c", "d", "e", "f"];
+    for (const id of [1, 2]) {
+      await db.open(plain).insert({ dept: "Sales", id, email: `e${id}`, tags });
+    }
+    const cycle = indexLifeCycle(db, Tagged, "tags");
+    await cycle.disable();
+    let work: Promise<unknown> | undefined;
+    const meanwhile: Layer = async ({ method, args }, send) => {
+      // Before the first of them is read, while writers keep the index already.
+      if (method === "query" && args[0] === "Employee") {
+        work ??= (async () => {
+          const employees = db.open(Tagged);
+          await employees.delete({ dept: "Sales", id: 1 });
+          await employees.update({ dept: "Sales", id: 2 }, () => ({ tags: ["f"] }));
+        })();
+        await work;
+      }
+      return send();
+    };
+    const builder = connect({ ...backend, ...intercept(backend, meanwhile) });
+    await indexLifeCycle(builder, Tagged, "tags").build();
+    const { entities } = await everything(backend.tables, "Employee");
+    assert.deepEqual(
+      entities.map(({ rowKey }) => rowKey),
+      ["empid_000002", "tag_f_000002"],
+    );
+  });
 
   it("takes four requests for each entity, three where entries stand beside them", async () => {
     for (const [name, each] of [

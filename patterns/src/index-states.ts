@@ -66,7 +66,7 @@ class ControlledIndexes implements IndexStates {
         if (state === "disabled") return { commitByMs: readAtMs + WRITE_MS };
         const contribution = await follower.prepare({
           ...change,
-          mayRepeat: state !== "readable",
+          isPartial: state !== "readable",
         });
         const { commitByMs = Number.POSITIVE_INFINITY } = contribution;
         return { ...contribution, commitByMs: Math.min(commitByMs, readAtMs + WRITE_MS) };

@@ -251,6 +251,19 @@ describe("an index with several entries for each entity", () => {
     assert.equal((await verifyIndex(db, Film, "far")).missing, 0);
   });
 
+  it("lets an entity go that other software wrote, without any of its entries", async () => {
+    const { backend, films } = await open();
+    const properties = {
+      year: { type: "Int32", value: 1927 },
+      tags: { type: "String", value: JSON.stringify(["a", "b", "c", "d", "e"]) },
+    } as const;
+    const row = { partitionKey: "Ufa", rowKey: "film_0001" };
+    await backend.tables.commit("Film", [{ kind: "insert", ...row, properties }]);
+    assert.equal((await films.mustGet(key)).tags?.length, 5);
+    assert.equal(await films.delete(key), true);
+    assert.equal(await films.get(key), undefined);
+  });
+
   it("is refused when it names a field, or no segment of its key", () => {
     const declare = (name: string) =>
       entity("Thing", {

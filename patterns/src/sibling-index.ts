@@ -177,7 +177,7 @@ class OpenSibling implements EntryKeeper {
   }
 
   async prepare(change: Change): Promise<Contribution> {
-    const { key, before, after, unknown, token, mayRepeat } = change;
+    const { key, before, after, unknown, token, isPartial } = change;
     const { partitionKey } = key;
     const oldKeys = this.#rowKeys(before?.row);
     const newKeys = this.#rowKeys(after);
@@ -194,7 +194,7 @@ class OpenSibling implements EntryKeeper {
       assertEntityFits({ partitionKey, rowKey }, properties);
       const owner = owners.get(rowKey);
       const isOwn = owner === key.rowKey;
-      if (mayRepeat && owner !== undefined && !isOwn) continue;
+      if (isPartial && owner !== undefined && !isOwn) continue;
       // An unchanged key is written over, which heals a missing entry; so is a key that holds the base's own.
       const kind = this.#isUnique && !isOwn ? "insert" : "insertOrReplace";
       mutations.push({ kind, partitionKey, rowKey, properties });
@@ -202,22 +202,22 @@ class OpenSibling implements EntryKeeper {
     return {
       mutations,
       explain: async (mutation) =>
-        mayRepeat && oldKeys.includes(mutation.rowKey) ? "retry" : this.#explain(mutation),
+        isPartial && oldKeys.includes(mutation.rowKey) ? "retry" : this.#explain(mutation),
     };
   }
 
   /**
-   * Of the entries at these keys. Each is the entity's own, unless values that should be unique may not be, or other
-   * software wrote the entity, which asked for no entry: it has no token.
+   * Of the entries at these keys. Each is there and the entity's own, unless the index is partial, or other software
+   * wrote the entity, which made no entry: it has no token.
    */
   async #ownersOf(
     rowKeys: readonly string[],
-    { key, before, mayRepeat }: Change,
+    { key, before, isPartial }: Change,
   ): Promise<ReadonlyMap<string, string | undefined>> {
-    const isOwn = !mayRepeat && tokensOf(before?.stored.properties) !== undefined;
+    const isOwn = !isPartial && tokensOf(before?.stored.properties) !== undefined;
     const owners = await Promise.all(
       rowKeys.map(async (rowKey) => {
-        if (isOwn || !this.#isUnique) return key.rowKey;
+        if (isOwn) return key.rowKey;
         const entry = await this.#context.database.tables.get(this.table, { ...key, rowKey });
         return entry && (this.#baseKey(entry) ?? entry).rowKey;
       }),

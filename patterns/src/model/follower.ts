@@ -43,8 +43,8 @@ export interface Change {
   readonly unknown?: Unknown | undefined;
   /** The write token that base and contributed rows carry. */
   readonly token: string;
-  /** Values that should be unique may not be: the index is being built, or was where they are not. */
-  readonly mayRepeat?: boolean;
+  /** The index is being built, or its values are not unique: entries may be missing, or stand for another entity. */
+  readonly isPartial?: boolean;
   /** Lets followers of one kind share work for this change, by a key of their own. */
   readonly shared: Map<unknown, unknown>;
 }
