@@ -18,9 +18,11 @@ import {
   open,
   prepareIn,
 } from "./indexes/test-life-cycle.ts";
+import type { Row } from "./model/entity-rows.ts";
 import { PortError } from "./ports/port-error.ts";
 import type { CommitOptions } from "./ports/tables.ts";
 import { createWorker } from "./queue-worker.ts";
+import { remoteIndex } from "./remote-index.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { schedules } from "./testing/test-histories.ts";
@@ -307,6 +309,46 @@ describe("the build of an index", () => {
       entities.map(({ rowKey }) => rowKey),
       ["empid_000002", "tag_f_000002"],
     );
+  });
+
+  it("makes the other entries of an entity that shares one of its values", async () => {
+    const tagged = { ...fields, tags: f.json<readonly string[]>() };
+    const plain = entity("Employee", { version: 1, fields: tagged, key });
+    const each = { tag: ({ tags }: Row) => tags as readonly string[] };
+    const Tagged = entity("Employee", {
+      version: 1,
+      fields: tagged,
+      key,
+      indexes: {
+        near: siblingIndex({ row: [k.lit("tag"), k.str("tag")], each, unique: true }),
+        far: remoteIndex({
+          table: "ByEmail",
+          partition: [k.str("tag")],
+          row: [k.lit("tag")],
+          each,
+          unique: true,
+        }),
+      },
+    });
+    const { db } = await open(0);
+    for (const [id, tags] of [["a"], ["b", "a", "c"]].entries()) {
+      await db.open(plain).insert({ dept: "Sales", id, email: "e", tags });
+    }
+    for (const name of NAMES) {
+      const cycle = indexLifeCycle(db, Tagged, name);
+      await cycle.disable();
+      const { duplicates } = await cycle.build();
+      assert.deepEqual(duplicates, ["Sales | empid_000001"]);
+    }
+    const { near, far } = db.open(Tagged).by;
+    for (const [tag, id] of [
+      ["a", 0],
+      ["b", 1],
+      ["c", 1],
+    ] as const) {
+      assert.equal((await near.get({ dept: "Sales", tag }))?.id, id);
+      assert.equal((await far.get({ tag }))?.id, id);
+    }
   });
 
   it("takes four requests for each entity, three where entries stand beside them", async () => {

@@ -136,22 +136,21 @@ class OpenSibling implements EntryKeeper {
   async reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled> {
     const { database } = this.#context;
     for (let round = 0; round < ROUNDS_MAX; round++) {
-      const corrections = await this.#corrections(base, hints);
-      if (corrections === "duplicate") return corrections;
-      if (corrections.length === 0) return "done";
-      if (await commitIfCurrent(database, this.table, corrections)) return "done";
+      const { mutations, outcome } = await this.#corrections(base, hints);
+      const isDone = mutations.length === 0 || commitIfCurrent(database, this.table, mutations);
+      if (await isDone) return outcome;
     }
     return "unsettled";
   }
 
   /**
-   * None when all is right. The entries are read before the base: where there is no base whose ETag the transaction
-   * could name, whoever inserts it again writes them again.
+   * No mutations when all is right, but for values that another entity holds. The entries are read before the base:
+   * where there is no base whose ETag the transaction could name, whoever inserts it again writes them again.
    */
   async #corrections(
     { partitionKey, rowKey }: EntityKey,
     hints: readonly EntityKey[],
-  ): Promise<Mutation[] | "duplicate"> {
+  ): Promise<{ readonly mutations: readonly Mutation[]; readonly outcome: Reconciled }> {
     const { database, entity } = this.#context;
     const read = (rowKey: string) => database.tables.get(this.table, { partitionKey, rowKey });
     const entries = new Map<string, StoredEntity | undefined>();
@@ -161,19 +160,20 @@ class OpenSibling implements EntryKeeper {
     const desired = this.#rowKeys(row);
     for (const key of desired) if (!entries.has(key)) entries.set(key, await read(key));
     const mutations: Mutation[] = [];
+    let outcome: Reconciled = "done";
     for (const [key, entry] of entries) {
       const target = { partitionKey, rowKey: key };
       const owner = entry && this.#baseKey(entry)?.rowKey;
       if (desired.includes(key) && row && stored) {
-        if (entry && owner !== rowKey) return "duplicate";
-        mutations.push(writeOver(entry, target, this.contentOf({ row, stored })));
+        if (entry && owner !== rowKey) outcome = "duplicate";
+        else mutations.push(writeOver(entry, target, this.contentOf({ row, stored })));
       } else if (entry && owner === rowKey) {
         mutations.push(deleteOf(entry, entry.etag));
       }
     }
     // Nothing of the base changes, but it must still be the one that was read.
     if (stored && mutations.length > 0) mutations.unshift(mergeNothing(stored, stored.etag));
-    return mutations;
+    return { mutations, outcome };
   }
 
   async prepare(change: Change): Promise<Contribution> {
