@@ -23,21 +23,21 @@ const KIB = 1024;
 const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
 /**
  * What is reached, where that is more. Beyond the budget are the core, indexes and lists in other partitions, lists
- * of ids, builds by many processes, and the table client, whose transactions are written and read here; by a little,
+ * of ids, builds by many processes, and the table client, whose transactions are written and read here; by less,
  * logs and what builds and mends indexes.
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 16_790,
-  everything: 64_843,
+  everything: 64_928,
   "azure-tables.ts": 3670,
-  "index-life-cycle.ts": 3230,
-  "index-scrub.ts": 3145,
+  "index-life-cycle.ts": 3491,
+  "index-scrub.ts": 3182,
   "list-index.ts": 4915,
   "logs.ts": 3118,
   "remote-index.ts": 4366,
   "remote-list.ts": 3732,
-  "sharded-build.ts": 3443,
+  "sharded-build.ts": 3744,
 };
 /**
  * Nothing may grow beyond either by more. Node's own zlib, that of the system and those of other processors look

@@ -1,7 +1,7 @@
 import { deleteRows } from "./bulk-delete.ts";
 import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
-import { buildRange, Pace, RATE } from "./indexes/build-range.ts";
+import { buildRange, mendFirst, Pace, RATE } from "./indexes/build-range.ts";
 import {
   type BuildProgress,
   type Control,
@@ -91,6 +91,7 @@ export class IndexLifeCycle {
       // A writer that does not know yet would write rows that nobody indexes.
       await clock.sleep(EVERYBODY_MS);
       await save({});
+      await mendFirst(index, pace, () => save({}));
     }
     const build = await buildRange(
       {

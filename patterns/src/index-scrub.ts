@@ -1,6 +1,7 @@
 import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
 import { Pace } from "./indexes/build-range.ts";
+import { type Claim, claimsIn, LISTED, PAGE } from "./indexes/claims.ts";
 import { type KeptIndex, keptIndex, LEASE_MS, stateRefused, widthOf } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import {
@@ -9,7 +10,7 @@ import {
   type ListKeeper,
   type Reconciled,
 } from "./model/entity-index.ts";
-import { ageOf, entriesOf, hasKey, isSameKey } from "./model/entry.ts";
+import { ageOf, hasKey, isSameKey } from "./model/entry.ts";
 import type { Snapshot } from "./model/follower.ts";
 import { isSameValue, type Properties } from "./ports/edm.ts";
 import { keyOf } from "./ports/mutation.ts";
@@ -20,7 +21,6 @@ import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 
 const SETTLE_MS = 60_000;
-const PAGE = 200;
 const EXAMPLES_MAX = 100;
 const YOUNG_MAX = 1000;
 
@@ -203,7 +203,8 @@ class Scrub {
   }
 
   async #readEntries(): Promise<void> {
-    for await (const { claims, continuation } of this.#claims(this.#progress.cursor)) {
+    const index = { database: this.#database, entity: this.#entity, keeper: this.#keeper };
+    for await (const { claims, continuation } of claimsIn(index, this.#progress.cursor)) {
       await this.#lookAtSome("entries", claims, (claim) => this.#lookForBase(claim));
       if (continuation) this.#tell("entries", continuation);
     }
@@ -246,7 +247,8 @@ class Scrub {
     const { report, young } = this.#progress;
     const outcome = age < SETTLE_MS ? "unsettled" : await this.#mend?.({ kind, ...pair });
     // Of those that lacked an entry another may have had it made since.
-    const finding = { kind: outcome === "duplicate" ? outcome : kind, ...pair };
+    const isTaken = kind === "missing" && outcome === "duplicate";
+    const finding = { kind: isTaken ? outcome : kind, ...pair };
     if (outcome !== "unsettled") {
       report[finding.kind]++;
       report.repairRequests += this.#requestsToMend;
@@ -323,42 +325,10 @@ class Scrub {
     const isHolder = row && hasKey(this.#keeper.keysOf(row), entry);
     return { stored, holder: isHolder ? { row, stored } : undefined };
   }
-
-  async *#claims(from: Continuation | undefined): AsyncGenerator<PageOfClaims> {
-    const keeper = this.#keeper;
-    if (!keepsRows(keeper)) {
-      for await (const { list: entry, members, ...next } of keeper.lists(from)) {
-        yield { claims: members.map((base) => ({ entry, base, age: LISTED })), ...next };
-      }
-      return;
-    }
-    const filter = entriesOf(this.#entity.rows.typeProperty, keeper.tag);
-    const pages = pagesWhere(this.#database, keeper.table, { filter, top: PAGE }, from);
-    for await (const { entities, continuation } of pages) {
-      const claims = entities.flatMap((row) => {
-        const base = keeper.baseOf(row);
-        return base ? [{ entry: keyOf(row), base, age: ageOf(row) }] : [];
-      });
-      yield { claims, ...(continuation && { continuation }) };
-    }
-  }
 }
 
 /** Those read for a page of entities, each once. */
 type Lists = Map<string, ReturnType<ListKeeper["membersOf"]>>;
-
-/** What an entry says: that it stands for this entity. */
-interface Claim extends Pair {
-  readonly age: number;
-}
-
-interface PageOfClaims {
-  readonly claims: readonly Claim[];
-  readonly continuation?: Continuation;
-}
-
-/** Others may write to a list at any time, so its age tells nothing of a member. */
-const LISTED = Number.POSITIVE_INFINITY;
 
 /** Whether an entry says what it should, whichever write it is of. Some clients take the Double 4 for an Int32. */
 function saysThat(found: Properties, expected: Properties): boolean {

@@ -1,6 +1,6 @@
 import type { Database } from "./database.ts";
 import { assertSome, isTableError, validationFailed } from "./errors.ts";
-import { buildRange, Pace, RATE, recordedOf } from "./indexes/build-range.ts";
+import { buildRange, mendFirst, Pace, RATE, recordedOf } from "./indexes/build-range.ts";
 import {
   type BuildProgress,
   CONTROL_TABLE,
@@ -194,6 +194,7 @@ class ShardedBuild {
     // A writer that does not know yet would write rows that nobody indexes.
     await clock.sleep(EVERYBODY_MS);
     await keep();
+    await mendFirst(this.#index, this.#pace, keep);
     const cuts = await this.#cuts(async () => {
       if (clock.now() - keptAtMs >= OWNER_MS / 2) await keep();
     });

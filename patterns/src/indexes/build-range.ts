@@ -1,15 +1,15 @@
 import { isTableError, validationFailed } from "../errors.ts";
 import { within } from "../keys/key-range.ts";
 import { printKey } from "../ports/mutation.ts";
-import type { EntityKey, StoredEntity } from "../ports/tables.ts";
+import type { EntityKey } from "../ports/tables.ts";
 import { and, type Filter, inRange } from "../query/filter.ts";
 import { pagesWhere } from "../query/pages.ts";
 import type { Clock } from "../store/clock.ts";
 import { mapBounded } from "../store/limit.ts";
+import { claimsIn, PAGE } from "./claims.ts";
 import { type BuildProgress, type KeptIndex, OWNER_MS, widthOf } from "./control.ts";
 
 export const RATE = 200;
-const PAGE = 200;
 /** When to come back to a value whose owner is not certain yet. */
 const UNSETTLED_MS = 30_000;
 const DUPLICATES_MAX = 1000;
@@ -59,6 +59,23 @@ export async function buildRange(
   return progress;
 }
 
+/**
+ * Writers hear of a build one after the other: some keep entries already that others leave behind. Once all keep them,
+ * and before the first entity is read, what is there is mended; it is little.
+ */
+export async function mendFirst(
+  index: KeptIndex,
+  pace: Pace,
+  still: () => Promise<unknown>,
+): Promise<void> {
+  const wait = (ms: number) => waiting(index.database.clock, ms, still);
+  for await (const { claims, continuation } of claimsIn(index)) {
+    const bases = claims.map(({ base, entry }) => ({ stored: base, keys: [entry] }));
+    await reconciled(index.keeper, bases, pace, wait);
+    if (continuation) await still();
+  }
+}
+
 /** The first of them, as many as are recorded. */
 export function recordedOf(duplicates: readonly string[]): string[] {
   let length = 0;
@@ -71,7 +88,7 @@ export function recordedOf(duplicates: readonly string[]): string[] {
 /** Makes the entries of these entities. @returns how many, and the entities whose value belongs to another. */
 async function reconciled(
   keeper: KeptIndex["keeper"],
-  bases: readonly { readonly stored: StoredEntity; readonly keys: readonly EntityKey[] }[],
+  bases: readonly { readonly stored: EntityKey; readonly keys: readonly EntityKey[] }[],
   pace: Pace,
   wait: (ms: number) => Promise<void>,
 ): Promise<{ readonly written: number; readonly duplicates: string[] }> {

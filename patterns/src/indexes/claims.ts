@@ -1,0 +1,45 @@
+import { keepsRows } from "../model/entity-index.ts";
+import { ageOf, entriesOf } from "../model/entry.ts";
+import { keyOf } from "../ports/mutation.ts";
+import type { Continuation, EntityKey } from "../ports/tables.ts";
+import { pagesWhere } from "../query/pages.ts";
+import type { KeptIndex } from "./control.ts";
+
+/** What an entry says: that it stands for this entity. */
+export interface Claim {
+  readonly base: EntityKey;
+  readonly entry: EntityKey;
+  readonly age: number;
+}
+
+export interface PageOfClaims {
+  readonly claims: readonly Claim[];
+  readonly continuation?: Continuation;
+}
+
+/** Rows to a page. */
+export const PAGE = 200;
+/** Others may write to a list at any time, so its age tells nothing of a member. */
+export const LISTED = Number.POSITIVE_INFINITY;
+
+/** What all entries of an index say, from where an earlier call got to. */
+export async function* claimsIn(
+  { database, entity, keeper }: Pick<KeptIndex, "database" | "entity" | "keeper">,
+  from?: Continuation,
+): AsyncGenerator<PageOfClaims> {
+  if (!keepsRows(keeper)) {
+    for await (const { list: entry, members, ...next } of keeper.lists(from)) {
+      yield { claims: members.map((base) => ({ entry, base, age: LISTED })), ...next };
+    }
+    return;
+  }
+  const filter = entriesOf(entity.rows.typeProperty, keeper.tag);
+  const pages = pagesWhere(database, keeper.table, { filter, top: PAGE }, from);
+  for await (const { entities, continuation } of pages) {
+    const claims = entities.flatMap((row) => {
+      const base = keeper.baseOf(row);
+      return base ? [{ entry: keyOf(row), base, age: ageOf(row) }] : [];
+    });
+    yield { claims, ...(continuation && { continuation }) };
+  }
+}
