@@ -312,6 +312,27 @@ describe("a queue worker", () => {
     }
   });
 
+  it("tells when what failed cannot be given back, unless it is the other's by then", async () => {
+    for (const [status, told] of [
+      [403, ["background failure"]],
+      [404, []],
+    ] as const) {
+      const { backend, send } = await open(async () => undefined);
+      await send("a");
+      const refusing = withFaults(({ method }) =>
+        method === "update" ? { kind: "refuse", status, code: "Refused" } : undefined,
+      );
+      const events: string[] = [];
+      const onEvent = ({ kind }: { kind: string }) => events.push(kind);
+      const handle = async () => {
+        throw new Error("not now");
+      };
+      const db = connect({ ...backend, ...intercept(backend, refusing), onEvent });
+      await createWorker(db, { queue: QUEUE, handlers: [{ kind: "note", handle }] }).drain();
+      assert.deepEqual(events, told);
+    }
+  });
+
   it("drains gracefully: ends what is under way, and gives back what takes too long", async () => {
     const clock = new FakeClock();
     const stop = new AbortController();

@@ -332,6 +332,20 @@ describe("a repository", () => {
     assert.deepEqual((await backend.tables.query("Employee", {})).entities, []);
   });
 
+  it("keeps numbers that are none, or infinite", async () => {
+    const Reading = entity("Reading", {
+      version: 1,
+      fields: { id: f.string(), value: f.double() },
+      key: { partition: [k.str("id")], row: [k.lit("reading")] },
+    });
+    const { db } = await open();
+    await db.createTables(Reading);
+    for (const value of [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0.5]) {
+      await db.open(Reading).upsert({ id: "a", value });
+      assert.equal((await db.open(Reading).get({ id: "a" }))?.value, value);
+    }
+  });
+
   it("costs what the manual says", async () => {
     const key = { dept: "Sales", id: 223 };
     type Common = Omit<ReturnType<typeof Indexed.open>, "by" | "insertOrMerge">;
