@@ -107,6 +107,7 @@ function refuse(observer: Observer, cause: Error, about: Partial<RequestRecord> 
     durationMs: 1,
     remoteAddress: "127.0.0.1",
     caller: "shared-key",
+    subject: undefined,
     requestBytes: 2,
     responseBytes: 0,
     ...about,

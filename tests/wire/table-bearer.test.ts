@@ -59,19 +59,22 @@ class Issuer {
 
 const issuer = new Issuer();
 const away = new Issuer();
+/** Whom the requests so far named. */
+const subjects: (string | undefined)[] = [];
 let server: LocalServer;
 let wire: TableWire;
 before(async () => {
   await issuer.open();
   await away.open();
   const issuers = [issuer, away].map(({ url }) => ({ issuer: url, jwks: `${url}/keys` }));
-  const staticTokens = [{ token: "opaque-token", role: "reader" }];
+  const staticTokens = [{ token: "opaque-token", subject: "ci", role: "reader" }];
   const settings = { issuers, allowHttp: true, clockToleranceS: 0, staticTokens };
   server = await startLocalServer({
     bearer: new JwtVerifier(
       readBearerSettings(new SettingsSection(settings, "bearer")),
       systemClock,
     ),
+    observer: { finished: ({ subject }) => subjects.push(subject) },
   });
   wire = new TableWire({
     url: `${server.url}/devstoreaccount1`,
@@ -113,6 +116,18 @@ describe("A bearer token of a configured issuer", () => {
       "json",
     );
     assertRefused(await send("DELETE", "/Tables('People')", reader), denied, "json");
+  });
+
+  it("names who asks to whoever watches", async () => {
+    for (const [token, subject] of [
+      [await issuer.sign({ sub: "bob", roles: ["reader"] }), "bob"],
+      [await issuer.sign({ sub: "eve" }), "eve"],
+      ["opaque-token", "ci"],
+      ["unknown", undefined],
+    ] as const) {
+      await send("GET", "/People", token);
+      assert.equal(subjects.at(-1), subject);
+    }
   });
 
   it("grants nothing without a role", async () => {

@@ -282,6 +282,7 @@ export class Front<Context> {
           : stopwatch.now() - request.beganAt,
       remoteAddress: request.remoteAddress,
       caller: request.identity.kind,
+      subject: request.identity.kind === "bearer" ? request.identity.subject : undefined,
       requestBytes:
         request.bodySource === undefined
           ? request.body.length

@@ -58,6 +58,8 @@ export interface RequestRecord {
   readonly remoteAddress: string;
   /** How who asks proved who they are. */
   readonly caller: Identity["kind"];
+  /** Whom a token names; of other callers nothing is known. */
+  readonly subject: string | undefined;
   /** Of the bodies. */
   readonly requestBytes: number;
   readonly responseBytes: number;

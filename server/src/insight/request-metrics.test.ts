@@ -23,6 +23,7 @@ const record = {
   durationMs: 3,
   remoteAddress: "::1",
   caller: "shared-key",
+  subject: undefined,
   requestBytes: 20,
   responseBytes: 300,
 } as const;

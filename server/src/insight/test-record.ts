@@ -16,6 +16,7 @@ export const LOGGED_RECORD: RequestRecord = {
   durationMs: 3.2,
   remoteAddress: "10.0.0.1",
   caller: "shared-key",
+  subject: undefined,
   requestBytes: 20,
   responseBytes: 300,
 };

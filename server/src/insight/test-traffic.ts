@@ -38,7 +38,7 @@ const REQUEST: RequestRecord = {
   ...{ requestId: "id", clientRequestId: undefined, remoteAddress: "::1" },
   ...{ status: 200, errorCode: undefined, refusedInside: undefined, durationMs: 1 },
   cause: undefined,
-  ...{ caller: "shared-key", requestBytes: 0, responseBytes: 0 },
+  ...{ caller: "shared-key", subject: undefined, requestBytes: 0, responseBytes: 0 },
 };
 
 function sender(headers: Readonly<Record<string, string>>): Sender {

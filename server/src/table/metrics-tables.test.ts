@@ -305,6 +305,7 @@ const RECORD: RequestRecord = {
   durationMs: 3,
   remoteAddress: "::1",
   caller: "shared-key",
+  subject: undefined,
   requestBytes: 20,
   responseBytes: 300,
 };
