@@ -36,6 +36,17 @@ describe("Copy Blob", () => {
     assert.equal((await lab.must("HEAD", "/docs/to")).headers.get("x-ms-copy-id"), undefined);
   });
 
+  it("has the access tier that it asks for, or that of its source", async () => {
+    for (const [tier, expected] of [
+      ["Cool", "Cool"],
+      ["", "Hot"],
+    ] as const) {
+      await copy("to", { headers: { "x-ms-access-tier": tier } });
+      const { headers } = await lab.must("HEAD", "/docs/to");
+      assert.equal(headers.get("x-ms-access-tier"), expected);
+    }
+  });
+
   it("takes the list of committed blocks along, not those that wait", async () => {
     await lab.must("PUT", "/docs/blocks?comp=block&blockid=AAAA", { body: "x" });
     await lab.must("PUT", "/docs/blocks?comp=blocklist", {

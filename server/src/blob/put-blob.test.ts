@@ -52,6 +52,20 @@ describe("Put Blob", () => {
     });
   }
 
+  it("refuses what is too large to be kept in memory, and so does Put Block, before it is read", async () => {
+    await lab.must("PUT", "/docs/there", { headers: { "x-ms-blob-type": "AppendBlob" } });
+    const sent = { "Content-Length": "300000" };
+    const put = { ...BLOCK, ...sent, "If-None-Match": "*" };
+    await lab.refused("409 BlobAlreadyExists", "PUT", "/docs/there", {
+      headers: put,
+      stream: unread(),
+    });
+    await lab.refused("409 InvalidBlobType", "PUT", "/docs/there?comp=block&blockid=AAAA", {
+      headers: sent,
+      stream: unread(),
+    });
+  });
+
   it("refuses names that are too long or too deep", async () => {
     const deep = Array.from({ length: 255 }, () => "s").join("/");
     for (const name of ["x".repeat(1025), deep]) {
@@ -269,3 +283,7 @@ describe("Put Blob", () => {
     }
   });
 });
+
+async function* unread(): AsyncGenerator<Uint8Array> {
+  yield assert.fail("The body is read.");
+}
