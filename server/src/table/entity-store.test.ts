@@ -126,6 +126,19 @@ describe("A write over one of another server, with a version that is not above i
     assert.equal(outcome.committed, true);
   });
 
+  it("does not go to the table that another server has removed and made anew", async () => {
+    const engine = new MemoryEngine();
+    const here = await openStore(engine);
+    const there = await openStore(engine);
+    await here.create();
+    await here.insert("r");
+    const [etag = ""] = await here.list();
+    await there.remove();
+    await there.create();
+    const outcome = await here.replace("r", `{"A":2}`, parseIfMatch(etag));
+    assert.equal(outcome.committed ? "committed" : outcome.error.code, "ResourceNotFound");
+  });
+
   it("is merged with, not overwritten, by a transaction that found nothing there", async () => {
     const engine = new MemoryEngine();
     const here = await openStore(engine);
