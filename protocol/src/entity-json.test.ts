@@ -365,6 +365,8 @@ describe("the body", () => {
       `{${KEYS},"a":"x}`,
       `{${KEYS},"a":"\\x"}`,
       `{${KEYS},"a":"\\u12g4"}`,
+      `{${KEYS};"a":1}`,
+      `{${KEYS} "a":1}`,
       `{${KEYS},"a":"x\ny"}`,
       `{${KEYS},"a":tru}`,
       `{${KEYS},"a":1.}`,
