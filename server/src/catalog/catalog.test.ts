@@ -118,6 +118,7 @@ describe("The catalog", () => {
     await Promise.all(times.map(() => catalog.update("alice", "t", (value) => value + 1)));
     assert.equal((await catalog.find("alice", "t"))?.value, times.length);
     const last = await catalog.update("alice", "t", () => 7);
+    assert.equal(last?.name, "t");
     assert.deepEqual(last, await catalog.find("alice", "t"));
     const removed = await Promise.all(times.map(() => catalog.remove("alice", "t")));
     assert.equal(removed.filter((named) => named !== undefined).length, 1);
