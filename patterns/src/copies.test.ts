@@ -143,6 +143,27 @@ describe("copies", () => {
       await interleave({ before, clients, check: agrees(which), runs: schedules(300) });
     });
 
+    it(`agree when what was renamed is given back its name ${place}`, async () => {
+      const clients = {
+        rename: rename("Anna", which),
+        back: rename("Ann", which),
+        sync: (db: Database) => db.open(which.Copies).sync(sales),
+      };
+      await interleave({ before, clients, check: agrees(which), runs: schedules(500) });
+    });
+
+    it(`agree when a source comes or goes while it is appointed ${place}`, async () => {
+      const cleared = copies(Employee, which.Target, { ...options, onDelete: "clear" });
+      const changes = [
+        [2, (db: Database) => db.open(cleared).deleteSource(bob)],
+        [3, (db: Database) => db.open(cleared).putSource({ ...bob, id: 3 })],
+      ] as const;
+      for (const [id, change] of changes) {
+        const clients = { appoint: appoint(id, { ...which, Copies: cleared }), change };
+        await interleave({ before, clients, check: agrees(which), runs: schedules(200) });
+      }
+    });
+
     it(`survive crashes and lost answers ${place}`, async () => {
       for (const operation of [rename("Anna", which), appoint(2, which)]) {
         const recover = (db: Database) => db.open(which.Copies).sync(sales);

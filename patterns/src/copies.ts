@@ -6,7 +6,8 @@ import type { Indexes } from "./model/entity-index.ts";
 import type { Fields, Row } from "./model/entity-rows.ts";
 import type { Snapshot } from "./model/follower.ts";
 import { type Openable, openable } from "./model/openable.ts";
-import { mergeNothing } from "./ports/mutation.ts";
+import { mergeNothing, printKey } from "./ports/mutation.ts";
+import type { EntityKey } from "./ports/tables.ts";
 import type { Changes, KeyOf } from "./repository.ts";
 import {
   beside,
@@ -44,7 +45,7 @@ export interface Copies<S, SourceKey, T, TargetKey> {
   updateSource(key: SourceKey, change: (current: S) => Changes<S> | undefined): Promise<void>;
   /** False when there is none. @throws validation-failed when a target needs it and "reject" is set. */
   deleteSource(key: SourceKey): Promise<boolean>;
-  /** Makes the copies of one target right; safe beside any writer. True when they were not. 2 or 3 R. */
+  /** Makes the copies of one target right; safe beside any writer. True when they were not. 3 R, 2 without a source. */
   sync(key: TargetKey): Promise<boolean>;
 }
 
@@ -107,7 +108,7 @@ class OpenCopies {
       return isNear || this.#options.via(row) === undefined;
     });
     // In another partition the source may have changed before the target pointed to it.
-    if (!isCertain) await this.sync(row);
+    if (!isCertain) await this.#follow(row, () => false);
   }
 
   putSource(row: Row): Promise<void> {
@@ -129,23 +130,35 @@ class OpenCopies {
       const steps = [deleteStep(this.#source, before)];
       far = [];
       if (onDelete !== "keep") {
-        const pointing = await this.#pointingTo(before.row, targets(before.row));
+        const all = targets(before.row);
+        // Who begins to point to it elsewhere is found after the deletion only.
+        far = onDelete === "clear" ? all.filter((target) => !this.#isNear(target, before.row)) : [];
+        const pointing = await this.#pointingTo(
+          before.row,
+          all.filter((target) => !far.includes(target)),
+        );
         if (onDelete === "reject" && pointing.length > 0) {
           const message = `${pointing[0]!.stored.rowKey} still points to it`;
           throw validationFailed(before.stored.rowKey, "onDelete", message);
         }
-        const near = pointing.filter(({ row }) => this.#isNear(row, before.row));
-        for (const target of near) steps.push(await this.#step(target, undefined));
-        far = pointing.filter((target) => !near.includes(target)).map(({ row }) => row);
+        for (const target of pointing) steps.push(await this.#step(target, undefined));
       }
       await commitSteps(steps);
       return true;
     });
-    for (const target of far) await this.sync(target);
+    for (const target of far) await this.#follow(target, (row) => this.#pointsTo(row, key));
     return found;
   }
 
   sync(key: Row): Promise<boolean> {
+    return this.#follow(key, (row) => this.#options.via(row) !== undefined);
+  }
+
+  /**
+   * A target whose source may have changed is written even where it is right already: whoever read it before, and
+   * the source before that change, then loses the race.
+   */
+  #follow(key: Row, mayHaveChanged: (target: Row) => boolean): Promise<boolean> {
     return this.#uncontended(async () => {
       // The target first: its ETag then vouches for the source being no older than what others wrote.
       const before = await readEntity(this.#target, key);
@@ -156,9 +169,10 @@ class OpenCopies {
       const stored = (row: Row, name: string) =>
         row[name] === undefined ? undefined : fields[name]!.encode(row[name]).value;
       const copied = Object.keys(this.#options.copy);
-      if (copied.every((name) => stored(before.row, name) === stored(next, name))) return false;
+      const isRight = copied.every((name) => stored(before.row, name) === stored(next, name));
+      if (isRight && !mayHaveChanged(before.row)) return false;
       await commitSteps([await updateStep(this.#target, before, next, "update")]);
-      return true;
+      return !isRight;
     });
   }
 
@@ -167,19 +181,21 @@ class OpenCopies {
     stepFor: (before: Snapshot | undefined) => Promise<Step | undefined>,
   ): Promise<void> {
     const far = await this.#uncontended(async () => {
-      const step = await stepFor(await readEntity(this.#source, key));
+      const before = await readEntity(this.#source, key);
+      const step = await stepFor(before);
       const after = step?.change.after;
       if (!step || !after) return [];
       const all = this.#options.targets(after);
       const near = all.filter((target) => this.#isNear(target, after));
       const steps = [step];
-      for (const target of await this.#pointingTo(after, near)) {
-        steps.push(await this.#step(target, after));
-      }
+      const pointing = await this.#pointingTo(after, near);
+      for (const target of pointing) steps.push(await this.#step(target, after));
       await commitSteps(steps);
-      return all.filter((target) => !near.includes(target));
+      // Who begins to point to a source that is not there yet has no ETag of it to lose a race with.
+      const isSure = before || pointing.length === near.length;
+      return isSure ? all.filter((target) => !near.includes(target)) : all;
     });
-    for (const target of far) await this.sync(target);
+    for (const target of far) await this.#follow(target, (row) => this.#pointsTo(row, key));
   }
 
   #step(target: Snapshot, source: Row | undefined): Promise<Step> {
@@ -187,14 +203,19 @@ class OpenCopies {
   }
 
   async #pointingTo(source: Row, keys: readonly Row[]): Promise<Snapshot[]> {
-    const { rowKey, partitionKey } = keyIn(this.#source, source);
     const found = await Promise.all(keys.map((key) => readEntity(this.#target, key)));
-    return found.flatMap((target) => {
-      if (!target) return [];
-      const via = this.#options.via(target.row);
-      const key = via && keyIn(this.#source, via);
-      return key?.rowKey === rowKey && key.partitionKey === partitionKey ? [target] : [];
-    });
+    return found.flatMap((target) =>
+      target && this.#pointsTo(target.row, source) ? [target] : [],
+    );
+  }
+
+  #pointsTo(target: Row, source: Row): boolean {
+    const via = this.#options.via(target);
+    return via !== undefined && printKey(this.#keyOf(via)) === printKey(this.#keyOf(source));
+  }
+
+  #keyOf(source: Row): EntityKey {
+    return keyIn(this.#source, source);
   }
 
   async #sourceOf(target: Row): Promise<Snapshot | undefined> {
