@@ -151,22 +151,21 @@ class ListRows implements ListStore {
     };
   }
 
-  /** The row with these members, and another with the upper half if they are too many for one. */
+  /** The row with these members, and another with the upper half of their text if it is too long for one. */
   #filled(part: Part, members: readonly string[]): Mutation[] {
     const content = members.join("\n");
     if (content.length <= this.#lengthMax || members.length < 2) {
       return [this.#write(part, content, part.to)];
     }
-    const half = members.length >> 1;
-    const middle = members[half]!;
+    const half = content.lastIndexOf("\n", content.length >> 1);
+    const end = half < 0 ? content.indexOf("\n") : half;
+    const rest = content.slice(end + 1);
+    const [middle = ""] = rest.split("\n", 1);
     const { partitionKey, rowKey } = part.key;
     const stem = rowKey.split(FURTHER)[0];
     const key = { partitionKey, rowKey: stem + FURTHER + this.#database.writeToken() };
     const upper = { key, stored: undefined, from: middle, to: part.to };
-    return [
-      this.#write(part, members.slice(0, half).join("\n"), middle),
-      this.#write(upper, members.slice(half).join("\n"), part.to),
-    ];
+    return [this.#write(part, content.slice(0, end), middle), this.#write(upper, rest, part.to)];
   }
 
   async #empty(part: Part, others: readonly Part[]): Promise<boolean> {

@@ -222,6 +222,35 @@ describe("lists kept by a worker", () => {
     await audit(db, backend);
   });
 
+  it("go on in rows that all fit, also where some keys are many times as long as others", async () => {
+    const Named = entity("Named", {
+      version: 1,
+      fields: { team: f.string(), dept: f.string(), id: f.string() },
+      key: { partition: [k.str("dept")], row: [k.lit("n"), k.str("id")] },
+      indexes: {
+        team: remoteList({
+          table: "NamedByTeam",
+          partition: [k.str("team")],
+          row: [k.lit("team")],
+          property: "Members",
+        }),
+      },
+    });
+    const { db } = await open();
+    await db.createTables(Named);
+    const named = db.open(Named);
+    for (const [dept, rest] of [
+      ["a", ""],
+      ["b".repeat(500), "x".repeat(500)],
+    ] as const) {
+      for (let i = 10; i < 43; i++) await named.insert({ team: "red", dept, id: i + rest });
+    }
+    await createWorker(db, { queue: "index-repairs", handlers: [indexRepairs([Named])] }).drain();
+    assert.equal((await named.by.team.keys({ team: "red" })).length, 66);
+    const { entities } = await db.tables.query("NamedByTeam", {});
+    assert.equal(entities.length, 2);
+  });
+
   it("keep the members of their first row when the last of another leaves", async () => {
     const { backend, db, employees } = await open();
     for (const id of [1, 2, 3]) await employees.insert(jones(id));
