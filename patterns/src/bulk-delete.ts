@@ -30,13 +30,15 @@ export async function bulkDelete(
 /**
  * Deletes rows that were read, whatever they are by now; those that are gone do not matter. With `keep`, which rejects
  * once the rows are not ours to delete, it calls that before each request, and deletes them as they were read before:
- * a request that stood still for so long that somebody else wrote them anew leaves them alone.
+ * a request that stood still for so long that somebody else wrote them anew leaves them alone. Those written anew are
+ * deleted where `isMeant` says so of them as they are now.
  */
 export async function deleteRows(
   { tables }: Database,
   table: string,
   rows: readonly StoredEntity[],
   keep?: () => Promise<void>,
+  isMeant: (now: StoredEntity) => boolean = () => true,
 ): Promise<number> {
   const partitions = new Map<string, StoredEntity[]>();
   for (const row of rows) {
@@ -62,7 +64,8 @@ export async function deleteRows(
         // Somebody deleted this row for us, or the table.
         if (!isRefusalInside(error, 404, 412)) return;
         const now = error.status === 412 ? await tables.get(table, keyOf(refused)) : undefined;
-        left = left.flatMap((row) => (row === refused ? (now ?? []) : [row]));
+        const again = now && isMeant(now) ? [now] : [];
+        left = left.flatMap((row) => (row === refused ? again : [row]));
       }
     }
   });

@@ -6,7 +6,7 @@ import type { KeyDeclaration } from "./keys/key.ts";
 import type { Layer } from "./store/layer.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { schedules } from "./testing/test-histories.ts";
-import { crashEverywhere, interleave, memory } from "./testing.ts";
+import { crashEverywhere, intercept, interleave, memory } from "./testing.ts";
 
 const Seen = inbox("Seen", { keepDays: 2 });
 const message = { id: "01H", at: "2026-01-01T10:00:00.000Z" };
@@ -218,6 +218,27 @@ describe("an inbox beside what messages change", () => {
     assert.equal(await db.open(Handled).forget(bank), 1);
     assert.equal(await db.open(Handled).once(bank, later, () => undefined), false);
     assert.equal(await pay(db), true);
+  });
+
+  it("remembers a message that came again while it was forgotten twice", async () => {
+    const backend = memory();
+    const db = connect(backend);
+    await before(db);
+    await pay(db);
+    backend.clock.advance(9 * 24 * 3_600_000);
+    let isFirst = true;
+    const slow: Layer = async ({ method }, send) => {
+      if (method === "commit" && isFirst) {
+        isFirst = false;
+        assert.equal(await db.open(Handled).forget(bank), 1);
+        assert.equal(await pay(db), true);
+      }
+      return send();
+    };
+    const late = connect({ ...backend, ...intercept(backend, slow) });
+    assert.equal(await late.open(Handled).forget(bank), 0);
+    assert.equal(isFirst, false);
+    assert.equal(await pay(db), false);
   });
 
   it("refuses an id that no row can have before it does anything", async () => {

@@ -29,7 +29,7 @@ import { type Openable, openable } from "./model/openable.ts";
 import { assertTable } from "./model/storage-name.ts";
 import { text } from "./ports/edm.ts";
 import { isRefusal, unlessRefused } from "./ports/port-error.ts";
-import type { EntityKey } from "./ports/tables.ts";
+import type { EntityKey, StoredEntity } from "./ports/tables.ts";
 import { type From, pages, pagesOf } from "./query/pages.ts";
 import type { Json } from "./saga.ts";
 import { DAY_MS } from "./store/clock.ts";
@@ -155,9 +155,12 @@ class PartitionInbox {
     const partitionKey = rows.partitionKey(partition);
     let count = 0;
     const range = { partitionKey, rows: within(PREFIX) };
+    const isOld = (row: StoredEntity) => Number(rows.decode(row)?.handledAt) < before;
+    // As they were read: a message that came again after another forgot it has a row that is young.
+    const asRead = async () => {};
     for await (const { entities } of pagesOf(this.#database, table, range)) {
-      const old = entities.filter((row) => Number(rows.decode(row)?.handledAt) < before);
-      count += await deleteRows(this.#database, table, old);
+      const old = entities.filter(isOld);
+      count += await deleteRows(this.#database, table, old, asRead, isOld);
     }
     return count;
   }
