@@ -29,14 +29,14 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  */
 const REACHED: Readonly<Record<string, number>> = {
   core: 16_790,
-  everything: 64_928,
+  everything: 65_069,
   "azure-tables.ts": 3670,
-  "index-life-cycle.ts": 3491,
+  "index-life-cycle.ts": 3515,
   "index-scrub.ts": 3182,
   "list-index.ts": 4915,
   "logs.ts": 3118,
   "remote-index.ts": 4366,
-  "remote-list.ts": 3732,
+  "remote-list.ts": 3786,
   "sharded-build.ts": 3744,
 };
 /**
