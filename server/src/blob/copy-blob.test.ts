@@ -1,9 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { BLOCK, BlobLab, type LabRequest } from "./test-blob-lab.ts";
+import { APPEND, BLOCK, BlobLab, type LabRequest, ROOT } from "./test-blob-lab.ts";
 
-const APPEND = { "x-ms-blob-type": "AppendBlob" };
-const ROOT = "http://127.0.0.1:10000/devstoreaccount1";
 const LEASE = "1f812371-a41d-49e6-b123-f4b542e851c5";
 
 describe("Copy Blob", () => {

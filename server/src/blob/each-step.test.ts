@@ -6,10 +6,8 @@ import { MemoryContentStore } from "../content/memory-content-store.ts";
 import { type Engine, EngineError } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 import { auditBlobs } from "./test-audit-blobs.ts";
-import { BLOCK, BlobLab, LabClock, type LabRequest } from "./test-blob-lab.ts";
+import { APPEND, BLOCK, BlobLab, LabClock, type LabRequest, ROOT } from "./test-blob-lab.ts";
 
-const ROOT = "http://127.0.0.1:10000/devstoreaccount1";
-const APPEND = { "x-ms-blob-type": "AppendBlob" };
 const DAY_MS = 24 * 3_600_000;
 
 /** What is done to a blob, and how it is answered. */

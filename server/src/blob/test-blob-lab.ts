@@ -19,6 +19,10 @@ const ACCOUNT = DEVELOPMENT_ACCOUNT.name;
 
 /** What makes a blob a block blob. */
 export const BLOCK = { "x-ms-blob-type": "BlockBlob" };
+/** … and an append blob. */
+export const APPEND = { "x-ms-blob-type": "AppendBlob" };
+/** Where a source of a copy begins. */
+export const ROOT = "http://127.0.0.1:10000/devstoreaccount1";
 
 /** A clock that stands still until it is moved. */
 export class LabClock {
@@ -238,4 +242,9 @@ async function bytesOf(
   const parts: Uint8Array[] = [];
   for await (const part of body) parts.push(Uint8Array.from(part));
   return Buffer.concat(parts);
+}
+
+/** A body that comes in one piece. */
+export async function* once(bytes: Buffer): AsyncGenerator<Uint8Array> {
+  yield bytes;
 }

@@ -1,0 +1,380 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { KEY_SPACES } from "../catalog/key-spaces.ts";
+import type { ContentId } from "../content/content-store.ts";
+import { RowContentStore } from "../content/row-content-store.ts";
+import { type AtomicWrite, type CommitResult, EngineError } from "../engine/engine.ts";
+import { MemoryEngine } from "../engine/memory-engine.ts";
+import { BodyAborted } from "../http/raw-request.ts";
+import { putExtent } from "./extents.ts";
+import { decodeNote, type Making } from "./notes.ts";
+import { auditBlobs } from "./test-audit-blobs.ts";
+import { APPEND, BLOCK, BlobLab, LabClock, once, ROOT } from "./test-blob-lab.ts";
+import { MortalEngine, WatchedContentStore } from "./test-unsteady-stores.ts";
+
+const SMALL = Buffer.alloc(1000, 1);
+/** Too large for a row. */
+const LARGE = Buffer.alloc(300_000, 2);
+
+describe("What was in the making", () => {
+  it("is freed when an upload breaks off, and nothing of it is seen", async () => {
+    const lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+    const headers = { ...BLOCK, "Content-Length": String(LARGE.length) };
+    const upload = lab.send("PUT", "/docs/a", { headers, stream: breaking(200_000) });
+    await assert.rejects(upload, BodyAborted);
+    const block = lab.send("PUT", "/docs/a?comp=block&blockid=AAAA", {
+      headers: { "Content-Length": String(LARGE.length) },
+      stream: breaking(200_000),
+    });
+    await assert.rejects(block, BodyAborted);
+    await lab.refused("404 BlobNotFound", "GET", "/docs/a");
+    await lab.refused("404 BlobNotFound", "GET", "/docs/a?comp=blocklist&blocklisttype=all");
+    await lab.assertTidy();
+    await lab.close();
+  });
+
+  it("is freed when the list of its many blocks cannot be stored to its end", async () => {
+    const lab = await BlobLab.open();
+    const { engine } = lab;
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.must("PUT", "/docs/a?comp=block&blockid=AAAA", { body: SMALL });
+    const commit = engine.commit.bind(engine);
+    let commits = 0;
+    engine.commit = (write) =>
+      // Behind the note of the list, and the first part of it.
+      ++commits === 3
+        ? Promise.reject(new EngineError("Unavailable", "The disk is full."))
+        : commit(write);
+    const body = `<BlockList>${"<Latest>AAAA</Latest>".repeat(501)}</BlockList>`;
+    await lab.refused("503 ServerBusy", "PUT", "/docs/a?comp=blocklist", { body });
+    await lab.assertTidy();
+    await lab.must("GET", "/docs/a?comp=blocklist&blocklisttype=uncommitted");
+    await lab.close();
+  });
+
+  it("is freed when it is refused at its end", async () => {
+    const lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+    const headers = { ...BLOCK, "Content-MD5": "AAAAAAAAAAAAAAAAAAAAAA==" };
+    await lab.refused("400 Md5Mismatch", "PUT", "/docs/a", { headers, body: LARGE });
+    await lab.assertTidy();
+    await lab.close();
+  });
+
+  it("is freed by the next process when this one is killed at any moment", async () => {
+    // A content, a list and what was put to be copied: as they are when their maker stops there.
+    const lab = await BlobLab.open();
+    const { context } = lab.service.service;
+    await context.contents.store(once(LARGE), LARGE.length);
+    await context.notes.begin({ kind: "list", id: "nothing of it is there yet" });
+    await lab.service.collector.collect();
+    assert.equal((await auditBlobs(lab.engine, lab.contents)).notes, 2, "It is being made.");
+    const { engine, contents, clock } = lab;
+    const next = await BlobLab.open({ engine, contents: contents!, clock });
+    await next.assertTidy();
+    await lab.close();
+    await next.close();
+  });
+
+  it("is noted by the upload before it, and freed by the next process when this one is killed", async () => {
+    const lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
+    const { engine, contents, clock } = lab;
+    assert.deepEqual(await auditBlobs(engine, contents), { leftOver: [], missing: [], notes: 1 });
+    await lab.service.service.context.contents.store(once(LARGE), LARGE.length);
+    await lab.service.collector.collect();
+    const { leftOver, notes } = await auditBlobs(engine, contents);
+    assert.deepEqual({ leftOver: leftOver.length, notes }, { leftOver: 1, notes: 1 });
+    const next = await BlobLab.open({ engine, contents: contents!, clock });
+    await next.assertTidy();
+    assert.ok((await next.must("GET", "/docs/a")).body.equals(LARGE));
+    await lab.close();
+    await next.close();
+  });
+
+  it("is noted afresh where another process has given up what was noted before", async () => {
+    const lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
+    const { engine, contents, clock } = lab;
+    const other = await BlobLab.open({ engine, contents: contents!, clock });
+    await other.assertTidy();
+    await lab.must("PUT", "/docs/b", { headers: BLOCK, body: LARGE });
+    await lab.assertTidy();
+    assert.ok((await lab.must("GET", "/docs/b")).body.equals(LARGE));
+    await lab.close();
+    await other.close();
+  });
+
+  it("and never began is forgotten after a minute", async () => {
+    const lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
+    lab.clock.ms += 59_000;
+    await lab.service.collector.collect();
+    assert.equal((await auditBlobs(lab.engine, lab.contents)).notes, 1);
+    lab.clock.ms += 2000;
+    await lab.service.collector.collect();
+    assert.equal((await auditBlobs(lab.engine, lab.contents)).notes, 0);
+    await lab.close();
+  });
+
+  it("and is forgotten is freed though its note could not be deleted at first", async () => {
+    const clock = new LabClock();
+    const engine = new MortalEngine({ clock });
+    const lab = await BlobLab.open({ engine, clock });
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
+    clock.ms += 61_000;
+    engine.commitsLeft = 0;
+    await assert.rejects(lab.service.collector.collect(), isUnavailable);
+    engine.commitsLeft = Number.POSITIVE_INFINITY;
+    await lab.assertTidy();
+    await lab.close();
+  });
+
+  it("leaves nothing of what was to be noted next when it is given up", async () => {
+    const lab = await BlobLab.open();
+    const { notes } = lab.service.service.context;
+    const making = await notes.beginContent();
+    const { key, value } = making.spare;
+    const next = decodeNote(key, { value, version: 1 });
+    assert.equal(notes.isLeftOver(next), false);
+    making.giveUp();
+    assert.equal(notes.isLeftOver(next), true);
+    await lab.assertTidy();
+    await lab.close();
+  });
+
+  it("does not come after it was freed, as a commit may whose process is dead", async () => {
+    const lab = await BlobLab.open({ inRows: true });
+    const { engine, clock } = lab;
+    const next = await BlobLab.open({ engine, inRows: true, clock });
+    const { contents, notes } = lab.service.service.context;
+    const content = contents.store(
+      interrupted(LARGE, async () => next.assertTidy()),
+      LARGE.length,
+    );
+    await assert.rejects(content, isUnavailable);
+    const list = await notes.begin({ kind: "list", id: "00000000001aaaaa" });
+    await next.assertTidy();
+    await assert.rejects(
+      list.put([putExtent("00000000001aaaaa", 3, { bytes: SMALL })]),
+      isUnavailable,
+    );
+    const from = "00000000002aaaaa";
+    const rows = new RowContentStore(engine, KEY_SPACES.blobContents);
+    await rows.write(from, once(LARGE));
+    await assert.rejects(rows.copy(from, "00000000003aaaaa", list.check), isUnavailable);
+    await rows.delete(from);
+    // Without a note of it nobody would find what came late.
+    assert.deepEqual((await auditBlobs(engine)).leftOver, []);
+    await lab.close();
+    await next.close();
+  });
+
+  it("stays while a process copies everything, and no longer", async () => {
+    const lab = await BlobLab.open();
+    const { engine, contents, clock } = lab;
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
+    const hold = await lab.service.service.context.notes.hold();
+    await lab.must("DELETE", "/docs/a");
+    await lab.service.collector.collect();
+    assert.equal((await auditBlobs(engine, contents)).leftOver.length, 1);
+    const deletion = { version: engine.nextVersion(), checks: [hold.check], puts: [] };
+    const { committed } = await engine.commit({ ...deletion, deletes: [hold.note] });
+    assert.ok(committed);
+    hold.settle();
+    await lab.assertTidy();
+
+    // One that did not come to its end.
+    const dead = await BlobLab.open({ engine, contents: contents!, clock });
+    await dead.service.service.context.notes.hold();
+    await dead.close();
+    await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
+    await lab.must("DELETE", "/docs/a");
+    await lab.assertTidy();
+    await lab.close();
+  });
+
+  it("is not freed before whoever is taken for dead can find out that it does not hold", async () => {
+    const contents = new WatchedContentStore();
+    const lab = await BlobLab.open({ contents });
+    const { engine } = lab;
+    const other = await BlobLab.open({ engine, contents, clock: lab.clock });
+    await lab.must("PUT", "/docs?restype=container");
+    const { notes } = lab.service.service.context;
+    const first = await notes.hold();
+    // More than a collector looks at in one go.
+    for (let i = 0; i < 70; i++) {
+      await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
+      await lab.must("DELETE", "/docs/a");
+    }
+    let hold: Promise<Making> | undefined;
+    /** By content: the service's own collector may be at it, too, and find the same ones. */
+    const held = new Map<ContentId, boolean>();
+    contents.beforeDelete = async (id) => {
+      // In the midst of its work, and in a process with the number of the collector's, hence of a dead one.
+      hold ??= other.service.service.context.notes.hold();
+      const [entry] = await engine.get([(await hold).note]);
+      if (!held.has(id)) held.set(id, entry !== undefined);
+    };
+    const deletes = [first.note];
+    await engine.commit({ version: engine.nextVersion(), checks: [], puts: [], deletes });
+    await lab.service.collector.collect();
+    const answers = [...held.values()];
+    assert.equal(answers.length, 70);
+    assert.equal(answers[0], true);
+    assert.equal(answers.at(-1), false);
+    await other.close();
+    await lab.close();
+  });
+
+  for (const happened of [true, false]) {
+    it(`stays while nobody knows whether its commit happened, which it ${happened ? "did" : "did not"}`, async () => {
+      const clock = new LabClock();
+      const engine = new DoubtfulEngine({ clock });
+      const lab = await BlobLab.open({ clock, engine });
+      await lab.must("PUT", "/docs?restype=container");
+      const put = { headers: BLOCK, body: LARGE };
+      // A spare, so that the next commit is the one by which the blob takes its content.
+      await lab.must("PUT", "/docs/before", put);
+      engine.loses = happened ? "the answer" : "the commit";
+      await lab.refused("500 OperationTimedOut", "PUT", "/docs/a", put);
+      await lab.assertTidy();
+      if (happened) assert.deepEqual((await lab.must("GET", "/docs/a")).body, LARGE);
+      else await lab.refused("404 BlobNotFound", "GET", "/docs/a");
+      await lab.close();
+    });
+  }
+
+  it("is made of what there is when another process frees what it was made from", async () => {
+    const clock = new LabClock();
+    const engine = new InterruptedEngine({ clock });
+    const lab = await BlobLab.open({ clock, engine });
+    const other = await BlobLab.open({ clock, engine, contents: lab.contents! });
+    await lab.must("PUT", "/docs?restype=container");
+    for (const id of ["AAAA", "BBBB"]) {
+      await lab.must("PUT", `/docs/a?comp=block&blockid=${id}`, { body: LARGE });
+    }
+    const body = "<BlockList><Latest>AAAA</Latest><Latest>BBBB</Latest></BlockList>";
+    await lab.must("PUT", "/docs/a?comp=blocklist", { body });
+    await lab.assertTidy();
+    engine.beforeCommit = async () => {
+      await other.must("DELETE", "/docs/a");
+      await other.assertTidy();
+      await other.close();
+    };
+    const source = "http://127.0.0.1:10000/devstoreaccount1/docs/a";
+    const headers = { "x-ms-copy-source": source };
+    await lab.refused("404 BlobNotFound", "PUT", "/docs/b", { headers });
+    await lab.refused("404 BlobNotFound", "GET", "/docs/b");
+    await lab.assertTidy();
+    await lab.close();
+  });
+
+  it("is freed also where another process gives up a copy before its contents are there", async () => {
+    const contents = new WatchedContentStore();
+    const lab = await BlobLab.open({ contents });
+    const { engine, clock } = lab;
+    const other = await BlobLab.open({ engine, contents, clock });
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.must("PUT", "/docs/log", { headers: APPEND });
+    await lab.must("PUT", "/docs/log?comp=appendblock", { body: LARGE });
+    contents.beforeCopy = () => other.assertTidy();
+    const headers = { "x-ms-copy-source": `${ROOT}/docs/log` };
+    await lab.refused("503 ServerBusy", "PUT", "/docs/b", { headers });
+    await lab.assertTidy();
+    assert.ok((await lab.must("GET", "/docs/log")).body.equals(LARGE));
+    await lab.close();
+    await other.close();
+  });
+
+  it("is freed when a copy is killed at any of its steps", async () => {
+    for (let steps = 0, isKilled = true; isKilled; steps++) {
+      const engine = new MortalEngine();
+      const contents = new WatchedContentStore();
+      const killed = await BlobLab.open({ engine, contents, onError: () => {} });
+      await killed.must("PUT", "/docs?restype=container");
+      await killed.must("PUT", "/docs/log", { headers: APPEND });
+      for (const body of [LARGE, SMALL, LARGE]) {
+        await killed.must("PUT", "/docs/log?comp=appendblock", { body });
+      }
+      engine.commitsLeft = steps;
+      contents.beforeCopy = async () => {
+        if (engine.commitsLeft-- <= 0) throw new EngineError("Unavailable", "It is killed.");
+      };
+      const headers = { "x-ms-copy-source": `${ROOT}/docs/log` };
+      isKilled = (await killed.send("PUT", "/docs/b", { headers })).status !== 202;
+      engine.commitsLeft = Number.POSITIVE_INFINITY;
+      const next = await BlobLab.open({ engine, contents, clock: killed.clock });
+      await next.assertTidy();
+      assert.equal((await next.send("GET", "/docs/b")).status, isKilled ? 404 : 200);
+      await killed.close();
+      await next.close();
+      assert.ok(steps < 100);
+    }
+  });
+
+  it("cannot become a blob's any more once another process has given it up", async () => {
+    const lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+    const { engine, contents, clock } = lab;
+    const other = await BlobLab.open({ engine, contents: contents!, clock });
+    const answer = await lab.send("PUT", "/docs/a", {
+      headers: { ...BLOCK, "Content-Length": String(LARGE.length) },
+      stream: interrupted(LARGE, () => other.service.collector.collect()),
+    });
+    assert.equal(answer.status, 503);
+    await lab.refused("404 BlobNotFound", "GET", "/docs/a");
+    await other.assertTidy();
+    await lab.close();
+    await other.close();
+  });
+});
+
+/** As an engine behind a network that breaks: of one commit nobody hears how it ended. */
+class DoubtfulEngine extends MemoryEngine {
+  loses: "the commit" | "the answer" | undefined;
+
+  override async commit(write: AtomicWrite): Promise<CommitResult> {
+    const { loses } = this;
+    this.loses = undefined;
+    if (loses === undefined) return super.commit(write);
+    if (loses === "the answer") await super.commit(write);
+    throw new EngineError("Unknown", "The outcome of a commit is not known.");
+  }
+}
+
+/** Where something comes between a request's first steps and its first commit. */
+class InterruptedEngine extends MemoryEngine {
+  beforeCommit: (() => Promise<void>) | undefined;
+
+  override async commit(write: AtomicWrite): Promise<CommitResult> {
+    const { beforeCommit } = this;
+    this.beforeCommit = undefined;
+    await beforeCommit?.();
+    return super.commit(write);
+  }
+}
+
+function isUnavailable(error: unknown): boolean {
+  return error instanceof EngineError && error.code === "Unavailable";
+}
+
+async function* breaking(bytes: number): AsyncGenerator<Uint8Array> {
+  yield Buffer.alloc(bytes);
+  throw new BodyAborted();
+}
+
+async function* interrupted(
+  bytes: Buffer,
+  meanwhile: () => Promise<void>,
+): AsyncGenerator<Uint8Array> {
+  yield bytes.subarray(0, 100_000);
+  await meanwhile();
+  yield bytes.subarray(100_000);
+}
