@@ -3,140 +3,31 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { blobList } from "../blob-list.ts";
 import type { Database } from "../database.ts";
-import { connect, entity, f, isTableError, k } from "../index.ts";
+import { connect, entity, f, k } from "../index.ts";
 import { indexLifeCycle } from "../index-life-cycle.ts";
 import { indexRepairs } from "../index-repairs.ts";
 import { repairIndex, type VerifyProgress, verifyIndex } from "../index-scrub.ts";
 import { controlledIndexes } from "../index-states.ts";
-import type { EntityKey } from "../ports/tables.ts";
 import { createWorker } from "../queue-worker.ts";
 import { remoteList } from "../remote-list.ts";
-import { loseEveryAnswer } from "../testing/lose-every-answer.ts";
-import { histories, schedules } from "../testing/test-histories.ts";
+import { histories } from "../testing/test-histories.ts";
+import { intercept, type Layer, memory } from "../testing.ts";
 import {
-  type Client,
-  crashEverywhere,
-  intercept,
-  interleave,
-  type Layer,
-  type Memory,
-  memory,
-  type Ports,
-} from "../testing.ts";
-
-const fields = {
-  dept: f.string(),
-  id: f.int32(),
-  lastName: f.string().optional(),
-  age: f.int32().optional(),
-};
-const key = { partition: [k.str("dept")], row: [k.lit("empid"), k.uint("id", 6)] } as const;
-/** Rows of two members, so that lists of a few go on in others. */
-const LENGTH_MAX = 40;
-const list = remoteList({
-  table: "EmployeeByName",
-  partition: [k.str("lastName")],
-  row: [k.lit("lastName"), k.str("lastName")],
-  property: "EmployeeDetails",
-  lengthMax: LENGTH_MAX,
-});
-const blobs = blobList({ container: "employee-lastname", name: [k.str("lastName")] });
-const Plain = entity("Employee", { version: 1, fields, key });
-const Employee = entity("Employee", { version: 1, fields, key, indexes: { list, blobs } });
-const NAMES = ["list", "blobs"] as const;
-type Name = (typeof NAMES)[number];
-
-async function prepareIn(db: Database): Promise<void> {
-  await db.createTables(Employee);
-  await db.blobs?.createContainer("employee-lastname");
-  for (const name of ["index-repairs", "index-repairs-poison"]) await db.queues?.createQueue(name);
-}
-
-async function open() {
-  const backend = memory();
-  const db = connect(backend);
-  await prepareIn(db);
-  return { backend, db, employees: db.open(Employee) };
-}
-
-const Townsman = entity("Townsman", {
-  version: 1,
-  fields: { ...fields, town: f.string() },
+  audit,
+  Employee,
+  fields,
+  jones,
   key,
-  indexes: {
-    names: remoteList({
-      table: "ByName",
-      partition: [k.str("lastName")],
-      row: [k.lit("lastName"), k.str("lastName")],
-      property: "Members",
-    }),
-    towns: blobList({ container: "towns", name: [k.str("town")] }),
-  },
-});
-
-async function work(db: Database, rounds: number) {
-  const worker = createWorker(db, {
-    queue: "index-repairs",
-    handlers: [indexRepairs([Employee])],
-  });
-  for (let round = 0; round < rounds; round++) {
-    await db.clock.sleep(95_000);
-    await worker.drain();
-  }
-  return worker;
-}
-
-/** Works, and sends back once what was set aside: a message is not to blame for tries that were cut off. */
-async function settle(db: Database, rounds = 3): Promise<void> {
-  const worker = await work(db, rounds);
-  if ((await worker.redrive()) > 0) {
-    await db.clock.sleep(95_000);
-    await worker.drain();
-  }
-  assert.deepEqual(await worker.peekPoison(), []);
-}
-
-/** Every list holds exactly the entities with its value, sorted, and no row or blob is empty. */
-async function audit(db: Database, backend: Memory): Promise<void> {
-  const employees = await db.open(Plain).scan().all({ allow: "table-scan", because: "test" });
-  const expected = new Map<string, string[]>();
-  for (const { dept, id, lastName } of employees) {
-    if (lastName === undefined) continue;
-    const member = `${dept} empid_${String(id).padStart(6, "0")}`;
-    expected.set(lastName, [...(expected.get(lastName) ?? []), member].sort());
-  }
-  for (const name of NAMES) {
-    const found = await listsIn(backend, name);
-    assert.deepEqual(found, new Map([...expected].sort()), name);
-  }
-  assert.deepEqual(backend.queues.contents("index-repairs"), []);
-}
-
-async function listsIn({ tables, blobs }: Memory, name: Name): Promise<Map<string, string[]>> {
-  const lists = new Map<string, string[]>();
-  if (name === "blobs") {
-    for (const blob of (await blobs.list("employee-lastname", {})).blobs) {
-      const { body } = (await blobs.get("employee-lastname", blob.name))!;
-      lists.set(blob.name, new TextDecoder().decode(body).trimEnd().split("\n"));
-    }
-    return lists;
-  }
-  const { entities } = await tables.query("EmployeeByName", {});
-  for (const { partitionKey, properties } of entities) {
-    const content = String(properties.EmployeeDetails?.value);
-    assert.ok(content.length <= LENGTH_MAX, content);
-    const members = [...(lists.get(partitionKey) ?? []), ...content.split("\n")];
-    lists.set(partitionKey, members.filter(Boolean).sort());
-  }
-  return new Map([...lists].sort());
-}
-
-const rowOf = (key: unknown) => (key as EntityKey).rowKey;
-
-const jones = (id: number, lastName: string | undefined = "Jones", dept = "Sales") => ({
-  ...{ dept, id },
-  ...(lastName !== undefined && { lastName }),
-});
+  LENGTH_MAX,
+  listsIn,
+  NAMES,
+  open,
+  Plain,
+  prepareIn,
+  rowOf,
+  settle,
+  Townsman,
+} from "./test-queued-lists.ts";
 
 describe("lists kept by a worker", () => {
   it("are settled when an entity stays in one of its lists and changes another", async () => {
@@ -557,103 +448,5 @@ describe("lists kept by a worker", () => {
       await indexLifeCycle(db, Employee, name).retire();
       assert.equal((await listsIn(backend, name)).size, 0);
     }
-  });
-
-  const before = async (db: Database) => {
-    await prepareIn(db);
-    for (const id of [1, 2, 3]) await db.open(Employee).insert(jones(id));
-    await settle(db, 1);
-  };
-  const rename = (id: number, lastName: string | undefined) => (db: Database) =>
-    db
-      .open(Employee)
-      .update({ dept: "Sales", id }, () => ({ lastName }))
-      .catch((error) => {
-        if (!isTableError(error, "not-found")) throw error;
-      });
-  const insert = (db: Database) => db.open(Employee).insert(jones(4));
-  const remove = (db: Database) => db.open(Employee).delete({ dept: "Sales", id: 1 });
-  const withWorker = (work: (db: Database) => Promise<unknown>) => async (db: Database) => {
-    await work(db);
-    await settle(db, 1);
-  };
-
-  it("are right after a crash at every request of writer and worker, and after lost answers", async () => {
-    for (const operation of [insert, remove, rename(2, "Smith"), rename(3, undefined)]) {
-      const whole = withWorker(operation);
-      await crashEverywhere(whole, { before, recover: settle, check: audit });
-      const check = async (db: Database, backend: Memory) => {
-        await settle(db);
-        await audit(db, backend);
-      };
-      await loseEveryAnswer(whole, { before, check });
-    }
-  });
-
-  /** While others sleep, a minute may pass between any two requests: a writer may find itself too late. */
-  const tolerant = (client: Client) => (db: Database) =>
-    client(db).catch((error) => {
-      const isExpected =
-        isTableError(error, "throttled") || isTableError(error, "contention-exhausted");
-      if (!isExpected) throw error;
-    });
-  const clients = {
-    insert: tolerant(insert),
-    remove: tolerant(remove),
-    rename: tolerant(rename(2, "Smith")),
-    back: tolerant(async (db: Database) => {
-      await rename(2, "Adams")(db);
-      await rename(2, "Jones")(db);
-    }),
-    one: (db: Database) => work(db, 2),
-    two: (db: Database) => work(db, 2),
-  };
-  const working = { before, clients, recover: settle, check: audit };
-
-  it("are right after any interleaving of writers and workers", async () => {
-    await interleave({ ...working, crashShare: 0.01, runs: schedules(80) });
-  });
-
-  it("are right after any interleaving of writers and repairs, through crashes", async () => {
-    const repair = tolerant(async (db: Database) => {
-      for (const name of NAMES) await repairIndex(db, Employee, name);
-    });
-    await interleave({
-      ...working,
-      before: async (db) => {
-        await before(db);
-        // Other software: one leaves, one changes its name, one comes.
-        await db.open(Plain).delete({ dept: "Sales", id: 1 });
-        await db.open(Plain).update({ dept: "Sales", id: 2 }, () => ({ lastName: "Smith" }));
-        await db.open(Plain).insert(jones(5));
-        await db.clock.sleep(120_000);
-      },
-      clients: {
-        repair,
-        another: repair,
-        again: tolerant((db) => db.open(Employee).insert(jones(1))),
-        back: tolerant(rename(2, "Jones")),
-        leave: tolerant((db) => db.open(Employee).delete({ dept: "Sales", id: 5 })),
-        worker: (db) => work(db, 1),
-      },
-      recover: async (db) => {
-        await settle(db);
-        await repair(db);
-      },
-      crashShare: 0.01,
-      runs: schedules(40),
-    });
-  });
-
-  it("would not be if lists were written on no condition", async () => {
-    const blind =
-      (_client: string, ports: Ports): Layer =>
-      (call, send) => {
-        if (call.port !== "blobs" || call.method !== "put") return send();
-        // The arguments are those of `BlobsPort.put`.
-        const [container, name, body] = call.args as Parameters<Ports["blobs"]["put"]>;
-        return ports.blobs.put(container, name, body);
-      };
-    await assert.rejects(interleave({ ...working, runs: 2000, layer: blind }), /Fails with/);
   });
 });

@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Database } from "../database.ts";
+import { isTableError } from "../index.ts";
+import { repairIndex } from "../index-scrub.ts";
+import { loseEveryAnswer } from "../testing/lose-every-answer.ts";
+import { schedules } from "../testing/test-histories.ts";
+import {
+  type Client,
+  crashEverywhere,
+  interleave,
+  type Layer,
+  type Memory,
+  type Ports,
+} from "../testing.ts";
+import {
+  audit,
+  Employee,
+  jones,
+  NAMES,
+  Plain,
+  prepareIn,
+  settle,
+  work,
+} from "./test-queued-lists.ts";
+
+describe("lists kept by a worker, whatever happens", () => {
+  const before = async (db: Database) => {
+    await prepareIn(db);
+    for (const id of [1, 2, 3]) await db.open(Employee).insert(jones(id));
+    await settle(db, 1);
+  };
+  const rename = (id: number, lastName: string | undefined) => (db: Database) =>
+    db
+      .open(Employee)
+      .update({ dept: "Sales", id }, () => ({ lastName }))
+      .catch((error) => {
+        if (!isTableError(error, "not-found")) throw error;
+      });
+  const insert = (db: Database) => db.open(Employee).insert(jones(4));
+  const remove = (db: Database) => db.open(Employee).delete({ dept: "Sales", id: 1 });
+  const withWorker = (work: (db: Database) => Promise<unknown>) => async (db: Database) => {
+    await work(db);
+    await settle(db, 1);
+  };
+
+  it("are right after a crash at every request of writer and worker, and after lost answers", async () => {
+    for (const operation of [insert, remove, rename(2, "Smith"), rename(3, undefined)]) {
+      const whole = withWorker(operation);
+      await crashEverywhere(whole, { before, recover: settle, check: audit });
+      const check = async (db: Database, backend: Memory) => {
+        await settle(db);
+        await audit(db, backend);
+      };
+      await loseEveryAnswer(whole, { before, check });
+    }
+  });
+
+  /** While others sleep, a minute may pass between any two requests: a writer may find itself too late. */
+  const tolerant = (client: Client) => (db: Database) =>
+    client(db).catch((error) => {
+      const isExpected =
+        isTableError(error, "throttled") || isTableError(error, "contention-exhausted");
+      if (!isExpected) throw error;
+    });
+  const clients = {
+    insert: tolerant(insert),
+    remove: tolerant(remove),
+    rename: tolerant(rename(2, "Smith")),
+    back: tolerant(async (db: Database) => {
+      await rename(2, "Adams")(db);
+      await rename(2, "Jones")(db);
+    }),
+    one: (db: Database) => work(db, 2),
+    two: (db: Database) => work(db, 2),
+  };
+  const working = { before, clients, recover: settle, check: audit };
+
+  it("are right after any interleaving of writers and workers", async () => {
+    await interleave({ ...working, crashShare: 0.01, runs: schedules(80) });
+  });
+
+  it("are right after any interleaving of writers and repairs, through crashes", async () => {
+    const repair = tolerant(async (db: Database) => {
+      for (const name of NAMES) await repairIndex(db, Employee, name);
+    });
+    await interleave({
+      ...working,
+      before: async (db) => {
+        await before(db);
+        // Other software: one leaves, one changes its name, one comes.
+        await db.open(Plain).delete({ dept: "Sales", id: 1 });
+        await db.open(Plain).update({ dept: "Sales", id: 2 }, () => ({ lastName: "Smith" }));
+        await db.open(Plain).insert(jones(5));
+        await db.clock.sleep(120_000);
+      },
+      clients: {
+        repair,
+        another: repair,
+        again: tolerant((db) => db.open(Employee).insert(jones(1))),
+        back: tolerant(rename(2, "Jones")),
+        leave: tolerant((db) => db.open(Employee).delete({ dept: "Sales", id: 5 })),
+        worker: (db) => work(db, 1),
+      },
+      recover: async (db) => {
+        await settle(db);
+        await repair(db);
+      },
+      crashShare: 0.01,
+      runs: schedules(40),
+    });
+  });
+
+  it("would not be if lists were written on no condition", async () => {
+    const blind =
+      (_client: string, ports: Ports): Layer =>
+      (call, send) => {
+        if (call.port !== "blobs" || call.method !== "put") return send();
+        // The arguments are those of `BlobsPort.put`.
+        const [container, name, body] = call.args as Parameters<Ports["blobs"]["put"]>;
+        return ports.blobs.put(container, name, body);
+      };
+    await assert.rejects(interleave({ ...working, runs: 2000, layer: blind }), /Fails with/);
+  });
+});
