@@ -415,6 +415,49 @@ describe("a list index", () => {
     }
   });
 
+  describe("whose rows come in several pages", () => {
+    const Rows = entity("InBlobs", {
+      version: 1,
+      fields,
+      key,
+      indexes: { lastName: listIndex({ ...narrow, spill: "entities", rowsMax: 3 }) },
+    });
+
+    /** Two rows, the first one full when it grew from above; it gets one more before the second page is asked for. */
+    async function between(definition: typeof InBlobs) {
+      const backend = memory({ pageEntitiesMax: 1 });
+      const db = connect(backend);
+      await db.createTables(definition);
+      await backend.blobs.createContainer("lists");
+      for (let id = 23; id > 0; id--) await db.open(definition).insert(jones(id));
+      let queries = 0;
+      const beside: Layer = async ({ method }, send) => {
+        if (method === "query" && ++queries === 2) await db.open(definition).insert(jones(0));
+        return send();
+      };
+      return connect({ ...backend, ...intercept(backend, beside) }).open(definition);
+    }
+    const ids = (count: number) =>
+      Array.from({ length: count }, (_, id) => String(id).padStart(6, "0"));
+
+    it("is read whole when it goes into a blob between two of them", async () => {
+      const employees = await between(InBlobs);
+      assert.deepEqual(await employees.by.lastName.ids(joneses), ids(24));
+    });
+
+    it("lets go of a member that leaves while it goes into a blob", async () => {
+      const employees = await between(InBlobs);
+      await employees.delete({ dept: "Sales", id: 23 });
+      assert.deepEqual(await employees.by.lastName.ids(joneses), ids(23));
+    });
+
+    it("tells each member once when a row is split between two of them", async () => {
+      const employees = await between(Rows);
+      // The one that came was not there yet when its row was read.
+      assert.deepEqual(await employees.by.lastName.ids(joneses), ids(24).slice(1));
+    });
+  });
+
   it("refuses to read a list in a blob where no container is declared", async () => {
     const { db } = await open();
     for (let id = 1; id <= 31; id++) await db.open(InBlobs).insert(jones(id));

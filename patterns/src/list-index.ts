@@ -275,7 +275,7 @@ class OpenList implements ListKeeper {
       for (const [i, row] of entities.entries()) {
         const { partitionKey } = row;
         const list = { partitionKey, rowKey: parts(row).join(FURTHER) };
-        const isBlob = this.#blobIn([row]) !== undefined;
+        const isBlob = this.#blobIn(row) !== undefined;
         const ids = isBlob ? await this.#idsIn(list, true) : this.#parse(row);
         const members = ids.map((id) => ({ partitionKey, rowKey: this.#prefix + id }));
         const isLast = i === entities.length - 1;
@@ -289,7 +289,7 @@ class OpenList implements ListKeeper {
     for await (const { entities } of this.#allRows()) {
       for (const row of entities) {
         await deleteRows(database, entity.table, [row], keep);
-        await this.#blobs?.delete(this.#blobIn([row]));
+        await this.#blobs?.delete(this.#blobIn(row));
       }
     }
   }
@@ -382,7 +382,7 @@ class OpenList implements ListKeeper {
     return writeOver(stored, key, { ...members, ...marks, [ENCODING]: text(encoding) });
   }
 
-  /** In the order of what they hold. */
+  /** In the order of what they hold. @throws Stale when they went into a blob, or came out of it, between two pages. */
   async #rowsOf(list: EntityKey): Promise<StoredEntity[]> {
     const { database, entity } = this.#context;
     if (this.#rowsMax === 1) {
@@ -392,7 +392,17 @@ class OpenList implements ListKeeper {
     const range = { from: list.rowKey, to: endOf(list.rowKey + FURTHER) };
     const rows: StoredEntity[] = [];
     const found = pagesOf(database, entity.table, { ...list, rows: range });
-    for await (const { entities } of found) rows.push(...entities);
+    let pages = 0;
+    for await (const { entities } of found) {
+      rows.push(...entities);
+      pages++;
+    }
+    // Halves of a row go to itself and behind all others, so at worst they are read twice. Into a blob they go at once.
+    if (pages > 1) {
+      const isList = ({ rowKey }: EntityKey) => rowKey === list.rowKey;
+      const now = await database.tables.get(entity.table, list);
+      if (this.#blobIn(now) !== this.#blobIn(rows.find(isList))) throw new Stale(list.rowKey);
+    }
     const first = (row: StoredEntity) => this.#parse(row)[0] ?? "";
     return rows.sort((a, b) => (first(a) < first(b) ? -1 : 1));
   }
@@ -415,23 +425,24 @@ class OpenList implements ListKeeper {
    */
   async #read(list: EntityKey, isMending = false): Promise<ListRead> {
     const rows = await this.#rowsOf(list);
-    const blob = this.#blobIn(rows);
+    const blob = this.#blobIn(rows[0]);
     if (blob === undefined) {
-      return { rows, blob, ids: rows.flatMap((row) => this.#parse(row)).sort() };
+      const ids = new Set(rows.flatMap((row) => this.#parse(row)));
+      return { rows, blob, ids: [...ids].sort() };
     }
     if (!this.#blobs) {
       throw validationFailed(`The list ${list.rowKey}`, "spill", "it is in a blob");
     }
     const ids = await this.#blobs.read(blob);
     if (ids) return { rows, blob, ids };
-    const isGone = isMending && this.#blobIn(await this.#rowsOf(list)) === blob;
+    const isGone = isMending && this.#blobIn((await this.#rowsOf(list))[0]) === blob;
     if (!isGone) throw new Stale(blob);
     return { rows, blob, ids: [] };
   }
 
-  #blobIn([first]: readonly StoredEntity[]): string | undefined {
-    const isBlob = first?.properties[ENCODING]?.value === IN_BLOB;
-    return isBlob ? String(first.properties[this.#property]?.value) : undefined;
+  #blobIn(row: StoredEntity | undefined): string | undefined {
+    const isBlob = row?.properties[ENCODING]?.value === IN_BLOB;
+    return isBlob ? String(row.properties[this.#property]?.value) : undefined;
   }
 
   #tooLarge({ rowKey }: EntityKey, ids: readonly string[]): Error {
