@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { inlineValueFields, largeValueFields, largeValues } from "./large-value.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
-import { seededRandom } from "./testing/fake-clock.ts";
 import { intercept } from "./testing/intercept.ts";
+import { interleave } from "./testing/interleave.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { memory } from "./testing/memory.ts";
+import { schedules } from "./testing/test-histories.ts";
 
 const key = { partition: [k.str("dept")], row: [k.uint("id", 6)] } as const;
 const Employee = entity("Employee", {
@@ -351,19 +351,14 @@ describe("large values", () => {
       await crashEverywhere(operation, { before, check: isTidy });
       await loseEveryAnswer(operation, { before, check: isTidy });
     }
-    // Hashing leaves the thread, so requests are delayed by chance instead of scheduled one by one.
-    for (let seed = 1; seed <= 40; seed++) {
-      const backend = memory({ seed });
-      await before(connect(backend));
-      const chance = seededRandom(seed);
-      const delayed = intercept(backend, async (_call, send) => {
-        for (let turns = chance() * 4; turns > 1; turns--) await nextTurn();
-        return send();
-      });
-      const db = connect({ ...backend, ...delayed });
-      await Promise.all([put(2)(db), db.open(Photos).get(ann), put(3)(db)]);
-      await isTidy(db);
-    }
+    const clients = {
+      put: put(2),
+      another: put(3),
+      // A blob that its entity names is there, or another is by then.
+      get: (db: Database) => db.open(Photos).get(ann),
+      remove: (db: Database) => db.open(Photos).remove(ann),
+    };
+    await interleave({ before, clients, check: isTidy, crashShare: 0.02, runs: schedules(200) });
   });
 
   it("need their fields declared", () => {
