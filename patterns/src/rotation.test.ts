@@ -286,6 +286,42 @@ describe("a rotation", () => {
     await interleave({ before: old, clients, check: rotated, runs: schedules(500) });
   });
 
+  it("has a late row once, though the clocks of those who insert it are on both sides of a period's end", async () => {
+    const Kept = rotating(Attempt, { at: "at", unit: "day", keep: 1, late: "oldest" });
+    const row = attempt(new Date(Date.UTC(2025, 11, 31)));
+    const insertLate = (db: Database) => db.open(Kept).insert(row);
+    const rows = async (db: Database) => {
+      const each = (await tables(db)).map((table) => db.tables.query(table, {}));
+      return (await Promise.all(each)).flatMap(({ entities }) => entities).length;
+    };
+    // Midnight comes meanwhile, and the row's own table is no longer the oldest that is kept.
+    const before = (db: Database) => db.clock.sleep(24 * HOUR_MS - 1000);
+    let inserted = 0;
+    const afterMs = (ms: number) => async (db: Database) => {
+      await db.clock.sleep(ms);
+      try {
+        await insertLate(db);
+        inserted++;
+      } catch (error) {
+        assert.ok(isTableError(error, "unique-violation"));
+      }
+    };
+    await interleave({
+      before: (db) => {
+        inserted = 0;
+        return before(db);
+      },
+      clients: { before: afterMs(0), after: afterMs(2000), later: afterMs(2000) },
+      check: async (db) => assert.deepEqual([inserted, await rows(db)], [1, 1]),
+      runs: schedules(500),
+    });
+    const again = (db: Database) =>
+      insertLate(db).catch((error) => assert.ok(isTableError(error, "unique-violation")));
+    const check = async (db: Database) => assert.equal(await rows(db), 1);
+    await crashEverywhere(insertLate, { before, recover: again, check });
+    await loseEveryAnswer(insertLate, { before, check });
+  });
+
   it("refuses definitions it could not rotate", () => {
     const refused = (declare: () => unknown) =>
       assert.throws(declare, (error) => isTableError(error, "invalid-definition"));

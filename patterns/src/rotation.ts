@@ -20,6 +20,7 @@ import { type From, pages } from "./query/pages.ts";
 import type { Saved } from "./query/query.ts";
 import { EntityRepository, type KeyOf } from "./repository.ts";
 import { DAY_MS, HOUR_MS } from "./store/clock.ts";
+import { Stale, untilUncontended } from "./write.ts";
 
 export interface RotationOptions<At> {
   /** The date field that decides which table a row is in; the row key begins with it. */
@@ -41,8 +42,8 @@ export interface RotationOptions<At> {
 
 export interface Rotating<T, P extends KeyDeclaration, R extends KeyDeclaration> {
   /**
-   * 1 R, 1 E; 2 R more for the first row of a table; 2 R or more if it is late and goes into the oldest
-   * table, which must not have it twice. Undefined when `late` took the row.
+   * 1 R, 1 E; 2 R more for the first row of a table; 4 R or more if it is late and goes into the oldest
+   * table, for no two may have it. Undefined when `late` took the row.
    */
   insert(entity: T): Promise<Saved<T> | undefined>;
   /** 1 R, 1 E; of a time that is past, where late rows are kept, 1 R more and 1 for each table. */
@@ -143,10 +144,24 @@ class OpenRotation {
         await late(entity);
         return undefined;
       }
-      if (await this.get(entity)) throw this.#taken(entity);
-      return this.#insertInto(oldest, entity);
     }
-    return this.#insertInto(table, entity);
+    return table >= this.#lateEnd()
+      ? this.#insertInto(table, entity)
+      : this.#insertOnce(table < oldest ? oldest : table, entity);
+  }
+
+  /**
+   * A writer whose clock is on the other side of a period's end puts it into another table. Each looks for it there
+   * when its own is written: of two that meet none stays, and both begin again.
+   */
+  #insertOnce(table: string, entity: Row): Promise<Row> {
+    return untilUncontended(this.#database, {}, async () => {
+      if (await this.get(entity)) throw this.#taken(entity);
+      const row = await this.#insertInto(table, entity);
+      if (!(await this.#find(entity, table))) return row;
+      await this.#rowsOf(table).deleteIfUnchanged(row);
+      throw new Stale(this.#definition.rows.row.encode(entity));
+    });
   }
 
   async #insertInto(table: string, entity: Row): Promise<Row> {
@@ -160,9 +175,15 @@ class OpenRotation {
     }
   }
 
-  async get(key: KeyValues): Promise<Row | undefined> {
+  get(key: KeyValues): Promise<Row | undefined> {
+    return this.#find(key);
+  }
+
+  /** In any table but `except`. */
+  async #find(key: KeyValues, except?: string): Promise<Row | undefined> {
     const own = this.#tableOf(key);
     for (const table of own < this.#lateEnd() ? await this.#tables(own, this.#lateEnd()) : [own]) {
+      if (table === except) continue;
       try {
         const row = await this.#rowsOf(table).get(key);
         if (row) return row;
