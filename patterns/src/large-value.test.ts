@@ -293,6 +293,35 @@ describe("large values", () => {
     assert.equal((await blobNames(db)).length, 2);
   });
 
+  it("are given up by a put that stands still until a collection may have their blob", async () => {
+    const { backend, photos } = await open();
+    const { clock } = backend;
+    let isStill = false;
+    const slow = connect({
+      ...backend,
+      ...intercept(backend, async ({ method }, send) => {
+        const answer = await send();
+        if (!isStill || (method !== "put" && method !== "commitBlocks")) return answer;
+        isStill = false;
+        clock.advance(25 * 3_600_000);
+        assert.equal(await photos.collect(), 1);
+        return answer;
+      }),
+    });
+    async function* film() {
+      yield new Uint8Array(5_000_000);
+      // However long this takes: nobody takes what is no blob yet.
+      clock.advance(25 * 3_600_000);
+    }
+    for (const body of [bytes(2), film()]) {
+      isStill = true;
+      await assert.rejects(slow.open(Photos).put(ann, body), { code: "contention-exhausted" });
+      assert.deepEqual((await photos.get(ann))?.body, bytes(1));
+    }
+    await slow.open(Photos).put(ann, film());
+    assert.equal((await photos.get(ann))?.body.length, 5_000_000);
+  });
+
   it("leave blobs of other names alone, whatever those are", async () => {
     const { backend, db, photos } = await open();
     await photos.remove(ann);

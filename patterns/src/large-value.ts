@@ -79,7 +79,7 @@ export interface LargeValues<Key> {
   deleteEntity(key: Key): Promise<boolean>;
   /**
    * Deletes blobs no entity points to that are older than `olderThanMs` (default: a day): what crashes
-   * left. A read for each blob. @returns how many.
+   * left. In less than an hour, and what clocks differ, one may still come to. A read for each blob. @returns how many.
    */
   collect(olderThanMs?: number): Promise<number>;
 }
@@ -117,6 +117,14 @@ export function largeValues<
   return openable(definition.tables, (database) => new OpenValues(database, definition, options));
 }
 
+/** A blob that was made of a stream, and until when the entity may come to name it. */
+interface Sent {
+  readonly blob: string;
+  readonly commitByMs: number;
+  readonly length: number;
+  readonly sha256: string;
+}
+
 class OpenValues {
   readonly #database: Database;
   readonly #definition: AnyEntity;
@@ -149,11 +157,14 @@ class OpenValues {
     }
     const options = contentType ? { contentType } : {};
     const sent = body instanceof Uint8Array ? body : await this.#send(owner, body, options);
-    const whole = sent instanceof Uint8Array ? sent : undefined;
+    const whole = sent instanceof Uint8Array && sent;
     const isInline = whole && this.#mayInline && whole.length <= INLINE_BYTES_MAX;
-    let blob = sent instanceof Uint8Array ? undefined : sent.blob;
-    if (whole && !isInline) {
+    let blob: string | undefined;
+    let commitByMs: number | undefined;
+    if (!whole) ({ blob, commitByMs } = sent);
+    else if (!isInline) {
       blob = this.#blobs.newName(owner);
+      commitByMs = this.#blobs.commitByMs;
       await port.put(container, blob, whole, options);
     }
     const content = {
@@ -165,10 +176,11 @@ class OpenValues {
     };
     let old: string | undefined;
     try {
-      await this.#rows.update(key, (current) => {
+      const change = (current: Row) => {
         old = this.#blobOf(current);
         return content;
-      });
+      };
+      await this.#rows.update(key, change, {}, { commitByMs });
     } catch (error) {
       // What may have been committed must stay; the rest nobody points to.
       const isOurs =
@@ -184,9 +196,7 @@ class OpenValues {
     owner: EntityKey,
     source: AsyncIterable<Uint8Array>,
     options: { readonly contentType?: string },
-  ): Promise<
-    Uint8Array | { readonly blob: string; readonly length: number; readonly sha256: string }
-  > {
+  ): Promise<Uint8Array | Sent> {
     const { container, port } = this.#blobs;
     const hash = createHash("sha256");
     const blocks: string[] = [];
@@ -206,8 +216,9 @@ class OpenValues {
         await port.stageBlock(container, blob, id, piece);
         blocks.push(id);
       }
+      const { commitByMs } = this.#blobs;
       await port.commitBlocks(container, blob, blocks, options);
-      return { blob, length, sha256: hash.digest("hex") };
+      return { blob, commitByMs, length, sha256: hash.digest("hex") };
     } catch (error) {
       // To write the blob drops its blocks. If that fails too the service drops them after a week.
       const drop = async () => {

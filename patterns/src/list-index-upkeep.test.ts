@@ -184,6 +184,34 @@ describe("the upkeep of a list index", () => {
     await auditSpilled(db, InBlobs);
   });
 
+  it("is written again by who stood still until a collection may have its new blob", async () => {
+    const { backend, db } = await open();
+    const lists = db.open(InBlobs);
+    for (let id = 1; id <= 24; id++) await lists.insert(jones(id));
+    const { tables } = db;
+    let isStill = true;
+    const slow = connect({
+      ...backend,
+      ...intercept(backend, async ({ port, method }, send) => {
+        const answer = await send();
+        if (!isStill || port !== "blobs" || method !== "put") return answer;
+        isStill = false;
+        backend.clock.advance(25 * 3_600_000);
+        assert.equal(await lists.by.lastName.collect(), 1);
+        return answer;
+      }),
+    });
+    await slow.open(InBlobs).insert(jones(25));
+    await auditSpilled(db, InBlobs);
+    isStill = true;
+    await tables.commit("InBlobs", [
+      deleteOf(InBlobs.rows.key({ dept: "Sales", id: 7 }, db.profile)),
+    ]);
+    await repairIndex(slow, InBlobs, "lastName");
+    assert.equal(isStill, false);
+    await auditSpilled(db, InBlobs);
+  });
+
   it("is mended beside writers, by several at a time, through crashes", async () => {
     for (const [definition, members] of [
       [Spilling, 5],

@@ -35,7 +35,7 @@ import type { Saved } from "./query/query.ts";
 import { commitIfCurrent } from "./store/commit-if-current.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { tokensAfter, tokensOf } from "./store/write-token.ts";
-import { readAt, Stale, untilUncontended } from "./write.ts";
+import { latest, readAt, Stale, timeLeft, untilUncontended } from "./write.ts";
 
 export interface ListOptions<R extends KeyDeclaration> {
   /** The list's row key: a literal of its own, then the value its members share. */
@@ -69,7 +69,10 @@ interface ListApi<T, Value> {
   ids(value: Value): Promise<string[]>;
   /** The members. Those that other software listed wrongly are left out. m R and E beside those of `ids`. */
   get(value: Value): Promise<Saved<T>[]>;
-  /** Deletes blobs that no list is in and that are older than `olderThanMs` (default: a day). @returns how many. */
+  /**
+   * Deletes blobs that no list is in and that are older than `olderThanMs` (default: a day). In less than an hour,
+   * and what clocks differ, a list may still come to be in one. @returns how many.
+   */
   collect(olderThanMs?: number): Promise<number>;
 }
 
@@ -190,6 +193,7 @@ class OpenList implements ListKeeper {
     ]);
     return {
       mutations: changes.flatMap(({ mutations = [] }) => mutations),
+      commitByMs: latest(changes),
       explain: async () => "retry",
       committed: async (etag) => {
         for (const { committed } of changes) await committed?.(etag);
@@ -231,7 +235,11 @@ class OpenList implements ListKeeper {
       try {
         const changes = await this.#corrections(base, hints);
         const mutations = changes.flatMap((change) => change.mutations ?? []);
-        if (mutations.length === 0 || (await commitIfCurrent(database, entity.table, mutations))) {
+        const inTime = timeLeft(database, latest(changes), base.rowKey);
+        const isDone =
+          mutations.length === 0 ||
+          (await commitIfCurrent(database, entity.table, mutations, inTime));
+        if (isDone) {
           for (const { committed } of changes) await committed?.(undefined);
           return "done";
         }
@@ -358,6 +366,7 @@ class OpenList implements ListKeeper {
     const first = ids.length > 0 ? rows.find(({ rowKey }) => rowKey === list.rowKey) : undefined;
     const others = rows.filter((row) => row !== first);
     const mutations = others.map((row) => deleteOf(row, row.etag));
+    const commitByMs = ids.length > 0 ? blobs.commitByMs : undefined;
     if (ids.length > 0) {
       const pointer = { [this.#property]: text(await blobs.write(list, ids)) };
       mutations.push(this.#write(list, first, pointer, IN_BLOB, token));
@@ -368,7 +377,7 @@ class OpenList implements ListKeeper {
       // One that stays is left to `collect`.
       await blobs.delete(old).catch(() => undefined);
     };
-    return { mutations, committed };
+    return { mutations, commitByMs, committed };
   }
 
   #write(

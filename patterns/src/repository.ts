@@ -6,7 +6,7 @@ import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import type { IndexApi, Indexes } from "./model/entity-index.ts";
 import { assertEntityFits, comparedIn, project, type Row, selected } from "./model/entity-rows.ts";
-import type { Snapshot } from "./model/follower.ts";
+import type { Contribution, Snapshot } from "./model/follower.ts";
 import type { KeyEquality, RowQuery } from "./model/key-query.ts";
 import { deleteOf } from "./ports/mutation.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
@@ -15,6 +15,7 @@ import { type QueryRun, type QuerySource, queryRun } from "./query/query-run.ts"
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 import {
+  beside,
   changeStep,
   commitSteps,
   deleteStep,
@@ -169,11 +170,12 @@ export class EntityRepository {
     key: KeyValues,
     change: (current: Row) => Row | undefined,
     options: WriteOptions = {},
+    contribution: Contribution = {},
   ): Promise<Row> {
     return this.#uncontended(options, async () => {
       const before = await mustRead(this.#open, key);
       const step = await changeStep(this.#open, before, change);
-      return step ? commit(step) : before.row;
+      return step ? commit(beside(step, contribution)) : before.row;
     });
   }
 

@@ -328,7 +328,7 @@ export async function untilUncontended<Result>(
       if (!(error instanceof Stale)) throw error;
       // Of what is no number none are left.
       if (!(count < attempts)) {
-        const message = `${error.rowKey} was changed by others during each of ${count} attempts.`;
+        const message = `${error.rowKey} was changed by others, or not written in time, in each of ${count} attempts.`;
         throw tableError(
           "contention-exhausted",
           message,

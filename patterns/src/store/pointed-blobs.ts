@@ -5,7 +5,7 @@ import type { BlobsPort } from "../ports/blobs.ts";
 import { isRefusal } from "../ports/port-error.ts";
 import type { EntityKey } from "../ports/tables.ts";
 import { type From, pages } from "../query/pages.ts";
-import { DAY_MS } from "./clock.ts";
+import { DAY_MS, HOUR_MS } from "./clock.ts";
 import { blobsOf } from "./connected-ports.ts";
 import { IS_TOKEN } from "./write-token.ts";
 
@@ -20,6 +20,8 @@ export interface PointedBlobsOptions {
 }
 
 const NAME_LENGTH_MAX = 1024;
+/** A row names a blob within this time or never: what is older, and unnamed, nobody waits for. */
+const COMMIT_MS = HOUR_MS;
 
 /**
  * Blobs that are never changed, each named by one property of one row: a new value is a new blob. It is there
@@ -45,6 +47,11 @@ export class PointedBlobs {
     const blob = this.#pathOf(key) + this.#database.writeToken();
     assertLength(blob, NAME_LENGTH_MAX);
     return blob;
+  }
+
+  /** Until when a row may come to name a blob that is written now. */
+  get commitByMs(): number {
+    return this.#database.clock.now() + COMMIT_MS;
   }
 
   #pathOf({ partitionKey, rowKey }: EntityKey): string {
