@@ -9,7 +9,8 @@ import { indexLifeCycle } from "./index-life-cycle.ts";
 import { listIndex } from "./list-index.ts";
 import { logTail } from "./log-tail.ts";
 import { delimited, logFiles } from "./logs.ts";
-import { createWorker } from "./queue-worker.ts";
+import { outbox } from "./outbox.ts";
+import { createWorker, sendMessage } from "./queue-worker.ts";
 import { remoteList } from "./remote-list.ts";
 import { rotating } from "./rotation.ts";
 import { saga } from "./saga.ts";
@@ -74,6 +75,15 @@ const ms: Limits = { min: 0 };
 const now = new Date();
 const worker = (options: object) =>
   createWorker(connect(memory()), { queue: "work", handlers: [], ...options });
+const send = async (options: object) => {
+  const db = await open();
+  await db.queues!.createQueue("work");
+  await sendMessage(db, "work", { kind: "note", key: "a", body: null }, options);
+};
+const told = (options: object) => {
+  const tell = outbox({ queue: "work", message: () => undefined, ...options });
+  return entity("Told", { version: 1, fields, key, followers: { tell } });
+};
 const writer = (options: object) => connect(memory()).open(Requests).writer(options);
 const rotate = (options: object) => rotating(Dated, { at: "at", unit: "day", keep: 2, ...options });
 const advice = (options: object) =>
@@ -154,7 +164,24 @@ const NUMBERS: readonly (readonly [string, Limits, (value: number) => unknown])[
   ["worker.batch", some, (batch) => worker({ batch })],
   ["maxDequeue", some, (maxDequeue) => worker({ maxDequeue })],
   ["visibilityMs", { min: 1, max: WEEK_MS }, (visibilityMs) => worker({ visibilityMs })],
-  ["renewAt", { min: 0.01 }, (renewAt) => worker({ renewAt })],
+  ["renewAt", { min: 0.01, max: 0.99 }, (renewAt) => worker({ renewAt })],
+  [
+    "peekPoison",
+    upTo(32),
+    async (max) => {
+      const working = worker({});
+      await working.createQueues();
+      await working.peekPoison(max);
+    },
+  ],
+  ["delayMs", { min: 0, max: WEEK_MS }, (delayMs) => send({ delayMs })],
+  ["timeToLiveS", some, (timeToLiveS) => send({ timeToLiveS })],
+  ["outbox.tripwireMs", { min: 5000, max: WEEK_MS }, (tripwireMs) => told({ tripwireMs })],
+  [
+    "attempts",
+    some,
+    async (attempts) => (await open()).open(Thing).delete({ p: "p", id: 1 }, { attempts }),
+  ],
   ["drainTimeoutMs", ms, (drainTimeoutMs) => worker({ drainTimeoutMs })],
   ["pollMs", { min: 1 }, (pollMs) => follow({ pollMs })],
   ["overlapMs", ms, (overlapMs) => follow({ overlapMs })],

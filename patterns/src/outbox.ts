@@ -1,9 +1,9 @@
 import type { Database } from "./database.ts";
-import { validationFailed } from "./errors.ts";
+import { assertBetween, definitionRefused, validationFailed } from "./errors.ts";
 import { within } from "./keys/key-range.ts";
 import { beginAlike } from "./keys/text.ts";
 import { textOf } from "./messages/large-message.ts";
-import { type Message, messageOf, type NewMessage } from "./messages/message.ts";
+import { HIDDEN_MS_MAX, type Message, messageOf, type NewMessage } from "./messages/message.ts";
 import { Tripwire } from "./messages/tripwire.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { type Row as Decoded, TYPE_PROPERTY } from "./model/entity-rows.ts";
@@ -75,17 +75,18 @@ class Outbox implements Follower {
 
   constructor(options: OutboxOptions) {
     this.#options = options;
+    const { tripwireMs = TRIPWIRE_MS } = options;
+    const limits = [TRIPWIRE_MIN_MS, HIDDEN_MS_MAX] as const;
+    assertBetween("The outbox", { tripwireMs }, ...limits, definitionRefused);
   }
 
   problems({ rows }: AnyEntity): string[] {
     const { prefix } = rows.row;
-    const { tripwireMs = TRIPWIRE_MS, queue } = this.#options;
     return [
-      ...nameProblems({ queue }),
+      ...nameProblems({ queue: this.#options.queue }),
       ...(beginAlike(prefix, PREFIX)
         ? ["needs a row key that begins with a literal other than outbox"]
         : []),
-      ...(tripwireMs >= TRIPWIRE_MIN_MS ? [] : ["needs a tripwireMs of at least 5,000"]),
     ];
   }
 

@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { assertBetween, assertSome, isTableError, tableError } from "./errors.ts";
+import { assertBetween, assertSome, isTableError, tableError, validationFailed } from "./errors.ts";
 import { excessOf, parseMessage, withBody } from "./messages/large-message.ts";
 import { HIDDEN_MS_MAX, type Message } from "./messages/message.ts";
 import { assertNames } from "./model/storage-name.ts";
@@ -55,7 +55,7 @@ export interface WorkerOptions {
   readonly batch?: number;
   /** How long a message is hidden from others; renewed at `renewAt` of it. Default: a minute. */
   readonly visibilityMs?: number;
-  /** Default: half. */
+  /** From 0.01 to 0.99. Default: half. */
   readonly renewAt?: number;
   /** Deliveries after which a message is poison. Default: 5. */
   readonly maxDequeue?: number;
@@ -82,6 +82,7 @@ export function createWorker(database: Database, options: WorkerOptions): Worker
 
 const VISIBILITY_MS = 60_000;
 const RENEW_AT_MIN = 0.01;
+const RENEW_AT_MAX = 0.99;
 const CONCURRENCY = 4;
 const RECEIVE_MAX = 32;
 const DEQUEUE_MAX = 5;
@@ -119,10 +120,14 @@ export class Worker {
     assertNames("The worker", { queue: options.queue, poisonQueue: this.#poisonQueue });
     const { concurrency = 1, batch = 1, maxDequeue = 1 } = options;
     assertSome("The worker", { concurrency, batch, maxDequeue });
-    const { visibilityMs = VISIBILITY_MS, renewAt = 1, drainTimeoutMs = DRAIN_MS } = options;
+    const {
+      visibilityMs = VISIBILITY_MS,
+      renewAt = RENEW_AT_MAX,
+      drainTimeoutMs = DRAIN_MS,
+    } = options;
     assertBetween("The worker", { visibilityMs }, 1, HIDDEN_MS_MAX);
-    // At nothing of it a message would be renewed without end.
-    assertBetween("The worker", { renewAt }, RENEW_AT_MIN);
+    // At nothing of it a message would be renewed without end, at all of it too late.
+    assertBetween("The worker", { renewAt }, RENEW_AT_MIN, RENEW_AT_MAX);
     assertBetween("The worker", { drainTimeoutMs }, 0);
   }
 
@@ -181,6 +186,7 @@ export class Worker {
 
   /** Messages in the poison queue, with why they are there; they stay. */
   async peekPoison(max = RECEIVE_MAX): Promise<(Message | undefined)[]> {
+    assertSome("The worker", { max }, validationFailed, RECEIVE_MAX);
     const messages = await this.#queues.peek(this.#poisonQueue, max);
     return messages.map(({ text }) => parseMessage(text));
   }

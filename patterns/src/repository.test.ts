@@ -131,7 +131,7 @@ describe("a repository", () => {
     assert.equal((await employees.get(key))?.email, jones.email);
   });
 
-  it("gives up where it is to try no number of times, and says how often it did", async () => {
+  it("gives up after as many attempts as it may make, and says how many that were", async () => {
     const { backend, employees } = await open();
     await employees.insert(jones);
     const lost = { kind: "refuse", status: 412, code: "UpdateConditionNotSatisfied" } as const;
@@ -141,7 +141,7 @@ describe("a repository", () => {
       const update = losing.update(jones, () => ({ age: 1 }), { attempts });
       return update.catch((error) => isTableError(error, "contention-exhausted") && error.attempts);
     };
-    assert.deepEqual([await of(Number.NaN), await of(0), await of(3)], [1, 1, 3]);
+    assert.deepEqual([await of(1), await of(3)], [1, 3]);
   });
 
   it("removes a field that becomes undefined and keeps what it does not know", async () => {

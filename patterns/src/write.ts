@@ -1,5 +1,5 @@
 import type { Database } from "./database.ts";
-import { tableError, validationFailed } from "./errors.ts";
+import { assertSome, tableError, validationFailed } from "./errors.ts";
 import type { KeyValues } from "./keys/key-shape.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import { assertEntityFits, comparedIn, isAsked, type Row } from "./model/entity-rows.ts";
@@ -321,13 +321,13 @@ export async function untilUncontended<Result>(
   { attempts = ATTEMPTS }: WriteOptions,
   attempt: () => Promise<Result>,
 ): Promise<Result> {
+  assertSome("The write", { attempts });
   for (let count = 1; ; count++) {
     try {
       return await attempt();
     } catch (error) {
       if (!(error instanceof Stale)) throw error;
-      // Of what is no number none are left.
-      if (!(count < attempts)) {
+      if (count >= attempts) {
         const message = `${error.rowKey} was changed by others, or not written in time, in each of ${count} attempts.`;
         throw tableError(
           "contention-exhausted",

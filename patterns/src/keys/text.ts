@@ -22,7 +22,7 @@ export interface TextPlace {
 /** @throws RangeError for an unpaired surrogate, which no wire form can carry. */
 export function encodeText(value: string, { escapeUnderscore }: TextPlace): string {
   if (!NEEDS_ESCAPE.test(value) && !(escapeUnderscore && value.includes("_"))) return value;
-  if (UNPAIRED_SURROGATE.test(value)) throw new RangeError("The text holds an unpaired surrogate");
+  assertPaired(value);
   let key = "";
   for (let i = 0; i < value.length; i++) {
     const char = value.charAt(i);
@@ -33,6 +33,11 @@ export function encodeText(value: string, { escapeUnderscore }: TextPlace): stri
     else key += ESCAPE_OF[char] ?? char;
   }
   return key;
+}
+
+/** @throws RangeError for what no URL can carry. */
+export function assertPaired(value: string): void {
+  if (UNPAIRED_SURROGATE.test(value)) throw new RangeError("The text holds an unpaired surrogate");
 }
 
 export function decodeText(key: string): string {

@@ -1,13 +1,13 @@
 import type { Database } from "../database.ts";
-import { validationFailed } from "../errors.ts";
+import { assertBetween, assertSome, validationFailed } from "../errors.ts";
 import type { MessageReceipt } from "../ports/queues.ts";
 import { blobsOf, queuesOf } from "../store/connected-ports.ts";
-import { type Message, messageOf, type NewMessage } from "./message.ts";
+import { HIDDEN_MS_MAX, type Message, messageOf, type NewMessage } from "./message.ts";
 
 export interface SendMessageOptions {
-  /** Hidden from workers for this long. Default: not at all. */
+  /** Hidden from workers for this long, a week at most. Default: not at all. */
   readonly delayMs?: number;
-  /** Without it a message never expires. */
+  /** Whole seconds. Without it a message never expires. */
   readonly timeToLiveS?: number;
   /** The container for bodies that are too large for a queue. */
   readonly largeBodies?: string;
@@ -27,6 +27,9 @@ export async function sendMessage(
   message: NewMessage,
   { largeBodies: container, ...options }: SendMessageOptions = {},
 ): Promise<MessageReceipt> {
+  const { delayMs = 0, timeToLiveS = 1 } = options;
+  assertBetween("The message", { delayMs }, 0, HIDDEN_MS_MAX);
+  assertSome("The message", { timeToLiveS });
   const queues = queuesOf(database);
   const whole = messageOf(database, message);
   if (container === undefined || excessOf(whole) <= 0) {

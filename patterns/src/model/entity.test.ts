@@ -20,6 +20,7 @@ describe("a definition", () => {
     refused(() => entity("My Entity", { version: 1, fields, key, table: "Fine" }), /plain word/);
     for (const table of ["ab", "1abc", "with-dash", "tables", "x".repeat(64)]) {
       refused(() => entity("E", { version: 1, fields, key, table }), /illegal table name/);
+      refused(() => entity("Thing", { version: 1, fields, key }).in(table), /illegal table name/);
     }
     refused(() => entity("Thing", { version: 0, fields, key }), /not 1, 2, 3/);
     for (const name of ["Timestamp", "rh_mine", "etag", "constructor"]) {

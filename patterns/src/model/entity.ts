@@ -8,7 +8,7 @@ import { EntityRows, type Fields, type RowsDeclaration } from "./entity-rows.ts"
 import type { Follower } from "./follower.ts";
 import type { CheckedKey } from "./key-query.ts";
 import type { Openable } from "./openable.ts";
-import { tableProblems } from "./storage-name.ts";
+import { assertTable, tableProblems } from "./storage-name.ts";
 
 type OptionalNames<F extends Fields> = {
   [Name in keyof F]: F[Name]["isOptional"] extends true ? Name : never;
@@ -80,8 +80,9 @@ export class EntityDefinition<
   /** And `type EmployeeKey = typeof Employee.inferKey`: what `get` takes. */
   declare readonly inferKey: KeyOf<P, R>;
 
-  /** The same definition on another table. */
+  /** The same definition on another table. @throws invalid-definition for a name that no table can have. */
   in(table: string): EntityDefinition<Name, F, P, R, I> {
+    assertTable(this.name, table);
     return new EntityDefinition(this.name, table, this.rows, this.indexes, this.followers);
   }
 

@@ -5,7 +5,7 @@ import { memory } from "../testing.ts";
 
 const Visit = entity("Visit", {
   version: 1,
-  fields: { town: f.string(), id: f.int32(), age: f.int32() },
+  fields: { town: f.string(), id: f.int32(), age: f.int32(), note: f.string().optional() },
   key: { partition: [k.str("town")], row: [k.lit("visit"), k.uint("id", 4)] },
 });
 
@@ -45,6 +45,15 @@ describe("a condition", () => {
         (error) => isTableError(error, "validation-failed") && error.issues[0]?.path === "age",
       );
     }
+  });
+
+  it("refuses half a surrogate pair, which a row may hold but no URL", async () => {
+    const { visits } = await open();
+    assert.throws(
+      () => visits.range({ town: "Bonn" }).where(({ note }) => note.eq("\ud83d")),
+      (error) => isTableError(error, "validation-failed") && /surrogate/.test(error.message),
+    );
+    visits.range({ town: "Bonn" }).where(({ note }) => note.eq("\ud83d\ude00"));
   });
 });
 

@@ -2,6 +2,7 @@ import type { Database } from "../database.ts";
 import { assertSome, reasonOf, tableError, validationFailed } from "../errors.ts";
 import { fnv1a128 } from "../keys/hash.ts";
 import { isOneRow, type KeyRange } from "../keys/key-range.ts";
+import { assertPaired } from "../keys/text.ts";
 import {
   assertKeyFits,
   type comparedIn,
@@ -323,7 +324,9 @@ function columnOf(name: string, field: Field, refusal: string | undefined): Colu
   const condition = (comparison: Comparison) => (value: unknown) => {
     if (refusal) throw validationFailed("The condition", name, refusal);
     try {
-      return conditionOf(compare(field.property ?? name, comparison, field.encode(value)));
+      const stored = field.encode(value);
+      assertPaired(String(stored.value));
+      return conditionOf(compare(field.property ?? name, comparison, stored));
     } catch (error) {
       throw validationFailed("The condition", name, reasonOf(error));
     }
