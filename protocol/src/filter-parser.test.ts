@@ -155,6 +155,8 @@ describe("parseFilter on literals", () => {
     "X'012'",
     "X'0g'",
     "binary 'ff'",
+    "guid'0debc44d5-1f2c-4b3a-9d8e-0123456789ab'",
+    "5or B",
     "+5",
     "é'x'",
     "\\",
@@ -179,6 +181,7 @@ describe("parseFilter on literals compared with each other", () => {
     check("'B' lt 'b'", "true");
     check("X'01' lt X'0100'", "true");
     check("X'02' le X'0100'", "false");
+    check("X'0a' gt X'09'", "true");
     check("datetime'2020-01-01' ge datetime'2020-01-01T00:00:00.0000001Z'", "false");
   });
 
@@ -288,6 +291,7 @@ describe("parseFilter on functions and arithmetic", () => {
     "A add 5 gt 3",
     "A mul B div 2 mod (3 sub 1) eq 0",
     "-A lt 3",
+    "A eq -INFINITY",
     "-(5) eq A",
     "year(Timestamp) eq 2020",
   ]) {
@@ -315,6 +319,14 @@ describe("parseFilter on hostile text", () => {
       assert.deepEqual(parseFilter(printFilter(filter)), filter);
       check(nested(LIMITS.filterDepthMax + 1), "Recursion depth exceeded allowed limit.");
     }
+  });
+
+  it("takes any number of conditions in parentheses beside each other", () => {
+    const clauses = Array(LIMITS.filterDepthMax + 1).fill("(A eq 1)");
+    assert.equal(
+      printFilter(parseFilter(clauses.join(" or "))),
+      clauses.join(" or ").replace(/[()]/g, ""),
+    );
   });
 
   for (const unit of [

@@ -141,6 +141,13 @@ describe("parseTableQueryOptions", () => {
   it("takes an empty NextTableName as the first page", () => {
     assert.equal(parseTableQueryOptions([["NextTableName", ""]]).from, undefined);
   });
+
+  it("refuses to select what is no name", () => {
+    assert.ok(parseTableQueryOptions([["$select", "TableName"]]));
+    assert.throws(() => parseTableQueryOptions([["$select", "Table-Name"]]), {
+      code: "InvalidInput",
+    });
+  });
 });
 
 function select(text: string): readonly string[] | undefined {

@@ -66,6 +66,19 @@ for (const lane of ["node", "fast"] as const) {
       await until(() => room.bytes === 0);
     });
 
+    it("take as much as the longest may where only their end tells how long they are", async () => {
+      const connection = await open();
+      const [head = "", body = ""] = insertion("chunked", SMALL)
+        .toString("latin1")
+        .split("\r\n\r\n");
+      const chunked = head.replace(/Content-Length: \d+/, "Transfer-Encoding: chunked");
+      const size = body.length.toString(16);
+      connection.write(Buffer.from(`${chunked}\r\n\r\n${size}\r\n${body}\r\n0\r\n\r\n`, "latin1"));
+      assert.equal((await connection.answer()).status, 503);
+      assert.equal(room.bytes, 0);
+      connection.destroy();
+    });
+
     it("take none where they are refused for what they are", async () => {
       const connection = await open();
       const bytes = insertion("refused", LARGE).toString("latin1");

@@ -167,6 +167,14 @@ describe("the address and protocol of a token", () => {
     const line = lineOf({ ...old, sip: "1.1.1.1", spr: "https" }, text);
     assert.ok(authenticate(sketchRequest(line), tableAuth, contextAt(NOW)));
   });
+
+  it("counts from version 2015-04-05 on", () => {
+    const first = { ...fields, sv: "2015-04-05" };
+    const from = (more: Fields) => () =>
+      accept(queueAuth, { ...first, ...more }, { remoteAddress: "10.0.0.2", secure: false });
+    assert.equal(refusalOf(from({ sip: "10.0.0.1" })).code, "AuthorizationSourceIPMismatch");
+    assert.equal(refusalOf(from({ spr: "https" })).code, "AuthorizationProtocolMismatch");
+  });
 });
 
 describe("a stored access policy", () => {

@@ -52,6 +52,13 @@ describe("a request without credentials", () => {
     });
   });
 
+  it("may name its version in the query", () => {
+    const asked = (version: string) =>
+      refused(tableAuth, `GET /devstoreaccount1/Tables?api-version=${version}`).status;
+    assert.equal(asked("2020-12-06"), 401);
+    assert.equal(asked("2020-10-02"), 403);
+  });
+
   it("is refused by queues, which name the scheme", () => {
     assertRefused(refused(queueAuth, "GET /devstoreaccount1/orders?comp=metadata"), {
       code: "NoAuthenticationInformation",

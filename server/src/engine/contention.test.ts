@@ -40,6 +40,16 @@ describe("Contention", () => {
     assert.equal(lost, 0);
   });
 
+  it("tells who lost in its turn that it was lost", async () => {
+    const contention = new Contention(systemClock);
+    const told: boolean[] = [];
+    await contention.inTurn("k", async (again) => {
+      told.push(again);
+      return told.length < 3 ? LOST : "won";
+    });
+    assert.deepEqual(told, [false, true, true]);
+  });
+
   it("keeps nobody of another key waiting", async () => {
     const contention = new Contention(systemClock);
     let release = () => {};

@@ -91,7 +91,8 @@ describe("A predicate", () => {
     assert.equal(passes(list, string("v100")), false);
     assert.equal(passes(`${list} or X eq 5`, int32(5)), true);
     assert.equal(passes(list, undefined), false);
-    assert.equal(passes(list, guid()), false);
+    assert.equal(passes(`${list} or X eq '${GUID()}'`, string(GUID())), true);
+    assert.equal(passes(`${list} or X eq '${GUID()}'`, guid()), false);
     assert.equal(passes(list.replaceAll("X", "RowKey"), undefined), false);
     assert.equal(passes(`${list.replaceAll("X", "RowKey")} or RowKey eq 'r'`, undefined), true);
     assert.equal(passes(`${list.replaceAll("X", "PartitionKey")} or Y`, undefined), false);

@@ -1,0 +1,25 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { BodyRoom } from "./body-room.ts";
+
+describe("BodyRoom", () => {
+  it("can be taken to the last byte, and is free again when the work is done or has failed", async () => {
+    const room = new BodyRoom(100);
+    let finish = () => {};
+    const first = room.hold(60, () => new Promise<void>((done) => (finish = done)));
+    await assert.rejects(
+      room.hold(41, async () => {}),
+      { code: "ServerBusy" },
+    );
+    assert.equal(await room.hold(40, async () => room.bytes), 100);
+    await assert.rejects(
+      room.hold(40, async () => {
+        throw new Error("failed");
+      }),
+      { message: "failed" },
+    );
+    finish();
+    await first;
+    assert.equal(room.bytes, 0);
+  });
+});
