@@ -120,7 +120,7 @@ describe("A batch body", () => {
   it("may have text around it, and blank lines and spaces where boundaries are", () => {
     const body = exampleChangeset("2");
     const padded = `For old readers only.\r\n${body}--That was it.\r\n`
-      .replace("changeset_b1\r\n", "changeset_b1 \t\r\n")
+      .replace("--changeset_b1\r\n", "--changeset_b1 \t\r\n")
       .replace("--batch_a1--", "\r\n\r\n--batch_a1--");
     assert.deepEqual(readable(parse(padded)), readable(parse(body)));
   });
@@ -134,6 +134,42 @@ describe("A batch body", () => {
       "multipart/mixed; charset=utf-8; boundary=batch_a1; type=x",
     ]) {
       assert.deepEqual(readable(parse(body, type)), expected, type);
+    }
+  });
+
+  it("may have a boundary that its change set's begins with", () => {
+    const body = exampleChangeset("2");
+    const expected = readable(parse(body));
+    assert.deepEqual(readable(parse(body.replaceAll("changeset_b1", "batch_a1_b1"))), expected);
+    assert.deepEqual(readable(parse(body.replaceAll("changeset_b1", "batch_a1-"))), expected);
+  });
+
+  it("may have a boundary of 70 characters", () => {
+    const boundary = "b".repeat(70);
+    const body = exampleChangeset("2");
+    const named = parse(
+      body.replaceAll("batch_a1", boundary),
+      `multipart/mixed; boundary=${boundary}`,
+    );
+    assert.deepEqual(readable(named), readable(parse(body)));
+  });
+
+  it("may speak HTTP/1.0", () => {
+    assert.equal(operations(changeset(["POST t HTTP/1.0"])).length, 1);
+  });
+
+  it("lets no header be lost behind a part that began the same and had fewer", () => {
+    const line = "PUT /People(PartitionKey='p',RowKey='1') HTTP/1.1";
+    const whole = lines(line, "If-Match: *", "Accept: a/b");
+    for (const before of [line, lines(line, "If-Match: *").trimEnd()]) {
+      const [, second] = operations(changeset([before, whole]));
+      assert.deepEqual(
+        [...second!.headers],
+        [
+          ["if-match", "*"],
+          ["accept", "a/b"],
+        ],
+      );
     }
   });
 
@@ -227,6 +263,7 @@ describe("A batch body is refused as InvalidInput", () => {
     "when it is empty": "",
     "when its boundary never occurs": one.replaceAll("batch_a1", "batch_a2"),
     "when it has no parts": "--batch_a1--\r\n",
+    "when it is closed before its part": one.replace("--batch_a1", "--batch_a1--"),
     "when its part is of another type": one.replace("multipart/mixed", "multipart/related"),
     "when its change set is empty": changeset([]),
     "when it has two change sets": one.replace("--batch_a1--", one),
@@ -251,6 +288,7 @@ describe("A batch body is refused as InvalidInput", () => {
       "application/json",
       "multipart/mixed",
       "multipart/mixed; boundary=",
+      "multipart/mixedly; boundary=batch_a1",
       "text/plain",
     ];
     types.push(`multipart/mixed; boundary=${"b".repeat(71)}`, "multipart/mixed; boundary=bätch");
@@ -265,6 +303,11 @@ describe("A batch body is refused as InvalidInput", () => {
     assertRefused(() => parse(changeset([`POST t HTTP/1.1\r\n${headers(most + 1)}`])));
     const long = "x".repeat(LIMITS.headersBytesMax);
     assertRefused(() => parse(changeset([`POST t HTTP/1.1\r\nA: ${long}`])));
+    const half = "x".repeat(LIMITS.headersBytesMax / 2);
+    assertRefused(() => parse(changeset([`POST ${half} HTTP/1.1\r\nA: ${half}`])));
+    assertRefused(() =>
+      parse(changeset(["POST t HTTP/1.1"]).replace("Content-Type: a", `A: ${long}\r\n$&`)),
+    );
   });
 
   it("when it is longer than 4 MiB, by that code", () => {

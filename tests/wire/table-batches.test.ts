@@ -253,6 +253,23 @@ describe("A transaction that fails", () => {
     );
   });
 
+  it("says nothing of what an update preferred, which never answers a body", async () => {
+    const call = to(
+      "POST",
+      fresh(),
+      "none",
+      {
+        "X-HTTP-Method": "MERGE",
+        "If-Match": "*",
+        Prefer: "return-content",
+      },
+      {},
+    );
+    const [part] = readBatch(await sendChangeset(wire, [call]));
+    assert.equal(part!.status, 404);
+    assert.equal("Preference-Applied" in part!.headers, false);
+  });
+
   it("reports its first failure in the order given", async () => {
     const p = fresh();
     await target.insert(table, { PartitionKey: p, RowKey: "there" });
@@ -331,12 +348,17 @@ describe("A transaction that fails", () => {
       { method: "PUT", path: `/${table}?comp=acl` },
       { method: "POST", path: "/$batch" },
       { method: "PUT", path: `/${table}`, body: {} },
+      { method: "PUT" },
+      { path: `/${table}(PartitionKey='p',RowKey='r')` },
+      { headers: { "X-HTTP-Method": "PUT" } },
       { method: "POST", path: `/${table}/deep`, body: {} },
       { method: "OPTIONS", path: `/${table}` },
       { method: "DELETE", path: `/${table}(PartitionKey='p',RowKey='r')`, headers: {} },
     ]) {
       const p = fresh();
-      const [part, ...others] = readBatch(await sendChangeset(wire, [insert(p, "a"), call]));
+      // As the insert before it, but for what the call names.
+      const alike = { ...insert(p, "b"), ...call };
+      const [part, ...others] = readBatch(await sendChangeset(wire, [insert(p, "a"), alike]));
       assert.deepEqual(others, []);
       assert.equal(part!.status, 400, JSON.stringify(call));
       assert.match(part!.message!, /^1:/);
@@ -522,6 +544,20 @@ describe("A query in a batch", () => {
       await sendBatch(wire, batchedQuery(`/${table}(PartitionKey='${p}',RowKey='a')`), as),
     );
     assert.equal(outside!.status, 404);
+  });
+
+  it("is refused to a SAS that may not read, or of another table", async () => {
+    const other = await target.table();
+    for (const [name, sp, code] of [
+      [table, "aud", "AuthorizationPermissionMismatch"],
+      [other, "r", "AuthorizationFailure"],
+    ] as const) {
+      const as = { as: { kind: "sas" as const, token: tableSas(target, name, { sp }) } };
+      for (const path of [`/${table}()`, `/${table}(PartitionKey='p',RowKey='r')`]) {
+        const [part] = readBatch(await sendBatch(wire, batchedQuery(path), as));
+        assert.deepEqual([part!.status, part!.code], [403, code]);
+      }
+    }
   });
 
   it("reads entities only", async () => {
