@@ -291,8 +291,12 @@ describe("A batch body is refused as InvalidInput", () => {
       "multipart/mixedly; boundary=batch_a1",
       "text/plain",
     ];
-    types.push(`multipart/mixed; boundary=${"b".repeat(71)}`, "multipart/mixed; boundary=bätch");
+    types.push("multipart/mixed; boundary=bätch");
     for (const type of types) assertRefused(() => parse(one, type));
+    const long = "b".repeat(71);
+    assertRefused(() =>
+      parse(one.replaceAll("batch_a1", long), `multipart/mixed; boundary=${long}`),
+    );
     assertRefused(() => parseBatch(undefined, encode(one)));
   });
 
