@@ -10,7 +10,7 @@ import {
   sendBatch,
   sendChangeset,
 } from "./table-batch.ts";
-import { type SasFields, tableSas } from "./table-sas.ts";
+import { accountSas, type SasFields, tableSas } from "./table-sas.ts";
 import { WireTarget } from "./table-target.ts";
 
 const target = await WireTarget.open();
@@ -386,6 +386,19 @@ describe("A transaction that fails", () => {
     assert.equal(readBatch(await sendBatch(wire, query))[0]!.code, "XMethodNotUsingPost");
   });
 
+  it("takes a table for itself whose name begins as the account's", async () => {
+    const p = fresh();
+    for (const called of [target.account, `${target.account}s`]) {
+      await wire.send("POST", "/Tables", { body: { TableName: called } });
+      const [part] = readBatch(
+        await sendChangeset(wire, [{ ...insert(p, "a"), path: `/${called}` }]),
+      );
+      assert.equal(part!.status, 204, called);
+      assert.deepEqual(await rowsOf(wire, called, p), { a: null });
+      await wire.send("DELETE", `/Tables('${called}')`);
+    }
+  });
+
   it("may bear malformed addresses and queries inside", async () => {
     for (const path of [
       `/${table}?%zz`,
@@ -397,6 +410,30 @@ describe("A transaction that fails", () => {
         await sendChangeset(wire, [insert("p", "a"), { method: "PUT", path, body: {} }]),
       );
       assert.equal(part!.status, 400, path);
+    }
+  });
+
+  it("is done for a SAS that grants the one right its operation needs, and for none that lacks it", async () => {
+    const p = fresh();
+    const steps = [
+      ["a", insert(p, "r")],
+      ["u", to("MERGE", p, "r", { "If-Match": "*" }, { v: 1 })],
+      ["d", to("DELETE", p, "r", { "If-Match": "*" })],
+    ] as const;
+    for (const token of [
+      (sp: string) => tableSas(target, table, { sp }),
+      (sp: string) => accountSas(target, { srt: "o", sp }),
+    ]) {
+      for (const [letter, call] of steps) {
+        for (const sp of ["raud".replace(letter, ""), letter]) {
+          const as = { as: { kind: "sas" as const, token: token(sp) } };
+          const [part] = readBatch(await sendChangeset(wire, [call], as));
+          assert.equal(part!.status, sp === letter ? 204 : 403, `${call.method} by ${sp}`);
+        }
+      }
+      const as = { as: { kind: "sas" as const, token: token("r") } };
+      const [list] = readBatch(await sendBatch(wire, batchedQuery(`/${table}()?$top=1`), as));
+      assert.equal(list!.status, 200);
     }
   });
 

@@ -285,6 +285,14 @@ for (const [name, sample] of Object.entries(SAMPLES)) {
   });
 }
 
+it("A SAS of a table neither shows nor removes it", async () => {
+  const as: Credentials = { kind: "sas", token: tableSas(lab.target, "People", {}) };
+  for (const method of ["GET", "DELETE"]) {
+    const answer = await lab.primary.send(method, "/Tables('People')", { as });
+    assertRefused(answer, { status: 403, code: "AuthorizationFailure" });
+  }
+});
+
 const FAULTS = [
   ["Unavailable", 503, "ServerBusy"],
   ["Unknown", 500, "OperationTimedOut"],
