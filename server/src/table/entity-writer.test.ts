@@ -118,6 +118,10 @@ describe("a projection", () => {
       `{"Timestamp":"${TIME}","RowKey":"r1","other":20,"PartitionKey":"p1"}`,
     );
     check(
+      entityJson(EXAMPLE, PLACE, "minimalmetadata", ["Timestamp"]),
+      `{"odata.metadata":"${BASE}/$metadata#People/@Element&$select=Timestamp","odata.etag":"${ETAG}","Timestamp":"${TIME}"}`,
+    );
+    check(
       entityJson(EXAMPLE, PLACE, "fullmetadata", names),
       `{"odata.metadata":"${BASE}/$metadata#People/@Element&$select=Timestamp,RowKey,other,PartitionKey","odata.type":"devstoreaccount1.People","odata.id":"${BASE}/People(PartitionKey='p1',RowKey='r1')","odata.etag":"${ETAG}","odata.editLink":"People(PartitionKey='p1',RowKey='r1')","Timestamp@odata.type":"Edm.DateTime","Timestamp":"${TIME}","RowKey":"r1","other":20,"PartitionKey":"p1"}`,
     );
