@@ -4,7 +4,7 @@ import { parseFilter } from "@rowhouse/protocol/filter-parser";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import { planQuery } from "../query/planner.ts";
 import type { Cure } from "./cure.ts";
-import { cureOfQuery } from "./query-cure.ts";
+import { cureOfQuery, readingOf, shapeOf } from "./query-cure.ts";
 
 const HASH = "<hash of PartitionKey and RowKey modulo 16, two digits>";
 
@@ -65,14 +65,21 @@ describe("The cure of a query of several partitions", () => {
   });
 
   it("is the partition key where row keys are asked for without it", () => {
-    for (const filter of ["RowKey eq 'a'", "RowKey eq 'a' or RowKey eq 'b'"]) {
+    for (const filter of [
+      "RowKey eq 'a'",
+      "RowKey eq 'a' or RowKey eq 'b'",
+      "RowKey eq 'a' and Age gt 5",
+    ]) {
       assert.equal(cureOf(filter)?.pattern, "point query");
     }
   });
 
   it("says how keys are spelt", () => {
     assert.match(cureOf("partitionKey eq 'a'")?.advice ?? "", /ask for PartitionKey, not for/);
-    assert.match(cureOf("PartitionKey eq 'a' and rowkey eq 'b'")?.advice ?? "", /ask for RowKey,/);
+    for (const filter of ["rowkey eq 'b'", "not (rowkey eq 'b')", "(Age eq 1 or rowkey eq 'b')"]) {
+      const { advice } = cureOf(`PartitionKey eq 'a' and ${filter}`) ?? {};
+      assert.match(advice ?? "", /ask for RowKey,/, filter);
+    }
   });
 
   it("names tables and writes values as tables and keys may be", () => {
@@ -153,9 +160,44 @@ describe("The cure of a query of one partition", () => {
     for (const filter of [
       "PartitionKey eq 'p' or PartitionKey eq 'q'",
       "PartitionKey eq 'p' and (RowKey eq 'a' or RowKey eq 'b')",
+      "PartitionKey eq 'p' and RowKey lt 'a' or PartitionKey eq 'q' and RowKey gt 'a'",
     ]) {
       assert.match(cureOf(filter)?.advice ?? "", /^These are 2 reads here/);
     }
+  });
+});
+
+describe("The shape of a filter", () => {
+  const shape = (filter: string) => shapeOf(parseFilter(filter));
+
+  it("has a mark for each constant", () => {
+    assert.equal(
+      shape(
+        "A eq 'it''s' and B gt -1.5 or C ne true and D lt guid'00000000-0000-0000-0000-000000000000'",
+      ),
+      "A eq ? and B gt ? or C ne ? and D lt ?",
+    );
+  });
+
+  it("keeps two of clauses in a row that differ in constants, and all that differ in more", () => {
+    assert.equal(shape("A eq 1 or A eq 2 or A eq 3 or A eq 4"), "A eq ? or A eq ?");
+    assert.equal(shape("A eq 1 or A ne 2 or A eq 3"), "A eq ? or A ne ? or A eq ?");
+    assert.equal(shape("A eq 1 or B eq 2 or C eq 3"), "A eq ? or B eq ? or C eq ?");
+    const pairs = "A eq 1 and B eq 2 or A eq 3 and B eq 4 or A eq 5 and B eq 6";
+    assert.equal(shape(pairs), "A eq ? and B eq ? or A eq ? and B eq ?");
+    const longer = "A eq 1 and B eq 2 or A eq 3 and B eq 4 or A eq 5 and B eq 6 and C eq 7";
+    assert.equal(
+      shape(longer),
+      "A eq ? and B eq ? or A eq ? and B eq ? or A eq ? and B eq ? and C eq ?",
+    );
+  });
+});
+
+describe("The reading of a plan", () => {
+  it("tells how many reads it has", () => {
+    const reading = (filter: string) => readingOf(planQuery(parseFilter(filter)));
+    assert.match(reading("PartitionKey eq 'p'"), /^One whole partition/);
+    assert.match(reading("PartitionKey eq 'p' or PartitionKey eq 'q'"), /^2 reads, the dearest /);
   });
 });
 

@@ -34,7 +34,7 @@ class WriteRun {
     const [only] = mutations;
     if (only === undefined || mutations.length > 1 || this.#rowKeys.has(only.rowKey)) return false;
     const { first } = this;
-    if (first.partitionKey !== partitionKey || at - this.#lastAt > RUN_GAP_MS) return false;
+    if (first.partitionKey !== partitionKey || at - this.#lastAt >= RUN_GAP_MS) return false;
     if (first.table !== table || first.account !== account) return false;
     this.#rowKeys.add(only.rowKey);
     this.#lastAt = at;
@@ -206,7 +206,7 @@ function entityOf(event: TrafficEvent, partitionKey: string, rowKey: string): st
 
 export function findLargeValues({ data }: Observed): Finding[] {
   return [...data].flatMap(([table, { samples }]): Finding | [] => {
-    const large = samples.filter(({ bytes }) => bytes >= 128 * 1024);
+    const large = samples.filter(({ bytes }) => bytes > 128 * 1024);
     if (large.length === 0 || large.length < samples.length / 10) return [];
     const [first] = large;
     return {
