@@ -28,15 +28,15 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 16_898,
-  everything: 65_356,
+  core: 16_899,
+  everything: 65_440,
   "azure-tables.ts": 3670,
   "index-life-cycle.ts": 3515,
   "index-scrub.ts": 3182,
   "list-index.ts": 4976,
   "logs.ts": 3118,
   "remote-index.ts": 4366,
-  "remote-list.ts": 3797,
+  "remote-list.ts": 3866,
   "sharded-build.ts": 3744,
 };
 /**

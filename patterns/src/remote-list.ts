@@ -24,7 +24,7 @@ import type { Continuation, EntityKey, Mutation, StoredEntity } from "./ports/ta
 import type { Filter } from "./query/filter.ts";
 import { pagesOf, pagesWhere } from "./query/pages.ts";
 import { commitIfCurrent } from "./store/commit-if-current.ts";
-import { tokensAfter, tokensOf } from "./store/write-token.ts";
+import { tokenBehind, tokensAfter, tokensOf } from "./store/write-token.ts";
 
 export interface RemoteListOptions<P extends KeyDeclaration, R extends KeyDeclaration>
   extends QueuedListOptions {
@@ -101,7 +101,7 @@ type ListRowsOptions = Pick<
  * A list is a row that may be followed by others, each with a range of members of its own: a leaf that is
  * full is halved, one that is empty is given to the row before it. All ETags of the rows that change are
  * those that were read, so a writer that saw old ranges loses the race. A new row sorts behind the one it
- * came from: who reads them in order may see a member twice, and never misses one.
+ * came from, whatever the clock: who reads them in order may see a member twice, and never misses one.
  */
 class ListRows implements ListStore {
   readonly suffixLength = FURTHER.length + TOKEN_LENGTH;
@@ -162,8 +162,9 @@ class ListRows implements ListStore {
     const rest = content.slice(end + 1);
     const [middle = ""] = rest.split("\n", 1);
     const { partitionKey, rowKey } = part.key;
-    const stem = rowKey.split(FURTHER)[0];
-    const key = { partitionKey, rowKey: stem + FURTHER + this.#database.writeToken() };
+    const [stem, own = ""] = rowKey.split(FURTHER);
+    const next = tokenBehind(own, this.#database.writeToken());
+    const key = { partitionKey, rowKey: stem + FURTHER + next };
     const upper = { key, stored: undefined, from: middle, to: part.to };
     return [this.#write(part, content.slice(0, end), middle), this.#write(upper, rest, part.to)];
   }

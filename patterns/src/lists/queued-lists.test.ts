@@ -10,6 +10,7 @@ import { repairIndex, type VerifyProgress, verifyIndex } from "../index-scrub.ts
 import { controlledIndexes } from "../index-states.ts";
 import { createWorker } from "../queue-worker.ts";
 import { remoteList } from "../remote-list.ts";
+import type { Clock } from "../store/clock.ts";
 import { histories } from "../testing/test-histories.ts";
 import { intercept, type Layer, memory } from "../testing.ts";
 import {
@@ -140,6 +141,41 @@ describe("lists kept by a worker", () => {
     assert.equal((await named.by.team.keys({ team: "red" })).length, 66);
     const { entities } = await db.tables.query("NamedByTeam", {});
     assert.equal(entities.length, 2);
+  });
+
+  it("are read in whole while a worker whose clock is slow halves the rows that are still to be read", async () => {
+    const backend = memory({ pageEntitiesMax: 1 });
+    const db = connect(backend);
+    await prepareIn(db);
+    const add = async (id: number) => {
+      await db.open(Employee).insert(jones(id));
+      await settle(db);
+    };
+    for (let id = 10; id <= 80; id += 10) await add(id);
+    const clock: Clock = {
+      now: () => backend.clock.now() - 3_600_000,
+      sleep: (ms) => backend.clock.sleep(ms),
+      alarm: (ms, signal) => backend.clock.alarm(ms, signal),
+    };
+    const slow = connect({ ...backend, clock });
+    let pages = 0;
+    const halving: Layer = async ({ method, args }, send) => {
+      const page = await send();
+      if (method !== "query" || args[0] !== "EmployeeByName" || ++pages !== 2) return page;
+      for (let id = 31; id <= 81; id += 10) {
+        await db.open(Employee).insert(jones(id));
+        await settle(slow);
+      }
+      return page;
+    };
+    const reader = connect({ ...backend, ...intercept(backend, halving) });
+    const keys = await reader.open(Employee).by.list.keys({ lastName: "Jones" });
+    const found = keys.map(({ rowKey }) => Number(rowKey.slice(-6)));
+    assert.ok(pages > 4);
+    assert.deepEqual(
+      found.filter((id) => id % 10 === 0),
+      [10, 20, 30, 40, 50, 60, 70, 80],
+    );
   });
 
   it("keep the members of their first row when the last of another leaves", async () => {

@@ -24,6 +24,14 @@ export function ulid(clock: Clock, random: Random): string {
   return time + chance;
 }
 
+/** The token, or one with its chance in the millisecond after `other` where that is later by somebody's clock. */
+export function tokenBehind(other: string, token: string): string {
+  if (token > other) return token;
+  const next = (end: string) =>
+    CROCKFORD.charAt(CROCKFORD.indexOf(end.charAt(0)) + 1) + "0".repeat(end.length - 1);
+  return other.slice(0, 10).replace(/[^Z]Z*$/, next) + token.slice(10);
+}
+
 /** The tokens of a row after the write `token`. */
 export function tokensAfter(token: string, previous: string | undefined): string {
   const earlier = previous ? previous.split(",") : [];
