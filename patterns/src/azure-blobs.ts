@@ -1,4 +1,8 @@
-import type { BlobServiceClient, ContainerListBlobFlatSegmentResponse } from "@azure/storage-blob";
+import type {
+  BlobServiceClient,
+  BlockBlobClient,
+  ContainerListBlobFlatSegmentResponse,
+} from "@azure/storage-blob";
 import { addAnswerPolicy, pipelineOf } from "./azure/answer-policy.ts";
 import { asked } from "./azure/client-error.ts";
 import { type AnswerOptions, silences } from "./azure/silence.ts";
@@ -76,10 +80,10 @@ class AzureBlobs implements BlobsPort {
     container: string,
     blob: string,
     body: Uint8Array,
-    { condition, contentType, metadata }: PutOptions = {},
+    { condition, contentType, metadata, timeoutS }: PutOptions = {},
   ): Promise<string> {
     const conditions = condition === "absent" ? { ifNoneMatch: "*" } : condition;
-    const client = this.#container(container).getBlockBlobClient(blob);
+    const client = this.#within(timeoutS, container, blob);
     const { etag } = await asked(
       client.upload(body, body.length, {
         ...(conditions && { conditions }),
@@ -135,14 +139,14 @@ class AzureBlobs implements BlobsPort {
   async delete(
     container: string,
     blob: string,
-    { ifMatch, ifUnmodifiedSince }: DeleteBlobOptions = {},
+    { ifMatch, ifUnmodifiedSince, timeoutS }: DeleteBlobOptions = {},
   ): Promise<boolean> {
     const conditions = {
       ...(ifMatch !== undefined && { ifMatch }),
       ...(ifUnmodifiedSince && { ifUnmodifiedSince }),
     };
     try {
-      await asked(this.#container(container).getBlobClient(blob).delete({ conditions }));
+      await asked(this.#within(timeoutS, container, blob).delete({ conditions }));
       return true;
     } catch (error) {
       if (isRefusalInside(error, 404)) return false;
@@ -172,6 +176,16 @@ class AzureBlobs implements BlobsPort {
       metadata: metadata ?? {},
     }));
     return { blobs, ...(page.continuationToken && { continuation: page.continuationToken }) };
+  }
+
+  /** The client knows the parameter `timeout` and has no option for it. */
+  #within(timeoutS: number | undefined, container: string, blob: string): BlockBlobClient {
+    const client = this.#container(container).getBlockBlobClient(blob);
+    if (timeoutS === undefined) return client;
+    const url = new URL(client.url);
+    url.searchParams.set("timeout", String(timeoutS));
+    // biome-ignore lint/complexity/useLiteralKeys: as above. Its class, for we load no client but the user's.
+    return Reflect.construct(client.constructor, [url.href, this.#service["pipeline"]]);
   }
 
   #container(name: string) {

@@ -23,8 +23,8 @@ import { etagsIn, transactionBody } from "./azure/transaction-body.ts";
 import { isRefusalInside } from "./ports/port-error.ts";
 import { type Profile, type ProfileName, profileOf } from "./ports/profile.ts";
 import type {
-  CommitOptions,
   Continuation,
+  Deadline,
   EntityKey,
   Mutation,
   Page,
@@ -149,7 +149,7 @@ class AzureTables implements TablesPort {
   commit(
     table: string,
     mutations: readonly Mutation[],
-    options: CommitOptions = {},
+    options: Deadline = {},
   ): Promise<(string | undefined)[]> {
     const [only] = mutations;
     return asked(
@@ -197,7 +197,7 @@ class AzureTables implements TablesPort {
   async #write(
     table: string,
     mutation: Mutation,
-    { timeoutS }: CommitOptions,
+    { timeoutS }: Deadline,
   ): Promise<string | undefined> {
     const client = this.#client(table);
     const options: WriteOptions = timeoutS === undefined ? {} : { timeout: timeoutS };
@@ -224,7 +224,7 @@ class AzureTables implements TablesPort {
   async #transact(
     table: string,
     mutations: readonly Mutation[],
-    { timeoutS }: CommitOptions,
+    { timeoutS }: Deadline,
   ): Promise<(string | undefined)[]> {
     const requestId = crypto.randomUUID();
     const [{ partitionKey, rowKey }] = mutations as readonly [Mutation];

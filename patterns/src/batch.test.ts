@@ -7,7 +7,7 @@ import { verifyIndex } from "./index-scrub.ts";
 import { controlledIndexes } from "./index-states.ts";
 import { listIndex } from "./list-index.ts";
 import { isRefusal } from "./ports/port-error.ts";
-import type { CommitOptions } from "./ports/tables.ts";
+import type { Deadline } from "./ports/tables.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import type { Layer } from "./store/layer.ts";
 import { intercept, withFaults } from "./testing/intercept.ts";
@@ -275,7 +275,7 @@ describe("a batch", () => {
     const meanwhile: Layer = async ({ method, args }, send) => {
       if (method !== "commit") return send();
       // The service refuses what comes so late that nobody remembers what was known of the index.
-      assert.ok(Number((args[2] as CommitOptions | undefined)?.timeoutS) <= 50);
+      assert.ok(Number((args[2] as Deadline | undefined)?.timeoutS) <= 50);
       const answer = await send();
       if (++commits === 2) await tag.build();
       return answer;

@@ -8,7 +8,7 @@ import type { QueuesPort } from "./ports/queues.ts";
 import type { TablesPort } from "./ports/tables.ts";
 import type { PageRead } from "./query/query.ts";
 import { awakenedBy, type Clock, type Random, systemClock } from "./store/clock.ts";
-import { type Layer, layered, type PortCall } from "./store/layer.ts";
+import { type ByMs, inTime, type Layer, layered, type PortCall } from "./store/layer.ts";
 import { type LimitOptions, limiter } from "./store/limit.ts";
 import { meter, type Usage } from "./store/meter.ts";
 import { resilience } from "./store/resilience.ts";
@@ -66,6 +66,12 @@ export type DatabaseEvent =
   /** Background work failed and goes on. */
   | { readonly kind: "background failure"; readonly what: string; readonly error: unknown };
 
+/** When the work for which a database is opened ends. */
+interface Bounds {
+  readonly signal?: AbortSignal;
+  readonly byMs?: ByMs;
+}
+
 /** What all requests of one endpoint go through. */
 interface Gate {
   readonly limit: ReturnType<typeof limiter>;
@@ -87,11 +93,12 @@ export class Database {
   readonly onPage: ConnectOptions["onPage"];
   readonly computed: Computed;
   readonly #options: ConnectOptions;
-  readonly #signal: AbortSignal | undefined;
+  readonly #bounds: Bounds;
   readonly #gates: Partial<Record<PortCall["port"], Gate>>;
 
   /** A `parent` shares what it knows of indexes, its slots and its budget for retries. */
-  constructor(options: ConnectOptions, parent?: Database, signal?: AbortSignal) {
+  constructor(options: ConnectOptions, parent?: Database, bounds: Bounds = {}) {
+    const { signal, byMs } = bounds;
     const clock = options.clock ?? systemClock;
     this.clock = signal ? awakenedBy(clock, signal) : clock;
     this.random = options.random ?? Math.random;
@@ -99,7 +106,7 @@ export class Database {
     this.onPage = options.onPage;
     this.computed = options.computed ?? ((_name, compute, entity) => compute(entity));
     this.#options = options;
-    this.#signal = signal;
+    this.#bounds = bounds;
     this.#gates = parent ? parent.#gates : {};
     this.indexStates = parent ? parent.indexStates : options.indexStates?.(this);
     const metered = options.meter ? [options.meter] : [];
@@ -111,7 +118,8 @@ export class Database {
       const { limit, retry } = this.#gates[name];
       const limited = [limit(signal), ...metered];
       const tables = layered("tables", options.tables, ...limited);
-      return layered(name, port, resilience(retry, tables, signal), ...limited);
+      const timed = byMs ? [inTime(clock, byMs)] : [];
+      return layered(name, port, resilience(retry, tables, signal), ...timed, ...limited);
     };
     this.tables = open("tables", options.tables);
     this.queues = options.queues && open("queues", options.queues);
@@ -130,8 +138,19 @@ export class Database {
    */
   until(signal: AbortSignal | undefined): Database {
     if (!signal) return this;
-    const signals = this.#signal ? [this.#signal, signal] : [signal];
-    return new Database(this.#options, this, AbortSignal.any(signals));
+    const own = this.#bounds.signal;
+    const either = own ? AbortSignal.any([own, signal]) : signal;
+    return new Database(this.#options, this, { ...this.#bounds, signal: either });
+  }
+
+  /**
+   * This database, for work that may be somebody else's later than `byMs` says: then nothing is sent any more, and the
+   * service refuses to commit, put or delete what is still on the way. What `byMs` rejects with is what the request does.
+   */
+  inTime(byMs: ByMs): Database {
+    const { byMs: own = byMs } = this.#bounds;
+    const both = async () => Math.min(await own(), await byMs());
+    return new Database(this.#options, this, { ...this.#bounds, byMs: both });
   }
 
   /** What a definition offers here: an entity its repository, a pattern its own API. No request. */
@@ -180,7 +199,7 @@ export class Database {
     const ours = this.#options.meter;
     const both: Layer = (call, send) => layer(call, ours ? () => ours(call, send) : send);
     const options = { ...this.#options, meter: both };
-    const result = await work(new Database(options, this, this.#signal));
+    const result = await work(new Database(options, this, this.#bounds));
     return { ...usage, result };
   }
 }

@@ -20,7 +20,7 @@ import {
 } from "./indexes/test-life-cycle.ts";
 import type { Row } from "./model/entity-rows.ts";
 import { PortError } from "./ports/port-error.ts";
-import type { CommitOptions } from "./ports/tables.ts";
+import type { Deadline } from "./ports/tables.ts";
 import { createWorker } from "./queue-worker.ts";
 import { remoteIndex } from "./remote-index.ts";
 import { buildInShards } from "./sharded-build.ts";
@@ -478,7 +478,7 @@ describe("the build of an index", () => {
     await life.disable();
     let built: Promise<unknown> | undefined;
     const late: Layer = ({ method, args }, send) => {
-      const { timeoutS = 0 } = (method === "commit" && (args[2] as CommitOptions)) || {};
+      const { timeoutS = 0 } = (method === "commit" && (args[2] as Deadline)) || {};
       if (timeoutS === 0) return send();
       const sentAt = clock.now();
       return new Promise((resolve, reject) => {

@@ -10,6 +10,7 @@ import {
   type IndexState,
   type KeptIndex,
   keptIndex,
+  keptWhileOwned,
   NOTHING_BUILT,
   OWNER_MS,
   readToBuild,
@@ -70,11 +71,11 @@ export class IndexLifeCycle {
   async build({ signal, ...options }: BuildOptions = {}): Promise<BuildProgress> {
     if (signal) return this.#until(signal).build(options);
     const { rate = RATE, onProgress } = options;
-    const index = this.#index;
-    const { clock } = index.database;
+    const { clock } = this.#index.database;
     const pace = new Pace(clock, rate);
-    const owner = index.database.writeToken();
-    let { control, row } = await readToBuild(index.control);
+    const owner = this.#index.database.writeToken();
+    let { control, row } = await readToBuild(this.#index.control);
+    const index = keptWhileOwned(this.#index, () => control.ownedUntilMs ?? 0);
     const { shards, state: before } = control;
     if (shards) throw validationFailed(`${index.control}`, "build", "it is being built in shards");
     this.#assertFree(control);

@@ -1,8 +1,8 @@
 import { validationFailed } from "./errors.ts";
 import { RECONCILE, type RepairOrder } from "./messages/repair-order.ts";
 import type { AnyEntity } from "./model/entity.ts";
+import { keeperIn } from "./model/entity-index.ts";
 import { printKey } from "./ports/mutation.ts";
-
 import { type Handler, later } from "./queue-worker.ts";
 
 export interface IndexRepairsOptions {
@@ -25,14 +25,17 @@ export function indexRepairs(
       const entity = definitions.find((one) => one.name === name && one.table === table);
       if (!entity)
         throw validationFailed("The repair", "entity", `${name} in ${table} is unknown here`);
+      const known = Object.entries(hints).filter(([index]) => entity.indexes[index]);
       const outcomes = await Promise.all(
-        Object.entries(hints).map(async ([index, keys]) => {
-          const found = entity.indexes[index];
+        known.map(async ([index, keys]) => {
+          const { indexStates } = database;
+          const untilMs = () => indexStates?.keptUntilMs(entity, index) ?? Number.POSITIVE_INFINITY;
           // What is retired has no entries, and perhaps no table.
-          if (!found || (await database.indexStates?.isDisabled(entity, index))) return undefined;
+          if ((await untilMs()) === 0) return undefined;
           // A key that the change kept is named twice, and would get into its own way.
           const unique = [...new Map(keys.map((key) => [printKey(key), key])).values()];
-          return found.follow({ database, entity, name: index }).keeper?.reconcile(base, unique);
+          const keeper = keeperIn(database.inTime(untilMs), entity, index);
+          return keeper?.reconcile(base, unique);
         }),
       );
       return outcomes.includes("unsettled") ? later(unsettledMs) : undefined;

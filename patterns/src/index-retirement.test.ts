@@ -1,13 +1,18 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { batch } from "./batch.ts";
+import type { Database } from "./database.ts";
 import { connect, entity, isTableError, k } from "./index.ts";
 import { indexLifeCycle } from "./index-life-cycle.ts";
+import { indexRepairs } from "./index-repairs.ts";
+import { repairIndex } from "./index-scrub.ts";
 import { controlledIndexes } from "./index-states.ts";
 import { fields, Indexed, key, Plain } from "./indexes/test-employee.ts";
 import { entriesOf, everything, expected, MINUTE, NAMES, open } from "./indexes/test-life-cycle.ts";
 import { isRefusal } from "./ports/port-error.ts";
+import type { EntityKey } from "./ports/tables.ts";
 import { remoteIndex } from "./remote-index.ts";
+import { buildInShards } from "./sharded-build.ts";
 import { siblingIndex } from "./sibling-index.ts";
 import { intercept, type Layer, memory, withFaults } from "./testing.ts";
 
@@ -113,6 +118,53 @@ describe("an index that is retired", () => {
     assert.deepEqual(await entriesOf(backend, "near"), await expected(db));
   });
 
+  for (const name of NAMES) {
+    const base = { partitionKey: "Sales", rowKey: "empid_000001" };
+    const hints = { near: { ...base, rowKey: "email_e1" }, far: { ...base, partitionKey: "e1" } };
+    const body = { entity: "Employee", table: "Employee", base, hints: { [name]: [hints[name]] } };
+    const message = { v: 1, id: "1", at: "", kind: "reconcile", key: "1", body } as const;
+    const { signal } = new AbortController();
+    const latecomers: Record<string, (db: Database) => Promise<unknown>> = {
+      "a repair": (db) => repairIndex(db, Indexed, name),
+      "a build": (db) => indexLifeCycle(db, Indexed, name).build(),
+      "a build in shards": (db) => buildInShards(db, Indexed, name),
+      "a worker": (database) => indexRepairs([Indexed]).handle(message, { database, signal }),
+    };
+    for (const [who, work] of Object.entries(latecomers)) {
+      it(`gets no entry any more from ${who} that stood still meanwhile (${name})`, async () => {
+        const { backend, plain, of } = await open(3);
+        // The table stays for it.
+        const other = { kind: "insert", partitionKey: "a", rowKey: "b", properties: {} } as const;
+        await backend.tables.commit("ByEmail", [other]);
+        const isBuild = who.includes("build");
+        await of(name).disable();
+        if (!isBuild) await of(name).build();
+        await plain.open(Plain).delete({ dept: "Sales", id: 1 });
+        await plain.open(Plain).insert({ dept: "Sales", id: 1, email: "late" });
+        // A repair judges first, and asks again whether the index is kept before it mends what is a minute old.
+        let asks = who === "a repair" ? 2 : 1;
+        let isLate = false;
+        const slow: Layer = async ({ method, args: [table, key] }, send) => {
+          const answer = await send();
+          if (method === "query" && table === "rhcontrol") asks--;
+          const isBase = table === "Employee" && method === "get" && rowOf(key) === base.rowKey;
+          if (isBase && asks <= 0 && !isLate) {
+            isLate = true;
+            backend.clock.advance(3 * MINUTE);
+            if (isBuild) await of(name).build();
+            await of(name).retire();
+          }
+          return answer;
+        };
+        const states = { indexStates: controlledIndexes() };
+        const db = connect({ ...backend, ...intercept(backend, slow), ...states });
+        await assert.rejects(work(db), (error) => isTableError(error, "throttled"));
+        assert.ok(isLate);
+        assert.deepEqual(await entriesOf(backend, name), []);
+      });
+    }
+  }
+
   it("deletes also the entry that somebody changed when it was about to be deleted", async () => {
     const { backend, of } = await open();
     await of("near").disable();
@@ -180,6 +232,10 @@ describe("an index that is retired", () => {
     assert.equal((await cycle.build()).done, 3);
   });
 });
+
+function rowOf(key: unknown): string | undefined {
+  return (Object(key) as Partial<EntityKey>).rowKey;
+}
 
 function isDelete(args: readonly unknown[]): boolean {
   return JSON.stringify(args).includes('"kind":"delete"');

@@ -2,7 +2,15 @@ import type { Database } from "./database.ts";
 import { validationFailed } from "./errors.ts";
 import { Pace } from "./indexes/build-range.ts";
 import { type Claim, claimsIn, LISTED, PAGE } from "./indexes/claims.ts";
-import { type KeptIndex, keptIndex, LEASE_MS, stateRefused, widthOf } from "./indexes/control.ts";
+import {
+  type KeptIndex,
+  keptIndex,
+  keptInTime,
+  LEASE_MS,
+  stateRefused,
+  WRITE_MS,
+  widthOf,
+} from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
 import {
   type EntryKeeper,
@@ -120,23 +128,24 @@ export async function repairIndex(
   { signal, ...options }: VerifyOptions = {},
 ): Promise<VerifyReport> {
   const index = keptIndex(database.until(signal), entity, name);
-  const { control, keeper } = index;
+  const { control } = index;
   const { clock } = index.database;
   let readAtMs = 0;
   /** Nobody would keep what it inserts, and who retires the index, perhaps meanwhile, would leave it behind. */
-  const assertKept = async () => {
-    if (isFresh(clock, readAtMs, LEASE_MS)) return;
-    const now = clock.now();
-    const { state } = (await control.read()).control;
-    if (/disabled|retiring/.test(state)) throw stateRefused(control, state, "repaired");
-    readAtMs = now;
+  const keptUntilMs = async () => {
+    if (!isFresh(clock, readAtMs, LEASE_MS)) {
+      const now = clock.now();
+      const { state } = (await control.read()).control;
+      if (/disabled|retiring/.test(state)) throw stateRefused(control, state, "repaired");
+      readAtMs = now;
+    }
+    return readAtMs + WRITE_MS;
   };
-  await assertKept();
+  await keptUntilMs();
   // What a repair does is what the workers do.
-  const mend = async ({ kind, base, entry }: Finding) => {
-    await assertKept();
-    return keeper.reconcile(base, [entry], kind === "wrong");
-  };
+  const { keeper } = keptInTime(index, keptUntilMs);
+  const mend = ({ kind, base, entry }: Finding) =>
+    keeper.reconcile(base, [entry], kind === "wrong");
   const report = await new Scrub(index, options, mend).run();
   const found = await control.read();
   const isWhole = options.sample === undefined && report.duplicate + report.young === 0;

@@ -1,15 +1,8 @@
 import type { Database } from "./database.ts";
 import { isTableError, tableError, validationFailed } from "./errors.ts";
-import {
-  IndexControl,
-  type IndexState,
-  keeperIn,
-  LEASE_MS,
-  register,
-  WRITE_MS,
-} from "./indexes/control.ts";
+import { IndexControl, type IndexState, LEASE_MS, register, WRITE_MS } from "./indexes/control.ts";
 import type { AnyEntity } from "./model/entity.ts";
-import type { IndexStates } from "./model/entity-index.ts";
+import { type IndexStates, keeperIn } from "./model/entity-index.ts";
 import type { EntityRows } from "./model/entity-rows.ts";
 import { isFresh } from "./store/clock.ts";
 
@@ -54,8 +47,9 @@ class ControlledIndexes implements IndexStates {
     throw tableError("index-not-readable", `${index} is ${state}.`, { index, state }, { remedy });
   }
 
-  async isDisabled(entity: AnyEntity, name: string): Promise<boolean> {
-    return (await this.#stateOf(entity, name)).state === "disabled";
+  async keptUntilMs(entity: AnyEntity, name: string): Promise<number> {
+    const { state, readAtMs } = await this.#stateOf(entity, name);
+    return state === "disabled" ? 0 : readAtMs + WRITE_MS;
   }
 
   guard(...[entity, name, follower]: Parameters<IndexStates["guard"]>) {

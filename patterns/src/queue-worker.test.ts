@@ -3,7 +3,8 @@ import { getEventListeners } from "node:events";
 import { describe, it } from "node:test";
 import { connect, isTableError } from "./index.ts";
 import { note, open, QUEUE } from "./messages/test-worker.ts";
-import { createWorker, Fatal, later, sendMessage } from "./queue-worker.ts";
+import { createWorker, Fatal, type Handler, later, sendMessage } from "./queue-worker.ts";
+import { deadlineOf } from "./store/layer.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { schedules } from "./testing/test-histories.ts";
 import {
@@ -254,6 +255,66 @@ describe("a queue worker", () => {
     await send("a");
     await worker.drain();
     assert.equal(left(), 0);
+  });
+
+  it("lets a handler write while the message is its own, though it heard nothing of its lease's end", async () => {
+    for (const isTaken of [false, true]) {
+      const clock = new FakeClock();
+      let stoodMs = 0;
+      const ours = {
+        // Who stands still hears no alarm before it goes on.
+        now: () => clock.now() + stoodMs,
+        sleep: (ms: number, signal?: AbortSignal) => clock.sleep(ms, signal),
+        alarm: (ms: number, signal?: AbortSignal) => clock.alarm(ms, signal),
+      };
+      const sent: unknown[] = [];
+      let asked: unknown[] = [];
+      const watching: Layer = (call, request) => {
+        sent.push([call.method, deadlineOf(call).timeoutS]);
+        return request();
+      };
+      const backend = memory({ clock });
+      const db = connect({ ...intercept(backend, watching), clock: ours });
+      await backend.tables.createTable("Notes");
+      await backend.blobs.createContainer("notes");
+      const insert = (rowKey: string) =>
+        [{ kind: "insert", partitionKey: "p", rowKey, properties: {} }] as const;
+      const bytes = new Uint8Array(1);
+      const refusals: unknown[] = [];
+      const handle: Handler["handle"] = async (_message, { database: { tables, blobs } }) => {
+        sent.length = 0;
+        stoodMs = 10_000;
+        await blobs?.put("notes", "early", bytes);
+        await blobs?.delete("notes", "early");
+        await tables.commit("Notes", insert("early"), { timeoutS: 20 });
+        stoodMs = 61_000;
+        if (isTaken) {
+          clock.advance(61_000);
+          stoodMs = 0;
+          await backend.queues.receive(QUEUE, { max: 1, visibilityMs: 600_000 });
+        }
+        const late = [tables.commit("Notes", insert("late")), blobs?.put("notes", "late", bytes)];
+        for (const request of late) await request?.catch(({ status }) => refusals.push(status));
+        stoodMs = 0;
+        asked = sent.splice(0);
+      };
+      const worker = createWorker(db, { queue: QUEUE, handlers: [{ kind: "note", handle }] });
+      await worker.createQueues();
+      await sendMessage(db, QUEUE, { kind: "note", key: "a", body: {} });
+      assert.equal(await worker.drain(), 1);
+      const early = [
+        ["put", 50],
+        ["delete", 50],
+        ["commit", 20],
+        ["update", undefined],
+      ];
+      const late = [
+        ["commit", 60],
+        ["put", 60],
+      ];
+      assert.deepEqual(asked, isTaken ? early : [...early, ...late]);
+      assert.deepEqual(refusals, isTaken ? [400, 400] : []);
+    }
   });
 
   it("stops a handler whose lease is gone, and leaves the message to the other", async () => {

@@ -19,7 +19,7 @@ export interface Handler {
 }
 
 export interface HandlerContext {
-  /** Until the signal: a handler that lost its message sends nothing any more. */
+  /** For as long as the message is ours: a handler that lost it sends nothing any more. */
   readonly database: Database;
   /** Aborted when the message is no longer ours, or the worker has to stop. */
   readonly signal: AbortSignal;
@@ -96,6 +96,8 @@ interface Job {
   receipt: MessageReceipt;
   /** Until then nobody else gets the message. */
   oursUntilMs: number;
+  /** The renewal under way: whether it is ours still. */
+  prolonged: Promise<boolean> | undefined;
   readonly lost: AbortController;
   readonly done: Promise<void>;
 }
@@ -248,6 +250,7 @@ export class Worker {
     const job: Job = {
       receipt: received,
       oursUntilMs,
+      prolonged: undefined,
       lost,
       done: Promise.resolve()
         .then(() => this.#handle(received, job))
@@ -300,7 +303,9 @@ export class Worker {
     const renewal = this.#renew(job, AbortSignal.any([finished.signal, signal]));
     try {
       const whole = await withBody(this.#database, message);
-      const context = { database: this.#database.until(signal), signal };
+      // What the handler read may be out of date once somebody else has had the message.
+      const database = this.#database.until(signal).inTime(() => this.#oursUntilMs(job));
+      const context = { database, signal };
       return { outcome: await handler.handle(whole, context) };
     } catch (error) {
       return { error };
@@ -333,10 +338,28 @@ export class Worker {
     try {
       while (!finished.aborted) {
         await this.#database.clock.alarm(visibilityMs * renewAt, finished);
-        if (!(await this.#update(job, { visibilityMs }))) return;
+        if (!(await this.#prolong(job))) return;
       }
     } catch (error) {
       if (!finished.aborted) job.lost.abort(error);
+    }
+  }
+
+  /** Who stood still, and heard no alarm, may still have it. @throws why it is lost. */
+  async #oursUntilMs(job: Job): Promise<number> {
+    if (this.#database.clock.now() >= job.oursUntilMs) await this.#prolong(job);
+    job.lost.signal.throwIfAborted();
+    return job.oursUntilMs;
+  }
+
+  /** One request for all who ask meanwhile: each ends the receipt of the one before. */
+  async #prolong(job: Job): Promise<boolean> {
+    const { visibilityMs = VISIBILITY_MS } = this.#options;
+    job.prolonged ??= this.#update(job, { visibilityMs });
+    try {
+      return await job.prolonged;
+    } finally {
+      job.prolonged = undefined;
     }
   }
 

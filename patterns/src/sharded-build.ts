@@ -10,6 +10,7 @@ import {
   type KeptIndex,
   type KnownControl,
   keptIndex,
+  keptWhileOwned,
   NOTHING_BUILT,
   OWNER_MS,
   readToBuild,
@@ -194,7 +195,8 @@ class ShardedBuild {
     // A writer that does not know yet would write rows that nobody indexes.
     await clock.sleep(EVERYBODY_MS);
     await keep();
-    await mendFirst(this.#index, this.#pace, keep);
+    const kept = keptWhileOwned(this.#index, () => keptAtMs + OWNER_MS);
+    await mendFirst(kept, this.#pace, keep);
     const cuts = await this.#cuts(async () => {
       if (clock.now() - keptAtMs >= OWNER_MS / 2) await keep();
     });
@@ -259,7 +261,7 @@ class ShardedBuild {
       const { from, to, progress } = shard.known.value;
       await buildRange(
         {
-          index: this.#index,
+          index: keptWhileOwned(this.#index, () => shard.known.value.ownedUntilMs ?? 0),
           filter: and(bound("PartitionKey", "ge", from), bound("PartitionKey", "lt", to)),
           pace: this.#pace,
           save: (progress) => save({ progress }),

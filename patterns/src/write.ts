@@ -7,7 +7,7 @@ import type { Change, Contribution, OpenFollower, Snapshot } from "./model/follo
 import { type EdmValue, isSameValue } from "./ports/edm.ts";
 import { deleteOf, keyOf, printKey } from "./ports/mutation.ts";
 import { isRefusal, isRefusalInside } from "./ports/port-error.ts";
-import type { CommitOptions, EntityKey, Mutation } from "./ports/tables.ts";
+import type { Deadline, EntityKey, Mutation } from "./ports/tables.ts";
 import { assertFits } from "./store/transaction-size.ts";
 import { tokensOf } from "./store/write-token.ts";
 
@@ -259,11 +259,7 @@ export function latest(all: readonly Pick<Contribution, "commitByMs">[]): number
  * The service refuses what is stuck on the way for longer, and nothing repeats it later than that.
  * @throws Stale when no time is left.
  */
-export function timeLeft(
-  { clock }: Database,
-  byMs: number,
-  rowKey: string,
-): CommitOptions | undefined {
+export function timeLeft({ clock }: Database, byMs: number, rowKey: string): Deadline | undefined {
   if (byMs === Number.POSITIVE_INFINITY) return undefined;
   const leftMs = byMs - clock.now();
   if (leftMs < 0) throw new Stale(rowKey);

@@ -129,6 +129,18 @@ describe("the time limits of the official clients", () => {
     for await (const bytes of readableStreamBody!) assert.equal(String(bytes), "later");
   });
 
+  it("tell the service how long a write of a blob is of use, under a name of any characters", async () => {
+    const blobs = standIn.blobs();
+    standIn.answer = { status: 201, headers: { etag: '"1"' } };
+    await blobs.put("c", "a/b c?ü", new Uint8Array(1), { timeoutS: 7 });
+    assert.match(standIn.last.url ?? "", /\/c\/a\/b%20c%3F%C3%BC\?timeout=7$/);
+    standIn.answer = { status: 202 };
+    await blobs.delete("c", "a", { timeoutS: 8 });
+    assert.match(standIn.last.url ?? "", /\/c\/a\?timeout=8$/);
+    await blobs.delete("c", "a");
+    assert.doesNotMatch(standIn.last.url ?? "", /timeout/);
+  });
+
   it("wait for a blob however long it takes, while more of it comes", async (test) => {
     test.mock.timers.enable({ apis: ["setInterval"] });
     const sender = createServer((_, response) => {

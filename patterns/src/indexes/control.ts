@@ -3,7 +3,7 @@ import { validationFailed } from "../errors.ts";
 import { within } from "../keys/key-range.ts";
 import { definitionHash } from "../model/definition-hash.ts";
 import type { AnyEntity } from "../model/entity.ts";
-import { type EntryKeeper, keepsRows, type ListKeeper } from "../model/entity-index.ts";
+import { type EntryKeeper, keeperIn, keepsRows, type ListKeeper } from "../model/entity-index.ts";
 import { type Properties, text } from "../ports/edm.ts";
 import { unlessRefused } from "../ports/port-error.ts";
 import type { Continuation } from "../ports/tables.ts";
@@ -16,6 +16,7 @@ import {
   mustWriteJson,
   writeJson,
 } from "../store/json-row.ts";
+import type { ByMs } from "../store/layer.ts";
 import { LOOKUPS_AT_ONCE } from "../store/limit.ts";
 
 /**
@@ -81,15 +82,6 @@ export function widthOf(keeper: EntryKeeper | ListKeeper): number {
   return keepsRows(keeper) ? LOOKUPS_AT_ONCE : 1;
 }
 
-/** Undefined for an index that has no entries of its own. */
-export function keeperIn(
-  database: Database,
-  entity: AnyEntity,
-  name: string,
-): EntryKeeper | ListKeeper | undefined {
-  return entity.indexes[name]?.follow({ database, entity, name }).keeper;
-}
-
 /** An index that is built, checked, mended or removed from outside. */
 export interface KeptIndex {
   readonly database: Database;
@@ -104,6 +96,20 @@ export function keptIndex(database: Database, entity: AnyEntity, name: string): 
   const keeper = keeperIn(database, entity, name);
   if (!keeper) throw validationFailed(entity.name, name, "is no index that can be built");
   return { database, entity, name, keeper, control: new IndexControl(database, entity, name) };
+}
+
+/**
+ * The same, whose entries are written no later than `byMs` says: whoever retired the index meanwhile would never see
+ * them again.
+ */
+export function keptInTime(index: KeptIndex, byMs: ByMs): KeptIndex {
+  const { database, entity, name } = index;
+  return { ...index, keeper: keptIndex(database.inTime(byMs), entity, name).keeper };
+}
+
+/** Who retires an index that nobody owns any more waits for so long before its entries are deleted. */
+export function keptWhileOwned(index: KeptIndex, ownedUntilMs: () => number): KeptIndex {
+  return keptInTime(index, () => ownedUntilMs() + EVERYBODY_MS);
 }
 
 /** Before it is `writeonly`, for then all write to its table: a retirement dropped it, or nobody made it yet. */

@@ -140,18 +140,18 @@ export class QueuedList implements ListKeeper {
     return found.filter((row) => row !== undefined);
   }
 
-  async reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled> {
-    const lists = [...hints];
+  /**
+   * Judges the hinted lists alone. Whoever made the entity a member of others sent a message that names them: had we
+   * added it there and died, ours would not bring anybody back to them.
+   */
+  async reconcile(base: EntityKey, lists: readonly EntityKey[]): Promise<Reconciled> {
+    const member = memberOf(base);
     for (let round = 0; round < ROUNDS_MAX; round++) {
-      const member = memberOf(base);
       const slots = await mapBounded(lists, LOOKUPS_AT_ONCE, (list) =>
         this.#store.open(list, member),
       );
       const found = await readAt(this.#context, base);
       const desired = found ? this.keysOf(found.row) : [];
-      const unread = desired.filter((list) => !hasKey(lists, list));
-      lists.push(...unread);
-      if (unread.length > 0) continue;
       const results = await mapBounded(slots, LOOKUPS_AT_ONCE, async (slot, i) => {
         const isMember = hasKey(desired, lists[i]!);
         return !isMember && !slot.isMember ? true : slot.set(isMember);

@@ -321,6 +321,19 @@ describe("lists kept by a worker", () => {
     }
   });
 
+  it("gain no member from a message that names others: it would not bring back anybody to mend them", async () => {
+    const { backend, db, employees } = await open();
+    await employees.insert(jones(1, "Smith"));
+    for (const name of NAMES) {
+      const { keeper } = Employee.indexes[name].follow({ database: db, entity: Employee, name });
+      const base = { partitionKey: "Sales", rowKey: "empid_000001" };
+      assert.equal(await keeper?.reconcile(base, keeper.keysOf(jones(1, "Jones"))), "done");
+      assert.deepEqual(await listsIn(backend, name), new Map());
+    }
+    await settle(db);
+    await audit(db, backend);
+  });
+
   it("stay apart where they have the same row key in partitions of their own", async () => {
     const members = remoteList({
       table: "EmployeeByName",

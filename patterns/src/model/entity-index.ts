@@ -109,6 +109,15 @@ export function keepsRows(keeper: EntryKeeper | ListKeeper | undefined): keeper 
   return keeper !== undefined && "table" in keeper;
 }
 
+/** Undefined for an index that has no entries of its own. */
+export function keeperIn(
+  database: FollowerContext["database"],
+  entity: AnyEntity,
+  name: string,
+): EntryKeeper | ListKeeper | undefined {
+  return entity.indexes[name]?.follow({ database, entity, name }).keeper;
+}
+
 /**
  * `unsettled`: an entry too many is too young to be deleted; come back later. `duplicate`: another
  * entity holds the value.
@@ -126,7 +135,8 @@ export type IndexApi<I, T, P> =
 export interface IndexStates {
   /** @throws index-not-readable. */
   assertReadable(entity: AnyEntity, name: string): Promise<void>;
-  isDisabled(entity: AnyEntity, name: string): Promise<boolean>;
+  /** Until when its entries may be written by what is known of it, in milliseconds since 1970; 0 while it is disabled. */
+  keptUntilMs(entity: AnyEntity, name: string): Promise<number>;
   /** The follower, or one that does nothing while the index is disabled. */
   guard(entity: AnyEntity, name: string, follower: OpenFollower): OpenFollower;
 }

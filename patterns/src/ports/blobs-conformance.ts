@@ -81,6 +81,15 @@ export function testBlobsPort({ name, open, it = test }: BlobsUnderTest): void {
       assert.deepEqual((await port.get(container, "b"))?.body, bytes("2"));
     });
 
+    it("writes and deletes what is to be done in time", async () => {
+      const { port, container } = await opened();
+      const inTime = { timeoutS: 20 };
+      await port.put(container, "a/b c.png", bytes("1"), inTime);
+      assert.deepEqual((await port.get(container, "a/b c.png"))?.body, bytes("1"));
+      assert.equal(await port.delete(container, "a/b c.png", inTime), true);
+      assert.equal(await port.get(container, "a/b c.png"), undefined);
+    });
+
     it("shows a blob of blocks once they are committed, and again if that is said twice", async () => {
       const { port, container } = await opened();
       const [one, two, three] = ["MDAwMQ==", "MDAwMg==", "MDAwMw=="] as const;

@@ -1,3 +1,5 @@
+import type { Deadline } from "./tables.ts";
+
 /** All the library needs of a Blob endpoint. A call is one request; see `tables.ts`. */
 export interface BlobsPort {
   /** False when the container is there already. */
@@ -51,14 +53,14 @@ export interface ByteRange {
   readonly count: number;
 }
 
-export interface PutOptions {
+export interface PutOptions extends Deadline {
   /** An ETag, or `absent`: the blob must not exist. */
   readonly condition?: { readonly ifMatch: string } | "absent";
   readonly contentType?: string;
   readonly metadata?: Metadata;
 }
 
-export interface DeleteBlobOptions {
+export interface DeleteBlobOptions extends Deadline {
   readonly ifMatch?: string;
   readonly ifUnmodifiedSince?: Date;
 }

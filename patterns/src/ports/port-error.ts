@@ -26,6 +26,17 @@ export class PortError extends Error {
   }
 }
 
+/** Nobody sent the request: what it is for had to be done before. */
+export function tooLate(): PortError {
+  return new PortError("Its turn came too late.", { status: 408, code: TOO_LATE });
+}
+
+export function isTooLate({ code }: PortError): boolean {
+  return code === TOO_LATE;
+}
+
+const TOO_LATE = "TooLate";
+
 /** The service gave up on a request after 30 s, because it was busy. */
 const TIMED_OUT = "OperationTimedOut";
 

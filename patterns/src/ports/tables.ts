@@ -25,7 +25,7 @@ export interface TablesPort {
   commit(
     table: string,
     mutations: readonly Mutation[],
-    options?: CommitOptions,
+    options?: Deadline,
   ): Promise<(string | undefined)[]>;
 
   /** False when the table is there already. */
@@ -87,7 +87,8 @@ export type Mutation =
     })
   | (EntityKey & { readonly kind: "delete"; readonly ifMatch: string });
 
-export interface CommitOptions {
+/** When a write is of no use any more. */
+export interface Deadline {
   /** The service refuses the request rather than execute it later than this. */
   readonly timeoutS?: number;
   /** By the client's clock: later than this it is neither sent nor repeated. */

@@ -1,7 +1,7 @@
 import type { Database } from "../database.ts";
 import { isTableError } from "../errors.ts";
 import { isRefusalInside } from "../ports/port-error.ts";
-import type { CommitOptions, Mutation } from "../ports/tables.ts";
+import type { Deadline, Mutation } from "../ports/tables.ts";
 
 /**
  * Commits on the conditions that the mutations name. Undefined when somebody else wrote one of the rows:
@@ -11,7 +11,7 @@ export async function commitIfCurrent(
   { tables }: Database,
   table: string,
   mutations: readonly Mutation[],
-  options?: CommitOptions,
+  options?: Deadline,
   onLost?: (refusal: unknown) => void,
 ): Promise<(string | undefined)[] | undefined> {
   try {

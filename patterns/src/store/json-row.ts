@@ -3,7 +3,7 @@ import { tableError } from "../errors.ts";
 import { type Properties, text } from "../ports/edm.ts";
 import { writeOver } from "../ports/mutation.ts";
 import { unlessRefused } from "../ports/port-error.ts";
-import type { CommitOptions, EntityKey, StoredEntity } from "../ports/tables.ts";
+import type { Deadline, EntityKey, StoredEntity } from "../ports/tables.ts";
 import { commitIfCurrent } from "./commit-if-current.ts";
 import { tokensAfter, tokensOf, WRITE_TOKENS } from "./write-token.ts";
 
@@ -47,7 +47,7 @@ export async function writeJson<Value>(
   before: Known<unknown> | undefined,
   beside?: Properties,
   onLost?: (refusal: unknown) => void,
-  options?: CommitOptions,
+  options?: Deadline,
 ): Promise<Known<Value> | undefined> {
   const json = JSON.stringify(value);
   const tokens = tokensAfter(database.writeToken(), before?.tokens);
@@ -65,7 +65,7 @@ export async function mustWriteJson<Value>(
   before: Known<unknown> | undefined,
   message: string,
   beside?: Properties,
-  options?: CommitOptions,
+  options?: Deadline,
 ): Promise<Known<Value>> {
   const isLost = (cause: unknown) => {
     throw tableError("conflict", message, { key: row.key.rowKey }, { cause });

@@ -1,4 +1,6 @@
-import type { CommitOptions } from "../ports/tables.ts";
+import { tooLate } from "../ports/port-error.ts";
+import type { Deadline } from "../ports/tables.ts";
+import type { Clock } from "./clock.ts";
 
 /** A request on its way to an endpoint: every call of a port is one. */
 export interface PortCall {
@@ -9,7 +11,10 @@ export interface PortCall {
 }
 
 /** Stands in front of every request: it sends it once, often or never, and gives the answer. */
-export type Layer = (call: PortCall, send: () => Promise<unknown>) => Promise<unknown>;
+export type Layer = (call: PortCall, send: Send) => Promise<unknown>;
+
+/** With other arguments than those of the call, if it names them. */
+type Send = (args?: readonly unknown[]) => Promise<unknown>;
 
 /** The same port with the layers before each request, the first one outermost. */
 export function layered<Port extends object>(
@@ -22,21 +27,56 @@ export function layered<Port extends object>(
       const member: unknown = Reflect.get(target, method, target);
       if (typeof member !== "function" || typeof method !== "string") return member;
       return (...args: unknown[]) => {
-        const call: PortCall = { port: name, method, args };
         // Wrapped in a promise, so that a port that throws at once is one that rejects.
-        const send = async (): Promise<unknown> => await member.apply(target, args);
-        const through = (next: () => Promise<unknown>, layer: Layer) => () => layer(call, next);
-        return layers.reduceRight(through, send)();
+        const send: Send = async (args) => await member.apply(target, args);
+        const through =
+          (next: Send, layer: Layer): Send =>
+          (args = []) =>
+            layer({ port: name, method, args }, (others = args) => next(others));
+        return layers.reduceRight(through, send)(args);
       };
     },
   });
 }
 
+/** Asked before each request until when it is of use, in milliseconds since 1970. */
+export type ByMs = () => number | Promise<number>;
+
+/** Where the writes that may be bounded in time have their `Deadline`. */
+const OPTIONS_AT: Readonly<Record<string, number>> = {
+  "tables.commit": 2,
+  "blobs.put": 3,
+  "blobs.delete": 2,
+};
+
+/** What the call asks for. */
+export function deadlineOf({ port, method, args }: PortCall): Deadline {
+  const at = OPTIONS_AT[`${port}.${method}`];
+  return at === undefined ? {} : Object(args[at]);
+}
+
 /** Until when a request may be sent, by the client's clock. */
-export function sendByMs({ method, args }: PortCall): number {
-  // The arguments are those of `TablesPort.commit`.
-  const options = method === "commit" ? (args[2] as CommitOptions | undefined) : undefined;
-  return options?.sendByMs ?? Number.POSITIVE_INFINITY;
+export function sendByMs(call: PortCall): number {
+  return deadlineOf(call).sendByMs ?? Number.POSITIVE_INFINITY;
+}
+
+/** Sends nothing later than `byMs` says, and has the service refuse a write that is stuck on the way for longer. */
+export function inTime(clock: Clock, byMs: ByMs): Layer {
+  return async (call, send) => {
+    const own = deadlineOf(call);
+    const until = Math.min(await byMs(), sendByMs(call));
+    const leftMs = until - clock.now();
+    if (leftMs < 0) throw tooLate();
+    const at = OPTIONS_AT[`${call.port}.${call.method}`];
+    if (at === undefined || until === Number.POSITIVE_INFINITY) return send();
+    const timeoutS = Math.min(
+      Math.floor(leftMs / 1000) || 1,
+      own.timeoutS ?? Number.POSITIVE_INFINITY,
+    );
+    const args = [...call.args];
+    args[at] = { ...own, timeoutS, sendByMs: until };
+    return send(args);
+  };
 }
 
 /** The mutations of a commit; none for other requests. */

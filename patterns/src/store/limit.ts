@@ -1,5 +1,5 @@
 import { assertSome } from "../errors.ts";
-import { isPushback, PortError } from "../ports/port-error.ts";
+import { isPushback, tooLate } from "../ports/port-error.ts";
 import type { EntityKey } from "../ports/tables.ts";
 import { type Clock, unlessAborted } from "./clock.ts";
 import { type Layer, mutationsOf, type PortCall, sendByMs } from "./layer.ts";
@@ -80,7 +80,7 @@ export function limiter(
   return (signal) => async (call, request) => {
     const send = () => {
       if (clock.now() <= sendByMs(call)) return request();
-      throw new PortError("Its turn came too late.", { status: 408, code: "TooLate" });
+      throw tooLate();
     };
     const id = partitionOf(call);
     if (id === undefined) return account(send, signal);

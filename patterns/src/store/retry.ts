@@ -1,5 +1,5 @@
 import { reasonOf, tableError, validationFailed } from "../errors.ts";
-import { isPushback, isRefusal } from "../ports/port-error.ts";
+import { isPushback, isRefusal, isTooLate } from "../ports/port-error.ts";
 import type { Clock, Random } from "./clock.ts";
 
 export interface RetryOptions {
@@ -67,7 +67,7 @@ export function retrying(
           error.retryAfterMs ?? 0,
         );
         // What is no number, behind the end of the schedule, is not in time either.
-        const isInTime = clock.now() + waitMs <= latest;
+        const isInTime = !isTooLate(error) && clock.now() + waitMs <= latest;
         if (!isInTime || budget < 1) throw throttled(count, error, isInTime);
         budget--;
         if (waitMs > 0) await clock.sleep(waitMs, signal);

@@ -1,6 +1,6 @@
 import { type ConnectOptions, connect, type Database } from "../database.ts";
 import { PortError } from "../ports/port-error.ts";
-import type { Layer, PortCall } from "../store/layer.ts";
+import { deadlineOf, type Layer, type PortCall } from "../store/layer.ts";
 import { FakeClock, seededRandom } from "./fake-clock.ts";
 import { intercept, type Ports } from "./intercept.ts";
 import { type Memory, memory } from "./memory.ts";
@@ -241,11 +241,7 @@ class Stage {
   async #stop(client: string, call: PortCall, send: () => Promise<unknown>): Promise<unknown> {
     const since = this.clock.now();
     const how = await this.#wait(client, call, since);
-    const options = call.method === "commit" ? call.args[2] : undefined;
-    const timeoutS =
-      typeof options === "object" && options !== null && "timeoutS" in options
-        ? Number(options.timeoutS)
-        : Number.POSITIVE_INFINITY;
+    const { timeoutS = Number.POSITIVE_INFINITY } = deadlineOf(call);
     if (this.clock.now() - since > timeoutS * 1000) {
       throw new PortError("The request came too late.", { status: 500, code: "OperationTimedOut" });
     }
