@@ -28,16 +28,16 @@ const BUDGET = { core: 12 * KIB, pattern: 3 * KIB, everything: 35 * KIB };
  * What a pattern adds grows a little when the core shrinks, for it finds less there that is like it.
  */
 const REACHED: Readonly<Record<string, number>> = {
-  core: 16_899,
-  everything: 65_440,
+  core: 17_167,
+  everything: 65_986,
   "azure-tables.ts": 3670,
-  "index-life-cycle.ts": 3515,
-  "index-scrub.ts": 3182,
-  "list-index.ts": 4976,
+  "index-life-cycle.ts": 3556,
+  "index-scrub.ts": 3213,
+  "list-index.ts": 5045,
   "logs.ts": 3118,
   "remote-index.ts": 4366,
   "remote-list.ts": 3866,
-  "sharded-build.ts": 3744,
+  "sharded-build.ts": 3802,
 };
 /**
  * Nothing may grow beyond either by more. Node's own zlib, that of the system and those of other processors look
