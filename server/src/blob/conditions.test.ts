@@ -20,7 +20,8 @@ const BEFORE = "Fri, 31 Jul 2026 17:59:59 GMT";
 const THEN = "Fri, 31 Jul 2026 18:00:00 GMT";
 const OTHER = '"0x8DECF0000000000"';
 
-type Headers = Readonly<Record<string, string>>;
+/** Several values are sent in a header each. */
+type Headers = Readonly<Record<string, string | readonly string[]>>;
 
 describe("The conditions of a read", () => {
   const READS: readonly [Headers, string][] = [
@@ -29,6 +30,7 @@ describe("The conditions of a read", () => {
     [{ "if-match": ETAG.slice(1, -1) }, "ok"],
     [{ "if-match": "*" }, "ok"],
     [{ "if-match": `${OTHER}, ${ETAG}` }, "ok"],
+    [{ "if-match": [ETAG, OTHER] }, "ok"],
     [{ "if-match": OTHER }, "412"],
     [{ "if-match": OTHER, "if-none-match": ETAG }, "412"],
     [{ "if-unmodified-since": THEN }, "ok"],
@@ -37,6 +39,7 @@ describe("The conditions of a read", () => {
     [{ "if-none-match": OTHER }, "ok"],
     [{ "if-none-match": ETAG }, "304"],
     [{ "if-none-match": `${OTHER},${ETAG}` }, "304"],
+    [{ "if-none-match": [ETAG, OTHER] }, "304"],
     [{ "if-none-match": `W/${ETAG}` }, "304"],
     [{ "if-none-match": `W/${OTHER}, W/${ETAG}` }, "304"],
     [{ "if-none-match": `W/${OTHER}` }, "ok"],
@@ -124,6 +127,10 @@ describe("The conditions of a write", () => {
     { "if-modified-since": BEFORE, "if-unmodified-since": THEN },
     { "if-match": `${ETAG},${OTHER}` },
     { "if-none-match": `${ETAG},${OTHER}` },
+    { "if-match": [OTHER, "*"] },
+    { "if-none-match": ["*", OTHER] },
+    { "if-modified-since": [THEN, BEFORE] },
+    { "if-unmodified-since": [BEFORE, THEN] },
   ]) {
     it(`cannot be ${print(headers)}`, () => {
       assert.equal(
@@ -160,7 +167,7 @@ function request(headers: Headers) {
 
 function print(headers: Headers): string {
   return Object.entries(headers)
-    .map(([name, value]) => `${name}: ${value}`)
+    .flatMap(([name, values]) => [values].flat().map((value) => `${name}: ${value}`))
     .join(", ");
 }
 

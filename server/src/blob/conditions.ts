@@ -1,5 +1,6 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { parseHttpDate } from "@rowhouse/protocol/http-date";
+import { headerValues, listHeader } from "../http/header-values.ts";
 import type { RequestHead } from "../operation.ts";
 import { etagOf, lastModifiedOf } from "./validators.ts";
 
@@ -100,14 +101,15 @@ function holds(conditions: Conditions, modified: number | undefined): boolean {
   return !isModifiedAfter(ifUnmodifiedSince, modified);
 }
 
+/** @throws ServiceError NotImplemented, and MultipleConditionHeadersNotSupported for a date sent again. */
 function conditionsOf(head: RequestHead, prefix: "" | "x-ms-source-"): Conditions {
   if (head.header("x-ms-if-tags") !== undefined || head.header("x-ms-source-if-tags") !== undefined)
     throw new ServiceError("NotImplemented");
   return {
-    ifMatch: etagsOf(head.header(`${prefix}if-match`), STRONG_ETAG),
-    ifNoneMatch: etagsOf(head.header(`${prefix}if-none-match`), ANY_ETAG),
-    ifModifiedSince: secondsOf(head.header(`${prefix}if-modified-since`)),
-    ifUnmodifiedSince: secondsOf(head.header(`${prefix}if-unmodified-since`)),
+    ifMatch: etagsOf(listHeader(head, `${prefix}if-match`), STRONG_ETAG),
+    ifNoneMatch: etagsOf(listHeader(head, `${prefix}if-none-match`), ANY_ETAG),
+    ifModifiedSince: secondsOf(head, `${prefix}if-modified-since`),
+    ifUnmodifiedSince: secondsOf(head, `${prefix}if-unmodified-since`),
   };
 }
 
@@ -125,8 +127,14 @@ function etagsOf(header: string | undefined, form: RegExp): Etags | undefined {
 }
 
 /** A date that is none is as if it were not there. */
-function secondsOf(header: string | undefined): number | undefined {
-  const milliseconds = header === undefined ? undefined : parseHttpDate(header);
+function secondsOf(head: RequestHead, name: string): number | undefined {
+  const header = head.header(name);
+  if (header === undefined) return undefined;
+  // Whichever counted, the other would be lost.
+  if (headerValues(head, name).length > 1) {
+    throw new ServiceError("MultipleConditionHeadersNotSupported");
+  }
+  const milliseconds = parseHttpDate(header);
   return milliseconds === undefined ? undefined : milliseconds / 1000;
 }
 

@@ -18,6 +18,17 @@ export function headerValues(
   return values;
 }
 
+/** A header that is a list, which may come in several pieces: `header` alone would tell the last. */
+export function listHeader(
+  head: Pick<RequestHead, "header" | "rawHeaders">,
+  name: string,
+): string | undefined {
+  const value = head.header(name);
+  if (value === undefined) return undefined;
+  const values = headerValues(head, name);
+  return values.length > 1 ? values.join(", ") : value;
+}
+
 // Reading headers as queues and blobs do, and refusing them in their words.
 
 /** @throws ServiceError MissingRequiredHeader */

@@ -1,6 +1,6 @@
 import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
 import { type IfMatch, parseIfMatch } from "@rowhouse/protocol/etag";
-import { headerValues } from "../http/header-values.ts";
+import { listHeader } from "../http/header-values.ts";
 import type { RequestHead } from "../operation.ts";
 
 /** @throws ServiceError InvalidInput when a condition is put on what has no ETag. */
@@ -15,7 +15,8 @@ export function refuseConditions(request: RequestHead): void {
  * @throws ServiceError InvalidInput for a malformed ETag and for `If-None-Match`.
  */
 export function ifMatchOf(request: RequestHead, verb: "PUT" | "DELETE"): IfMatch | undefined {
-  const ifMatch = oneOrMore(request, "if-match");
+  // A list of ETags is none.
+  const ifMatch = listHeader(request, "if-match");
   if (request.header("if-none-match") !== undefined) {
     const message =
       ifMatch !== undefined
@@ -26,12 +27,4 @@ export function ifMatchOf(request: RequestHead, verb: "PUT" | "DELETE"): IfMatch
     throw new ServiceError("InvalidInput", { message });
   }
   return ifMatch === undefined || ifMatch === "" ? undefined : parseIfMatch(ifMatch);
-}
-
-/** Sent several times it is a list, as HTTP has it, and a list of ETags is none. */
-function oneOrMore(request: RequestHead, name: string): string | undefined {
-  const value = request.header(name);
-  if (value === undefined) return undefined;
-  const values = headerValues(request, name);
-  return values.length > 1 ? values.join(", ") : value;
 }
