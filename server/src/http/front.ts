@@ -26,6 +26,7 @@ import { Request } from "./request.ts";
 import { RequestIds } from "./request-id.ts";
 import { Router } from "./router.ts";
 import type { Service } from "./service.ts";
+import { checkDeadline, type Deadline, TimedBody } from "./timed-body.ts";
 import { versionForStranger, versionOfRefused } from "./version.ts";
 
 export interface FrontOptions {
@@ -139,12 +140,14 @@ export class Front<Context> {
       typeof access === "function" ? access(request) : access,
       this.#service.dialect,
     );
-    checkTimeout(request.query.get("timeout"));
+    request.deadline = this.#deadlineOf(request);
     switch (operation.body) {
       case "buffer":
         return this.#readBody(operation, request);
       case "stream":
-        request.bodySource = request.source;
+        request.bodySource = request.deadline
+          ? new TimedBody(request.source, request.deadline)
+          : request.source;
         break;
     }
     return this.#passGate(operation, request);
@@ -192,7 +195,21 @@ export class Front<Context> {
     return whenReady(gate.enter(facts), () => this.#runOperation(operation, request));
   }
 
+  /** `timeout` is in seconds. The services shorten what is too long; what is no number they refuse. */
+  #deadlineOf({ query, arrivedAt }: Request): Deadline | undefined {
+    const text = query.get("timeout");
+    if (text === undefined || text === "") return undefined;
+    if (!/^\d{1,9}$/.test(text)) {
+      throw invalidParameter("timeout", text, "A whole number of seconds is expected.");
+    }
+    const seconds = Number(text);
+    return seconds === 0
+      ? undefined
+      : { clock: this.#options.clock, latestAt: arrivedAt + seconds * 1000 };
+  }
+
   #runOperation(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {
+    if (request.deadline) checkDeadline(request.deadline);
     const input = operation.decode(request);
     const output = operation.run(this.#service.context, input, request);
     return output instanceof Promise
@@ -318,12 +335,5 @@ function isReadable(query: Query): boolean {
     return query.pairs !== undefined;
   } catch {
     return false;
-  }
-}
-
-/** `timeout` is in seconds. The services shorten what is too long; what is no number they refuse. */
-function checkTimeout(text: string | undefined): void {
-  if (text !== undefined && text !== "" && !/^\d{1,9}$/.test(text)) {
-    throw invalidParameter("timeout", text, "A whole number of seconds is expected.");
   }
 }

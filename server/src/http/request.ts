@@ -3,6 +3,7 @@ import type { Identity } from "../auth/identity.ts";
 import type { Location, WireRequest } from "../operation.ts";
 import { Query } from "./query.ts";
 import type { BodySource, Headers, RawRequest } from "./raw-request.ts";
+import type { Deadline } from "./timed-body.ts";
 
 const NO_BODY = new Uint8Array(0);
 const NOWHERE: Location = { resource: "", name: "" };
@@ -46,6 +47,8 @@ export class Request implements WireRequest {
   // Body.
   body: Uint8Array = NO_BODY;
   bodySource: BodySource | undefined = undefined;
+  /** Where the client named one. */
+  deadline: Deadline | undefined = undefined;
 
   constructor(raw: RawRequest, requestId: string, arrivedAt: number) {
     const mark = raw.target.indexOf("?");

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { BLOCK, BlobLab } from "../blob/test-blob-lab.ts";
+
+const SETTINGS = "<StorageServiceProperties />";
+/** Too large for a row. */
+const CONTENT = "x".repeat(200_000);
+
+describe("A request that names a timeout", () => {
+  /** The last byte comes 25 seconds after all others. */
+  const late = (lab: BlobLab, body: string) => {
+    async function* parts() {
+      yield Buffer.from(body.slice(0, -1));
+      lab.clock.ms += 25_000;
+      yield Buffer.from(body.slice(-1));
+    }
+    return { stream: parts(), headers: { ...BLOCK, "Content-Length": String(body.length) } };
+  };
+
+  it("does nothing when its body comes later than that, whether it is held or written as it comes", async () => {
+    const lab = await BlobLab.open();
+    await lab.must("PUT", "/docs?restype=container");
+    await lab.put("/docs/a", { body: "before" });
+    await lab.refused("500 OperationTimedOut", "PUT", "/docs/a?timeout=24", late(lab, CONTENT));
+    assert.equal(String((await lab.must("GET", "/docs/a")).body), "before");
+    await lab.assertTidy();
+    const settings = "/?restype=service&comp=properties";
+    await lab.refused(
+      "500 OperationTimedOut",
+      "PUT",
+      `${settings}&timeout=24`,
+      late(lab, SETTINGS),
+    );
+    await lab.close();
+  });
+
+  it("is done when all of it comes in time, and as ever where it names none or zero", async () => {
+    for (const timeout of ["?timeout=25", "?timeout=0", "?timeout=", ""]) {
+      const lab = await BlobLab.open();
+      await lab.must("PUT", "/docs?restype=container");
+      await lab.must("PUT", `/docs/a${timeout}`, late(lab, CONTENT));
+      assert.equal((await lab.must("GET", "/docs/a")).body.length, CONTENT.length);
+      await lab.close();
+    }
+  });
+});
