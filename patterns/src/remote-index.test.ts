@@ -5,6 +5,7 @@ import fc from "fast-check";
 import type { Database } from "./database.ts";
 import { connect, entity, f, isTableError, k } from "./index.ts";
 import { indexRepairs } from "./index-repairs.ts";
+import { controlledIndexes } from "./index-states.ts";
 import { keepsRows } from "./model/entity-index.ts";
 import { isRefusal, PortError } from "./ports/port-error.ts";
 import { createWorker } from "./queue-worker.ts";
@@ -132,6 +133,33 @@ describe("a remote index", () => {
     const town = { partitionKey: "town_Bonn", rowKey: "Sales!000223" };
     const entry = await backend.tables.get("Employee", town);
     assert.deepEqual(entry?.properties.age, { type: "Int32", value: 40 });
+  });
+
+  it("claims nothing so long after a message of another index that nobody looks after it", async () => {
+    const { backend, db } = await open();
+    await backend.tables.createTable("rhcontrol");
+    let crash: () => void = () => {};
+    const crashed = new Promise<void>((resolve) => {
+      crash = resolve;
+    });
+    let states = 0;
+    const slow: Layer = async ({ method, args }, send) => {
+      if (args[0] === "rhcontrol" && ++states === 2) {
+        // The state of the second index is long in coming, and the message of the first one is seen meanwhile.
+        while (backend.queues.contents("index-repairs").length === 0) await nextTurn();
+        backend.clock.advance(2 * MINUTE);
+        await settle(db, backend);
+      }
+      const answer = await send();
+      if (method !== "commit" || !JSON.stringify(args).includes("town_Bonn")) return answer;
+      crash();
+      return new Promise(() => {});
+    };
+    const ports = intercept(backend, slow);
+    const writer = connect({ ...backend, ...ports, indexStates: controlledIndexes() });
+    await Promise.race([writer.open(Employee).insert(jones), crashed]);
+    await settle(db, backend);
+    assert.deepEqual(await keysOf(backend), []);
   });
 
   it("gives what stands in the keys of an entry alone", async () => {

@@ -9,6 +9,8 @@ import { messageOf, type NewMessage } from "./message.ts";
  * all is done it is taken back; when the writer dies it fires, and a worker does the rest.
  */
 export class Tripwire {
+  /** When it was about to be sent, from which its delay counts at the least. */
+  readonly sinceMs: number;
   readonly #queue: string;
   readonly #queues: QueuesPort;
   readonly #sent: ReturnType<QueuesPort["send"]>;
@@ -16,13 +18,19 @@ export class Tripwire {
   #users = 0;
   #isClean = true;
 
-  private constructor(queues: QueuesPort, queue: string, sent: ReturnType<QueuesPort["send"]>) {
+  private constructor(
+    sinceMs: number,
+    queues: QueuesPort,
+    queue: string,
+    sent: ReturnType<QueuesPort["send"]>,
+  ) {
+    this.sinceMs = sinceMs;
     this.#queues = queues;
     this.#queue = queue;
     this.#sent = sent;
   }
 
-  /** One for all followers of the change that send this kind here. Resolves when it is sent. */
+  /** One for all followers of the change that send this kind here, as late as this. Resolves when it is sent. */
   static async across(
     database: Database,
     change: Change,
@@ -33,13 +41,14 @@ export class Tripwire {
     }: { readonly queue: string; readonly kind: string; readonly delayMs: number },
     content: () => Pick<NewMessage, "key" | "body">,
   ): Promise<Tripwire> {
-    const id = `${kind} in ${queue}`;
+    const id = `${kind} in ${queue} after ${delayMs}`;
     const known = change.shared.get(id);
     let wire = known instanceof Tripwire ? known : undefined;
     if (!wire) {
       const queues = queuesOf(database);
       const text = JSON.stringify(messageOf(database, { kind, ...content() }));
-      wire = new Tripwire(queues, queue, queues.send(queue, text, { delayMs }));
+      const sinceMs = database.clock.now();
+      wire = new Tripwire(sinceMs, queues, queue, queues.send(queue, text, { delayMs }));
       change.shared.set(id, wire);
     }
     wire.#users++;

@@ -94,8 +94,10 @@ export class RemoteEntries implements EntryKeeper {
     const pending = this.#pending(base, token, unknown);
     for (const key of newKeys) assertEntityFits(key, live ?? {});
     const { clock } = this.#context.database;
-    const commitByMs = clock.now() + this.#index.timing.deadlineMs;
+    const nowMs = clock.now();
     const tripwire = await this.#tripwire(change);
+    // Another index may have sent it long before this one was asked, and nobody looks after what comes behind it.
+    const commitByMs = (tripwire?.sinceMs ?? nowMs) + this.#index.timing.deadlineMs;
     if (tripwire && this.#mode === "queued") {
       return { commitByMs, committed: () => this.#quietly(base, () => tripwire.fire()) };
     }
