@@ -30,6 +30,11 @@ describe("A plain request", () => {
     assert.equal(read.request.end, head.length + 5_000_000_000);
   });
 
+  it("may say in any case that its connection is kept, and has up to 200 headers", () => {
+    const kept = `GET / HTTP/1.1\r\nHost: h\r\nconnection: Keep-Alive\r\n${"a: b\r\n".repeat(198)}\r\n`;
+    assert.equal(readPlainRequest(Buffer.from(kept), 0, 100).kind, "request");
+  });
+
   it("is incomplete until its last byte, whatever the cut", () => {
     const whole = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc";
     for (let length = 1; length < whole.length; length++) {
@@ -56,6 +61,7 @@ describe("A plain request", () => {
     "bare line feeds behind a proper first line": "GET / HTTP/1.1\r\nHost: h\n\n",
     "the first line of another version": "GET / HTTP/1.0\r\n",
     "an empty line": "\r\n",
+    "a head that is too long already": `GET / HTTP/1.1\r\nHost: h\r\na: ${"x".repeat(16_384)}`,
   };
   for (const [what, head] of Object.entries(beginnings)) {
     it(`does not wait for more of ${what}`, () => {
@@ -90,6 +96,10 @@ describe("A plain request", () => {
     "an upgrade": "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\n\r\n",
     "a connection to be closed": "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
     "a line break before it": "\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n",
+    "an empty length": "POST / HTTP/1.1\r\nHost: h\r\nContent-Length:\r\n\r\n",
+    "a length of thirteen digits":
+      "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000000\r\n\r\n",
+    "more headers than are plain": `GET / HTTP/1.1\r\nHost: h\r\n${"a: b\r\n".repeat(200)}\r\n`,
     "too long a head": `GET / HTTP/1.1\r\nHost: h\r\na: ${"x".repeat(20_000)}\r\n\r\n`,
   };
   for (const [what, text] of Object.entries(unknown)) {

@@ -21,6 +21,43 @@ describe("Advice", () => {
     assert.deepEqual(batched.rules(), []);
   });
 
+  it("takes no transactions, and no writes of other tables, for single writes of one run", () => {
+    const small = record();
+    for (let i = 0; i < 60; i++) {
+      const pair = [`a${i}`, `b${i}`].map((row) => ["insert", row, undefined] as const);
+      small.write("p", pair);
+    }
+    assert.deepEqual(small.rules(), []);
+    const tables = record();
+    for (let i = 0; i < 60; i++) tables.write("p", [["insert", `r${i}`, undefined]], `T${i % 2}`);
+    assert.deepEqual(tables.rules(), []);
+  });
+
+  it("takes neither removals nor updates for inserts of a table that grows", () => {
+    for (const [kind, ifMatch] of [
+      ["delete", "*"],
+      ["merge", '"etag"'],
+    ] as const) {
+      const traffic = record();
+      for (let i = 0; i < 200; i++) {
+        traffic.write(`p${String(i).padStart(4, "0")}`, [[kind, "r", ifMatch]]);
+        traffic.tick(200);
+      }
+      assert.deepEqual(traffic.rules(), [], kind);
+    }
+  });
+
+  it("sees partitions that are opened one behind the other, and those before one another", () => {
+    for (const keyOf of [(i: number) => 1000 + i, (i: number) => 9000 - i]) {
+      const traffic = record();
+      for (let i = 0; i < 200; i++) {
+        traffic.write(`p${keyOf(i)}`, [["insert", "r", undefined]]);
+        traffic.tick(200);
+      }
+      assert.deepEqual(traffic.rules(), ["append-only-keys"]);
+    }
+  });
+
   it("counts the transactions of each partition by themselves", () => {
     const traffic = record();
     for (let i = 0; i < 4 * 101; i++) {

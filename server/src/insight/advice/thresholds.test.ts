@@ -128,6 +128,21 @@ describe("A finding begins where the manual says:", () => {
     assert.deepEqual([found(5, 0, 5000), found(5, 0, 5001)], [true, false]);
   });
 
+  it("one-partition", () => {
+    const found = (inserts: number, key = "p") => {
+      const traffic = record();
+      for (let i = 0; i < inserts; i++) {
+        traffic.write(key, [["insert", `r${i}`, undefined]]);
+        traffic.tick(200);
+      }
+      const data = { entities: 1000, samples: [], onlyPartition: key };
+      return traffic.rules(new Map([["a/T", data]])).includes("one-partition");
+    };
+    assert.deepEqual([found(64), found(63)], [true, false]);
+    // Recordings of these tests begin on this day: another day has another partition.
+    assert.equal(found(70, "19700112"), false);
+  });
+
   it("single-writes", () => {
     const found = (runs: number, length: number, gapMs = 0) => {
       const traffic = record();
