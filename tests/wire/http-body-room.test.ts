@@ -8,6 +8,7 @@ import { KEY } from "./storage-wire.ts";
 import { TableWire } from "./table-wire.ts";
 import { until } from "./turns.ts";
 
+const { name } = DEVELOPMENT_ACCOUNT;
 const LARGE = 500_000;
 const SMALL = 20_000;
 
@@ -29,7 +30,6 @@ for (const lane of ["node", "fast"] as const) {
 
     before(async () => {
       server = await startLocalServer({ lane, bodyRoom: room });
-      const { name } = DEVELOPMENT_ACCOUNT;
       wire = new TableWire({ url: `${server.url}/${name}`, account: name, key: KEY });
       await wire.send("POST", "/Tables", { body: { TableName: "Large" } });
     });
@@ -68,14 +68,35 @@ for (const lane of ["node", "fast"] as const) {
 
     it("take as much as the longest may where only their end tells how long they are", async () => {
       const connection = await open();
-      const [head = "", body = ""] = insertion("chunked", SMALL)
-        .toString("latin1")
-        .split("\r\n\r\n");
-      const chunked = head.replace(/Content-Length: \d+/, "Transfer-Encoding: chunked");
-      const size = body.length.toString(16);
-      connection.write(Buffer.from(`${chunked}\r\n\r\n${size}\r\n${body}\r\n0\r\n\r\n`, "latin1"));
+      connection.write(inChunks(insertion("long", LARGE)));
       assert.equal((await connection.answer()).status, 503);
       assert.equal(room.bytes, 0);
+      connection.write(insertion("behind", SMALL));
+      assert.equal((await connection.answer()).status, 201);
+      connection.destroy();
+    });
+
+    it("are whole where they come in chunks and find room", async () => {
+      const roomy = await startLocalServer({ lane });
+      const connection = await HttpConnection.open(new URL(roomy.url));
+      const there = new TableWire({ url: `${roomy.url}/${name}`, account: name, key: KEY });
+      await there.send("POST", "/Tables", { body: { TableName: "Large" } });
+      connection.write(inChunks(insertion("long", LARGE)));
+      const inserted = await connection.answer();
+      assert.equal(inserted.status, 201);
+      const { Text0, Text19 } = inserted.json() as Record<string, string>;
+      assert.deepEqual([Text0, Text19], ["x".repeat(LARGE / 20), "x".repeat(LARGE / 20)]);
+      connection.destroy();
+      there.close();
+      await roomy.close();
+    });
+
+    it("are not those in chunks that end soon", async () => {
+      const connection = await open();
+      for (const bytes of [SMALL, 240_000]) {
+        connection.write(inChunks(insertion(`short ${bytes}`, bytes)));
+        assert.equal((await connection.answer()).status, 201);
+      }
       connection.destroy();
     });
 
@@ -88,4 +109,13 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
   });
+}
+
+/** The same request, its body in chunks of 100,000 bytes. */
+function inChunks(request: Buffer): Buffer {
+  const [head = "", body = ""] = request.toString("latin1").split("\r\n\r\n");
+  const chunked = head.replace(/Content-Length: \d+/, "Transfer-Encoding: chunked");
+  const chunks = body.match(/.{1,100000}/gs) ?? [];
+  const sized = chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`);
+  return Buffer.from(`${chunked}\r\n\r\n${sized.join("")}0\r\n\r\n`, "latin1");
 }

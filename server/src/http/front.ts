@@ -164,14 +164,17 @@ export class Front<Context> {
 
   #readBody(operation: AnyOperation<Context>, request: Request): Awaitable<WireResponse> {
     const { source } = request;
-    const read = () => source.read(LIMITS.bodyBytesMax);
-    const { bytes = LIMITS.bodyBytesMax } = source;
-    if (bytes > WHOLE_BYTES_MAX && bytes <= LIMITS.bodyBytesMax) {
-      return this.#options.bodyRoom.hold(bytes, async () =>
-        this.#takeBody(operation, request, await read()),
+    const { bytes } = source;
+    const take = (body: Uint8Array | undefined) => this.#takeBody(operation, request, body);
+    const readInRoom = (bytesMax: number) =>
+      this.#options.bodyRoom.hold(bytesMax, async () => take(await source.read(bytesMax)));
+    if (bytes === undefined) {
+      return whenReady(source.read(WHOLE_BYTES_MAX), (body) =>
+        body === undefined ? readInRoom(LIMITS.bodyBytesMax) : take(body),
       );
     }
-    return whenReady(read(), (body) => this.#takeBody(operation, request, body));
+    if (bytes > WHOLE_BYTES_MAX && bytes <= LIMITS.bodyBytesMax) return readInRoom(bytes);
+    return whenReady(source.read(LIMITS.bodyBytesMax), take);
   }
 
   #takeBody(

@@ -194,6 +194,9 @@ class NodeBody implements BodySource {
   readonly bytes: number | undefined;
   readonly #message: IncomingMessage;
   #filler: PartsFiller | undefined;
+  /** What `read` has come to so far. */
+  #chunks: Buffer[] = [];
+  #arrived = 0;
 
   constructor(message: IncomingMessage) {
     this.#message = message;
@@ -205,22 +208,22 @@ class NodeBody implements BodySource {
     const message = this.#message;
     if (this.bytes === 0) return new Uint8Array(0);
     if (this.bytes !== undefined && this.bytes > bytesMax) return undefined;
+    // It may have ended between two calls.
+    if (message.destroyed && !message.complete) return Promise.reject(new BodyAborted());
     return new Promise((resolve, reject) => {
-      const chunks: Buffer[] = [];
-      let bytes = 0;
       const take = (chunk: Buffer) => {
-        bytes += chunk.length;
-        if (bytes > bytesMax) {
-          message.off("data", take).pause();
-          resolve(undefined);
-          return;
-        }
-        chunks.push(chunk);
+        this.#chunks.push(chunk);
+        this.#arrived += chunk.length;
+        if (this.#arrived <= bytesMax) return;
+        message.off("data", take).pause();
+        resolve(undefined);
       };
-      message.on("data", take);
-      message.on("end", () =>
-        resolve(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, bytes)),
-      );
+      message.on("data", take).resume();
+      message.on("end", () => {
+        const [first, ...others] = this.#chunks;
+        const isOne = first !== undefined && others.length === 0;
+        resolve(isOne ? first : Buffer.concat(this.#chunks));
+      });
       message.on("error", () => reject(new BodyAborted()));
       message.on("close", () => {
         if (!message.complete) reject(new BodyAborted());
@@ -230,6 +233,7 @@ class NodeBody implements BodySource {
 
   /** Nobody will ask any more. A body that nobody began to read, node:http passes over itself. */
   discard(): void {
+    this.#chunks = [];
     // A client that leaves in the middle of it has left: there is nobody to tell.
     this.#filler?.discard().catch(() => {});
   }

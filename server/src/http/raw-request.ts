@@ -27,8 +27,8 @@ export interface BodySource {
   /** How many bytes there are; undefined where they come in chunks, whose number only their end tells. */
   readonly bytes: number | undefined;
   /**
-   * The whole body, or `undefined` as soon as more than `bytesMax` are announced or have arrived.
-   * Answers at once when the bytes are already here.
+   * The whole body, or `undefined` as soon as more than `bytesMax` are announced or have arrived. More may
+   * be asked for then. Answers at once when the bytes are already here.
    * @throws BodyAborted when the client goes away before the end.
    */
   read(bytesMax: number): Uint8Array | undefined | Promise<Uint8Array | undefined>;
