@@ -191,6 +191,7 @@ export class Catalog<Value> {
           { key: this.#removedKey(account, named.id), value: json(named.id) },
         ],
         deletes: [],
+        frees: true,
       });
       return result.committed ? { ...named, id, version: result.versions[0]! } : LOST;
     });

@@ -163,6 +163,8 @@ export interface AtomicWrite {
   readonly puts: readonly Put[];
   /** Deleting an absent key is allowed and does nothing. */
   readonly deletes: readonly Key[];
+  /** Names what is to be deleted later: of a disk that is nearly full it may take what is kept for deletes. */
+  readonly frees?: true;
 }
 
 export interface Check {

@@ -22,8 +22,11 @@ export const PAGE_BYTES = 8192;
 /** LMDB's own limit with such pages. */
 export const FLAT_KEY_BYTES_MAX = 4026;
 
-/** What LMDB needs at once for a new data file and its table of readers, with room to spare; with less a disk is full. */
-const FIRST_BYTES = 2 ** 20;
+/**
+ * With less free a disk is full. LMDB needs as much at once for a new data file and its table of readers, with
+ * room to spare; once there is data, what only adds to it leaves as much to what frees.
+ */
+export const SPARE_BYTES = 2 ** 20;
 /** More than either of its two files is long when it is new. */
 const FIRST_FILE_BYTES = 2 ** 17;
 
@@ -87,7 +90,7 @@ function numberIn(file: string, pattern: RegExp): number | undefined {
 
 /** Why a write to this folder fails, if it is for want of space. */
 export function noSpaceLeft(folder: string): string | undefined {
-  return freeBytes(folder) < FIRST_BYTES ? `no space left on ${folder}` : undefined;
+  return freeBytes(folder) < SPARE_BYTES ? `no space left on ${folder}` : undefined;
 }
 
 export function freeBytes(folder: string): number {
@@ -106,10 +109,10 @@ export function freeBytesOf({
 function assertRoomToBegin(folder: string): void {
   if (existsSync(join(folder, LOCK_FILE))) return;
   const free = freeBytes(folder);
-  if (free < FIRST_BYTES) {
+  if (free < SPARE_BYTES) {
     throw new EngineError(
       "Unavailable",
-      `open ${folder}: its disk has ${free} bytes free, and ${FIRST_BYTES} are needed to begin.`,
+      `open ${folder}: its disk has ${free} bytes free, and ${SPARE_BYTES} are needed to begin.`,
     );
   }
   assertTakesFiles(folder);

@@ -227,6 +227,12 @@ describe("the data folder", () => {
       assert.doesNotMatch(stderr, /error/);
       rmSync(path, { recursive: true });
     });
+
+    it("keeps the last room of a disk for what frees some", () => {
+      const path = newFolder();
+      runLimited(mounted(path, "6m"), "test-filled-disk-process.ts", path);
+      rmSync(path, { recursive: true });
+    });
   }
 
   it("knows how much of its file can be used again", () =>

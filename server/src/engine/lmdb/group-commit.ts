@@ -2,7 +2,7 @@ import type { AtomicWrite, Change, CommitResult, Key, Updated } from "../engine.
 import { EngineError } from "../engine.ts";
 import type { VersionClock } from "../version-clock.ts";
 import { type Store, WriteTransactions } from "./binding.ts";
-import { PAGE_BYTES } from "./data-file.ts";
+import { PAGE_BYTES, SPARE_BYTES } from "./data-file.ts";
 import type { DataFolder } from "./data-folder.ts";
 import { toEngineError } from "./lmdb-errors.ts";
 import { FORMAT, readMeta, writeMeta } from "./meta-record.ts";
@@ -13,7 +13,7 @@ const GROUP_KEYS_MAX = 2000;
 /** … and here: LMDB holds the changed pages of a transaction in memory. */
 const GROUP_BYTES_MAX = 16 << 20;
 
-/** Groups that put no more are tried on a full disk, too: they may fit, and to be refused harms nobody. */
+/** Groups that free and put no more are tried on a full disk, too: they may fit, and to be refused harms nobody. */
 const SMALL_BYTES = 64 << 10;
 /** What a key may take beside its value: its leaf is written anew, and may be split. */
 const KEY_BYTES = 2 * PAGE_BYTES;
@@ -195,12 +195,14 @@ export class GroupCommit {
 
   /**
    * A large write that the disk refuses must not be tried: lmdb-js then writes past the end of its own
-   * error text, by the digits of what is large in it, and has ended the process so.
+   * error text, by the digits of what is large in it, and has ended the process so. And whoever only adds leaves
+   * some room: to delete takes pages too, and a disk without one could never be freed from here.
    */
   #assertRoom(): void {
-    const { bytes, keys } = this.#writes.extent;
-    if (bytes <= SMALL_BYTES) return;
-    if (this.#folder.hasRoomFor(bytes + keys * KEY_BYTES + COMMIT_BYTES)) return;
+    const { bytes, keys, onlyAdds } = this.#writes.extent;
+    if (bytes <= SMALL_BYTES && !onlyAdds) return;
+    const spare = onlyAdds ? SPARE_BYTES : COMMIT_BYTES;
+    if (this.#folder.hasRoomFor(bytes + keys * KEY_BYTES + spare)) return;
     throw new EngineError("Unavailable", `no space left on ${this.#folder.path}`);
   }
 

@@ -9,6 +9,8 @@ export interface Extent {
   bytes: number;
   /** The newest version put; 0 for none. */
   newest: number;
+  /** Whether any of them put something and neither deleted nor freed. */
+  onlyAdds: boolean;
 }
 
 /** What the function given to an update threw. */
@@ -20,7 +22,7 @@ export interface Thrown {
 export class WriteApplier {
   readonly #store: Store;
   readonly #versions: VersionClock;
-  #extent: Extent = { keys: 0, bytes: 0, newest: 0 };
+  #extent: Extent = { keys: 0, bytes: 0, newest: 0, onlyAdds: false };
   /** No entry holds a version above this one. A put with a newer one need not look at what it replaces. */
   #newest = 0;
 
@@ -36,7 +38,7 @@ export class WriteApplier {
 
   /** @param othersNewest what versions that others wrote since our last transaction are at most; 0 where none did */
   begin(othersNewest: number): void {
-    this.#extent = { keys: 0, bytes: 0, newest: 0 };
+    this.#extent = { keys: 0, bytes: 0, newest: 0, onlyAdds: false };
     this.#newest = Math.max(this.#newest, othersNewest);
   }
 
@@ -54,6 +56,7 @@ export class WriteApplier {
       return { thrown };
     }
     this.#put(key, value, own);
+    this.#extent.onlyAdds = true;
     return { version: own, value };
   }
 
@@ -69,10 +72,11 @@ export class WriteApplier {
       this.#count(value, version);
       versions.push(version);
     }
+    this.#extent.onlyAdds = true;
     return { committed: true, versions };
   }
 
-  #checkAndApply({ version, checks, puts, deletes }: AtomicWrite): CommitResult {
+  #checkAndApply({ version, checks, puts, deletes, frees }: AtomicWrite): CommitResult {
     const checkedVersions: (number | undefined)[] = [];
     this.#extent.keys += checks.length + deletes.length;
     for (let index = 0; index < checks.length; index++) {
@@ -94,6 +98,7 @@ export class WriteApplier {
       versions.push(own);
     }
     for (const key of deletes) this.#store.remove(key);
+    if (puts.length > 0 && deletes.length === 0 && !frees) this.#extent.onlyAdds = true;
     return { committed: true, versions };
   }
 
