@@ -142,6 +142,8 @@ describe("a batch", () => {
         }
       };
       const results = await batch(db, plan, { onError });
+      const failure = results[1];
+      assert.ok(failure && !failure.ok && failure.error instanceof RangeError);
       return results.map(({ ok }) => ok);
     };
     assert.deepEqual(await succeeded("stop"), [true, false, false, true]);
@@ -224,13 +226,58 @@ describe("a batch", () => {
     });
   });
 
+  const Listed = entity("Listed", {
+    version: 1,
+    fields: { meter: f.string(), id: f.int32(), tag: f.string() },
+    key: { partition: [k.str("meter")], row: [k.lit("id"), k.uint("id", 6)] },
+    indexes: { tag: listIndex({ row: [k.lit("tag"), k.str("tag")], property: "IDs" }) },
+  });
+
+  it("repeats what lost a race, though something else of its chunk is refused, unless that stops it", async () => {
+    const outcomes = async (onError: NonNullable<BatchOptions["onError"]>) => {
+      const backend = memory();
+      const others = connect(backend);
+      await others.createTables(Listed);
+      const taken = { meter: "a", id: 9, tag: "y" };
+      await others.open(Listed).insert(taken);
+      let isFirst = true;
+      const meanwhile: Layer = async ({ method }, send) => {
+        if (method === "commit" && isFirst) {
+          isFirst = false;
+          await others.open(Listed).insert({ meter: "a", id: 100, tag: "x" });
+        }
+        return send();
+      };
+      const db = connect({ ...backend, ...intercept(backend, meanwhile) });
+      const plan = (b: BatchPlan) => {
+        b.insert(Listed, { meter: "a", id: 0, tag: "x" });
+        b.insert(Listed, taken);
+      };
+      const results = await batch(db, plan, { onError });
+      const ids = await others.open(Listed).by.tag.ids({ meter: "a", tag: "x" });
+      assert.equal(ids.includes("000000"), results[0]?.ok);
+      return results.map(({ ok }) => ok);
+    };
+    assert.deepEqual(await outcomes("isolate"), [true, false]);
+    assert.deepEqual(await outcomes("continue"), [true, false]);
+    assert.deepEqual(await outcomes("stop"), [false, false]);
+  });
+
+  it("blames none of its operations for what the service cannot do, and sends the rest of them once", async () => {
+    const { db: plain } = await open();
+    const faults = withFaults(({ method }) =>
+      method === "commit" ? { kind: "refuse", status: 501, code: "NotImplemented" } : undefined,
+    );
+    const { tables } = intercept({ ...memory(), tables: plain.tables }, faults);
+    const db = connect({ tables });
+    const { requests, result } = await db.metered((metered) =>
+      batch(metered, (b) => fill(b, "a", 5)),
+    );
+    assert.equal(requests, 1);
+    assert.ok(result.every((each) => !each.ok && isRefusal(each.error, 501)));
+  });
+
   it("adds to one list what it holds, and what others add to it meanwhile", async () => {
-    const Listed = entity("Listed", {
-      version: 1,
-      fields: { meter: f.string(), id: f.int32(), tag: f.string() },
-      key: { partition: [k.str("meter")], row: [k.lit("id"), k.uint("id", 6)] },
-      indexes: { tag: listIndex({ row: [k.lit("tag"), k.str("tag")], property: "IDs" }) },
-    });
     for (const onError of ["isolate", "continue", "stop"] as const) {
       const backend = memory();
       const others = connect(backend);

@@ -205,6 +205,8 @@ describe("large values", () => {
       const pieces: Uint8Array[] = [];
       for await (const piece of db.open(Bodies).stream(ann)) pieces.push(piece);
       assert.ok(Buffer.concat(pieces).equals(body));
+      const stored = await db.tables.get("Note", Note.rows.key(ann, db.profile));
+      assert.equal("body_inline" in stored!.properties, length <= limit);
       assert.equal((await blobNames(db)).length, before + blobs);
     }
     assert.equal(await db.open(Bodies).remove(ann), true);
@@ -291,6 +293,26 @@ describe("large values", () => {
     backend.clock.advance(25 * 3_600_000);
     assert.equal(await photos.collect(), 1);
     assert.equal((await blobNames(db)).length, 2);
+  });
+
+  it("leave to a collection no blob that is written again, or deleted by another, before it comes to it", async () => {
+    const { backend, db, photos } = await open();
+    const meanwhile = async (what: () => Promise<unknown>) => {
+      await db.blobs!.put("photos", orphan, bytes(7));
+      backend.clock.advance(25 * 3_600_000);
+      const { blobs } = intercept(backend, async ({ method }, send) => {
+        if (method === "delete") await what();
+        return send();
+      });
+      const collected = await connect({ ...backend, blobs })
+        .open(Photos)
+        .collect();
+      return [collected, (await blobNames(db)).includes(orphan)];
+    };
+    const again = () => backend.blobs.put("photos", orphan, bytes(8));
+    assert.deepEqual(await meanwhile(again), [0, true]);
+    assert.deepEqual(await meanwhile(() => backend.blobs.delete("photos", orphan)), [0, false]);
+    assert.deepEqual((await photos.get(ann))?.body, bytes(1));
   });
 
   it("are given up by a put that stands still until a collection may have their blob", async () => {

@@ -237,6 +237,39 @@ describe("an outbox", () => {
     assert.equal(seen.length, 2);
   });
 
+  it("commits long before a tripwire that fires early, or begins again with another", async () => {
+    const backend = memory();
+    const plain = connect(backend);
+    await prepare(plain);
+    const message = ({ key }: { readonly key: { readonly rowKey: string } }) =>
+      ({ kind: "told", key: key.rowKey, body: null }) as const;
+    const Quick = entity("Order", {
+      version: 1,
+      fields: { shop: f.string(), id: f.int32() },
+      key: { partition: [k.str("shop")], row: [k.lit("order"), k.uint("id", 6)] },
+      followers: { events: outbox({ queue: "events", message, tripwireMs: 5000 }) },
+    });
+    const seen: string[] = [];
+    const told = { kind: "told", handle: async ({ id }: Message) => seen.push(id) };
+    const worker = createWorker(plain, { queue: "events", handlers: [outboxReplay(), told] });
+    let tripwires = 0;
+    const dying: Layer = async ({ port, method, args }, send) => {
+      const isTripwire = String(args[1]).includes('"kind":"outbox"');
+      if (port === "queues" && !isTripwire) throw new PortError("died", { status: 404, code: "" });
+      const answer = await send();
+      if (method !== "send" || ++tripwires > 1) return answer;
+      // It stands still until its tripwire has fired, finds nothing and is gone.
+      backend.clock.advance(6000);
+      await worker.drain();
+      return answer;
+    };
+    const writer = connect({ ...backend, ...intercept(backend, dying) });
+    await writer.open(Quick).insert({ shop: "s", id: 1 });
+    backend.clock.advance(6000);
+    await worker.drain();
+    assert.deepEqual([tripwires, seen.length], [2, 1]);
+  });
+
   it("sends what was left in its own partition, and nothing of another's", async () => {
     const backend = memory();
     const db = connect(backend);
