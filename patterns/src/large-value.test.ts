@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { connect, type Database, entity, f, isTableError, k } from "./index.ts";
 import { inlineValueFields, largeValueFields, largeValues } from "./large-value.ts";
+import { PortError } from "./ports/port-error.ts";
+import type { Layer } from "./store/layer.ts";
 import { crashEverywhere } from "./testing/crash-everywhere.ts";
 import { intercept } from "./testing/intercept.ts";
 import { interleave } from "./testing/interleave.ts";
@@ -166,6 +169,46 @@ describe("large values", () => {
     assert.deepEqual((await photos.get(ann))?.body, bytes(1));
     assert.equal((await blobNames(db)).length, 1);
     assert.equal(backend.blobs.stagedCount, 0);
+  });
+
+  it("are sent one block after the other, and not put where one is refused", async () => {
+    const { backend, photos } = await open();
+    async function* film() {
+      for (let i = 0; i < 3; i++) yield new Uint8Array(5_000_000).fill(i);
+    }
+    let underWay = 0;
+    let blocks = 0;
+    const oneByOne = (refused: number): Layer => {
+      blocks = 0;
+      return async ({ method }, send) => {
+        if (method !== "stageBlock") return send();
+        assert.equal(++underWay, 1);
+        await nextTurn();
+        underWay--;
+        if (++blocks === refused) throw new PortError("no", { status: 403, code: "Forbidden" });
+        return send();
+      };
+    };
+    const putWith = (layer: Layer) =>
+      connect({ ...backend, ...intercept(backend, layer) })
+        .open(Photos)
+        .put(ann, film());
+    await assert.rejects(putWith(oneByOne(2)), PortError);
+    assert.deepEqual((await photos.get(ann))?.body, bytes(1));
+    await putWith(oneByOne(0));
+    assert.equal((await photos.get(ann))?.body.length, 15_000_000);
+  });
+
+  it("are not said to be absent where they cannot be removed", async () => {
+    const { backend, photos } = await open();
+    const refuses: Layer = async ({ method }, send) => {
+      if (method === "commit") throw new PortError("no", { status: 403, code: "Forbidden" });
+      return send();
+    };
+    const refused = connect({ ...backend, ...intercept(backend, refuses) }).open(Photos);
+    await assert.rejects(refused.remove(ann), PortError);
+    await assert.rejects(refused.deleteEntity(ann), PortError);
+    assert.deepEqual((await photos.get(ann))?.body, bytes(1));
   });
 
   it("stand in the entity up to 48 KiB where that is declared", async () => {

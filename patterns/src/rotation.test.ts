@@ -286,6 +286,27 @@ describe("a rotation", () => {
     await interleave({ before: old, clients, check: rotated, runs: schedules(500) });
   });
 
+  it("leaves out what a table held that was dropped meanwhile, and no table that cannot be read", async () => {
+    const { backend, attempts } = open();
+    for (const day of [29, 30, 31]) await attempts.insert(attempt(at(`2014-07-${day}T00:00:00`)));
+    const readWith = (status: number, code: string) => {
+      const faults = withFaults(({ method, args }) =>
+        (method === "query" || method === "get") && args[0] === "LoginAttempts20140730"
+          ? { kind: "refuse", status, code }
+          : undefined,
+      );
+      const reading = connect({ ...backend, ...intercept(backend, faults) }).open(Attempts);
+      const query = { user: "ann", from: at("2014-07-29T00:00:00"), to: new Date(NOW) };
+      const rows = () => collect(reading.range(query));
+      const row = () => reading.get(attempt(at("2014-07-30T00:00:00")));
+      return { rows, row };
+    };
+    const dropped = readWith(404, "TableNotFound");
+    assert.deepEqual([(await dropped.rows()).length, await dropped.row()], [2, undefined]);
+    const forbidden = readWith(403, "AuthorizationPermissionMismatch");
+    for (const read of [forbidden.rows, forbidden.row]) await assert.rejects(read, PortError);
+  });
+
   it("has a late row once, though the clocks of those who insert it are on both sides of a period's end", async () => {
     const Kept = rotating(Attempt, { at: "at", unit: "day", keep: 1, late: "oldest" });
     const row = attempt(new Date(Date.UTC(2025, 11, 31)));
