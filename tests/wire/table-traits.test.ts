@@ -287,6 +287,18 @@ for (const [name, sample] of Object.entries(SAMPLES)) {
   });
 }
 
+it("A batch that is refused inside is told of by the operation that failed", async () => {
+  const write = { method: "MERGE", path: "/People(PartitionKey='p',RowKey='none')", body: {} };
+  await sendChangeset(lab.primary, [{ ...write, headers: { "If-Match": "*" } }]);
+  const { status, refusedInside } = lab.records.at(-1)!;
+  assert.deepEqual(
+    [status, refusedInside?.error.code, refusedInside?.verb, refusedInside?.path],
+    [202, "ResourceNotFound", write.method, write.path],
+  );
+  await sendChangeset(lab.primary, [{ ...write, path: "/People(PartitionKey='p',RowKey='new')" }]);
+  assert.equal(lab.records.at(-1)!.refusedInside, undefined);
+});
+
 it("A reader's batch may hold a query, and no write", async () => {
   const as: Credentials = { kind: "bearer", token: "reader" };
   const read = await sendBatch(lab.primary, batchedQuery("/People()"), { as });
