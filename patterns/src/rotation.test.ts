@@ -243,6 +243,18 @@ describe("a rotation", () => {
     const second = (db: Database) => db.open(Attempts).insert({ ...first, id: "2" });
     assert.equal((await db.metered(second)).requests, 1);
     assert.equal((await db.metered(count)).requests, 2);
+
+    const Kept = rotating(Attempt, { at: "at", unit: "day", keep: 1, late: "oldest" });
+    for (const [day, id, requests] of [
+      [30, "3", 3], // in the oldest table that is kept, which is made
+      [30, "4", 1],
+      [29, "5", 4], // late
+      [29, "6", 4],
+    ] as const) {
+      const row = attempt(at(`2014-07-${day}T01:00:00`), id);
+      const usage = await db.metered((metered) => metered.open(Kept).insert(row));
+      assert.equal(usage.requests, requests, id);
+    }
   });
 
   it("refuses times that are no dates", async () => {
