@@ -117,12 +117,12 @@ async function reconciled(
   return { written, duplicates };
 }
 
-/** Sleeps in steps and says `still` between them, so that the work stays ours. */
+/** Sleeps in steps and says `still` after each, so that the work stays ours however often it waits. */
 async function waiting(clock: Clock, ms: number, still: () => Promise<unknown>): Promise<void> {
   const step = OWNER_MS / 2;
   for (let left = ms; left > 0; left -= step) {
     await clock.sleep(Math.min(left, step));
-    if (left > step) await still();
+    await still();
   }
 }
 
