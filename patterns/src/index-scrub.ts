@@ -133,7 +133,7 @@ export async function repairIndex(
   let readAtMs = 0;
   /** Nobody would keep what it inserts, and who retires the index, perhaps meanwhile, would leave it behind. */
   const keptUntilMs = async () => {
-    if (!isFresh(clock, readAtMs, LEASE_MS)) {
+    while (!isFresh(clock, readAtMs, LEASE_MS)) {
       const now = clock.now();
       const { state } = (await control.read()).control;
       if (/disabled|retiring/.test(state)) throw stateRefused(control, state, "repaired");

@@ -68,17 +68,17 @@ class ControlledIndexes implements IndexStates {
     };
   }
 
-  async #stateOf(entity: AnyEntity, name: string) {
+  async #stateOf(entity: AnyEntity, name: string): Promise<KnownState> {
     const known = this.#known.get(entity.rows) ?? new Map<string, KnownState>();
     this.#known.set(entity.rows, known);
     const id = `${entity.table}.${name}`;
     const { clock } = this.#database;
-    const last = known.get(id);
-    if (last && isFresh(clock, last.readAtMs, LEASE_MS)) return last;
-    const readAtMs = clock.now();
-    const fresh = { state: await this.#read(entity, name), readAtMs };
-    known.set(id, fresh);
-    return fresh;
+    for (let last = known.get(id); ; ) {
+      if (last && isFresh(clock, last.readAtMs, LEASE_MS)) return last;
+      const readAtMs = clock.now();
+      last = { state: await this.#read(entity, name), readAtMs };
+      known.set(id, last);
+    }
   }
 
   async #read(entity: AnyEntity, name: string): Promise<IndexState> {

@@ -36,8 +36,8 @@ export async function buildRange(
   const { index, pace, save } = range;
   const { database, entity, keeper } = index;
   const filter = and(range.filter, inRange(undefined, within(entity.rows.row.prefix)));
-  const wait = (ms: number) => waiting(database.clock, ms, () => save(progress));
-  await wait(pace.waitMs());
+  const still = () => save(progress);
+  await waiting(database.clock, pace.waitMs(), still);
   const pages = pagesWhere(database, entity.table, { filter, top: PAGE }, progress.cursor);
   for await (const { entities, continuation } of pages) {
     const bases = entities.flatMap((stored) => {
@@ -45,7 +45,7 @@ export async function buildRange(
       // Where its entries should be is known by now: it need not be read to be told.
       return row ? [{ stored, keys: keeper.keysOf(row) }] : [];
     });
-    const { written, duplicates } = await reconciled(keeper, bases, pace, wait);
+    const { written, duplicates } = await reconciled(index, bases, pace, still);
     progress = {
       done: progress.done + bases.length,
       written: progress.written + written,
@@ -54,7 +54,7 @@ export async function buildRange(
       ...(continuation && { cursor: continuation }),
     };
     await save(progress);
-    if (continuation) await wait(pace.waitMs());
+    if (continuation) await waiting(database.clock, pace.waitMs(), still);
   }
   return progress;
 }
@@ -68,10 +68,9 @@ export async function mendFirst(
   pace: Pace,
   still: () => Promise<unknown>,
 ): Promise<void> {
-  const wait = (ms: number) => waiting(index.database.clock, ms, still);
   for await (const { claims, continuation } of claimsIn(index)) {
     const bases = claims.map(({ base, entry }) => ({ stored: base, keys: [entry] }));
-    await reconciled(index.keeper, bases, pace, wait);
+    await reconciled(index, bases, pace, still);
     if (continuation) await still();
   }
 }
@@ -85,12 +84,15 @@ export function recordedOf(duplicates: readonly string[]): string[] {
   });
 }
 
-/** Makes the entries of these entities. @returns how many, and the entities whose value belongs to another. */
+/**
+ * Makes the entries of these entities; says `still` before each that is tried again, which may be often, or after
+ * this process stood still. @returns how many, and the entities whose value belongs to another.
+ */
 async function reconciled(
-  keeper: KeptIndex["keeper"],
+  { database: { clock }, keeper }: KeptIndex,
   bases: readonly { readonly stored: EntityKey; readonly keys: readonly EntityKey[] }[],
   pace: Pace,
-  wait: (ms: number) => Promise<void>,
+  still: () => Promise<unknown>,
 ): Promise<{ readonly written: number; readonly duplicates: string[] }> {
   const duplicates: string[] = [];
   let written = 0;
@@ -108,21 +110,24 @@ async function reconciled(
       left = left.filter((_base, i) => outcomes[i] === "unsettled");
     } catch (error) {
       if (!isTableError(error, "throttled") || !pace.slower()) throw error;
-      await wait(pace.waitMs());
+      await waiting(clock, pace.waitMs(), still);
+      await still();
       continue;
     }
     // The value was claimed by a writer that gave up, or is about to commit. Time will tell.
-    if (left.length > 0) await wait(UNSETTLED_MS);
+    if (left.length === 0) break;
+    await waiting(clock, UNSETTLED_MS, still);
+    await still();
   }
   return { written, duplicates };
 }
 
-/** Sleeps in steps and says `still` after each, so that the work stays ours however often it waits. */
+/** Sleeps in steps and says `still` between them, so that the work stays ours. */
 async function waiting(clock: Clock, ms: number, still: () => Promise<unknown>): Promise<void> {
   const step = OWNER_MS / 2;
   for (let left = ms; left > 0; left -= step) {
     await clock.sleep(Math.min(left, step));
-    await still();
+    if (left > step) await still();
   }
 }
 
