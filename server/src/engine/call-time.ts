@@ -2,8 +2,8 @@ import { type Clock, elapsedMs } from "../clock.ts";
 import { CALL_MS_MAX, EngineError } from "./engine.ts";
 
 /**
- * The time of a call that others keep from going on: who loses to rivals again and again, or waits for
- * its turn, is refused when no client waits for it any more. A clock that is set makes it no shorter.
+ * The time limit of a call that may lose to rivals or wait for its turn: it is refused once no client waits
+ * for its answer any more. Setting the clock does not shorten it.
  */
 export class CallTime {
   readonly #clock: Clock;
@@ -14,7 +14,7 @@ export class CallTime {
     this.#beganAt = elapsedMs(clock);
   }
 
-  /** To be asked where nothing is under way. @throws EngineError `Unavailable` */
+  /** Call it only when nothing is in flight. @throws EngineError `Unavailable` */
   assertLeft(): void {
     if (elapsedMs(this.#clock) - this.#beganAt > CALL_MS_MAX) {
       throw new EngineError("Unavailable", "Others came first for as long as a call may take.");

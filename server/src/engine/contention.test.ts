@@ -9,7 +9,7 @@ describe("Contention", () => {
     const contention = new Contention(systemClock);
     const log: string[] = [];
     let version = 0;
-    /** A commit of what was read a turn of the event loop before. */
+    /** Commits what was read in the previous turn of the event loop. */
     const attemptOf = (name: string) => async (again: boolean) => {
       const read = version;
       log.push(again ? `${name} again` : name);
@@ -78,7 +78,7 @@ describe("Contention", () => {
     const clock = { at: 0, now: () => clock.at };
     const contention = new Contention(clock);
     const began: string[] = [];
-    /** It ends only by its time-out. */
+    /** An attempt that ends only by its timeout. */
     const stalled = (name: string) => async () => {
       began.push(name);
       await Promise.resolve();
@@ -89,7 +89,7 @@ describe("Contention", () => {
     const results = await Promise.allSettled(
       names.map((each) => contention.inTurn("k", stalled(each))),
     );
-    // The second waited exactly as long as it may.
+    // The second waited exactly as long as a call may take.
     assert.deepEqual(began, ["first", "second"]);
     for (const result of results.slice(2)) {
       assert.ok(result.status === "rejected" && isRefused(result.reason));

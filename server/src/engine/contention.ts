@@ -3,19 +3,19 @@ import type { Clock } from "../clock.ts";
 import { CallTime } from "./call-time.ts";
 import { Turns } from "./turns.ts";
 
-/** What an attempt answers when a rival came first: it is to be made again, on what is there then. */
+/** The result of an attempt that lost to a rival: repeat it on the data as it is then. */
 export const LOST = Symbol("lost");
 
-/** Is told whether it was lost before. */
+/** `again`: whether an earlier attempt was lost. */
 export type Attempt<T> = (again: boolean) => Awaitable<T | typeof LOST>;
 
 /**
- * Makes attempts that rivals may spoil until one holds. Of those that meet, each flush lets one win: where
- * all others came back at once, a thousand of them would be 500,000 commits, and the unluckiest come too
- * late. So they come back in turns, in which each wins but against newcomers and other processes.
+ * Repeats attempts that rivals may spoil until one succeeds. Of the attempts that meet, each flush lets one win:
+ * if all losers retried at once, a thousand of them would cost 500,000 commits, and the unluckiest would come
+ * too late. So losers retry in turn, and each wins its turn unless a newcomer or another process interferes.
  *
- * Who has had as long as a call may take, its wait for a turn included, is refused: its client is gone. So
- * are those behind it, where every turn is one time-out of an engine that is away.
+ * A caller that has taken as long as a call may take, its wait for a turn included, is refused: its client is
+ * gone. If the engine is away and every turn ends in a timeout, those waiting behind it are refused too.
  */
 export class Contention {
   readonly #clock: Clock;
@@ -26,8 +26,8 @@ export class Contention {
   }
 
   /**
-   * For what seldom meets a rival: tries at once, and waits for a turn among those of `key` when it lost.
-   * @throws EngineError `Unavailable` when it had as long as a call may take
+   * For changes that seldom meet a rival: tries immediately, and waits for a turn under `key` if it loses.
+   * @throws EngineError `Unavailable` if it has taken as long as a call may take
    */
   async settle<T>(key: string, attempt: Attempt<T>): Promise<T> {
     const time = new CallTime(this.#clock);
@@ -36,7 +36,7 @@ export class Contention {
   }
 
   /**
-   * For what meets a rival whenever there is one: waits for its turn first.
+   * For changes that meet a rival whenever there is one: waits for its turn first.
    * @throws EngineError as `settle` does
    */
   inTurn<T>(key: string, attempt: Attempt<T>): Promise<T> {

@@ -3,104 +3,104 @@ import type { Awaitable } from "../awaitable.ts";
 /**
  * The storage contract: an ordered map from keys to byte values.
  *
- * Engines know nothing of tables, queues, blobs, JSON or HTTP. `conformance.ts` is the
- * executable half of this file: an engine is correct when that suite passes.
+ * Engines know nothing of tables, queues, blobs, JSON or HTTP. `conformance.ts` is the executable half of
+ * this file: an engine is correct when that suite passes.
  *
- * Reads may answer at once or by promise (`Awaitable`): an engine that holds its data in this
- * process answers synchronously, and a point query then costs no promise at all.
+ * Reads return their result or a promise of it (`Awaitable`): an engine that holds its data in this process
+ * answers synchronously, so a point query costs no promise.
  */
 export interface Engine {
-  /** How logs and metrics call it: "memory", "lmdb", "postgres". */
+  /** The engine's name in logs and metrics: "memory", "lmdb", "postgres". */
   readonly name: string;
 
   /**
-   * Longest key (both parts together, in bytes) that this engine takes whatever the bytes are.
-   * A longer key is refused with `EngineError("KeyTooLong")` by `get` and by `commit`, before
-   * anything is written. The bounds of a range are positions, not keys: they may have any length.
+   * The longest key (both parts together, in bytes) that this engine accepts whatever the bytes are. `get`
+   * and `commit` refuse a longer one with `EngineError("KeyTooLong")` before anything is written. The bounds
+   * of a range are positions, not keys: they may have any length.
    */
   readonly keyBytesMax: number;
 
   /**
-   * The folder that holds the data, where one does. What is kept beside it belongs there too, or whoever opens
-   * the folder next will not find it.
+   * The folder that holds the data, if the engine has one. Data kept outside the engine must live there too,
+   * so that the next process to open the folder finds it.
    */
   readonly path?: string;
 
   /**
-   * A version for the next commit: microseconds since 1970, larger than every version this engine
-   * object has given out, seen at open, or answered by `get`. Never repeats; fits a double until the year 2255.
+   * A version for the next commit: microseconds since 1970, larger than every version this engine object has
+   * issued, seen at open, or returned from `get`. Never repeats; fits a double until the year 2255.
    */
   nextVersion(): number;
 
   /**
-   * Tells this process its place among those over the same data: a number, usually one more than that of
-   * the process that began before it. Up to 16 processes with places in a row never hand out the same
-   * version. Left out by engines that serve one process only.
+   * Gives this process its place among the processes over the same data: a number, usually one more than that
+   * of the process that started before it. Up to 16 processes with consecutive places never issue the same
+   * version. Engines that serve one process only omit it.
    */
   takePlace?(place: number): void;
 
   /**
-   * Whether other processes may have the same data open just now. True where that cannot be told. A process
-   * counts before its first read returns, so none reads unnoticed. Left out by engines that serve one
-   * process only.
+   * Whether another process may have the same data open now; true if the engine cannot tell. A process counts
+   * before its first read returns, so no reader goes unnoticed. Engines that serve one process only omit it.
    */
   isShared?(): boolean;
 
   /**
-   * A number that changes with every commit that writes, by whomever, before any read can see it:
-   * while it stands, all is as it was. Undefined where telling would cost as much as a read.
+   * A number that changes with every commit that writes, by any process, before any read can see that commit:
+   * as long as the number is the same, so is the data. Undefined where finding out would cost as much as a
+   * read.
    */
   newestCommit(): number | undefined;
 
   /**
-   * Reads many keys in one snapshot. The answer has the length and order of `keys`; its bytes stay
-   * as they are, and must be left as they are.
+   * Reads many keys in one snapshot. The result has the length and order of `keys`. Its bytes never change,
+   * and the caller must not change them.
    *
-   * With `bytesMax` it may end sooner, though not before the first: once values of so many bytes are
-   * read, no more are held. The rest is another call, hence another snapshot.
+   * With `bytesMax` the result may be shorter, but not empty: reading stops once the values read so far reach
+   * that many bytes. Reading the rest takes another call, hence another snapshot.
    */
   get(keys: readonly Key[], bytesMax?: number): Awaitable<(Entry | undefined)[]>;
 
   /**
    * Calls `visit` for the entries of `range` in ascending unsigned byte order of (partition, sort).
    *
-   * - One call sees each partition in one snapshot: a commit inside it is seen whole or not at all.
+   * - One call sees each partition in one snapshot: it sees all of a commit in that partition or none of it.
    * - The entry and its bytes are lent to `visit`: valid until it returns; copy what must live longer.
-   * - `visit` runs synchronously and answers whether to go on. The engine gives the event loop
-   *   back at least every 10 ms.
-   * - An engine may end a scan early, at a place of its own choice, by answering `resumeAt`; the
-   *   rest is another call, hence another snapshot.
+   * - `visit` runs synchronously and returns whether to go on. The engine yields to the event loop at least
+   *   every 10 ms.
+   * - An engine may end a scan early, at a place of its choice, by returning `resumeAt`. Scanning the rest
+   *   takes another call, hence another snapshot.
    * - If `visit` throws, the scan ends, releases what it holds and fails with that error.
    */
   scan(range: KeyRange, visit: Visit, hints?: ScanHints): Awaitable<ScanEnd>;
 
   /**
-   * As `scan`, of ranges of one partition, ascending and apart, all in one snapshot. It may end early at any
-   * place, also between two of them. Left out by engines whose `newestCommit` tells whether one snapshot was
-   * seen by scans one after the other.
+   * Like `scan`, over several ranges of one partition, ascending and disjoint, all in one snapshot. It may
+   * end early at any place, also between two ranges. Engines omit it if callers can tell by `newestCommit`
+   * that consecutive scans saw the same snapshot.
    */
   scanRanges?(ranges: readonly KeyRange[], visit: Visit, hints?: ScanHints): Awaitable<ScanEnd>;
 
   /**
-   * Applies all of `write`, or none of it. Durable when the promise resolves, and seen by every
-   * read that begins afterwards. A failed check is an answer, not an error: nothing is written.
-   * @throws EngineError `Closed`, `KeyTooLong`, `Unavailable` (nothing happened), `Unknown` (it
-   * may have happened) or `Corrupt`.
+   * Applies all of `write`, or none of it. When the promise resolves, the write is durable and visible to
+   * every read that begins afterwards. A failed check is a result, not an error: nothing is written.
+   * @throws EngineError `Closed`, `KeyTooLong`, `Unavailable` (nothing happened), `Unknown` (it may have
+   * happened) or `Corrupt`.
    */
   commit(write: AtomicWrite): Promise<CommitResult>;
 
   /**
-   * Commits what `change` makes of the value under `key` with no other commit in between. Engines
-   * that cannot run code inside a commit leave it out; `get` and a checked `commit` do the same there.
-   * @throws what `change` throws (nothing happened), and what `commit` does.
+   * Commits the result of applying `change` to the value under `key`, with no other commit in between.
+   * Engines that cannot run code inside a commit omit it; callers then use `get` and a checked `commit`.
+   * @throws what `change` throws (nothing happened), and what `commit` throws.
    */
   update?(key: Key, change: Change): Promise<Updated>;
 
-  /** Waits for commits under way, then releases everything. Calling it twice is allowed. */
+  /** Waits for commits in flight, then releases everything. Calling it twice is allowed. */
   close(): Promise<void>;
 }
 
-/** Entries of one partition live together: a commit inside it is cheap, and a cluster places it as one. */
+/** Entries of one partition live together: a commit inside it is cheap, and a cluster places it as a unit. */
 export interface Key {
   readonly partition: Uint8Array;
   readonly sort: Uint8Array;
@@ -113,31 +113,33 @@ export interface Entry {
   readonly version: number;
 }
 
-/** `start` is included, `end` is not. No `end` means to the last key. An empty range is allowed. */
+/** `start` is included, `end` is not. Without `end` the range extends to the last key. A range may be empty. */
 export interface KeyRange {
   readonly start: Key;
   readonly end?: Key | undefined;
 }
 
-/** Answers true to go on with the next entry, false to stop after this one. */
+/** Returns true to go on with the next entry, false to stop after this one. */
 export type Visit = (entry: Entry) => boolean;
 
 export interface ScanHints {
   /** How many entries the caller expects to need; an engine behind a network sizes its pages by it. */
   readonly entriesExpected?: number;
-  /** What the caller has no use for; an engine behind a network spares itself sending it. */
+  /** The part of the range that the caller needs; an engine behind a network need not send the rest. */
   readonly wanted?: WantedSorts | undefined;
 }
 
 /**
- * The sort parts of entries that matter. An engine may leave out any of the others, as long as it
- * accounts for them, or visit them all the same.
+ * The sort parts of entries that matter. An engine may leave out any other entry, as long as it reports it to
+ * `leftOut`, or visit it all the same.
  */
 export interface WantedSorts {
-  /** Ascending places where they begin and end in turn; an odd one out never ends. */
+  /**
+   * Ascending positions: wanted runs begin at the even ones and end at the odd ones; the last may have no end.
+   */
   readonly bounds: readonly Uint8Array[];
   /**
-   * Called for entries that were left out before the next visit, or before the end. Answers whether to
+   * Called with the number of entries left out, before the next visit or before the end. Returns whether to
    * go on; if not, the scan ends with a `resumeAt` behind them.
    */
   readonly leftOut: (count: number) => boolean;
@@ -153,8 +155,8 @@ export type ScanEnd =
 
 export interface AtomicWrite {
   /**
-   * What the puts become, from `nextVersion()`. Where a key holds this version or a newer one
-   * already (another process, another clock), the engine raises that put above it and says so.
+   * The version of the puts, from `nextVersion()`. If a key already holds this version or a newer one (from
+   * another process, or another clock), the engine raises the version of that put above it and returns it.
    */
   readonly version: number;
   /** What each key must be now: absent, present, or at one version. */
@@ -163,7 +165,10 @@ export interface AtomicWrite {
   readonly puts: readonly Put[];
   /** Deleting an absent key is allowed and does nothing. */
   readonly deletes: readonly Key[];
-  /** Names what is to be deleted later: of a disk that is nearly full it may take what is kept for deletes. */
+  /**
+   * The write records something to be deleted later: on a nearly full disk it may use the space reserved for
+   * deletes.
+   */
   readonly frees?: true;
 }
 
@@ -178,9 +183,9 @@ export interface Put {
 }
 
 /**
- * Makes the new value of the one that is there, whose bytes are lent until it returns. It is called
- * inside a commit, so it is quick and neither reads nor writes.
- * @param version of the entry it makes
+ * Computes the new value from the current one, whose bytes are lent until it returns. Called inside a commit,
+ * so it must be quick and must neither read nor write.
+ * @param version of the entry it creates
  */
 export type Change = (current: Uint8Array | undefined, version: number) => Uint8Array;
 
@@ -196,8 +201,8 @@ export type CommitResult =
   | { readonly committed: false; readonly failedCheck: number };
 
 /**
- * Milliseconds that a call takes at most in an engine that waits for another machine. Clients of the
- * services wait 30 seconds: they are to hear of it, with a little of them left.
+ * The most milliseconds that a call may take in an engine that waits for another machine. Clients of the
+ * services wait 30 seconds: a failed call must reach them with a little of that left.
  */
 export const CALL_MS_MAX = 25_000;
 

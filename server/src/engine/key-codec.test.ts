@@ -23,7 +23,7 @@ import {
   splitKey,
 } from "./key-codec.ts";
 
-/** Text that meets the borders of the code often: ASCII, surrogate pairs and what lies around them. */
+/** Text with many characters at the edges of the encoding: ASCII, surrogate pairs and their neighbours. */
 const text = fc.string({
   unit: fc.oneof(
     {
@@ -244,7 +244,9 @@ it("a partition with a byte 00 is not taken for the one that stood there before"
   assert.equal(new Set(lengths).size, 1);
 });
 
-/** These are on disk: `docs/internals/storage-format.md` says how, and stored data relies on it. */
+/**
+ * These bytes are on disk: `docs/internals/storage-format.md` describes them, and stored data relies on them.
+ */
 it("the bytes on disk are those of storage format 1", () => {
   const ids = [0, 254, 255, 65_279, 65_280].map((id) => hex(encodeId(id)));
   assert.deepEqual(ids, ["0101", "01ff", "020101", "02ffff", "03010101"]);
@@ -342,7 +344,7 @@ function isInside(each: Key, { start, end }: { start: Key; end?: Key | undefined
   return compareKeys(each, start) >= 0 && (end === undefined || compareKeys(each, end) < 0);
 }
 
-/** The longest flat key of any pair of this length that is made of bytes 00. */
+/** The longest flat key of any pair of this length made of bytes 00. */
 function worstFlatBytes(pairBytes: number): number {
   let worst = 0;
   for (let partitionBytes = 0; partitionBytes <= pairBytes; partitionBytes++) {

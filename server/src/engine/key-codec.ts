@@ -2,8 +2,8 @@ import { toBuffer } from "../byte-views.ts";
 import type { Key, KeyRange } from "./engine.ts";
 
 /**
- * The bytes of keys: text, ids, one flat string for a pair, and positions between keys.
- * Everything here keeps order: unsigned bytes of the codes compare as the values do.
+ * The bytes of keys: text, ids, one flat string for a pair, and positions between keys. Every encoding here
+ * preserves order: its unsigned bytes compare as the values do.
  */
 
 const NOTHING = new Uint8Array(0);
@@ -11,19 +11,19 @@ const NOTHING = new Uint8Array(0);
 // --- Text ------------------------------------------------------------------------------------
 
 /**
- * `prefix` followed by a code of `text` that sorts as its UTF-16 code units do. The code is UTF-8
- * except that the first byte of U+E000–U+FFFF is F5 or F6 instead of EE or EF: these code units
- * are larger than surrogates, so they must sort after F0–F4, the supplementary characters.
- * The code of text without U+0000 has no byte 00.
+ * `prefix` followed by an encoding of `text` that sorts as its UTF-16 code units do. The encoding is UTF-8,
+ * except that the first byte of U+E000–U+FFFF is F5 or F6 instead of EE or EF: these code units are larger
+ * than surrogates, so they must sort after F0–F4, the supplementary characters. Text without U+0000 is
+ * encoded without a byte 00.
  *
- * Measured beside UTF-16 with the high byte first, which sorts alike (bytes; encode, decode in ns):
+ * Measured against UTF-16 with the high byte first, which sorts the same way (bytes; encode, decode in ns):
  *
  *   36 ASCII characters      36 / 72     143 / 162   103 / 232
  *   512 ASCII characters    512 / 1024   305 / 353   143 / 494
  *   24 German characters     29 / 48     168 / 142   167 / 189
  *   24 Chinese characters    75 / 50     241 / 147   373 / 191
  *
- * Keys are mostly ASCII, and half the bytes are twice the keys on a page: hence this one.
+ * Keys are mostly ASCII, and half the bytes fit twice the keys on a page: hence this encoding.
  *
  * @throws RangeError for a lone surrogate: it has no UTF-8.
  */
@@ -54,10 +54,11 @@ function moveUp(text: string, bytes: Uint8Array, start: number): void {
   }
 }
 
-/** The text whose code begins at `start`. */
+/** The text whose encoding begins at `start`. */
 export function decodeText(bytes: Uint8Array, start = 0): string {
   const text = toBuffer(bytes).toString("utf8", start);
-  // F5 and F6 are no UTF-8, so they became U+FFFD; and nothing else does, for U+FFFD has F6 too.
+  // F5 and F6 are not valid UTF-8, so they became U+FFFD. Nothing else does: an encoded U+FFFD begins with F6
+  // too.
   return text.includes("\ufffd") ? decodeMoved(bytes, start) : text;
 }
 
@@ -73,14 +74,14 @@ function decodeMoved(bytes: Uint8Array, start: number): string {
 // --- Ids -------------------------------------------------------------------------------------
 
 /**
- * An unsigned integer as its number of digits (one byte) and then the digits, most significant
- * first: bijective base 255, digits 1 to 255. Shorter numbers are smaller, so order holds, and no
- * byte is 00, so ids never cost an escape in `joinKey`. 0–254 take 2 bytes, up to 65,279 take 3.
+ * An unsigned integer as its number of digits (one byte) followed by the digits, most significant first:
+ * bijective base 255, digits 1 to 255. Shorter numbers are smaller, so order holds, and no byte is 00, so ids
+ * never need an escape in `joinKey`. 0–254 take 2 bytes, up to 65,279 take 3.
  */
 export function encodeId(id: number): Uint8Array {
   if (!Number.isSafeInteger(id) || id < 0) throw new RangeError(`${id} is not an id.`);
   const digits: number[] = [];
-  // In this numeration 0 has no digits; one more than the id always has some.
+  // In bijective base 255 zero has no digits; id + 1 always has at least one.
   for (let rest = id + 1; rest > 0; ) {
     const digit = ((rest - 1) % 255) + 1;
     digits.push(digit);
@@ -106,31 +107,32 @@ export function decodeId(bytes: Uint8Array, start = 0): { id: number; end: numbe
 // --- Flat keys -------------------------------------------------------------------------------
 
 /*
- * A flat key is the partition, then what ends it, then the sort part as it is:
+ * A flat key is the partition, then a terminator, then the sort part unchanged:
  *
  *   partition without 00:  <partition> 00 01 <sort>
  *   partition with a 00:   <bytes before the first 00> 00 02 <group>… <sort>
  *
- * Groups hold the bytes after that first 00, sixteen at a time, padded with 00, each followed by
- * one byte: how many of them count (0–16) in the last group, 17 when another group follows.
+ * Groups hold the bytes after that first 00, sixteen at a time, padded with 00, each followed by one byte:
+ * how many of them count (0–16) in the last group, 17 when another group follows.
  *
- * Doubling each 00, the usual escape, would double the worst key; groups add a sixteenth, so the
- * longest key an engine can promise whatever the bytes are stays near what it can hold. Entity keys
- * hold no 00 and pay two bytes. A flat key never begins with 00 00: an engine may keep its own there.
+ * Doubling each 00, the usual escape, would double the worst key. Groups add a sixteenth, so the longest key
+ * that an engine can promise to accept whatever its bytes are stays close to the longest it can hold. Entity
+ * keys contain no 00 and pay two bytes. A flat key never begins with 00 00: an engine may store its own
+ * records there.
  */
 const PARTITION_END = 1;
 const PARTITION_ZERO = 2;
 const GROUP_BYTES = 16;
 const MORE_GROUPS = GROUP_BYTES + 1;
 
-/** One byte string for a pair; two flat keys compare as their pairs do. */
+/** One byte string for a pair; flat keys compare as their pairs do. */
 export function joinKey(key: Key): Uint8Array {
   const flat = Buffer.allocUnsafe(flatKeyBytes(key));
   writeFlatKey(key, flat, 0);
   return flat;
 }
 
-/** Writes the flat key into `target` from `start` on, and answers where it ends. */
+/** Writes the flat key into `target` from `start` on, and returns its end. */
 export function writeFlatKey({ partition, sort }: Key, target: Uint8Array, start: number): number {
   const zeroAt = partition.indexOf(0);
   if (zeroAt >= 0) return writeWithZero(partition, sort, zeroAt, target, start);
@@ -198,9 +200,9 @@ export function splitKey(flat: Uint8Array): Key {
 }
 
 /**
- * Splits flat keys that stand, one after the other, in the same place, as a cursor has them. The
- * pair is good until the next one: neighbours mostly have parts of the same lengths, and then the
- * views of the last pair show the next one too. 60 ns instead of 270.
+ * Splits flat keys that occupy the same buffer one after the other, as a cursor's do. The pair is valid until
+ * the next call: neighbours mostly have parts of the same lengths, and then the views made for the last pair
+ * show the next one too. 60 ns instead of 270.
  */
 export class KeySplitter {
   #bytes: Uint8Array | undefined;
@@ -238,7 +240,7 @@ export function pairBytesMax(flatBytesMax: number): number {
   return bytes;
 }
 
-/** The worst pair of this many bytes begins with 00 and leaves one byte alone in its last group. */
+/** The worst pair of this many bytes begins with 00 and has one byte alone in its last group. */
 function longestFlatBytes(pairBytes: number): number {
   let longest = 2 + pairBytes;
   for (let alone = 0; alone < GROUP_BYTES && alone < pairBytes; alone++) {
@@ -264,17 +266,17 @@ export function equalBytes(a: Uint8Array, b: Uint8Array): boolean {
   return Buffer.compare(a, b) === 0;
 }
 
-/** A key that a scan lends, to be kept. Not `slice`: a Buffer's would share the bytes. */
+/** Copies a key that a scan lends. Not with `slice`: a Buffer's would share the bytes. */
 export function copyKey({ partition, sort }: Key): Key {
   return { partition: Uint8Array.from(partition), sort: Uint8Array.from(sort) };
 }
 
-/** Length of both parts: what `Engine.keyBytesMax` limits. */
+/** Length of both parts, which `Engine.keyBytesMax` limits. */
 export function keyBytes(key: Key): number {
   return key.partition.length + key.sort.length;
 }
 
-/** The next possible key: nothing lies between `key` and it. May be one byte too long to be stored. */
+/** The next possible key: nothing lies between `key` and it. It may be one byte too long to be stored. */
 export function after(key: Key): Key {
   return { partition: key.partition, sort: next(key.sort) };
 }
@@ -299,7 +301,7 @@ export function partitionRange(partition: Uint8Array): KeyRange {
   return { start: startOfPartition(partition), end: afterPartition(partition) };
 }
 
-/** Of one partition, what has a sort part that begins with `prefix`. */
+/** The keys of a partition whose sort part begins with `prefix`. */
 export function sortPrefixRange(partition: Uint8Array, prefix: Uint8Array): KeyRange {
   const end = prefixEnd(prefix);
   return {
@@ -319,7 +321,7 @@ export function prefixEnd(prefix: Uint8Array): Uint8Array | undefined {
   let last = prefix.length - 1;
   while (last >= 0 && prefix[last] === 0xff) last--;
   if (last < 0) return undefined;
-  // Not `slice`: a Buffer's would share the bytes.
+  // Not with `slice`: a Buffer's would share the bytes.
   const end = Uint8Array.from(prefix.subarray(0, last + 1));
   end[last] = end[last]! + 1;
   return end;

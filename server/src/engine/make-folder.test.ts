@@ -62,7 +62,7 @@ describe("A folder that is made", () => {
   });
 });
 
-/** The paths, in order, of what was flushed. */
+/** The paths that were flushed, in order. */
 async function flushedBy(context: TestContext, work: () => unknown): Promise<string[]> {
   const flushed: string[] = [];
   const paths = new Map<number, string>();

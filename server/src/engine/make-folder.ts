@@ -2,8 +2,8 @@ import { closeSync, fsyncSync, mkdirSync, openSync, statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 
 /**
- * Makes a folder, and those above it that are missing. What was made is safe from a loss of power: a
- * new name is on disk only when the folder that it stands in is.
+ * Creates a folder and its missing parents. Everything it creates survives a loss of power: a new name is on
+ * disk only once the folder that contains it is flushed.
  * @returns whether it was missing
  * @throws the operating system's error
  */
@@ -14,8 +14,8 @@ export function makeFolder(path: string, mode = 0o777): boolean {
 }
 
 /**
- * Answers what was made, the deepest first. (`recursive` of mkdirSync never ends below /proc on Node 20,
- * and says ENOENT where a file system is read-only.)
+ * Returns the folders created, the deepest first. (On Node 20 `recursive` of mkdirSync never returns below
+ * /proc, and reports ENOENT where a file system is read-only.)
  */
 function makeMissing(path: string, mode: number, hasFolder = false): string[] {
   try {
@@ -26,7 +26,7 @@ function makeMissing(path: string, mode: number, hasFolder = false): string[] {
     const folder = dirname(path);
     if (codeOf(error) !== "ENOENT" || folder === path) throw error;
     if (hasFolder) throw new Error(`${folder} takes no folders.`, { cause: error });
-    // Once more also where the folder above is there: another process may have made it just now.
+    // Try again even if the parent exists: another process may have created it since.
     const above = makeMissing(folder, mode);
     return [...makeMissing(path, mode, true), ...above];
   }

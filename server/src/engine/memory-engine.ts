@@ -20,27 +20,29 @@ import { FLAT_KEY_BYTES_MAX } from "./lmdb/data-file.ts";
 import { TurnBudget } from "./turn-budget.ts";
 import { VersionClock } from "./version-clock.ts";
 
-/** As the LMDB engine: keys that are legal in the services then fit here too. */
+/** As in the LMDB engine: every key that is legal in the services then fits here too. */
 const KEY_BYTES_MAX = pairBytesMax(FLAT_KEY_BYTES_MAX);
 const LEAF_ENTRIES_MAX = 256;
 
-/** An entry and the flat key it is found by: a string of one byte a character, fast to compare. */
+/** An entry and the flat key it is found by: a string of one byte per character, fast to compare. */
 interface Stored extends Entry {
   readonly flat: string;
 }
 
-/** A run of neighbours. Belongs to scans, and is copied before a change, once `generation` is over. */
+/**
+ * A run of neighbouring entries. Once `generation` is past, scans may be reading it: copy it before a change.
+ */
 interface Leaf {
   generation: number;
   entries: Stored[];
 }
 
 /**
- * Everything in memory, nothing on disk: for tests and for `--inMemoryPersistence`.
+ * An engine that holds everything in memory: for tests and for `--inMemoryPersistence`.
  *
- * A map answers point reads; ordered leaves answer scans. Stored entries never change, and a scan
- * begins a new generation: commits copy each leaf of an older one before they change it, so the
- * leaves a scan set out with are its snapshot.
+ * A map answers point reads; ordered leaves answer scans. Stored entries never change, and a scan begins a
+ * new generation: a commit copies each leaf of an older generation before changing it, so the leaves that a
+ * scan started with are its snapshot.
  */
 export class MemoryEngine implements Engine {
   readonly name = "memory";
@@ -145,7 +147,7 @@ export class MemoryEngine implements Engine {
     }
     entries.splice(at, 0, stored);
     if (entries.length <= LEAF_ENTRIES_MAX) return;
-    // Keys that arrive in order fill their leaves: the last leaf is left nearly whole.
+    // Keys that arrive in order fill their leaves: a split at the end leaves the old leaf full.
     const isLast = leafIndex === this.#leaves.length - 1 && at === entries.length - 1;
     const upper = entries.splice(isLast ? at : LEAF_ENTRIES_MAX / 2);
     this.#leavesToChange().splice(leafIndex + 1, 0, {

@@ -1,8 +1,8 @@
 import type { Engine, KeyRange, ScanHints, Visit } from "./engine.ts";
 
 /**
- * Scans on where the engine ended a scan early, until the range or the visitor ends it. Each piece
- * is a snapshot of its own.
+ * Scans a range to its end, or until the visitor stops it, resuming where the engine ends a scan early. Each
+ * piece is a snapshot of its own.
  */
 export async function scanToEnd(
   engine: Engine,

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { type AtomicWrite, CALL_MS_MAX, type CommitResult } from "./engine.ts";
 import { MemoryEngine } from "./memory-engine.ts";
 
-/** A memory in which rivals come first at every commit, once it is told so. */
+/** A memory engine that, on request, loses every commit to a rival. */
 export class LosingEngine extends MemoryEngine {
-  /** Moves the clock; set, no commit is applied any more, and two of them take longer than a call may. */
+  /** Moves the clock. While it is set, every commit is lost, and two of them take longer than a call may. */
   pass: ((milliseconds: number) => void) | undefined;
   #lost = 0;
 
@@ -15,7 +15,7 @@ export class LosingEngine extends MemoryEngine {
     return { committed: false, failedCheck: 0 };
   }
 
-  /** Commits that were lost since this was asked last. */
+  /** The number of commits lost since the last call. */
   takeLost(): number {
     const lost = this.#lost;
     this.#lost = 0;

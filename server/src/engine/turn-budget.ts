@@ -5,9 +5,9 @@ const ENTRIES_UNNOTICED_MAX = 64;
 const QUICK_MS = 0.25;
 
 /**
- * Tells a scan when to give the event loop back: well before the 10 ms that the contract allows.
- * Reading the time costs as much as stepping over a small entry, so it is read ever more rarely
- * while entries are quick, and for each entry as soon as they are not.
+ * Decides when a scan must yield to the event loop: well before the 10 ms that the contract allows. Reading
+ * the time costs as much as stepping over a small entry, so it is read less and less often while entries are
+ * quick, and after each entry as soon as they are not.
  */
 export class TurnBudget {
   #turnEndsAt = performance.now() + TURN_MS;
@@ -15,7 +15,7 @@ export class TurnBudget {
   #entriesPerLook = 1;
   #entriesUntilLook = 1;
 
-  /** Counts one visited entry; answers whether this turn of the event loop is over. */
+  /** Counts one visited entry; returns whether this turn of the event loop is over. */
   isSpent(): boolean {
     if (--this.#entriesUntilLook > 0) return false;
     const now = performance.now();
@@ -26,7 +26,7 @@ export class TurnBudget {
     return now >= this.#turnEndsAt;
   }
 
-  /** Gives the event loop back once, then begins a new turn. */
+  /** Yields to the event loop once, then begins a new turn. */
   async nextTurn(): Promise<void> {
     await new Promise<void>((resolve) => setImmediate(resolve));
     this.#turnEndsAt = performance.now() + TURN_MS;

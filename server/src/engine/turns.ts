@@ -1,4 +1,4 @@
-/** Lets tasks that share a key go one after the other, in the order they came. */
+/** Runs tasks that share a key one after the other, in the order they arrive. */
 export class Turns {
   readonly #last = new Map<string, Promise<unknown>>();
 

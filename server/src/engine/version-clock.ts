@@ -1,13 +1,16 @@
 import type { Clock } from "../clock.ts";
 
-/** So many processes have no version in common. Each is left 62,500 a second; 64 clients made 22,000 of one core. */
+/**
+ * This many consecutive places share no version. Each is left 62,500 versions a second; 64 clients on one
+ * core used 22,000.
+ */
 const PLACES = 16;
 
-/** Hands out versions: microseconds since 1970 that only ever grow, whatever the clock does. */
+/** Issues versions: microseconds since 1970 that only ever grow, even if the clock is set back. */
 export class VersionClock {
   readonly #clock: Clock;
   #last = 0;
-  /** Own versions are those with a certain remainder when divided by this. */
+  /** All versions of this process have the same remainder modulo this number. */
   #places = 1;
   #start = 0;
 
@@ -16,14 +19,14 @@ export class VersionClock {
   }
 
   /**
-   * From now on shares the versions with others, which take other places: of 16 in a row no two ever
-   * hand out the same one. Without that a key that one process deletes and another puts anew, all within
-   * a millisecond of their clocks, may get a version again that it had.
+   * From now on shares the versions with other processes, each of which has its own place: of 16 consecutive
+   * places no two ever issue the same version. Otherwise, when one process deletes a key and another puts it
+   * again within the same millisecond of their clocks, the key could get a version that it had before.
    */
   takePlace(place: number): void {
     this.#places = PLACES;
-    // Clocks tell whole milliseconds. Processes that have to share a remainder, being more than 16, at least
-    // begin at different microseconds of it.
+    // Clocks count whole milliseconds. Processes that share a remainder, because there are more than 16, at
+    // least begin at different microseconds of it.
     this.#start = place % STARTS;
   }
 
@@ -35,26 +38,26 @@ export class VersionClock {
   }
 
   /**
-   * A version for a key that holds `stored`, when the one its writer brought is not larger. Never
-   * just one more than `stored`: another commit may carry that number already.
+   * A version for a key that holds `stored`, if the version of its writer is not larger. Never `stored` + 1:
+   * another commit may carry that number already.
    */
   nextAbove(stored: number): number {
     this.raiseAbove(stored);
     return this.next();
   }
 
-  /** Everything handed out from now on is larger than `version`. */
+  /** Every version issued from now on is larger than `version`. */
   raiseAbove(version: number): void {
     if (version > this.#last) this.#last = version;
   }
 }
 
-/** The remainders, as often as they fit a millisecond. */
+/** The largest multiple of `PLACES` that fits a millisecond: each remainder occurs equally often below it. */
 const STARTS = 1000 - (1000 % PLACES);
 
 /**
- * The most that an engine adds which has to raise a version without a clock, as a database does inside a
- * statement. The raised version has the same remainder, divided by this, as the one that its writer brought:
- * so it keeps the writer's place, and rarely meets another raised version.
+ * The most that an engine adds when it raises a version without a clock, as a database does inside a
+ * statement. The raised version has the same remainder modulo this number as its writer's version: so it
+ * keeps the writer's place, and rarely meets another raised version.
  */
 export const RAISED_BY_MAX = 64 * PLACES;

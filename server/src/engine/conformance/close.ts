@@ -96,7 +96,7 @@ export function testClose(target: EngineUnderTest, withEngine: WithEngine): void
   });
 }
 
-/** Lets the continuations of promises that have settled run. */
+/** Lets the continuations of settled promises run. */
 async function nextMicrotasks(): Promise<void> {
   for (let round = 0; round < 10; round++) await Promise.resolve();
 }

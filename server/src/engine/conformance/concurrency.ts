@@ -183,10 +183,10 @@ function together<T>(count: number, work: (index: number) => Promise<T>): Promis
   return Promise.all(Array.from({ length: count }, (_, index) => work(index)));
 }
 
-/** So many are never lost to eight rivals unless reads lag behind or checks fail for no reason. */
+/** Eight rivals never win this often unless reads lag behind or checks fail for no reason. */
 const TRIES_MAX = 2000;
 
-/** Reads, adds and writes back until nobody came in between. */
+/** Reads, adds and writes back until no rival came in between. */
 async function addTo(engine: Engine, at: Key, amount: number): Promise<void> {
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     const entry = await getEntry(engine, at);

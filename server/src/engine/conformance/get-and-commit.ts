@@ -79,7 +79,7 @@ export function testGetAndCommit(withEngine: WithEngine): void {
   it("shows a commit to every read that begins after it resolved", () =>
     withEngine(async (engine) => {
       for (let round = 0; round < 20; round++) {
-        // A read just before, in the same turn of the event loop, must not fix what is seen.
+        // A read just before, in the same turn of the event loop, must not fix what later reads see.
         await engine.get([a]);
         await put(engine, a, `${round}`);
         assert.equal(await getText(engine, a), `${round}`);

@@ -22,7 +22,7 @@ import {
   type WithEngine,
 } from "./steps.ts";
 
-/** Parts of keys that a careless code of pairs puts in the wrong order. */
+/** Key parts that a careless encoding of pairs puts in the wrong order. */
 const TRICKY_PARTS: readonly (readonly number[])[] = [
   [],
   [0],
@@ -55,7 +55,7 @@ export function testScans(withEngine: WithEngine): void {
       const keys = TRICKY_PARTS.flatMap((partition) =>
         TRICKY_PARTS.map((sort) => key(partition, sort)),
       );
-      // Written in an order that is not theirs: 7 and the number of keys have no common divisor.
+      // Written out of order: 7 and the number of keys have no common divisor.
       const shuffled = keys.map((_, index) => keys[(index * 7) % keys.length]!);
       await mustCommit(engine, { puts: shuffled.map((each) => [each, "1"] as const) });
       const visited = (await scanAll(engine)).map((entry) => entry.key);
@@ -205,7 +205,7 @@ export function testScans(withEngine: WithEngine): void {
     withEngine(async (engine) => {
       await putSorts(engine, ["a", "b"]);
       const mistake = new Error("visit failed");
-      // More often than an engine has readers or connections: what a scan held must be free again.
+      // More often than an engine has readers or connections: each scan must have released what it held.
       for (let round = 0; round < 300; round++) {
         let visits = 0;
         await assert.rejects(

@@ -3,16 +3,16 @@ import type { Clock } from "../../clock.ts";
 import type { Check, CommitResult, Engine, Entry, Key, KeyRange, ScanEnd } from "../engine.ts";
 import { after, equalBytes } from "../key-codec.ts";
 
-/** The words that the conformance tests are written in. */
+/** The vocabulary of the conformance tests. */
 
-/** An engine and how to get at it. */
+/** An engine and how to open it. */
 export interface EngineUnderTest {
   readonly name: string;
   /** Opens a new, empty engine. */
   open(options: { clock: Clock }): Promise<Engine>;
-  /** Opens what `closed` held when it was closed. Absent: such an engine keeps nothing. */
+  /** Opens the data that `closed` held when it was closed. Absent if the engine keeps nothing. */
   reopen?(closed: Engine, options: { clock: Clock }): Promise<Engine>;
-  /** Takes away what `closed` leaves behind: its files, its tables. */
+  /** Removes what `closed` leaves behind: its files, its tables. */
   discard?(closed: Engine): Promise<void>;
 }
 
@@ -30,14 +30,14 @@ export function bytes(from: string | readonly number[]): Uint8Array {
   return typeof from === "string" ? new TextEncoder().encode(from) : Uint8Array.from(from);
 }
 
-/** Bytes that differ from place to place, so that a shift or a cut shows. */
+/** Bytes that vary with their position, so that a shift or a cut shows. */
 export function patternBytes(length: number): Uint8Array {
   const pattern = new Uint8Array(length);
   for (let index = 0; index < length; index++) pattern[index] = index * 31 + (index >> 8);
   return pattern;
 }
 
-/** Without printing megabytes when it fails. */
+/** Prints no megabytes when it fails. */
 export function assertSameBytes(actual: Uint8Array, expected: Uint8Array): void {
   assert.ok(
     equalBytes(actual, expected),
@@ -46,8 +46,8 @@ export function assertSameBytes(actual: Uint8Array, expected: Uint8Array): void 
 }
 
 /**
- * Always with a message: without one, `assert.ok` parses the file to show the expression, which
- * takes minutes where the file is one long line, as the loader makes it on Node 20.
+ * Always passes a message: without one, `assert.ok` parses the source file to show the expression, which
+ * takes minutes if the file is one long line, as the loader on Node 20 makes it.
  */
 export function assertAbove(actual: number, limit: number): void {
   assert.ok(actual > limit, `${actual} is not above ${limit}.`);
@@ -79,7 +79,7 @@ export async function mustCommit(engine: Engine, steps: Steps): Promise<readonly
   return result.versions;
 }
 
-/** Puts one entry and answers its version. */
+/** Puts one entry and returns its version. */
 export async function put(engine: Engine, at: Key, value: string | Uint8Array): Promise<number> {
   const [version] = await mustCommit(engine, { puts: [[at, value]] });
   assert.ok(version !== undefined, "A put came back without a version.");
@@ -101,7 +101,7 @@ export function text(value: Uint8Array): string {
   return new TextDecoder().decode(value);
 }
 
-/** One call of `scan`: its answer and copies of what it visited. */
+/** One call of `scan`: its result and copies of the entries it visited. */
 export async function scanOnce(
   engine: Engine,
   range: KeyRange,
@@ -115,7 +115,7 @@ export async function scanOnce(
   return { entries, end };
 }
 
-/** The whole range, in as many calls as the engine likes. */
+/** The whole range, in as many calls as the engine needs. */
 export async function scanAll(
   engine: Engine,
   range: KeyRange = { start: EMPTY_KEY },
@@ -146,7 +146,7 @@ function copyEntry({ key, value, version }: Entry): Entry {
   };
 }
 
-/** A range that holds just these two keys and what lies between. */
+/** A range that contains these two keys and the keys between them. */
 export function between(first: Key, last: Key): KeyRange {
   return { start: first, end: after(last) };
 }
@@ -163,7 +163,7 @@ export function atVersion(at: Key, version: number): Check {
   return { key: at, expected: version };
 }
 
-/** Keeps the processor busy, as a slow visitor does. */
+/** Keeps the processor busy, as a slow visitor would. */
 export function burn(milliseconds: number): void {
   const until = performance.now() + milliseconds;
   while (performance.now() < until);

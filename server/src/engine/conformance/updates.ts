@@ -84,7 +84,7 @@ export function testUpdates(withEngine: WithEngine): void {
     }));
 }
 
-/** Undefined of an engine that leaves it out, which has nothing to keep here. */
+/** Undefined if the engine leaves `update` out: it then has no promise to keep here. */
 function updateOf(engine: Engine) {
   return engine.update && ((at: Key, change: Change) => engine.update!(at, change));
 }
