@@ -20,32 +20,35 @@ import type { WriteOptions } from "./write.ts";
 export interface ConnectOptions {
   /** `azureTables(serviceClient)`, or `memory().tables` in tests. */
   readonly tables: TablesPort;
-  /** `azureQueues(serviceClient)`: for workers, outboxes, and indexes across partitions that survive their writer. */
+  /**
+   * `azureQueues(serviceClient)`: for workers, outboxes, and indexes across partitions that a worker completes
+   * after a crash.
+   */
   readonly queues?: QueuesPort;
   /** `azureBlobs(serviceClient)`: for large values, logs and lists in blobs. */
   readonly blobs?: BlobsPort;
-  /** How often and for how long requests are repeated. Default: after 2, 4, 10 and 30 seconds. */
+  /** How failed requests are retried. Default: after 2, 4, 10 and 30 seconds. */
   readonly retry?: RetryOptions;
-  /** Requests at once. Default: 64, of them 8 to one partition. */
+  /** Requests in flight to each service. Default: 64, at most 8 of them to one partition. */
   readonly limit?: LimitOptions;
-  /** Signs paging cursors. */
+  /** Signs paging cursors, so that clients cannot forge them. */
   readonly cursorSecret?: string;
-  /** What is worth a line in a log: scans, and what is left to a worker. Default: nobody hears of it. */
+  /** Receives events worth logging, such as scans and work left to a worker. Default: events are dropped. */
   readonly onEvent?: (event: DatabaseEvent) => void;
-  /** `controlledIndexes()`, where indexes are built and retired while they are used. */
+  /** `controlledIndexes()`, to build and retire indexes while they are in use. */
   readonly indexStates?: (database: Database) => IndexStates;
-  /** Time and chance. Default: those of the system. */
+  /** Time and randomness. Default: those of the system. */
   readonly clock?: Clock;
   readonly random?: Random;
-  /** Sees every request as it is sent; `metered` puts its counter in front. */
+  /** Sees every request as it is sent. `metered` adds its own counter before it. */
   readonly meter?: Layer;
-  /** Sees what each page of a query yielded. */
+  /** Receives the outcome of each page of a query. */
   readonly onPage?: (page: PageRead) => void;
-  /** `checkedTwice`, during development: see the testing kit. */
+  /** `checkedTwice` of the testing kit, during development. */
   readonly computed?: Computed;
 }
 
-/** What is worth a line in a log. */
+/** An event worth a line in a log. */
 export type DatabaseEvent =
   | {
       readonly kind: "scan";
@@ -54,33 +57,36 @@ export type DatabaseEvent =
       readonly filter: string;
       readonly because: string;
     }
-  /** The entity was written, but what follows from it could not be: a worker or a scrub will. */
+  /**
+   * The entity was written, but an index entry or copy derived from it was not: a worker or a scrub will write
+   * it.
+   */
   | {
       readonly kind: "left behind";
       readonly index: string;
       readonly key: string;
       readonly error: unknown;
     }
-  /** A list index outgrew its rows: from now on every change of this list writes a blob. */
+  /** A list index outgrew its rows: from now on every change to this list writes a blob. */
   | { readonly kind: "list in blob"; readonly index: string; readonly key: string }
-  /** Background work failed and goes on. */
+  /** Background work failed; it continues. */
   | { readonly kind: "background failure"; readonly what: string; readonly error: unknown };
 
-/** When the work for which a database is opened ends. */
+/** The limits of the work that uses a database. */
 interface Bounds {
   readonly signal?: AbortSignal;
   readonly byMs?: ByMs;
 }
 
-/** What all requests of one endpoint go through. */
+/** Shared by all requests to one service. */
 interface Gate {
   readonly limit: ReturnType<typeof limiter>;
   readonly retry: Retry;
 }
 
 /**
- * The way to the endpoints, shared by everything that is opened on it. Its ports look like those it was
- * given but limit parallelism, repeat what may succeed and count requests.
+ * Access to the endpoints, shared by everything opened on it. Its ports look like the ones it was given, but
+ * limit parallelism, retry, and count requests.
  */
 export class Database {
   readonly tables: TablesPort;
@@ -96,7 +102,7 @@ export class Database {
   readonly #bounds: Bounds;
   readonly #gates: Partial<Record<PortCall["port"], Gate>>;
 
-  /** A `parent` shares what it knows of indexes, its slots and its budget for retries. */
+  /** A database with a `parent` shares its index states, its slots and its retry budget. */
   constructor(options: ConnectOptions, parent?: Database, bounds: Bounds = {}) {
     const { signal, byMs } = bounds;
     const clock = options.clock ?? systemClock;
@@ -131,10 +137,10 @@ export class Database {
   }
 
   /**
-   * This database, for work that a signal ends: from then on nothing is sent and nothing waits, for a slot,
-   * a retry or another try; whatever was asked for rejects with the signal's reason. What is under way is
-   * answered first. A write that ends so may have happened, or have left to a worker or a scrub what a
-   * crash would have left. Without a signal it is this database itself.
+   * This database, for work that `signal` ends. Once the signal is aborted, no request is sent and nothing
+   * waits for a slot, a retry or another attempt: pending calls reject with the signal's reason, after the
+   * requests already in flight are answered. A write that ends this way may have happened, and may have left to
+   * a worker or a scrub what a crash would have left. Without a signal, returns this database.
    */
   until(signal: AbortSignal | undefined): Database {
     if (!signal) return this;
@@ -144,8 +150,9 @@ export class Database {
   }
 
   /**
-   * This database, for work that may be somebody else's later than `byMs` says: then nothing is sent any more, and the
-   * service refuses to commit, put or delete what is still on the way. What `byMs` rejects with is what the request does.
+   * This database, for work that is ours only until the time `byMs` returns, such as work under a lease. After
+   * that no request is sent, and the service refuses a commit, put or delete that is still on its way. If
+   * `byMs` rejects, the request rejects with the same reason.
    */
   inTime(byMs: ByMs): Database {
     const { byMs: own = byMs } = this.#bounds;
@@ -153,12 +160,12 @@ export class Database {
     return new Database(this.#options, this, { ...this.#bounds, byMs: both });
   }
 
-  /** What a definition offers here: an entity its repository, a pattern its own API. No request. */
+  /** Returns the API of a definition: a repository for an entity, a pattern's own API. Sends no request. */
   open<Api>(definition: Openable<Api>): Api {
     return definition.open(this);
   }
 
-  /** Creates the tables of these definitions; those that exist are left alone. */
+  /** Creates the tables of these definitions; existing tables are left as they are. */
   async createTables(
     ...definitions: readonly { readonly tables: readonly string[] }[]
   ): Promise<void> {
@@ -167,9 +174,9 @@ export class Database {
   }
 
   /**
-   * Commits what `work` plans in one entity group transaction: all of it or nothing. `partition` names
-   * the values of the partition key.
-   * @throws batch-too-large, validation-failed, and what the single writes would throw.
+   * Commits everything that `work` plans in one entity group transaction: all of it or nothing. `partition`
+   * gives the values of the partition key.
+   * @throws batch-too-large, validation-failed, and the errors of the individual writes.
    */
   tx<Result>(
     partition: Readonly<Record<string, unknown>>,
@@ -179,7 +186,7 @@ export class Database {
     return runTransaction(this, partition, work, options);
   }
 
-  /** A token for a logical write: unique, and later ones sort higher. */
+  /** A token for a logical write: unique, and later tokens sort higher. */
   writeToken(): string {
     return ulid(this.clock, this.random);
   }
@@ -189,8 +196,8 @@ export class Database {
   }
 
   /**
-   * Runs `work` with a database of its own, which shares slots and what is known of indexes, and tells what was asked
-   * of that one: run side by side with others, it counts nothing of theirs.
+   * Runs `work` with a database of its own and counts the requests sent through it. Concurrent work on other
+   * databases is not counted; slots and index states are shared with it.
    */
   async metered<Result>(
     work: (database: Database) => Promise<Result>,
@@ -205,8 +212,9 @@ export class Database {
 }
 
 /**
- * The way to the endpoints that everything is opened on. No request.
- * @throws validation-failed for an official client by itself, and for limits that let nothing through.
+ * Opens the endpoints as one database. Sends no request.
+ * @throws validation-failed when `tables` is an official client itself, and for limits that let nothing
+ * through.
  */
 export function connect(options: ConnectOptions): Database {
   if (typeof options?.tables?.commit !== "function") {

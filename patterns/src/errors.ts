@@ -1,6 +1,6 @@
-/** What can go wrong, each with its payload. A code never changes its meaning. */
+/** What can go wrong, each code with its payload. A code never changes its meaning. */
 export interface TableErrorPayloads {
-  /** Another entity holds the value; `index` is "key" when the entity itself exists already. */
+  /** Another entity holds the value. `index` is "key" when the entity itself already exists. */
   "unique-violation": { readonly index: string; readonly key: string; readonly owner: unknown };
   /** The stored entity is not the one that was read. */
   conflict: { readonly key: string };
@@ -17,10 +17,10 @@ export interface TableErrorPayloads {
   "unsupported-by-profile": { readonly profile: string; readonly feature: string };
   "index-not-readable": { readonly index: string; readonly state: string };
   "validation-failed": { readonly issues: readonly Issue[] };
-  /** The request may or may not have taken effect, and nothing stored tells which. */
+  /** The request may or may not have taken effect, and no stored row shows which. */
   "ambiguous-outcome": { readonly key: string; readonly token: string };
   throttled: { readonly attempts: number };
-  /** A worker put the message aside: it failed too often, or cannot succeed. */
+  /** A worker set the message aside: it failed too often, or it cannot succeed. */
   "poison-message": { readonly queue: string; readonly id: string; readonly dequeueCount: number };
   /** A definition that would sort wrongly, exceed a limit or scan silently. */
   "invalid-definition": { readonly issues: readonly Issue[] };
@@ -34,7 +34,7 @@ export interface Issue {
 
 export type TableErrorCode = keyof TableErrorPayloads;
 
-/** Where whoever throws has none that fits better. What is refused tells it with each issue. */
+/** Used when the code that throws gives no remedy. Refused definitions and values state theirs in each issue. */
 const REMEDIES: Partial<Record<TableErrorCode, string>> = {
   "unique-violation": "choose another value, or update that entity.",
   conflict: "read the entity again and repeat the change.",
@@ -58,12 +58,12 @@ class TypedError<Code extends TableErrorCode> extends Error {
 }
 
 export interface TableErrorOptions {
-  /** One line. Default: the usual remedy of the code. */
+  /** One line. Default: the usual remedy for the code. */
   readonly remedy?: string;
   readonly cause?: unknown;
 }
 
-/** The one error class of the library. The payload of its code stands on the error itself. */
+/** The library's only error type. The payload of its code is on the error itself. */
 export type TableError<Code extends TableErrorCode = TableErrorCode> = Code extends TableErrorCode
   ? Error & { readonly code: Code } & TableErrorPayloads[Code]
   : never;
@@ -77,17 +77,17 @@ export function tableError<Code extends TableErrorCode>(
   return Object.assign(new TypedError(code, message, options), payload);
 }
 
-/** A value that is refused for one reason. */
+/** The error for a value refused for one reason. */
 export function validationFailed(subject: string, path: string, message: string): Error {
   return refused("validation-failed", subject, [{ path, message }]);
 }
 
-/** A definition that is refused for one reason. */
+/** The error for a definition refused for one reason. */
 export function definitionRefused(subject: string, path: string, message: string): Error {
   return refused("invalid-definition", subject, [{ path, message }]);
 }
 
-/** For all the reasons there are. */
+/** The error for a refusal with all its issues. */
 export function refused(
   code: "validation-failed" | "invalid-definition",
   subject: string,
@@ -97,7 +97,11 @@ export function refused(
   return tableError(code, `${subject} is refused: ${list}.`, { issues });
 }
 
-/** @throws validation-failed, or what `refuse` says of it, for what is not 1, 2, 3, … up to `max`, which may count. */
+/**
+ * Checks that each of `numbers` is a multiple of `step` from `min` to `max`, both included; by default a whole
+ * number from 1. Step 0 accepts fractions.
+ * @throws validation-failed, or the error that `refuse` returns.
+ */
 export function assertSome(
   subject: string,
   numbers: Readonly<Record<string, unknown>>,
@@ -117,7 +121,7 @@ export function assertSome(
   }
 }
 
-/** The same for any numbers from `min` to `max`. */
+/** The same for any number from `min` to `max`, fractions included. */
 export function assertBetween(
   subject: string,
   numbers: Readonly<Record<string, unknown>>,
@@ -128,12 +132,12 @@ export function assertBetween(
   assertSome(subject, numbers, refuse, max, min, 0);
 }
 
-/** Why something was thrown, as one sentence. */
+/** The reason for a thrown value, as one sentence. */
 export function reasonOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }
 
-/** Whether the library threw it, for this reason if one is named: its payload then stands on the error. */
+/** Whether the library threw `error`, with this code if one is given. The compiler then knows its payload. */
 export function isTableError(error: unknown): error is TableError;
 export function isTableError<Code extends TableErrorCode>(
   error: unknown,

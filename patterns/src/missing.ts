@@ -1,15 +1,15 @@
 import { Segment, type SegmentForm } from "./keys/key.ts";
 
-/** Below and above everything a codec writes: neither can begin an escape. */
+/** These sort below and above every encoded value, since no escape begins with either. */
 const FIRST = '""';
 const LAST = "~~";
-/** Above `FIRST` and what follows it, below every value. */
+/** Above `FIRST` and everything that begins with it, below every value. */
 const AFTER_FIRST = '"#';
 
 /**
- * A segment of an index's key that stands for entities without a value too: before all others or after them. They
- * are found by `null`, and come along wherever the segment is not bound; a range of values leaves them out. A
- * segment alone would leave them out of the index.
+ * An index key segment that also includes entities without a value, before all others or after them. A query
+ * finds them with `null`, or by leaving the segment unbound; a range of values excludes them. A plain segment
+ * would leave such entities out of the index.
  */
 export function missing<
   Name extends string,
@@ -22,7 +22,7 @@ export function missing<
 ): Segment<Name, Value | null, Form, Source> {
   return new Segment<Name, Value | null, Form, Source>(name, field, form, {
     ...options,
-    // The key does not tell no value from one that reads like it.
+    // `decode` would read the text of an absent value as a value.
     lossless: false,
     absent: place === "first" ? FIRST : LAST,
     among: (prefix) =>

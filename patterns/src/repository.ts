@@ -37,11 +37,14 @@ export type KeyOf<P extends KeyDeclaration, R extends KeyDeclaration> = KeyEqual
   KeyEquality<R>;
 
 export interface DeleteOptions extends WriteOptions {
-  /** Whatever is there now. */
+  /** Deletes whatever version is stored now. */
   readonly force?: boolean;
 }
 
-/** The entities of one definition. Costs are for entities without indexes; each sibling index adds 1 E to a write. */
+/**
+ * The entities of one definition. Costs are in requests (R) and entities (E), for entities without indexes;
+ * each sibling index adds 1 E to a write.
+ */
 export interface Repository<
   T,
   P extends KeyDeclaration,
@@ -52,52 +55,58 @@ export interface Repository<
   get(key: KeyOf<P, R>): Promise<Saved<T> | undefined>;
   /** @throws not-found. 1 R, 1 E. */
   mustGet(key: KeyOf<P, R>): Promise<Saved<T>>;
-  /** Point queries side by side, in the order of `keys`. n R, n E. */
+  /** Concurrent point queries; the results are in the order of `keys`. n R, n E. */
   getMany(keys: readonly KeyOf<P, R>[]): Promise<(Saved<T> | undefined)[]>;
   /**
-   * The entities of one partition whose row keys begin alike: equality on leading segments, then at most one range
+   * The entities of one partition whose row keys match: equality on leading segments, then at most one range
    * (`gte`, `gt`, `lte`, `lt`, `startsWith`). ⌈rows/1000⌉ R, rows E.
    */
   range(query: KeyEquality<P> & RowQuery<R>): Query<T, "range">;
-  /** Every entity of the table; running it takes a permit. */
+  /** Every entity in the table. Running it requires a permit. */
   scan(): Query<T, "table-scan">;
 
   /** @throws unique-violation when the key, or a value of a unique index, is taken. 1 R. */
   insert(entity: T): Promise<Saved<T>>;
   /**
-   * Reads, applies the pure function `change` and writes on condition that nobody wrote in between;
-   * repeats when somebody did. A field that `change` returns as undefined is removed; returning nothing
-   * changes nothing. 2 R.
+   * Reads the entity, applies the pure function `change` and writes the result if the entity has not changed
+   * since; if it has, starts again. A field that `change` returns as undefined is removed; if `change` returns
+   * nothing, nothing is written. 2 R.
    */
   update(
     key: KeyOf<P, R>,
     change: (current: Saved<T>) => Changes<T> | undefined,
     options?: WriteOptions,
   ): Promise<Saved<T>>;
-  /** The whole new value of an entity that exists. 2 R. */
+  /** Replaces the whole value of an existing entity. 2 R. */
   replace(entity: T, options?: WriteOptions): Promise<Saved<T>>;
-  /** One try: @throws conflict when the entity is not the one that was read. 2 R. */
+  /** One attempt. @throws conflict when the stored entity is not the version that was read. 2 R. */
   replaceIfUnchanged(entity: Saved<T>): Promise<Saved<T>>;
-  /** The whole value, whether the entity exists or not. 1 R without indexes, else 2. */
+  /** Inserts the entity or replaces its whole value. 1 R without indexes, otherwise 2. */
   upsert(entity: T, options?: WriteOptions): Promise<Saved<T>>;
-  /** Some fields, whether the entity exists or not: 1 R, and only where there are no indexes to follow. */
+  /** Inserts the entity or changes only the given fields. 1 R; only for entities without indexes or followers. */
   readonly insertOrMerge: keyof I extends never
     ? (fields: KeyOf<P, R> & Changes<T>) => Promise<void>
     : never;
-  /** False when there was nothing to delete. 2 R; 1 with `force` where there are no indexes. */
+  /** False when there was nothing to delete. 2 R; 1 R with `force` for entities without indexes. */
   delete(key: KeyOf<P, R>, options?: DeleteOptions): Promise<boolean>;
-  /** One try: false when it is gone, @throws conflict when it is not the one that was read. 1 R, 2 with indexes. */
+  /**
+   * One attempt. False when the entity is gone.
+   * @throws conflict when the stored entity is not the version that was read. 1 R, 2 with indexes.
+   */
   deleteIfUnchanged(entity: Saved<T>): Promise<boolean>;
-  /** Writes what follows from the entity once more, for rows that other software wrote. False if absent. */
+  /**
+   * Writes the index entries and copies of the entity again, for rows that other software wrote. False when the
+   * entity does not exist.
+   */
   reconcile(key: KeyOf<P, R>): Promise<boolean>;
 
-  /** The indexes, by name: `by.lastName.range(…)`, and `by.email.get(…)` of a unique one. */
+  /** The indexes, by name: `by.lastName.range(…)`, and `by.email.get(…)` for a unique one. */
   readonly by: { readonly [Name in keyof I]: IndexApi<I[Name], T, P> };
 }
 
 /**
- * New values; undefined removes an optional field. (For a required one the compiler refuses it where a program has
- * `exactOptionalPropertyTypes`; elsewhere every property that may be left out may be undefined.)
+ * New values; undefined removes an optional field. (The compiler refuses undefined for a required field only
+ * under `exactOptionalPropertyTypes`; without it, every property that may be omitted may also be undefined.)
  */
 export type Changes<T> = {
   readonly [Name in keyof T]?:
@@ -111,16 +120,19 @@ export function openRepository<
   R extends KeyDeclaration,
   I extends Indexes,
 >(database: Database, entity: AnyEntity): Repository<T, P, R, I> {
-  // The only place where the declared types meet the untyped rows: what `EntityRows` encodes and decodes
-  // follows the declaration that T, P, R and I were inferred from.
+  // The only place where the declared types meet untyped rows: what `EntityRows` encodes and decodes follows
+  // the declaration that T, P, R and I were inferred from.
   return new EntityRepository(database, entity) as unknown as Repository<T, P, R, I>;
 }
 
-/** A repository without its types; see `Repository`. */
+/** A `Repository` without its types. */
 export class EntityRepository {
   readonly by: Readonly<Record<string, unknown>>;
   readonly #open: OpenEntity;
-  /** What is there must be read before it is written: others follow it, or it may be another entity's. */
+  /**
+   * Whether a write must read the row first: followers need the old entity, or the key holds a hash that
+   * another entity may share.
+   */
   readonly #isRead: boolean;
   readonly #source: QuerySource;
 
@@ -226,7 +238,7 @@ export class EntityRepository {
 
   deleteIfUnchanged(entity: Row): Promise<boolean> {
     return once(async () => {
-      // Of what was never read, "*" must not become a condition that everything meets.
+      // No read returns the ETag "*". As a condition it would match any row, so read the row and compare.
       const isRead = this.#open.followers.length > 0 || entity?.etag === "*";
       const found = isRead ? await readEntity(this.#open, entity) : this.#assumed(entity);
       if (!found) return false;
@@ -265,7 +277,7 @@ export class EntityRepository {
     const { database, entity } = this.#open;
     await entity.rows.validate(fields, kind === "insertOrMerge" ? Object.keys(fields) : undefined);
     const properties = entity.rows.encode(fields, database.writeToken());
-    // A merge leaves the history of the row as it is: whoever waits to find its token there still will.
+    // A merge keeps the row's token history, so that an earlier writer still finds its own token there.
     if (kind === "insertOrMerge") delete properties[WRITE_TOKENS];
     const key = keyIn(this.#open, fields);
     assertEntityFits(key, properties);
@@ -290,7 +302,7 @@ function unchanged(found: Snapshot, { etag }: Row): Snapshot {
   throw new Stale(found.stored.rowKey);
 }
 
-/** @throws conflict where `untilUncontended` would try again. */
+/** Makes one attempt. @throws conflict where `untilUncontended` would retry. */
 function once<Result>(attempt: () => Promise<Result>): Promise<Result> {
   return attempt().catch((error) => {
     if (!(error instanceof Stale)) throw error;

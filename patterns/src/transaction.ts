@@ -34,34 +34,37 @@ export type EntityOf<
 > = AnyEntity & Openable<Repository<T, P, R, I>>;
 
 /**
- * Changes to entities of one partition that are committed together, their sibling index entries with
- * them. Reads go to the endpoint at once; writes wait for the end. When somebody else changes one of them
- * in between, the work is run again from the start, so it must be pure but for what it does here. An entity
- * that is read and not written may change meanwhile.
+ * Changes to entities of one partition that are committed together, with their sibling index entries. Reads are
+ * sent immediately; writes wait for the end. If another writer changes one of the written entities in between,
+ * the work runs again from the start, so its only side effects must be calls on this transaction. An entity
+ * that is read but not written may change in the meantime.
  */
 export interface Transaction {
-  /** As it is before the transaction, whatever was planned for it. 1 R for each entity, however often it is asked for. */
+  /** The entity as stored; planned writes do not show. 1 R for each entity, however often it is read. */
   get<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
     definition: EntityOf<T, P, R, I>,
     key: KeyOf<P, R>,
   ): Promise<Saved<T> | undefined>;
-  /** As a repository's: what is there already fails the whole transaction (`unique-violation`). */
+  /** As in a repository. An existing entity fails the whole transaction (`unique-violation`). */
   insert<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
     definition: EntityOf<T, P, R, I>,
     entity: NoInfer<T>,
   ): void;
-  /** As a repository's. `NoInfer` around all of `change`: else a member of `f.oneOf` in it is any string. */
+  /**
+   * As in a repository. (`NoInfer` wraps all of `change`: otherwise a member of `f.oneOf` in it becomes any
+   * string.)
+   */
   update<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
     definition: EntityOf<T, P, R, I>,
     key: KeyOf<P, R>,
     change: NoInfer<(current: Saved<T>) => Changes<T> | undefined>,
   ): void;
-  /** The whole value, whether the entity exists or not. */
+  /** Inserts the entity or replaces its whole value. */
   upsert<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
     definition: EntityOf<T, P, R, I>,
     entity: NoInfer<T>,
   ): void;
-  /** Nothing happens when there is nothing to delete. */
+  /** Does nothing when the entity does not exist. */
   delete<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
     definition: EntityOf<T, P, R, I>,
     key: KeyOf<P, R>,
@@ -77,7 +80,7 @@ export function runTransaction<Result>(
 ): Promise<Result> {
   return untilUncontended(database, options, async () => {
     const planned: PlannedStep[] = [];
-    // The one place where the types of the definitions meet the untyped rows; see `openRepository`.
+    // Here the types of the definitions meet untyped rows; see `openRepository`.
     const result = await work(planningIn(database, partition, planned) as unknown as Transaction);
     const steps = await Promise.all(planned.map((step) => step()));
     const changes = steps.filter((step) => step !== undefined);
@@ -88,12 +91,12 @@ export function runTransaction<Result>(
 
 type PlannedStep = () => Promise<Step | undefined>;
 
-/** A transaction whose writes go to `planned`. Its functions may be taken from it one by one. */
+/** A transaction that adds its writes to `planned`. Its functions may be destructured. */
 function planningIn(database: Database, partition: Row, planned: PlannedStep[]) {
   const found = new Map<string, ReturnType<typeof readAt>>();
   let table: string | undefined;
 
-  /** @throws validation-failed for another table or partition: no transaction spans two. */
+  /** @throws validation-failed for another table or partition: a transaction has one of each. */
   const open = (definition: AnyEntity, values: Row): OpenEntity => {
     const { table: own, rows } = definition;
     const partitionKey = rows.partition.encode(values);
@@ -107,7 +110,10 @@ function planningIn(database: Database, partition: Row, planned: PlannedStep[]) 
     }
     return openEntity(database, definition);
   };
-  /** Each entity once: what is written was read before it was computed, and has not changed since. */
+  /**
+   * Reads each entity once. Every write is computed from that read, and commits only if the row has not changed
+   * since.
+   */
   const readOnce: typeof readAt = (opened, key) => {
     const id = `${opened.entity.name} ${printKey(key)}`;
     const known = found.get(id) ?? readAt(opened, key);

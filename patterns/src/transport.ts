@@ -4,17 +4,17 @@ import { assertSome, definitionRefused } from "./errors.ts";
 import { TIMER_MS_MAX } from "./store/clock.ts";
 
 export interface TransportOptions {
-  /** Sockets at once for each endpoint. Default: 64, as many requests as `connect` lets through. */
+  /** Open sockets for each endpoint. Default: 64, as many as the requests `connect` allows at once. */
   readonly connections?: number;
-  /** How long a socket that nobody uses stays open. Default: a minute. */
+  /** How long an idle socket stays open. Default: one minute. */
   readonly idleMs?: number;
 }
 
-/** To be spread into the options of an official client: `{ ...transport(url), ...singleTry }`. */
+/** Spread it into the options of an official client: `{ ...transport(url), ...singleTry }`. */
 export interface Transport {
-  /** Shared by all clients that are given it. `destroy()` closes its sockets. */
+  /** Shared by all clients that receive it. `destroy()` closes its sockets. */
   readonly agent: HttpAgent;
-  /** The queue and blob clients declare this part alone, and use both. */
+  /** The queue and blob clients declare only this option in their types, but use both. */
   readonly keepAliveOptions: { readonly enable: true };
 }
 
@@ -22,9 +22,9 @@ const CONNECTIONS = 64;
 const IDLE_MS = 60_000;
 
 /**
- * Connections that stay open, send small requests at once (no Nagle) and are limited in number. For
- * Node.js; browsers decide such things themselves.
- * @throws invalid-definition for limits that are none.
+ * Keep-alive connections, limited in number, that send small requests without delay (no Nagle). For Node.js;
+ * browsers manage their own connections.
+ * @throws invalid-definition for limits or an endpoint out of range.
  */
 export function transport(
   endpoint: string,
@@ -40,7 +40,7 @@ export function transport(
     noDelay: true,
     maxSockets: connections,
     maxFreeSockets: connections,
-    // The socket used last is the one least likely to have been closed by the other side.
+    // The most recently used socket is the least likely to have been closed by the server.
     scheduling: "lifo",
     timeout: idleMs,
   } as const;

@@ -6,33 +6,33 @@ import type { PageRead } from "./query/query.ts";
 import { type Clock, systemClock } from "./store/clock.ts";
 import { type Layer, mutationsOf, type PortCall } from "./store/layer.ts";
 
-/** What running shows of a design that does not fit its use. */
+/** A sign, at run time, that a design does not fit its use. */
 export type Warning =
-  /** A query that throws away most of what is read for it: it lacks an index, or another key. */
+  /** A query discards most of the entities read for it: it needs an index or another key. */
   | {
       readonly kind: "low density";
       readonly table: string;
-      /** Without the values that were looked for. */
+      /** The shape of the filter, without its values. */
       readonly filter: string;
-      /** Of the entities read, the share that was returned. */
+      /** The share of the entities read that was returned. */
       readonly density: number;
     }
   /** Many writers change the same rows. */
   | {
       readonly kind: "contention";
       readonly table: string;
-      /** Of the writes on condition that nobody wrote in between, the share that lost. */
+      /** The share of conditional writes that lost a race. */
       readonly rate: number;
     }
-  /** An index that other software writes past, or that is not repaired. */
+  /** Other software writes entities without updating this index, or the index is not repaired. */
   | {
       readonly kind: "stale entries";
       /** `Employee.email` */
       readonly index: string;
-      /** Of the entries that reads checked, the share whose entity does not have the value. */
+      /** Of the entries that reads verified, the share whose entity does not have the value. */
       readonly rate: number;
     }
-  /** A partition is asked for half of what it can do. */
+  /** A partition serves more than half of what it can. */
   | {
       readonly kind: "hot partition";
       readonly table: string;
@@ -40,7 +40,7 @@ export type Warning =
       readonly entitiesPerSecond: number;
     };
 
-/** For `connect`: `connect({ ...endpoints, ...warnings(log) })`. */
+/** Pass it to `connect`: `connect({ ...endpoints, ...warnings(log) })`. */
 export interface Watch {
   readonly meter: Layer;
   readonly onPage: (page: PageRead) => void;
@@ -49,14 +49,14 @@ export interface Watch {
 const DENSITY_MIN = 0.1;
 const CONTENTION_MAX = 0.05;
 const STALE_MAX = 0.01;
-/** Shares are told of more than this many, then counted anew. */
+/** A share is reported over more than this many counts; counting then starts over. */
 const SAMPLE = 100;
-/** Beyond this many shapes of queries, counting starts over: a program has few. */
+/** Query shapes counted at once. A program has few; beyond this limit counting starts over. */
 const TALLIES_MAX = 1000;
 const ENTITIES_PER_SECOND_MAX = 1000;
 const WINDOW_S = 10;
 
-/** Tells `onWarning` when what it sees goes beyond its limits, again for every sample that does. */
+/** Calls `onWarning` when a measurement exceeds its limit, again for every sample that does. */
 export function warnings(onWarning: (warning: Warning) => void, clock: Clock = systemClock): Watch {
   const shareOf = tallies();
   const heat = heatMap(clock, onWarning);
@@ -102,7 +102,7 @@ export function warnings(onWarning: (warning: Warning) => void, clock: Clock = s
   return { meter, onPage };
 }
 
-/** Adds to a tally; its share once more than a sample of `count` came together, and there is a whole. */
+/** Adds to a tally. Returns its share once there are more than `SAMPLE` counts and the whole is not 0. */
 function tallies() {
   const all = new Map<string, { count: number; part: number; whole: number }>();
   return (id: string, count: number, part: number, whole: number): number | undefined => {
@@ -120,7 +120,7 @@ function tallies() {
   };
 }
 
-/** Counts what each partition did in a window, and tells of the hot ones when it is over. */
+/** Counts the entities each partition serves in a time window, and reports the hot partitions at its end. */
 function heatMap(clock: Clock, onWarning: (warning: Warning) => void) {
   const tables = new Map<string, Map<string, number>>();
   let startMs = clock.now();
@@ -146,7 +146,7 @@ function heatMap(clock: Clock, onWarning: (warning: Warning) => void) {
   };
 }
 
-/** The rows that a request read or wrote, as far as it and its answer tell. */
+/** The rows a request read or wrote, as far as the request and its answer show. */
 function touchedBy(call: PortCall, answer: unknown): readonly EntityKey[] {
   // The arguments and answers are those of `TablesPort`.
   switch (call.method) {
@@ -167,7 +167,7 @@ function isConditional(mutation: unknown): boolean {
     : false;
 }
 
-/** Queries that differ in their values only are one. */
+/** Queries that differ only in their values count as one. */
 function withoutValues(filter: Filter): Filter {
   switch (filter.kind) {
     case "compare":

@@ -11,7 +11,7 @@ import type { Deadline, EntityKey, Mutation } from "./ports/tables.ts";
 import { assertFits } from "./store/transaction-size.ts";
 import { tokensOf } from "./store/write-token.ts";
 
-/** An entity as it was opened, with its followers. */
+/** An opened entity with its followers. */
 export interface OpenEntity {
   readonly database: Database;
   readonly entity: AnyEntity;
@@ -20,16 +20,16 @@ export interface OpenEntity {
   readonly by: Readonly<Record<string, unknown>>;
 }
 
-/** One entity's part in a commit: the mutation of its own row, and what that means to its followers. */
+/** One entity's part in a commit: the mutation of its own row, and the change its followers see. */
 export interface Step {
   readonly open: OpenEntity;
   readonly lead: Mutation;
   readonly change: Omit<Change, "shared">;
-  /** Inserts what was absent when it was read: who meets it there has lost a race. */
+  /** Inserts a row that was absent when read. If it exists at the commit, the writer lost a race. */
   readonly isUpsert?: boolean;
 }
 
-/** The race was lost: read again and repeat. */
+/** The writer lost a race: it must read again and retry. */
 export class Stale extends Error {
   readonly rowKey: string;
 
@@ -69,7 +69,7 @@ export async function readEntity(
   return found && isAsked(found.row, comparedIn(rows, rows, values)) ? found : undefined;
 }
 
-/** Undefined when there is nothing, or a row of another definition. */
+/** Undefined when there is no row, or a row of another definition. */
 export async function readAt(
   { database, entity }: Pick<OpenEntity, "database" | "entity">,
   key: EntityKey,
@@ -109,8 +109,9 @@ export async function insertStep(open: OpenEntity, row: Row): Promise<Step> {
 }
 
 /**
- * Replaces or merges the entity read as `before` by `row`, whichever sends less and loses nothing. An
- * `update` keeps what this definition does not know; a `replace` leaves only the new value.
+ * Writes `row` over the entity read as `before`: as a merge of the changed properties, or as a replace when a
+ * property must be removed. An `update` keeps properties that this definition does not know; a `replace`
+ * removes them.
  */
 export async function updateStep(
   open: OpenEntity,
@@ -129,7 +130,8 @@ export async function updateStep(
       "a key cannot change; insert under the new key and delete the old entity",
     );
   }
-  // Its version, too: a newer program must not take what it wrote for what this one would have written.
+  // Keeps the row's newer version as well: otherwise the newer program would apply its upgrades to properties
+  // that it has already upgraded.
   const unknown = mode === "update" ? rows.unknownIn(stored.properties) : undefined;
   const encoded = {
     ...unknown?.properties,
@@ -139,7 +141,7 @@ export async function updateStep(
   const changes: Record<string, EdmValue> = {};
   for (const [name, value] of Object.entries(encoded)) {
     const old = stored.properties[name];
-    // What says the same stays as others stored it.
+    // An equal value keeps its stored spelling.
     if (old?.type === value.type && isSameValue(old, value)) properties[name] = old;
     else properties[name] = changes[name] = value;
   }
@@ -169,10 +171,10 @@ export function deleteStep(open: OpenEntity, before: Snapshot): Step {
   };
 }
 
-/** Why a whole value is refused. */
+/** Why an older program may not remove properties. */
 export const NEWER = "a newer version of the entity may hold fields that this one would lose";
 
-/** Whatever is there now becomes `row`. */
+/** Makes `row` the whole value, whatever is stored now. */
 export async function upsertOver(
   open: OpenEntity,
   before: Snapshot | undefined,
@@ -182,12 +184,12 @@ export async function upsertOver(
   return { isUpsert: true, ...(await insertStep(open, row)) };
 }
 
-/** For who asked for it, to change as they like: what was read must still tell where the entries stand. */
+/** A copy that the caller may modify. The snapshot itself must still show where the old entries are. */
 export function copyOf({ entity }: OpenEntity, { stored }: Snapshot): Row {
   return entity.rows.decode(stored)!;
 }
 
-/** Undefined when `change` wants nothing changed. */
+/** Undefined when `change` returns nothing. */
 export async function changeStep(
   open: OpenEntity,
   before: Snapshot,
@@ -204,9 +206,9 @@ export async function changeStep(
 const MISSING_DELETES_MAX = 3;
 
 /**
- * Commits the steps and all that their followers contribute, in one request.
+ * Commits the steps and everything their followers contribute, in one request.
  * @returns the new ETag of each step's entity.
- * @throws Stale when an entity is not what was read; the followers' own errors; batch-too-large.
+ * @throws Stale when an entity has changed since it was read; the followers' own errors; batch-too-large.
  */
 export async function commitSteps(steps: readonly Step[]): Promise<(string | undefined)[]> {
   const { database, entity } = steps[0]!.open;
@@ -230,33 +232,35 @@ export async function commitSteps(steps: readonly Step[]): Promise<(string | und
       const failed = isRefusalInside(error, 404, 409, 412) && mutations[error.index];
       if (!failed) throw error;
       const isLead = error.index < steps.length;
-      // Of a row that was read, its end is news: what was read with it may be out of date.
+      // A delete with an ETag is of a row that was read. If that row is gone, whatever was read with it may be
+      // stale.
       const isDone = failed.kind === "delete" && failed.ifMatch === "*" && error.status === 404;
       if (isLead || !isDone) {
         throw isLead
           ? leadRefused(steps[error.index]!, error)
           : await explain(prepared, failed, error);
       }
-      // Somebody deleted the row for us.
+      // Another client has already deleted the row.
       if (dropped === MISSING_DELETES_MAX) throw new Stale(failed.rowKey, error);
       mutations = mutations.filter((mutation) => mutation !== failed);
     }
   }
 }
 
-/** What must change with the step's entity. */
+/** What the followers contribute to the step. */
 export function contributionsTo({ open, change }: Step): Promise<Contribution[]> {
   const whole = Object.assign({ shared: new Map() }, change);
   return Promise.all(open.followers.map(async (follower) => follower.prepare(whole)));
 }
 
-/** By when all of them must be committed. */
+/** The time by which all of them must be committed. */
 export function latest(all: readonly Pick<Contribution, "commitByMs">[]): number {
   return Math.min(...all.map(({ commitByMs = Number.POSITIVE_INFINITY }) => commitByMs));
 }
 
 /**
- * The service refuses what is stuck on the way for longer, and nothing repeats it later than that.
+ * Options that prevent a commit after `byMs`: the service refuses a request that is delayed for longer, and no
+ * retry is sent later.
  * @throws Stale when no time is left.
  */
 export function timeLeft({ clock }: Database, byMs: number, rowKey: string): Deadline | undefined {
@@ -266,15 +270,15 @@ export function timeLeft({ clock }: Database, byMs: number, rowKey: string): Dea
   return { timeoutS: Math.ceil(leftMs / 1000) || 1, sendByMs: byMs };
 }
 
-/** The same step with something beside it, in the same transaction. */
+/** The same step with one more contribution to its transaction. */
 export function beside(step: Step, contribution: Contribution): Step {
   const follower = { prepare: () => contribution };
   return { ...step, open: { ...step.open, followers: [...step.open.followers, follower] } };
 }
 
-/** What it means that the service refused the step's own mutation. */
+/** The error for a step whose own mutation the service refused. */
 export function leadRefused({ open, lead, isUpsert }: Step, cause: Error): Error {
-  // What is missing is no entity: an insert asks for none.
+  // An insert requires no entity, so the 404 is for something else: the table.
   if (lead.kind === "insert" && isRefusal(cause, 404)) return cause;
   if (lead.kind !== "insert" || isUpsert) return new Stale(lead.rowKey, cause);
   return tableError(
@@ -285,7 +289,7 @@ export function leadRefused({ open, lead, isUpsert }: Step, cause: Error): Error
   );
 }
 
-/** And one that a follower contributed. */
+/** The error for a refused mutation that a follower contributed. */
 export async function explain(
   contributions: readonly Contribution[],
   failed: Mutation,
@@ -307,11 +311,11 @@ const BACKOFF_MAX_MS = 200;
 const ATTEMPTS = 8;
 
 export interface WriteOptions {
-  /** How often it is tried, the first time included, while others are faster. Default: 8. */
+  /** Attempts while other writers win the race, the first included. Default: 8. */
   readonly attempts?: number;
 }
 
-/** Repeats `attempt` while it loses races. @throws contention-exhausted after the last. */
+/** Repeats `attempt` while it loses races. @throws contention-exhausted after the last attempt. */
 export async function untilUncontended<Result>(
   { clock, random }: Database,
   { attempts = ATTEMPTS }: WriteOptions,

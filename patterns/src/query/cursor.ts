@@ -3,13 +3,13 @@ import { validationFailed } from "../errors.ts";
 import { base64Of, bytesOf } from "../ports/edm.ts";
 import type { Continuation } from "../ports/tables.ts";
 
-/** What a cursor belongs to: it is refused by any other query. */
+/** The query that a cursor belongs to; every other query refuses it. */
 export interface CursorScope {
   readonly plan: string;
   readonly table: string;
   /** A hash of the filter. */
   readonly filterHash: string;
-  /** Signs cursors, so that a client cannot make up where to continue. */
+  /** Signs cursors, so that a client cannot invent a position. */
   readonly secret?: string | undefined;
 }
 
@@ -27,8 +27,9 @@ export async function encodeCursor(
 /** @throws validation-failed for a cursor of another query, another version or another signer. */
 export async function decodeCursor(scope: CursorScope, cursor: string): Promise<Continuation> {
   const next = parse(cursor);
-  // What we would have written for that place, signature included. Compared by signatures of both, for the time
-  // that takes tells nothing of how much of a forged one is right.
+  // The cursor must be what we would have written for that position, signature included. With a secret, the
+  // signatures of both are compared, so that the time this takes does not reveal how much of a forgery is
+  // right.
   const print = async (text: string) => (scope.secret ? sign(text, scope.secret) : text);
   if (next && (await print(await encodeCursor(scope, next))) === (await print(cursor))) return next;
   throw validationFailed(
@@ -40,7 +41,7 @@ export async function decodeCursor(scope: CursorScope, cursor: string): Promise<
 
 function parse(cursor: string): Continuation | undefined {
   try {
-    // Inside, for what comes from a request may be no text at all.
+    // Inside the `try`, since a cursor from a request may not be a string.
     const [payload = ""] = cursor.split(".");
     const bytes = bytesOf(payload.replaceAll("-", "+").replaceAll("_", "/"));
     const { npk, nrk } = JSON.parse(new TextDecoder().decode(bytes));

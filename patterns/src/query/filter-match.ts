@@ -2,7 +2,7 @@ import { bytesOf, type EdmValue, hexOf } from "../ports/edm.ts";
 import type { StoredEntity } from "../ports/tables.ts";
 import type { Comparison, Filter } from "./filter.ts";
 
-/** Whether the service would return the entity. A comparison with an absent property is never true. */
+/** Whether the service would return the entity. A comparison with an absent property is false. */
 export function matches(filter: Filter, entity: StoredEntity): boolean {
   switch (filter.kind) {
     case "and":
@@ -33,7 +33,7 @@ function propertyOf(entity: StoredEntity, property: string): EdmValue | undefine
 
 const NUMERIC = ["Double", "Int32", "Int64"];
 
-/** Negative, zero or positive; NaN where a value is none; undefined when the types cannot be compared. */
+/** Negative, zero or positive; NaN when a value is NaN; undefined when the types cannot be compared. */
 function orderOf(a: EdmValue | undefined, b: EdmValue): number | undefined {
   if (!a) return undefined;
   if (NUMERIC.includes(a.type) && NUMERIC.includes(b.type)) {
@@ -57,7 +57,7 @@ function order<Value extends string | number | bigint | boolean>(a: Value, b: Va
   return a < b ? -1 : a > b ? 1 : a === b ? 0 : Number.NaN;
 }
 
-/** ISO text with all seven digits, so that comparing characters compares instants. */
+/** ISO text with all seven fraction digits, so that comparing characters compares instants. */
 function comparableDate(iso: string): string {
   const [seconds = "", fraction = ""] = iso.replace("Z", "").split(".");
   return `${seconds}.${fraction.padEnd(7, "0")}`;

@@ -3,7 +3,7 @@ import { bytesOf, type EdmValue, hexOf, text } from "../ports/edm.ts";
 
 export type Comparison = "eq" | "ne" | "gt" | "ge" | "lt" | "le";
 
-/** A filter as a tree; adapters send the text of it. */
+/** A filter as a tree; adapters send its text. */
 export type Filter =
   | { readonly kind: "and" | "or"; readonly left: Filter; readonly right: Filter }
   | { readonly kind: "not"; readonly operand: Filter }
@@ -25,7 +25,7 @@ export function and(...filters: readonly (Filter | undefined)[]): Filter | undef
   );
 }
 
-/** No condition where there is no key. */
+/** No condition when `key` is undefined. */
 export function bound(
   name: "PartitionKey" | "RowKey",
   comparison: Comparison,
@@ -34,7 +34,7 @@ export function bound(
   return key === undefined ? undefined : compare(name, comparison, text(key));
 }
 
-/** The rows of a range, in one partition or in all. */
+/** Selects the rows of a range, in one partition or in all. */
 export function inRange(partitionKey: string | undefined, range: KeyRange): Filter | undefined {
   const { from, to } = range;
   return and(
@@ -48,7 +48,10 @@ export function inRange(partitionKey: string | undefined, range: KeyRange): Filt
   );
 }
 
-/** The `$filter` text; empty for none. Parentheses stand only where an `and` holds an `or`, and after `not`. */
+/**
+ * The `$filter` text; empty for no filter. Parentheses appear only around an `or` inside an `and`, and after
+ * `not`.
+ */
 export function printFilter(filter: Filter | undefined): string {
   if (!filter) return "";
   switch (filter.kind) {
@@ -78,7 +81,7 @@ function printLiteral({ type, value }: EdmValue): string {
     case "Binary":
       return `X'${hexOf(bytesOf(String(value)))}'`;
     case "Double":
-      // Digits alone would be taken for an Int32.
+      // Digits alone would be parsed as an Int32.
       return String(value)
         .replace("Infinity", "INF")
         .replace(/^-?\d+$/, "$&.0");

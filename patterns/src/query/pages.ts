@@ -3,12 +3,12 @@ import type { KeyRange } from "../keys/key-range.ts";
 import type { Continuation, Page, TableQuery } from "../ports/tables.ts";
 import { type Filter, inRange } from "./filter.ts";
 
-/** Where the next page begins; the start when it does not say. */
+/** Where the next page begins; absent for the first page, and after the last. */
 export interface From<Next> {
   readonly continuation?: Next;
 }
 
-/** Asks for page after page until one does not continue. */
+/** Requests page after page until one has no continuation. */
 export async function* pages<Next, Page extends From<Next>>(
   ask: (from: From<Next>) => Promise<Page>,
   start?: Next,
@@ -21,7 +21,7 @@ export async function* pages<Next, Page extends From<Next>>(
   } while (continuation !== undefined);
 }
 
-/** The rows a filter selects as they are stored, a page at a time. */
+/** The stored rows that a filter selects, one page at a time. */
 export function pagesWhere(
   { tables }: Database,
   table: string,
@@ -38,13 +38,13 @@ export interface RowsWhere extends Omit<TableQuery, "filter" | "continuation"> {
 }
 
 export interface RowsOfTable {
-  /** Default: every partition, a table scan. */
+  /** Default: every partition, which is a table scan. */
   readonly partitionKey?: string;
   /** Default: every row. */
   readonly rows?: KeyRange;
 }
 
-/** The rows of a range. */
+/** The stored rows of a range, one page at a time. */
 export function pagesOf(
   database: Database,
   table: string,

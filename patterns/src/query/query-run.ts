@@ -17,25 +17,25 @@ import { decodeCursor, encodeCursor } from "./cursor.ts";
 import { and, type Comparison, compare, type Filter, inRange, printFilter } from "./filter.ts";
 import type { Column, Condition, Explanation, Permit, Plan, QueryPage } from "./query.ts";
 
-/** What queries run over, and how its rows become entities. */
+/** Where queries read their rows, and how rows become entities. */
 export interface QuerySource {
   readonly database: Database;
   readonly table: string;
   readonly fields: Readonly<Record<string, Field>>;
-  /** The index whose entries `decode` checks against their entities. */
+  /** The index whose entries `decode` verifies against their entities. */
   readonly checked?: string;
-  /** Rejects while these rows may not be relied on. */
+  /** Rejects while these rows must not be read. */
   readonly readable?: () => Promise<void>;
-  /** Why the service cannot compare this field on these rows, if so. */
+  /** Why the service cannot compare this field on these rows; undefined if it can. */
   notComparable(field: string): string | undefined;
-  /** What `$select` must name so that `decode` can give `fields`; undefined for everything. */
+  /** What `$select` must name so that `decode` can return `fields`; undefined for everything. */
   projection(fields: readonly string[] | undefined): readonly string[] | undefined;
   /** Undefined for a row that does not belong to the result. */
   decode(
     stored: StoredEntity,
     fields: readonly string[] | undefined,
   ): Row | undefined | Promise<Row | undefined>;
-  /** What `decode` costs beside the pages: requests and entities for each row, and why. Default: nothing. */
+  /** What `decode` costs on top of the pages: requests and entities for each row, and why. Default: nothing. */
   surcharge?(fields: readonly string[] | undefined): {
     readonly perRow: number;
     readonly notes: readonly string[];
@@ -47,14 +47,14 @@ interface Choice {
   /** Absent for a table scan. */
   readonly partitionKey?: string;
   readonly range: KeyRange;
-  /** Rows must say this as well, for the keys say a part of it only. */
+  /** Values the rows must also have, because the keys hold only a hash of them. */
   readonly compared?: ReturnType<typeof comparedIn>;
   readonly condition?: Filter;
   readonly selected?: readonly string[];
   readonly limit?: number;
 }
 
-/** A query as its steps see it. */
+/** A query with its source, as the steps below use it. */
 type Run = QuerySource & Choice;
 
 interface Found {
@@ -67,7 +67,7 @@ interface FoundPage {
   readonly continuation: Continuation | undefined;
 }
 
-/** A query without its types; see `Query`. Each step returns a new one. */
+/** A `Query` without its types. Each step returns a new one. */
 export interface QueryRun {
   where(condition: (columns: Record<string, Column<unknown>>) => Condition): QueryRun;
   select(...fields: string[]): QueryRun;
@@ -82,16 +82,18 @@ export interface QueryRun {
 const PAGE_ENTITIES_MAX = 1000;
 
 /**
- * No spreads: Node 20 makes a hidden class for each object that begins with one and gets members beside it. That
- * takes a microsecond and lives until the next major collection, and no access to such an object is cached: with
- * `{ ...source, ...choice }` lookups by an index took a tenth more of the client's CPU.
+ * No spreads: for an object literal that begins with a spread and adds members, Node 20 creates a hidden class
+ * per object. This takes a microsecond, the class lives until the next major collection, and property access on
+ * the object is never cached. With `{ ...source, ...choice }`, lookups by an index took a tenth more of the
+ * client's CPU.
  */
 export function queryRun(source: QuerySource, choice: Choice): QueryRun {
   const run: Run = Object.assign({}, source, choice);
   const changed = (change: Partial<Choice>) => queryRun(source, Object.assign({}, choice, change));
   return {
     where(conditionOn) {
-      // In plain JavaScript `({ age }) => age > 40` would be no condition at all, and `{ age.gt(40) }` gives none.
+      // Plain JavaScript allows `({ age }) => age > 40`, which is no condition, and a body in braces that
+      // returns none.
       const filter = conditionOn(columnsOf(run))?.filter;
       if (!filter) {
         const message = "it gives no condition: compare as in where(({ age }) => age.gt(40))";
@@ -126,7 +128,7 @@ function planOf({ partitionKey, range, condition }: Run): Plan {
   return isOneRow(range) ? "point" : "range";
 }
 
-/** The fields that are read: those selected, and what is compared. */
+/** The fields to read: the selected ones and those to compare. */
 function fieldsOf({ selected, compared = [] }: Run): readonly string[] | undefined {
   return selected && [...selected, ...compared.map(([field]) => field)];
 }
@@ -155,7 +157,7 @@ function assertPermitted(run: Run, permit: Permit<Plan> | undefined): void {
   database.report({ kind: "scan", plan, table, filter, because: permit.because });
 }
 
-/** As a page. Asked for by its keys an entity takes half the client's time that a query of one takes. */
+/** A point query as a page. Get Entity takes half the client's time of a query for one entity. */
 async function point(
   { database, table, partitionKey, range }: Run,
   select: readonly string[] | undefined,
@@ -166,7 +168,7 @@ async function point(
   return { entities: stored ? [stored] : [] };
 }
 
-/** Each call answers the next page; undefined at the end. A generator takes more turns for a page. */
+/** Each call returns the next page, undefined at the end. A generator would take more turns per page. */
 function pages(
   run: Run,
   permit: Permit<Plan> | undefined,
@@ -187,7 +189,7 @@ function pages(
     if (isLast) return undefined;
     const isFirst = continuation === from;
     if (isFirst) await run.readable?.();
-    // Never more than are missing: rows beyond the limit would be paid for and lost to the cursor.
+    // Never more than are missing: rows beyond the limit would be paid for and skipped by the cursor.
     const top = ordered && missing < PAGE_ENTITIES_MAX && missing;
     const page =
       plan === "point"
@@ -214,7 +216,7 @@ function pages(
   };
 }
 
-/** All that is left, and where a later page begins. */
+/** All remaining rows, and where a later page begins. */
 async function collect(
   run: Run,
   permit: Permit<Plan> | undefined,
@@ -234,13 +236,13 @@ async function collect(
 async function allRows(run: Run, permit: Permit<Plan> | undefined): Promise<Row[]> {
   const { found } = await collect(run, permit);
   if (!run.database.profile.ordered) {
-    // The endpoint promises no order, so a limit must not cut before sorting.
+    // The endpoint guarantees no order, so the limit must be applied after sorting.
     found.sort((a, b) => (orderOf(a) < orderOf(b) ? -1 : 1)).splice(run.limit ?? found.length);
   }
   return found.map(({ row }) => row);
 }
 
-/** Of one row there is one page, and nothing to collect. */
+/** A point query has one page and nothing to collect. */
 async function firstRow(run: Run, permit?: Permit<Plan>): Promise<Row | undefined> {
   if (planOf(run) === "point") return (await pages(run, permit)())?.found[0]?.row;
   const [first] = await allRows(Object.assign({}, run, { limit: 1 }), permit);
@@ -269,7 +271,7 @@ async function pageAt(
     : { items };
 }
 
-/** Of what a cursor is good for. */
+/** The query that a cursor is valid for. */
 function scopeOf(run: Run) {
   const { database, table } = run;
   const filterHash = fnv1a128(printFilter(filterOf(run)));
@@ -307,7 +309,7 @@ function explainRun(run: Run): Explanation {
   };
 }
 
-/** No key holds what stands between the two, nor anything below it. */
+/** No key contains NUL, the separator, or anything below it. */
 function orderOf({ stored }: Found): string {
   return `${stored.partitionKey}\0${stored.rowKey}`;
 }

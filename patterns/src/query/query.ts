@@ -4,13 +4,13 @@ import type { Filter } from "./filter.ts";
 /** The four classes of reads, cheapest first. */
 export type Plan = "point" | "range" | "partition-scan" | "table-scan";
 
-/** The written permission to scan: visible in review, reported when used. */
+/** A written permission to scan: visible in code review, and reported when used. */
 export interface Permit<P extends Plan> {
   readonly allow: P;
   readonly because: string;
 }
 
-/** No argument for cheap plans, one mandatory argument for scans; its name is the error message. */
+/** No argument for cheap plans, one required argument for scans. The parameter's name is the error message. */
 export type Pay<P extends Plan> = P extends "point" | "range" ? [] : [permit: Permit<P>];
 
 export interface Explanation {
@@ -25,17 +25,17 @@ export interface Explanation {
   readonly notes: readonly string[];
 }
 
-/** What one page of a query yielded. */
+/** The outcome of one page of a query. */
 export interface PageRead {
   readonly plan: Plan;
   readonly table: string;
   readonly filter: Filter | undefined;
-  /** Whether the query began with it. */
+  /** Whether it is the query's first page. */
   readonly isFirst: boolean;
   readonly page: Page;
-  /** How many entities of the page were given to the caller. */
+  /** How many of the page's entities the caller received. */
   readonly returned: number;
-  /** The index whose entries were checked against their entities to make them up. */
+  /** The index whose entries were verified against their entities to produce the page. */
   readonly checked: string | undefined;
 }
 
@@ -61,38 +61,38 @@ export type Saved<T> = T & { readonly etag: string };
 
 export interface QueryPage<T> {
   readonly items: T[];
-  /** Opaque, and good for this query only; absent at the end. */
+  /** Opaque, and valid for this query only. Absent at the end. */
   readonly cursor?: string;
 }
 
-/** A query that has not run yet. Its type says what it costs; running a scan takes a permit. */
+/** A query that has not run yet. Its type states its cost; running a scan requires a permit. */
 export interface Query<T, P extends Plan> {
-  /** A condition on properties: the service inspects the whole range to answer it. */
+  /** Adds a condition on properties. The service inspects the whole range to answer it. */
   where(
     condition: (columns: Columns<T>) => Condition,
   ): Query<T, P extends "range" ? "partition-scan" : P>;
-  /** Fetches these fields only. It saves bandwidth, not scanning. */
+  /** Fetches only these fields. This saves bandwidth, not reads. */
   select<const Names extends readonly (keyof T)[]>(
     ...names: Names
   ): Query<Pick<T, Names[number]>, P>;
-  /** At most so many entities, the first in key order. */
+  /** Limits the result to this many entities, the first in key order. */
   limit(count: number): Query<T, P>;
-  /** All of them, in memory at once. */
+  /** All entities, in memory at once. */
   all(...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>): Promise<Saved<T>[]>;
-  /** The first in key order. */
+  /** The first entity in key order. */
   first(
     ...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>
   ): Promise<Saved<T> | undefined>;
-  /** One after the other, with a page in memory. */
+  /** Yields the entities one by one, with one page in memory. */
   stream(
     ...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>
   ): AsyncIterable<Saved<T>>;
-  /** One page of at most `limit` (default: 1,000), from the cursor of the page before. */
+  /** One page of at most `limit` entities (default: 1,000), starting at the cursor of the previous page. */
   page(
     cursor: string | undefined,
     ...this_query_scans__add_an_index_or_pass_allow_and_because: Pay<P>
   ): Promise<QueryPage<Saved<T>>>;
 
-  /** What running it would cost, without running it. */
+  /** What the query would cost. Sends no request. */
   explain(): Explanation;
 }
