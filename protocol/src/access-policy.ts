@@ -1,6 +1,6 @@
 /**
- * A stored access policy: what a SAS that names it by `si` takes from the server. Times are ISO 8601
- * texts that `policyInstant` understands; what is absent must come from the SAS itself.
+ * A stored access policy: what the server adds to a SAS that names it in `si`. Times are ISO 8601
+ * texts that `policyInstant` understands; a field that is absent here must be in the SAS itself.
  * Source: "Define a stored access policy".
  */
 export interface AccessPolicy {
@@ -8,7 +8,7 @@ export interface AccessPolicy {
   readonly id: string;
   readonly start?: string | undefined;
   readonly expiry?: string | undefined;
-  /** Letters as stored, in no certain order. */
+  /** Letters as stored, in no particular order. */
   readonly permission?: string | undefined;
 }
 
@@ -16,8 +16,9 @@ const TIME =
   /^([0-9]{4})-([0-9]{2})-([0-9]{2})(?:T([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{1,7}))?)?Z)?$/;
 
 /**
- * The time in the one form tables print, `2011-10-11T00:00:00.0000000Z`; undefined for any text but
- * `YYYY-MM-DD`, `…Thh:mmZ`, `…:ssZ` and `….fZ` with up to seven digits. Such texts sort by time.
+ * The time in the one form that tables print, `2011-10-11T00:00:00.0000000Z`, in which texts sort
+ * by time. Accepts `YYYY-MM-DD`, `…Thh:mmZ`, `…:ssZ` and `….fZ` with up to seven digits; undefined
+ * for any other text.
  */
 export function printPolicyTime(text: string): string | undefined {
   const milliseconds = policyInstant(text);
@@ -27,12 +28,12 @@ export function printPolicyTime(text: string): string | undefined {
 }
 
 /**
- * Milliseconds since 1970, fraction digits beyond them cut off; undefined as above. Every request
- * with a SAS reads two times, so this is the short way (0.3 µs).
+ * Milliseconds since 1970, with further fraction digits cut off; undefined for the same texts as
+ * above. Every request with a SAS parses two times, so this is kept fast (0.3 µs).
  */
 export function policyInstant(text: string): number | undefined {
   if (!TIME.test(text)) return undefined;
   const date = new Date(text);
-  // Date moves February 30th and 24:00 to the next day that exists.
+  // Date rolls February 30th and 24:00 over to the next day that exists.
   return date.getUTCDate() === Number(text.slice(8, 10)) ? date.getTime() : undefined;
 }

@@ -7,7 +7,7 @@ import { LIMITS } from "./limits.ts";
 
 const BASE = "http://127.0.0.1:10002/devstoreaccount1";
 
-/** The body of the specification's worked examples; `row` is that of the second operation. */
+/** The body of the specification's worked examples; `row` is the row key of the second operation. */
 function exampleChangeset(row: string): string {
   return lines(
     "--batch_a1",
@@ -349,7 +349,7 @@ describe("Any batch", () => {
     headers: fc.array(header, { maxLength: 5 }),
     body: fc.oneof(fc.json().map(encode), fc.uint8Array({ maxLength: 40 })).filter(isPlainBody),
   });
-  /** What clients differ in, drawn anew for every line. */
+  /** Where clients differ, drawn for each line. */
   const dialect = fc.record({
     feeds: fc.array(fc.constantFrom("\r\n", "\n"), { minLength: 1, maxLength: 7 }),
     blanks: fc.array(fc.nat(2), { minLength: 1, maxLength: 5 }),
@@ -460,7 +460,7 @@ function printIn(dialect: Dialect, given: readonly GivenOperation[]): Uint8Array
   return join(chunks);
 }
 
-/** Line breaks at the ends are not part of a body, and boundaries are not in it. */
+/** A body has no line breaks at its ends and contains no boundary. */
 function isPlainBody(body: Uint8Array): boolean {
   const ends = [body[0], body.at(-1)];
   return !ends.includes(10) && !ends.includes(13);

@@ -1,6 +1,6 @@
 import { ERROR_TEXTS, type ErrorCode, ServiceError } from "./errors.ts";
 
-/** One answer inside the answer to `$batch`. */
+/** One response inside the `$batch` response. */
 export type BatchResponsePart =
   | {
       readonly kind: "inserted";
@@ -8,7 +8,7 @@ export type BatchResponsePart =
       readonly preferenceApplied?: "return-content" | "return-no-content" | undefined;
       readonly location: string;
       readonly etag: string;
-      /** The entity, unless the client prefers none: 201 with it, 204 without. */
+      /** The entity, unless the client prefers no content: 201 with it, 204 without. */
       readonly content?: BatchContent | undefined;
     }
   /** Update, merge and the upserts. */
@@ -16,9 +16,9 @@ export type BatchResponsePart =
   | { readonly kind: "deleted"; readonly contentId?: string | undefined }
   | {
       readonly kind: "queried";
-      /** Absent when many entities were asked for. */
+      /** Absent for a query of many entities. */
       readonly etag?: string | undefined;
-      /** Others of its headers, names and values in turn: what resumes the query, what it cost. */
+      /** Further response headers, names and values alternating: the continuation, the cost of the query. */
       readonly headers?: readonly string[];
       readonly content: BatchContent;
     }
@@ -37,25 +37,25 @@ export interface BatchContent {
   readonly body: Uint8Array | string;
 }
 
-/** The answer to a change set, or to a query. A change set that failed holds one part: the failure. */
+/** The response to a change set or to a query. A failed change set has one part, the failure. */
 export type BatchResponse =
   | { readonly kind: "changeset"; readonly parts: readonly BatchResponsePart[] }
   | { readonly kind: "query"; readonly part: BatchResponsePart };
 
-/** Fresh GUIDs, not those of the request. A query needs only the first. */
+/** New GUIDs, not those of the request. A query uses only the first. */
 export interface BatchResponseIds {
   readonly batch: string;
   readonly changeset: string;
 }
 
-/** The `Content-Type` of the whole answer, which is always 202. */
+/** The `Content-Type` of the whole response, whose status is always 202. */
 export function batchResponseType({ batch }: BatchResponseIds): string {
   return `multipart/mixed; boundary=batchresponse_${batch}`;
 }
 
 /**
- * The body of that answer. Clients take it apart by regular expressions and by counting line breaks,
- * so prefixes of boundaries, order of headers and blank lines are the recorded ones.
+ * The body of that response. Clients parse it with regular expressions and by counting line breaks,
+ * so boundary prefixes, header order and blank lines are those recorded from the service.
  */
 export function printBatchResponse(response: BatchResponse, ids: BatchResponseIds): Uint8Array {
   const batch = `--batchresponse_${ids.batch}`;
@@ -79,8 +79,9 @@ export function printBatchResponse(response: BatchResponse, ids: BatchResponseId
 }
 
 /**
- * The message of a failure inside a batch: `3:The specified entity already exists.` Change sets of
- * one operation run as that operation alone, and what an entity causes there comes without index.
+ * The message of a failure inside a batch: `3:The specified entity already exists.` The service
+ * runs a change set of one operation as that operation alone, so errors about its entity carry no
+ * index there.
  */
 export function batchErrorMessage(
   error: { readonly code: ErrorCode; readonly message: string },
@@ -91,14 +92,14 @@ export function batchErrorMessage(
   return `${place.index}:${error.message}`;
 }
 
-/** Where in a batch something failed, and how many operations stand there. */
+/** Where in a batch an operation failed, and how many operations the batch has. */
 export interface BatchPlace {
   readonly kind: "changeset" | "query";
   readonly index: number;
   readonly operations: number;
 }
 
-/** What an entity is to blame for; all else is wrong with the batch, its table, or the caller's rights. */
+/** Errors about the entity; all others concern the batch, its table or the caller's permissions. */
 const OF_THE_ENTITY: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "DuplicatePropertiesSpecified",
   "EntityAlreadyExists",
@@ -113,7 +114,7 @@ const OF_THE_ENTITY: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "UpdateConditionNotSatisfied",
 ]);
 
-/** The refusal of more than 100 operations; the service counts to 99 and stops there. */
+/** The error for more than 100 operations; the service stops counting at 99. */
 export function tooManyOperations(): ServiceError {
   return new ServiceError("InvalidInput", { message: `99:${ERROR_TEXTS.tooManyOperations}` });
 }
@@ -130,7 +131,10 @@ function printPart(part: BatchResponsePart, chunks: Chunk[]): void {
   chunks.push("\r\n");
 }
 
-/** Two orders were recorded: answers with an entity begin with what describes it, others end so. */
+/**
+ * Two orders were recorded: responses with an entity begin with the headers that describe it,
+ * others end with them.
+ */
 function printHeaders(part: BatchResponsePart): string {
   switch (part.kind) {
     case "inserted": {
@@ -196,7 +200,7 @@ function statusLine(part: BatchResponsePart): string {
   }
 }
 
-/** Standard phrases of every status in `ERRORS`. */
+/** Standard reason phrases for every status in `ERRORS`. */
 const REASONS: Readonly<Record<number, string>> = {
   400: "Bad Request",
   401: "Unauthorized",
@@ -214,7 +218,7 @@ const REASONS: Readonly<Record<number, string>> = {
   503: "Service Unavailable",
 };
 
-/** Strings in a row are encoded together, byte arrays copied once. */
+/** Adjacent strings are encoded together; byte arrays are copied once. */
 function join(chunks: readonly Chunk[]): Uint8Array {
   const encoder = new TextEncoder();
   const arrays: Uint8Array[] = [];

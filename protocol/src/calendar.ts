@@ -1,11 +1,11 @@
 /**
- * Days of the Gregorian calendar, counted from 0001-01-01. Arithmetic on 32-bit integers throughout
- * (`| 0`): with doubles, printing a Timestamp was measured to take twice as long.
+ * Days of the Gregorian calendar, counted from 0001-01-01. All arithmetic is on 32-bit integers
+ * (`| 0`): with doubles, printing a Timestamp took twice as long.
  */
 
 const DAYS_BEFORE_MONTH = [0, 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365];
 
-/** The month is 1 … 12. */
+/** `month` is 1 … 12. */
 export function daysOfMonth(year: number, month: number): number {
   if (month === 2 && isLeapYear(year)) return 29;
   return DAYS_BEFORE_MONTH[month + 1]! - DAYS_BEFORE_MONTH[month]!;
@@ -21,7 +21,7 @@ export function daysOfDate(year: number, month: number, day: number): number {
 
 /** The inverse of `daysOfDate`, as year * 10,000 + month * 100 + day. */
 export function dateOfDays(days: number): number {
-  // Years counted from March put the leap day last; 306 days are March to December of the year 0.
+  // Counting years from March puts the leap day last; 306 days are March to December of the year 0.
   const shifted = days + 306;
   const era = (shifted / 146_097) | 0;
   const dayOfEra = shifted - era * 146_097;

@@ -2,7 +2,7 @@ import { ServiceError } from "./errors.ts";
 
 /**
  * Continuation tokens: `1!<length>!<base64>`, where the base64 of the UTF-8 bytes is written with
- * characters that need no escaping in a query. The token names the first row of the next page.
+ * characters that need no escaping in a query. The token names the first key of the next page.
  */
 export function encodeContinuation(text: string): string {
   const bytes = new TextEncoder().encode(text);
@@ -13,8 +13,8 @@ export function encodeContinuation(text: string): string {
 }
 
 /**
- * An empty token is the empty text: it is what a client sends back for a key that was empty.
- * @throws ServiceError InvalidInput for anything this service cannot have issued.
+ * An empty token is the empty text: a client sends it back for an empty key.
+ * @throws ServiceError InvalidInput for a token this service cannot have issued.
  */
 export function decodeContinuation(token: string): string {
   if (token === "") return "";
@@ -32,8 +32,8 @@ export function decodeContinuation(token: string): string {
 }
 
 /**
- * Table tokens carry the lower-cased name; the cloud appends U+0001 and a creation stamp, which we
- * read past and do not write.
+ * Table tokens contain the lower-cased name. Azure appends U+0001 and a creation stamp, which we
+ * skip when reading and do not write.
  */
 export function decodeTableContinuation(token: string): string {
   const text = decodeContinuation(token);
@@ -41,6 +41,6 @@ export function decodeTableContinuation(token: string): string {
   return stamp < 0 ? text : text.slice(0, stamp);
 }
 
-// Only the replacement of "=" was ever seen; the other two are our choice, plain forms are read too.
+// Only the replacement of "=" was observed. The other two are our choice; unreplaced forms are accepted too.
 const WRITTEN: Record<string, string> = { "+": "*", "/": "_", "=": "-" };
 const READ: Record<string, string> = { "*": "+", _: "/", "-": "=" };

@@ -1,18 +1,18 @@
 /**
- * CRC64 of long content in WebAssembly, because it has words of 64 and of 128 bits. 64 MiB take 10 ms
- * of processor, where the tables alone took 38, 32-bit words in JavaScript 130, and MD5 in OpenSSL 94.
+ * CRC64 of long content in WebAssembly, which has words of 64 and of 128 bits. 64 MiB take 10 ms of
+ * CPU; the tables alone took 38, 32-bit words in JavaScript 130, and MD5 in OpenSSL 94.
  *
- * Most of it is not summed but moved: a byte may be taken away where it is and xored instead to those
- * that stand `DISTANCES` bytes behind it. Doing so from the beginning to the end, sixteen bytes at a
- * time, leaves a tail as long as the longest distance:
+ * Most of the content is moved instead of summed: removing a byte and xoring it to the bytes that lie
+ * `DISTANCES` bytes after it leaves the sum the same. Doing so from beginning to end, sixteen bytes
+ * at a time, leaves a tail as long as the longest distance:
  *
  *   (func (export "move") (param $from i32) (param $end i32) (param $to i32)
  *     while $from < $end
  *       $to[0..16] ^= $from[-d0..] ^ $from[-d1..] ^ … ^ $from[-d7..]
  *       $from += 16, $to += 16)
  *
- * `$to` is another place for the tail, which gets what was moved into it and gives nothing on. The tail,
- * and what is short, is summed by tables, two words a step in two sums that do not wait for each other:
+ * For the tail, `$to` is a separate buffer: bytes are moved into it, none out of it. The tail, and
+ * short content, is summed with tables, two words a step, in two sums independent of each other:
  *
  *   (func (export "fold") (param $at i32) (param $end i32)
  *     (local $low i32) (local $high i32) (local $first i64) (local $second i64) (local $word i64)
@@ -27,8 +27,8 @@
  *       $at += 8
  *     sum = $first)
  *
- * `afterN` is the sum over a word once it and what follows it are N bytes: eight table entries, one for
- * each byte of the word, xored.
+ * `afterN` is what a word contributes to the sum when the word and the bytes after it are N bytes:
+ * the xor of eight table entries, one for each byte of the word.
  */
 export class Crc64Words {
   readonly #fold: Exports["fold"];
@@ -39,9 +39,9 @@ export class Crc64Words {
   readonly #firstWord: Int32Array;
   readonly #tail: Uint8Array;
 
-  /** @param tables table n, of 256 pairs of a low and a high word, at 512 n */
+  /** @param tables table n, of 256 pairs of a low and a high word, starts at index 512 n */
   constructor(tables: Int32Array) {
-    // Checked by who constructs.
+    // The caller has checked `isPossible`.
     const { Instance, Module } = WebAssembly!;
     const { fold, move, memory } = new Instance(new Module(moduleBytes())).exports;
     this.#fold = fold;
@@ -53,14 +53,14 @@ export class Crc64Words {
     this.#tail = new Uint8Array(memory.buffer, TAIL, TAIL_BYTES_MAX);
   }
 
-  /** Whether there is WebAssembly here, and with words of 128 bits. */
+  /** Whether this runtime has WebAssembly with 128-bit vectors. */
   static get isPossible(): boolean {
     if (typeof WebAssembly === "undefined") return false;
     isPossible ??= WebAssembly.validate(moduleBytes());
     return isPossible;
   }
 
-  /** Adds whole words to the sum: a multiple of eight bytes. */
+  /** Adds whole words to the sum; the length must be a multiple of eight bytes. */
   add(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length; at += INPUT_BYTES) {
       const part = bytes.subarray(at, at + INPUT_BYTES);
@@ -73,11 +73,11 @@ export class Crc64Words {
     }
   }
 
-  /** @returns the length of the tail, whose sum will be the sum so far with `part` added */
+  /** @returns the length of the tail. Its sum will be the sum so far with `part` added. */
   #moveToTail(part: Uint8Array): number {
     const moved = (part.length - DISTANCE_MAX) & -VECTOR_BYTES;
     this.#input.set(part.subarray(0, moved));
-    // Nothing is moved on from the tail.
+    // No byte is moved out of the tail.
     this.#input.fill(0, moved, part.length);
     this.#tail.set(part.subarray(moved));
     this.#firstWord[0]! ^= this.sum[0]!;
@@ -89,7 +89,7 @@ export class Crc64Words {
   }
 }
 
-/** What is used of it; not every library of types has it, and not every machine. */
+/** The parts used here. Not every type library declares WebAssembly, and not every runtime has it. */
 declare const WebAssembly:
   | {
       readonly Module: new (bytes: Uint8Array) => object;
@@ -107,19 +107,22 @@ interface Exports {
 let isPossible: boolean | undefined;
 
 /**
- * In bytes. The sum of x^(-8 d) over them leaves 1 when divided by the polynomial; found by a search in
- * which pairs of powers meet. Shorter ones would have loads wait for stores: what was stored must have
- * left the processor's write buffer when it is loaded again across two stores.
+ * In bytes. The sum of x^(-8 d) over these distances leaves 1 when divided by the polynomial; found
+ * by a search that matches pairs of powers. Shorter distances would make loads wait for stores: a
+ * load across two stores must find both already out of the processor's write buffer.
  */
 const DISTANCES = [1259, 1481, 1490, 1630, 1642, 1699, 2379, 2468];
 const DISTANCE_MAX = 2468;
 const VECTOR_BYTES = 16;
-/** Less is summed by tables sooner. */
+/** Shorter content is summed faster with tables. */
 const MOVED_BYTES_MIN = 8192;
 
-/** How many tables there must be: one for each byte that can follow a byte in two words. */
+/** One table for each position of a byte within two words. */
 export const WORD_TABLES = 16;
-/** The memory: tables, the sum, the tail, zeros in front of the content; and on pages of its own a part of that. */
+/**
+ * Memory layout: the tables, the sum, the tail, zeros in front of the content; then, on its own
+ * pages, a part of the content.
+ */
 const PAGE_BYTES = 65_536;
 const TABLE_BYTES = 2048;
 const SUM = WORD_TABLES * TABLE_BYTES;
@@ -137,7 +140,7 @@ const FIRST = 4;
 const SECOND = 5;
 const WORD = 6;
 
-/** The parameters of `move`. */
+/** The parameters of `move`, with `END`. */
 const FROM = 0;
 const TO = 2;
 
@@ -159,7 +162,7 @@ function moduleBytes(): Uint8Array {
 }
 
 function moveCode(): number[] {
-  // Offsets are not negative: both pointers are kept as far in front of the content as `DISTANCE_MAX`.
+  // Wasm offsets cannot be negative, so both pointers stay `DISTANCE_MAX` in front of the content.
   const moved = DISTANCES.flatMap((distance) => [
     ...get(FROM),
     ...loadVector(DISTANCE_MAX - distance),
@@ -199,7 +202,7 @@ function foldCode(): number[] {
   ];
 }
 
-/** The sum over a word that is left by `word`, after so many bytes, its own eight included. */
+/** What the word that `word` pushes contributes to the sum when it and the bytes after it are `bytes`. */
 function after(bytes: number, word: number[]): number[] {
   const code = [
     ...[...word, TEE_LOCAL, WORD, WRAP64],
@@ -207,7 +210,7 @@ function after(bytes: number, word: number[]): number[] {
     ...set(HIGH, [...get(WORD), ...i64(32), SHIFT_RIGHT64, WRAP64]),
   ];
   for (let byte = 0; byte < 8; byte++) {
-    // The byte times eight: where its entry is in its table.
+    // The byte times eight: the offset of its entry in its table.
     const shift = (byte % 4) * 8 - 3;
     code.push(...get(byte < 4 ? LOW : HIGH));
     code.push(...i32(Math.abs(shift)), shift < 0 ? SHIFT_LEFT32 : SHIFT_RIGHT32);
@@ -237,7 +240,7 @@ function get(local: number): number[] {
   return [0x20, local];
 }
 
-/** To what `code` leaves, or else what is left already. */
+/** Assigns what `code` leaves on the stack; with no code, what is there already. */
 function set(local: number, code: number[]): number[] {
   return [...code, 0x21, local];
 }
@@ -254,7 +257,7 @@ function loadWord(offset: number): number[] {
   return [0x29, 3, ...unsigned(offset)];
 }
 
-/** From wherever it stands. */
+/** At any alignment. */
 function loadVector(offset: number): number[] {
   return [0xfd, 0x00, 0, ...unsigned(offset)];
 }
@@ -280,7 +283,7 @@ function unsigned(value: number): number[] {
   return value < 0x80 ? [value] : [(value & 0x7f) | 0x80, ...unsigned(value >>> 7)];
 }
 
-/** LEB128 of what is not negative: the highest bit of the last byte would be a sign. */
+/** Signed LEB128 of a value that is not negative: the highest bit of the last byte must stay 0. */
 function signed(value: number): number[] {
   return value < 0x40 ? [value] : [(value & 0x7f) | 0x80, ...signed(value >>> 7)];
 }

@@ -28,7 +28,7 @@ describe("The CRC64 of contents", () => {
   });
 
   it("is the same in WebAssembly and byte by byte, of any parts", () => {
-    // Lengths around a word, two words, what is moved rather than summed, and the memory of the module.
+    // Lengths near one word, two words, the minimum for moving, and the size of the module's memory.
     const length = fc.oneof(
       fc.nat(200),
       fc.integer({ min: 8150, max: 12_000 }),
@@ -54,7 +54,7 @@ describe("The CRC64 of contents", () => {
   });
 });
 
-/** Too short to be worth handing over. */
+/** In pieces too short for WebAssembly. */
 function inShortPieces(bytes: Uint8Array): Uint8Array[] {
   const pieces: Uint8Array[] = [];
   for (let at = 0; at < bytes.length; at += 100) pieces.push(bytes.subarray(at, at + 100));

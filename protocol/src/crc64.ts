@@ -2,8 +2,8 @@ import { Crc64Words, WORD_TABLES } from "./crc64-wasm.ts";
 
 /**
  * The checksum of Blob contents, CRC-64/NVME: reflected polynomial 0x9A6C9329AC4BC9B5, register and
- * result inverted. Long content goes through WebAssembly, word by word; what is short or left over,
- * and everything where there is no WebAssembly, byte by byte.
+ * result inverted. Long content goes through WebAssembly in whole words. Short content, the bytes
+ * left over, and everything where there is no WebAssembly are summed byte by byte.
  */
 export class Crc64 {
   #low = -1;
@@ -19,7 +19,7 @@ export class Crc64 {
     return this;
   }
 
-  /** Makes this the sum of all it has summed and, behind that, the `bytes` bytes that `next` has. */
+  /** Appends the content that `next` has summed, which is `bytes` bytes long, to the content summed here. */
   append(next: Crc64, bytes: number): this {
     const moved = multiply({ low: ~this.#low, high: ~this.#high }, powerOf(bytes));
     this.#low = moved.low ^ next.#low;
@@ -27,9 +27,9 @@ export class Crc64 {
     return this;
   }
 
-  /** Eight bytes, least significant first, as they travel in headers and frames. */
+  /** Eight bytes, least significant first, as sent in headers and frames. */
   digest(): Uint8Array {
-    // Words are in memory as they travel wherever JavaScript runs.
+    // Relies on little-endian typed arrays, as on every platform where JavaScript runs.
     return new Uint8Array(Int32Array.of(~this.#low, ~this.#high).buffer);
   }
 
@@ -56,13 +56,13 @@ export class Crc64 {
   }
 }
 
-/** A polynomial of degree 63 at most, its lowest power in the highest bit. */
+/** A polynomial of degree 63 at most, with its lowest power in the highest bit. */
 interface Polynomial {
   readonly low: number;
   readonly high: number;
 }
 
-/** What x^64 is. */
+/** x^64 modulo the generator polynomial. */
 const POLYNOMIAL: Polynomial = { low: 0xac4bc9b5, high: 0x9a6c9329 };
 const ONE: Polynomial = { low: 0, high: 0x80000000 };
 const BYTE: Polynomial = { low: 0, high: 0x00800000 }; // x^8.
@@ -90,7 +90,10 @@ function multiply(a: Polynomial, b: Polynomial): Polynomial {
 let lastBytes = 0;
 let lastPower = ONE;
 
-/** What so many bytes behind a sum multiply it with. Segments of one message are mostly of one length. */
+/**
+ * The factor by which appending `bytes` bytes multiplies a sum. Segments of a message mostly share
+ * one length.
+ */
 function powerOf(bytes: number): Polynomial {
   if (bytes === lastBytes) return lastPower;
   let power = ONE;
@@ -104,14 +107,14 @@ function powerOf(bytes: number): Polynomial {
   return power;
 }
 
-/** Less is summed sooner than it is handed over. */
+/** Shorter content is summed faster than it is copied to the module. */
 const WORDS_BYTES_MIN = 128;
 let words: Crc64Words | undefined;
 
 const TABLE_WORDS = 512;
 const TABLES = makeTables(WORD_TABLES);
 
-/** Table n: what a byte does to the sum once n more bytes have followed it. Low and high words in turn. */
+/** Table n: the effect of a byte on the sum when n more bytes follow it. Low and high words alternate. */
 function makeTables(count: number): Int32Array {
   const tables = new Int32Array(count * TABLE_WORDS);
   for (let byte = 0; byte < 256; byte++) {

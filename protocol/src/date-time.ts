@@ -3,8 +3,9 @@ import { dateOfDays, daysOfDate, daysOfMonth } from "./calendar.ts";
 /**
  * Edm.DateTime: an instant in UTC, counted in ticks of 100 ns since 0001-01-01.
  *
- * All ticks together are a `bigint`. Hot paths (a Timestamp per write and per entity read) hold an
- * instant as two numbers instead, because one bigint operation costs as much as printing the digits.
+ * A count of ticks is a `bigint`. Hot paths (a Timestamp per entity written or read) hold an
+ * instant as two numbers instead, because a single bigint operation costs as much as printing the
+ * digits.
  * Source: "Understanding the Table service data model", "Formatting DateTime values".
  */
 export interface Instant {
@@ -15,7 +16,7 @@ export interface Instant {
 }
 
 export const INSTANT_SECONDS_MAX = 315_537_897_599; // 9999-12-31T23:59:59Z.
-/** A property may hold no earlier second than that of 1601-01-01T00:00:00Z. */
+/** The earliest second a property may hold, that of 1601-01-01T00:00:00Z. */
 export const PROPERTY_SECONDS_MIN = 50_491_123_200;
 
 const TICKS_PER_SECOND = 10_000_000n;
@@ -31,7 +32,7 @@ export function ticksOfMicros(micros: number): bigint {
   return BigInt(micros) * 10n + BigInt(SECONDS_BEFORE_1970) * TICKS_PER_SECOND;
 }
 
-/** `2020-01-01T00:00:00.5Z`: trailing zeros of the fraction are dropped, and so is an empty one. */
+/** `2020-01-01T00:00:00.5Z`: trailing zeros of the fraction are dropped, and an empty fraction too. */
 export function printDateTime(ticks: bigint): string {
   return print(Number(ticks / TICKS_PER_SECOND), Number(ticks % TICKS_PER_SECOND));
 }
@@ -62,14 +63,14 @@ function print(seconds: number, ticks: number): string {
  * Undefined when the text is anything else or falls outside the years 1 to 9999.
  */
 export function parseDateTime(text: string): bigint | undefined {
-  // One byte more than allowed is refused below.
+  // A text that fills the spare byte of `scratch` is too long; `parseInstant` refuses it.
   const { read, written } = encoder.encodeInto(text, scratch);
   if (read !== text.length) return undefined;
   const instant = parseInstant(scratch, 0, written);
   return instant === undefined ? undefined : ticksOfInstant(instant);
 }
 
-/** More fraction digits than this holds say nothing to anybody. */
+/** A longer text could only have more fraction digits, which are cut off anyway. */
 const TEXT_LENGTH_MAX = 64;
 
 /** `parseDateTime` of the text `bytes[start, end)`. */
@@ -106,7 +107,7 @@ export function parseInstant(bytes: Uint8Array, start: number, end: number): Ins
     }
     if (at < end) seconds -= parseOffset(bytes, at, end);
   }
-  // Also for NaN, an offset that is none.
+  // Also for NaN, which is an invalid offset.
   return seconds >= 0 && seconds <= INSTANT_SECONDS_MAX ? { seconds, ticks } : undefined;
 }
 
@@ -126,7 +127,7 @@ function parseOffset(bytes: Uint8Array, at: number, end: number): number {
   return bytes[at] === PLUS ? minutes * 60 : Number.NaN;
 }
 
-/** Writes what `printDateTime` prints, and answers where it ended. */
+/** Writes what `printDateTime` prints, and returns where it ends. */
 export function writeInstant(out: Uint8Array, at: number, seconds: number, ticks: number): number {
   const second = writeDate(out, at, seconds);
   const minute = (second / 60) | 0;
@@ -138,7 +139,7 @@ export function writeInstant(out: Uint8Array, at: number, seconds: number, ticks
   return writeFraction(out, at + 19, ticks);
 }
 
-/** Writes an instant as it stands in an ETag, where `:` becomes `%3A`. */
+/** Writes an instant as in an ETag, where `:` becomes `%3A`. */
 export function writeEtagInstant(
   out: Uint8Array,
   at: number,
@@ -155,7 +156,7 @@ export function writeEtagInstant(
   return writeFraction(out, at + 23, ticks);
 }
 
-/** Writes `2020-01-01T` and answers the second of the day. */
+/** Writes `2020-01-01T` and returns the second of the day. */
 function writeDate(out: Uint8Array, at: number, seconds: number): number {
   const days = (seconds / SECONDS_PER_DAY) | 0;
   const date = dateOfDays(days);
@@ -200,7 +201,7 @@ function writeEscapedColon(out: Uint8Array, at: number): void {
   out[at + 2] = 0x41; // A
 }
 
-/** NaN where there are no two digits: every comparison with it is false. */
+/** NaN if there are not two digits: every comparison with NaN is false. */
 function twoDigits(bytes: Uint8Array, at: number, end: number): number {
   if (at + 2 > end) return Number.NaN;
   const tens = bytes[at]! - ZERO;

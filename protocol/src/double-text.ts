@@ -1,20 +1,20 @@
 import { decodeUtf8 } from "./json-string.ts";
 
 /**
- * Edm.Double in text, as the service prints it: fifteen significant digits where they say it all,
- * otherwise seventeen; the exponent as `E+24` or `E-05`, from 1E+15 on and below 0.0001; always a
- * point or an exponent, for a client would take `3` for an Edm.Int32.
+ * The text of an Edm.Double, as the service prints it: fifteen significant digits if they are
+ * exact, otherwise seventeen; the exponent as `E+24` or `E-05`, from 1E+15 on and below 0.0001;
+ * always a point or an exponent, because a client would read `3` as an Edm.Int32.
  */
 export function printDouble(value: number): string {
   if (value === 0) return "0.0"; // Also -0.
   const shortest = String(value);
-  // Digits that JavaScript needs at most fifteen of are those the service prints; see the test.
+  // If JavaScript needs at most fifteen digits, they are those the service prints; see the test.
   const isShort = shortest.length <= 16 && !shortest.includes("e") && Math.abs(value) >= 0.0001;
   if (isShort && shortest.includes(".")) return shortest;
   return isShort && shortest.length <= 15 ? `${shortest}.0` : layOut(value);
 }
 
-/** The general case, through scientific notation. */
+/** The general case, by way of scientific notation. */
 function layOut(value: number): string {
   let scientific = value.toExponential(14);
   if (Number(scientific) !== value) scientific = value.toExponential(16);
@@ -34,8 +34,9 @@ function layOut(value: number): string {
 const SCIENTIFIC = /^(-?)([0-9.]+)e(.+)$/;
 
 /**
- * Whether the JSON number `bytes[start, end)`, which has a fraction or an exponent, is written as
- * `printDouble` would write it. May answer false for one that is; spares most the way over a double.
+ * Whether the JSON number `bytes[start, end)`, which has a fraction or an exponent, is already as
+ * `printDouble` writes it. May return false for one that is. Spares most numbers the conversion to
+ * a double and back.
  */
 export function isPrintedDouble(bytes: Uint8Array, start: number, end: number): boolean {
   const first = bytes[start] === MINUS ? start + 1 : start;
@@ -48,7 +49,7 @@ export function isPrintedDouble(bytes: Uint8Array, start: number, end: number): 
   }
   if (point === 0) return false;
   if (bytes[first] === ZERO) {
-    // 0.0 itself has no sign, and what is smaller than 0.0001 an exponent.
+    // 0.0 itself has no sign, and a number below 0.0001 has an exponent.
     if (end === point + 2) return first === start || bytes[point + 1] !== ZERO;
     return bytes[end - 1] !== ZERO && countZeros(bytes, point + 1) < 4;
   }
@@ -59,7 +60,7 @@ export function isPrintedDouble(bytes: Uint8Array, start: number, end: number): 
 export function parsePrintedDouble(bytes: Uint8Array, start: number, end: number): number {
   const first = bytes[start] === MINUS ? start + 1 : start;
   if (end - first > 16) return Number(decodeUtf8(bytes, start, end));
-  // Fifteen digits and a power of ten are exact doubles, and dividing rounds once: the nearest.
+  // Fifteen digits and the power of ten are exact doubles, so one division rounds to the nearest double.
   let digits = 0;
   let fraction = 0;
   for (let at = first; at < end; at++) {

@@ -1,11 +1,11 @@
 import { PROPERTY_SECONDS_MIN, parseInstant, writeInstant } from "./date-time.ts";
 
 /**
- * The one text of each property value: what is stored, compared and sent.
+ * The canonical text of each property value: it is what is stored, compared and sent.
  *
- * Every function reads the value in `bytes[start, end)` (without quotes), writes that text to `out`
- * from `at` on and answers where it ended, or `NO_VALUE` when the bytes are no value of the type.
- * The text is never more than `VALUE_SLACK` bytes longer than what was read.
+ * Each function reads the value in `bytes[start, end)` (without quotes), writes its text to `out`
+ * from `at` on and returns where the text ends, or `NO_VALUE` if the bytes are not a value of the
+ * type. The text is at most `VALUE_SLACK` bytes longer than the input.
  * Source: "Understanding the Table service data model".
  */
 export type WriteValue = (
@@ -17,7 +17,7 @@ export type WriteValue = (
 ) => number;
 
 export const NO_VALUE = -1;
-/** A date-time is a value, but one before 1601. */
+/** A well-formed date-time before 1601. */
 export const TOO_EARLY = -2;
 export const VALUE_SLACK = 32;
 
@@ -54,7 +54,7 @@ export const writeGuid: WriteValue = (out, at, bytes, start, end) => {
   return at + 36;
 };
 
-/** Base64 with padding. Bits that no byte is made of are cleared, so that equal bytes are equal text. */
+/** Base64 with padding. Unused bits of the last digit are cleared, so that equal bytes have equal text. */
 export const writeBinary: WriteValue = (out, at, bytes, start, end) => {
   const length = end - start;
   if (length % 4 !== 0) return NO_VALUE;
@@ -78,12 +78,12 @@ export function binaryBytes(bytes: Uint8Array, start: number, end: number): numb
   return ((end - start) / 4) * 3 - paddingOf(bytes, end);
 }
 
-/** How many of the last two characters of base64 stand for no bits. */
+/** How many of the last two base64 characters are padding. */
 function paddingOf(bytes: Uint8Array, end: number): number {
   return bytes[end - 1] !== EQUALS ? 0 : bytes[end - 2] !== EQUALS ? 1 : 2;
 }
 
-/** The value of text that `writeBinary` wrote. */
+/** Decodes text that `writeBinary` wrote. */
 export function decodeBinary(bytes: Uint8Array, start: number, end: number): Uint8Array {
   const value = new Uint8Array(binaryBytes(bytes, start, end));
   let next = 0;
@@ -93,7 +93,7 @@ export function decodeBinary(bytes: Uint8Array, start: number, end: number): Uin
       (BASE64_VALUES[bytes[at + 1]!]! << 12) |
       ((BASE64_VALUES[bytes[at + 2]!]! & 0x3f) << 6) |
       (BASE64_VALUES[bytes[at + 3]!]! & 0x3f);
-    // Writing past the end, where there is padding, is ignored.
+    // Writes past the end, where there is padding, are ignored.
     value[next++] = bits >> 16;
     value[next++] = bits >> 8;
     value[next++] = bits;
@@ -113,7 +113,7 @@ function writeInteger(
   if (next === end) return NO_VALUE;
   while (bytes[next] === ZERO && next + 1 < end) next++;
   const isZero = bytes[next] === ZERO;
-  // No integer of ours has more than 19 digits; what is longer need not be read on.
+  // No valid integer has more than 19 digits.
   if (end - next > 19) return NO_VALUE;
   let written = at;
   if (negative && !isZero) out[written++] = DASH;
@@ -125,7 +125,7 @@ function writeInteger(
   return written;
 }
 
-/** Whether the digits written to `out[at, end)` are at most `max`, or with a sign `min`. */
+/** Whether the number in `out[at, end)` is in range: its digits at most `max`, or `min` if negative. */
 function isInteger(
   out: Uint8Array,
   at: number,
@@ -155,7 +155,7 @@ const ZERO = 0x30;
 const NINE = 0x39;
 const EQUALS = 0x3d;
 
-/** A hexadecimal digit in lower case; 0 for every other byte. */
+/** The hexadecimal digit in lower case; 0 for every other byte. */
 const HEX_DIGITS = new Uint8Array(256);
 for (const digit of encoder.encode("0123456789abcdef")) HEX_DIGITS[digit] = digit;
 for (const digit of encoder.encode("ABCDEF")) HEX_DIGITS[digit] = digit | 0x20;

@@ -1,5 +1,5 @@
 /**
- * The property types of the Table service, in the order of their codes in stored entities
+ * The property types of the Table service. The order defines their codes in stored entities
  * (`docs/internals/storage-format.md`): append only, never reorder.
  */
 export const EDM_TYPES = [
@@ -16,8 +16,8 @@ export const EDM_TYPES = [
 export type EdmType = (typeof EDM_TYPES)[number];
 
 /**
- * How a property stands in JSON: the index of its type in `EDM_TYPES`, or `SPECIAL_DOUBLE` for an
- * Edm.Double that JSON has no number for. Also the code in stored entities.
+ * The form of a property in JSON: the index of its type in `EDM_TYPES`, or `SPECIAL_DOUBLE` for an
+ * Edm.Double that is not a JSON number. Also its code in stored entities.
  */
 export type EdmForm = number;
 
@@ -37,7 +37,7 @@ export function typeOfForm(form: EdmForm): EdmType {
   return EDM_TYPES[form === SPECIAL_DOUBLE ? DOUBLE : form]!;
 }
 
-/** Whether JSON alone would not tell the type, so that `"x@odata.type":"Edm.…"` must. */
+/** Whether JSON alone does not show the type, so that `"x@odata.type":"Edm.…"` must. */
 export function isAnnotated(form: EdmForm): boolean {
   return form === INT64 || form >= DATE_TIME;
 }

@@ -525,7 +525,7 @@ describe("the name of a table to create", () => {
   });
 });
 
-/** Decodes the two keys and `members`; what is to be stored is `expected`, property by property. */
+/** Decodes the two keys and `members`; `expected` is the stored text of each property. */
 function check(members: string, expected: readonly string[]): void {
   const { json, properties } = decode(`{${KEYS},${members}}`);
   const parts: string[] = [];
@@ -546,7 +546,7 @@ function refuseBody(body: string, code: ErrorCode, message = textOf(code)): void
   assert.throws(() => decode(body), { name: "ServiceError", code, message }, body.slice(0, 200));
 }
 
-/** The usual text; a body that makes no sense has its own. */
+/** The default message of a code; malformed bodies have their own. */
 function textOf(code: ErrorCode): string {
   return code === "InvalidInput" ? ERROR_TEXTS.unprocessableBody : ERRORS[code][1];
 }

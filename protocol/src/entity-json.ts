@@ -18,23 +18,24 @@ import { decodeJsonString, decodeUtf8 } from "./json-string.ts";
 import { LIMITS } from "./limits.ts";
 import { isPropertyName } from "./property-name.ts";
 
-/** An entity read from a body: its custom properties, in the order of the body, are as they will be stored. */
+/** An entity decoded from a body: its custom properties, in the order of the body, as they will be stored. */
 export interface DecodedEntity extends EntityKeys {
-  /** The properties one after the other, see `JsonProperty`. */
+  /** The properties one after the other; see `JsonProperty`. */
   readonly json: Uint8Array;
   readonly properties: readonly JsonProperty[];
 }
 
 /**
- * Reads an entity from a JSON body. A property's type is its `@odata.type` annotation, before or
- * after it, or else follows from its JSON form: `1` is an Edm.Int32, `1.0` an Edm.Double. Properties
- * that are `null`, `Timestamp` and control information (`odata.*`) are dropped.
+ * Decodes an entity from a JSON body. A property's type is given by its `@odata.type` annotation,
+ * before or after it, or else by its JSON form: `1` is an Edm.Int32, `1.0` an Edm.Double.
+ * Properties that are `null`, `Timestamp` and control information (`odata.*`) are dropped.
  *
- * With an `address`, as updates have one, the keys in the body may be left out, but not differ.
- * Source: "Payload format for Table service operations", "Understanding the Table service data model".
+ * With an `address`, as in updates, the body may omit the keys but must not contradict them.
+ * Source: "Payload format for Table service operations", "Understanding the Table service data
+ * model".
  * @throws ServiceError InvalidInput, DuplicatePropertiesSpecified, PropertiesNeedValue,
  * OutOfRangeInput, PropertyNameTooLong, PropertyNameInvalid, TooManyProperties, EntityTooLarge,
- * PropertyValueTooLarge. The last two are looked at last and in this order.
+ * PropertyValueTooLarge. The last two are checked last and in this order.
  */
 export function decodeEntity(body: Uint8Array, address?: EntityKeys): DecodedEntity {
   members.read(body);
@@ -43,7 +44,7 @@ export function decodeEntity(body: Uint8Array, address?: EntityKeys): DecodedEnt
   const properties: JsonProperty[] = [];
   writer.begin();
   for (let member = 0; member < members.count; member++) {
-    // A member that is ABSENT has only an annotation.
+    // An ABSENT member has only an annotation.
     if (members.roles[member] !== PROPERTY || members.kinds[member]! <= NULL) continue;
     if (properties.length === LIMITS.customPropertiesMax)
       throw new ServiceError("TooManyProperties");
@@ -57,8 +58,8 @@ export function decodeEntity(body: Uint8Array, address?: EntityKeys): DecodedEnt
 }
 
 /**
- * Reads the name from the body of Create Table, `{"TableName":"t1"}`; it may be no legal one.
- * @throws ServiceError InvalidInput when there is none.
+ * The name in the body of Create Table, `{"TableName":"t1"}`; it may be illegal.
+ * @throws ServiceError InvalidInput if there is none.
  */
 export function decodeTableName(body: Uint8Array): string {
   members.read(body);
@@ -71,11 +72,11 @@ export function decodeTableName(body: Uint8Array): string {
   throw new ServiceError("InvalidInput");
 }
 
-/** Scratch, filled anew by each call: nothing here waits for anything. */
+/** Scratch, reused by each call: calls are synchronous and never overlap. */
 const members = new JsonMembers();
 const writer = new PropertyWriter(members);
 
-/** The key in the body, which must be that of the address where there is one. */
+/** The key in the body, which must equal that of the address if there is one. */
 function readKey(role: number, address: string | undefined): string {
   const name = role === PARTITION_KEY ? "PartitionKey" : "RowKey";
   const member = members.byRole[role]!;
@@ -101,7 +102,7 @@ function checkName(member: number): void {
   if (!isPropertyName(name)) throw new ServiceError("PropertyNameInvalid");
 }
 
-/** The text of a member; undefined when it is another kind of value. */
+/** The text of a member; undefined if its value is not a string. */
 function textOf(member: number): string | undefined {
   const kind = members.kinds[member];
   if (kind !== TEXT && kind !== ESCAPED_TEXT) return undefined;

@@ -1,14 +1,14 @@
 import { ServiceError } from "./errors.ts";
 import { LIMITS } from "./limits.ts";
 
-/** What an entity is found by, within its table. Either may be empty. */
+/** The keys that identify an entity within its table. Either may be empty. */
 export interface EntityKeys {
   readonly partitionKey: string;
   readonly rowKey: string;
 }
 
 /**
- * Checks a key that came in a body; keys in URLs are refused in other words.
+ * Checks a key from a body; for keys in URLs the service has other error messages.
  * @throws ServiceError OutOfRangeInput, PropertyValueTooLarge.
  */
 export function checkBodyKey(name: "PartitionKey" | "RowKey", key: string): void {
@@ -16,7 +16,7 @@ export function checkBodyKey(name: "PartitionKey" | "RowKey", key: string): void
   if (key.length > LIMITS.keyLengthMax) throw new ServiceError("PropertyValueTooLarge");
 }
 
-/** The refusal of a value that its property cannot have. */
+/** The error for a value that its property cannot hold. */
 export function outOfRange(name: string, value: string): ServiceError {
   return new ServiceError("OutOfRangeInput", {
     message: `The '${name}' parameter of value '${value}' is out of range.`,

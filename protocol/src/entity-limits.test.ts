@@ -122,7 +122,7 @@ describe("the size of an entity", () => {
   });
 });
 
-/** Decodes the two keys and `members`; what is to be stored is `expected`, one after the other. */
+/** Decodes the two keys and `members`; `expected` is the stored text of each property. */
 function check(members: string, expected: readonly string[]): void {
   const { json } = decode(`{${KEYS},${members}}`);
   assert.equal(decodeUtf8(json, 0, json.length), expected.map((each) => `,${each}`).join(""));

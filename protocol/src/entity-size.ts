@@ -5,24 +5,24 @@ import { type JsonProperty, valueOffset } from "./json-property.ts";
 import { decodeJsonString, decodeUtf8 } from "./json-string.ts";
 import { LIMITS } from "./limits.ts";
 
-/** What is measured: keys, and properties one after the other, see `JsonProperty`. */
+/** The entity to measure: its keys, and its properties one after the other, see `JsonProperty`. */
 export interface EntityText extends EntityKeys {
   readonly json: Uint8Array;
   readonly properties: readonly JsonProperty[];
 }
 
-/** Exact only when it must be: an entity of half as much text as may be stored is not measured. */
+/** Measures only when necessary: an entity whose text is below about half the limit cannot be too large. */
 export function isEntityTooLarge(entity: EntityText): boolean {
   const { partitionKey, rowKey, json, properties } = entity;
-  // A property takes at most two bytes for each of its text, and two besides (a digit takes four).
+  // A property counts at most two bytes per byte of its text plus two (a one-digit Edm.Int32 counts four).
   const texts = partitionKey.length + rowKey.length + json.length;
   if (4 + 2 * texts + 2 * properties.length <= LIMITS.entityBytesMax) return false;
   return entitySize(entity) > LIMITS.entityBytesMax;
 }
 
-/** Whether a text or binary property is longer than it may be. */
+/** Whether a string or binary property exceeds its limit. */
 export function hasValueTooLarge({ json, properties }: EntityText): boolean {
-  // A binary of more bytes than a text may have characters has even more text.
+  // A binary over its limit has even more text than a string may have characters.
   if (json.length <= LIMITS.stringLengthMax) return false;
   let start = 0;
   for (const { form, nameBytes, end } of properties) {

@@ -1,6 +1,6 @@
 /**
  * The path of an entity below its account: `People(PartitionKey='O''Brien',RowKey='a%20b')`. Quotes
- * within a key are doubled and stay literal; everything that is not plain ASCII in a URL is escaped
+ * within a key are doubled and not escaped; everything that is not plain ASCII in a URL is escaped
  * as UTF-8. The keys must be well-formed UTF-16, as stored keys are.
  */
 export function entityPath(table: string, partitionKey: string, rowKey: string): string {
@@ -8,7 +8,7 @@ export function entityPath(table: string, partitionKey: string, rowKey: string):
 }
 
 function escapeKey(key: string): string {
-  // A key of letters, digits and dashes, as most are, is itself; testing costs a fifth of escaping.
+  // Most keys are letters, digits and dashes and need no escaping; the test costs a fifth of it.
   return PLAIN_KEY.test(key) ? key : encodeURIComponent(key).replaceAll("'", "''");
 }
 

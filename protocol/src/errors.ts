@@ -1,8 +1,9 @@
 /**
- * Everything the services can refuse with: code → status, message. A row per code; where one code
- * is worded in several ways, by one service or another, the others stand in `ERROR_TEXTS`.
- * Source: "Table service error codes", "Queue service error codes", "Blob service error codes", "Common REST
- * API error codes". Codes of what is not served (tiers, page blobs) are there to be asked for as faults.
+ * Every error the services can answer: code → status, message. One row per code; where one code has
+ * several wordings, by service or case, the others are in `ERROR_TEXTS`.
+ * Source: "Table service error codes", "Queue service error codes", "Blob service error codes",
+ * "Common REST API error codes". Codes of features that are not served (tiers, page blobs) are
+ * listed so that they can be injected as faults.
  */
 export const ERRORS = {
   AccountIsDisabled: [403, "The specified account is disabled."],
@@ -264,7 +265,7 @@ export const ERRORS = {
     409,
     "The specified resource type does not match the type of the existing resource.",
   ],
-  /** Ours: only servers that were given a strict scan budget answer it. */
+  /** Ours: returned only by servers with a strict scan budget. */
   ScanBudgetExceeded: [400, "The query is over the scan budget of this server."],
   ServerBusy: [
     503,
@@ -309,10 +310,10 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-/** Other wordings of codes above, exact as the service sends them. */
+/** Alternative messages of codes above, exactly as the service sends them. */
 export const ERROR_TEXTS = {
   unprocessableBody: "An error occurred while processing this request.",
-  /** Queues and containers; tables keep the misspelling. */
+  /** For queues and containers; the message for tables keeps the misspelling. */
   nameCharacters: "The specified resource name contains invalid characters.",
   keySyntaxInUrl: "Bad Request - Error in query syntax.",
   nameLength: "The specified resource name length is not within the permissible limits.",
@@ -332,21 +333,21 @@ export const ERROR_TEXTS = {
     "There is currently a lease on the container and no lease ID was specified in the request.",
 } as const;
 
-/** Extra facts some services add to an error body, in order: element name, text. */
+/** Extra facts that some services add to an error body, in order: element name, text. */
 export type ErrorDetail = readonly [name: string, value: string];
 
 /**
- * An answer the client is meant to see. Any other error that reaches the HTTP layer is a bug. It takes
- * no stack along: nobody looks for the place of a refusal, and finding it took 10 µs, a quarter of a
- * point query of what is not there.
+ * An error the client is meant to see. Any other error that reaches the HTTP layer is a bug. It has
+ * no stack trace: nobody needs one for an expected error, and capturing it took 10 µs, a quarter of
+ * a point query for a missing entity.
  */
 export class ServiceError extends Error {
   readonly code: ErrorCode;
   readonly status: number;
   readonly details: readonly ErrorDetail[];
-  /** Response headers that belong to the refusal (`Allow`, `WWW-Authenticate`): name, value. */
+  /** Response headers that belong to the error (`Allow`, `WWW-Authenticate`): name, value. */
   readonly headers: readonly ErrorDetail[];
-  /** Set when nobody could be made out behind the request; the Table service words these apart. */
+  /** Set when the caller could not be authenticated; the Table service words these errors differently. */
   readonly stage: "authentication" | undefined;
 
   constructor(code: ErrorCode, options: ServiceErrorOptions = {}) {
@@ -367,7 +368,7 @@ export class ServiceError extends Error {
 export interface ServiceErrorOptions {
   readonly message?: string;
   /**
-   * Only where one code travels with two statuses: `InvalidAuthenticationInfo` 400 and 401,
+   * Only where one code is used with two statuses: `InvalidAuthenticationInfo` 400 and 401,
    * `ConditionNotMet` 412 and 304, `CannotVerifyCopySource` with that of the source.
    */
   readonly status?: number;

@@ -1,17 +1,17 @@
 import { parseDateTime, ticksOfMicros } from "./date-time.ts";
 import { ServiceError } from "./errors.ts";
 
-/** What a write demands of the entity that is there: any, or the one with this Timestamp. */
+/** What a write requires of the existing entity: any will do, or it must have this Timestamp. */
 export type IfMatch = "*" | EtagCondition;
 
 export interface EtagCondition {
-  /** Whether it names the entity with this Timestamp, in microseconds since 1970. */
+  /** Whether the tag names the entity with this Timestamp, in microseconds since 1970. */
   matches(timestampMicros: number): boolean;
 }
 
 /**
- * Reads an `If-Match` header. Tags are compared as instants, so escaped colons and trailing zeros
- * make no difference. A weak tag that is no instant is well-formed and matches nothing.
+ * Parses an `If-Match` header. Tags are compared as instants, so escaped colons and trailing zeros
+ * make no difference. A weak tag that is not an instant is valid and matches nothing.
  * Source: "Specifying conditional headers for Table service operations".
  * @throws ServiceError InvalidInput for anything but `*` or one weak tag.
  */
@@ -28,7 +28,7 @@ const WEAK_TAG = /^W\/"([^"]*)"$/;
 const TIMESTAMP_TAG = /^datetime'([^']*)'$/;
 
 function parseTimestamp(tag: string): bigint | undefined {
-  // Quotes and colons travel escaped or not, depending on the client's library.
+  // Client libraries differ in whether they escape quotes and colons.
   const unescaped = tag.replace(/%3A/gi, ":").replaceAll("%27", "'");
   const text = TIMESTAMP_TAG.exec(unescaped)?.[1];
   return text === undefined ? undefined : parseDateTime(text);

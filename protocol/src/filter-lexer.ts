@@ -2,17 +2,17 @@ import { ServiceError } from "./errors.ts";
 import { parseNumberLiteral, parseTypedLiteral } from "./filter-literal.ts";
 import type { Literal } from "./filter-tree.ts";
 
-/** `end` is the offset after the token: where the service says that a syntax error is. */
+/** `end` is the offset after the token: the position the service reports for a syntax error. */
 export type Token =
   | { readonly kind: "name"; readonly text: string; readonly end: number }
   | { readonly kind: "literal"; readonly literal: Literal; readonly end: number }
   | { readonly kind: "(" | ")" | "," | "-" | "end"; readonly end: number };
 
 /**
- * Cuts a `$filter` into tokens, one at a time.
+ * Splits a `$filter` into tokens, one at a time.
  *
- * Names are not told from operators here: `eq` is an operator only where one may stand, so that a
- * property may have any name. `NaN`, `INF` and `-INF` are Double literals, as in OData.
+ * The lexer does not distinguish names from operators: `eq` is an operator only where one may
+ * stand, so a property may have any name. `NaN`, `INF` and `-INF` are Double literals, as in OData.
  */
 export class FilterLexer {
   readonly #text: string;
@@ -22,7 +22,7 @@ export class FilterLexer {
     this.#text = text;
   }
 
-  /** @throws ServiceError InvalidInput at a character or literal that cannot be read. */
+  /** @throws ServiceError InvalidInput at a character or literal that is not valid. */
   next(): Token {
     const text = this.#text;
     let start = this.#position;
@@ -57,7 +57,7 @@ export class FilterLexer {
   #number(start: number): Token {
     const text = this.#match(NUMBER, start)!;
     this.#position = start + text.length;
-    // A letter that hangs on, as in `5m` or `5lt`.
+    // Letters directly after a number, as in `5m` or `5lt`, are an error.
     const rest = this.#match(NAME, this.#position);
     const literal = rest === undefined ? parseNumberLiteral(text) : undefined;
     if (literal === undefined) throw this.syntaxError(this.#position + (rest?.length ?? 0));
@@ -82,7 +82,7 @@ export class FilterLexer {
     return { kind: "literal", literal, end: this.#position };
   }
 
-  /** The text in quotes at `open`, doubled quotes made single; moves behind the closing one. */
+  /** The text in quotes at `open`, with doubled quotes made single; moves past the closing quote. */
   #quoted(open: number): string {
     const text = this.#text;
     let close = text.indexOf("'", open + 1);
@@ -103,7 +103,7 @@ export class FilterLexer {
   }
 }
 
-/** As `isPropertyName` has it, from one place on. */
+/** The pattern of `isPropertyName`, matched at a position. */
 const NAME = /[\p{L}\p{Nl}_][\p{L}\p{Nl}\p{Nd}\p{Mn}\p{Mc}\p{Pc}\p{Cf}]*/uy;
 const NUMBER = /-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?[lLdD]?/y;
 const PREFIX = /^(?:datetime|guid|x|binary)$/i;

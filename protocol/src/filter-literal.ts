@@ -1,18 +1,18 @@
 import { parseDateTime, printDateTime } from "./date-time.ts";
 import type { ComparisonOperator, Literal } from "./filter-tree.ts";
 
-/** Reads a number as written: digits with an optional fraction, exponent and type suffix. */
+/** Parses a number: digits with an optional fraction, exponent and type suffix. */
 export function parseNumberLiteral(text: string): Literal | undefined {
   const suffix = text.at(-1)!;
   if (suffix === "L" || suffix === "l") return int64(text.slice(0, -1));
   if (suffix === "D" || suffix === "d") return double(text.slice(0, -1));
   if (!INTEGER.test(text)) return double(text);
-  const value = Number(text) + 0; // Makes -0 the 0 that an integer is.
+  const value = Number(text) + 0; // Turns -0 into 0: integers have no -0.
   if (value >= -(2 ** 31) && value < 2 ** 31) return { type: "Edm.Int32", value };
   return int64(text);
 }
 
-/** Reads what stands between the quotes of `prefix'…'`; undefined when it is not such a value. */
+/** Parses the text between the quotes of `prefix'…'`; undefined if it is not such a value. */
 export function parseTypedLiteral(prefix: string, text: string): Literal | undefined {
   switch (prefix.toLowerCase()) {
     case "datetime": {
@@ -29,7 +29,7 @@ export function parseTypedLiteral(prefix: string, text: string): Literal | undef
   }
 }
 
-/** Writes a literal so that it reads back as the same value of the same type. */
+/** Prints a literal so that it parses to the same value of the same type. */
 export function printLiteral(literal: Literal): string {
   switch (literal.type) {
     case "Edm.String":
@@ -51,7 +51,7 @@ export function printLiteral(literal: Literal): string {
 }
 
 /**
- * Whether `left operator right` holds; undefined when their types cannot be compared. Numbers of
+ * Whether `left operator right` holds; undefined if their types cannot be compared. Numbers of
  * different types can, and compare exactly.
  */
 export function compareLiterals(
@@ -89,7 +89,7 @@ const GUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const HEX = /^(?:[0-9a-f]{2})*$/i;
 
 function int64(digits: string): Literal | undefined {
-  // Twenty characters hold every Int64; more would only cost time.
+  // Twenty characters are enough for any Int64; longer digit strings would only cost time.
   if (!INTEGER.test(digits) || digits.length > 40) return undefined;
   const value = BigInt(digits);
   return BigInt.asIntN(64, value) === value ? { type: "Edm.Int64", value } : undefined;
@@ -114,7 +114,7 @@ function bytesFromHex(hex: string): Uint8Array {
   return bytes;
 }
 
-/** What `<` orders as the type demands; hex text orders as its bytes do. */
+/** A value that `<` orders as the type requires; hexadecimal text orders as its bytes do. */
 function ordered(literal: Literal): string | number | bigint {
   if (literal.type === "Edm.Binary") return printLiteral(literal);
   return typeof literal.value === "boolean" ? Number(literal.value) : literal.value;

@@ -391,7 +391,7 @@ describe("parseTableFilter", () => {
 
 type Shape = string | readonly Shape[];
 
-/** `expected` is the filter as printed, or the message of the refusal. */
+/** `expected` is the filter as printed, or the error message. */
 function check(text: string, expected: string, shape?: Shape): void {
   let printed: string;
   try {

@@ -6,17 +6,18 @@ import type { ComparisonOperator, FilterNode, Literal, PropertyNode } from "./fi
 import { LIMITS } from "./limits.ts";
 
 /**
- * Reads a `$filter` over entities. A bare name and a comparison with a name are open to any type,
- * except for the two keys and Timestamp, whose types are known.
+ * Parses a `$filter` over entities. A bare name, and a name in a comparison, may be of any type,
+ * except the two keys and Timestamp, whose types are known.
  * Source: "Querying tables and entities".
- * @throws ServiceError InvalidInput; NotImplemented for OData that is well formed but not ours.
+ * @throws ServiceError InvalidInput; NotImplemented for valid OData that the service does not
+ * support.
  */
 export function parseFilter(text: string): FilterNode {
   return new FilterParser(text, ENTITY_TYPES).parse();
 }
 
 /**
- * Reads a `$filter` of Query Tables, over `TableName` alone.
+ * Parses a `$filter` of Query Tables, whose only property is `TableName`.
  * @throws ServiceError as `parseFilter`, and InvalidInput for any other property.
  */
 export function parseTableFilter(text: string): FilterNode {
@@ -25,7 +26,7 @@ export function parseTableFilter(text: string): FilterNode {
 
 interface DeclaredTypes {
   readonly types: ReadonlyMap<string, EdmType>;
-  /** Whether there may be other properties, of any type. */
+  /** Whether other properties, of any type, are allowed. */
   readonly open: boolean;
 }
 
@@ -41,8 +42,8 @@ const ENTITY_TYPES: DeclaredTypes = {
 const TABLE_TYPES: DeclaredTypes = { types: new Map([["TableName", "Edm.String"]]), open: false };
 
 /**
- * What a phrase may mean before its place decides: a filter, or a value. `computed` is a function
- * or arithmetic: read to the end, so that malformed text is 400 and the rest 501.
+ * What a phrase may be before its position decides: a filter or a value. `computed` is a function
+ * call or arithmetic; it is parsed to the end, so that malformed text gets 400 and the rest 501.
  */
 type Term =
   | FilterNode
@@ -51,7 +52,7 @@ type Term =
   | { readonly kind: "computed" };
 
 /**
- * One method per rule, by recursive descent:
+ * Recursive descent, one method per rule:
  *
  *     filter     := or END
  *     or         := and ("or" and)*
@@ -63,8 +64,8 @@ type Term =
  *     sign       := "-" sign | primary
  *     primary    := "(" or ")" | LITERAL | "null" | NAME | NAME "(" [or ("," or)*] ")"
  *
- * Operators are lower case. Only "(" , "not" and "-" nest, up to a limit; chains are loops. What
- * is wrong with the meaning of a filter is told after its syntax proved right.
+ * Operators are lower case. Only "(" , "not" and "-" nest, up to a limit; chains are loops. Errors
+ * of meaning are thrown only after the whole text proved syntactically correct.
  */
 class FilterParser {
   readonly #lexer: FilterLexer;
@@ -117,7 +118,7 @@ class FilterParser {
   #not(): Term {
     if (!this.#at("not")) return this.#comparison();
     this.#advance();
-    // `not (` is one level, as `not` alone is: printing may add those parentheses.
+    // `not (` counts as one level, like a bare `not`, because printing may add the parentheses.
     const term = this.#token.kind === "(" ? this.#not() : this.#nested(() => this.#not());
     const type = this.#typeOf(term);
     if (type !== undefined && type !== "Edm.Boolean") {
@@ -207,7 +208,7 @@ class FilterParser {
     return { kind: "computed" };
   }
 
-  /** The meaning of a comparison; any constant when it has none. */
+  /** The filter a comparison means; a constant as placeholder if the comparison is refused. */
   #compare(left: Term, operator: ComparisonOperator, right: Term): FilterNode {
     const types = [this.#typeOf(left), this.#typeOf(right)] as const;
     if (left.kind === "literal" && right.kind === "literal") {
@@ -236,7 +237,7 @@ class FilterParser {
     this.#refuse(incompatible(leftType, rightType, operatorKind));
   }
 
-  /** The term in a place where a filter stands; its type is checked by who knows the operator. */
+  /** Converts a term used as a filter. Its type is checked by the caller, which knows the operator. */
   #toFilter(term: Term): FilterNode {
     if (term.kind === "null") this.#refuse();
     if (term.kind === "null" || term.kind === "computed") return { kind: "constant", value: false };
@@ -244,7 +245,7 @@ class FilterParser {
     return { kind: "constant", value: term.literal.value === true };
   }
 
-  /** Undefined: open to any type. */
+  /** Undefined if it may be of any type. */
   #typeOf(term: Term): EdmType | undefined {
     switch (term.kind) {
       case "literal":
@@ -294,7 +295,7 @@ class FilterParser {
     return this.#lexer.syntaxError(this.#token.end);
   }
 
-  /** Keeps the first refusal; it is thrown once the whole text was read. */
+  /** Records the first semantic error; `parse` throws it after reading the whole text. */
   #refuse(message?: string): void {
     if (this.#refusal !== undefined) return;
     this.#refusal = new ServiceError("InvalidInput", message === undefined ? {} : { message });
@@ -324,10 +325,10 @@ function isOperator(text: string): text is ComparisonOperator {
   return OPERATORS.has(text);
 }
 
-/** A look into an object would first look for the text among all names the runtime knows. */
+/** A Set, because a lookup in an object first searches the runtime's table of all property names. */
 const OPERATORS: ReadonlySet<string> = new Set(Object.keys(OPERATOR_KINDS));
 
-/** OData's, which the service does not implement. */
+/** Functions of OData that the service does not implement. */
 const FUNCTIONS: ReadonlySet<string> = new Set(
   (
     "substringof endswith startswith length indexof insert remove replace substring tolower toupper " +

@@ -69,7 +69,7 @@ function print(text: string): string {
   return printFilter(parseFilter(text));
 }
 
-/** fast-check's records have no prototype, which a strict comparison sees. */
+/** fast-check's records have no prototype, and strict comparison would notice. */
 function plain(filter: FilterNode): FilterNode {
   switch (filter.kind) {
     case "and":

@@ -1,7 +1,7 @@
 import { printLiteral } from "./filter-literal.ts";
 import type { FilterNode } from "./filter-tree.ts";
 
-/** Writes a filter as text that parses to the same tree, with no parentheses it does not need. */
+/** Prints a filter as text that parses to the same tree, with few parentheses. */
 export function printFilter(filter: FilterNode): string {
   switch (filter.kind) {
     case "or":
@@ -28,8 +28,8 @@ function printClause(clause: FilterNode, parent: Parent): string {
 }
 
 /**
- * A chain inside its own kind keeps its parentheses, or it would be read as one longer chain. The
- * grammar does without those of `not (A eq 1)`, people do not.
+ * A chain inside a chain of its own kind keeps its parentheses, or the two would parse as one.
+ * `not (A eq 1)` keeps them for the reader; the grammar does not need them.
  */
 function needsParentheses({ kind }: FilterNode, parent: Parent): boolean {
   if (kind === "or") return true;

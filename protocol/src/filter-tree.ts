@@ -1,9 +1,9 @@
 /**
- * A parsed `$filter`: immutable, plain data. Chains of one operator are one node with many clauses,
- * so the depth of a tree is the nesting of its text and not its length.
+ * A parsed `$filter`: immutable, plain data. A chain of one operator is one node with many clauses,
+ * so the depth of a tree is the nesting of its text, not its length.
  *
- * A comparison always has its property on the left: `5 lt Age` is read as `Age gt 5`. Two literals
- * compared are a constant.
+ * A comparison always has its property on the left: `5 lt Age` parses as `Age gt 5`. A comparison
+ * of two literals becomes a constant.
  */
 export type FilterNode = OrNode | AndNode | NotNode | ComparisonNode | PropertyNode | ConstantNode;
 
@@ -31,7 +31,7 @@ export interface ComparisonNode {
   readonly literal: Literal;
 }
 
-/** A bare name: true for entities on which it is a Boolean property that holds `true`. */
+/** A bare name: true for entities on which it is a Boolean property with the value `true`. */
 export interface PropertyNode {
   readonly kind: "property";
   readonly property: string;

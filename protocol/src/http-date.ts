@@ -3,13 +3,13 @@ const HTTP_DATE =
 const DAYS = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 
 /**
- * Milliseconds since 1970, or undefined when the text is not an RFC 1123 date such as
+ * Milliseconds since 1970; undefined if the text is not an RFC 1123 date such as
  * `Wed, 06 Jan 2021 01:01:30 GMT`, with the right day of the week.
  */
 export function parseHttpDate(text: string): number | undefined {
   if (!HTTP_DATE.test(text)) return undefined;
   const date = new Date(text);
-  // Date moves what does not exist to the next day that does, and believes any day of the week.
+  // Date rolls a day that does not exist over to the next one and ignores the day of the week.
   const exists =
     date.getUTCDate() === Number(text.slice(5, 7)) && DAYS[date.getUTCDay()] === text.slice(0, 3);
   return exists ? date.getTime() : undefined;

@@ -15,11 +15,11 @@ import {
 import { decodeUtf8 } from "./json-string.ts";
 import { LIMITS } from "./limits.ts";
 
-/** What stands where a member's value should be. */
+/** Kinds of a member's value. ABSENT: only its annotation was read so far. */
 const ABSENT = 0;
 export const NULL = 1;
 export const TEXT = 2;
-/** A string with escapes in it. */
+/** A string that contains escapes. */
 export const ESCAPED_TEXT = 3;
 export const INTEGER = 4;
 /** A number with a fraction or an exponent. */
@@ -27,7 +27,7 @@ export const FRACTION = 5;
 export const TRUE = 6;
 export const FALSE = 7;
 
-/** What a member's name makes of it. */
+/** Roles of a member, by its name. */
 export const PROPERTY = 0;
 export const PARTITION_KEY = 1;
 export const ROW_KEY = 2;
@@ -35,34 +35,34 @@ const TIMESTAMP = 3;
 
 /**
  * The members of a flat JSON object, by position: nothing is decoded or copied. `x` and its
- * annotation `x@odata.type` are one member, in whichever order they come. Control information
- * (`odata.*`, other annotations) and `Timestamp` are checked for being JSON, of any depth, and dropped.
+ * annotation `x@odata.type` are one member, in either order. Control information (`odata.*`, other
+ * annotations) and `Timestamp` must be valid JSON, of any depth, and are dropped.
  *
- * One table is filled again and again; what `read` found holds until the next `read`. Positions are
- * indexes into `bytes`; the ends of texts are those of their closing quotes.
+ * An instance is reused: its contents are valid until the next `read`. Positions are indexes into
+ * `bytes`; a string ends at its closing quote.
  */
 export class JsonMembers {
-  /** The bytes read: the body, or a copy of it in which escaped names are spelt out. */
+  /** The body, or a copy of it in which escaped names are unescaped. */
   bytes: Uint8Array = new Uint8Array(0);
   count = 0;
   readonly roles = new Uint8Array(LIMITS.bodyMembersMax);
-  /** By role, the member that has it; -1 when there is none. */
+  /** The member with each role; -1 if there is none. */
   readonly byRole = new Int16Array(4);
   readonly nameStarts = new Int32Array(LIMITS.bodyMembersMax);
   readonly nameEnds = new Int32Array(LIMITS.bodyMembersMax);
-  /** Whether the name is all ASCII letters, digits and `_`, and begins with no digit. */
+  /** Whether the name is all ASCII letters, digits and `_`, and does not begin with a digit. */
   readonly plainNames = new Uint8Array(LIMITS.bodyMembersMax);
   readonly kinds = new Uint8Array(LIMITS.bodyMembersMax);
   readonly valueStarts = new Int32Array(LIMITS.bodyMembersMax);
   readonly valueEnds = new Int32Array(LIMITS.bodyMembersMax);
 
-  /** Of the annotation's text; a start of 0 means no annotation, -1 one that is no plain text. */
+  /** The text of the annotation. A start of 0 means there is none, -1 that it is not a plain string. */
   readonly #typeStarts = new Int32Array(LIMITS.bodyMembersMax);
   readonly #typeEnds = new Int32Array(LIMITS.bodyMembersMax);
   readonly #hashes = new Int32Array(LIMITS.bodyMembersMax);
-  /** Open addressing, at most half full: the number of a member plus one, 0 for none. */
+  /** Open addressing, at most half full: the index of a member plus one, 0 for an empty slot. */
   readonly #slots = new Int16Array(LIMITS.bodyMembersMax * 2);
-  /** Where each member stands there. */
+  /** The slot of each member. */
   readonly #slotOf = new Int16Array(LIMITS.bodyMembersMax);
   #body: Uint8Array = this.bytes;
   #view = new DataView(this.bytes.buffer);
@@ -72,14 +72,14 @@ export class JsonMembers {
   #valueEnd = 0;
 
   /**
-   * @throws ServiceError InvalidInput for anything but one object of plain values (what is dropped
-   * may be any), DuplicatePropertiesSpecified, TooManyProperties.
+   * @throws ServiceError InvalidInput for anything but one object of plain values (dropped members
+   * may have any), DuplicatePropertiesSpecified, TooManyProperties.
    */
   read(body: Uint8Array): void {
     this.#body = body;
     this.#view = new DataView(body.buffer, body.byteOffset, body.length);
     this.bytes = body;
-    // Only what the last body filled: clearing all took 7 % of the time of a body of 1 KB.
+    // Only the slots the last body used: clearing all took 7 % of the time of a body of 1 KB.
     for (let member = 0; member < this.count; member++) this.#slots[this.#slotOf[member]!] = 0;
     this.count = 0;
     for (let role = 0; role < this.byRole.length; role++) this.byRole[role] = -1;
@@ -92,8 +92,8 @@ export class JsonMembers {
   }
 
   /**
-   * The form that a member's annotation names; undefined when it has none.
-   * @throws ServiceError InvalidInput for a type that does not exist.
+   * The form that a member's annotation names; undefined if it has no annotation.
+   * @throws ServiceError InvalidInput for an unknown type.
    */
   annotatedForm(member: number): EdmForm | undefined {
     const start = this.#typeStarts[member]!;
@@ -134,7 +134,7 @@ export class JsonMembers {
     }
   }
 
-  /** A member whose name is no plain property name: an annotation, or one that needs a closer look. */
+  /** A member whose name is not a plain property name: an annotation, or a name that needs a closer look. */
   #unusualMember(start: number): void {
     let end = scanString(this.bytes, this.#view, start);
     this.#at = (end < 0 ? ~end : end) + 1;
@@ -179,7 +179,7 @@ export class JsonMembers {
     this.#typeEnds[member] = this.#valueEnd;
   }
 
-  /** The member of this name, new or known. */
+  /** The member with this name, added if it is new. */
   #find(start: number, end: number, hash: number): number {
     const mask = this.#slots.length - 1;
     let slot = (hash ^ (hash >>> 15)) & mask;
@@ -213,7 +213,7 @@ export class JsonMembers {
     return true;
   }
 
-  /** Reads `: value`. @param ignored whether the value may be an object or an array, too */
+  /** Reads `: value`. @param ignored whether the value may also be an object or an array */
   #value(ignored: boolean): void {
     this.#at = skipWhiteSpace(this.bytes, this.#at);
     this.#expect(0x3a); // :
@@ -257,13 +257,13 @@ export class JsonMembers {
   }
 
   /**
-   * Replaces the escaped name `bytes[start, end)` by what it says, in a copy of the body: its UTF-8
-   * is never longer. Answers where it ends now.
+   * Unescapes the name `bytes[start, end)` in place, in a copy of the body: the UTF-8 is never
+   * longer. Returns its new end.
    */
   #spellOut(start: number, end: number): number {
     const name: string = JSON.parse(`"${decodeUtf8(this.bytes, start, end)}"`);
     if (this.bytes === this.#body) {
-      // Not `slice`: that of a Buffer copies nothing and stays in the buffer it is part of.
+      // Not `slice`: a Buffer's `slice` copies nothing and shares the memory of the Buffer.
       this.bytes = new Uint8Array(this.#body);
       this.#view = new DataView(this.bytes.buffer);
     }
@@ -318,7 +318,7 @@ const AT_SIGN = 0x40;
 const HASH_SEED = -2_128_831_035;
 const HASH_FACTOR = 16_777_619;
 
-/** 1 for what plain names are made of: letters, digits and `_`. */
+/** 1 for the bytes of plain names: letters, digits and `_`. */
 const NAME_BYTES = new Uint8Array(256);
 for (const byte of encoder.encode(
   "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_",

@@ -1,33 +1,33 @@
 import { BINARY, EDM_TYPES, type EdmForm, FORM_COUNT, isAnnotated, typeOfForm } from "./edm.ts";
 
 /**
- * How one property of an entity stands in JSON, the comma before it included: `,"name":value`, or,
- * where JSON alone would not tell the type, `,"name@odata.type":"Edm.Int64","name":"39"`.
- * Stored entities hold their properties in this form, so that an answer is a copy of them.
+ * One property of an entity in JSON, with the comma before it: `,"name":value`, or, if JSON alone
+ * does not show the type, `,"name@odata.type":"Edm.Int64","name":"39"`. Stored entities hold their
+ * properties in this form, so a response is a copy of them.
  */
 export interface JsonProperty {
   readonly form: EdmForm;
   /** Length of the name. */
   readonly nameBytes: number;
-  /** Where this property ends in the text of all; it begins where the one before it ends. */
+  /** Where this property ends in the text of all properties; it begins where the previous one ends. */
   readonly end: number;
 }
 
-/** Where the value begins, counted from the comma. */
+/** Offset of the value, counted from the comma. */
 export function valueOffset(form: EdmForm, nameBytes: number): number {
   return bareOffset(form, nameBytes) + nameBytes + ',"":'.length;
 }
 
-/** Where `,"name":value` without its annotation begins, counted from the comma before that. */
+/** Offset of `,"name":value` without its annotation, counted from the first comma. */
 export function bareOffset(form: EdmForm, nameBytes: number): number {
   const annotation = ANNOTATION_BYTES[form]!;
   return annotation === 0 ? 0 : annotation + nameBytes;
 }
 
-/** Where the name begins, counted from the comma. */
+/** Offset of the name, counted from the comma. */
 export const NAME_OFFSET = ',"'.length;
 
-/** Writes everything before the value, the name from `bytes[start, end)`, and answers where it ended. */
+/** Writes everything before the value, with the name from `bytes[start, end)`; returns where it ends. */
 export function writePropertyHead(
   out: Uint8Array,
   at: number,
@@ -64,7 +64,7 @@ function writeQuotedName(
   return next;
 }
 
-/** The form that `Edm.…`, the text `bytes[start, end)`, names; -1 when there is no such type. */
+/** The form named by the text `bytes[start, end)`, such as `Edm.Int64`; -1 if there is no such type. */
 export function formNamed(bytes: Uint8Array, start: number, end: number): EdmForm {
   for (let form = 0; form <= BINARY; form++) {
     const name = TYPE_NAMES[form]!;
@@ -82,11 +82,11 @@ const COLON = 0x3a;
 
 const encoder = new TextEncoder();
 const TYPE_NAMES = EDM_TYPES.map((type) => encoder.encode(type));
-/** What follows `,"name`, up to the comma of the property proper. */
+/** The text after `,"name`, up to the comma of the property proper. */
 const ANNOTATIONS = Array.from({ length: FORM_COUNT }, (_, form) =>
   encoder.encode(isAnnotated(form) ? `@odata.type":"${typeOfForm(form)}"` : ""),
 );
-/** Length of `,"@odata.type":"Edm.…"` for each form, 0 for those that need none. */
+/** Length of `,"@odata.type":"Edm.…"` for each form; 0 for forms without annotation. */
 const ANNOTATION_BYTES = Uint8Array.from(ANNOTATIONS, ({ length }) =>
   length === 0 ? 0 : length + 2,
 );

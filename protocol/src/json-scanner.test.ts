@@ -5,7 +5,7 @@ import { scanNumber, scanString, skipWhiteSpace } from "./json-scanner.ts";
 
 describe("a string", () => {
   it("ends where JSON.parse says, whichever byte stands wherever", () => {
-    // Bytes are passed four at a time, so each is tried at each place of a word.
+    // Bytes are skipped four at a time, so each byte is tried at every place of a word.
     for (let byte = 0; byte < 256; byte++) {
       for (let place = 0; place < 9; place++) {
         const bytes = Buffer.from('abcdefghijkl\\n" ');
@@ -60,7 +60,7 @@ describe("a string", () => {
     assert.equal(endOf(Buffer.from("😀").subarray(0, 3)), undefined);
   });
 
-  /** Index of the closing quote; undefined when there is no string. */
+  /** Index of the closing quote; undefined if there is no string. */
   function endOf(bytes: Buffer): number | undefined {
     return attempt(() => {
       const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
@@ -71,7 +71,7 @@ describe("a string", () => {
   }
 
   function expectedEnd(bytes: Buffer): number | undefined {
-    // No byte of 0x80 or more is a character by itself.
+    // No byte of 0x80 or more is a character on its own.
     if (bytes.some((byte) => byte >= 0x80)) return undefined;
     for (let at = 0; at < bytes.length; at++) {
       if (bytes[at] !== 0x22) continue;
@@ -79,7 +79,7 @@ describe("a string", () => {
         JSON.parse(`"${bytes.toString("latin1", 0, at + 1)}`);
         return at;
       } catch {
-        // An escaped quote, perhaps.
+        // Perhaps an escaped quote.
       }
     }
     return undefined;

@@ -16,7 +16,7 @@ export const LIMITS = {
   tableNameLengthMin: 3,
   tableNameLengthMax: 63,
 
-  /** Of one key, twice what is documented; accepted where the engine's own key limit leaves room. */
+  /** Of one key; twice the documented limit. Accepted if the key also fits the engine's own limit. */
   keyLengthMax: 1024,
 
   customPropertiesMax: 252,
@@ -28,13 +28,13 @@ export const LIMITS = {
   entityBytesMax: 1_048_576,
 
   /**
-   * Members of a JSON body, annotations not counted. More than an entity has properties, for those
-   * that are null do not count there; an end to the work that a body can make.
+   * Members of a JSON body, annotations not counted. More than an entity may have properties,
+   * because null ones do not count there. Bounds the work one body can cause.
    */
   bodyMembersMax: 1024,
   /** The text of a message, in UTF-8. */
   messageBytesMax: 65_536,
-  /** The document around it: escapes may double the text. */
+  /** The XML document around it: escaping may double the text. */
   messageBodyBytesMax: 131_584,
   messagesReceivedMax: 32,
   visibilityTimeoutSecondsDefault: 30,
@@ -46,29 +46,30 @@ export const LIMITS = {
 
   bodyBytesMax: 4 * 1_048_576,
   transactionOperationsMax: 100,
-  /** Lines of headers in one request inside a batch; clients send fewer than twenty. */
+  /** Lines in the head of one request inside a batch; clients send fewer than twenty. */
   batchPartHeadersMax: 128,
 
   pageEntitiesMax: 1000,
-  /** Ours: the service bounds pages by time and count alone, which lets a page reach a gigabyte. */
+  /** Ours: the service bounds pages by time and count alone, so a page can reach a gigabyte. */
   pageBytesMax: 8 * 1_048_576,
-  /** A query stops collecting after this long and answers a continuation. */
+  /** A query stops collecting after this long and returns a continuation. */
   pageTimeMs: 5_000,
 
-  /** Clients send filters as long as URLs may be; nesting is what costs. */
+  /** Only the URL bounds the length of a filter; nesting is what costs. */
   filterDepthMax: 200,
   selectNamesMax: 252,
-  /** More key ranges than the longest list of keys in a URL makes; beyond it a query reads wider. */
+  /** More key ranges than any list of keys in a URL produces; beyond it a query reads wider ranges. */
   planReadsMax: 4096,
   headersBytesMax: 96 * 1024,
   clientRequestIdLengthMax: 1024,
 
   /**
-   * Ours: a document of XML that is parsed. Policies, and properties with all the CORS rules there may be and every
-   * character escaped, take less than a tenth of it; the worst of so many bytes takes 60 ms, 4 MiB took two seconds.
+   * Ours: an XML document to be parsed. Access policies, or service properties with the maximum of
+   * CORS rules and every character escaped, take less than a tenth of it. The worst document of
+   * this size takes 60 ms to parse; one of 4 MiB took two seconds.
    */
   xmlBodyBytesMax: 131_072,
-  /** Elements inside elements; the deepest document there is has five. */
+  /** Nesting of XML elements; the deepest valid document has five levels. */
   xmlDepthMax: 32,
 
   accessPoliciesMax: 5,
@@ -82,7 +83,7 @@ export const LIMITS = {
   corsMaxAgeSecondsMax: 2 ** 31 - 1,
   retentionDaysMax: 365,
 
-  /** UTF-16 code units after decoding; accepted where the engine's own key limit leaves room. */
+  /** UTF-16 code units after decoding. Accepted if the name also fits the engine's own key limit. */
   blobNameLengthMax: 1024,
   blobNameSegmentsMax: 254,
   blobBytesMax: 5000 * 1_048_576,
@@ -93,16 +94,16 @@ export const LIMITS = {
   uncommittedBlocksMax: 100_000,
   /** Ours: 50,000 of the longest ids in the longest elements, with room for line breaks. */
   blockListBodyBytesMax: 8 * 1_048_576,
-  /** Uncommitted blocks go when nothing was done to the blob for this long. */
+  /** Uncommitted blocks are deleted when no block was added to the blob for this long. */
   uncommittedBlocksMs: 7 * 24 * 60 * 60 * 1000,
-  /** Largest range whose checksum can be asked for. */
+  /** Largest range whose checksum can be requested. */
   checkedRangeBytesMax: 4 * 1_048_576,
   copySourceLengthMax: 2048,
   leaseSecondsMin: 15,
   leaseSecondsMax: 60,
   leaseBreakSecondsMax: 60,
 
-  /** The oldest `x-ms-version` that tables serve, and that counts where none is named. */
+  /** The oldest `x-ms-version` that tables serve, and the default for a request that names none. */
   tableVersionMin: "2009-09-19",
   /** The oldest that queues and blobs serve. */
   storageVersionMin: "2015-02-21",

@@ -1,13 +1,13 @@
 import { daysOfMonth } from "./calendar.ts";
 
 /**
- * Whether a version of the protocol could bear this name: a date there is, as `2019-02-02`. Those not published yet are
- * good, too. Dates of one form compare as texts do.
+ * Whether the text could name a protocol version: an existing date such as `2019-02-02`. Versions
+ * not published yet are accepted. Dates of this form compare as texts.
  */
 export function isProtocolVersion(text: string): boolean {
   if (!VERSION.test(text)) return false;
   const day = text.slice(8);
-  // Every month has these; all of a date is read for few versions only.
+  // Every month has these days, so only late days need the month's length.
   return day <= "28" || Number(day) <= daysOfMonth(+text.slice(0, 4), +text.slice(5, 7));
 }
 

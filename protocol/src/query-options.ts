@@ -8,13 +8,13 @@ import { isPropertyName } from "./property-name.ts";
 /** Decoded names and values of a query string, in the order sent. */
 export type QueryPairs = readonly (readonly [name: string, value: string])[];
 
-/** What Query Entities is asked for. An option that was not sent, or sent empty, is undefined. */
+/** The options of Query Entities. An option that was not sent, or sent empty, is undefined. */
 export interface EntityQueryOptions {
   readonly filter: FilterNode | undefined;
   readonly select: readonly string[] | undefined;
-  /** Most entities in one page, 0 … 1000. */
+  /** Maximum number of entities in a page, 0 … 1000. */
   readonly top: number | undefined;
-  /** Where the page begins, included. No row key: at the partition's first. */
+  /** The first entity of the page. Without a row key, the page begins with the partition's first entity. */
   readonly from: EntityContinuation | undefined;
 }
 
@@ -23,16 +23,16 @@ export interface EntityContinuation {
   readonly rowKey: string | undefined;
 }
 
-/** What Query Tables is asked for. */
+/** The options of Query Tables. */
 export interface TableQueryOptions {
   readonly filter: FilterNode | undefined;
   readonly top: number | undefined;
-  /** Lower-cased name of the first table of the page; it need not exist. */
+  /** Lower-cased name of the first table of the page, which need not exist. */
   readonly from: string | undefined;
 }
 
 /**
- * Reads the options of Query Entities; names that do not begin with `$` are another's affair.
+ * Parses the options of Query Entities; names that do not begin with `$` are handled elsewhere.
  * Source: "Query timeout and pagination", "Querying tables and entities".
  * @throws ServiceError InvalidInput, NotImplemented.
  */
@@ -47,9 +47,9 @@ export function parseEntityQueryOptions(pairs: QueryPairs): EntityQueryOptions {
   };
 }
 
-/** Get Entity knows `$select` only; a `$filter` or `$top` beside a full address says nothing new. */
+/** Get Entity uses `$select` only; a `$filter` or `$top` is checked for repetition and then ignored. */
 export function parseEntitySelect(pairs: QueryPairs): readonly string[] | undefined {
-  // Requests that bear a token mostly have the query of the one before.
+  // Requests with a SAS mostly repeat the previous query, and then `pairs` is the same object.
   if (pairs !== lastPairs) {
     lastSelect = parseSelect(systemOptions(pairs).get("$select"));
     lastPairs = pairs;
@@ -60,7 +60,7 @@ export function parseEntitySelect(pairs: QueryPairs): readonly string[] | undefi
 let lastPairs: QueryPairs | undefined;
 let lastSelect: readonly string[] | undefined;
 
-/** Reads the options of Query Tables. `$select` is checked; a table has one property to show. */
+/** Parses the options of Query Tables. `$select` is only checked: a table has a single property. */
 export function parseTableQueryOptions(pairs: QueryPairs): TableQueryOptions {
   const options = systemOptions(pairs);
   const filter = options.get("$filter");
@@ -75,7 +75,7 @@ export function parseTableQueryOptions(pairs: QueryPairs): TableQueryOptions {
 
 const KNOWN = new Set(["$filter", "$select", "$top", "$format"]);
 
-/** Options of OData that the service refuses by name; which of 400 and 501 it says is unconfirmed. */
+/** OData options that the service rejects by name; whether with 400 or 501 is unconfirmed. */
 const UNSUPPORTED = new Set([
   "$orderby",
   "$skip",
@@ -85,7 +85,10 @@ const UNSUPPORTED = new Set([
   "$expand",
 ]);
 
-/** The `$` options sent with a value. Sent twice is refused: either could be the one meant. */
+/**
+ * The `$` options sent with a value. An option sent twice is an error, because either value could
+ * be meant.
+ */
 function systemOptions(pairs: QueryPairs): ReadonlyMap<string, string> {
   const options = new Map<string, string>();
   for (const [name, value] of pairs) {
@@ -105,7 +108,7 @@ function parseTop(text: string | undefined): number | undefined {
   return top;
 }
 
-/** Names in the order given, each once; undefined selects everything. */
+/** Each name once, in the order given; undefined selects all properties. */
 function parseSelect(text: string | undefined): readonly string[] | undefined {
   if (text === undefined) return undefined;
   const names = new Set<string>();
@@ -119,7 +122,7 @@ function parseSelect(text: string | undefined): readonly string[] | undefined {
   return [...names];
 }
 
-/** The service refuses an empty `NextRowKey`; we read it as the start of the partition. */
+/** The service rejects an empty `NextRowKey`; here it means the start of the partition. */
 function entityContinuation(pairs: QueryPairs): EntityContinuation | undefined {
   const partitionKey = firstValue(pairs, "NextPartitionKey");
   const rowKey = firstValue(pairs, "NextRowKey");

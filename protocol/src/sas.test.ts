@@ -11,7 +11,7 @@ import {
   tableSasString,
 } from "./sas.ts";
 
-/** Every parameter with its own name as its value, so that a string shows what stands where. */
+/** Each parameter has its own name as its value, so that a string shows which is where. */
 function sas(sv: string) {
   const names =
     "ss srt sr sp st se si sip spr ses tn spk srk epk erk rscc rscd rsce rscl rsct sig".split(" ");

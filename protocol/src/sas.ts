@@ -1,10 +1,10 @@
 /**
- * Shared access signatures: reading their parameters and building the strings they sign. Nothing
- * here decides anything; a parameter that a version does not sign is simply not looked at there.
+ * Shared access signatures: parsing their parameters and building the strings they sign. Nothing
+ * here makes access decisions; a parameter that a version does not sign is ignored for it.
  * Source: "Create a service SAS", "Create an account SAS".
  */
 
-/** The parameters of a token, decoded. Only `spk` and `epk` tell an empty value from an absent one. */
+/** The parameters of a token, decoded. Only `spk` and `epk` distinguish an empty value from an absent one. */
 export type SasParameters = { readonly [Name in SasName]: string | undefined };
 
 export type SasName = keyof typeof NO_PARAMETERS;
@@ -37,7 +37,7 @@ const NO_PARAMETERS = {
   sig: undefined,
 };
 
-/** Names are read in any case; the first value of a name that is not empty counts. */
+/** Names are case-insensitive; the first non-empty value of a name counts. */
 export function parseSas(pairs: Iterable<readonly [name: string, value: string]>): SasParameters {
   const sas: { [Name in SasName]: string | undefined } = { ...NO_PARAMETERS };
   for (const [sent, value] of pairs) {
@@ -52,21 +52,21 @@ function isSasName(name: string): name is SasName {
   return Object.hasOwn(NO_PARAMETERS, name);
 }
 
-/** The versions from which a token's meaning changes. They compare as text. */
+/** The versions at which the meaning of a token changes. They compare as text. */
 export const SAS_VERSIONS = {
   serviceMin: "2012-02-12",
-  /** Response headers of blobs become overridable. */
+  /** Responses of blobs get overridable headers. */
   responseHeaders: "2013-08-15",
   /** The resource is prefixed with the service's name. */
   resourcePrefix: "2015-02-21",
-  /** Account SAS, addresses and protocols. */
+  /** Account SAS, IP addresses and protocols. */
   accountMin: "2015-04-05",
   /** A blob's kind and snapshot time are signed. */
   blobKind: "2018-11-09",
   encryptionScope: "2020-12-06",
 } as const;
 
-/** The table is signed in lower case however `tn` is written. */
+/** The table is signed in lower case, whatever the case of `tn`. */
 export function tableSasString(account: string, sas: SasParameters): string {
   const resource = `${prefix(sas, "table")}/${account}/${(sas.tn ?? "").toLowerCase()}`;
   return lines([...commonFields(sas, resource), sas.spk, sas.srk, sas.epk, sas.erk]);
@@ -79,7 +79,7 @@ export function queueSasString(account: string, queue: string, sas: SasParameter
 /** `path` is the container, or container and blob with a slash between them, both decoded. */
 export function blobSasString(account: string, path: string, sas: SasParameters): string {
   const fields = commonFields(sas, `${prefix(sas, "blob")}/${account}/${path}`);
-  // The empty line is the time of a snapshot, which nothing here has.
+  // The empty line is a snapshot time: snapshots are not served here.
   if (isFrom(sas, SAS_VERSIONS.blobKind)) fields.push(sas.sr, "");
   if (isFrom(sas, SAS_VERSIONS.encryptionScope)) fields.push(sas.ses);
   if (isFrom(sas, SAS_VERSIONS.responseHeaders)) {
@@ -122,7 +122,7 @@ export interface Ipv4Range {
   readonly last: number;
 }
 
-/** `sip`: one IPv4 address, or two with a hyphen between them, both included. */
+/** Parses `sip`: one IPv4 address, or an inclusive range of two with a hyphen between them. */
 export function parseIpRange(text: string): Ipv4Range | undefined {
   const hyphen = text.indexOf("-");
   const first = parseIpv4(hyphen < 0 ? text : text.slice(0, hyphen));
@@ -131,7 +131,7 @@ export function parseIpRange(text: string): Ipv4Range | undefined {
   return { first, last };
 }
 
-/** An address as an unsigned number; one mapped into IPv6 (`::ffff:10.0.0.1`) is read as itself. */
+/** An address as an unsigned number; one mapped into IPv6 (`::ffff:10.0.0.1`) is read as IPv4. */
 export function parseIpv4(text: string): number | undefined {
   const parts = /^(?:::ffff:)?(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})$/i.exec(text);
   if (parts === null) return undefined;

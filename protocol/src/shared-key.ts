@@ -1,20 +1,20 @@
 import { ServiceError } from "./errors.ts";
 
 /**
- * What Shared Key signatures are made of: the strings to sign, as clients and servers build them.
- * Clients disagree in corners (header order, empty parameters, `+`), so the Queue and Blob readings
- * come as a sequence, likeliest first, each built only when it is asked for and never twice.
+ * The strings to sign for Shared Key, as clients and servers build them. Clients differ in details
+ * (header order, empty parameters, `+`), so the Queue and Blob functions yield every accepted
+ * variant, likeliest first; each is built only on demand and never twice.
  * Source: "Authorize with Shared Key".
  */
 
-/** A request as it travels: nothing decoded, nothing normalized. */
+/** A request as sent: nothing decoded, nothing normalized. */
 export interface SignableRequest {
   /** Upper case. */
   readonly verb: string;
-  /** Percent-encoded, with the account segment of path-style addresses, without the query. */
+  /** Percent-encoded, including the account segment of path-style URLs, without the query. */
   readonly rawPath: string;
   readonly query: SignableQuery;
-  /** Names and values in turn. */
+  /** Names and values alternating. */
   readonly rawHeaders: readonly string[];
   /** By lower-case name; the last value when there are several. */
   header(name: string): string | undefined;
@@ -23,7 +23,7 @@ export interface SignableRequest {
 export interface SignableQuery {
   /** Without the question mark. */
   readonly raw: string;
-  /** The first value of a name, decoded. @throws URIError when an escape is malformed. */
+  /** The first value of a name, decoded. @throws URIError if an escape is malformed. */
   get(name: string): string | undefined;
 }
 
@@ -42,7 +42,7 @@ export function tableSharedKeyString(
 }
 
 /**
- * Table: date and resource; of the query only `comp` counts.
+ * Table: date and resource; the only query parameter signed is `comp`.
  * @throws ServiceError RequestUrlFailedToParse.
  */
 export function tableSharedKeyLiteString(
@@ -54,14 +54,14 @@ export function tableSharedKeyLiteString(
   return `${date}\n/${account}${path || "/"}${compOf(request.query)}`;
 }
 
-/** Longer queries have the documented reading alone: strangers must not make the server sign them often. */
+/** Longer queries are tried as documented only: an anonymous client must not cause many signatures. */
 const VARIOUS_QUERY_LENGTH_MAX = 8 * 1024;
-/** So have more headers, or longer ones: metadata are half of that at most. */
+/** The same for more or longer headers: metadata takes at most half of that. */
 const VARIOUS_HEADERS_MAX = 200;
 const VARIOUS_HEADERS_LENGTH_MAX = 16 * 1024;
 
 /**
- * Queue and Blob, every accepted reading.
+ * Queue and Blob: every accepted variant.
  * @throws ServiceError InvalidHeaderValue for a signed header sent twice, RequestUrlFailedToParse.
  */
 export function* sharedKeyStrings(
@@ -85,7 +85,7 @@ export function* sharedKeyStrings(
 }
 
 /**
- * Queue and Blob, the Lite scheme: of the query only `comp` counts.
+ * Queue and Blob, Lite scheme: the only query parameter signed is `comp`.
  * @throws ServiceError InvalidHeaderValue for a signed header sent twice, RequestUrlFailedToParse.
  */
 export function* sharedKeyLiteStrings(
@@ -126,7 +126,7 @@ interface ExtensionHeader {
   readonly line: string;
 }
 
-/** What of the standard headers is signed, `undefined` when it was not sent. */
+/** The standard headers that are signed; `undefined` for one that was not sent. */
 const NO_STANDARD_HEADERS = {
   "content-encoding": undefined,
   "content-language": undefined,
@@ -180,7 +180,7 @@ function foldWhiteSpace(value: string): string {
   return /[^\S ]| {2}|^ | $/.test(value) ? value.trim().replace(/\s+/g, " ") : value;
 }
 
-/** The protocol signs Content-Encoding before Content-Language, the JavaScript client after it. */
+/** The protocol signs Content-Encoding before Content-Language; the JavaScript client does the reverse. */
 function contentOrders(verb: string, { standard }: SignedHeaders): string[] {
   const encoding = standard["content-encoding"] ?? "";
   const language = standard["content-language"] ?? "";
@@ -195,19 +195,19 @@ function contentOrders(verb: string, { standard }: SignedHeaders): string[] {
   return orders;
 }
 
-/** What a name is compared by, one function per order in use beside the documented one. */
+/** How header names are compared: one function per order in use besides the documented one. */
 const SORT_KEYS: readonly ((name: string) => string)[] = [
   (name) => weigh(name, WEIGHTS),
   (name) => weigh(name, WEIGHTS_WITHOUT_ZERO),
   (name) => name.replace(/[-_]/g, ""),
 ];
 
-/** Index where names that are equal by weight keep the order they came in, as .NET leaves them. */
+/** Index of the order in which names with equal keys keep the order they came in, as .NET does. */
 const SYMBOL_BLIND = 2;
 
-/** Ascending by weight. Characters not listed weigh nothing and are skipped. */
+/** Ascending by weight. Characters not listed have no weight and are skipped. */
 const WEIGHTS = "!#$%&*.^_`|~+0123456789abcdefghijklmnopqrstuvwxyz";
-/** An older table, where the digit 0 weighs nothing. */
+/** An older table, in which the digit 0 has no weight. */
 const WEIGHTS_WITHOUT_ZERO = WEIGHTS.replace("0", "");
 
 function weigh(name: string, weights: string): string {
@@ -219,7 +219,7 @@ function weigh(name: string, weights: string): string {
   return key;
 }
 
-/** The canonicalized headers in each order that differs from those before it. */
+/** The canonicalized headers in each distinct order. */
 function* headerOrders(headers: readonly ExtensionHeader[]): Generator<string, void, undefined> {
   const first = documentedOrder(headers);
   yield first;
@@ -235,8 +235,9 @@ function* headerOrders(headers: readonly ExtensionHeader[]): Generator<string, v
 }
 
 /**
- * Most requests are good in this order, and come in it: then there is nothing to sort. It shows too
- * which header was sent twice, for which a look through all others at each would take too long.
+ * The headers in the documented order. Most requests are signed in it and sent in it, so that
+ * nothing needs sorting. It also finds repeated headers, because they are adjacent; comparing each
+ * header with all others would take too long.
  * @throws ServiceError InvalidHeaderValue
  */
 function documentedOrder(headers: readonly ExtensionHeader[]): string {
@@ -265,7 +266,7 @@ function sortedBy(
     .join("");
 }
 
-/** The signed parameters in each reading that differs from those before it. */
+/** The signed parameters in each distinct reading. */
 function* parameterReadings(raw: string): Generator<string, void, undefined> {
   const tried: string[] = [];
   for (const plus of raw.includes("+") ? ["+", " "] : ["+"]) {
@@ -279,8 +280,8 @@ function* parameterReadings(raw: string): Generator<string, void, undefined> {
 }
 
 /**
- * A line per name, sorted; the values of a name sorted and joined by commas.
- * `plus` is what an unescaped plus stands for, `empties` whether parameters without a value count.
+ * One line per name, sorted; the values of a name sorted and joined by commas. `plus` is the
+ * meaning of an unescaped plus, `empties` whether parameters without a value are included.
  */
 function canonicalParameters(raw: string, reading: { plus: string; empties: boolean }): string {
   if (raw === "") return "";

@@ -2,15 +2,15 @@ import { Crc64 } from "./crc64.ts";
 import { ServiceError } from "./errors.ts";
 
 /**
- * Structured messages: content cut into segments that each carry their CRC64, in a frame of its own
- * inside a request or response body. All integers are little-endian.
+ * Structured messages: content split into segments, each with its CRC64, in a frame of its own inside
+ * a request or response body. All integers are little-endian.
  *
  *   message header, 13 bytes:  version 01 | length of the whole message (8) | flags 0001 (2) | segments (2)
  *   each segment:              number from 1 (2) | length of the content (8) | content | its CRC64 (8)
  *   message footer, 8 bytes:   CRC64 of all content
  */
 
-/** What both ends say in `x-ms-structured-body`. */
+/** The value of `x-ms-structured-body` in requests and responses. */
 export const STRUCTURED_BODY = "XSM/1.0; properties=crc64";
 
 const VERSION = 1;
@@ -19,10 +19,10 @@ const MESSAGE_HEADER_BYTES = 13;
 const SEGMENT_HEADER_BYTES = 10;
 const CRC_BYTES = 8;
 const SEGMENTS_MAX = 0xffff;
-/** What clients write; content of more segments than there are numbers for gets longer ones. */
+/** The size that clients use. Content too long for `SEGMENTS_MAX` of them gets longer segments. */
 const SEGMENT_BYTES = 4 * 1_048_576;
 
-/** Length of the message around content of this length, as `StructuredMessageWriter` makes it. */
+/** Length of the message that `StructuredMessageWriter` makes of content of this length. */
 export function structuredBytes(contentBytes: number): number {
   const segments = segmentCount(contentBytes);
   return (
@@ -30,7 +30,7 @@ export function structuredBytes(contentBytes: number): number {
   );
 }
 
-/** Content of no bytes is one segment of none: to a message of no segments the JavaScript client sees no end. */
+/** Empty content is one empty segment: the JavaScript client finds no end in a message without any. */
 function segmentCount(contentBytes: number): number {
   return Math.max(1, Math.ceil(contentBytes / segmentBytes(contentBytes)));
 }
@@ -39,7 +39,7 @@ function segmentBytes(contentBytes: number): number {
   return Math.max(SEGMENT_BYTES, Math.ceil(contentBytes / SEGMENTS_MAX));
 }
 
-/** Puts content of a length known beforehand into its frame, part by part. */
+/** Frames content of a length known in advance, part by part. */
 export class StructuredMessageWriter {
   readonly #contentBytes: number;
   readonly #segmentBytes: number;
@@ -55,7 +55,7 @@ export class StructuredMessageWriter {
     this.#segmentBytes = segmentBytes(contentBytes);
   }
 
-  /** What stands before all content. */
+  /** The bytes before all content. */
   begin(): Uint8Array {
     const bytes = new Uint8Array(MESSAGE_HEADER_BYTES);
     const view = new DataView(bytes.buffer);
@@ -66,7 +66,7 @@ export class StructuredMessageWriter {
     return bytes;
   }
 
-  /** Content with what the frame puts before, between and behind it. The content is not copied. */
+  /** The content with the frame's bytes before, between and after it. The content is not copied. */
   *write(content: Uint8Array): Generator<Uint8Array, void, undefined> {
     for (let at = 0; at < content.length; ) {
       if (this.#leftInSegment === 0) yield this.#beginSegment();
@@ -82,7 +82,7 @@ export class StructuredMessageWriter {
     }
   }
 
-  /** What stands behind all content. */
+  /** The bytes after all content. */
   end(): Uint8Array {
     const sum = this.#whole.digest();
     if (this.#contentBytes > 0) return sum;
@@ -103,7 +103,7 @@ export class StructuredMessageWriter {
 }
 
 /**
- * Takes a message out of its frame as it arrives, and checks all of it on the way.
+ * Takes the content out of a message as it arrives, checking the whole frame on the way.
  *
  *   header ──▶ segment header ──▶ content ──▶ segment CRC ──▶ … ──▶ message CRC ──▶ over
  */
@@ -112,7 +112,7 @@ export class StructuredMessageReader {
   readonly #whole = new Crc64();
   #segment = new Crc64();
   #expects: "header" | "segment" | "content" | "segment-crc" | "message-crc" | "over" = "header";
-  /** A header or CRC that has arrived in part. */
+  /** A header or CRC received in part. */
   readonly #partial = new Uint8Array(MESSAGE_HEADER_BYTES);
   #partialBytes = 0;
   #segments = 0;
@@ -120,14 +120,14 @@ export class StructuredMessageReader {
   #bytesInSegment = 0;
   #leftInSegment = 0;
 
-  /** @param messageBytes length of the whole message, as announced outside of it */
+  /** @param messageBytes length of the whole message, as announced outside it */
   constructor(messageBytes: number) {
     this.#messageBytes = messageBytes;
   }
 
   /**
    * The content in the next part of the message, not copied.
-   * @throws ServiceError InvalidInput for what is no such message, Crc64Mismatch.
+   * @throws ServiceError InvalidInput for a malformed message, Crc64Mismatch.
    */
   *read(bytes: Uint8Array): Generator<Uint8Array, void, undefined> {
     for (let at = 0; at < bytes.length; ) {
@@ -152,12 +152,12 @@ export class StructuredMessageReader {
     }
   }
 
-  /** The sum of the segments that are whole; at the end, of all content. */
+  /** The sum of the complete segments; at the end, of all content. */
   get sum(): Pick<Crc64, "digest"> {
     return this.#whole;
   }
 
-  /** @throws ServiceError InvalidInput when the message is not over. */
+  /** @throws ServiceError InvalidInput if the message is incomplete. */
   end(): void {
     if (this.#expects !== "over") throw malformed("The message ends too early.");
   }

@@ -1,4 +1,4 @@
-/** A query as it may be shown: a signature opens, while it lasts, what a key does. */
+/** A query that is safe to show: while it is valid, a signature grants access as a key does. */
 export function withoutSignature(query: string): string {
   const shown = query.split("&").map((pair) => {
     const name = pair.split("=", 1)[0]!;
@@ -7,7 +7,7 @@ export function withoutSignature(query: string): string {
   return shown.join("&");
 }
 
-/** Also when it is escaped, as servers understand it. */
+/** Also matches escaped names, because servers decode them. */
 function isSignature(name: string): boolean {
   try {
     return decodeURIComponent(name).trim().toLowerCase() === "sig";
