@@ -78,7 +78,7 @@ describe("A backup", () => {
       if (!existsSync(to)) flushed.add(fstatSync(this.fd).ino);
     });
     await some.close();
-    // What is flushed in front of the last content does not count.
+    // Only flushes after the last content was copied count.
     await backUp({ engine, contents, to, onProgress: () => flushed.clear() });
     const filled = readdirSync(join(to, CONTENTS_FOLDER))
       .map((name) => join(to, CONTENTS_FOLDER, name))
@@ -113,7 +113,8 @@ describe("A backup", () => {
       if (id === "BBBB") continue;
       await lab.must("PUT", "/docs/a?comp=blocklist", { body: listOf(`<Latest>${id}</Latest>`) });
     }
-    // Its collector is at the draft, and would take a backup that this very process makes for a dead one's.
+    // The lab's collector is working on the draft. It would treat a hold of its own process as left over by a
+    // dead one.
     await lab.close();
     const to = join(folder, "copy");
     assert.deepEqual((await backUp({ engine, contents, to })).damagedBlobs, []);
@@ -144,7 +145,7 @@ describe("A backup", () => {
       assert.equal((await lab.send("PUT", `/${container}/a/b`, request)).status, 201);
     }
     for await (const id of contents.list()) await contents.delete(id);
-    // Not by a request, which would also tell the reaper.
+    // Removed in the catalog: a request would also wake the reaper.
     await lab.service.service.context.catalog.remove("devstoreaccount1", "removed");
     const { damagedBlobs } = await backUp({ engine, contents, to: join(folder, "copy") });
     assert.deepEqual(damagedBlobs, ["(removed container 1)/a/b", "devstoreaccount1/orders/a/b"]);

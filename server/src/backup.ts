@@ -15,40 +15,40 @@ import { flushFolder, makeFolder } from "./engine/make-folder.ts";
 import { scanToEnd } from "./engine/scan-to-end.ts";
 
 export interface BackupOptions {
-  /** What is copied; servers may use it meanwhile. */
+  /** The engine to copy; servers may use it during the backup. */
   readonly engine: LmdbEngine;
   readonly contents: FileContentStore;
-  /** The folder to make. */
+  /** The folder to create. */
   readonly to: string;
-  /** Called for each entry and each content; what it throws ends the backup. */
+  /** Called for each entry and each content. If it throws, the backup ends. */
   readonly onProgress?: (progress: BackupProgress) => void;
 }
 
 export interface BackupProgress {
   entries: number;
-  /** Of their values. */
+  /** Total size of the entries' values. */
   entryBytes: number;
-  /** Contents of blobs that are files. */
+  /** Number of blob contents stored as files. */
   contents: number;
 }
 
 export interface Backup extends Readonly<BackupProgress> {
-  /** `account/container/blob` of those whose content was not there to copy, in order. */
+  /** `account/container/blob` of each blob whose content is missing, sorted. */
   readonly damagedBlobs: readonly string[];
 }
 
 const CONTENTS_AT_A_TIME = 256;
 
 /**
- * Copies a data folder as it is at one moment. The copy has its name when it is whole and on disk; until
- * then it stands beside it as `….part`, which a failure removes and a crash leaves.
+ * Copies a data folder as it is at one moment. The copy receives its final name once it is complete and on
+ * disk. Until then it is called `….part`; a failed backup removes that folder, a crash leaves it behind.
  *
- *   a hold is noted          from here on no collector frees what is there: `blob/notes.ts`
- *   the entries are copied   as one snapshot shows them
- *   the contents are copied  that these refer to, found in the copy
- *   the hold is let go       which fails where it did not hold until now
+ *   1. a hold is noted         from here on no collector frees existing contents: `blob/notes.ts`
+ *   2. entries are copied      from one snapshot
+ *   3. contents are copied     those that the copied entries refer to
+ *   4. the hold is released    fails if the hold was lost before this point
  *
- * @throws EngineError; Error when there is something at the place already
+ * @throws EngineError; Error when the target already exists
  */
 export async function backUp({ engine, contents, to, onProgress }: BackupOptions): Promise<Backup> {
   const target = resolve(to);
@@ -57,7 +57,7 @@ export async function backUp({ engine, contents, to, onProgress }: BackupOptions
     engine,
     ids: new ContentIds(engine),
     onLeftOver() {},
-    // The note is left over then, and found by a collector.
+    // The note is then left over, and a collector finds it.
     onError() {},
   });
   try {
@@ -93,7 +93,7 @@ export async function backUp({ engine, contents, to, onProgress }: BackupOptions
 }
 
 function makePart(target: string): string {
-  // A link that leads nowhere, too.
+  // A dangling symbolic link counts as existing, too.
   if (at(target, () => lstatSync(target, { throwIfNoEntry: false }))) {
     throw new Error(`${target} exists already; name a folder that does not.`);
   }
@@ -105,7 +105,10 @@ function makePart(target: string): string {
   return part;
 }
 
-/** @throws Error where the system makes no folder, such as below a file or /proc, or where others write */
+/**
+ * @throws Error where the system cannot create a folder, for example below a file, in /proc, or without
+ * permission
+ */
 function at<Found>(target: string, ask: () => Found): Found {
   try {
     return ask();
@@ -117,7 +120,7 @@ function at<Found>(target: string, ask: () => Found): Found {
   }
 }
 
-/** Adds the contents to a copy of the entries. Answers the blobs whose content is missing. */
+/** Adds the contents to a copy of the entries. Returns the blobs whose content is missing. */
 async function fillIn(
   folder: string,
   holds: KeyRange,
@@ -128,7 +131,8 @@ async function fillIn(
   let damagedBlobs: string[] = [];
   const engine = await openLmdbEngine({ path: folder });
   try {
-    // This backup's, noted before the snapshot, and those of others beside it: none is of the copy.
+    // This backup noted its hold before the snapshot, and other backups may have noted theirs. None belongs
+    // in the copy.
     const held: Key[] = [];
     await scanToEnd(engine, holds, ({ key }) => held.push(copyKey(key)) > 0);
     await deleteAll(engine, held, []);
@@ -150,7 +154,7 @@ async function fillIn(
       some = [];
     }
     await eachBounded(some, copy);
-    // Once for all: a flush for each content takes most of the time.
+    // One flush for all contents: flushing each content takes most of the time.
     await copies.flush();
     if (damaged.length > 0) damagedBlobs = (await namesOf(damaged, engine)).sort();
   } finally {
@@ -167,7 +171,7 @@ async function namesOf(blobs: readonly Key[], engine: Engine): Promise<string[]>
     const found = containers.find(
       (each) => each.accountId === accountId && each.id === containerId,
     );
-    // Its container was removed, and the reaper has not come to it yet.
+    // The container was removed and the reaper has not freed it yet.
     if (!found) return `(removed container ${containerId})/${name}`;
     return `${found.account}/${found.name}/${name}`;
   });

@@ -3,9 +3,9 @@ let slab: Buffer = Buffer.alloc(0);
 let used = 0;
 
 /**
- * Memory for bytes that live as long as a request, from a slab that many share; whatever was in it is
- * still there. The usual block of a log is just too long for Node's own pool, and memory of its own for
- * each costs more than filling it.
+ * Memory for bytes that live as long as a request, carved from a shared slab and not cleared. The usual block
+ * of a log is slightly too long for Node's own pool, and separate memory for each block costs more than
+ * filling it.
  */
 export function takeBytes(length: number): Buffer {
   if (length > SLAB_BYTES / 8) return Buffer.allocUnsafeSlow(length);

@@ -1,6 +1,6 @@
 /**
- * Views of the beginning of one buffer, kept by their length and used again: 40 ns instead of 170 for
- * a new one. For buffers that are filled again and again with about as many bytes.
+ * Views of the beginning of one buffer, cached by length: reusing one takes 40 ns, creating one 170. For
+ * buffers that are refilled again and again with about the same number of bytes.
  */
 export class BeginningViews {
   readonly #buffer: Buffer;
@@ -19,14 +19,14 @@ export class BeginningViews {
 
 const VIEWS_KEPT = 8192;
 
-/** The same bytes, with all that a Buffer can do. */
+/** The same bytes as a Buffer, without copying. */
 export function toBuffer(bytes: Uint8Array): Buffer {
   return Buffer.isBuffer(bytes)
     ? bytes
     : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** Bytes as a text of one character each. */
+/** The bytes as text, one character per byte. */
 export function latin1(bytes: Uint8Array): string {
   return toBuffer(bytes).toString("latin1");
 }

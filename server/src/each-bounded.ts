@@ -1,6 +1,6 @@
 /**
- * Does the same with each item, in their order and for a few of them at a time. One that fails does not
- * keep the others; rejects with the first failure, when nothing is under way any more.
+ * Runs `work` on each item in order, a few at a time. A failure does not stop the other items. Rejects with
+ * the first failure once all work has ended.
  */
 export async function eachBounded<Item>(
   items: Iterable<Item>,

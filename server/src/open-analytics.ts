@@ -11,15 +11,15 @@ import { AnalyticsMetrics } from "./insight/analytics-metrics.ts";
 import { EntityStore, type TableValue } from "./table/entity-store.ts";
 import { MetricsTables } from "./table/metrics-tables.ts";
 
-/** What somebody set of each service, as far as it is open. */
+/** The service properties that users have set, for each open service. */
 type Settings = ReadonlyMap<ServiceName, ServicePropertiesStore>;
 
 export interface OpenAnalytics extends ExchangeObserver {
-  /** Not begun yet. */
+  /** Not started yet. */
   readonly background: readonly BackgroundWork[];
 }
 
-/** The metrics tables and the analytics log, for accounts whose service properties ask for them. */
+/** The metrics tables and the analytics log, for accounts whose service properties enable them. */
 export function openAnalytics(foundation: Foundation, settings: Settings): OpenAnalytics {
   const metrics = new AnalyticsMetrics(foundation.clock);
   const log = new AnalyticsLog(() => logBlobs.wake());
@@ -42,7 +42,7 @@ export function openAnalytics(foundation: Foundation, settings: Settings): OpenA
   };
 }
 
-/** Who is told of exchanges: the analytics, and who else asks for it. */
+/** Joins the analytics and an optional further observer into one. */
 export function withAnalytics(
   analytics: OpenAnalytics,
   observer: Observer | undefined,
@@ -58,7 +58,10 @@ export function withAnalytics(
   };
 }
 
-/** On stores of its own: other services are counted where no tables are served. */
+/**
+ * Opens its own catalog and entity store, so that other services are counted even where tables are not
+ * served.
+ */
 function openMetricsTables(
   { engine, clock, ageClock, accountIds, onError }: Foundation,
   metrics: AnalyticsMetrics,

@@ -6,102 +6,107 @@ import type { Query } from "./http/query.ts";
 import type { BodySource } from "./http/raw-request.ts";
 
 /**
- * The seam between `http` and the services: a service is a list of operations plus the few things
- * that differ between the services (paths, signatures, error bodies; see `http/service.ts`).
+ * The seam between `http` and the services: a service is a list of operations plus the few things that differ
+ * between services (paths, signatures, error bodies; see `http/service.ts`).
  *
  * `decode` and `encode` are pure, so that `$batch` runs the same operations without HTTP.
  */
 export interface Operation<Context, Input, Output, Resource extends string = string> {
-  /** The name in the storage analytics log; also the name in our logs and metrics. */
+  /** The name used in the storage analytics log, our logs and our metrics. */
   readonly name: string;
-  /** Where it listens: method, resource (as the service's `locate` names it) and `comp` value. */
+  /** The route it serves: method, resource (as named by the service's `locate`) and `comp` value. */
   readonly route: Route<Resource>;
-  /** What a caller must be granted. Checked before the body is read. */
+  /** The rights a caller needs. Checked before the body is read. */
   readonly access: Access | ((request: WireRequest) => Access);
-  /** How the body arrives; `stream` is for bodies too large to hold. Default "none". */
+  /** How the body is passed; `stream` is for bodies too large to hold in memory. Default "none". */
   readonly body?: "none" | "buffer" | "stream";
-  /** Largest body for `body: "buffer"`. Default `LIMITS.bodyBytesMax`, which is never exceeded. */
+  /** Largest body for `body: "buffer"`. Default, and upper bound: `LIMITS.bodyBytesMax`. */
   readonly bodyBytesMax?: number;
   /** Pure. @throws ServiceError for anything malformed. */
   decode(request: WireRequest): Input;
   run(context: Context, input: Input, request: WireRequest): Awaitable<Output>;
-  /** Pure. Success only: errors are written by `http/error-response.ts`. */
+  /** Pure. Successes only; `http/error-response.ts` writes errors. */
   encode(output: Output, request: WireRequest): WireResponse;
 }
 
-/** Any operation, as routers and lists hold it: what passes between its own steps is its own affair. */
+/** Any operation, as routers and lists hold it. The types passed between its steps are private to it. */
 export type AnyOperation<Context> = Operation<Context, unknown, unknown>;
 
 export interface Route<Resource extends string> {
   readonly method: string;
   readonly resource: Resource;
-  /** Value of the `comp` parameter, lower case; absent when the operation has none. */
+  /** Value of the `comp` parameter, in lower case; absent when the operation has none. */
   readonly comp?: string;
-  /** Where an `If-Match` makes another operation of the same request: update or upsert. */
+  /** Set where `If-Match` selects between two operations: update when present, upsert when absent. */
   readonly ifMatch?: "present" | "absent";
 }
 
-/** What each kind of credential must carry. A shared key may do everything. */
+/** The rights each kind of credential must carry. A shared key may do everything. */
 export interface Access {
-  /** Account SAS resource types, any of which will do: service, container (table, queue), object (entity, message). */
+  /**
+   * Account SAS resource types, any of which suffices: service, container (table, queue), object (entity,
+   * message).
+   */
   readonly resourceType: "s" | "c" | "o" | "sc" | "sco";
   /**
-   * Letters of `sp`, as alternatives that each must be granted whole: `["c", "w"]` is c or w,
-   * `["au"]` is both. An empty list: no such SAS may ever do this.
+   * Alternatives of `sp` letters, each of which must be granted in full: `["c", "w"]` is c or w, `["au"]` is
+   * both a and u. Empty: no such SAS may ever do this.
    */
   readonly accountSas: readonly string[];
   readonly serviceSas: readonly string[];
-  /** What a bearer token's role must allow; "never" hides the resource from such callers. */
+  /** The role a bearer token needs; "never" hides the resource from such callers. */
   readonly bearer: "read" | "write" | "never";
-  /** Blob reads that public access may open to everyone; the operation looks at the container's level. */
+  /**
+   * A blob read that public access may open to everyone; the operation checks the container's access level.
+   */
   readonly anonymous?: boolean;
 }
 
-/** What is known of a request before anyone asked who sends it. Header names are lower case. */
+/** What is known of a request before authentication. Header names are in lower case. */
 export interface RequestHead {
-  /** The verb on the wire: what signatures are made of. */
+  /** The verb on the wire, which signatures cover. */
   readonly verb: string;
   /** Path of the request target exactly as sent, percent-encoded, without the query. */
   readonly rawPath: string;
   readonly query: Query;
-  /** The value sent under this name (the last, if several), or undefined. */
+  /** The value sent under this name (the last, if there are several), or undefined. */
   header(name: string): string | undefined;
-  /** Names and values in turn, as they came. */
+  /** Alternating names and values, in the order sent. */
   readonly rawHeaders: readonly string[];
-  /** The service's own reading of the path; see `Service.locate`. */
+  /** The path as the service reads it; see `Service.locate`. */
   readonly location: Location;
-  /** `http://127.0.0.1:10002/devstoreaccount1`, as the client addressed the account; no final slash. */
+  /** `http://127.0.0.1:10002/devstoreaccount1`, as the client addressed the account; no trailing slash. */
   readonly baseUrl: string;
   readonly account: Account;
-  /** Whether the read-only secondary endpoint was addressed. */
+  /** Whether the request addressed the read-only secondary endpoint. */
   readonly secondary: boolean;
   /** Whether the connection is TLS. */
   readonly secure: boolean;
   readonly remoteAddress: string;
   readonly requestId: string;
-  /** Milliseconds since 1970, by the server's clock, when the request arrived. */
+  /** Milliseconds since 1970 by the server's clock, at the request's arrival. */
   readonly arrivedAt: number;
 }
 
 /** One request as operations see it. */
 export interface WireRequest extends RequestHead {
-  /** What routed it; see `Service.methodOf`. */
+  /** The method used for routing; see `Service.methodOf`. */
   readonly method: string;
   readonly identity: Identity;
   /** The protocol version used to process the request, `YYYY-MM-DD`. */
   readonly version: string;
-  /** Whole body for `body: "buffer"`, empty for "none". */
+  /** The whole body for `body: "buffer"`, empty for "none". */
   readonly body: Uint8Array;
-  /** For `body: "stream"`: to be read once, as a whole or as it arrives. */
+  /** For `body: "stream"`: read it once, either whole or as it arrives. */
   readonly bodySource: BodySource | undefined;
 }
 
-/** A path, read by a service: the kind of resource and its names, percent-decoded. */
+/** A path as a service reads it: the kind of resource and its names, percent-decoded. */
 export interface Location<Resource extends string = string> {
   readonly resource: Resource;
   /** The table, queue or container; "" when the resource has none. */
   readonly name: string;
-  /** Entity keys, blob name, message id: whatever the service keeps there. */
+  /** Entity keys, blob name or message id, depending on the service. */
   readonly partitionKey?: string;
   readonly rowKey?: string;
   readonly item?: string;
@@ -109,27 +114,27 @@ export interface Location<Resource extends string = string> {
 
 export interface WireResponse {
   readonly status: number;
-  /** Names and values in turn. `Date`, request id, version and CORS headers are added by `http`. */
+  /** Alternating names and values. `http` adds `Date`, the request id, the version and CORS headers. */
   readonly headers: readonly string[];
-  /** Of a body that comes in parts, each is lent until the next is asked for. */
+  /** Each part of a body that comes in parts is lent until the next one is requested. */
   readonly body?: Uint8Array | string | LentBody | AsyncIterable<Uint8Array> | undefined;
-  /** For logs and metrics: what was refused inside an answer that is itself a success, as a batch's 202 is. */
+  /** For logs and metrics: a refusal inside an answer that is itself a success, such as a batch's 202. */
   readonly refusal?: RefusalInside | undefined;
 }
 
 export interface RefusalInside {
   readonly error: ServiceError;
-  /** Of the operation that was refused; its path is below the account. */
+  /** Verb and path of the refused operation; the path is relative to the account. */
   readonly verb: string;
   readonly path: string;
 }
 
 /**
- * A body in memory that its maker uses again after `giveBack`. Whoever sends the memory itself calls that
- * when the bytes have left; whoever iterates over the body instead has it called by asking for a second part.
+ * A body in memory that its producer reuses after `giveBack`. A sender that passes on the memory itself calls
+ * `giveBack` once the bytes have left; a consumer that iterates triggers it by requesting a second part.
  */
 export interface LentBody extends AsyncIterable<Uint8Array> {
-  /** The body stands in it from `start` to `end`; what is in front is for the sender's own use. */
+  /** The body occupies `start` to `end`; the memory in front of `start` is for the sender's own use. */
   readonly memory: Buffer;
   readonly start: number;
   readonly end: number;

@@ -1,20 +1,24 @@
 import { type Clock, elapsedMs } from "./clock.ts";
 
-/** Clocks that are kept are stepped by less. */
+/** A clock kept in step by time synchronization is corrected by less than this. */
 const JUMP_MS_MIN = 60_000;
-/** How long somebody has to notice a clock that is wrong. */
+/** How long an operator has to notice a wrong clock. */
 const PATIENCE_MS = 24 * 3_600_000;
 
 /**
- * The time by which things are old enough to be freed for good. Where the clock jumps ahead, it goes on as
- * if nothing had happened, and follows after a day: what a wrong clock made old is only hidden until then,
- * and is there again when the clock is set right. A machine that was suspended frees its share a day later.
+ * The time by which to decide that something is old enough to be freed for good. When the clock jumps ahead,
+ * this one continues as if nothing had happened and follows a day later. Data that a wrong clock made look
+ * expired is only hidden during that day, and reappears when the clock is set right. After a suspend, a
+ * machine frees its share a day late.
  */
 export class PatientClock implements Clock {
   readonly #clock: Clock;
-  /** What the clock was ahead of the time that went by when it was last believed. */
+  /** By how much the clock was ahead of elapsed time when it was last believed. */
   #believed: number;
-  /** Those not believed yet, each further ahead: behind a suspend, the next may be a clock that is wrong. */
+  /**
+   * Jumps not believed yet, each further ahead than the one before: after a suspend, the next jump may be a
+   * wrong clock.
+   */
   readonly #jumps: Jump[] = [];
 
   constructor(clock: Clock) {
@@ -30,7 +34,7 @@ export class PatientClock implements Clock {
     const jumps = this.#jumps;
     const elapsed = this.elapsed();
     const ahead = this.#clock.now() - elapsed;
-    // Set right.
+    // The clock was set right.
     while (jumps.length > 0 && ahead - (jumps.at(-2)?.ahead ?? this.#believed) < JUMP_MS_MIN) {
       jumps.pop();
     }
@@ -45,8 +49,8 @@ export class PatientClock implements Clock {
 }
 
 interface Jump {
-  /** By the time that went by. */
+  /** In elapsed time. */
   readonly at: number;
-  /** What the clock was ahead of it then. */
+  /** By how much the clock was then ahead of elapsed time. */
   readonly ahead: number;
 }

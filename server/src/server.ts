@@ -30,49 +30,49 @@ import { openTableService } from "./table/open-table-service.ts";
 
 export interface ServicesOptions {
   readonly accounts: Accounts;
-  /** Opened by the caller, closed with the services. */
+  /** Opened by the caller; closed with the services. */
   readonly engine: Engine;
   /**
-   * Where contents of blobs live that are too large for the engine's values; opened by the caller,
-   * closed with the services. Default: as files beside the data of an engine that keeps it in a folder, so that all
-   * who serve the folder find them; else in many rows of the engine.
+   * Where blob contents too large for the engine's values are stored. Opened by the caller; closed with the
+   * services. Default: files next to the data, if the engine stores it in a folder, so that every process
+   * serving the folder finds them; otherwise many rows of the engine.
    */
   readonly contents?: ContentStore | undefined;
   readonly services: readonly ServiceName[];
   readonly bearer?: BearerVerifier | undefined;
-  /** Whether signed dates must be near the clock. Default true. */
+  /** Whether the date of a signed request must be close to the server's clock. Default true. */
   readonly checkDate?: boolean;
   /** Whether `ACCOUNT.table.HOST` names an account. Default true. */
   readonly hostStyle?: boolean;
-  /** Whether containers of blobs may be opened to callers without credentials. Default true. */
+  /** Whether blob containers may be opened to callers without credentials. Default true. */
   readonly allowsPublicAccess?: boolean;
   readonly clock?: Clock;
   readonly observer?: Observer;
-  /** What `/readyz` says. Default: ready, and the engine's name. */
+  /** The answer of `/readyz`. Default: ready, and the engine's name. */
   readonly health?: () => Awaitable<Health>;
-  /** Watches tables being used. Default nobody. */
+  /** Observes the use of tables. Default none. */
   readonly insight?: Insight | undefined;
-  /** What every request passes before anything is done. Default nothing. */
+  /** Every request passes it before its operation runs. Default none. */
   readonly gate?: Gate | undefined;
-  /** Where bodies are kept while they are worked on. Default: one after the memory there is. */
+  /** Memory for request bodies that are read whole. Default: sized by the available memory. */
   readonly bodyRoom?: BodyRoom | undefined;
-  /** Times requests more finely than the clock does; see `FrontOptions`. */
+  /** Times requests more precisely than the clock; see `FrontOptions`. */
   readonly stopwatch?: Stopwatch | undefined;
-  /** Answered on the port of the Table service, in front of it. */
+  /** Pages served on the Table service's port, in front of the service. */
   readonly pages?: Pages | undefined;
-  /** Where unguessable ids come from. Default: the operating system. */
+  /** Source of unguessable ids. Default: the operating system. */
   readonly randomBytes?: (count: number) => Buffer;
   /**
-   * Told of errors that no answer tells of: in background work, which is tried again, and with
+   * Receives errors that no answer reports: those of background work, which is retried, and those of
    * connections, which are then cut.
    */
   readonly onError?: (error: unknown) => void;
 }
 
-/** The services, ready to answer requests however these come. */
+/** The services, ready to answer requests from any transport. */
 export interface OpenServices {
   readonly handles: ReadonlyMap<ServiceName, Handle>;
-  /** Ends background work, then closes the contents and the engine. */
+  /** Stops background work, then closes the contents and the engine. */
   close(): Promise<void>;
 }
 
@@ -101,7 +101,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
     auth,
     bodyRoom: options.bodyRoom ?? new BodyRoom(),
   });
-  // Whether an account's first request is to be logged and counted must be known when it comes.
+  // The first request of an account may already have to be logged and counted, so its settings must be known.
   await Promise.all([...settings.values()].map((each) => each.remember(accounts.names)));
   const background = [...services, analytics].flatMap((each) => each.background);
   for (const work of background) work.start();
@@ -115,7 +115,7 @@ export async function openServices(options: ServicesOptions): Promise<OpenServic
   };
 }
 
-/** Undefined where rows of the engine are the place, or no blobs are served. */
+/** Undefined where contents are stored in rows of the engine, or where no blobs are served. */
 async function openContentsBeside({
   engine,
   services,
@@ -126,11 +126,11 @@ async function openContentsBeside({
 
 interface OpenService {
   readonly service: Service<{ readonly properties: ServicePropertiesStore }>;
-  /** Not begun yet. */
+  /** Not started yet. */
   readonly background: readonly BackgroundWork[];
 }
 
-/** The services that are asked for. */
+/** Opens the requested services. */
 function openEach(
   options: ServicesOptions,
   foundation: Foundation,
@@ -147,7 +147,7 @@ function openEach(
   );
 }
 
-/** A front for each service, and the server's own pages before it. */
+/** One front per service, behind the server's own pages. */
 function openFronts(
   services: readonly OpenService[],
   options: FrontOptions & Pick<ServicesOptions, "engine" | "health" | "pages">,
@@ -165,10 +165,10 @@ function openFronts(
 }
 
 export interface ServerOptions extends Omit<ServicesOptions, "services"> {
-  /** The services to start, and where each listens. */
+  /** The services to start, and the address of each. */
   readonly listen: Readonly<Partial<Record<ServiceName, ListenAddress>>>;
   readonly tls?: TlsMaterial | undefined;
-  /** Who reads requests; see `HttpServerOptions.lane`. Default "fast". */
+  /** How requests are read; see `HttpServerOptions.lane`. Default "fast". */
   readonly lane?: "node" | "fast";
 }
 
@@ -178,9 +178,9 @@ export interface ListenAddress {
 }
 
 export interface RunningServer {
-  /** `http://127.0.0.1:10002`, where each service that was asked for listens. */
+  /** The URL of each started service, such as `http://127.0.0.1:10002`. */
   readonly urls: Readonly<Partial<Record<ServiceName, string>>>;
-  /** Ends what is under way, refuses what is new, closes the engine. */
+  /** Finishes requests in flight, refuses new ones, then closes the engine. */
   close(): Promise<void>;
 }
 
