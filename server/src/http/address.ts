@@ -1,28 +1,30 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import { type Account, SECONDARY } from "../auth/accounts.ts";
 
-/** Which account a request addresses, and what of the path is left for the service. */
+/** The account a request addresses, and the rest of the path. */
 export interface Address {
   readonly account: Account;
   readonly secondary: boolean;
-  /** The path below the account, percent-encoded as sent, beginning with "/" or empty. */
+  /** The path below the account, percent-encoded as sent: empty, or beginning with "/". */
   readonly servicePath: string;
   readonly baseUrl: string;
 }
 
 export interface AddressRules {
-  /** The label that stands behind the account in host-style names: "table", "queue", "blob". */
+  /** The label after the account in host-style names: "table", "queue" or "blob". */
   readonly serviceName: string;
-  /** Whether `ACCOUNT.table.anything` names an account; else every request is path-style. */
+  /** Whether `ACCOUNT.table.anything` names an account; if not, every request is path-style. */
   readonly hostStyle: boolean;
   readonly hasSecondary: boolean;
   readonly findAccount: (name: string) => Account | undefined;
 }
 
-/** Registered names, IPv4, bracketed IPv6, an optional port. What passes is safe to print in JSON and headers. */
+/**
+ * Registered names, IPv4, bracketed IPv6, an optional port. A host that matches is safe in JSON and headers.
+ */
 const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
 
-/** What requests to one account in path-style have in common. */
+/** What path-style requests to one account share. */
 interface PathStyle {
   readonly host: string;
   readonly secure: boolean;
@@ -39,7 +41,7 @@ interface NamedAccount {
 
 export class AddressReader {
   readonly #rules: AddressRules;
-  /** Of the last request: most have the same, and finding out again is 0.8 µs of a point query. */
+  /** Of the last request. Most requests share it, and reading it again costs a point query 0.8 µs. */
   #last: PathStyle | undefined;
 
   constructor(rules: AddressRules) {
@@ -47,9 +49,9 @@ export class AddressReader {
   }
 
   /**
-   * Host-style (`ACCOUNT.table.HOST/…`) when the first label names an account of ours and the second
-   * the service; path-style (`HOST/ACCOUNT/…`) otherwise. "-secondary" behind the account name
-   * addresses the read-only replica in both, where the service has one.
+   * Host-style (`ACCOUNT.table.HOST/…`) when the first label names one of our accounts and the second the
+   * service; path-style (`HOST/ACCOUNT/…`) otherwise. In both styles, "-secondary" after the account name
+   * addresses the read-only replica, where the service has one.
    * @throws ServiceError HostInformationNotPresent, InvalidUri or ResourceNotFound (no such account).
    */
   read(host: string | undefined, rawPath: string, secure: boolean): Address {

@@ -25,7 +25,7 @@ describe("Answers of the fast lane", () => {
     return { client, socket: socket! };
   }
 
-  /** What a client reads of an answer behind which the connection ends. */
+  /** What a client reads of an answer after which the connection ends. */
   async function sent(answer: WireResponse, verb: string): Promise<string> {
     const { client, socket } = await connection();
     await new AnswerWriter(socket).write(answer, verb, true);
@@ -94,7 +94,7 @@ async function* inParts() {
   yield Buffer.from(TEXT.slice(2));
 }
 
-/** As lists have it: with room for a head in front. */
+/** As entity lists are sent: with room for a head in front. */
 function lent(giveBack: () => void) {
   const start = 4096;
   const memory = Buffer.alloc(start + TEXT.length);

@@ -20,21 +20,21 @@ export class AnswerWriter {
     this.#direct = DirectWrites.of(socket);
   }
 
-  /** Whether the client must read what it was sent before it gets more. */
+  /** Whether the client must read what was already sent before it gets more. */
   get mustDrain(): boolean {
     return this.#direct?.waits === true || this.#socket.writableNeedDrain;
   }
 
-  /** Calls once when `mustDrain` is over; never if the connection breaks before. */
+  /** Calls `then` once `mustDrain` is over; never if the connection breaks first. */
   whenDrained(then: () => void): void {
     if (this.#direct?.waits) this.#direct.whenTaken(then);
     else this.#socket.once("drain", then);
   }
 
   /**
-   * @param closes whether it is the last answer
-   * @returns undefined when all of it is on its way; for content that comes in parts, a promise of that
-   * @throws Error for an answer that must not be sent; nothing of it was
+   * @param closes whether this is the connection's last answer
+   * @returns undefined when all of it has been passed on; for content that comes in parts, a promise of that
+   * @throws Error for an answer that must not be sent; nothing of it has been sent then
    */
   write(answer: WireResponse, verb: string, closes: boolean): Promise<void> | undefined {
     const { status, headers, body } = answer;
@@ -42,7 +42,7 @@ export class AnswerWriter {
     let hasLength = false;
     for (let i = 0; i < headers.length; i += 2) {
       const value = headers[i + 1]!;
-      // Values come from this server, but some repeat what a client sent.
+      // Values come from this server, but some repeat client input.
       if (value.includes("\n") || value.includes("\r")) {
         throw new Error(`The value of ${headers[i]} holds a line break.`);
       }
@@ -55,7 +55,7 @@ export class AnswerWriter {
       head += `Content-Length: ${bodyBytes}\r\n`;
     }
     head += closes ? CLOSE : KEEP_ALIVE;
-    // Whatever operation answers: a body behind it would be taken for the next answer.
+    // HEAD, whichever operation answers it: the client would read a body as the next answer.
     const sent = verb === "HEAD" ? undefined : body;
     if (sent === undefined) {
       this.#writeJoined(head, undefined, closes);
@@ -75,18 +75,21 @@ export class AnswerWriter {
     return undefined;
   }
 
-  /** Ends the connection with a refusal that no operation wrote: what node:http says to the same. */
+  /** Ends the connection with a refusal that no operation wrote, as node:http would answer. */
   refuse(status: 400 | 408): void {
     this.#socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${CLOSE}`);
   }
 
   #writeJoined(head: string, body: string | Uint8Array | undefined, closes: boolean): void {
     this.#put(joined(head, body), closes);
-    // What the system did not take at once is still to be read from there.
+    // The system has not taken everything yet and still reads from that memory.
     if (this.#socket.writableLength > 0 || this.#direct?.waits) answerRoom = undefined;
   }
 
-  /** In one piece with its head, written in front of it: as two and a stream, a page of 100 KB took 302 µs instead of 260. */
+  /**
+   * Writes the head in front of the body and sends both in one piece. Sent as a stream of two, a page of 100
+   * KB took 302 µs instead of 260.
+   */
   #writeLent(head: string, body: LentBody, closes: boolean): void {
     const socket = this.#socket;
     const { memory, start, end } = body;
@@ -94,16 +97,16 @@ export class AnswerWriter {
     if (from < 0) socket.write(head, "latin1");
     else memory.write(head, from, "latin1");
     socket.write(memory.subarray(Math.max(from, 0), end), (error) => {
-      // What was broken off may still be read from there.
+      // After a failed write, the system may still read from the memory.
       if (!error) body.giveBack();
     });
     if (closes) this.#end(NOTHING);
   }
 
-  /** Part by part, as fast as the client reads. */
+  /** Writes part by part, as fast as the client reads. */
   async #pour(head: string, body: AsyncIterable<Uint8Array>, closes: boolean): Promise<void> {
     const socket = this.#socket;
-    // Until the first part: a head sent alone costs as much as 100 KB behind it.
+    // Corked until the first part: sending the head alone costs as much as sending 100 KB with it.
     socket.cork();
     socket.write(head, "latin1");
     for await (const part of body) {
@@ -122,7 +125,7 @@ export class AnswerWriter {
     else this.#socket.write(bytes);
   }
 
-  /** Not `end` alone: a client that never closes its own side would keep the server waiting. */
+  /** `end` alone is not enough: a client that never closes its own side would keep the connection open. */
   #end(bytes: Uint8Array): void {
     this.#socket.end(bytes);
     this.#socket.destroySoon();
@@ -130,8 +133,8 @@ export class AnswerWriter {
 }
 
 /**
- * One buffer, one write: a second write costs more than copying a kilobyte. The bytes are borrowed:
- * a socket mostly passes them on before `write` returns, and the next answer then takes their place.
+ * One buffer, one write: a second write costs more than copying a kilobyte. The bytes are lent. A socket
+ * usually passes them on before `write` returns, and the next answer then overwrites them.
  */
 function joined(head: string, body: string | Uint8Array = NOTHING): Uint8Array {
   const bytesMax = head.length + JOINED_BYTES_MAX;
@@ -148,7 +151,7 @@ function joined(head: string, body: string | Uint8Array = NOTHING): Uint8Array {
   return views.of(head.length + body.length);
 }
 
-/** Longer bodies are written from where they are. */
+/** Longer bodies are written from their own memory. */
 const JOINED_BYTES_MAX = 16 * 1024;
-/** All connections share it. */
+/** Shared by all connections. */
 let answerRoom: { readonly bytes: Buffer; readonly views: BeginningViews } | undefined;

@@ -66,11 +66,11 @@ describe("Pages of one turn", () => {
   });
 });
 
-/** Answers as connections do, and remembers what was sent. */
+/** Answers as connections do, and records what was sent. */
 class Desk {
   now = 0;
   body: string | LentBody = page(100_000);
-  /** Called once, when the next answer that was kept is sent. */
+  /** Called once, when the next held answer is sent. */
   whenSent: (() => void) | undefined;
   readonly #together = new AnswersTogether(() => this.now);
   #sent: string[] = [];
@@ -111,7 +111,7 @@ function page(length: number): LentBody {
   return { memory, start: 0, end: length, giveBack() {}, async *[Symbol.asyncIterator]() {} };
 }
 
-/** Behind what was to be done when this turn ends. */
+/** Resolves after everything scheduled for the end of this turn. */
 function turnEnd(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }

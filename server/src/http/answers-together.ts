@@ -1,49 +1,55 @@
 import type { WireResponse } from "../operation.ts";
 import { isLent } from "./body-bytes.ts";
 
-/** A connection whose answer is made, and waits to be sent. */
+/** A connection whose answer is ready and waits to be sent. */
 export interface Answered {
   sendAnswer(): void;
 }
 
-/** Turns with fewer pages are no crowd: there a client reads the first while the next is made. */
+/** Turns with fewer pages are not a crowd: the client reads the first page while the next is built. */
 const CROWD_MIN = 4;
 /**
- * Pages do not wait once they are so long together that they would leave the processor's cache: those of
- * 100 KB are 1.1 times as many as with a quarter of this, or with twice as much.
+ * Waiting pages are sent as soon as more of them would no longer fit the processor's cache. With 100 KB
+ * pages, this value gives 1.1 times the throughput of a quarter of it, or of twice as much.
  */
 const BYTES_MAX = 768 * 1024;
-/** … nor for what takes long, except for one that is being made already. */
+/** A page waits no longer than this, plus the time of a page that is already being built. */
 const WAIT_MS_MAX = 1;
 
 /**
- * Pages that are made in one turn of the event loop leave together at its end, once turns have many. A client
- * that waits is woken by the first and finds the others there; to wake it anew for each took a fifth of the
- * server's time. 32 connections: 1.14 times the pages of 100 KB, for 0.87 of the CPU. Short answers leave at
- * once: their clients are awake, unless others keep the machine busy, and would only wait.
+ * Once turns of the event loop produce many pages, all pages of one turn are sent together at its end. The
+ * first wakes a waiting client, which then finds the others there; waking it separately for each page took a
+ * fifth of the server's time. With 32 connections: 1.14 times the pages of 100 KB, for 0.87 of the CPU. Short
+ * answers are sent immediately: their clients are awake unless other processes keep the machine busy, and
+ * would only wait.
  */
 export class AnswersTogether {
   readonly #clock: () => number;
   #waiting: Answered[] = [];
   #bytes = 0;
   #firstAt = 0;
-  /** Pages of this turn, and whether the last one had many. */
+  /** Pages of this turn, and whether the previous turn had many. */
   #made = 0;
   #isCrowd = false;
 
-  /** @param clock milliseconds that only grow */
+  /** @param clock monotonic milliseconds */
   constructor(clock: () => number) {
     this.#clock = clock;
   }
 
-  /** Whether the answer is to be kept for the others: by `add`. To be asked once for each. */
+  /**
+   * Whether to hold the answer back, with `add`. Call it once per answer: it also counts the turn's pages.
+   */
   takes({ body }: WireResponse): boolean {
     if (!isLent(body)) return false;
     if (this.#made++ === 0) setImmediate(this.#atTurnEnd);
     return this.#isCrowd;
   }
 
-  /** Keeps an answer. It is sent now if those that are kept are long or late, else when the turn ends. */
+  /**
+   * Holds an answer back. All held answers are sent now if they are large or late, otherwise when the turn
+   * ends.
+   */
   add(connection: Answered, { body }: WireResponse): void {
     const now = this.#clock();
     if (this.#waiting.push(connection) === 1) this.#firstAt = now;

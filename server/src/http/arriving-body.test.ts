@@ -12,7 +12,7 @@ describe("A body that is still on its way", () => {
     for (const server of servers) server.close();
   });
 
-  /** A connection whose client has sent `begin` of a body, and what comes behind that body. */
+  /** A connection whose client has sent `begin` of a body, and a record of the bytes behind that body. */
   async function arriving(begin: string, length: number) {
     const behind: string[] = [];
     const server = createServer({ pauseOnConnect: true });

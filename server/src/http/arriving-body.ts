@@ -2,19 +2,19 @@ import type { LentReads, Room } from "./lent-reads.ts";
 import { BodyAborted, type BodySource } from "./raw-request.ts";
 
 /**
- * A body of which some is still on its way. It goes straight to where its reader wants it; what comes
- * before the reader asks is kept, and no more is taken from the client until then.
+ * A body that is still arriving. Bytes go straight to the memory its reader provides. Bytes that arrive
+ * before the reader asks are held, and the client is not read from again until it does.
  */
 export class ArrivingBody implements BodySource, Room {
   readonly #reads: LentReads;
   readonly bytes: number;
-  /** Bytes that have not come. */
+  /** Bytes that have not arrived. */
   left: number;
-  /** The answer is out: nobody wants what is still to come. */
+  /** The answer is out, so the rest of the body is discarded as it arrives. */
   isUnwanted = false;
-  /** What has come and nobody has asked for. */
+  /** Bytes that have arrived before the reader asked for them. */
   #kept: Buffer;
-  /** In the order in which it is filled. */
+  /** Pending calls of `fill`, in the order they are served. */
   readonly #asked: Asked[] = [];
   #aborted = false;
 
@@ -39,7 +39,7 @@ export class ArrivingBody implements BodySource, Room {
   }
 
   fill(memory: Uint8Array): number | Promise<number> {
-    // What is kept came before anybody asked.
+    // Held bytes arrived first.
     const taken = this.#kept.subarray(0, memory.length);
     memory.set(taken);
     this.#kept = this.#kept.subarray(taken.length);
@@ -51,7 +51,9 @@ export class ArrivingBody implements BodySource, Room {
     });
   }
 
-  /** Takes what came by another way than its reader's memory. @returns what is behind the body */
+  /**
+   * Accepts bytes that were not read straight into the reader's memory. @returns the bytes behind the body
+   */
   take(lent: Buffer): Buffer {
     let bytes = lent.subarray(0, this.left);
     const behind = lent.subarray(bytes.length);
@@ -73,7 +75,7 @@ export class ArrivingBody implements BodySource, Room {
     const first = this.#asked[0];
     if (first === undefined) return undefined;
     const { memory, filled } = first;
-    // The next request must not get there.
+    // The next request's bytes must not end up there.
     return memory.subarray(filled, Math.min(memory.length, filled + this.left));
   }
 
@@ -87,12 +89,12 @@ export class ArrivingBody implements BodySource, Room {
     } else if (first.filled === first.memory.length) {
       this.#asked.shift();
       first.resolve(first.filled);
-      // Or else what comes would have to be kept.
+      // Otherwise further bytes would have to be held.
       if (this.#asked.length === 0) this.#reads.socket.pause();
     }
   }
 
-  /** Nobody will ask any more, and who waits still gets nothing. */
+  /** The reader is done: rejects pending calls, and discards the rest of the body. */
   discard(): void {
     this.#kept = NOTHING;
     this.isUnwanted = true;
@@ -100,7 +102,7 @@ export class ArrivingBody implements BodySource, Room {
     this.#reads.socket.resume();
   }
 
-  /** No more will come. */
+  /** The connection is gone: no more bytes will arrive. */
   abort(): void {
     this.#aborted = true;
     this.#refuse();

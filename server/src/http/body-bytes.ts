@@ -2,7 +2,7 @@ import type { LentBody, WireResponse } from "../operation.ts";
 
 type Body = WireResponse["body"];
 
-/** How long the body of an answer is; undefined of one that comes in parts, whose headers say it. */
+/** Length of an answer's body; undefined for one that comes in parts, whose headers announce it. */
 export function bodyBytesOf(body: Body): number | undefined {
   if (body === undefined) return 0;
   if (body instanceof Uint8Array) return body.length;
@@ -10,7 +10,7 @@ export function bodyBytesOf(body: Body): number | undefined {
   return isLent(body) ? body.end - body.start : undefined;
 }
 
-/** What the headers of an answer, names and values in turn, say of the length of its body. */
+/** The body length that an answer's headers, alternating names and values, announce. */
 export function announcedBytes(headers: readonly string[]): number | undefined {
   for (let i = 0; i < headers.length; i += 2) {
     if (headers[i] === "Content-Length") return Number(headers[i + 1]);

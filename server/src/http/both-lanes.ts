@@ -5,34 +5,34 @@ import type { Awaitable } from "../awaitable.ts";
 import type { WireResponse } from "../operation.ts";
 import type { RawRequest } from "./raw-request.ts";
 
-/** What a lane gives its requests to. */
+/** Receives the requests of a lane. */
 export type Handle = (request: RawRequest) => Awaitable<WireResponse>;
 
-/** Told of errors that no answer can tell of any more. */
+/** Receives errors that no answer can report any more. */
 export type OnError = (error: unknown) => void;
 
 /**
- * Longer bodies are handed over as they arrive: the handler asks for them once it knows who sends them,
- * so that a stranger cannot make the server hold more than this.
+ * Longer bodies are passed on as they arrive. The handler reads them once it knows the caller, so that an
+ * unauthenticated client cannot make the server hold more than this.
  */
 export const WHOLE_BYTES_MAX = 256 * 1024;
 
-/** Clients hold connections for a minute; closing earlier makes them meet ECONNRESET. */
+/** Clients keep idle connections for a minute; a server that closes earlier makes them meet ECONNRESET. */
 export const KEEP_ALIVE_SECONDS = 75;
 
-/** The head of a request must be here after this long, all of it after the other. */
+/** Time limits for the head of a request and for all of it. */
 export const HEAD_MS_MAX = 60_000;
 export const REQUEST_MS_MAX = 300_000;
 
-/** A connection on which nothing moves for so long, though it should, is cut. */
+/** A connection that makes no progress for this long, though it should, is cut. */
 export const STILL_MS_MAX = 120_000;
 
-/** So much of a body is read though nobody wants it; where more is left, the answer is the last of its connection. */
+/** How much of an unwanted body is still read. If more is left, the answer is the last of its connection. */
 export const UNWANTED_BYTES_MAX = 4 * LIMITS.bodyBytesMax;
 
 /**
- * Behind that answer, or one it asked to be the last, a client may send for so long, and pause for so long,
- * before it is cut: `LingeringCloses`.
+ * After that answer, or after one that the client asked to be the last, how long the client may go on sending
+ * and how long it may pause before it is cut: `LingeringCloses`.
  */
 export const LINGER_MS_MAX = 30_000;
 export const LINGER_STILL_MS_MAX = 5_000;
@@ -40,7 +40,7 @@ export const LINGER_STILL_MS_MAX = 5_000;
 /** Connections that have carried a request. */
 const used = new WeakSet<Socket>();
 
-/** Whether nothing came by this connection yet; from now on something has. */
+/** Whether this is the first call for the connection, which marks it as used. */
 export function opens(socket: Socket): boolean {
   if (used.has(socket)) return false;
   used.add(socket);
@@ -48,8 +48,8 @@ export function opens(socket: Socket): boolean {
 }
 
 /**
- * IPv4 clients of a dual-stack socket, as everybody writes them. The very same string where the address is that
- * of the connection before: whoever watches compares the addresses of every two requests.
+ * IPv4 clients of a dual-stack socket, in dotted notation. Returns the identical string while the address
+ * does not change: observers compare the addresses of consecutive requests.
  */
 export function plainAddress(address: string): string {
   const plain = address.startsWith("::ffff:") ? address.slice("::ffff:".length) : address;
@@ -59,7 +59,9 @@ export function plainAddress(address: string): string {
 
 let lastAddress = "";
 
-/** Resolves when the system has taken the bytes, or nobody is left to write to: they may change then. */
+/**
+ * Resolves when the system has taken the bytes, or the stream has closed. The bytes may change after that.
+ */
 export function written(stream: Writable, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve) => {
     const go = () => {

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { ServiceError } from "@rowhouse/protocol/errors";
 import type { AnyOperation, RequestHead, WireRequest } from "../operation.ts";
 
-/** The operation, which then begins with a look at `Content-MD5` if it takes a body whole. */
+/** The operation, preceded by a check of `Content-MD5` if it reads its body whole. */
 export function withContentMd5<Context>(operation: AnyOperation<Context>): AnyOperation<Context> {
   if (operation.body !== "buffer") return operation;
   return {
@@ -17,7 +17,7 @@ export function withContentMd5<Context>(operation: AnyOperation<Context>): AnyOp
 const MD5 = /^[A-Za-z0-9+/]{22}==$/;
 
 /**
- * The MD5 that a header of the request holds, in base64; undefined when there is none.
+ * The MD5 in a header of the request, in base64; undefined when the header is absent.
  * @throws ServiceError InvalidMd5
  */
 export function md5Header(
@@ -31,7 +31,7 @@ export function md5Header(
 }
 
 /**
- * Compares a body that is all here with the `Content-MD5` its sender may have announced.
+ * Compares a body that has arrived whole with the `Content-MD5` its sender announced, if any.
  * @throws ServiceError InvalidMd5 or Md5Mismatch.
  */
 export function checkContentMd5(request: Pick<WireRequest, "header" | "body">): void {
@@ -41,7 +41,7 @@ export function checkContentMd5(request: Pick<WireRequest, "header" | "body">): 
   if (calculated !== announced) throw md5Mismatch(announced, calculated);
 }
 
-/** Both in base64. */
+/** @param announced in base64, like `calculated` */
 export function md5Mismatch(announced: string, calculated: string): ServiceError {
   return new ServiceError("Md5Mismatch", {
     details: [

@@ -181,7 +181,7 @@ describe("An actual request", () => {
     );
   });
 
-  /** Row by row, with nothing shared and nothing short. */
+  /** The same rules written out plainly, with no shared code and no shortcuts. */
   function plain(rules: CorsRule[], method: string, origin: string | undefined): object {
     const answer: Record<string, string> = {};
     const isRead = method !== "PUT";

@@ -3,15 +3,15 @@ import type { RequestHead, WireResponse } from "../operation.ts";
 import type { CorsRule } from "../xml/cors-rules.ts";
 
 /**
- * Cross-origin resource sharing, once for the three services. Rules are tried in stored order: the
- * first that allows the origin and the method is the rule, whatever it then says about headers.
- * Source: "Cross-Origin Resource Sharing (CORS) support for Azure Storage".
+ * Cross-origin resource sharing for all three services. Rules are tried in stored order: the first that
+ * allows the origin and the method applies, whatever it says about headers. Source: "Cross-Origin Resource
+ * Sharing (CORS) support for Azure Storage".
  */
 
 /**
- * Answers OPTIONS on any path, which needs no credentials and no existing resource.
- * `starCredentials`: whether a rule for `*` is answered `Access-Control-Allow-Credentials` too, as
- * queues and blobs do and tables do not.
+ * Answers OPTIONS on any path, which needs no credentials and no existing resource. `starCredentials`:
+ * whether the answer for a `*` rule also carries `Access-Control-Allow-Credentials`, as it does for queues
+ * and blobs but not for tables.
  * @throws ServiceError InvalidHeaderValue or CorsPreflightFailure.
  */
 export function preflightResponse(
@@ -37,15 +37,15 @@ export function preflightResponse(
   return { status: 200, headers };
 }
 
-/** What an actual request tells about itself: the verb on the wire, and `Origin` if it was sent. */
+/** What CORS needs of an actual request: the verb on the wire, and `Origin` if it was sent. */
 export interface CorsRequest {
   readonly method: string;
   readonly origin: string | undefined;
 }
 
 /**
- * The headers, names and values in turn, that go with the answer to an actual request, be it a
- * success or an error. `headers` are those it has already; they are what a rule exposes.
+ * The CORS headers, alternating names and values, to add to the answer of an actual request, whether a
+ * success or an error. `headers` are those the answer already has: the candidates for exposure.
  */
 export function corsHeaders(
   rules: readonly CorsRule[],
@@ -56,7 +56,7 @@ export function corsHeaders(
   const { method, origin } = request;
   const isRead = method === "GET" || method === "HEAD";
   if (!origin && !isRead) return NONE;
-  // Without an origin a cache may keep what every origin may see, hence only rules for `*` count.
+  // A cache may store an answer to a request without an origin for every origin, so only `*` rules count.
   const rule = rules.find((candidate) => allows(candidate, origin || "*", method));
   if (rule === undefined) return isRead ? VARY : NONE;
 
@@ -76,7 +76,7 @@ export function corsHeaders(
 }
 
 const NONE: readonly string[] = [];
-/** Other methods are never cached, so nothing is said to caches there. */
+/** Other methods are never cached, so their answers need no `Vary`. */
 const VARY: readonly string[] = ["Vary", "Origin"];
 
 function allows(rule: CorsRule, origin: string, method: string): boolean {
@@ -92,7 +92,7 @@ function allowsHeaders(rule: CorsRule, requested: string | undefined): boolean {
   return requested.split(",").every((name) => matches(rule.allowedHeaders, name.trim()));
 }
 
-/** The names among `headers` that the rule shows to scripts, as they are spelled there. */
+/** The names among `headers` that the rule exposes to scripts, spelled as in `headers`. */
 function exposedNames(rule: CorsRule, headers: readonly string[]): string {
   const names = new Set<string>();
   for (let index = 0; index < headers.length; index += 2) {

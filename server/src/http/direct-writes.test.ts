@@ -4,7 +4,7 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { after, describe, it } from "node:test";
 import { DirectWrites } from "./direct-writes.ts";
 
-/** More than the system keeps for a client that does not read. */
+/** More than the system buffers for a client that does not read. */
 const TOO_MUCH = 32 * 1024 * 1024;
 
 describe("Direct writes", () => {
@@ -13,7 +13,7 @@ describe("Direct writes", () => {
     for (const server of servers) server.close();
   });
 
-  /** One connection, whose client reads nothing yet. */
+  /** A connection whose client does not read yet. */
   async function connection() {
     const server = createServer();
     servers.push(server);
@@ -91,7 +91,7 @@ describe("Direct writes", () => {
   it("destroy the socket where they fail", async () => {
     const { client, socket, writes } = await connection();
     client.resetAndDestroy();
-    // The system tells of it with a write, or with what is read, whichever comes first.
+    // The system reports the reset with a write or with a read, whichever comes first.
     while (writes.isFree) {
       writes.write(Buffer.from("anybody?"));
       await new Promise<void>((resolve) => setImmediate(resolve));

@@ -1,7 +1,7 @@
 import type { ErrorDetail } from "@rowhouse/protocol/errors";
 import { escapeText, printLeaf, XML_DECLARATION } from "../xml/print-xml.ts";
 
-/** What an error body says, whichever form it takes. */
+/** The content of an error body, whatever its form. */
 export interface ErrorBody {
   readonly code: string;
   /** Without the lines that follow it on the wire. */
@@ -10,22 +10,25 @@ export interface ErrorBody {
   readonly requestId: string;
   /** See `printErrorTime`. */
   readonly time: string;
-  /** Printed by the queue and blob form only. */
+  /** Printed only in the queue and blob form. */
   readonly details?: readonly ErrorDetail[];
 }
 
-/** UTC with exactly seven fraction digits, unlike any other time of the table service. */
+/** UTC with exactly seven fraction digits, unlike every other time of the Table service. */
 export function printErrorTime(milliseconds: number): string {
   return `${new Date(milliseconds).toISOString().slice(0, -1)}0000Z`;
 }
 
-/** `odata.error`: what the table service sends to clients that read JSON, in batches too. */
+/** `odata.error`: sent by the Table service to clients that read JSON, also inside batches. */
 export function tableErrorJson(body: ErrorBody): string {
   const value = quote(fullMessage(body));
   return `{"odata.error":{"code":${quote(body.code)},"message":{"lang":"en-US","value":${value}}}}`;
 }
 
-/** `m:error`: the table service's ACL and service operations, and its refusals of credentials. No byte order mark. */
+/**
+ * `m:error`: sent by the Table service's ACL and service operations, and when it refuses credentials. No byte
+ * order mark.
+ */
 export function tableErrorXml(body: ErrorBody): string {
   return (
     XML_DECLARATION +
@@ -35,7 +38,7 @@ export function tableErrorXml(body: ErrorBody): string {
   );
 }
 
-/** `Error`: the queue and blob services, with the details of the code as further elements. */
+/** `Error`: the queue and blob form, with the error's details as further elements. */
 export function storageErrorXml(body: ErrorBody): string {
   const details = body.details ?? [];
   return (
@@ -51,7 +54,7 @@ function fullMessage({ message, requestId, time }: ErrorBody): string {
   return `${message}\nRequestId:${requestId}\nTime:${time}`;
 }
 
-/** A JSON string as the service writes it: what is not ASCII as `\uXXXX` in lower case. */
+/** A JSON string as the service writes it, with non-ASCII characters as `\uXXXX` in lower case. */
 function quote(text: string): string {
   return JSON.stringify(text).replace(
     /[^\u0020-\u007e]/g,

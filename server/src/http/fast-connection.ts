@@ -23,57 +23,66 @@ import type { LingeringCloses } from "./lingering-close.ts";
 import { type PlainRequest, readPlainRequest } from "./plain-request.ts";
 import { BodyAborted, type BodySource, WholeBody } from "./raw-request.ts";
 
-/** What a connection must know of the lane it is in. */
+/** What a connection needs from its lane. */
 export interface Lane {
   readonly handle: Handle;
-  /** Takes a paused socket whose unread bytes are back in it. */
+  /** Passes on a paused socket, with its unread bytes put back. */
   readonly giveAway: (socket: Socket) => void;
   readonly onError: OnError;
   readonly lingering: LingeringCloses;
   readonly together: AnswersTogether;
-  /** How long a request may take to arrive, its body too; 0: as long as something moves. */
+  /** How long a request, including its body, may take to arrive; 0: as long as bytes keep moving. */
   readonly requestMsMax: number;
-  /** Milliseconds that only grow. */
+  /** Monotonic milliseconds. */
   now(): number;
-  /** Whether every answer is the last of its connection. */
+  /** Whether every answer is now the last of its connection. */
   readonly isClosing: boolean;
-  /** The connection is closed, or given away. */
+  /** Called when the connection is closed or given away. */
   forget(connection: FastConnection): void;
 }
 
 const IDLE_MS_MAX = KEEP_ALIVE_SECONDS * 1000;
 
 /**
- * Reads the requests of one connection, has them handled one after the other, and waits where the
- * client is slow. It is in one of these states:
+ * Reads the requests of one connection, has them handled one after the other, and waits while the client is
+ * slow. It is in one of these states:
  *
- *   reading     waits for bytes, or for the rest of a request
- *   answering   one request is with the handler, a long body perhaps still on its way, or its answer
- *               leaves with others; what comes behind it waits in the socket
- *   given away  node:http has it
- *   lingering   its last answer is out, `LingeringCloses` has it
+ *   reading     waits for a request, or for the rest of one
+ *   answering   one request is being handled, its long body may still be arriving, or its answer is not out
+ *               yet; further bytes wait in the socket
+ *   given away  node:http has the connection
+ *   lingering   the last answer is out; `LingeringCloses` has the connection
  *   closed
+ *
+ * and moves between them:
+ *
+ *   reading → answering    the handler, or a client that is slow to read, makes the next request wait
+ *   answering → reading    the answer is out, its request's body is over, and the client has read enough
+ *   reading → given away   the bytes are not a plain request
+ *   answering → lingering  too much of an unwanted body is left
+ *   either → closed        the client ends or breaks the connection, a time limit passes, an answer fails, or
+ *                          the lane closes
  */
 export class FastConnection implements Answered {
   readonly #lane: Lane;
   readonly #reads: LentReads;
   readonly #writer: AnswerWriter;
   readonly #remoteAddress: string;
-  /** What has come of a request that is not whole, or of what is behind one that is with the handler. */
+  /** Bytes of an incomplete request, or bytes behind the request that is being handled. */
   #unread = new GrowingBytes();
-  /** Length at which the request at hand is whole; 0 while its head is not. */
+  /** Length at which the current request is whole; 0 until its head is. */
   #wanted = 0;
   #answering = false;
-  /** What is made, and leaves with the others of this turn. */
+  /** An answer that is ready and is sent together with others of this turn. */
   #made: { readonly verb: string; readonly answer: WireResponse } | undefined;
-  /** The body of the request that is with the handler, unless it came with its head. */
+  /** The body of the request being handled, unless it arrived with its head. */
   #arriving: ArrivingBody | undefined;
-  /** Whether a request came before the one at hand. */
+  /** Whether an earlier request came by this connection. */
   #used = false;
   #ended = false;
-  /** When the request at hand began to arrive, or the connection fell idle. */
+  /** When the current request began to arrive, or the connection became idle. */
   #since: number;
-  /** To be written to by `#writer` alone. */
+  /** Only `#writer` may write to it. */
   readonly socket: Socket;
 
   constructor(accepted: Socket, lane: Lane) {
@@ -86,7 +95,7 @@ export class FastConnection implements Answered {
     this.#remoteAddress = plainAddress(socket.remoteAddress ?? "");
     socket.on("end", this.#onEnd);
     socket.on("error", this.#break);
-    // Nothing has moved for too long.
+    // No progress for too long.
     socket.on("timeout", this.#break);
     socket.on("close", this.#onClose);
   }
@@ -109,7 +118,7 @@ export class FastConnection implements Answered {
   }
 
   endIfIdle(): void {
-    // Not `end`: a client that never closes its own side would keep the server waiting.
+    // Not `end`: a client that never closes its own side would keep the connection open.
     if (this.#unread.length === 0 && !this.#answering) this.socket.destroySoon();
   }
 
@@ -117,7 +126,7 @@ export class FastConnection implements Answered {
     this.socket.destroy();
   }
 
-  // What comes from the client.
+  // Bytes from the client.
 
   #onBytes = (lent: Buffer): void => {
     if (this.socket.writableEnded) return;
@@ -125,7 +134,8 @@ export class FastConnection implements Answered {
       const arriving = this.#arriving;
       const behind = arriving?.take(lent) ?? lent;
       if (behind.length > 0) {
-        // No more is taken from the client than there is time for; nor does its end come before this is read.
+        // Stop reading: the server takes no more than it has time for, and the client's end is not reported
+        // before these bytes are read.
         this.socket.pause();
         this.#unread.append(behind, 0);
       }
@@ -139,7 +149,7 @@ export class FastConnection implements Answered {
     }
   };
 
-  /** The client sends no more. What it sent whole is answered. */
+  /** The client has ended its side. Requests that arrived whole are still answered. */
   #onEnd = (): void => {
     this.#ended = true;
     if (!this.#answering) this.#leave();
@@ -155,15 +165,17 @@ export class FastConnection implements Answered {
     this.socket.destroy();
   };
 
-  /** Ends the connection to a client that sends no more, with a word if it stopped in mid-request. */
+  /**
+   * Ends the connection to a client that has ended its side; one that stopped inside a request gets a 400.
+   */
   #leave(): void {
-    // Line breaks between requests are allowed, and so are some behind the last.
+    // Line breaks are allowed between requests and after the last.
     const isBetween = this.#unread.bytes.every((byte) => byte === 13 || byte === 10);
     if (isBetween) this.socket.end();
     else this.#writer.refuse(400);
   }
 
-  /** Reads what was kept. */
+  /** Reads the bytes that were held. */
   #readOn(): void {
     const kept = this.#unread.bytes;
     this.#unread = new GrowingBytes();
@@ -171,8 +183,8 @@ export class FastConnection implements Answered {
   }
 
   /**
-   * Answers request after request until one is not whole, must be waited for, or is unknown.
-   * @param lent whether the bytes are gone once this returns
+   * Answers one request after another until one is incomplete, makes the next one wait, or is not plain.
+   * @param lent whether the bytes are invalid once this returns
    */
   #read(bytes: Buffer, lent: boolean): void {
     let at = 0;
@@ -194,7 +206,7 @@ export class FastConnection implements Answered {
         }
         return;
       }
-      // The next request, if it has begun, begins now.
+      // The next request, if any of it is here, begins now.
       if (at > 0) this.#since = this.#lane.now();
       if (read.kind === "unknown") {
         this.#giveAway(bytes.subarray(at));
@@ -209,7 +221,7 @@ export class FastConnection implements Answered {
     if (this.#ended) this.#leave();
   }
 
-  /** A body that begins with these bytes, to be read as it arrives. */
+  /** A body that begins with these bytes and is read as it arrives. */
   #receive(begin: Buffer, length: number): ArrivingBody {
     const body = new ArrivingBody(this.#reads, begin, length);
     this.#arriving = body;
@@ -227,11 +239,11 @@ export class FastConnection implements Answered {
     this.#lane.giveAway(this.#reads.giveBack(bytes));
   }
 
-  // What goes to the client.
+  // Bytes to the client.
 
   /**
-   * Whether all of the answer is on its way; else the connection is "answering" until it is.
-   * @param isLast whether no other request of the client is here
+   * Returns whether the whole answer has been passed on; if not, the connection is "answering" until it is.
+   * @param isLast whether no further request of the client has arrived
    */
   #answer(request: PlainRequest, body: BodySource, isLast: boolean): boolean {
     let answer: Awaitable<WireResponse>;
@@ -273,7 +285,10 @@ export class FastConnection implements Answered {
     }
   }
 
-  /** Whether the request at hand is the first; node:http may have the connection after it. */
+  /**
+   * Whether this is the connection's first request. node:http may get the connection later and must not count
+   * its requests from the start again.
+   */
   #takeFirst(): boolean {
     if (this.#used) return false;
     this.#used = true;
@@ -285,7 +300,7 @@ export class FastConnection implements Answered {
     if (this.#send(verb, answer)) this.#settle();
   }
 
-  /** As `#answer`. */
+  /** Returns the same as `#answer`. */
   #send(verb: string, answer: WireResponse): boolean {
     const lingers = (this.#arriving?.left ?? 0) > UNWANTED_BYTES_MAX;
     if (lingers) this.#lane.lingering.prepare(this.socket);
@@ -305,20 +320,20 @@ export class FastConnection implements Answered {
         this.socket.setTimeout(0);
         this.#settle();
       },
-      // The status is out already; cutting the connection is the only way left to say that this failed.
+      // The status has been sent; cutting the connection is the only way left to report the failure.
       (error) => this.#cut(error),
     );
     return false;
   }
 
-  /** An answer is out: on to the next request, as soon as it may come. */
+  /** An answer is out: continue with the next request once it may be read. */
   #settle(): void {
     if (!this.#mustWait()) this.#goOn();
   }
 
   /**
-   * Whether the next request must wait, for what nobody wanted of this one's body or for the client to
-   * read what it was sent. Behind the last answer there is no next.
+   * Whether the next request must wait, either for the unwanted rest of this one's body or for the client to
+   * read its answer. After the last answer there is no next request.
    */
   #mustWait(): boolean {
     if (this.socket.destroyed) return true;
@@ -329,7 +344,7 @@ export class FastConnection implements Answered {
     if (this.#arriving !== undefined) {
       this.#answering = true;
       if (!this.#arriving.isWhole) {
-        // An answer that streamed has ended the watch.
+        // An answer that streamed has reset the timeout.
         this.socket.setTimeout(STILL_MS_MAX);
         this.#arriving.discard();
         return true;
@@ -358,14 +373,14 @@ export class FastConnection implements Answered {
     else if (this.#ended) this.#leave();
   }
 
-  /** The client learns no more than that nothing comes. */
+  /** Cuts the connection: the client gets no answer. */
   #cut(error: unknown): void {
     if (!(error instanceof BodyAborted)) this.#lane.onError(error);
     this.socket.destroy();
   }
 }
 
-/** The body of a request among these bytes, as its own where they are `lent`. */
+/** The body of a request among these bytes, copied if they are `lent`. */
 function wholeBody(bytes: Buffer, { bodyStart, end }: PlainRequest, lent: boolean): WholeBody {
   if (end === bodyStart) return EMPTY_BODY;
   if (!lent) return new WholeBody(bytes.subarray(bodyStart, end));

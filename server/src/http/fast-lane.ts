@@ -4,7 +4,7 @@ import { FastConnection, type Lane } from "./fast-connection.ts";
 
 export interface FastLaneOptions
   extends Pick<Lane, "handle" | "giveAway" | "onError" | "lingering" | "requestMsMax"> {
-  /** Milliseconds that only grow. Default `performance.now`. */
+  /** Monotonic milliseconds. Default `performance.now`. */
   readonly clock?: () => number;
 }
 
@@ -14,9 +14,9 @@ export const SWEEP_MS = 5_000;
  * All connections of one port that node:http does not have yet.
  *
  * node:http is the largest single cost of a point query. This lane carries plain requests (see
- * `plain-request.ts`) straight between a socket and the handler, and hands a connection with all
- * bytes not yet answered to node:http at the first thing it does not know. It measured 1.6 times the
- * point queries of node:http with the same handler (`npm run bench -- point-query`).
+ * `plain-request.ts`) directly between a socket and the handler. At the first thing it does not know, it
+ * hands the connection, with all bytes not yet answered, to node:http. It measured 1.6 times the point
+ * queries of node:http with the same handler (`npm run bench -- point-query`).
  */
 export class FastLane implements Lane {
   readonly handle: Lane["handle"];
@@ -40,14 +40,15 @@ export class FastLane implements Lane {
     this.#clock = options.clock ?? (() => performance.now());
     this.#nextSweepAt = this.#clock() + SWEEP_MS;
     this.together = new AnswersTogether(this.#clock);
-    // One timer for all: a timer for each request costs more than reading it.
+    // One timer for all: a timer per request costs more than reading the request.
     this.#timer = setInterval(() => this.sweep(), SWEEP_MS);
     this.#timer.unref();
   }
 
   /**
-   * When the connections are swept next: asked twice a request, the clock itself would take 2 to 5 % of a
-   * point query. Nobody is ended early; whoever is late is noticed by a sweep alone.
+   * The time of the next sweep, in place of the current time: read twice per request, the clock would take 2
+   * to 5 % of a point query. Connections then seem younger than they are, so none is ended early, and only a
+   * sweep ends a late one.
    */
   now(): number {
     return this.#nextSweepAt;
@@ -61,8 +62,8 @@ export class FastLane implements Lane {
   }
 
   /**
-   * @param accepted paused since it was accepted; the lane's from now on
-   * @returns what the connection is read and written through instead
+   * @param accepted paused since it was accepted; from now on owned by the lane
+   * @returns the socket to read and write the connection through instead
    */
   take(accepted: Socket): Socket {
     const connection = new FastConnection(accepted, this);
@@ -74,14 +75,14 @@ export class FastLane implements Lane {
     this.#connections.delete(connection);
   }
 
-  /** Ends idle connections now and the others with the answer they wait for. */
+  /** Ends idle connections now, and the others with the answer they wait for. */
   close(): void {
     this.isClosing = true;
     clearInterval(this.#timer);
     for (const connection of this.#connections) connection.endIfIdle();
   }
 
-  /** Cuts what is left. */
+  /** Cuts all remaining connections. */
   destroy(): void {
     for (const connection of this.#connections) connection.destroy();
   }

@@ -35,7 +35,7 @@ export interface FrontOptions {
   readonly observer: ExchangeObserver;
   readonly gate?: Gate | undefined;
   readonly bodyRoom: BodyRoom;
-  /** Milliseconds that only grow, where whole ones of the clock are too coarse. Costs a call more. */
+  /** Times requests where the clock's whole milliseconds are too coarse. Costs one more call per request. */
   readonly stopwatch?: Stopwatch | undefined;
   /** Whether `ACCOUNT.table.HOST` names an account; path-style always works. */
   readonly hostStyle: boolean;
@@ -43,10 +43,9 @@ export interface FrontOptions {
 }
 
 /**
- * Carries one service's requests from the wire to its operations and back, whatever transport they
- * came by: address → authenticate → version → route → authorize → body → gate → decode → run →
- * encode, in the order of the methods below. Any throw on the way becomes the service's error answer,
- * here and nowhere else.
+ * Carries one service's requests from the wire to its operations and back, over any transport: address →
+ * authenticate → version → route → authorize → body → gate → decode → run → encode, in the order of the
+ * methods below. Anything thrown on the way becomes the service's error answer, here and nowhere else.
  */
 export class Front<Context> {
   readonly #service: Service<Context>;
@@ -73,7 +72,10 @@ export class Front<Context> {
     };
   }
 
-  /** Answers every request; a promise only where something below had to wait. Rejects with BodyAborted alone. */
+  /**
+   * Answers every request, with a promise only if some step had to wait. Throws or rejects only with
+   * BodyAborted.
+   */
   handle(raw: RawRequest): Awaitable<WireResponse> {
     const { clock, stopwatch } = this.#options;
     const request = new Request(raw, this.#requestIds.next(), clock.now());
@@ -90,7 +92,7 @@ export class Front<Context> {
     }
   }
 
-  /** Whether the account stands in the host, so that all of the path is below it. */
+  /** Whether the host names the account, so that the whole path is below the account. */
   hostNamesAccount({ headers }: RawRequest): boolean {
     return this.#addresses.isHostStyle(headers.get("host"));
   }
@@ -157,7 +159,7 @@ export class Front<Context> {
     const operation = this.#router.find(request);
     if (operation) return operation;
     if (!KNOWN_VERBS.has(request.method)) throw new ServiceError("InvalidHttpVerb");
-    // Strangers hear only of what they may read.
+    // An anonymous caller must not learn which operations exist.
     if (request.identity.kind === "anonymous") throw refuseStranger(request.verb);
     throw this.#service.refuse(request, request.method, this.#router.methodsOf(request));
   }
@@ -182,7 +184,8 @@ export class Front<Context> {
     request: Request,
     body: Uint8Array | undefined,
   ): Awaitable<WireResponse> {
-    // Much larger bodies are not read at all; a little more is, so that the client hears why.
+    // Much larger bodies are not read at all. Slightly larger ones are, so that the client receives the
+    // refusal.
     const bytesMax = operation.bodyBytesMax ?? LIMITS.bodyBytesMax;
     if (body === undefined || body.length > bytesMax) {
       throw new ServiceError("RequestBodyTooLarge", { details: [["MaxLimit", String(bytesMax)]] });
@@ -198,7 +201,10 @@ export class Front<Context> {
     return whenReady(gate.enter(facts), () => this.#runOperation(operation, request));
   }
 
-  /** `timeout` is in seconds. The services shorten what is too long; what is no number they refuse. */
+  /**
+   * `timeout` is in seconds. Azure shortens one that is too long, so a large number is no error; one that is
+   * not a number is refused.
+   */
   #deadlineOf({ query, arrivedAt }: Request): Deadline | undefined {
     const text = query.get("timeout");
     if (text === undefined || text === "") return undefined;
@@ -229,7 +235,7 @@ export class Front<Context> {
     if (error instanceof BodyAborted) throw error;
     const refusal = toServiceError(error);
     const head = request.located && isReadable(request.query) ? request : undefined;
-    // Good credentials in the wrong place, or by the wrong protocol: their holder is no stranger.
+    // The credentials were valid but used in the wrong place or over the wrong protocol: the caller is known.
     if (head && request.version === "" && refusal.stage !== "authentication") {
       request.version = versionOfRefused(head, this.#service.dialect);
     }
@@ -243,7 +249,7 @@ export class Front<Context> {
     return this.#complete(request, response);
   }
 
-  /** Adds what every answer carries, and what CORS asks for. */
+  /** Adds the headers of every answer, and those that CORS requires. */
   #complete(request: Request, response: WireResponse): Awaitable<WireResponse> {
     const headers = [...response.headers];
     headers.push("x-ms-request-id", request.requestId, "Date", this.#date.at(request.arrivedAt));
@@ -261,7 +267,7 @@ export class Front<Context> {
     }
     const answer = { status: response.status, headers, body: response.body };
     if (request.account.name === "" || request.verb === "OPTIONS") return answer;
-    // An answer that scripts may not read is better than none.
+    // If the rules cannot be read, an answer that scripts may not see is better than none.
     try {
       const rules = this.#service.corsRules(request.account.name, request.arrivedAt);
       if (!(rules instanceof Promise)) return withCors(rules, request, answer);
@@ -325,7 +331,7 @@ function withCors(
   return answer;
 }
 
-/** Whoever writes an answer adds how long it is, and scripts may be shown that, too. */
+/** The lane adds Content-Length when it writes the answer, and a rule may expose that header, too. */
 function headersOnTheWire({ status, headers, body }: WireResponse): readonly string[] {
   const isBare = body === undefined && (status === 204 || status === 304);
   if (isBare || announcedBytes(headers) !== undefined) return headers;

@@ -1,8 +1,8 @@
 import type { Awaitable } from "../awaitable.ts";
 
-/** What every request passes once it is known what it asks for, before anything is done. */
+/** Every request passes it after routing and authorization, before its operation runs. */
 export interface Gate {
-  /** @throws ServiceError to refuse; a promise holds the request up. */
+  /** @throws ServiceError to refuse the request; a promise delays it. */
   enter(facts: GateFacts): Awaitable<void>;
 }
 

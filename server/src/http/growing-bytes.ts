@@ -1,4 +1,4 @@
-/** Bytes that come in parts. */
+/** Bytes that arrive in parts. */
 export class GrowingBytes {
   #room: Buffer = NOTHING;
   length = 0;
@@ -7,7 +7,9 @@ export class GrowingBytes {
     return this.#room.subarray(0, this.length);
   }
 
-  /** @param expected how many there will be in all, as far as known; room that no byte reaches costs nothing */
+  /**
+   * @param expected the total number of bytes, if known; reserved memory that is never filled costs nothing
+   */
   append(bytes: Uint8Array, expected: number): void {
     const length = this.length + bytes.length;
     if (length > this.#room.length) {

@@ -1,10 +1,10 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import type { RequestHead } from "../operation.ts";
 
-/** What a client sent may be repeated in a header's value if it is nothing else. */
+/** Client input may be repeated in a header value only if it matches. */
 export const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
 
-/** All that was sent under a lower-case name. */
+/** All values sent under a lower-case name. */
 export function headerValues(
   { rawHeaders }: Pick<RequestHead, "rawHeaders">,
   name: string,
@@ -18,7 +18,7 @@ export function headerValues(
   return values;
 }
 
-/** A header that is a list, which may come in several pieces: `header` alone would tell the last. */
+/** A list header, which a client may send in several pieces; `header` returns only the last. */
 export function listHeader(
   head: Pick<RequestHead, "header" | "rawHeaders">,
   name: string,
@@ -29,7 +29,7 @@ export function listHeader(
   return values.length > 1 ? values.join(", ") : value;
 }
 
-// Reading headers as queues and blobs do, and refusing them in their words.
+// Reads headers as queues and blobs do, with their errors.
 
 /** @throws ServiceError MissingRequiredHeader */
 export function requiredHeader(head: Pick<RequestHead, "header">, name: string): string {
@@ -39,7 +39,7 @@ export function requiredHeader(head: Pick<RequestHead, "header">, name: string):
 }
 
 /**
- * A whole number that is not negative; undefined when the header was not sent.
+ * A non-negative integer; undefined when the header is absent.
  * @throws ServiceError InvalidHeaderValue
  */
 export function integerHeader(head: Pick<RequestHead, "header">, name: string): number | undefined {

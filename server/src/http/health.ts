@@ -4,7 +4,7 @@ import type { Pages } from "./pages.ts";
 
 export interface Health {
   readonly ready: boolean;
-  /** What an operator wants to know: the engine, its durability class, why it is not ready. */
+  /** What operators need: the engine, its durability class, why it is not ready. */
   readonly detail: Readonly<Record<string, string | number | boolean>>;
 }
 
@@ -19,7 +19,8 @@ export function healthPages(look: () => Awaitable<Health>): Pages {
       return answer(503, { status: "not ready" });
     }
   };
-  // Strangers ask, and a look may take one of the connections that clients write over: one look for all.
+  // Anyone may ask, and a look may occupy one of the database connections that clients write over, so
+  // concurrent requests share one look.
   let looking: Promise<WireResponse> | undefined;
   const readyz = () => {
     looking ??= readiness().finally(() => {

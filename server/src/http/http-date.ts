@@ -1,4 +1,4 @@
-/** The RFC 1123 text of a time, kept for the second it is good for: most requests share it. */
+/** A time as RFC 1123 text, cached for the second it is valid: most requests share it. */
 export class HttpDate {
   #second = Number.NaN;
   #text = "";

@@ -17,12 +17,12 @@ export interface HttpServerOptions {
   readonly port: number;
   readonly tls: TlsMaterial | undefined;
   /**
-   * Who reads requests: node:http alone, or the fast lane in front of it, which does not speak TLS.
+   * How requests are read: by node:http alone, or by the fast lane in front of it, which does not speak TLS.
    */
   readonly lane: "node" | "fast";
-  /** Whether requests may take as long as they need, if only something moves all the time. */
+  /** Whether a request may take as long as it needs, provided that bytes keep moving. */
   readonly carriesStreams?: boolean;
-  /** Default: over the system's clock. */
+  /** Default: on the system's clock. */
   readonly lingering?: LingeringCloses;
   readonly onError: OnError;
 }
@@ -45,7 +45,7 @@ export function serverUrl({
   return `${isTls ? "https" : "http"}://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }
 
-/** How long requests under way may take to end once the server closes. */
+/** How long requests in flight may take to end once the server closes. */
 const CLOSING_MS_MAX = 10_000;
 const IDLE_LOOK_MS = 50;
 
@@ -56,9 +56,9 @@ export class HttpServer {
   readonly #fastLane: FastLane | undefined;
   readonly #options: HttpServerOptions;
   readonly #lingering: LingeringCloses;
-  /** All that node:http has. */
+  /** All connections that node:http has. */
   readonly #sockets = new Set<Socket>();
-  /** Those of them that have asked for nothing yet: no request of theirs can be under way. */
+  /** Those of them that have not sent a request yet, so that none can be in flight. */
   readonly #newcomers = new Set<Socket>();
 
   private constructor(options: HttpServerOptions, handle: Handle) {
@@ -70,23 +70,24 @@ export class HttpServer {
     this.#http = options.tls
       ? createHttpsServer({ ...settings, ...options.tls }, listener)
       : createHttpServer(settings, listener);
-    // Also of a client that reads no more of its answer, which would be held for it for ever.
+    // Also cuts a client that stops reading its answer, which would otherwise be held forever.
     this.#http.setTimeout(STILL_MS_MAX);
-    // A client that says it is done sending is answered all the same.
+    // A client that has ended its side is still answered.
     Object.assign(this.#http, { httpAllowHalfOpen: true });
     this.#watch(this.#http, options.tls ? "secureConnection" : "connection");
     if (options.lane === "node" || options.tls) {
       this.#listening = this.#http;
       return;
     }
-    // It never listens itself, and would watch over its connections (time limits, closing) only then.
+    // This server never listens itself, and without the event it would not enforce time limits or close
+    // connections.
     this.#http.emit("listening");
     const lane = new FastLane({
       handle,
       onError,
       lingering,
       requestMsMax: settings.requestTimeout,
-      // As if the connection had just been accepted there.
+      // As if node:http had just accepted the connection.
       giveAway: (socket) => {
         this.#http.emit("connection", socket);
         socket.resume();
@@ -97,7 +98,7 @@ export class HttpServer {
     this.#listening = createSocketServer(settingsOfSockets, (socket) => lane.take(socket));
   }
 
-  /** Listens. @throws the operating system's error: port taken, host unknown, not permitted. */
+  /** Starts listening. @throws the operating system's error: port taken, host unknown, not permitted. */
   static async listen(options: HttpServerOptions, handle: Handle): Promise<HttpServer> {
     const server = new HttpServer(options, handle);
     const listening = server.#listening;
@@ -111,7 +112,7 @@ export class HttpServer {
     return server;
   }
 
-  /** `http://127.0.0.1:10002`, with the host as it was asked for. */
+  /** `http://127.0.0.1:10002`, with the host as configured. */
   get url(): string {
     const { host, tls } = this.#options;
     return serverUrl({ host, port: this.port, isTls: tls !== undefined });
@@ -121,29 +122,29 @@ export class HttpServer {
     return (this.#listening.address() as AddressInfo).port;
   }
 
-  /** Refuses new connections, lets requests under way end, then cuts what is left. */
+  /** Refuses new connections, lets requests in flight end, then cuts the remaining connections. */
   async close(): Promise<void> {
     const http = this.#http;
     const closed = new Promise<void>((resolve) => this.#listening.close(() => resolve()));
     this.#lingering.close();
     this.#fastLane?.close();
-    // Connections fall idle one by one as their answers go out; nobody tells when.
+    // Connections become idle one by one as their answers go out, and no event reports it.
     const idle = setInterval(() => http.closeIdleConnections(), IDLE_LOOK_MS);
     const cut = setTimeout(() => {
       for (const socket of this.#sockets) socket.destroy();
       this.#fastLane?.destroy();
     }, CLOSING_MS_MAX);
     http.closeIdleConnections();
-    // node:http calls a connection idle only once it was used.
+    // node:http calls a connection idle only once it has been used.
     for (const socket of this.#newcomers) socket.destroy();
     await closed;
     clearInterval(idle);
     clearTimeout(cut);
-    // Its own timer looks for slow requests, listening or not.
+    // Its timer for slow requests runs whether or not it listens.
     if (this.#fastLane) http.close();
   }
 
-  /** Keeps account of connections; those under TLS are new again when their handshake is done. */
+  /** Tracks connections. Under TLS, a connection becomes a newcomer when its handshake is done. */
   #watch(http: Server, ready: "connection" | "secureConnection"): void {
     http.on("connection", (socket: Socket) => {
       this.#sockets.add(socket);

@@ -13,7 +13,7 @@ for (const lends of [true, false]) {
       for (const server of servers) server.close();
     });
 
-    /** One connection: the client's end, and the accepted one with what it took. */
+    /** One connection: the client's end, and the accepted end with the bytes it took. */
     async function connection() {
       const taken: string[] = [];
       const buffers = new Set<ArrayBufferLike>();

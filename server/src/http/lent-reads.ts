@@ -2,37 +2,43 @@ import { Socket } from "node:net";
 import { BeginningViews } from "../byte-views.ts";
 
 /*
- * Reads of a connection without a stream in between. A readable stream makes 64 KB of memory for each
- * read, hands a part of it around and leaves the rest to the collector; here all connections read into
- * one buffer, which the reader borrows for as long as one call takes. A point query costs 15 % less of
- * the processor so, measured in turns beside the stream.
+ * Reads a connection without a stream in between. A readable stream allocates 64 KB for each read, passes on
+ * a part of it and leaves the rest to the garbage collector. Here all connections read into one buffer, which
+ * is lent to the reader for the duration of one call. A point query then costs 15 % less processor time,
+ * measured in turns next to the stream.
  *
- * Node.js offers that (`onread`) for sockets that a program connects, but not for those that a server
- * accepts. An accepted socket's handle therefore moves to a socket made with `onread`. Where a
- * runtime keeps no such handle, the reader gets the same bytes from the stream.
+ * Node.js offers this (`onread`) for sockets that a program connects, but not for those that a server
+ * accepts. An accepted socket's handle is therefore moved to a socket created with `onread`. Where a runtime
+ * has no such handle, the reader gets the same bytes from the stream.
  */
 
-/** As much as the system gives at once, and as streams would ask for. */
+/** As much as the system returns at once, and as much as a stream would request. */
 const LENT_BYTES = 64 * 1024;
 const lent = Buffer.allocUnsafeSlow(LENT_BYTES);
 const lentViews = new BeginningViews(lent);
 
-/** Bytes that are the reader's until it returns. */
+/** The bytes are lent until the reader returns. */
 export type Take = (bytes: Buffer) => void;
 
-/** Memory that bytes go to at once, for who wants more of them than are lent. */
+/** Memory to read into directly, for a reader that wants more bytes than the lent buffer holds. */
 export interface Room {
-  /** Asked before each read: where to, or undefined for the lent buffer. The memory is the read's until the next. */
+  /**
+   * Called before each read: the memory to fill, or undefined for the lent buffer. The read owns it until the
+   * next call.
+   */
   next(): Uint8Array | undefined;
-  /** So many bytes are there. */
+  /** So many bytes were read into it. */
   filled(bytes: number): void;
 }
 
 /** The reads of one accepted connection. */
 export class LentReads {
-  /** What to write to, and to listen to for its end, its errors and its close. Reads begin at once. */
+  /** The socket to write to and to watch for end, error and close. Reads begin immediately. */
   readonly socket: Socket;
-  /** Whoever sets it hears of bytes by `take` as well: a read may have begun, and not every runtime asks. */
+  /**
+   * Bytes may reach `take` even while this is set: a read may already be in progress, and not every runtime
+   * asks for room.
+   */
   room: Room | undefined;
   #take: Take | undefined;
   /** Where the next read goes. */
@@ -64,7 +70,7 @@ export class LentReads {
     return true;
   };
 
-  /** The socket as an ordinary paused stream, these bytes in front of all that is to come. */
+  /** Returns the socket as an ordinary paused stream that begins with these bytes. */
   giveBack(bytes: Buffer): Socket {
     const { socket } = this;
     if (this.#take) socket.off("data", this.#take);

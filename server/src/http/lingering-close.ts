@@ -5,21 +5,22 @@ const SWEEP_MS = 1_000;
 
 interface Wait {
   readonly since: number;
-  /** What had come when the last sweep looked that found more than the one before, and when that was. */
+  /** `bytesRead` at the last sweep that saw progress, and the time of that sweep. */
   bytesRead: number;
   movedAt: number;
 }
 
 /**
- * Connections whose last answer is out while their client still sends. Were they closed now, the client's
- * system would learn of it in mid-sending, and fail or throw away the answer before it was read: of uploads
- * of 100 MiB with a wrong key the official client heard 58 of 80 refusals, and EPIPE instead of the others. So
- * our side alone is ended, and what comes is thrown away, never read as a request, until the client closes too,
- * is still for a few seconds or has had its time. (RFC 9112, 9.6; web servers call it a lingering close.)
+ * Connections whose last answer is out while the client is still sending. If they were closed now, the
+ * client's system would report it in mid-sending, and fail or drop the answer before the client reads it: of
+ * uploads of 100 MiB with a wrong key, the official client received 58 of 80 refusals, and EPIPE instead of
+ * the others. So the server ends only its own side and discards further bytes, never reading them as a
+ * request, until the client closes too, pauses for a few seconds or has used up its time. (RFC 9112, 9.6; web
+ * servers call it a lingering close.)
  */
 export class LingeringCloses {
   readonly #waits = new Map<Socket, Wait>();
-  /** Milliseconds that only grow. */
+  /** Monotonic milliseconds. */
   readonly #now: () => number;
   #timer: NodeJS.Timeout | undefined;
   #isClosing = false;
@@ -29,8 +30,8 @@ export class LingeringCloses {
   }
 
   /**
-   * From now on the connection lingers where its last answer would end it. Both lanes end it by
-   * `destroySoon`: the fast lane calls that, and so does node:http.
+   * From now on the connection lingers where its last answer would end it. Both lanes end a connection
+   * through `destroySoon`: the fast lane calls it, and so does node:http.
    */
   prepare(socket: Socket): void {
     socket.destroySoon = () => {
@@ -39,7 +40,7 @@ export class LingeringCloses {
     };
   }
 
-  /** Ends who has had its time. */
+  /** Cuts the connections whose time is up. */
   sweep(): void {
     const now = this.#now();
     for (const [socket, wait] of this.#waits) {
@@ -52,7 +53,10 @@ export class LingeringCloses {
     }
   }
 
-  /** Cuts all of them, and those to come: a server that closes waits for no one's rest. */
+  /**
+   * Cuts all lingering connections, and from now on every further one: a closing server does not wait for
+   * clients.
+   */
   close(): void {
     this.#isClosing = true;
     for (const socket of this.#waits.keys()) socket.destroy();
@@ -60,8 +64,8 @@ export class LingeringCloses {
 
   #begin(socket: Socket): void {
     socket.end();
-    // A parser of node:http has the connection until another listens. It must have taken back its own pause
-    // before that: nobody else can.
+    // A parser of node:http reads the connection until another listener replaces it. The parser must undo its
+    // own pause first: nothing else can.
     socket.once("resume", () => socket.removeAllListeners("data").on("data", () => {}));
     socket.pause().resume();
     socket.once("end", () => socket.destroy());

@@ -5,12 +5,12 @@ import type { Metadata } from "./metadata.ts";
 import type { Query } from "./query.ts";
 import { integerParameter, invalidParameter } from "./query-parameters.ts";
 
-/** What List Queues, List Containers and List Blobs ask and answer alike. */
+/** The parameters that List Queues, List Containers and List Blobs share. */
 export interface Listing {
   readonly prefix: string;
-  /** Where the page begins, as the service writes it; "" at the beginning. */
+  /** Where the page begins, in the service's own encoding; "" for the first page. */
   readonly marker: string;
-  /** Most entries on the page. */
+  /** Maximum number of entries on the page. */
   readonly max: number;
   /** In lower case. */
   readonly includes: ReadonlySet<string>;
@@ -19,7 +19,7 @@ export interface Listing {
 const MAX_RESULTS = { min: 1, max: LIMITS.pageNamesMax, above: "counts as max" } as const;
 
 /**
- * @param includable what `include` may name, in lower case
+ * @param includable the values that `include` may name, in lower case
  * @throws ServiceError InvalidQueryParameterValue or OutOfRangeQueryParameterValue.
  */
 export function listingOf(query: Query, includable: readonly string[]): Listing {
@@ -31,7 +31,7 @@ export function listingOf(query: Query, includable: readonly string[]): Listing 
   };
 }
 
-/** A list with commas, or several parameters. */
+/** Accepts a comma-separated list, or several parameters. */
 function includesOf(query: Query, includable: readonly string[]): ReadonlySet<string> {
   const includes = new Set<string>();
   for (const text of query.getAll("include").flatMap((list) => list.split(","))) {
@@ -45,11 +45,11 @@ function includesOf(query: Query, includable: readonly string[]): ReadonlySet<st
   return includes;
 }
 
-/** One page, as it is printed. */
+/** One page, ready to be printed. */
 export interface PrintedPage {
-  /** Further attributes of the root, names and values. */
+  /** Further attributes of the root element. */
   readonly attributes?: readonly (readonly [name: string, value: string])[];
-  /** Elements that repeat a parameter of the request, where it was sent. */
+  /** Elements that repeat a request parameter, if it was sent. */
   readonly repeated: readonly (readonly [element: string, parameter: string])[];
   /** "Queues", "Containers", "Blobs". */
   readonly element: string;

@@ -4,9 +4,8 @@ import type { RequestHead } from "../operation.ts";
 import { PRINTABLE_ASCII } from "./header-values.ts";
 
 /**
- * What users note down about a queue, a container or a blob: names and values, in the order and
- * case they were sent. Names are told apart without case.
- * Source: "Setting and retrieving properties and metadata".
+ * User-defined names and values of a queue, a container or a blob, in the order and case they were sent.
+ * Names are compared without case. Source: "Setting and retrieving properties and metadata".
  */
 export type Metadata = readonly (readonly [name: string, value: string])[];
 
@@ -27,7 +26,7 @@ export function readMetadata({ rawHeaders }: Pick<RequestHead, "rawHeaders">): M
     const name = header.slice(PREFIX.length);
     const sent = rawHeaders[i + 1]!;
     if (name === "") throw new ServiceError("EmptyMetadataKey");
-    // Before it is trimmed: that takes no-break spaces for white space, too.
+    // Before trimming, which would also remove no-break spaces.
     if (!IDENTIFIER.test(name) || !PRINTABLE_ASCII.test(sent)) {
       throw new ServiceError("InvalidMetadata");
     }
@@ -41,12 +40,12 @@ export function readMetadata({ rawHeaders }: Pick<RequestHead, "rawHeaders">): M
   return metadata;
 }
 
-/** The headers, names and values in turn, that tell it again. */
+/** The headers, alternating names and values, that return the metadata. */
 export function metadataHeaders(metadata: Metadata): string[] {
   return metadata.flatMap(([name, value]) => [PREFIX + name, value]);
 }
 
-/** Whether both say the same: names in any case and order, values exactly. */
+/** Whether both are equal: names in any case and order, values exactly. */
 export function sameMetadata(a: Metadata, b: Metadata): boolean {
   if (a.length !== b.length) return false;
   const values = new Map(b.map(([name, value]) => [name.toLowerCase(), value]));

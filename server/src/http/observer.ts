@@ -2,27 +2,27 @@ import type { Identity } from "../auth/identity.ts";
 import type { RefusalInside, RequestHead, WireRequest, WireResponse } from "../operation.ts";
 import type { ServiceName } from "./service.ts";
 
-/** What a request says of who sent it: to be read, not to be kept. */
+/** The sender's side of a request: valid during the call, not to be retained. */
 export interface Sender extends Pick<RequestHead, "header"> {
-  /** Whether it is the first of its connection. */
+  /** Whether this is the first request of its connection. */
   readonly opensConnection: boolean;
 }
 
-/** What logs and metrics are told of every request, once its answer is decided. */
+/** Receives every request, once its answer is decided, for logs and metrics. */
 export interface Observer {
-  /** Whether it is told of refusals alone: of requests, and of what stands in a batch. */
+  /** Whether it receives refusals only: of requests, and of operations inside a batch. */
   readonly refusalsOnly?: boolean;
   finished(record: RequestRecord, sender: Sender): void;
 }
 
-/** What is told of the exchange itself as well, which holds bodies: to be read, not to be kept. */
+/** Also receives the exchange itself, including bodies: valid during the call, not to be retained. */
 export interface ExchangeObserver {
-  /** Whether it is told of such a request: what nobody listens to is not put together. */
+  /** Whether it wants such a request: a record that nothing observes is not built. */
   listens(service: ServiceName, account: string, isRefused: boolean): boolean;
   finished(record: RequestRecord, request: WireRequest & Sender, response: WireResponse): void;
 }
 
-/** Several as one. */
+/** Joins several observers into one. */
 export function joinObservers(observers: readonly Observer[]): Observer {
   const ofAll = observers.filter(({ refusalsOnly }) => !refusalsOnly);
   const ofRefusals = observers.filter(({ refusalsOnly }) => refusalsOnly);
@@ -38,29 +38,32 @@ export function joinObservers(observers: readonly Observer[]): Observer {
 
 export interface RequestRecord {
   readonly service: ServiceName;
-  /** The operation's name; "" when the request was refused before it was known. */
+  /** The operation's name; "" when the request was refused before its operation was known. */
   readonly operation: string;
   readonly requestId: string;
   readonly clientRequestId: string | undefined;
   readonly account: string;
   readonly verb: string;
-  /** Path as sent, without the query: the query may hold a signature. */
+  /** Path as sent, without the query, which may hold a signature. */
   readonly path: string;
   readonly status: number;
-  /** Why it was refused; of a batch, whose status is 202 all the same, why what it asked for was. */
+  /**
+   * Why the request was refused; for a batch, whose status is 202 all the same, why an operation inside it
+   * was.
+   */
   readonly errorCode: string | undefined;
-  /** Of a batch that was refused inside an answer that is well: the operation that was. */
+  /** The operation that was refused inside a batch, whose answer is itself a success. */
   readonly refusedInside: RefusalInside | undefined;
-  /** What went wrong below us, for refusals of 5xx. */
+  /** The underlying error, for refusals of 5xx. */
   readonly cause: unknown;
   /** With fractions where there is a stopwatch. */
   readonly durationMs: number;
   readonly remoteAddress: string;
-  /** How who asks proved who they are. */
+  /** How the caller authenticated. */
   readonly caller: Identity["kind"];
-  /** Whom a token names; of other callers nothing is known. */
+  /** The subject of a bearer token; other callers have none. */
   readonly subject: string | undefined;
-  /** Of the bodies. */
+  /** Body bytes. */
   readonly requestBytes: number;
   readonly responseBytes: number;
 }

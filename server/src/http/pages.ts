@@ -4,12 +4,14 @@ import type { Handle } from "./both-lanes.ts";
 import type { Front } from "./front.ts";
 import type { RawRequest } from "./raw-request.ts";
 
-/** Finds the page that a request names, to be made if it is asked for; undefined where it names none. */
+/**
+ * Finds the page that a request names, as a function that builds it; undefined where the request names none.
+ */
 export type Pages = (request: RawRequest) => (() => Awaitable<WireResponse>) | undefined;
 
 /**
- * Puts pages in front of a service, whose accounts cannot be called as the paths of pages begin. Where the
- * host names the account, all paths are the account's own: `/metrics` is a table there.
+ * Puts pages in front of a service. Account names cannot collide with the first segment of a page's path.
+ * Where the host names the account, all paths belong to the account: `/metrics` is a table there.
  */
 export function withPages(
   front: Pick<Front<unknown>, "handle" | "hostNamesAccount">,
@@ -27,7 +29,7 @@ export function withPages(
   };
 }
 
-/** The pages of the first that has one. */
+/** Joins several sets of pages; the first that has a page serves it. */
 export function joinPages(all: readonly Pages[]): Pages {
   return (request) => {
     for (const pages of all) {

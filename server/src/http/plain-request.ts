@@ -1,9 +1,9 @@
 import { type Headers, KNOWN_VERBS } from "./raw-request.ts";
 
-/** What stands at some place among the bytes of a connection. */
+/** The result of reading at some position in a connection's bytes. */
 export type PlainRead =
   | { readonly kind: "request"; readonly request: PlainRequest }
-  /** Not all of the request is here yet; `bytes` is how much is needed, once that is known. */
+  /** Part of the request is missing; `bytes` is how much is needed in all, 0 until that is known. */
   | { readonly kind: "incomplete"; readonly bytes: number }
   | { readonly kind: "unknown" };
 
@@ -17,24 +17,24 @@ export interface PlainRequest {
 }
 
 const PLAIN_HEAD_BYTES_MAX = 16 * 1024;
-/** Clients send about fifteen. How many are too many differs between versions of Node. */
+/** Clients send about fifteen. The limit of node:http differs between versions. */
 const PLAIN_HEADERS_MAX = 200;
 
 const UNKNOWN: PlainRead = { kind: "unknown" };
-/** The end of the first line. */
+/** The end of the request line. */
 const VERSION = " HTTP/1.1";
-/** What stands before its line feed. */
+/** The same with the carriage return in front of the line feed. */
 const LINE_END = `${VERSION}\r`;
 const HEAD_END = Buffer.from("\r\n\r\n", "latin1");
 
 /**
- * Reads the plain HTTP/1.1 request and nothing else: a method the services know, an origin-form
- * target, headers of tokens and visible text, at most one Content-Length. Whatever is not plainly
- * that is "unknown", and the connection then belongs to node:http with all its bytes, this request's
- * included. What two parsers could read differently is therefore read by one of them only.
+ * Reads plain HTTP/1.1 requests and nothing else: a method the services know, an origin-form target, headers
+ * of tokens and visible text, at most one Content-Length. Anything else is "unknown", and the connection then
+ * belongs to node:http with all its bytes, including this request's. So input that two parsers could read
+ * differently is read by one of them only.
  *
- * @param wholeBytesMax longest body that must be here with its head; a longer one may still be on its
- * way, so that the request ends behind `bytes`
+ * @param wholeBytesMax longest body that must be present with its head. A longer body may still be arriving,
+ * in which case the request's `end` lies beyond `bytes`.
  */
 export function readPlainRequest(bytes: Buffer, start: number, wholeBytesMax: number): PlainRead {
   const headEnd = bytes.indexOf(HEAD_END, start);
@@ -102,8 +102,8 @@ export function readPlainRequest(bytes: Buffer, start: number, wholeBytesMax: nu
 }
 
 /**
- * Whether the beginning of a head can still become a plain request. A TLS greeting never ends as heads
- * do: waiting for the rest would hold a client that took the wrong scheme until the time limit.
+ * Whether the beginning of a head can still become a plain request. A TLS greeting never ends as heads do:
+ * waiting for the rest would hold a client that used the wrong scheme until the time limit.
  */
 function mayBecomePlain(bytes: Buffer, start: number): boolean {
   const lineEnd = bytes.indexOf(LF, start);
@@ -121,12 +121,12 @@ function isCapital(byte: number): boolean {
 }
 
 /**
- * The headers of a plain request: where each begins and ends in the head. A request is asked for
- * about ten of them, so names are compared where they stand and only what is asked for is cut out.
+ * The headers of a plain request, as positions in the head. About ten headers of a request are looked up, so
+ * names are compared in place and only requested values are cut out.
  */
 class PlainHeaders implements Headers {
   readonly #head: string;
-  /** Four places a header: its name from, to, its value from, to. */
+  /** Four positions per header: start and end of its name, start and end of its value. */
   readonly #spans: readonly number[];
   #raw: string[] | undefined;
 
@@ -135,7 +135,7 @@ class PlainHeaders implements Headers {
     this.#spans = spans;
   }
 
-  /** Cut out when they are first asked for. */
+  /** Built on first use. */
   get raw(): readonly string[] {
     this.#raw ??= this.#cutOut();
     return this.#raw;
@@ -159,7 +159,7 @@ class PlainHeaders implements Headers {
     return undefined;
   }
 
-  /** `name` is in lower case; tokens hold no character that lowering bit 5 would make another. */
+  /** `name` is in lower case. */
   #isNamed(name: string, start: number): boolean {
     const head = this.#head;
     for (let i = 0; i < name.length; i++) {
@@ -172,8 +172,8 @@ class PlainHeaders implements Headers {
 }
 
 /**
- * Where the run of characters that `table` knows ends. Never looks beyond the text: one NaN from
- * `charCodeAt` makes the engine give up its fast form of this loop, for a third of the lane's time.
+ * The end of the run of characters that `table` contains. Never reads beyond the text: a single NaN from
+ * `charCodeAt` deoptimizes this loop, at a third of the lane's time.
  */
 function endOf(table: Uint8Array, text: string, start: number): number {
   let at = start;
@@ -186,7 +186,7 @@ const LF = 10;
 const SLASH = 0x2f;
 const COLON = 0x3a;
 
-/** What frames a message, or asks for more than an answer. */
+/** Headers that frame a message, or request more than an answer. */
 const FRAMING = new Set([
   "host",
   "content-length",
@@ -200,7 +200,10 @@ const FRAMING = new Set([
   "proxy-connection",
 ]);
 
-/** By the length of a name, a bit for each letter that one of these begins with; others need no look. */
+/**
+ * Indexed by name length: one bit for each first letter of a framing header. Names that miss need no further
+ * look.
+ */
 const FRAMING_LETTERS = new Int32Array(64);
 for (const name of FRAMING) FRAMING_LETTERS[name.length]! |= letterBit(name.charCodeAt(0));
 
@@ -208,14 +211,14 @@ function mayFrame(firstUnit: number, length: number): boolean {
   return length < FRAMING_LETTERS.length && (FRAMING_LETTERS[length]! & letterBit(firstUnit)) !== 0;
 }
 
-/** The same for both cases of a letter. */
+/** The same bit for both cases of a letter. */
 function letterBit(unit: number): number {
   return 1 << (unit & 31);
 }
 
 /** Characters of a header name (RFC 9110 token). */
 const NAME = tokenTable("!#$%&'*+-.^_`|~");
-/** Characters of a target that node:http takes as they are. */
+/** Characters of a target that node:http passes on unchanged. */
 const TARGET = tokenTable("!#$%&'()*+,-./:;=?@[\\]^_`{|}~\"<>");
 
 function tokenTable(marks: string): Uint8Array {
@@ -228,5 +231,5 @@ function tokenTable(marks: string): Uint8Array {
 
 const BLANK = new Uint8Array(256);
 BLANK[9] = BLANK[32] = 1;
-/** Visible ASCII and blanks: what a value may hold here. */
+/** Visible ASCII and blanks: the characters of a plain value. */
 const VALUE = BLANK.slice().fill(1, 32, 127);

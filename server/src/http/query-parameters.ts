@@ -1,17 +1,17 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import type { Query } from "./query.ts";
 
-/** Reading parameters of the query string as queues and blobs do, and refusing them in their words. */
+/** Reads parameters of the query string as queues and blobs do, with their errors. */
 
 export interface IntegerBounds {
   readonly min: number;
   readonly max: number;
-  /** What becomes of a larger number. Default: it is refused. */
+  /** How a larger number is treated. Default: it is refused. */
   readonly above?: "counts as max";
 }
 
 /**
- * A whole number within bounds; undefined when the parameter was not sent.
+ * An integer within bounds; undefined when the parameter is absent.
  * @throws ServiceError InvalidQueryParameterValue or OutOfRangeQueryParameterValue.
  */
 export function integerParameter(
@@ -33,7 +33,7 @@ export function integerParameter(
   });
 }
 
-/** Digits, with a minus sign or without; more of them than a number can tell make it infinite. */
+/** Digits with an optional minus sign. A value too large for a number becomes infinite. */
 export function parseInteger(name: string, text: string): number {
   if (!/^-?\d+$/.test(text)) throw invalidParameter(name, text, "A whole number is expected.");
   return Number(text);

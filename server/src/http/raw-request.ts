@@ -1,4 +1,4 @@
-/** The verbs that some service knows. */
+/** The verbs that any of the services knows. */
 export const KNOWN_VERBS: ReadonlySet<string> = new Set([
   "GET",
   "HEAD",
@@ -10,7 +10,7 @@ export const KNOWN_VERBS: ReadonlySet<string> = new Set([
   "OPTIONS",
 ]);
 
-/** One HTTP request as a listener hands it over: nothing decoded, nothing decided. */
+/** One HTTP request as a listener passes it on: nothing decoded, nothing decided. */
 export interface RawRequest {
   readonly verb: string;
   /** Origin-form target, exactly as sent. */
@@ -18,31 +18,31 @@ export interface RawRequest {
   readonly headers: Headers;
   readonly secure: boolean;
   readonly remoteAddress: string;
-  /** Whether it is the first of its connection, where there are connections. */
+  /** Whether this is the first request of its connection, where there are connections. */
   readonly opensConnection?: boolean;
   readonly body: BodySource;
 }
 
 export interface BodySource {
-  /** How many bytes there are; undefined where they come in chunks, whose number only their end tells. */
+  /** Length of the body; undefined for a chunked one, whose length is known only at its end. */
   readonly bytes: number | undefined;
   /**
-   * The whole body, or `undefined` as soon as more than `bytesMax` are announced or have arrived. More may
-   * be asked for then. Answers at once when the bytes are already here.
+   * The whole body, or `undefined` as soon as more than `bytesMax` are announced or have arrived. The caller
+   * may then call again with a larger `bytesMax`. Synchronous when the bytes are already here.
    * @throws BodyAborted when the client goes away before the end.
    */
   read(bytesMax: number): Uint8Array | undefined | Promise<Uint8Array | undefined>;
   /**
-   * Puts what comes next of the body where it is told, for content too large to hold. The memory is
-   * the body's until this answers. More may be asked for before that, and is filled in that order: what
-   * arrives then never waits for its reader.
-   * @returns how many bytes were put there: fewer than there is room for only where the body ends
+   * Reads the next bytes of the body into `memory`, for content too large to hold. The body owns the memory
+   * until this returns or resolves. Calls may overlap and are filled in order, so that arriving bytes never
+   * wait for their reader.
+   * @returns how many bytes were read: fewer than `memory` holds only at the end of the body
    * @throws BodyAborted when the client goes away before the end.
    */
   fill(memory: Uint8Array): number | Promise<number>;
 }
 
-/** A body that is all here. */
+/** A body that has arrived whole. */
 export class WholeBody implements BodySource {
   readonly #bytes: Uint8Array;
   #at = 0;
@@ -82,7 +82,7 @@ export class PartsFiller implements Pick<BodySource, "fill"> {
     return this.#last;
   }
 
-  /** Passes over what is left. */
+  /** Skips the rest. */
   async discard(): Promise<void> {
     await this.#last;
     while (!(await this.#parts.next()).done);
@@ -105,7 +105,7 @@ export class PartsFiller implements Pick<BodySource, "fill"> {
   }
 }
 
-/** The client left before its request was whole: nobody is there to answer. */
+/** The client left before its request was whole, so there is nobody to answer. */
 export class BodyAborted extends Error {
   constructor() {
     super("The client closed the connection before its request body was complete.");
@@ -113,15 +113,15 @@ export class BodyAborted extends Error {
   }
 }
 
-/** The headers of a request, however a listener keeps them. */
+/** The headers of a request, however a listener stores them. */
 export interface Headers {
-  /** Names and values in turn, as they came. */
+  /** Alternating names and values, in the order sent. */
   readonly raw: readonly string[];
   /** The last value sent under this lower-case name. */
   get(name: string): string | undefined;
 }
 
-/** A flat list; names are lowered once per request. */
+/** A flat list; names are lower-cased once per request. */
 export class HeaderList implements Headers {
   readonly raw: readonly string[];
   readonly #names: readonly string[];

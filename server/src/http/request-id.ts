@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 
 /**
- * A GUID-shaped id that no two requests of any server share: ten random bytes for each service of a
- * process, then a counter. `randomUUID` costs 0.3 µs more and its randomness buys nothing here.
+ * A GUID-shaped id, unique across requests and servers: ten random bytes per service of a process, then a
+ * counter. `randomUUID` costs 0.3 µs more, and its randomness buys nothing here.
  */
 export class RequestIds {
   readonly #prefix: string;

@@ -10,8 +10,8 @@ const NOWHERE: Location = { resource: "", name: "" };
 const NOBODY: Account = { name: "", keys: [] };
 
 /**
- * One request on its way through the front: read from the wire when it is made, then completed step
- * by step. Each field is good once the step named beside it has run; `front.ts` keeps that order.
+ * One request on its way through the front: created from the wire, then completed step by step. Each field is
+ * valid once the step named above it has run; `front.ts` keeps that order.
  */
 export class Request implements WireRequest {
   readonly verb: string;
@@ -23,11 +23,11 @@ export class Request implements WireRequest {
   readonly opensConnection: boolean;
   readonly source: BodySource;
   readonly requestId: string;
-  /** Looked for once: the answer repeats it, and whoever listens is told of it. */
+  /** Looked up once: the answer repeats it and observers receive it. */
   readonly clientRequestId: string | undefined;
   readonly arrivedAt: number;
 
-  /** By the stopwatch, if there is one. */
+  /** Stopwatch reading at the start, if there is a stopwatch. */
   beganAt = 0;
 
   // Addressing.
@@ -36,7 +36,7 @@ export class Request implements WireRequest {
   baseUrl = "";
   location = NOWHERE;
   located = false;
-  /** Why the path names nothing. Strangers are refused before they hear of it. */
+  /** Why the path names no resource. Thrown after authentication, so that it reveals nothing to strangers. */
   misplaced: unknown = undefined;
   // Authentication.
   identity: Identity = { kind: "anonymous" };
@@ -47,7 +47,7 @@ export class Request implements WireRequest {
   // Body.
   body: Uint8Array = NO_BODY;
   bodySource: BodySource | undefined = undefined;
-  /** Where the client named one. */
+  /** Set where the client sent a `timeout`. */
   deadline: Deadline | undefined = undefined;
 
   constructor(raw: RawRequest, requestId: string, arrivedAt: number) {

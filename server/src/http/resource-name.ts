@@ -4,9 +4,9 @@ import { LIMITS } from "@rowhouse/protocol/limits";
 const NAME = /^[a-z0-9](?:-?[a-z0-9])*$/;
 
 /**
- * The rule for names of queues and containers: 3 to 63 lower-case letters, digits and single
- * hyphens between them. Length is judged before characters.
- * Source: "Naming queues and metadata", "Naming and referencing containers, blobs, and metadata".
+ * The rule for queue and container names: 3 to 63 lower-case letters, digits and single hyphens between them.
+ * The length is checked before the characters. Source: "Naming queues and metadata", "Naming and referencing
+ * containers, blobs, and metadata".
  * @throws ServiceError OutOfRangeInput or InvalidResourceName.
  */
 export function checkResourceName(name: string): void {

@@ -11,7 +11,10 @@ interface Slot<Operation> {
 
 /** Finds the operation for a request by one table lookup. */
 export class Router<Operation extends { readonly route: Route<string> }> {
-  /** By resource, then by method and `comp`: few have one, and two short look-ups beat a made key. */
+  /**
+   * By resource, then by method and `comp`. Most operations have no `comp`, and two short lookups beat
+   * building a key.
+   */
   readonly #resources = new Map<string, Map<string, Slot<Operation>>>();
   readonly #methods = new Map<string, string[]>();
 
@@ -27,7 +30,7 @@ export class Router<Operation extends { readonly route: Route<string> }> {
     return slot?.any ?? (request.header("if-match") ? slot?.withIfMatch : slot?.withoutIfMatch);
   }
 
-  /** The methods some operation listens to there; empty when nothing does. */
+  /** The methods that operations serve there; empty when there are none. */
   methodsOf(request: Routed): readonly string[] {
     return this.#methods.get(`${request.location.resource} ${compOf(request)}`) ?? [];
   }

@@ -11,7 +11,7 @@ import type { Query } from "./query.ts";
 export const SERVICE_NAMES = ["blob", "queue", "table"] as const;
 export type ServiceName = (typeof SERVICE_NAMES)[number];
 
-/** What `http` must know of a service: its operations, and what it does differently from the others. */
+/** What `http` needs to know of a service: its operations, and how it differs from the others. */
 export interface Service<Context = unknown> {
   readonly name: ServiceName;
   /** The product token of the `Server` header. */
@@ -19,31 +19,31 @@ export interface Service<Context = unknown> {
   readonly operations: readonly AnyOperation<Context>[];
   readonly context: Context;
   readonly dialect: AuthDialect;
-  /** Whether `ACCOUNT-secondary` addresses a read-only replica; else it is no account of ours. */
+  /** Whether `ACCOUNT-secondary` addresses a read-only replica; if not, it is an unknown account. */
   readonly hasSecondary: boolean;
   /**
-   * What `x-ms-version` tells callers that named no version, if the service answers everybody with
-   * that header and their own request id. Undefined: only callers who are known get the two.
+   * The `x-ms-version` sent to callers that named no version, if the service sends that header and the
+   * client's request id to everyone. Undefined: only authenticated callers get the two.
    */
   readonly versionForStrangers: string | undefined;
 
   /** Reads the path below the account. Pure. @throws ServiceError for a path that names nothing. */
   locate(servicePath: string, query: Query): Location;
   /**
-   * The method that routes: the verb, or what the request makes of it. Tables read `X-HTTP-Method`; for
-   * queues and blobs a parameter or a header can make another operation (`GET peekonly`, `COPY`).
+   * The method used for routing: the verb, or what the request turns it into. Tables read `X-HTTP-Method`;
+   * for queues and blobs a parameter or a header can select another operation (`GET peekonly`, `COPY`).
    */
   methodOf(head: RequestHead): string;
   /** The protocol version to process by. @throws ServiceError when it is malformed or too old. */
   versionOf(head: RequestHead): Awaitable<string>;
-  /** The refusal for a request that no operation listens to. `allowed` are the methods that exist. */
+  /** The refusal for a request that no operation serves. `allowed` are the methods that exist there. */
   refuse(head: RequestHead, method: string, allowed: readonly string[]): ServiceError;
   /** The one place where a refusal becomes this service's bytes. */
   encodeError(error: ServiceError, facts: ErrorFacts): WireResponse;
 
-  /** @param now milliseconds since 1970; when the request came will do */
+  /** @param now milliseconds since 1970; the request's arrival time suffices */
   corsRules(account: string, now: number): Awaitable<readonly CorsRule[]>;
-  /** Whether a CORS rule for every origin is answered with `Access-Control-Allow-Credentials` too. */
+  /** Whether the preflight answer for a CORS rule for `*` also carries `Access-Control-Allow-Credentials`. */
   readonly starCredentials: boolean;
   storedPolicy(address: PolicyAddress): Awaitable<AccessPolicy | undefined>;
 }
@@ -55,6 +55,6 @@ export interface ErrorFacts {
   readonly now: number;
   /** Absent when the request was refused before its account was known, or its query is malformed. */
   readonly head: RequestHead | undefined;
-  /** The header of that name; all that is known of a client's wishes where there is no head. */
+  /** The `Accept` header; without a head, the only information about what the client wants. */
   readonly accept: string | undefined;
 }

@@ -4,9 +4,9 @@ import { printErrorTime, storageErrorXml } from "./error-body.ts";
 import { invalidParameter, missingParameter } from "./query-parameters.ts";
 import type { ErrorFacts } from "./service.ts";
 
-/** What Queue and Blob have in common about saying no; see `Service` for the two questions. */
+/** How Queue and Blob refuse requests; see `Service.encodeError` and `Service.refuse`. */
 
-/** A refusal as XML, with its code in a header too: of HEAD, clients see nothing else. */
+/** A refusal as XML, with its code also in a header: after HEAD, clients see nothing else. */
 export function encodeStorageError(error: ServiceError, facts: ErrorFacts): WireResponse {
   const { code, message, status, details } = error;
   return {
@@ -23,8 +23,8 @@ export function encodeStorageError(error: ServiceError, facts: ErrorFacts): Wire
 }
 
 /**
- * Why no operation listens: the resource never takes this method (405), or `comp` is missing, or
- * it names nothing (400).
+ * Why no operation serves the request: the resource never accepts this method (405), or `comp` is missing or
+ * unknown (400).
  */
 export function refuseRoute(
   operations: readonly Pick<AnyOperation<unknown>, "route">[],
@@ -37,7 +37,7 @@ export function refuseRoute(
   const takesMethod = here.some(({ route }) => route.method === method);
   if (!takesMethod || (comp !== undefined && named.length > 0)) {
     const methods = (named.length > 0 ? named : here).map(({ route }) => route.method);
-    // Some operations are routed by a word behind the verb, which stands for itself already.
+    // Some operations are routed by the verb plus a word; the verb alone is already in the list.
     const verbs = new Set(methods.filter((each) => !each.includes(" ")));
     return new ServiceError("UnsupportedHttpVerb", { headers: [["Allow", [...verbs].join(", ")]] });
   }

@@ -3,11 +3,11 @@ import { describe, it } from "node:test";
 import { BLOCK, BlobLab } from "../blob/test-blob-lab.ts";
 
 const SETTINGS = "<StorageServiceProperties />";
-/** Too large for a row. */
+/** Too large for an engine value. */
 const CONTENT = "x".repeat(200_000);
 
 describe("A request that names a timeout", () => {
-  /** The last byte comes 25 seconds after all others. */
+  /** A body whose last byte arrives 25 seconds after all others. */
   const late = (lab: BlobLab, body: string) => {
     async function* parts() {
       yield Buffer.from(body.slice(0, -1));

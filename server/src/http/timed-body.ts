@@ -4,18 +4,18 @@ import { whenReady } from "../awaitable.ts";
 import type { Clock } from "../clock.ts";
 import type { BodySource } from "./raw-request.ts";
 
-/** When what a request asks for is of no use to its client any more, as its `timeout` says. */
+/** When the client stops waiting for its request, as `timeout` says. */
 export interface Deadline {
   readonly clock: Clock;
   readonly latestAt: number;
 }
 
-/** Whoever gave up may have done otherwise meanwhile: what comes later is not done. */
+/** A client that gave up may have acted on that already, so the server does nothing after the deadline. */
 export function checkDeadline({ clock, latestAt }: Deadline): void {
   if (clock.now() > latestAt) throw new ServiceError("OperationTimedOut");
 }
 
-/** A body that must be there in time. */
+/** A body that must arrive by the deadline. */
 export class TimedBody implements BodySource {
   readonly #source: BodySource;
   readonly #deadline: Deadline;

@@ -4,12 +4,15 @@ import { namedVersion } from "../auth/named-version.ts";
 import type { RequestHead } from "../operation.ts";
 import { invalidHeader, missingHeader } from "./header-values.ts";
 
-/** What queues and blobs say to those who name no version and need not: the newest the official clients send. */
+/**
+ * The `x-ms-version` queues and blobs send to callers that name none and need none: the newest the official
+ * clients send.
+ */
 export const NEWEST_VERSION = "2026-04-06";
 
 /**
- * The protocol version a request is processed by: what it names, else what the service
- * takes for that. Any date a version could be published on is good, newer ones than we know included.
+ * The protocol version a request is processed by: the one it names, else the service's default. Any
+ * well-formed date is accepted, including versions newer than the known ones.
  * @throws ServiceError InvalidHeaderValue or MissingRequiredHeader.
  */
 export function versionOf(head: RequestHead, dialect: AuthDialect): string {
@@ -20,9 +23,7 @@ export function versionOf(head: RequestHead, dialect: AuthDialect): string {
   throw invalidHeader(isInHeader ? "x-ms-version" : "api-version", version);
 }
 
-/**
- * The same for a caller who is refused before it is read: empty where it is none.
- */
+/** The same for a caller refused before its version was read: "" if it names none that is valid. */
 export function versionOfRefused(head: RequestHead, dialect: AuthDialect): string {
   const version = namedVersion(head);
   return version !== undefined && isServed(version, dialect) ? version : "";
@@ -32,7 +33,10 @@ function isServed(version: string, dialect: AuthDialect): boolean {
   return isProtocolVersion(version) && version >= dialect.versionMin;
 }
 
-/** What the answer to a caller who was not served says: their version if it is one, else `otherwise`. */
+/**
+ * The version in the answer to a caller that was not served: the caller's if it is a valid one, else
+ * `otherwise`.
+ */
 export function versionForStranger(head: Pick<RequestHead, "header">, otherwise: string): string {
   const header = head.header("x-ms-version");
   return header !== undefined && isProtocolVersion(header) ? header : otherwise;
