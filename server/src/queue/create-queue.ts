@@ -9,8 +9,8 @@ interface CreateQueueInput {
 }
 
 /**
- * Create Queue. Answers 204 when the queue exists with the same metadata, so that creating twice is
- * as good as once; fails with QueueAlreadyExists (409) when it differs.
+ * Create Queue. Idempotent: returns 204 when the queue exists with the same metadata. Fails with
+ * QueueAlreadyExists (409) when the metadata differs.
  */
 export const createQueue: QueueOperation<CreateQueueInput, { readonly created: boolean }> = {
   name: "CreateQueue",

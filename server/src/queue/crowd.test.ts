@@ -6,7 +6,9 @@ import { it, type TestContext } from "node:test";
 import { openLmdbEngine } from "../engine/lmdb/lmdb-engine.ts";
 import { TestStore } from "./test-store.ts";
 
-/** So many messages stand in the way. `CROWD=1000000` takes some minutes, on LMDB instead of memory. */
+/**
+ * The number of messages in the way. `CROWD=1000000` runs on LMDB instead of memory and takes some minutes.
+ */
 const crowd = Number(process.env.CROWD ?? 100_000);
 const HOUR_MS = 3_600_000;
 
@@ -24,7 +26,7 @@ it(`Get Messages reads some hundred entries behind ${crowd} expired messages`, a
   store.pass(1000);
   await assertGets(t, store, { entriesMax: 300, scansMax: 2 });
 
-  // Now the way by expiry is barred too: the expired messages are passed over, but only once.
+  // Now hidden messages bar the order of expiry, too: the expired messages are passed over, but only once.
   await store.putMany(1500, { visibilityTimeoutMs: HOUR_MS, timeToLiveMs: 2 * HOUR_MS });
   await store.putMany(40);
   store.pass(10_000);
@@ -55,7 +57,7 @@ async function openOnDisk(t: TestContext) {
   return engine;
 }
 
-/** Of one message at first, and of 32. */
+/** Reads of one message (twice), then of 32. */
 async function assertGets(
   t: TestContext,
   store: TestStore,

@@ -8,8 +8,8 @@ interface DeleteMessageInput {
 }
 
 /**
- * Delete Message. Fails with QueueNotFound or MessageNotFound (404), the latter for a receipt that
- * is not the latest.
+ * Delete Message. Fails with QueueNotFound or MessageNotFound (404), the latter also for a receipt that is
+ * not the latest.
  */
 export const deleteMessage: QueueOperation<DeleteMessageInput, void> = {
   name: "DeleteMessage",

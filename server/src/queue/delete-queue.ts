@@ -3,8 +3,8 @@ import type { QueueName } from "./message-store.ts";
 import { type QueueOperation, queueNameOf } from "./queue-operation.ts";
 
 /**
- * Delete Queue, with all its messages. Fails with QueueNotFound (404). The name is free at once;
- * what was stored under it is freed in the background.
+ * Delete Queue, with all its messages. Fails with QueueNotFound (404). The name can be reused immediately;
+ * the stored messages are freed in the background.
  */
 export const deleteQueue: QueueOperation<QueueName, void> = {
   name: "DeleteQueue",

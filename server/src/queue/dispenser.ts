@@ -9,22 +9,22 @@ interface Receiver {
   readonly reject: (error: unknown) => void;
 }
 
-/** What the receivers of one turn may ask for together. */
+/** The most places that one search looks for on behalf of its receivers. */
 const PLACES_PER_SEARCH_MAX = 1024;
-/** Receivers of so many processes find a message each without racing for one. */
+/** With a window this wide, as many processes each find a message without racing for the same one. */
 const WINDOW_MAX = 256;
 
 /**
- * Deals the visible messages of a queue out to the receivers of this process, a message to one of
- * them only. All that ask in one turn of the event loop, or while a search is under way, share the
- * next search: 64 receivers then read the front of the queue once instead of each passing over what
- * the others are taking (32 messages on average, 30 µs a receiver).
+ * Deals the visible messages of a queue out to the receivers of this process, each message to one receiver.
+ * All receivers that ask in one turn of the event loop, or while a search is running, share the next search.
+ * 64 receivers then read the front of the queue once; otherwise each would pass over the messages that the
+ * others are taking (32 on average, 30 µs per receiver).
  */
 export class Dispenser {
   readonly #visible: VisibleMessages;
   readonly #clock: Clock;
   readonly #waiting = new Map<string, Receiver[]>();
-  /** Ids of messages that were dealt out and not given back yet. */
+  /** Ids of messages that were dealt out and not yet given back. */
   readonly #claimed = new Set<string>();
 
   constructor(visible: VisibleMessages, clock: Clock) {
@@ -33,8 +33,9 @@ export class Dispenser {
   }
 
   /**
-   * Claims up to `max` visible messages, which the caller gives back whatever comes of them. Who
-   * `lost` races to other processes chooses at random among more messages, twice as many each time.
+   * Claims up to `max` visible messages, which the caller must give back whatever happens to them. A caller
+   * that has `lost` races to other processes chooses at random among more messages, twice as many after each
+   * loss.
    */
   claim(
     partition: Uint8Array,
@@ -93,7 +94,7 @@ function windowOf({ max, lost }: Receiver): number {
   return Math.max(max, Math.min(max * 2 ** lost, WINDOW_MAX));
 }
 
-/** The receivers that the next search is for: at least one. */
+/** Removes the receivers that the next search serves, at least one. */
 function takeTurn(waiting: Receiver[]): Receiver[] {
   let asked = 0;
   const first = waiting.findIndex((receiver, i) => {

@@ -13,7 +13,7 @@ interface GetMessagesInput {
   readonly visibilityTimeoutMs: number;
 }
 
-/** Get Messages: receives some and hides them from everybody else. Fails with QueueNotFound (404). */
+/** Get Messages: receives messages and hides them from other consumers. Fails with QueueNotFound (404). */
 export const getMessages: QueueOperation<GetMessagesInput, readonly Message[]> = {
   name: "GetMessages",
   route: { method: "GET", resource: "messages" },
@@ -34,7 +34,7 @@ export const getMessages: QueueOperation<GetMessagesInput, readonly Message[]> =
 
 const MESSAGES_BOUNDS = { min: 1, max: LIMITS.messagesReceivedMax };
 
-/** How many messages are asked for. @throws ServiceError OutOfRangeQueryParameterValue */
+/** The number of messages requested. @throws ServiceError OutOfRangeQueryParameterValue */
 export function messagesMaxOf(query: Query): number {
   return integerParameter(query, "numofmessages", MESSAGES_BOUNDS) ?? 1;
 }

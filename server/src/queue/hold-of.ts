@@ -5,8 +5,8 @@ import type { Hold } from "./message-store.ts";
 import { parsePopReceipt } from "./pop-receipt.ts";
 
 /**
- * The message a request names and the receipt it shows for it. A wrong receipt that could have been
- * issued, and an id that could not, are found out by the store.
+ * The message that a request names and the pop receipt it presents. The store detects a well-formed but wrong
+ * receipt, and an id that cannot be one.
  * @throws ServiceError MissingRequiredQueryParameter or InvalidQueryParameterValue.
  */
 export function holdOf({ location, query }: WireRequest): Hold {

@@ -11,8 +11,8 @@ interface ListQueuesOutput {
 }
 
 /**
- * List Queues: a page of names in ascending order. Its marker is the name of the first queue of a
- * page, or of one that stood there: any text will do.
+ * List Queues: a page of names in ascending order. The marker is the name of the page's first queue, which
+ * need not exist any more: any text is accepted.
  */
 export const listQueues: QueueOperation<Listing, ListQueuesOutput> = {
   name: "ListQueues",

@@ -3,14 +3,14 @@ import type { Query } from "../http/query.ts";
 import { invalidParameter } from "../http/query-parameters.ts";
 import type { Location, RequestHead } from "../operation.ts";
 
-/** What a path names, and so where an operation can listen. */
+/** The kinds of resource that a path can name, and so the resources of routes. */
 export type QueueResource =
   | "account" // `/`
   | "service" // `/?restype=service`
   | "queue" // `/QUEUE`
   | "messages" // `/QUEUE/messages`
   | "message" // `/QUEUE/messages/ID`
-  | "unknown restype"; // Nothing listens; judged only once the caller is known.
+  | "unknown restype"; // No operation serves it; refused only after authentication.
 
 type QueueLocation = Location<QueueResource>;
 
@@ -19,8 +19,8 @@ const SERVICE: QueueLocation = { resource: "service", name: "" };
 const UNKNOWN_TYPE: QueueLocation = { resource: "unknown restype", name: "" };
 
 /**
- * Reads the path below the account, with a final slash or without.
- * @throws ServiceError InvalidUri, URIError for an escape that is no UTF-8.
+ * Reads the path below the account, with or without a trailing slash.
+ * @throws ServiceError InvalidUri, or URIError for an escape that is not UTF-8.
  */
 export function locateQueue(servicePath: string, query: Query): QueueLocation {
   const segments = servicePath.split("/").slice(1);
@@ -38,11 +38,11 @@ function locateRoot(type: string | undefined): QueueLocation {
   return type.toLowerCase() === "service" ? SERVICE : UNKNOWN_TYPE;
 }
 
-/** The method by which Peek Messages is told from Get Messages. */
+/** The method that distinguishes Peek Messages from Get Messages. */
 export const PEEK = "GET peekonly";
 
 /**
- * HEAD is GET where a queue is asked about itself; reading messages is peeking with `peekonly=true`.
+ * HEAD on a queue is routed as GET; reading messages with `peekonly=true` is routed as a peek.
  * @throws ServiceError InvalidQueryParameterValue
  */
 export function queueMethodOf({ verb, location, query }: RequestHead): string {

@@ -84,7 +84,7 @@ describe("Messages are counted", () => {
   });
 });
 
-/** A queue of which every walk takes some time, and during which the clock may be set. */
+/** A queue whose walks take time, and whose clock may be set during a walk. */
 class Lab {
   readonly partition = Uint8Array.of(KEY_SPACES.messages, 1);
   readonly clock = { time: 0, now: () => this.clock.time, elapsed: () => this.elapsed };
@@ -119,7 +119,7 @@ interface LabOptions {
   readonly messages: number;
   readonly walkMs: number;
   readonly expiresAt?: number;
-  /** Added to the clock in each walk. */
+  /** Added to the clock during each walk. */
   readonly setClock?: number;
 }
 

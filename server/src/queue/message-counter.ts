@@ -3,23 +3,26 @@ import type { Engine } from "../engine/engine.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import { queueText, readReadyExpiry, readyRange } from "./message-keys.ts";
 
-/** Counting so many takes a few milliseconds: done afresh each time, hence exact. */
+/** Up to this many messages are counted on every call, in a few milliseconds, so that the count is exact. */
 const COUNTED_AFRESH_MAX = 10_000;
-/** A longer count is reused for so many times as long as it took: counting stays below a tenth of the time. */
+/**
+ * A longer count is reused for this many times as long as it took, which keeps counting below a tenth of the
+ * time.
+ */
 const REUSED_FACTOR = 9;
-/** … but never for longer than this, however slow it was: messages that others put are missing from it. */
+/** … but never longer than this, however slow it was: messages put by other processes are missing from it. */
 const REUSED_MS_MAX = 10 * 60_000;
 
 /**
- * Counts the unexpired messages of a queue, hidden ones too, by walking their ready keys: 36 bytes
- * a message, and nothing that every Put and Delete would have to keep up to date. Long counts are
- * reused for a while, with what this process put since on top; so they may be too high, as the
- * protocol allows, and only messages that other processes put meanwhile are missing.
+ * Counts the unexpired messages of a queue, including hidden ones, by walking their ready keys. That reads 36
+ * bytes per message and keeps no counter that every Put and Delete would have to update. A long count is
+ * reused for a while, plus the messages that this process has put since. It may therefore be too high, as the
+ * protocol allows, and lacks only messages that other processes have put in that time.
  */
 export class MessageCounter {
   readonly #engine: Engine;
   readonly #clock: Clock;
-  /** The counts that are under way, and the long ones that are reused. */
+  /** Counts in progress, and long counts that are being reused. */
   readonly #counts = new Map<string, Count>();
 
   constructor(engine: Engine, clock: Clock) {
@@ -48,7 +51,7 @@ export class MessageCounter {
     return count.isLong ? count.met + count.added : count.met;
   }
 
-  /** This process put a message. */
+  /** Call it when this process has put a message. */
   added(partition: Uint8Array): void {
     if (this.#counts.size === 0) return;
     const count = this.#counts.get(queueText(partition));
@@ -69,7 +72,7 @@ export class MessageCounter {
 }
 
 class Count {
-  /** Entries seen, of expired messages too. */
+  /** Entries seen, including those of expired messages. */
   walked = 0;
   met = 0;
   /** Messages put since the count began. */

@@ -4,27 +4,27 @@ import type { Key, KeyRange } from "../engine/engine.ts";
 import { encodeId, prefixEnd } from "../engine/key-codec.ts";
 
 /*
- * How the messages of a queue are stored. A queue is one partition, so every commit stays in it:
+ * How the messages of a queue are stored. A queue is one partition, so every commit stays within it:
  *
  *   01 expiry(6) id(16)                          → the message, see `message-record.ts`
- *   02 visible(6) sequence(7) expiry(6) id(16)   → nothing
+ *   02 visible(6) sequence(7) expiry(6) id(16)   → empty
  *
- * Records are in the order of expiry: what expired is in front, where the sweeper frees it. Ready
- * keys are in the order of receiving: what is visible is in front, found without a look at what is
- * hidden. The record and the ready key of a message always change in one commit.
+ * Records are ordered by expiry: expired messages come first, where the sweeper frees them. Ready keys are in
+ * the order of receiving: visible messages come first and are found without reading hidden ones. The record
+ * and the ready key of a message always change in one commit.
  *
- * Times are milliseconds since 1970. The sequence is the version of the commit that put the
- * message: it tells apart what becomes visible in the same millisecond.
+ * Times are milliseconds since 1970. The sequence is the version of the commit that put the message; it
+ * orders messages that become visible in the same millisecond.
  */
 
-/** Where a message is kept, from its first to its last moment. */
+/** The location of a message's record, which never changes. */
 export interface MessagePlace {
   readonly expiresAt: number;
-  /** Sixteen bytes, one character each: cheap to copy, to compare and to look up. */
+  /** Sixteen bytes, one character each: cheap to copy, compare and look up. */
   readonly id: string;
 }
 
-/** Where its ready key is until it is received or updated. */
+/** The location of a message's ready key, until the message is received or updated. */
 export interface ReadyPlace extends MessagePlace {
   readonly visibleAt: number;
   readonly sequence: number;
@@ -39,12 +39,12 @@ const READY = 0x02;
 const READY_SEQUENCE = 1 + TIME_BYTES;
 const READY_EXPIRY = READY_SEQUENCE + SEQUENCE_BYTES;
 
-/** The partition of a queue as the key of a map. */
+/** The partition of a queue as a map key. */
 export function queueText(partition: Uint8Array): string {
   return readText(partition, 0, partition.length);
 }
 
-/** Everything of one queue. */
+/** The partition that holds everything of one queue. */
 export function queuePartition(accountId: number, queueId: number): Uint8Array {
   const space = Uint8Array.of(KEY_SPACES.messages);
   return Buffer.concat([space, encodeId(accountId), encodeId(queueId)]);
@@ -68,7 +68,7 @@ export function readyKey(partition: Uint8Array, place: ReadyPlace): Key {
   return { partition, sort };
 }
 
-/** What is read of a key is copied: it outlives the visit that lent the key. */
+/** Values read from a key are copied: they outlive the visit that lent the key. */
 export function readRecordKey({ sort }: Key): MessagePlace {
   return { expiresAt: readTime(sort, 1), id: readText(sort, 1 + TIME_BYTES, sort.length) };
 }
@@ -97,12 +97,12 @@ export function visibleRange(partition: Uint8Array, now: number): KeyRange {
   return { start: { partition, sort: READY_START }, end: position(partition, READY, now + 1) };
 }
 
-/** The records of messages that have expired at `now`. */
+/** The records of messages that have expired by `now`. */
 export function expiredRange(partition: Uint8Array, now: number): KeyRange {
   return { start: { partition, sort: RECORD_START }, end: position(partition, RECORD, now + 1) };
 }
 
-/** The records of messages that have not, the soonest to expire first. */
+/** The records of messages that have not, soonest expiry first. */
 export function unexpiredRange(partition: Uint8Array, now: number): KeyRange {
   return { start: position(partition, RECORD, now + 1), end: { partition, sort: READY_START } };
 }
@@ -111,7 +111,7 @@ const RECORD_START = Uint8Array.of(RECORD);
 const READY_START = Uint8Array.of(READY);
 const READY_END = prefixEnd(READY_START)!;
 
-/** In front of all keys of this kind and time. */
+/** The position before all keys of this kind and time. */
 function position(partition: Uint8Array, kind: number, time: number): Key {
   const sort = Buffer.allocUnsafe(1 + TIME_BYTES);
   sort[0] = kind;
@@ -119,7 +119,7 @@ function position(partition: Uint8Array, kind: number, time: number): Key {
   return { partition, sort };
 }
 
-/** The year 9999 needs 48 bits. */
+/** 48 bits: the year 9999 needs them. */
 export function writeTime(target: Buffer, time: number, at: number): void {
   target.writeUIntBE(time, at, TIME_BYTES);
 }
@@ -138,7 +138,7 @@ export function readSequence(bytes: Uint8Array, at: number): number {
   return (bytes[at]! * 0x10000 + readUint16(bytes, at + 1)) * TWO_32 + readUint32(bytes, at + 3);
 }
 
-/** Bytes as a text of one character each. */
+/** Bytes as text, one character per byte. */
 export function readText(bytes: Uint8Array, start: number, end: number): string {
   return toBuffer(bytes).toString("latin1", start, end);
 }

@@ -11,14 +11,14 @@ import {
   writeTime,
 } from "./message-keys.ts";
 
-/** A message as it is stored. Times are milliseconds since 1970. */
+/** A stored message. Times are milliseconds since 1970. */
 export interface Message extends ReadyPlace {
   readonly insertedAt: number;
-  /** How often it was received. */
+  /** How often the message was received. */
   readonly dequeueCount: number;
-  /** How many pop receipts were issued before the present one, modulo 256. */
+  /** How many pop receipts were issued before the current one, modulo 256. */
   readonly generation: number;
-  /** Eight bytes, one character each, that make the present pop receipt impossible to guess. */
+  /** Eight bytes, one character each, that make the current pop receipt unguessable. */
   readonly nonce: string;
   /** UTF-8. */
   readonly text: Uint8Array;
@@ -52,7 +52,7 @@ export function encodeMessage(message: Message): Uint8Array {
   return bytes;
 }
 
-/** Shares the bytes of the entry, which must not be a lent one. */
+/** Shares the bytes of the entry, which must therefore not be lent. */
 export function decodeMessage({ key, value }: Entry): Message {
   assert(value[0] === FORMAT && value.length >= TEXT, "The entry is not a message.");
   const { expiresAt, id } = readRecordKey(key);
@@ -69,7 +69,7 @@ export function decodeMessage({ key, value }: Entry): Message {
   };
 }
 
-/** Where its ready key is: all that finding messages needs of an entry, a lent one too. */
+/** The location of the ready key: all that a search needs of an entry, which may be lent. */
 export function readPlace({ key, value }: Entry): ReadyPlace {
   assert(value[0] === FORMAT, "The entry is not a message.");
   const { expiresAt, id } = readRecordKey(key);

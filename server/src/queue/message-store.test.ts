@@ -257,7 +257,7 @@ async function receiveAll(store: TestStore): Promise<Message[]> {
   }
 }
 
-/** An engine on which somebody else is faster, so many times, after a search and before this step. */
+/** An engine on which a rival acts first, up to `times` times, after a search and before this step. */
 function stealing(
   engine: Engine,
   step: "read" | "commit",

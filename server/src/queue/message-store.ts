@@ -17,7 +17,7 @@ import { MessagesChange, writeOfNewMessage } from "./messages-change.ts";
 import { isPresentReceipt, type PopReceipt } from "./pop-receipt.ts";
 import { VisibleMessages } from "./visible-messages.ts";
 
-/** What the catalog keeps of a queue. */
+/** The catalog's value for a queue. */
 export interface QueueValue {
   readonly metadata: Metadata;
   readonly policies: readonly AccessPolicy[];
@@ -28,9 +28,9 @@ export interface QueueName {
   readonly name: string;
 }
 
-/** What a consumer shows to change a message. */
+/** What a consumer presents to change a message. */
 export interface Hold {
-  /** Undefined for what is no message id at all. */
+  /** Undefined for an id that is not a GUID. */
   readonly id: string | undefined;
   readonly receipt: PopReceipt;
 }
@@ -39,16 +39,16 @@ export interface MessageStoreOptions {
   readonly engine: Engine;
   readonly clock: Clock;
   readonly catalog: Catalog<QueueValue>;
-  /** Unguessable: message ids and pop receipts are made of them. */
+  /** Unguessable: message ids and pop receipts are made from them. */
   readonly randomBytes: (count: number) => Buffer;
-  /** Called when expired messages get in the way of receiving. */
+  /** Called when expired messages slow down receiving. */
   readonly onManyExpired: () => void;
 }
 
-/** 9999-12-31T23:59:59Z, which stands for never. */
+/** 9999-12-31T23:59:59Z, which means never. */
 export const NEVER = Date.UTC(9999, 11, 31, 23, 59, 59);
 
-/** A queue as the store uses it: its catalog entry, and the partition that holds its messages. */
+/** An open queue: its catalog entry, and the partition that holds its messages. */
 interface OpenQueue {
   readonly named: Named<QueueValue>;
   readonly partition: Uint8Array;
@@ -62,19 +62,19 @@ interface OpenQueue {
  *              ▼  ──────────────────────────────▶   ▼
  *           VISIBLE                             INVISIBLE ◀─┐ update(v > 0)
  *                 ◀──────────────────────────────        ───┘
- *                   visibleAt comes, update(0)
+ *                   visibleAt passes, update(0)
  *
- *   either ── delete, clear, expiresAt comes ──▶ gone
+ *   either ── delete, clear, expiresAt passes ──▶ gone
  *
- * No timer moves anything: a message is visible from `visibleAt` to `expiresAt` by the clock of
- * whoever looks, and gone from then on. What the sweeper frees later was gone already.
+ * No timer moves a message between states: it is visible from `visibleAt` to `expiresAt` by the clock of each
+ * reader, and gone from then on. The sweeper only frees messages that are already gone.
  *
- * Put, receive and update each issue a pop receipt, and update and delete take the one issued last:
- * even when the message is visible again, until somebody receives it.
+ * Put, receive and update each issue a pop receipt. Update and delete accept only the receipt issued last,
+ * which stays valid after the message becomes visible again, until the message is next received.
  *
- * Every change is one commit that checks the version of the record, so of two that meet one is
- * first and the other looks again: no two consumers hold a message at once, and what was deleted
- * stays so. The `Dispenser` keeps receivers from racing for the same messages.
+ * Every change is one commit that checks the version of the record. Of two concurrent changes one wins and
+ * the other reads again, so no two consumers hold a message at once, and a deleted message stays deleted. The
+ * `Dispenser` keeps receivers from racing for the same messages.
  */
 export class MessageStore {
   readonly #options: MessageStoreOptions;
@@ -93,8 +93,8 @@ export class MessageStore {
   }
 
   /**
-   * Adds a message that is hidden for `visibilityTimeoutMs` and expires after `timeToLiveMs`, which
-   * may be infinite.
+   * Adds a message that is hidden for `visibilityTimeoutMs` and expires after `timeToLiveMs`, which may be
+   * infinite.
    * @throws ServiceError QueueNotFound
    */
   async put(
@@ -126,8 +126,8 @@ export class MessageStore {
   }
 
   /**
-   * Hands out up to `max` visible messages and hides them for `visibilityTimeoutMs`: all of them, or none.
-   * Empty only when nothing is visible but what others are just taking.
+   * Receives up to `max` visible messages and hides them for `visibilityTimeoutMs`, all in one commit. Empty
+   * only when the queue has no visible message that nobody else is receiving at this moment.
    * @throws ServiceError QueueNotFound
    */
   async receive(
@@ -147,7 +147,7 @@ export class MessageStore {
         if (places.length === 0) return [];
         const now = this.#options.clock.now();
         const alive = read.filter(({ message }) => message.expiresAt > now);
-        // Nothing is left of what was found: it went between the search and the read.
+        // All places are stale: their messages changed between the search and the read.
         if (alive.length === 0) {
           assert(++stale < STALE_MAX, "Ready keys lead to messages that are not there.");
           continue;
@@ -174,7 +174,7 @@ export class MessageStore {
   }
 
   /**
-   * Up to `max` visible messages, left as they are.
+   * Returns up to `max` visible messages without changing them.
    * @throws ServiceError QueueNotFound
    */
   async peek(queue: QueueName, max: number): Promise<readonly Message[]> {
@@ -190,9 +190,9 @@ export class MessageStore {
   }
 
   /**
-   * Hides a held message for `visibilityTimeoutMs` from now on, and replaces its text where one is given.
-   * @throws ServiceError QueueNotFound, MessageNotFound, or InvalidQueryParameterValue when it
-   * would be visible again only after its expiry.
+   * Hides a held message for `visibilityTimeoutMs` from now, and replaces its text if one is given.
+   * @throws ServiceError QueueNotFound, MessageNotFound, or InvalidQueryParameterValue when the message would
+   * expire before it became visible again.
    */
   update(
     queue: QueueName,
@@ -220,7 +220,7 @@ export class MessageStore {
   }
 
   /**
-   * Removes a held message for good.
+   * Deletes a held message.
    * @throws ServiceError QueueNotFound, MessageNotFound
    */
   async delete(queue: QueueName, hold: Hold): Promise<void> {
@@ -231,14 +231,14 @@ export class MessageStore {
   }
 
   /**
-   * How many messages have not expired, hidden ones too; see `MessageCounter`.
+   * The number of unexpired messages, including hidden ones; see `MessageCounter`.
    * @throws ServiceError QueueNotFound
    */
   async count(queue: QueueName): Promise<number> {
     return this.#counter.count((await this.#open(queue)).partition);
   }
 
-  /** Changes one message for whoever holds it, in one commit, on what it is at that moment. */
+  /** Changes one message for the holder of its receipt, in one commit on the record as just read. */
   async #change(
     queue: QueueName,
     { id, receipt }: Hold,
@@ -266,8 +266,9 @@ export class MessageStore {
   }
 
   /**
-   * The messages that are still where they were found, in one snapshot with the queue.
-   * @returns undefined when the queue is not what it was
+   * The messages still at the places where they were found, read in one snapshot with the queue's catalog
+   * entry.
+   * @returns undefined when the queue has changed since it was opened
    */
   #readMessages(
     { named, partition }: OpenQueue,
@@ -291,7 +292,7 @@ export class MessageStore {
     };
   }
 
-  /** What was last known of a queue, for reads that look at its catalog entry again. */
+  /** The remembered queue, if any, for callers that check its catalog entry again as they read. */
   #openOrRemembered(queue: QueueName): Awaitable<OpenQueue> {
     const named = this.#options.catalog.remembered(queue.account, queue.name);
     return named ? this.#opened(queue, named) : this.#open(queue);
@@ -315,7 +316,7 @@ export class MessageStore {
   }
 }
 
-/** So often in a row nobody can be late; then the two keys of some message do not match. */
+/** So many stale searches in a row are no coincidence: the two keys of some message do not match. */
 const STALE_MAX = 1000;
 
 function isAt(place: ReadyPlace, record: Entry): boolean {

@@ -12,8 +12,8 @@ import type { Message } from "./message-record.ts";
 import { printPopReceipt } from "./pop-receipt.ts";
 
 /**
- * Reads the text of a message, as UTF-8, from the body of Put or Update Message. Markup inside the
- * text is dropped and its text kept; whatever stands beside `MessageText` is passed over.
+ * Reads the text of a message, as UTF-8, from the body of Put or Update Message. Markup inside the text is
+ * dropped and its text kept; siblings of `MessageText` are ignored.
  * @throws ServiceError InvalidXmlDocument, MissingRequiredXmlNode or RequestBodyTooLarge.
  */
 export function parseMessageText(body: Uint8Array): Uint8Array {
@@ -38,7 +38,7 @@ function readAny(body: Uint8Array): string {
   return element.text;
 }
 
-/** What the answer to Put Message tells: all but the text. */
+/** The answer to Put Message, which lacks the text. */
 export function printPutMessage(message: Message): string {
   return printList([printIdentity(message) + printHold(message)]);
 }
@@ -50,7 +50,7 @@ export function printMessages(messages: readonly Message[]): string {
   );
 }
 
-/** The answer to Peek Messages: who only looks gets nothing to hold a message by. */
+/** The answer to Peek Messages, which has no pop receipts. */
 export function printPeekedMessages(messages: readonly Message[]): string {
   return printList(messages.map((each) => printIdentity(each) + printContent(each)));
 }
@@ -73,12 +73,12 @@ function printContent({ dequeueCount, text }: Message): string {
   return `<DequeueCount>${dequeueCount}</DequeueCount><MessageText>${escapeText(content)}</MessageText>`;
 }
 
-/** When a message is visible next, as RFC 1123 has it. */
+/** When a message becomes visible, in RFC 1123 form. */
 export function printNextVisible({ visibleAt }: Message): string {
   return nextVisible.at(visibleAt);
 }
 
-/** Messages of one second mostly share each of the three: printing them anew costs 1.5 µs. */
+/** Messages of one second mostly share each of the three dates; printing them again costs 1.5 µs. */
 const insertion = new HttpDate();
 const expiration = new HttpDate();
 const nextVisible = new HttpDate();

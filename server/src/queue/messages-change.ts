@@ -5,7 +5,7 @@ import { encodeMessage, type Message } from "./message-record.ts";
 
 const NOTHING = new Uint8Array(0);
 
-/** The commit that puts a new message. Its id is random, so there is nothing to check. */
+/** The commit that puts a new message. Its id is random, so it needs no check. */
 export function writeOfNewMessage(
   partition: Uint8Array,
   version: number,
@@ -22,7 +22,9 @@ export function writeOfNewMessage(
   };
 }
 
-/** Changes of stored messages, each only if nobody changed it before: all of them, or none. */
+/**
+ * Changes to stored messages, in one commit that succeeds only if none of them was changed in the meantime.
+ */
 export class MessagesChange {
   readonly #partition: Uint8Array;
   readonly #version: number;
@@ -36,7 +38,7 @@ export class MessagesChange {
     this.#version = version;
   }
 
-  /** @param expected the version of the record that `before` was read from */
+  /** @param expected the version of the record from which `before` was read */
   replace(before: Message, expected: number, after: Message): void {
     const key = recordKey(this.#partition, after);
     this.#checks.push({ key, expected });
@@ -54,7 +56,7 @@ export class MessagesChange {
     this.#deletes.push(key, readyKey(this.#partition, place));
   }
 
-  /** Records stand first, beside their checks: an engine then reads each of them once. */
+  /** Records come first, in the order of their checks: an engine then reads each of them once. */
   toWrite(): AtomicWrite {
     return {
       version: this.#version,

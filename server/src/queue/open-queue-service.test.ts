@@ -66,7 +66,7 @@ describe("The Queue service in the background", () => {
       );
       const looksAtAll = ageBehindMs === 0;
       while (looksAtAll && scans <= names.length) await nextTurn();
-      // Who was woken is done by then: an engine in memory answers at once.
+      // By then, a sweeper that was woken is done: a memory engine answers synchronously.
       for (let turn = 0; turn < 1000; turn++) await nextTurn();
       await sweeper.close();
       assert.equal(scans > names.length, looksAtAll, `${scans} scans`);

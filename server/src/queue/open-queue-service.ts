@@ -12,22 +12,22 @@ import { queueService } from "./queue-service.ts";
 import { Sweeper } from "./sweeper.ts";
 
 export interface QueueServiceOptions extends Foundation {
-  /** Default: of the operating system. */
+  /** Default: from the operating system. */
   readonly randomBytes?: ((count: number) => Buffer) | undefined;
 }
 
 export interface OpenQueueService {
   readonly service: Service<QueueContext>;
-  /** Not begun yet. */
+  /** Not started yet. */
   readonly background: readonly BackgroundWork[];
-  /** For tests, which do not wait for the background. */
+  /** For tests, which do not wait for background work. */
   readonly sweeper: Sweeper;
 }
 
-/** One that is behind is so by a jump: much more. */
+/** An age clock that follows a jump is behind by much more. */
 const AGE_BEHIND_MS_MAX = 1000;
 
-/** Puts the Queue service together on an engine. */
+/** Assembles the Queue service on an engine. */
 export function openQueueService(options: QueueServiceOptions): OpenQueueService {
   const { engine, clock, ageClock, onError } = options;
   const { catalog, reaper, properties } = openCatalog<QueueValue>(options, {
@@ -41,7 +41,8 @@ export function openQueueService(options: QueueServiceOptions): OpenQueueService
     clock,
     catalog,
     randomBytes: options.randomBytes ?? pooledRandomBytes(),
-    // Behind a clock that jumped they are not to be freed yet: a look at every queue would find nothing.
+    // While the age clock lags behind a jump, those messages must not be freed yet: sweeping every queue
+    // would free nothing.
     onManyExpired: () => {
       if (clock.now() - ageClock.now() < AGE_BEHIND_MS_MAX) sweeper.wake();
     },

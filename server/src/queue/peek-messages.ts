@@ -11,7 +11,7 @@ interface PeekMessagesInput {
   readonly max: number;
 }
 
-/** Peek Messages: what Get Messages would find, left as it is. Fails with QueueNotFound (404). */
+/** Peek Messages: returns what Get Messages would receive, unchanged. Fails with QueueNotFound (404). */
 export const peekMessages: QueueOperation<PeekMessagesInput, readonly Message[]> = {
   name: "PeekMessages",
   route: { method: PEEK, resource: "messages" },

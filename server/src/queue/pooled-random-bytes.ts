@@ -3,8 +3,8 @@ import { randomFillSync } from "node:crypto";
 const POOL_BYTES = 4096;
 
 /**
- * Random bytes of the operating system, drawn for many messages at once: 0.1 µs instead of 2.7 for
- * the 24 that a message needs. No byte is given out twice.
+ * Random bytes from the operating system, drawn for many messages at once: 0.1 µs instead of 2.7 for the 24
+ * that a message needs. No byte is returned twice.
  */
 export function pooledRandomBytes(): (count: number) => Buffer {
   let pool = Buffer.alloc(0);

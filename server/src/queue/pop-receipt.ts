@@ -2,12 +2,12 @@ import { readTime, TIME_BYTES, writeTime } from "./message-keys.ts";
 import { type Message, NONCE_BYTES } from "./message-record.ts";
 
 /**
- * What a pop receipt says. Clients take it as it is; its form is ours:
+ * The content of a pop receipt. To clients it is opaque; its format is ours:
  *
- *   version(1) generation(1) expiry(6) nonce(8), in the URL's own base64 without padding
+ *   version(1) generation(1) expiry(6) nonce(8), in base64url without padding
  *
- * The expiry is where the message is kept, the nonce is drawn anew for each receipt, and the
- * generation tells whoever debugs which of two is the older.
+ * The expiry locates the message's record. The nonce is drawn for each receipt. The generation only helps
+ * when debugging, to tell which of two receipts is older.
  */
 export interface PopReceipt {
   readonly generation: number;
@@ -31,11 +31,11 @@ export function printPopReceipt({ generation, expiresAt, nonce }: PopReceipt): s
   return bytes.toString("base64url");
 }
 
-/** Undefined for what this service cannot have issued. */
+/** Undefined for text that this service cannot have issued. */
 export function parsePopReceipt(text: string): PopReceipt | undefined {
   const bytes = Buffer.from(text, "base64url");
   if (bytes.length !== BYTES || bytes[0] !== VERSION) return undefined;
-  // The decoder passes over what is not base64.
+  // The decoder ignores characters that are not base64.
   if (bytes.toString("base64url") !== text) return undefined;
   return {
     generation: bytes[GENERATION]!,
@@ -44,9 +44,9 @@ export function parsePopReceipt(text: string): PopReceipt | undefined {
   };
 }
 
-/** Whether it is the one issued last for this message. */
+/** Whether the receipt is the latest one issued for this message. */
 export function isPresentReceipt(receipt: PopReceipt, message: Message): boolean {
-  // All of it is compared: how long that takes must not tell how much of a guess was right.
+  // Compares everything, so that the time taken does not reveal how much of a guess was right.
   let difference = receipt.generation ^ message.generation;
   for (let i = 0; i < NONCE_BYTES; i++) {
     difference |= receipt.nonce.charCodeAt(i) ^ message.nonce.charCodeAt(i);

@@ -7,7 +7,9 @@ import { xmlResponse } from "../xml/print-xml.ts";
 import type { QueueName } from "./message-store.ts";
 import { type QueueOperation, queueNameOf } from "./queue-operation.ts";
 
-/** Policies decide what shared access signatures may do, so only the account's keys may read or change them. */
+/**
+ * Only the account's keys may read or change policies: policies decide what shared access signatures may do.
+ */
 const ACCESS = { resourceType: "c", accountSas: [], serviceSas: [], bearer: "never" } as const;
 
 /** Get Queue ACL: the stored access policies. Fails with QueueNotFound (404). */
@@ -32,7 +34,7 @@ interface SetQueueAclInput {
   readonly policies: readonly AccessPolicy[];
 }
 
-/** Set Queue ACL: replaces all stored access policies, at once. Fails with QueueNotFound (404). */
+/** Set Queue ACL: replaces all stored access policies in one step. Fails with QueueNotFound (404). */
 export const setQueueAcl: QueueOperation<SetQueueAclInput, void> = {
   name: "SetQueueACL",
   route: { method: "PUT", resource: "queue", comp: "acl" },

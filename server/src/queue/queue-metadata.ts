@@ -5,11 +5,11 @@ import { type QueueOperation, queueNameOf } from "./queue-operation.ts";
 
 interface QueueFacts {
   readonly metadata: Metadata;
-  /** Messages that have not expired, hidden ones too. */
+  /** The number of unexpired messages, including hidden ones. */
   readonly messages: number;
 }
 
-/** Get Queue Metadata, and how many messages there are. Fails with QueueNotFound (404). */
+/** Get Queue Metadata: the metadata and the number of messages. Fails with QueueNotFound (404). */
 export const getQueueMetadata: QueueOperation<QueueName, QueueFacts> = {
   name: "GetQueueMetadata",
   route: { method: "GET", resource: "queue", comp: "metadata" },
@@ -33,7 +33,7 @@ interface SetQueueMetadataInput {
   readonly metadata: Metadata;
 }
 
-/** Set Queue Metadata: replaces all there is. Fails with QueueNotFound (404). */
+/** Set Queue Metadata: replaces all metadata. Fails with QueueNotFound (404). */
 export const setQueueMetadata: QueueOperation<SetQueueMetadataInput, void> = {
   name: "SetQueueMetadata",
   route: { method: "PUT", resource: "queue", comp: "metadata" },

@@ -9,7 +9,7 @@ import type { Operation, WireRequest } from "../operation.ts";
 import type { QueueResource } from "./locate.ts";
 import type { MessageStore, QueueName, QueueValue } from "./message-store.ts";
 
-/** What queue operations work with. */
+/** The context of all queue operations. */
 export interface QueueContext {
   readonly catalog: Catalog<QueueValue>;
   readonly messages: MessageStore;
@@ -20,7 +20,7 @@ export interface QueueContext {
 export type QueueOperation<Input, Output> = Operation<QueueContext, Input, Output, QueueResource>;
 
 /**
- * The queue a request names. Every operation asks, so no name that cannot exist is ever looked up.
+ * The queue a request names. Every operation calls it, so that only valid names are ever looked up.
  * @throws ServiceError OutOfRangeInput or InvalidResourceName.
  */
 export function queueNameOf({ account, location }: WireRequest): QueueName {
@@ -28,7 +28,7 @@ export function queueNameOf({ account, location }: WireRequest): QueueName {
   return { account: account.name, name: location.name };
 }
 
-/** In seconds; undefined where a request names none. @throws ServiceError OutOfRangeQueryParameterValue */
+/** In seconds; undefined where the request has none. @throws ServiceError OutOfRangeQueryParameterValue */
 export function visibilityTimeoutOf(query: Query, min: 0 | 1): number | undefined {
   const bounds = { min, max: LIMITS.visibilityTimeoutSecondsMax };
   return integerParameter(query, "visibilitytimeout", bounds);

@@ -27,7 +27,7 @@ import { getQueueMetadata, setQueueMetadata } from "./queue-metadata.ts";
 import type { QueueContext } from "./queue-operation.ts";
 import { updateMessage } from "./update-message.ts";
 
-/** Every operation of the Queue service, once. Routing, permissions, logs and metrics follow it. */
+/** All operations of the Queue service. Routing, permissions, logs and metrics follow from this list. */
 export const QUEUE_OPERATIONS: readonly AnyOperation<QueueContext>[] = [
   listQueues,
   createQueue,
@@ -47,7 +47,7 @@ export const QUEUE_OPERATIONS: readonly AnyOperation<QueueContext>[] = [
   getServiceStats("GetQueueServiceStats", QUEUE_DOCUMENTS),
 ].map(withContentMd5);
 
-/** The Queue service, ready to be put behind a front. */
+/** The Queue service, ready to be served by a front. */
 export function queueService(context: QueueContext): Service<QueueContext> {
   return {
     name: "queue",
@@ -74,7 +74,7 @@ function refuse(head: RequestHead, method: string): ServiceError {
     const reason = "service is the only type there is.";
     return invalidParameter("restype", head.query.get("restype") ?? "", reason);
   }
-  // User delegation keys belong to bearer tokens, which queues do not take.
+  // User delegation keys need bearer tokens, which queues do not accept.
   const comp = head.query.get("comp")?.toLowerCase();
   if (resource === "service" && comp === "userdelegationkey" && method === "POST") {
     return new ServiceError("NotImplemented");

@@ -5,7 +5,7 @@ import { MemoryEngine } from "../engine/memory-engine.ts";
 import { queuePartition } from "./message-keys.ts";
 import { TestStore } from "./test-store.ts";
 
-/** Time passes while it is read. */
+/** Each scan advances the clock. */
 class SlowEngine extends MemoryEngine {
   onScan = () => {};
 
@@ -16,7 +16,7 @@ class SlowEngine extends MemoryEngine {
   }
 }
 
-/** One partition cannot be read. */
+/** An engine with one unreadable partition. */
 class DamagedEngine extends MemoryEngine {
   damaged: Uint8Array | undefined;
 

@@ -18,7 +18,7 @@ export interface SweeperOptions {
 
 const PERIOD_MS = 15_000;
 const MESSAGES_PER_COMMIT = 500;
-/** A queue is looked at again after this time even if nothing in it was to expire by then. */
+/** A queue is checked again after this time even if none of its messages was to expire by then. */
 const LOOK_MS_MAX = 5 * 60_000;
 
 interface Expired {
@@ -27,14 +27,14 @@ interface Expired {
 }
 
 /**
- * Frees expired messages, whether or not anybody uses their queue. They stand in front of all
- * others, so a look at a queue without any reads one entry; and a queue is left alone until the
- * message that expires next does. Nothing depends on when this happens: see `MessageStore`.
+ * Frees expired messages, whether or not their queue is used. They sort before all others, so checking a
+ * queue that has none reads one entry, and a queue is left alone until its next message expires. Nothing
+ * depends on when this happens: see `MessageStore`.
  */
 export class Sweeper {
   readonly #options: SweeperOptions;
   readonly #loop: BackgroundLoop;
-  /** By account and queue id: when something in it expires next, as far as is known. */
+  /** By account and queue id: when the queue's next message expires, as far as known. */
   #dueAt = new Map<string, number>();
 
   constructor(options: SweeperOptions) {
@@ -47,7 +47,7 @@ export class Sweeper {
     this.#loop.start();
   }
 
-  /** Expired messages are in the way somewhere: looks at every queue soon, whatever is known of it. */
+  /** Call it when expired messages slow down a queue: sweeps every queue soon, regardless of its due time. */
   wake(): void {
     this.#dueAt = new Map();
     this.#loop.wake();
@@ -58,8 +58,8 @@ export class Sweeper {
   }
 
   /**
-   * Frees all that has expired in the queues that are due. Those of which it cannot be freed keep no others;
-   * the first failure is thrown at the end.
+   * Frees all expired messages in the queues that are due. A queue that fails does not stop the others; the
+   * first failure is thrown at the end.
    */
   async sweep(): Promise<void> {
     const gone = new Set(this.#dueAt.keys());
@@ -71,7 +71,7 @@ export class Sweeper {
     }
   }
 
-  /** @param gone loses the queues that are there */
+  /** @param gone the ids of existing queues are removed from it */
   async #sweepAll(account: string, gone: Set<string>): Promise<void> {
     const { catalog, clock } = this.#options;
     const accountId = catalog.accountId(account);
@@ -84,8 +84,8 @@ export class Sweeper {
       if (this.#loop.closed) return;
       const queue = `${accountId}/${id}`;
       gone.delete(queue);
-      // Not before: a `wake` makes all queues due, also in the middle of this. What is found out about
-      // the one at hand then goes with the map that it replaced.
+      // Read no earlier: `wake` replaces the map, even during a sweep, to make all queues due. The result for
+      // the queue at hand then goes into the replaced map and is dropped.
       const dueAt = this.#dueAt;
       if ((dueAt.get(queue) ?? 0) > clock.now()) return;
       dueAt.set(queue, await this.#sweepQueue(queuePartition(accountId, id)));
@@ -93,17 +93,18 @@ export class Sweeper {
     await eachBounded(ids, sweepIfDue, 1);
   }
 
-  /** @returns when to look again */
+  /** @returns when to check the queue again */
   async #sweepQueue(partition: Uint8Array): Promise<number> {
     const { engine, clock } = this.#options;
-    // The two looks meet at one time: what expired between two times would wait for the next look in vain.
+    // Both reads must use the same time: a message that expired between two times would be missed until the
+    // next check.
     let now = clock.now();
     for (; !this.#loop.closed; now = clock.now()) {
       const expired = await this.#readExpired(partition, now);
       if (expired.length === 0) break;
       const change = new MessagesChange(partition, engine.nextVersion());
       for (const { place, version } of expired) change.delete(place, version);
-      // A message that was received in its last moment fails its check; the next look finds it.
+      // A message received just before its expiry fails its check; the next round finds it.
       await engine.commit(change.toWrite());
     }
     let next = now + LOOK_MS_MAX;

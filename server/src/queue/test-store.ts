@@ -12,7 +12,7 @@ import { Sweeper } from "./sweeper.ts";
 
 export const DAY_MS = 86_400_000;
 
-/** A store for tests, with one queue in it, a clock that they set and a count of what is read. */
+/** A store for tests, with one queue, a clock that tests set and a count of reads. */
 export class TestStore {
   readonly queue = { account: "alice", name: "orders" };
   readonly clock = { time: Date.UTC(2026, 6, 31), now: () => this.clock.time };
@@ -20,7 +20,7 @@ export class TestStore {
   readonly catalog: Catalog<QueueValue>;
   readonly messages: MessageStore;
   readonly sweeper: Sweeper;
-  /** How often the sweeper was called for. */
+  /** How often the sweeper was called. */
   calls = 0;
 
   private constructor(engine: Engine) {
@@ -49,7 +49,7 @@ export class TestStore {
     return store;
   }
 
-  /** On an engine that others have used, at the time they had come to. */
+  /** On an engine that another store has used, at the time that store had reached. */
   static reopen(engine: Engine, time: number): TestStore {
     const store = new TestStore(engine);
     store.clock.time = time;
@@ -103,7 +103,7 @@ export class TestStore {
     return this.messages.count(this.queue);
   }
 
-  /** Entries of the messages' partition, expired ones too. */
+  /** Entries of the messages' partition, including expired ones. */
   async stored(): Promise<number> {
     let count = 0;
     await this.reads.scan({ start: startOfPartition(this.partition) }, () => {
@@ -122,7 +122,7 @@ export function textsOf(messages: readonly Message[]): string[] {
   return messages.map(({ text }) => Buffer.from(text).toString("utf8"));
 }
 
-/** An engine that counts what its scans show. */
+/** An engine that counts the entries its scans visit. */
 class ReadCounter implements Engine {
   entries = 0;
   scans = 0;

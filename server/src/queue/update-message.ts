@@ -11,13 +11,13 @@ interface UpdateMessageInput {
   readonly queue: QueueName;
   readonly hold: Hold;
   readonly visibilityTimeoutMs: number;
-  /** Undefined leaves the text as it is. */
+  /** Undefined leaves the text unchanged. */
   readonly text: Uint8Array | undefined;
 }
 
 /**
- * Update Message: hides a held message anew, or shows it, and may replace its text. Fails with
- * QueueNotFound or MessageNotFound (404), the latter for a receipt that is not the latest.
+ * Update Message: sets when a held message becomes visible, and may replace its text. Fails with
+ * QueueNotFound or MessageNotFound (404), the latter also for a receipt that is not the latest.
  */
 export const updateMessage: QueueOperation<UpdateMessageInput, Message> = {
   name: "UpdateMessage",

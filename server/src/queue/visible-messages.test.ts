@@ -78,7 +78,7 @@ describe("Visible messages are found", () => {
     store.pass(-60_001);
     const late = await store.put("late", { timeToLiveMs: 200_000 });
     store.pass(60_001);
-    // By expiry it would be found at once, were there not others in front of it.
+    // The order of expiry would find it immediately, were there not others in front of it.
     await store.putMany(1100, { timeToLiveMs: 100_000, visibilityTimeoutMs: 99_000 });
     assert.deepEqual(await find(store, 9), []);
     store.pass(30_000);

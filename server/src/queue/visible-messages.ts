@@ -13,57 +13,57 @@ import { readPlace } from "./message-record.ts";
 
 export interface VisibleSearch {
   readonly partition: Uint8Array;
-  /** Milliseconds since 1970, as all times here. */
+  /** Milliseconds since 1970, like all times here. */
   readonly now: number;
   readonly max: number;
-  /** Asked for each visible message in turn; answers whether to take it. */
+  /** Called for each visible message in turn; returns whether to take it. */
   readonly take: (place: ReadyPlace) => boolean;
 }
 
-/** A position in front of which no message can be received any more. */
+/** A position before which no message can be received any more. */
 interface Floor {
   readonly key: Key;
-  /** When the last of the messages in front of it became visible. */
+  /** When the last of the messages before it became visible. */
   readonly visibleAt: number;
   readonly foundAt: number;
 }
 
-/** So many expired messages are passed over before another way is tried. */
+/** How many expired messages are passed over before another way is tried. */
 const EXPIRED_PASSED_MAX = 256;
-/** So many messages are looked at in the order of expiry. */
+/** How many messages are read in the order of expiry. */
 const UNEXPIRED_READ_MAX = 1024;
-/** A floor holds for other servers' messages as long as clocks differ by less than this … */
+/** A floor holds for other servers' messages while clocks differ by less than this … */
 const CLOCKS_APART_MS_MAX = 5_000;
-/** … and is looked for again after this time, should they differ by more. */
+/** … and is discarded after this time, in case they differ by more. */
 const FLOOR_MS_MAX = 30_000;
 const FLOORS_MAX = 1_000;
 
 /**
- * Finds visible messages, those that became visible first in front. Hidden messages stand behind
- * the range that is read, however many there are.
+ * Finds visible messages, those that became visible first at the front. Hidden messages lie behind the range
+ * that is read, however many there are.
  *
- * Messages that expired unreceived stand in front of it until the sweeper has been there; millions
- * of them, after a mass expiry or a long stop. Three things keep the range short all the same:
+ * Messages that expired unreceived lie in front of the range until the sweeper frees them: millions of them,
+ * after a mass expiry or a long downtime. Three things keep the range short all the same:
  *
- * - where the expired ones in front end is remembered, the floor. It holds: what becomes visible
- *   later stands behind it, and what has expired stays so.
- * - after some hundred of them, messages are taken in the order of expiry, where none of the expired
- *   stands: for messages of equal lives that is the same order.
- * - only when hidden messages crowd the front of that order too, the expired ones are passed over
- *   one by one, once, and the floor is there.
+ * - The position where the expired messages in front end is remembered as the floor. It stays valid: messages
+ *   that become visible later sort after it, and expired messages stay expired.
+ * - After some hundred expired messages, the search reads messages in the order of expiry, which skips all
+ *   expired ones. For messages with equal times to live that is the same order.
+ * - Only when hidden messages crowd the front of that order, too, are the expired ones passed over one by
+ *   one. This happens once, and sets the floor.
  */
 export class VisibleMessages {
   readonly #engine: Engine;
   readonly #onManyExpired: () => void;
   readonly #floors = new Map<string, Floor>();
 
-  /** @param onManyExpired called when expired messages get in the way */
+  /** @param onManyExpired called when expired messages slow down a search */
   constructor(engine: Engine, onManyExpired: () => void) {
     this.#engine = engine;
     this.#onManyExpired = onManyExpired;
   }
 
-  /** Up to `max` messages, each of which `take` took. */
+  /** Returns up to `max` messages that `take` accepted. */
   async find(search: VisibleSearch): Promise<ReadyPlace[]> {
     const { max, take } = search;
     const places: ReadyPlace[] = [];
@@ -75,13 +75,13 @@ export class VisibleMessages {
     if (!isCrowded) return places;
 
     this.#onManyExpired();
-    // Fewer than asked for are as good an answer as any; none is not.
+    // Fewer than requested is a good answer; none is not.
     if (places.length === 0) await this.#readByExpiry(search, consider);
     if (places.length === 0) await this.#readFront(search, Number.POSITIVE_INFINITY, consider);
     return places.sort((a, b) => a.visibleAt - b.visibleAt || a.sequence - b.sequence);
   }
 
-  /** Reads from the floor on. @returns whether it gave up after `passedMax` expired messages */
+  /** Reads from the floor on. @returns whether it stopped after `passedMax` expired messages */
   async #readFront(
     { partition, now, max }: VisibleSearch,
     passedMax: number,
@@ -126,7 +126,7 @@ export class VisibleMessages {
     );
   }
 
-  /** Undefined where none is known, or where somebody may still put something in front of it. */
+  /** Undefined where none is known, or where another process may still put a message before it. */
   #floorOf(partition: Uint8Array, now: number): Key | undefined {
     if (this.#floors.size === 0) return undefined;
     const floor = this.#floors.get(queueText(partition));
