@@ -5,42 +5,45 @@ import { writeFlatKey } from "../key-codec.ts";
 import { PAGE_BYTES } from "./data-file.ts";
 
 /**
- * The part of lmdb-js that we use, and how it is set up. Its own typings leave out custom key
- * codes, the options of `getBinaryFast` and the native layer, so what we rely on is written down
- * here; the version is pinned exactly, and the conformance suite runs over every line of it.
+ * The part of lmdb-js that we use, and its configuration. Its typings omit custom key encoders, the options
+ * of `getBinaryFast` and the native layer, so everything we rely on is declared here; the version is pinned
+ * exactly, and the conformance suite covers every line.
  */
 export interface Store {
   readonly env: Environment;
-  /** A value in a buffer that all reads share, good until the next one: take it with `viewOf`. */
+  /** Returns a value in a buffer that all reads share, valid until the next read: access it with `viewOf`. */
   getBinaryFast(key: StoreKey, options?: ReadOptions): Buffer | undefined;
   getRange(options: RangeOptions): Iterable<RangeItem>;
-  /** What it answers inside a write transaction, the only place it is called. */
+  /** Returns its outcome inside a write transaction, the only place it is called. */
   put(key: StoreKey, value: Uint8Array, version: number | PutOptions): PutOutcome;
   remove(key: StoreKey): unknown;
   /**
-   * Runs `action` inside a write transaction, which a throw undoes, and flushes it at once, in the way of
-   * everything else. Inside another transaction it is a part of that. See `WriteTransactions`.
+   * Runs `action` inside a write transaction, which a throw aborts, and flushes it, blocking the event loop.
+   * Inside another transaction it is part of that one. See `WriteTransactions`.
    */
   transactionSync<T>(action: () => T): T;
-  /** Of the write transaction that is open: one more than that of the last one that wrote. */
+  /** The number of the open write transaction: one more than that of the last one that wrote. */
   getWriteTxnId(): number;
   readerCheck(): number;
-  /** Read it with `readerPids`. */
+  /** Parse it with `readerPids`. */
   readerList(): string;
   close(): Promise<void>;
 }
 
-/** Its native half. */
+/** The native half of lmdb-js. */
 export interface Environment {
-  /** Has a thread work off the instructions there. `report` hears `CALL_BACK`, and how it ended: 0 or a code. */
+  /**
+   * Has a thread execute the instructions at `address`. `report` receives `CALL_BACK`, and the final status:
+   * 0 or a code.
+   */
   startWriting(address: number, report: (status: number) => void): void;
 }
 
 export interface PutOptions {
   readonly version: number;
-  /** Leaves what is there as it is. */
+  /** Leaves an existing entry unchanged. */
   readonly noOverwrite?: true;
-  /** Behind all others, or not at all. */
+  /** Puts the entry behind all others, or not at all. */
   readonly append?: true;
 }
 
@@ -48,17 +51,17 @@ export interface PutOutcome {
   readonly result: boolean;
 }
 
-/** A pair, or a flat key: a position in a range, or a record of our own. */
+/** A pair, or a flat key: a position in a range, or a record of the engine's own. */
 export type StoreKey = Key | Uint8Array;
 
 export interface ReadOptions {
-  /** Absent inside a write transaction, which then reads what it wrote. */
+  /** Absent inside a write transaction, which then reads its own writes. */
   readonly transaction?: ReadTransaction;
 }
 
 export interface ReadTransaction {
   readonly address: number;
-  /** Begins it where it was reset. */
+  /** Begins the transaction again after it was reset. */
   renew(): void;
 }
 
@@ -69,7 +72,7 @@ export interface RangeOptions extends ReadOptions {
   readonly inclusiveEnd?: boolean;
 }
 
-/** Where lmdb-js has put the key and the value; both places are used again by the next read. */
+/** Where lmdb-js has put the key and the value; the next read overwrites both. */
 export interface RangeItem {
   readonly key: FlatKeyPlace;
   readonly value: Buffer;
@@ -83,29 +86,31 @@ export interface FlatKeyPlace {
 }
 
 /**
- * Puts an entry unless its key is taken, which it answers: one descent of the tree and one call of
- * the native layer, where a look and a put take two. 2 % of a transaction of inserts.
+ * Puts an entry unless its key exists, and returns whether it did: one descent of the tree and one native
+ * call, where a read and a put take two. 2 % of a transaction of inserts.
  */
 export function putNew(store: Store, key: StoreKey, value: Uint8Array, version: number): boolean {
   return store.put(key, value, { version, noOverwrite: true }).result;
 }
 
-/** Puts an entry behind all others, and leaves no page half full; answers whether its key is the last. */
+/** Puts an entry behind all others, and leaves no page half full; returns whether its key is the last. */
 export function putLast(store: Store, key: StoreKey, value: Uint8Array, version: number): boolean {
   return store.put(key, value, { version, append: true }).result;
 }
 
 /**
- * Write transactions that are begun, committed and flushed by a thread of libuv's pool; only what they
- * do runs here. One at a time.
+ * Write transactions that are begun, committed and flushed by a thread of libuv's pool; only `action` runs on
+ * this thread. One at a time.
  *
- * lmdb-js has the same, but asks the thread in a later turn of the event loop, behind all requests
- * that came meanwhile: with 64 writers the disk waited half a millisecond for each flush.
+ * lmdb-js can do the same, but it requests the thread in a later turn of the event loop, behind all requests
+ * that arrived in between: with 64 writers the disk waited half a millisecond for each flush.
  */
 export class WriteTransactions {
   readonly #native = nativeLayer();
   readonly #store: Store;
-  /** Instructions of 8 bytes: one to call back, and none. The thread marks in them what it has done. */
+  /**
+   * Two instructions of 8 bytes: one that calls back, and an empty one. The thread marks in them what it has done.
+   */
   readonly #instructions = new Uint32Array(new SharedArrayBuffer(2 * 8));
   readonly #address: number;
 
@@ -114,7 +119,7 @@ export class WriteTransactions {
     this.#address = this.#native.getBufferAddress(Buffer.from(this.#instructions.buffer));
   }
 
-  /** Runs `action` inside a transaction; a throw undoes it, and rejects. Resolves once it is flushed. */
+  /** Runs `action` inside a transaction; a throw aborts it and rejects. Resolves once it is flushed. */
   run(action: () => void): Promise<void> {
     this.#instructions.fill(0);
     this.#instructions[0] = INSTRUCTION_CALL_BACK;
@@ -156,24 +161,24 @@ export class WriteTransactions {
 }
 
 /**
- * Those whose thread will wait, with LMDB's lock, until this thread answers its call. Node's exit waits
- * for the threads of the pool and answers no calls: it would never end, and no other process could
- * write. Nothing of such a transaction is on disk, so the process may end as a loss of power ends it.
+ * The transactions whose thread will wait, holding LMDB's lock, until this thread returns from its call. Node's
+ * exit waits for the threads of the pool and runs no such calls: it would never end, and no other process could
+ * write. Nothing of such a transaction is on disk, so the process may end as a loss of power would end it.
  */
 const awaitedHere = new Set<WriteTransactions>();
 process.on("exit", () => {
   if (awaitedHere.size > 0) process.kill(process.pid, "SIGKILL");
 });
 
-/** To call back and wait until that returned. */
+/** Calls back, and waits until the call has returned. */
 const INSTRUCTION_CALL_BACK = 0x100008;
 const CALL_BACK = 2;
-/** The thread goes on; but the system has an error of this number, too. */
+/** The thread is still working; but this is also the number of a system error. */
 const PROGRESS = 1;
-/** Marked in the instruction behind the last one. */
+/** Set in the instruction behind the last one. */
 const HAS_FAILED = 0x40000000;
 
-/** Where the version of the entry read last is found. */
+/** The version of the entry that was read last. */
 export const lastVersion: () => number = lmdb.getLastVersion;
 
 export interface StoreOptions {
@@ -185,13 +190,13 @@ export interface StoreOptions {
 export function openStore({ path, mapSizeBytes, readersMax }: StoreOptions): Store {
   const options = {
     path,
-    // The name of a folder may have a dot in it, which would make it a file.
+    // The name of the folder may contain a dot, which lmdb-js would take for a file.
     noSubdir: false,
     permissionsMode: 0o600,
     pageSize: PAGE_BYTES,
     mapSize: mapSizeBytes,
     maxReaders: readersMax,
-    // The flush is inside the commit: what is visible is on disk.
+    // The flush is part of the commit: everything visible is on disk.
     overlappingSync: false,
     useVersions: true,
     keyEncoder: keyCode,
@@ -203,7 +208,7 @@ export function openStore({ path, mapSizeBytes, readersMax }: StoreOptions): Sto
 
 const lastKey: FlatKeyPlace = { bytes: new Uint8Array(0), start: 0, end: 0 };
 
-/** Writes pairs straight into the buffer of the native layer, and reads keys where they are. */
+/** Writes pairs directly into the buffer of the native layer, and reads keys where they are. */
 const keyCode = {
   writeKey(key: StoreKey, target: Uint8Array, start: number): number {
     if (!(key instanceof Uint8Array)) return writeFlatKey(key, target, start);
@@ -218,14 +223,14 @@ const keyCode = {
   },
 };
 
-/** Leaves values as they are. lmdb-js copies a value for encoding "binary", but not for a codec. */
+/** Passes values through. lmdb-js copies a value with encoding "binary", but not with a custom encoder. */
 const valueCode = {
   encode: (value: Uint8Array) => value,
   decode: (value: Uint8Array) => value,
 };
 
 /**
- * The bytes of a value in the shared buffer, which says it is as long as the value but is not.
+ * The bytes of a value in the shared buffer, whose `length` is that of the value although the buffer is longer.
  */
 export function viewOf(shared: Buffer): Uint8Array {
   if (shared !== viewed?.buffer) viewed = { buffer: shared, views: new BeginningViews(shared) };
@@ -235,10 +240,10 @@ export function viewOf(shared: Buffer): Uint8Array {
 let viewed: { readonly buffer: Buffer; readonly views: BeginningViews } | undefined;
 
 /**
- * Read transactions of our own, for point reads and scans. The one that lmdb-js keeps is renewed by
- * a timer: it may lag behind other processes for a millisecond, and renewing it for each read costs
- * 2 µs of timers. Resetting ours costs 0.1 µs. They are used again and never given back: what was
- * created last is what lmdb-js reads in by default, so it must not go away.
+ * Read transactions of our own, for point reads and scans. The one of lmdb-js is renewed by a timer: it may
+ * lag a millisecond behind other processes, and renewing it for each read costs 2 µs of timers. Resetting
+ * ours costs 0.1 µs. They are reused and never freed: lmdb-js by default reads in the one created last, so
+ * that one must not go away.
  */
 export class Snapshots {
   readonly #native = nativeLayer();
@@ -249,7 +254,7 @@ export class Snapshots {
     this.#store = store;
   }
 
-  /** A snapshot that begins with the first read in it. */
+  /** A snapshot that begins with its first read. */
   take(): Snapshot {
     return this.#free.pop() ?? new Snapshot(this.#native, this.#store);
   }
@@ -272,12 +277,12 @@ export class Snapshot implements ReadOptions {
     this.reset();
   }
 
-  /** Begins a snapshot for whoever reads without the binding. */
+  /** Begins a snapshot for a reader that bypasses the binding. */
   begin(): void {
     this.transaction.renew();
   }
 
-  /** Lets go of what it shows; the next read begins a new one. No range may be read meanwhile. */
+  /** Releases the snapshot; the next read begins a new one. No range may be open in it. */
   reset(): void {
     this.#native.resetTxn(this.#address);
   }
@@ -285,14 +290,14 @@ export class Snapshot implements ReadOptions {
 
 const READ_ONLY = 0x20000;
 
-/** The processes that may read: all that are alive and have made a `Snapshot`, this one too. */
+/** The processes that may read: all live processes that have created a `Snapshot`, this one included. */
 export function readerPids(store: Store): number[] {
-  // Those that were killed stay in the table until somebody looks.
+  // Killed processes stay in the table until a check removes them.
   store.readerCheck();
   return Array.from(store.readerList().matchAll(/^ *(\d+) /gm), ([, pid]) => Number(pid));
 }
 
-/** Memory of this process as bytes, copied from nowhere. It must stay where it is. */
+/** Memory of this process as bytes, without a copy. It must stay mapped. */
 export function viewMemory(address: number, length: number): Uint8Array {
   const buffer = nativeLayer().createBufferForAddress(address, length);
   return new Uint8Array(buffer.buffer, buffer.byteOffset, length);

@@ -11,7 +11,7 @@ import {
 } from "./binding.ts";
 import { FLAT_KEY_BYTES_MAX } from "./data-file.ts";
 
-/** The entries of a range as a cursor of the binding has them; where there is no map to walk in. */
+/** The entries of a range as a cursor of the binding reads them; used if there is no map to walk. */
 export class CursorEntries {
   readonly entry = new LentEntry();
   readonly #items: Iterator<RangeItem>;
@@ -34,8 +34,8 @@ export class CursorEntries {
 }
 
 /**
- * The entry that `visit` is lent, one object for the whole scan. Its bytes stand in buffers that
- * lmdb-js shares among all reads; what a visitor does not ask for is never cut out of them.
+ * The entry lent to `visit`, one object for the whole scan. Its bytes lie in buffers that lmdb-js shares
+ * among all reads; parts that the visitor does not use are never cut out of them.
  */
 class LentEntry implements Entry {
   version = 0;
@@ -67,7 +67,7 @@ class LentEntry implements Entry {
     this.#value = undefined;
   }
 
-  /** A visitor may read the engine: what that puts into the shared buffers is taken out again. */
+  /** Runs a read that the visitor makes meanwhile, then restores the shared buffers that it overwrote. */
   restoreAfter<T>(read: () => T): T {
     const lentKey = this.#keyBuffer.subarray(this.#keyStart, this.#keyEnd);
     const lentValue = this.value;
@@ -77,7 +77,7 @@ class LentEntry implements Entry {
       return read();
     } finally {
       lentKey.set(keyCopy);
-      // A very large value stands in the memory map, which changes for nobody and takes no writes.
+      // A very large value lies in the memory map, which never changes and must not be written to.
       if (!equalBytes(lentValue, valueCopy)) lentValue.set(valueCopy);
     }
   }
@@ -86,8 +86,8 @@ class LentEntry implements Entry {
 const NOTHING = Buffer.alloc(0);
 
 /**
- * A bound may be longer than any key that can be stored. Cut to the longest, `cut`, it lies just
- * behind `cut` and in front of all other keys behind that: nothing longer begins with `cut`.
+ * A bound may be longer than any key that can be stored. Cut to the maximum length, it becomes `cut`: the
+ * bound lies right behind `cut` and before all other keys behind `cut`, since no longer key begins with `cut`.
  */
 function rangeOptions({ start, end }: KeyRange, transaction: ReadTransaction): RangeOptions {
   const first = joinKey(start);

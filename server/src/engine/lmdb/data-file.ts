@@ -17,28 +17,27 @@ import { EngineError } from "../engine.ts";
 export const DATA_FILE = "data.mdb";
 export const LOCK_FILE = "lock.mdb";
 
-/** The environment is created with pages of this size, and its key length limit follows from it. */
+/** The page size of a new environment; it determines the limit on key length. */
 export const PAGE_BYTES = 8192;
-/** LMDB's own limit with such pages. */
+/** LMDB's own limit with pages of this size. */
 export const FLAT_KEY_BYTES_MAX = 4026;
 
 /**
- * With less free a disk is full. LMDB needs as much at once for a new data file and its table of readers, with
- * room to spare; once there is data, what only adds to it leaves as much to what frees.
+ * A disk with less free space is full. Creating the data file and the table of readers takes this much, with
+ * a margin; once there is data, writes that only add leave this much to writes that free.
  */
 export const SPARE_BYTES = 2 ** 20;
-/** More than either of its two files is long when it is new. */
+/** More than the initial length of either file. */
 const FIRST_FILE_BYTES = 2 ** 17;
 
-// Where lmdb-js's LMDB keeps what, from the beginning of each of the two meta pages, in the machine's
-// own order of bytes.
+// Offsets used by lmdb-js's LMDB, from the beginning of each of the two meta pages, in the machine's byte order.
 const LITTLE = endianness() === "LE";
 const META_BYTES = 168;
 const MAGIC_AT = 24;
-/** What both files of an environment begin with. */
+/** Both files of an environment begin with it. */
 export const MAGIC = 0xbeefc0de;
 const PAGE_SIZE_AT = 48;
-/** The trees of free pages and of entries: how many branch, leaf and overflow pages, entries, root. */
+/** The trees of free pages and of entries: numbers of branch, leaf and overflow pages, of entries, the root. */
 const TREES_AT = [48, 96];
 const TREE_PAGES_AT = [8, 16, 24];
 const TREE_ROOT_AT = 40;
@@ -47,8 +46,8 @@ const TRANSACTION_AT = 152;
 const NO_ROOT = 2n ** 64n - 1n;
 
 /**
- * Refuses a folder that would take the process down: lmdb-js maps the file and the table of readers,
- * and a file that is none, is cut off, or cannot grow is met as a signal, not as an error.
+ * Refuses a folder that would crash the process: lmdb-js maps the data file and the table of readers, and a
+ * file that is not LMDB's, is truncated or cannot grow shows as a signal, not as an error.
  * @throws EngineError Corrupt, Unavailable.
  */
 export function assertCanBeOpened(folder: string): void {
@@ -64,7 +63,7 @@ export function assertCanBeOpened(folder: string): void {
 }
 
 /**
- * Refuses a map that the system would: lmdb-js does not outlive that.
+ * Refuses a map that the system would refuse: lmdb-js does not survive that.
  * @throws EngineError Unavailable.
  */
 export function assertCanBeMapped(folder: string, mapSizeBytes: number): void {
@@ -78,7 +77,7 @@ export function assertCanBeMapped(folder: string, mapSizeBytes: number): void {
   );
 }
 
-/** What a file of the system says; undefined where it does not, or there is none. */
+/** A number from a system file; undefined if the file is absent or does not contain it. */
 function numberIn(file: string, pattern: RegExp): number | undefined {
   try {
     const found = pattern.exec(readFileSync(file, "latin1"));
@@ -88,7 +87,7 @@ function numberIn(file: string, pattern: RegExp): number | undefined {
   }
 }
 
-/** Why a write to this folder fails, if it is for want of space. */
+/** The reason a write to this folder fails, if that is a lack of space. */
 export function noSpaceLeft(folder: string): string | undefined {
   return freeBytes(folder) < SPARE_BYTES ? `no space left on ${folder}` : undefined;
 }
@@ -97,7 +96,7 @@ export function freeBytes(folder: string): number {
   return freeBytesOf(statfsSync(folder));
 }
 
-/** Without end on a file system that does not tell: one without blocks is none that is full. */
+/** Infinite if the file system does not report its size: one without any blocks is not full. */
 export function freeBytesOf({
   bavail,
   blocks,
@@ -118,7 +117,7 @@ function assertRoomToBegin(folder: string): void {
   assertTakesFiles(folder);
 }
 
-/** Meets what free space says nothing of: a quota, a limit on files, a disk that fails. */
+/** Detects what free space does not show: a quota, a limit on files, a failing disk. */
 function assertTakesFiles(folder: string): void {
   const file = join(folder, `trial-${process.pid}`);
   try {
@@ -135,7 +134,7 @@ function assertTakesFiles(folder: string): void {
   }
 }
 
-/** Bytes of pages in the file that nothing refers to, though a snapshot may still show some. */
+/** Bytes of the pages in the file that nothing refers to, though a snapshot may still show some of them. */
 export function unusedBytes(folder: string): number {
   const descriptor = openSync(join(folder, DATA_FILE), "r");
   try {
@@ -156,7 +155,7 @@ function newerOf(first: Meta, second: Meta): Meta {
 
 function assertWhole(file: string, descriptor: number): void {
   const first = readMeta(descriptor, 0);
-  // Somebody else may have just created it.
+  // Another process may have just created it.
   if (first.length === 0) return;
   const pageSize = first.length === META_BYTES ? first.getUint32(PAGE_SIZE_AT) : 0;
   const isPageSize = pageSize >= 256 && (pageSize & (pageSize - 1)) === 0;
@@ -168,7 +167,7 @@ function assertWhole(file: string, descriptor: number): void {
     throw corrupt(file, "lacks its second page");
   }
   const newest = newerOf(first, second);
-  // Read behind the pages: others may be writing, and write a page before they name it.
+  // Read after the pages: other processes may be writing, and they write a page before they refer to it.
   const { size } = fstatSync(descriptor);
   for (const at of TREES_AT) {
     const root = newest.getUint64(at + TREE_ROOT_AT);

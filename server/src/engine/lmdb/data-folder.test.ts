@@ -96,7 +96,7 @@ describe("the data folder", () => {
     }
     await engine.close();
     const file = join(path, "data.mdb");
-    // From the page with the root of the tree on, cut ever further ahead.
+    // Cut ever shorter, beginning at the page with the root of the tree.
     for (const [length, complaint] of [
       [3 * 8192, /ends after 24576 bytes/],
       [2 * 8192, /ends after 16384 bytes/],
@@ -174,7 +174,7 @@ describe("the data folder", () => {
     await put(engine, a, "kept");
 
     renameSync(path, `${path}-moved`);
-    // A link to itself: whoever follows it is told ELOOP.
+    // A link to itself: following it fails with ELOOP.
     symlinkSync(path, path);
     now += 1000;
     await assert.rejects(put(engine, a, "lost"), { code: "Unavailable", message: /was removed/ });
@@ -206,7 +206,7 @@ describe("the data folder", () => {
   it("takes no disk for full but one that is", async () => {
     assert.equal(freeBytesOf({ bavail: 0, blocks: 1000, bsize: 4096 }), 0);
     assert.equal(freeBytesOf({ bavail: 2, blocks: 1000, bsize: 4096 }), 8192);
-    // One that does not tell has none of anything.
+    // A file system that does not report its size has no blocks at all.
     assert.equal(noSpaceLeft("/proc"), undefined);
     const path = newFolder();
     assert.equal(noSpaceLeft(path), undefined);
@@ -223,7 +223,7 @@ describe("the data folder", () => {
     it("asks a full disk for no room for what is large: to be refused has ended the process", () => {
       const path = newFolder();
       const { stderr } = runLimited(mounted(path, "6m"), "test-full-disk-process.ts", path);
-      // What lmdb-js prints when a write fails.
+      // The message that lmdb-js prints when a write fails.
       assert.doesNotMatch(stderr, /error/);
       rmSync(path, { recursive: true });
     });
@@ -241,24 +241,24 @@ describe("the data folder", () => {
       for (const at of keys) await put(engine, at, patternBytes(100_000));
       const before = unusedBytes(engine.path);
       await mustCommit(engine, { deletes: keys });
-      // Values of 13 pages, and the leaf or two in which they were.
+      // Values of 13 pages, and the one or two leaves that referred to them.
       const freed = (unusedBytes(engine.path) - before) / PAGE_BYTES;
       assert.ok(freed >= 20 * 13 && freed < 20 * 13 + 5, `${freed} pages`);
     }));
 });
 
-/** A disk of its own at this path. */
+/** Mounts a disk of its own at this path. */
 function mounted(path: string, size: string): string {
   const mount = `mount -t tmpfs -o size=${size} none ${path}`;
   return `exec unshare -rm sh -c '${mount} && exec "$0" "$@"' "$0" "$@"`;
 }
 
-/** A limit on files, and its signal ignored, is a full disk to whoever writes. In blocks of half a kilobyte. */
+/** To a writer a limit on file size, with its signal ignored, is a full disk. In blocks of half a kilobyte. */
 function fileLimit(blocks: number): string {
   return `trap '' XFSZ; ulimit -f ${blocks}`;
 }
 
-/** The program says itself what it expects, and fails where it is not so. */
+/** The program checks its own expectations, and fails if they do not hold. */
 function runLimited(limit: string, program: string, ...args: readonly string[]) {
   const node = [process.execPath, ...process.execArgv, join(import.meta.dirname, program)];
   const command = ["-c", `${limit}; exec "$0" "$@"`, ...node, ...args];
@@ -274,7 +274,7 @@ function metaRecord(magic: string, format: number): Buffer {
   return record;
 }
 
-/** Writes into the environment with lmdb-js itself. */
+/** Writes into the environment with lmdb-js directly. */
 async function overwrite(path: string, at: Uint8Array, value: Uint8Array): Promise<void> {
   const options = { path, noSubdir: false, pageSize: 8192, overlappingSync: false } as const;
   const store = open<Uint8Array, Uint8Array>({

@@ -4,15 +4,18 @@ import type { Clock } from "../../clock.ts";
 import type { Store } from "./binding.ts";
 import { DATA_FILE, freeBytes, LOCK_FILE, noSpaceLeft, unusedBytes } from "./data-file.ts";
 
-/** A look takes 7 µs: too much for every commit. */
+/** A check takes 7 µs: too much for every commit. */
 const LOOK_EVERY_MS = 1000;
 const READERS_EVERY_MS = 60_000;
-/** No disk is filled so far in that time. */
+/** No disk loses this much free space in that time. */
 const PLENTY_BYTES = 4 * 2 ** 30;
-/** Pages that nothing refers to lie apart, or are shown by a snapshot: so many times what is needed is enough. */
+/** Unused pages may be scattered or still shown by a snapshot: this many times the bytes needed suffice. */
 const UNUSED_TIMES = 4;
 
-/** The folder of an environment that is open, and what can happen to it meanwhile. */
+/**
+ * The folder of an open environment, and what may happen to it: processes that read it are killed, its files
+ * are removed or replaced, its disk fills up.
+ */
 export class DataFolder {
   readonly path: string;
   readonly #clock: Clock;
@@ -20,7 +23,7 @@ export class DataFolder {
   readonly #store: Store;
   #lookedAt: number;
   #readersAt: number;
-  /** When there was last seen to be plenty of room. */
+  /** When the disk last had plenty of room. */
   #plentyAt = Number.NEGATIVE_INFINITY;
 
   constructor(path: string, clock: Clock, store: Store) {
@@ -34,8 +37,8 @@ export class DataFolder {
   }
 
   /**
-   * Lets go of the snapshots of processes that were killed, which would keep their pages for ever and
-   * have the file grow. Looked for once a minute at most.
+   * Releases the snapshots of processes that were killed, which would hold their pages for ever and let the
+   * file grow. Checks at most once a minute.
    */
   letDeadReadersGo(): void {
     const now = this.#clock.now();
@@ -45,9 +48,9 @@ export class DataFolder {
   }
 
   /**
-   * Whether the files are no longer those that were opened. What is written to a data file that was
-   * removed is gone with the process; with another lock file, another process would write beside this
-   * one and break the tree of both. Looked at once a second at most.
+   * Whether the files are no longer those that were opened. Writes to a removed data file are lost when the
+   * process ends; with another lock file, another process would write at the same time as this one and
+   * corrupt the tree of both. Checks at most once a second.
    */
   isGone(): boolean {
     const now = this.#clock.now();
@@ -60,7 +63,9 @@ export class DataFolder {
     return this.#fileIdentities() !== this.#opened;
   }
 
-  /** Whether a commit finds room for so many bytes, on the disk or in the file. To be asked where LMDB's lock is held. */
+  /**
+   * Whether a commit finds room for this many bytes, on the disk or in the file. Call it while LMDB's lock is held.
+   */
   hasRoomFor(bytes: number): boolean {
     const now = this.#clock.now();
     if (Math.abs(now - this.#plentyAt) < LOOK_EVERY_MS) return true;
@@ -78,7 +83,7 @@ export class DataFolder {
     try {
       return noSpaceLeft(this.path);
     } catch {
-      // The folder is gone, which is not for want of space.
+      // The folder is gone, which is not a lack of space.
       return undefined;
     }
   }
@@ -88,7 +93,7 @@ export class DataFolder {
   }
 }
 
-/** Undefined where there is no file, or where it cannot be looked at: for all we know it is another one then. */
+/** Undefined if there is no file, or it cannot be read: it must then be assumed to be another one. */
 function identityOf(file: string): string | undefined {
   try {
     const { dev, ino } = statSync(file);

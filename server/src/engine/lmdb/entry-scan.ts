@@ -7,22 +7,22 @@ import { toEngineError } from "./lmdb-errors.ts";
 import type { MemoryMap } from "./memory-map.ts";
 import { TreeWalk } from "./tree-walk.ts";
 
-/** What scans read. */
+/** The source that scans read. */
 export interface ScanSource {
   readonly store: Store;
   readonly snapshots: Snapshots;
   /** After this time a scan ends with `resumeAt`. */
   readonly snapshotMsMax: number;
-  /** Where there is one, scans walk in it. */
+  /** If there is one, scans walk it. */
   readonly map: MemoryMap | undefined;
-  /** Walks that nobody uses just now. */
+  /** Walks that are not in use. */
   readonly walks: TreeWalk[];
 }
 
 /**
- * One scan: a read transaction, a way through its entries, and the one it lends out. It works in turns
- * of a few milliseconds. Whatever happens, `release` lets the transaction go: LMDB cannot use pages
- * again that a snapshot still shows.
+ * One scan: a read transaction, a walk through its entries, and the entry it lends. It works in turns of a
+ * few milliseconds. Whatever happens, `release` must end the transaction: LMDB cannot reuse pages that a
+ * snapshot still shows.
  */
 export class EntryScan {
   readonly #source: ScanSource;
@@ -49,7 +49,7 @@ export class EntryScan {
     }
   }
 
-  /** Visits until the end, which it answers, or until the event loop must have its turn. */
+  /** Visits entries until the end, which it returns, or until the event loop must have its turn. */
   runTurn(): ScanEnd | undefined {
     const { entry } = this.#entries;
     for (;;) {
@@ -65,7 +65,7 @@ export class EntryScan {
     return this.#budget.nextTurn();
   }
 
-  /** Reads something else while `visit` runs, and leaves it what it was lent. */
+  /** Reads something else while `visit` runs, then restores the entry lent to it. */
   lendAgainAfter<T>(read: () => T): T {
     const entries = this.#entries;
     return entries instanceof TreeWalk ? read() : entries.entry.restoreAfter(read);

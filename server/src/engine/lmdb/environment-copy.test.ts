@@ -23,7 +23,7 @@ for (const walksMap of [true, false]) {
     it("holds what one moment showed, with its versions, whatever is written meanwhile", async () => {
       const path = join(folder, "source");
       const source = await openLmdbEngine({ path, walksMap, snapshotMsMax: 0 });
-      // Scattered, as keys of users are: pages are split in the middle.
+      // Scattered, as users' keys are: pages are split in the middle.
       for (let at = 0; at < ENTRIES; at += 1000) {
         const some = Array.from({ length: 1000 }, (_, i) => keyOf(at + i));
         await mustCommit(source, {
@@ -54,7 +54,7 @@ for (const walksMap of [true, false]) {
 
       const copy = await openLmdbEngine({ path: target });
       assertSameEntries(await scanAll(copy), before);
-      // What is written there comes after all that was written here.
+      // Versions written in the copy are above all versions written in the source.
       assertAbove(copy.meta().versionsReserved, Math.max(...before.map(({ version }) => version)));
       await source.close();
       await copy.close();

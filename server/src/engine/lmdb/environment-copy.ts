@@ -7,18 +7,18 @@ import { toEngineError } from "./lmdb-errors.ts";
 import { fillReaderTable } from "./memory-map.ts";
 import { type MetaRecord, openMeta, writeMeta } from "./meta-record.ts";
 
-/** So much is written in one transaction, which LMDB holds in memory, and the caller waits for. */
+/** Bytes written in one transaction, which LMDB holds in memory and the caller waits for. */
 const GROUP_BYTES = 4 << 20;
-/** What an entry takes beside its key and value: on its page less, in the memory of this process about as much. */
+/** The overhead of an entry: less than this on its page, about this much in the memory of this process. */
 const ENTRY_BYTES = 200;
-/** No page is less than half full. */
+/** Every page is at least half full. */
 const PAGES_TIMES = 2;
-/** Of the branches above them. */
+/** The branches above the leaves. */
 const COMMIT_BYTES = 32 * PAGE_BYTES;
 
 /**
- * A new environment made of entries in ascending order of their keys. Each is put behind the last one,
- * so its pages are full, however scattered they were written in the one they come from.
+ * A new environment built from entries in ascending order of their keys. Each is put behind the last one, so
+ * pages are full, however scattered the entries were written in the source.
  */
 export class EnvironmentCopy {
   readonly #path: string;
@@ -26,7 +26,7 @@ export class EnvironmentCopy {
   #group: Entry[] = [];
   #groupBytes = 0;
 
-  /** @param options of a folder that holds no environment. @throws EngineError */
+  /** @param options of a folder that contains no environment. @throws EngineError */
   constructor(options: StoreOptions) {
     const { path } = options;
     this.#path = path;
@@ -36,20 +36,20 @@ export class EnvironmentCopy {
       assertCanBeMapped(path, options.mapSizeBytes);
       const store = openStore(options);
       fillReaderTable(path);
-      // Its record stands in front of all entries.
+      // Its record precedes all entries.
       openMeta(store);
       return store;
     });
   }
 
-  /** Takes an entry that is lent. @throws EngineError */
+  /** Copies a lent entry. @throws EngineError */
   put({ key, value, version }: Entry): void {
     this.#group.push({ key: copyKey(key), value: Buffer.from(value), version });
     this.#groupBytes += ENTRY_BYTES + key.partition.length + key.sort.length + value.length;
     if (this.#groupBytes >= GROUP_BYTES) this.#flush();
   }
 
-  /** Everything was put. It is on disk when this returns. @throws EngineError */
+  /** Call it when every entry was put. Everything is on disk when it returns. @throws EngineError */
   end(meta: MetaRecord): void {
     this.#flush();
     this.#attempt(() => this.#store.transactionSync(() => writeMeta(this.#store, meta)));
@@ -75,7 +75,7 @@ export class EnvironmentCopy {
     );
   }
 
-  /** What the disk refuses LMDB calls an input/output error, and lmdb-js may not outlive it: see `GroupCommit`. */
+  /** LMDB reports a full disk as an input/output error, which lmdb-js may not survive: see `GroupCommit`. */
   #assertRoom(): void {
     if (freeBytes(this.#path) >= this.#groupBytes * PAGES_TIMES + COMMIT_BYTES) return;
     throw new EngineError("Unavailable", `no space left on ${this.#path}`);

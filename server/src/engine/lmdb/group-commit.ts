@@ -8,71 +8,74 @@ import { toEngineError } from "./lmdb-errors.ts";
 import { FORMAT, readMeta, writeMeta } from "./meta-record.ts";
 import { type Thrown, WriteApplier } from "./write-applier.ts";
 
-/** A group stops growing here: the event loop stands still while it is applied, 3 µs a key. */
+/** A group stops growing at this size: applying it blocks the event loop, 3 µs per key. */
 const GROUP_KEYS_MAX = 2000;
-/** … and here: LMDB holds the changed pages of a transaction in memory. */
+/** … and at this one: LMDB holds the changed pages of a transaction in memory. */
 const GROUP_BYTES_MAX = 16 << 20;
 
-/** Groups that free and put no more are tried on a full disk, too: they may fit, and to be refused harms nobody. */
+/**
+ * Groups up to this size in which no write only adds are tried even on a full disk: they may fit, and failing
+ * is harmless.
+ */
 const SMALL_BYTES = 64 << 10;
-/** What a key may take beside its value: its leaf is written anew, and may be split. */
+/** What a key may take in addition to its value: its leaf is copied, and may be split. */
 const KEY_BYTES = 2 * PAGE_BYTES;
 /** … and a commit: branches, and the list of pages that it frees. */
 const COMMIT_BYTES = 32 * PAGE_BYTES;
 
 /**
- * Versions are reserved this many microseconds ahead, on disk, so that the record of it is written
- * ten times a second at most. After a restart they go on from there.
+ * Versions are reserved on disk this many microseconds ahead, so that the record is written at most ten times
+ * a second. After a restart versions continue above the reserved one.
  */
 const VERSIONS_AHEAD = 100_000;
 
-/** Why commits are refused, and whether they are until a restart. */
+/** Why commits are refused, and whether that lasts until a restart. */
 export interface Refusal {
   readonly reason: string;
   readonly untilRestart: boolean;
 }
 
 interface Waiting {
-  /** Inside the transaction. */
+  /** Runs inside the transaction. */
   apply(): void;
-  /** Says what it came to, once that is on disk. */
+  /** Reports the result, once it is on disk. */
   answer(): void;
   reject(error: EngineError): void;
 }
 
 /**
- * Group commit: the commits that come while a transaction is flushed wait, and share the next one.
- * Inside it they are applied one after the other, each seeing the ones before it, and all are
- * answered after its flush, which happens on a thread of libuv's pool.
+ * Group commit: commits that arrive while a transaction is being flushed wait, and share the next one. Inside
+ * it they are applied one after the other, each seeing the ones before it. All are answered after its flush,
+ * which happens on a thread of libuv's pool.
  *
- *   idle ──commit──▶ asked for ──begun──▶ applied ──its thread──▶ on disk ──▶ answered
- *                        ▲                                           │
- *                        └───────────── when commits wait ───────────┘
+ *   idle ──commit──▶ requested ──begun──▶ applied ──flushed──▶ on disk ──▶ answered
+ *                        ▲                                                   │
+ *                        └──────────────── if commits wait ──────────────────┘
  *
- * Up to "applied" nothing is on disk and no reader sees anything: changed pages are in memory. The
- * thread writes them, flushes them, and writes and flushes the page that shows them. Then the group
- * is on disk, readers see it, and it may be answered, never before.
+ * Up to "applied" nothing is on disk and no reader sees anything: the changed pages are in memory. The thread
+ * writes and flushes them, then writes and flushes the meta page that makes them visible. From then on the
+ * group is on disk, readers see it, and it may be answered, never before.
  *
- * It is answered at once, and the next group is asked for a turn of the event loop later: some of
- * those who were answered are then back, and share it. To ask first and answer then, so that the disk
- * does not stand idle, pays for nobody: groups are halved, and 16 writers lose up to a tenth.
+ * A group is answered as soon as it is on disk, and the next one is requested a turn of the event loop later:
+ * some of the writers that were answered have then committed again, and share it. Requesting it before
+ * answering, so that the disk is never idle, does not pay: groups are halved, and 16 writers lose up to a tenth.
  */
 export class GroupCommit {
-  /** Transactions that were flushed, the commits in them, and the most that shared one. */
+  /** Transactions that were flushed, the commits in them, and the most commits that shared one. */
   readonly counts = { groups: 0, commits: 0, groupCommitsMax: 0 };
   readonly #store: Store;
   readonly #transactions: WriteTransactions;
   readonly #folder: DataFolder;
   readonly #writes: WriteApplier;
   #versionsReserved: number;
-  /** The last transaction that wrote something here. */
+  /** The last transaction of this process that wrote something. */
   #lastTransaction = -1;
   #waiting: Waiting[] = [];
-  /** So many of those that wait are tried one by one, for their group failed. */
+  /** How many of the waiting commits are tried one by one, because their group failed. */
   #alone = 0;
   #running: Promise<void> | undefined;
   #broken: EngineError | undefined;
-  /** Of the last group, if it failed. */
+  /** The failure of the last group, if it failed. */
   #failure: EngineError | undefined;
 
   constructor(store: Store, folder: DataFolder, versions: VersionClock, versionsReserved: number) {
@@ -96,7 +99,7 @@ export class GroupCommit {
     });
   }
 
-  /** What `change` throws refuses the update alone, and rejects. */
+  /** If `change` throws, only this update fails, with that error. */
   update(key: Key, version: number, change: Change): Promise<Updated> {
     let outcome: Updated | Thrown;
     return new Promise((resolve, reject) => {
@@ -126,12 +129,12 @@ export class GroupCommit {
     return reason === undefined ? undefined : { reason, untilRestart: false };
   }
 
-  /** Resolves when every commit was answered. */
+  /** Resolves once every commit has been answered. */
   async whenIdle(): Promise<void> {
     while (this.#running) await this.#running;
   }
 
-  /** One transaction after the other while commits wait: LMDB has one writer. */
+  /** Runs one transaction after the other while commits wait: LMDB has one writer. */
   async #run(): Promise<void> {
     while (this.#waiting.length > 0 && !this.#broken) {
       await nextTurn();
@@ -162,12 +165,12 @@ export class GroupCommit {
       const hasBegun = transaction !== undefined;
       const canGoOn = hasBegun && (await this.#canBegin());
       const mayHaveHappened = hasBegun && !canGoOn;
-      // None was taken when the transaction could not begin.
+      // If the transaction could not begin, no commit was taken from the queue.
       const failed = group.length > 0 ? group : this.#waiting.splice(0);
       this.#fail(failed, error, { canGoOn, mayHaveHappened });
       return;
     }
-    // One that changes nothing leaves its number to the next, which may be another process's.
+    // A transaction that changes nothing leaves its number to the next one, which may be another process's.
     if (hasWritten && transaction !== undefined) this.#lastTransaction = transaction;
     this.#failure = undefined;
     this.counts.groups++;
@@ -176,7 +179,7 @@ export class GroupCommit {
     for (const each of group) each.answer();
   }
 
-  /** Applies those that wait, as many as a group may hold: at least one, whatever its size. */
+  /** Applies waiting commits, as many as a group may hold, but at least one, whatever its size. */
   #applyTo(group: Waiting[]): void {
     const { extent } = this.#writes;
     const isAlone = this.#alone > 0;
@@ -194,9 +197,9 @@ export class GroupCommit {
   }
 
   /**
-   * A large write that the disk refuses must not be tried: lmdb-js then writes past the end of its own
-   * error text, by the digits of what is large in it, and has ended the process so. And whoever only adds leaves
-   * some room: to delete takes pages too, and a disk without one could never be freed from here.
+   * A large write that the disk would refuse must not be tried: lmdb-js formats its positions and sizes into
+   * 100 bytes, which large numbers overflow, and this has crashed the process. And writes that only add must
+   * leave some room: a delete needs pages too, and without any the server could never free space on its disk.
    */
   #assertRoom(): void {
     const { bytes, keys, onlyAdds } = this.#writes.extent;
@@ -207,21 +210,21 @@ export class GroupCommit {
   }
 
   /**
-   * The last step of a commit is to write the page that makes it visible. Where that failed it may
-   * have happened all the same, and LMDB lets no transaction begin again; where anything else
-   * failed, such as writing to a full disk, nothing happened, and the next commit may succeed.
+   * The last step of a commit writes the page that makes it visible. If that fails, the commit may have
+   * happened all the same, and LMDB lets no transaction begin again. If anything else fails, such as writing
+   * to a full disk, nothing happened, and the next commit may succeed.
    */
   #fail(
     group: Waiting[],
     error: unknown,
     { canGoOn, mayHaveHappened }: { canGoOn: boolean; mayHaveHappened: boolean },
   ): void {
-    // What it reserved was not written either.
+    // The reservation of the failed transaction was not written either.
     this.#versionsReserved = 0;
     const { code, message } = toEngineError(error, "Unavailable", "commit");
     const failure = new EngineError(
       mayHaveHappened && code !== "Corrupt" ? "Unknown" : code,
-      // LMDB calls it an input/output error when a part of a write still found room.
+      // LMDB reports an input/output error if part of a write still found room.
       this.#folder.noSpaceLeft() ?? message,
       { cause: error },
     );
@@ -233,7 +236,7 @@ export class GroupCommit {
         { cause: failure },
       );
     }
-    // One that is too large for what the disk has left must not refuse the deletes beside it.
+    // A commit too large for the space left must not fail the deletes that share its group.
     if (!this.#broken && group.length > 1) {
       this.#waiting.unshift(...group);
       this.#alone = group.length;
@@ -248,7 +251,7 @@ export class GroupCommit {
   }
 
   async #canBegin(): Promise<boolean> {
-    // The worker that failed is cleared away in this turn of the event loop.
+    // The worker that failed is cleaned up in this turn of the event loop.
     await nextTurn();
     try {
       this.#store.transactionSync(() => {});
@@ -259,16 +262,16 @@ export class GroupCommit {
   }
 
   /**
-   * Where no other process wrote since our last transaction, the newest version is one of ours, and a
-   * put with a newer one need not look at what it replaces: 3 % of an upsert. Otherwise it is at most
-   * what is reserved.
+   * An upper bound of the versions that other processes wrote since our last transaction. If none wrote, the
+   * newest version is one of ours, and a put with a newer one need not read the entry it replaces: 3 % of an
+   * upsert. Otherwise the bound is the reserved version.
    */
   #othersNewest(transaction: number): number {
     if (transaction === this.#lastTransaction + 1) return 0;
     return readMeta(this.#store)?.versionsReserved ?? 0;
   }
 
-  /** Other processes reserve too, so the record only ever rises. Answers whether anything was put. */
+  /** Other processes reserve too, so the record must only rise. Returns whether anything was put. */
   #reserveVersions(): boolean {
     const { newest } = this.#writes.extent;
     if (newest <= this.#versionsReserved) return newest > 0;

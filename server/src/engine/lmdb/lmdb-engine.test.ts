@@ -151,7 +151,7 @@ describe("snapshots", () => {
         await put(engine, key("p", [round % 20]), value);
         await Promise.all(suspended);
       }
-      // 1 MB of entries; 60 rewrites of 50 KB would add 3 MB if nothing were used again.
+      // 1 MB of entries; 60 rewrites of 50 KB would add 3 MB if no page were reused.
       assert.equal(engine.statistics().scansOpen, 0);
       assert.ok(
         engine.statistics().fileBytes < 2_000_000,
@@ -192,7 +192,7 @@ describe("snapshots", () => {
 
   it("begins and ends exactly behind the longest keys, whose successors are too long to store", () =>
     withEngine(async (engine) => {
-      // Among them the one whose flat key is as long as LMDB takes.
+      // Among them the pair whose flat key is as long as LMDB allows.
       for (let sortBytes = 0; sortBytes <= 17; sortBytes++) {
         const partition = new Uint8Array(engine.keyBytesMax - sortBytes);
         const longest = { partition, sort: patternBytes(sortBytes) };

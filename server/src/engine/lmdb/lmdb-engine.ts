@@ -46,18 +46,18 @@ import { type MetaRecord, openMeta, readMeta } from "./meta-record.ts";
 
 export interface LmdbEngineOptions {
   /**
-   * The data folder; created when it is absent. Several processes may open the same one. A process that
-   * has it open must not open it again while it writes: both would wait for LMDB's lock in one thread.
+   * The data folder; created if absent. Several processes may open the same one. One process must not open it
+   * twice while it is written to: both engines would wait for LMDB's lock on the same thread.
    */
   readonly path: string;
   readonly clock?: Clock;
-  /** Address space for the file, hence the most it can grow to; all processes should agree. */
+  /** Address space for the file, hence its maximum size; all processes should use the same value. */
   readonly mapSizeBytes?: number;
   /** How many scans may hold a snapshot at the same time, in all processes together. */
   readonly readersMax?: number;
-  /** After this time a scan ends with `resumeAt`: LMDB reuses no page that a snapshot shows. */
+  /** After this time a scan ends with `resumeAt`: LMDB cannot reuse pages that a snapshot shows. */
   readonly snapshotMsMax?: number;
-  /** False: scans go through the binding even where they could walk in the memory map. */
+  /** If false, scans go through the binding even where they could walk the memory map. */
   readonly walksMap?: boolean;
 }
 
@@ -69,7 +69,7 @@ export interface LmdbStatistics {
   /** The most commits that shared a flush. */
   readonly groupCommitsMax: number;
   readonly scansOpen: number;
-  /** Whether scans walk in the memory map. */
+  /** Whether scans walk the memory map. */
   readonly walksMap: boolean;
   readonly fileBytes: number;
 }
@@ -85,11 +85,10 @@ export async function openLmdbEngine(options: LmdbEngineOptions): Promise<LmdbEn
 }
 
 /**
- * The embedded engine: one LMDB environment in a folder, all entries in its one tree of flat keys.
+ * The embedded engine: one LMDB environment in a folder, with all entries in its one tree of flat keys.
  *
- * Reads run in this thread on the memory map and answer at once; they never wait for a commit.
- * Commits gather in groups and are flushed on another thread. `docs/internals/storage-format.md`
- * draws what is on disk.
+ * Reads run on this thread, on the memory map, and return immediately; they never wait for a commit. Commits
+ * gather in groups and are flushed on another thread. `docs/internals/storage-format.md` draws the bytes on disk.
  */
 export class LmdbEngine implements Engine {
   readonly name = "lmdb";
@@ -104,7 +103,7 @@ export class LmdbEngine implements Engine {
   readonly #commits: GroupCommit;
   /** Scans between two turns; each holds a snapshot. */
   readonly #suspended = new Set<Promise<ScanEnd>>();
-  /** The scan whose visitor runs right now. */
+  /** The scan whose visitor is running. */
   #visiting: EntryScan | undefined;
   #closing: Promise<void> | undefined;
 
@@ -121,15 +120,15 @@ export class LmdbEngine implements Engine {
       readersMax: options.readersMax ?? 1024,
     };
     this.#store = openStore(this.#storeOptions);
-    // A file is safe from a loss of power only when its folder is on disk, too, and whoever made it may
-    // have been killed before that.
+    // A file survives a loss of power only once its folder is on disk too, and the process that created it
+    // may have been killed before it flushed the folder.
     flushFolder(options.path);
     const { versionsReserved } = openMeta(this.#store);
     const clock = options.clock ?? systemClock;
     this.#versions = new VersionClock(clock);
     this.#versions.raiseAbove(versionsReserved);
     this.#folder = new DataFolder(options.path, clock, this.#store);
-    // On a disk that is full already it would be the signal that it is there to prevent.
+    // On a disk that is already full it would raise the very signal that it is there to prevent.
     if (this.#folder.noSpaceLeft() === undefined) fillReaderTable(options.path);
     this.#commits = new GroupCommit(this.#store, this.#folder, this.#versions, versionsReserved);
     const snapshots = new Snapshots(this.#store);
@@ -176,7 +175,7 @@ export class LmdbEngine implements Engine {
     try {
       this.#assertOpen();
       assertDisjoint(write);
-      // lmdb-js can take the process down when it closes after a key that is too long.
+      // After a key that is too long, lmdb-js may crash the process when it closes.
       for (const { key } of write.checks) assertKeyFits(key, KEY_BYTES_MAX);
       for (const { key } of write.puts) assertKeyFits(key, KEY_BYTES_MAX);
       for (const key of write.deletes) assertKeyFits(key, KEY_BYTES_MAX);
@@ -193,10 +192,10 @@ export class LmdbEngine implements Engine {
   }
 
   /**
-   * Writes what one snapshot shows into a folder that has no environment yet; it is on disk when the
-   * promise resolves. Holds the snapshot until then, so meanwhile LMDB uses no page again that it shows.
+   * Writes one snapshot into a folder that has no environment yet; it is on disk when the promise resolves.
+   * Holds the snapshot until then, and LMDB cannot reuse the pages that it shows.
    *
-   * @param onCopied told of each entry. @throws EngineError
+   * @param onCopied called with each entry. @throws EngineError
    */
   async copyTo(path: string, onCopied: (entry: Entry) => void): Promise<void> {
     this.#assertOpen();
@@ -208,7 +207,7 @@ export class LmdbEngine implements Engine {
         onCopied(entry);
         return true;
       });
-      // Versions that were reserved since do no harm.
+      // A record with versions reserved since the snapshot does no harm.
       copy.end(this.meta());
     } finally {
       await copy.close();
@@ -232,12 +231,12 @@ export class LmdbEngine implements Engine {
     };
   }
 
-  /** Why commits are refused, as far as it is known. Reads go on, but where LMDB lets no transaction begin. */
+  /** Why commits are refused, as far as is known. Reads still work, unless LMDB lets no transaction begin. */
   refusal(): Refusal | undefined {
     return this.#commits.refusal();
   }
 
-  /** The record in front of all entries, which no scan shows. */
+  /** The engine's own record in front of all entries, which no scan shows. */
   meta(): MetaRecord {
     this.#assertOpen();
     const meta = this.#readOnce(() => readMeta(this.#store, this.#reader));
@@ -259,7 +258,9 @@ export class LmdbEngine implements Engine {
     });
   }
 
-  /** Reads in one snapshot, which the first read begins, and lets go of it: LMDB uses no page again that it shows. */
+  /**
+   * Reads in one snapshot, which the first read begins, and releases it: LMDB cannot reuse pages that it shows.
+   */
   #readOnce<T>(read: () => T): T {
     try {
       return read();
@@ -274,7 +275,7 @@ export class LmdbEngine implements Engine {
     const shared = this.#store.getBinaryFast(key, this.#reader);
     if (shared === undefined) return undefined;
     const version = lastVersion();
-    // A commit that checks what it has read gets a version above it, whatever this process's clock says.
+    // A commit that checks what was read here gets a larger version, whatever this process's clock says.
     this.#versions.raiseAbove(version);
     const value = takeBytes(shared.length);
     value.set(viewOf(shared));
@@ -317,7 +318,7 @@ export class LmdbEngine implements Engine {
   }
 
   async #close(): Promise<void> {
-    // LMDB must not be closed under a transaction: scans let go at their next turn.
+    // LMDB must not be closed under a transaction: scans release theirs at their next turn.
     await Promise.allSettled(this.#suspended);
     await this.#commits.whenIdle();
     await this.#store.close();

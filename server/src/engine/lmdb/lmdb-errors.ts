@@ -1,14 +1,14 @@
 import { constants } from "node:os";
 import { EngineError, type EngineErrorCode } from "../engine.ts";
 
-/** What lmdb-js says of an error: LMDB's code as a negative number, or the system's as a positive one. */
+/** An error of lmdb-js. Its code is LMDB's, a negative number, or the system's, a positive one. */
 interface LmdbError extends Error {
   readonly code?: unknown;
 }
 
 const { ENOSPC, EFBIG, EDQUOT, ENOMEM, EACCES, EPERM, EROFS, ENOENT } = constants.errno;
 
-/** By LMDB's return codes, as lmdb.h lists them, and the system's. */
+/** By LMDB's return codes, as lmdb.h lists them, and the system's codes. */
 const CODES: ReadonlyMap<number, EngineErrorCode> = new Map<number, EngineErrorCode>([
   [-30797, "Corrupt"], // PAGE_NOTFOUND
   [-30796, "Corrupt"], // CORRUPTED
@@ -22,7 +22,7 @@ const CODES: ReadonlyMap<number, EngineErrorCode> = new Map<number, EngineErrorC
   ),
 ]);
 
-/** `otherwise`: what a fault means that has no line of its own, where it came up. */
+/** `otherwise`: the code of an error that has no line above; it depends on where the error occurred. */
 export function toEngineError(
   error: unknown,
   otherwise: EngineErrorCode,

@@ -5,14 +5,13 @@ import { viewMemory } from "./binding.ts";
 import { DATA_FILE, LOCK_FILE, MAGIC, PAGE_BYTES } from "./data-file.ts";
 
 /**
- * The data file as LMDB has it mapped, read without a call into the native layer. Scans read in it:
- * a call for each entry and a copy of its value take 350 ns, walking the pages 100.
+ * The data file as LMDB has it mapped, read without calls into the native layer. Scans read it: one call per
+ * entry and a copy of its value take 350 ns, walking the pages 100.
  *
- * What makes that safe: pages are copied on write and used again only when no reader shows them, and
- * the caller holds a snapshot, begun by LMDB, for as long as it reads; lmdb-js unmaps nothing before
- * the environment is closed, when its file outgrows the map neither. `docs/internals/storage-format.md`
- * draws meta pages and all others. Where the map cannot be found (the system is not Linux) or is not
- * what is drawn there, scans go through the binding.
+ * Why this is safe: pages are copied on write and reused only when no reader shows them, and the caller holds
+ * a snapshot, begun by LMDB, for as long as it reads; lmdb-js unmaps nothing before the environment is closed,
+ * not even when the file outgrows the map. `docs/internals/storage-format.md` draws meta pages and all others.
+ * If the map cannot be found (the system is not Linux) or is not as drawn there, scans go through the binding.
  */
 export class MemoryMap {
   readonly #folder: string;
@@ -41,28 +40,28 @@ export class MemoryMap {
   }
 
   /**
-   * The number of the newest commit that is durable, in 32 bits; a snapshot that begins now shows it
-   * or a newer one. Loaded anew each time, behind everything before it: other processes write it.
+   * The number of the newest durable commit, in 32 bits; a snapshot that begins now shows it or a newer one.
+   * Loaded atomically each time, after all earlier loads: other processes write it.
    */
   newestCommit(): number {
     return Atomics.load(this.#commits, COMMITS_NEWEST);
   }
 
   /**
-   * The page at which the tree of entries begins, of the newest commit that is durable. A snapshot
-   * must have been begun: it keeps this commit's pages, too, should it be older. Undefined when the
-   * file has outgrown the map and LMDB has not yet made another.
+   * The root page of the tree of entries, as of the newest durable commit. A snapshot must have been begun:
+   * it protects this commit's pages too, even if it is older. Undefined if the file has outgrown the map and
+   * LMDB has not mapped it again yet.
    */
   root(): number | undefined {
     for (let tries = 0; tries < TRIES_MAX; tries++) {
-      // LMDB raises this number when the meta page is on disk; until then nobody may see the commit.
+      // LMDB raises this number once the meta page is on disk; until then no reader may see the commit.
       const commit = this.newestCommit();
       const { words } = this.#windowOf(0);
       const meta = ((commit & 1) * PAGE_BYTES + META_AT) >> 2;
       const isThere = words[meta + META_COMMIT]! === commit >>> 0;
       const root = readPageNumber(words, meta + META_ROOT);
       const last = readPageNumber(words, meta + META_LAST_PAGE);
-      // The page of a commit is written again by the second one after it, so not before the next is known.
+      // Only the second commit after this one overwrites its meta page, and not before the next one's number is out.
       if (!isThere || this.newestCommit() !== commit) continue;
       const bytes = (last + 1) * PAGE_BYTES;
       if (bytes > this.#bytes) this.#follow();
@@ -81,7 +80,7 @@ export class MemoryMap {
     out.set(bytes.subarray(at, at + PAGE_BYTES));
   }
 
-  /** What stands on overflow pages, behind the head of the first. It changes for nobody and takes no writes. */
+  /** The bytes on overflow pages, behind the header of the first one. They never change and are read-only. */
   overflow(number: number, length: number): Uint8Array {
     const { bytes, start } = this.#windowOf(number);
     const at = number * PAGE_BYTES - start + PAGE_HEAD_BYTES;
@@ -105,7 +104,7 @@ export class MemoryMap {
     return window;
   }
 
-  /** The file has outgrown the map, and LMDB has made another. */
+  /** Switches to the new map that LMDB made because the file has outgrown the old one. */
   #follow(): void {
     const data = largestMapping(join(this.#folder, DATA_FILE));
     if (data === undefined) throw new EngineError("Unavailable", "The map of the store is gone.");
@@ -127,8 +126,8 @@ export class MemoryMap {
 }
 
 /**
- * Has the disk set aside all that the table of readers takes. LMDB makes its file as one hole, which
- * readers fill as memory, and memory that a full disk has no room for is a signal that ends the process.
+ * Makes the disk allocate the whole table of readers. LMDB creates the file as one hole, which readers fill
+ * through memory; if a full disk has no room for such a page, a signal ends the process.
  */
 export function fillReaderTable(folder: string): void {
   if (process.platform !== "linux") return;
@@ -136,37 +135,37 @@ export function fillReaderTable(folder: string): void {
   if (table === undefined) return;
   const { buffer, byteOffset } = viewMemory(table.start, table.bytes);
   const words = new Int32Array(buffer, byteOffset, table.bytes >> 2);
-  // A write that changes nothing, whoever reads and writes there meanwhile.
+  // A write that changes nothing, even while other processes read and write there.
   for (let at = 0; at < words.length; at += 1024) Atomics.add(words, at, 0);
 }
 
 export const PAGE_HEAD_BYTES = 24;
 
-/** A part of the map. */
+/** A part of the map, short enough for small integers. */
 interface Window {
-  /** Where in the file it begins. */
+  /** The offset in the file at which it begins. */
   readonly start: number;
   readonly bytes: Uint8Array;
   readonly words: Uint32Array;
 }
 
-/** One GiB; positions in larger ones are no small integers to V8. */
+/** 1 GiB; positions in larger windows would not be small integers in V8. */
 const WINDOW_PAGES = 2 ** 30 / PAGE_BYTES;
 
 const META_AT = PAGE_HEAD_BYTES;
 const DATA_VERSION = 2;
-// In words of four bytes from the start of the meta.
+// In words of four bytes from the start of the meta data.
 const META_VERSION = 1;
 const META_PAGE_BYTES = 6;
 const META_ROOT = 28;
 const META_LAST_PAGE = 30;
 const META_COMMIT = 32;
 
-/** What the lock file begins with: magic, format, number of the newest commit. */
+/** The head of the lock file: magic, format, number of the newest commit. */
 const COMMITS_BYTES = 16;
 const COMMITS_NEWEST = 2;
 
-/** Each takes two commits in the time of a few loads. */
+/** A try fails only if a commit finishes within the time of a few loads. */
 const TRIES_MAX = 1000;
 
 function readPageNumber(words: Uint32Array, at: number): number {
@@ -178,11 +177,11 @@ interface Mapping {
   readonly bytes: number;
 }
 
-/** Of all that is mapped of a file, the largest: it is the newest, for the smaller ones were outgrown. */
+/** The largest mapping of a file is the newest: the smaller ones were outgrown. */
 function largestMapping(path: string): Mapping | undefined {
   let largest: Mapping | undefined;
   for (const line of mappings().split("\n")) {
-    // The path was escaped as bytes, and comes after five fields.
+    // The path comes after five fields; the kernel writes its bytes as they are.
     if (!Buffer.from(line, "latin1").toString("utf8").endsWith(` ${path}`)) continue;
     const [start = 0, end = 0] = line
       .slice(0, line.indexOf(" "))

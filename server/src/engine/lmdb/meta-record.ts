@@ -2,32 +2,34 @@ import { EngineError } from "../engine.ts";
 import { type ReadOptions, type Store, viewOf } from "./binding.ts";
 
 /**
- * The one record of our own in the environment, in front of all entries: which format they have,
- * and up to where versions may have been handed out. `docs/internals/storage-format.md` draws it.
+ * The engine's own record in the environment, in front of all entries: the format of the entries, and the
+ * limit up to which versions may have been issued. `docs/internals/storage-format.md` draws it.
  */
 export interface MetaRecord {
   readonly format: number;
-  /** No version above it was ever written by any process. */
+  /** No process has ever written a version above it. */
   readonly versionsReserved: number;
 }
 
 /** The format this release writes. */
 export const FORMAT = 1;
 
-/** Turns the format it stands under into the next one, inside the transaction that opens the store. */
+/**
+ * Converts the format under which it is registered into the next one, inside the transaction that opens the store.
+ */
 type Migration = (store: Store) => void;
 
-/** Empty as long as there is one format only. */
+/** Empty as long as there is only one format. */
 const MIGRATIONS: ReadonlyMap<number, Migration> = new Map();
 
-// Flat keys never begin with 00 00, so no entry is in front of it.
+// Flat keys never begin with 00 00, so no entry precedes it.
 const META_KEY = Uint8Array.of(0, 0, ...Buffer.from("meta"));
 const MAGIC = Buffer.from("ROWHOUSE");
 const FORMAT_AT = 8;
 const VERSIONS_AT = 16;
 const RECORD_BYTES = 24;
 
-/** Reads the record, or writes the first one, and brings an older format up to date. */
+/** Reads the record, or writes the first one, and migrates an older format. */
 export function openMeta(store: Store): MetaRecord {
   return store.transactionSync(() => {
     const found = readMeta(store);
@@ -45,7 +47,7 @@ export function openMeta(store: Store): MetaRecord {
   });
 }
 
-/** Undefined in a new store. Without `options`, inside a write transaction: what that sees. */
+/** Undefined in a new store. Without `options` it reads inside the open write transaction. */
 export function readMeta(store: Store, options?: ReadOptions): MetaRecord | undefined {
   const shared = store.getBinaryFast(META_KEY, options);
   if (shared === undefined) return undefined;
@@ -81,7 +83,7 @@ function migrate(store: Store, from: number): void {
   }
 }
 
-/** An LMDB environment of somebody else must not be mixed with ours. */
+/** Another program's LMDB environment must not be mixed with ours. */
 function assertEmpty(store: Store): void {
   for (const _ of store.getRange({ start: Uint8Array.of(0) })) {
     throw new EngineError("Unavailable", "The folder holds the data of another program.");

@@ -24,12 +24,12 @@ describe("several processes on one folder", () => {
     withEngine(
       async (engine) => {
         const at = key("p", "shared");
-        // The second process has a clock a thousand seconds behind this one's.
+        // The clock of the second process is a thousand seconds behind this one's.
         const earlier = await withSecondProcess(engine.path, 1_000_000, async (ask) => {
           for (let round = 0; round < 20; round++) {
             const mine = await put(engine, at, `mine ${round}`);
             assert.deepEqual(await ask("get"), { value: `mine ${round}`, version: mine });
-            // A read in the same turn of the event loop as the next must not fix what is seen.
+            // A read in the same turn of the event loop as the next must not fix what that one sees.
             engine.get([at]);
             const newest = engine.newestCommit();
             const { version } = await ask({ put: `theirs ${round}` });
@@ -65,7 +65,7 @@ describe("several processes on one folder", () => {
       async (engine) => {
         await withSecondProcess(engine.path, 2_000_000, async (ask) => {
           for (let round = 0; round < 3; round++) {
-            // The other's is the only transaction between two of ours.
+            // The other process's transaction is the only one between two of ours.
             await put(engine, a, `${round}`);
             const { version } = await ask({ put: "theirs" });
             assertAbove(await put(engine, key("p", "shared"), "mine"), version!);
@@ -153,7 +153,7 @@ describe("several processes on one folder", () => {
         second.kill("SIGKILL");
         await once(second, "close");
         now += 60_000;
-        // Pages are used again: the file stays far below the sum of what is written.
+        // Pages are reused: the file stays far below the sum of the writes.
         for (let i = 0; i < 20; i++) await put(engine, a, patternBytes(1 << 20));
         assertAbove(8 << 20, engine.statistics().fileBytes);
       },
@@ -188,7 +188,7 @@ async function withSecondProcess<T>(
   }
 }
 
-/** Resolves when it has the folder open. */
+/** Resolves when the process has opened the folder. */
 async function forkSecond(path: string, clock: number): Promise<ChildProcess> {
   const program = join(import.meta.dirname, "test-second-process.ts");
   const second = fork(program, [path, `${clock}`], {

@@ -1,4 +1,4 @@
-/** Engines over folders of their own, for the tests of this one. */
+/** Engines over folders of their own, for the tests of this folder. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * Runs on a small disk of its own, for the tests: fills it to where nothing more can be added, and checks that
- * what deletes goes on all the same, a removal that leaves a note and a message that changes its place included.
+ * Runs on a small disk of its own, for the tests: fills it until nothing more can be added, and checks that
+ * writes that delete still succeed, including a removal that leaves a note and a message that moves.
  */
 import assert from "node:assert/strict";
 import { assertAbove, commit, key, mustCommit, patternBytes, put } from "../conformance/steps.ts";
@@ -16,7 +16,7 @@ for (const [name, bytes] of [
   ["large", 1000],
   ["small", 10],
 ] as const) {
-  // One that splits no page may still fit.
+  // A put that splits no page may still fit.
   for (let refused = 0; refused < 50; ) {
     try {
       await put(engine, key(name, `${stored[name]}`), patternBytes(bytes));
@@ -44,7 +44,7 @@ const result = await engine.commit({
   frees: true,
 });
 assert.equal(result.committed, true);
-// What changes nothing asks for no room.
+// A commit that changes nothing needs no room.
 const { committed } = await commit(engine, {
   checks: [{ key: key("notes", "all"), expected: "absent" }],
   puts: [[key("notes", "all"), NOTHING]],

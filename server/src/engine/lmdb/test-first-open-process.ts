@@ -1,4 +1,4 @@
-/** Runs where a new store cannot have what it needs, for the tests: checks that it is told. */
+/** Runs where a new store lacks something it needs, for the tests: checks that opening reports it. */
 import assert from "node:assert/strict";
 import { openLmdbEngine } from "./lmdb-engine.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Runs where files cannot grow beyond some megabytes, or have a disk of that size, for the tests: fills
- * the store until commits are refused, and checks that what was refused is not there and all else is.
+ * Runs where files cannot grow beyond some megabytes, or on a disk of that size, for the tests: fills the
+ * store until commits are refused, and checks that refused writes are absent and all others present.
  */
 import assert from "node:assert/strict";
 import { assertAbove, commit, getText, key, put, scanAll, text } from "../conformance/steps.ts";
@@ -20,7 +20,7 @@ for (let index = 0; index < 60; index++) {
     [key("p", `${name}a`), `${name}a${padding}`],
     [key("p", `${name}b`), `${name}b${padding}`],
   ] as const;
-  // Later than all that was reserved before.
+  // Later than all versions reserved before.
   clock.at += 1000;
   try {
     await commit(engine, { puts });
@@ -37,14 +37,14 @@ assert.deepEqual(
   expected,
 );
 
-// Deleting makes room again.
+// Deleting frees room.
 await commit(engine, { deletes: [key("p", "00a"), key("p", "00b")] });
 const version = await put(engine, key("p", "small"), "fits");
-// What was to be reserved by those that were refused was not.
+// The refused commits reserved no versions.
 assertAbove(engine.meta().versionsReserved, version);
 assert.equal(await getText(engine, key("p", "small")), "fits");
 
-// One that will never fit refuses neither those that wait with it nor those that come after it.
+// A commit that will never fit fails neither those that wait with it nor those that follow.
 const outcomes = await Promise.allSettled([
   commit(engine, { deletes: [key("p", "small")] }),
   put(engine, key("p", "large"), "x".repeat(10_000_000)),

@@ -1,5 +1,5 @@
 /**
- * Another process on the same folder, for the tests: answers commands that come by IPC, one by one.
+ * A second process on the same folder, for the tests: executes commands that arrive by IPC, one by one.
  * `fork("test-second-process.ts", [folder, clock in milliseconds])`.
  */
 import { readSync } from "node:fs";
@@ -15,7 +15,7 @@ process.on("message", async (command: { put: string } | "get" | "hold" | "show" 
     await engine.close();
     process.disconnect();
   } else if (command === "hold") {
-    // A transaction that stays open until a byte comes in.
+    // A transaction that stays open until a byte arrives.
     await engine.update(at, () => {
       readSync(0, Buffer.alloc(1));
       return bytes("held");

@@ -58,7 +58,7 @@ describe("walking in the memory map", () => {
 
   it("shows what is committed whole, as soon as it is acknowledged, while more is being flushed", () =>
     withFolder(async (path) => {
-      // A scan on a busy machine is whole, too.
+      // The scan is in one piece even on a busy machine.
       const engine = await openLmdbEngine({ path, snapshotMsMax: Number.POSITIVE_INFINITY });
       const keys = Array.from({ length: 40 }, (_, index) => key("p", [index]));
       let acknowledged = 0;
@@ -121,7 +121,7 @@ async function entriesOf(engine: LmdbEngine, range: { start: Key; end?: Key }): 
   }
 }
 
-/** The same series for the same seed. */
+/** A random series, the same for the same seed. */
 class Random {
   #state: number;
 

@@ -3,27 +3,27 @@ import { holds } from "../engine-rules.ts";
 import type { VersionClock } from "../version-clock.ts";
 import { lastVersion, putNew, type Store, viewOf } from "./binding.ts";
 
-/** What the writes of a transaction have come to so far. */
+/** The totals of the writes applied in a transaction so far. */
 export interface Extent {
   keys: number;
   bytes: number;
-  /** The newest version put; 0 for none. */
+  /** The newest version put; 0 if there is none. */
   newest: number;
-  /** Whether any of them put something and neither deleted nor freed. */
+  /** Whether any of the writes put something without deleting or freeing anything. */
   onlyAdds: boolean;
 }
 
-/** What the function given to an update threw. */
+/** The error thrown by the function given to an update. */
 export interface Thrown {
   readonly thrown: unknown;
 }
 
-/** Applies commits and updates inside a write transaction, each of which sees the ones before it. */
+/** Applies commits and updates inside a write transaction; each sees the ones before it. */
 export class WriteApplier {
   readonly #store: Store;
   readonly #versions: VersionClock;
   #extent: Extent = { keys: 0, bytes: 0, newest: 0, onlyAdds: false };
-  /** No entry holds a version above this one. A put with a newer one need not look at what it replaces. */
+  /** No entry holds a version above this one, so a put with a newer one need not read the entry it replaces. */
   #newest = 0;
 
   constructor(store: Store, versions: VersionClock) {
@@ -36,7 +36,7 @@ export class WriteApplier {
     return this.#extent;
   }
 
-  /** @param othersNewest what versions that others wrote since our last transaction are at most; 0 where none did */
+  /** @param othersNewest upper bound of the versions that others wrote since our last transaction; 0 if none */
   begin(othersNewest: number): void {
     this.#extent = { keys: 0, bytes: 0, newest: 0, onlyAdds: false };
     this.#newest = Math.max(this.#newest, othersNewest);
@@ -60,7 +60,7 @@ export class WriteApplier {
     return { version: own, value };
   }
 
-  /** New keys are not looked at first. What was put before one that is taken is taken away again. */
+  /** Puts new keys without reading them first. If a key exists, the puts before it are removed again. */
   #insert({ version, puts }: AtomicWrite): CommitResult {
     const versions: number[] = [];
     for (let index = 0; index < puts.length; index++) {
@@ -86,11 +86,11 @@ export class WriteApplier {
       checkedVersions.push(stored);
     }
     const versions: number[] = [];
-    // Asked before the first put, which makes this version the newest: it says nothing of other keys.
+    // Computed before the first put raises `#newest` to this version, which says nothing about the other keys.
     const isNewest = version > this.#newest;
     for (let index = 0; index < puts.length; index++) {
       const { key, value } = puts[index]!;
-      // Most puts are checked by a check at the same place: one read then serves both.
+      // Most puts have a check at the same index: one read then serves both.
       const isChecked = checks[index]?.key === key;
       const stored = isChecked ? checkedVersions[index] : isNewest ? 0 : this.#storedVersion(key);
       const own = this.#above(stored ?? 0, version);
@@ -115,7 +115,7 @@ export class WriteApplier {
     this.#newest = Math.max(this.#newest, version);
   }
 
-  /** A version above the stored one: the one its writer brought, if that is. */
+  /** A version above the stored one: the writer's own, if that is larger. */
   #above(stored: number, version: number): number {
     return version > stored ? version : this.#versions.nextAbove(stored);
   }
@@ -125,7 +125,7 @@ export class WriteApplier {
   }
 }
 
-/** Nothing but puts of keys that must be absent. */
+/** Whether the write only puts keys that must be absent. */
 function isInsert({ checks, puts, deletes }: AtomicWrite): boolean {
   if (puts.length === 0 || checks.length !== puts.length || deletes.length > 0) return false;
   for (let index = 0; index < puts.length; index++) {
