@@ -12,7 +12,7 @@ export function bucketOf(text: string, buckets: number): string {
   return padded(fnv1a(text) % buckets, String(buckets - 1).length);
 }
 
-/** 128 bits of FNV-1a as 32 hex digits, for values too long to stand in a key. */
+/** 128-bit FNV-1a as 32 hexadecimal digits, for values too long for a key. */
 export function fnv1a128(text: string): string {
   let hash = 0x6c62272e07bb014262b821756295c58dn;
   for (const byte of new TextEncoder().encode(text)) {

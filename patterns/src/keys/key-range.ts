@@ -1,6 +1,6 @@
 import { endOf } from "./text.ts";
 
-/** The rows a query may touch inside a partition, as the two comparisons sent to the service. */
+/** The rows that a query may touch in a partition, as the two comparisons sent to the service. */
 export interface KeyRange {
   readonly from?: string;
   /** `gt` instead of `ge`. */
@@ -15,7 +15,7 @@ export function within(prefix: string): KeyRange {
   return prefix === "" ? {} : { from: prefix, to: endOf(prefix) };
 }
 
-/** Not where the range holds its only key no more, as from 5 to before 5. */
+/** False for a range that excludes its only key, as from 5 to before 5. */
 export function isOneRow({ from, to, afterFrom, throughTo = false }: KeyRange): boolean {
   return from === to && throughTo && !afterFrom;
 }

@@ -15,7 +15,7 @@ interface Bounds {
 
 const BOUND_NAMES = ["gte", "gt", "lt", "lte", "startsWith"];
 
-/** What no declaration of the keys of one row may hold, as one sentence each. */
+/** Why these shapes cannot be the keys of one row; one sentence each. */
 export function keyProblems(...shapes: readonly KeyShape[]): string[] {
   const problems: string[] = [];
   for (const { parts, separator } of shapes) {
@@ -32,7 +32,7 @@ export function keyProblems(...shapes: readonly KeyShape[]): string[] {
   const segments = shapes.flatMap((shape) => shape.segments);
   const folded = new Set(segments.filter(({ options }) => options.folds).map(({ field }) => field));
   for (const { field, form, options } of segments) {
-    // Two spellings of one value would stand in two partitions, both of them "unique".
+    // Two spellings of one value would be in two partitions, "unique" in both.
     if (form === "hashed" && !options.folds && folded.has(field)) {
       problems.push(
         `hashes "${field}" as it is spelt, though its keys ignore case: use k.hashCI("${field}", …)`,
@@ -42,7 +42,10 @@ export function keyProblems(...shapes: readonly KeyShape[]): string[] {
   return problems;
 }
 
-/** Which names a query could not tell apart; those of what is hashed bind nothing. */
+/**
+ * The names that a query could not tell apart. A hashed segment may share the name of the one it is computed
+ * from.
+ */
 export function namedTwice(...shapes: readonly KeyShape[]): string[] {
   const names = shapes.flatMap(({ segments }) =>
     segments.filter(({ form }) => form !== "hashed").map(({ name }) => name),
@@ -55,15 +58,15 @@ export function namedTwice(...shapes: readonly KeyShape[]): string[] {
 }
 
 /**
- * A compiled key: literals and segments joined by a separator that sorts below (ordered, `!`) or above
- * (readable, `_`) what segments hold. Both layouts are one-to-one; only the ordered one sorts tuples
- * with text segments in the middle.
+ * A compiled key: literals and segments joined by a separator. `!` (ordered) sorts below every character of a
+ * segment, `_` (readable) does not. Both layouts are one-to-one; only the ordered one sorts tuples with text
+ * segments in the middle.
  */
 export class KeyShape {
   readonly parts: readonly KeyPart[];
   readonly layout: Layout;
   readonly segments: readonly Segment[];
-  /** Below what ordered keys hold, above what readable ones do. */
+  /** `!` sorts below every character that segments hold; `_` does not. */
   readonly separator: string;
 
   constructor(declaration: KeyDeclaration) {
@@ -89,25 +92,25 @@ export class KeyShape {
   /** @throws validation-failed when a segment has no value or cannot hold it. */
   encode(values: KeyValues): string {
     const last = this.parts.length - 1;
-    // In plain JavaScript there may be nothing at all, which has no values.
+    // In plain JavaScript the values may be missing altogether.
     const given: KeyValues = Object(values);
     const text = this.parts.map((part, i) => {
       if (!(part instanceof Segment)) return part.literal;
       const { field, name, options } = part;
-      // Rows have the field. Keys have what the segment is called, and rows may have another field of that name.
+      // Rows have the field. Keys have the segment's name, which in a row may be another field.
       const other = options.absent === undefined ? given[name] : undefined;
       return this.#encoded(part, given[field] ?? other, i === last);
     });
     return text.join(this.separator);
   }
 
-  /** The values of the segments, put into `values`; undefined for a key of another shape. */
+  /** The values of the segments, decoded into `values`; undefined for a key of another shape. */
   decode(key: string, values: Record<string, unknown> = {}): Record<string, unknown> | undefined {
     const last = this.parts.length - 1;
     let from = 0;
     for (let i = 0; i <= last; i++) {
       const part = this.parts[i]!;
-      // Only the last segment may hold the separator.
+      // Only the last segment can contain the separator.
       const end = i === last ? key.length : key.indexOf(this.separator, from);
       if (end < 0) return undefined;
       const text = key.slice(from, end);
@@ -157,8 +160,8 @@ export class KeyShape {
       if (given.length > 1) refuse("startsWith stands alone");
       if (startsWith === "") return within(prefix);
       const text = this.#encodedBound(segment, startsWith, isLast);
-      // As it stands in keys: where case does not count, that is not the text given, and a capital sigma is one letter
-      // where a word ends and the next one within a word.
+      // Compares what the keys hold. Without case that is not the text given: a capital sigma becomes one
+      // letter at the end of a word and another within it.
       const inWord = decodeText(this.#encodedBound(segment, `${startsWith}a`, isLast)).slice(0, -1);
       if (decodeText(text).slice(0, -1) !== inWord.slice(0, -1)) {
         refuse("end the prefix at its last sigma");
@@ -172,12 +175,12 @@ export class KeyShape {
     }
     if (bounds.gt !== undefined && bounds.gte !== undefined) refuse("give gt or gte, not both");
     if (bounds.lt !== undefined && bounds.lte !== undefined) refuse("give lt or lte, not both");
-    // A descending codec turns the comparisons round.
+    // A descending codec reverses the comparisons.
     const { gt, gte, lt, lte } = segment.descending
       ? { gt: bounds.lt, gte: bounds.lte, lt: bounds.gt, lte: bounds.gte }
       : bounds;
     const at = (value: unknown) => prefix + this.#encodedBound(segment, value, isLast);
-    // Behind all that begins with the value, where other segments follow it.
+    // After every key that begins with the value, when other segments follow it.
     const behind = (value: unknown) => (isLast ? at(value) : endOf(at(value) + this.separator));
     return {
       ...(segment.options.among?.(prefix) ?? within(prefix)),
@@ -203,7 +206,7 @@ export class KeyShape {
     return stands ? absent : this.#encodedBound(segment, value, isLast);
   }
 
-  /** What stands for no value bounds no range: a segment that has such refuses null with a word of its own. */
+  /** The text for no value bounds no range: a segment that has one refuses null with its own message. */
   #encodedBound(segment: Segment, value: unknown, isLast: boolean): string {
     try {
       if (value === undefined || (value === null && segment.options.absent === undefined)) {
@@ -222,7 +225,7 @@ export class KeyShape {
   }
 }
 
-/** What a segment holds; undefined for what it could not have written. */
+/** The value of a segment; undefined for text that it could not have written. */
 function decoded(segment: Segment, text: string): unknown {
   try {
     return segment.options.pattern?.test(text) === false ? undefined : segment.decode(text);
@@ -231,7 +234,7 @@ function decoded(segment: Segment, text: string): unknown {
   }
 }
 
-/** A plain object of bounds only. A list, a date, or what another library takes for one is a value. */
+/** A plain object of bounds only. A list, a Date or another library's date is a value. */
 function isBounds(value: unknown): boolean {
   if (typeof value !== "object" || value === null) return false;
   const prototype = Object.getPrototypeOf(value);

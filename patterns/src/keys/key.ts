@@ -5,12 +5,12 @@ import { double, type FixedCodec, int, int64, uint, uintDescending } from "./num
 import { decodeText, encodeText, type TextPlace } from "./text.ts";
 import { date, dateDescending, encodeIsoDate, type TimeUnit } from "./time.ts";
 
-/** In UTF-16 code units. Some endpoints take less for row keys; see `Profile`. */
+/** In UTF-16 code units. Some endpoints allow less for row keys; see `Profile`. */
 export const KEY_LENGTH_MAX = 512;
 
 /**
- * `fixed`: every value takes the same width, so it sorts right in any layout. `text`: any width.
- * `hashed`: computed, serves equality only.
+ * `fixed`: all values have the same width, so they sort correctly in any layout. `text`: any width. `hashed`:
+ * computed, supports equality only.
  */
 export type SegmentForm = "fixed" | "text" | "hashed";
 
@@ -18,17 +18,23 @@ export interface SegmentOptions<Value> {
   readonly descending?: boolean;
   /** The field can be read back from the key, so it is not stored again as a property. */
   readonly lossless?: boolean;
-  /** Spellings that differ in case, or in how Unicode composes letters, are one value. */
+  /** Spellings that differ only in case, or in how Unicode composes letters, are one value. */
   readonly folds?: boolean;
-  /** A hash stands for the rest of it, which whoever asks by the value compares: others may have the same. */
+  /**
+   * The key holds a hash for the rest of the value. Readers compare the whole value, since others may share the
+   * hash.
+   */
   readonly isShortened?: true;
-  /** What stands in the key for no value; see `missing`. */
+  /** The text in the key for no value; see `missing`. */
   readonly absent?: string;
-  /** What it may look like in a key of this shape, where `decode` takes anything. */
+  /** What the text of this segment looks like, where `decode` accepts anything. */
   readonly pattern?: RegExp;
-  /** The types, where `encode` makes something of any value: it goes on to, for definitions are told apart by that. */
+  /**
+   * The accepted types, where `encode` accepts any value. `encode` itself stays lenient, because definition
+   * hashes depend on what it returns.
+   */
   readonly takes?: string;
-  /** The keys behind `prefix` that hold a value. Default: all. */
+  /** The keys after `prefix` that hold a value. Default: all. */
   among?(prefix: string): KeyRange;
   encode(value: Value, place: TextPlace): string;
   decode(text: string): Value;
@@ -77,15 +83,15 @@ export interface Literal {
 export type KeyPart = Literal | Segment;
 export type Layout = "readable" | "ordered";
 
-/** Parts with their layout spelled out. */
+/** Parts with an explicit layout. */
 export interface LaidOut<Parts extends readonly KeyPart[] = readonly KeyPart[], L = Layout> {
   readonly parts: Parts;
   readonly layout: L;
 }
 
 /**
- * How a key is declared. A bare list takes the readable layout (`_`), or the ordered one (`!`) when it
- * has two or more text segments.
+ * How a key is declared. A plain list uses the readable layout (`_`), or the ordered one (`!`) when it has two
+ * or more text segments.
  */
 export type KeyDeclaration = readonly KeyPart[] | LaidOut;
 
@@ -103,7 +109,7 @@ function fixed<Name extends string, Value>(
   return new Segment<Name, Value, "fixed", Name>(name, name, "fixed", codec);
 }
 
-/** @throws invalid-definition for no number of digits: keys would be of different lengths. */
+/** @throws invalid-definition for an invalid number of digits: keys would differ in length. */
 function ofWidth(codec: (width: number) => FixedCodec<number>) {
   return <const Name extends string>(name: Name, width: number): SegmentOf<Name, number> => {
     assertSome(name, { width }, definitionRefused, KEY_LENGTH_MAX);
@@ -133,9 +139,9 @@ function assertText(value: string): string {
 }
 
 export interface OverflowOptions {
-  /** Longest text that stands in the key whole or as a prefix. */
+  /** The longest text that the key holds, whole or as a prefix. */
   readonly max: number;
-  /** Append a hash of the whole: any length fits, and equality is all the segment serves. */
+  /** Append a hash of the whole value: any length fits, but the segment supports equality only. */
   readonly overflow: "hash";
 }
 
@@ -155,7 +161,7 @@ function str<const Name extends string>(
     lossless: false,
     isShortened: true,
     encode(value, place) {
-      // Refuses unpaired surrogates, which are all one to the hash; those that the cut makes go.
+      // Refuses unpaired surrogates, which the hash cannot tell apart. Those that the cut creates are dropped.
       encodeText(value, place);
       const begin = value.slice(0, max).replace(/\p{Surrogate}/gu, "");
       return encodeText(begin, place) + "~" + fnv1a128(value);
@@ -164,7 +170,7 @@ function str<const Name extends string>(
   });
 }
 
-/** What has one text form for good. */
+/** Values with one stable text form. */
 type Hashable = string | number | bigint | boolean;
 
 function isoDate<const Field extends string>(field: Field, unit: TimeUnit): SegmentOf<Field, Date>;
@@ -177,42 +183,48 @@ function isoDate(field: string, unit: TimeUnit, name = field): SegmentOf<string,
   return new Segment<string, Date, "fixed", string>(name, field, "fixed", {
     lossless: false,
     encode: (value) => encodeIsoDate(value, unit),
-    // A period does not tell the date.
+    // A period does not determine the date.
     decode: () => new Date(Number.NaN),
   });
 }
 
-/** The key segments. Every codec keeps order: `encode(a) < encode(b)` exactly when `a < b`. */
+/**
+ * The key segments. Codecs preserve order: `encode(a) < encode(b)` exactly when `a < b` (descending ones
+ * reverse it, hashes have none).
+ */
 export const k = {
-  /** A fixed text, which tells kinds of rows apart: `k.lit("empid")` before `k.uint("id", 6)` gives `empid_000223`. */
+  /**
+   * A fixed text that tells kinds of rows apart: `k.lit("empid")` before `k.uint("id", 6)` gives
+   * `empid_000223`.
+   */
   lit: (literal: string): Literal => ({ literal }),
 
   /**
-   * Text, case and all. With `{ max: 200, overflow: "hash" }` text of any length fits: its first 200 characters and
-   * a hash of the whole, for equality only.
+   * Text, case-sensitive. With `{ max: 200, overflow: "hash" }` text of any length fits: the key holds its
+   * first 200 characters and a hash of the whole, and supports equality only.
    */
   str,
-  /** Compared without case; the spelling given is kept in a property. Its bucket is `k.hashCI`. */
+  /** Text, compared without case; a property keeps the original spelling. Its bucket is `k.hashCI`. */
   strCI: <const Name extends string>(name: Name) => text(name, withoutCase, true),
 
   /** Whole numbers from 0, padded with zeros to `width` digits: `000223`. */
   uint: ofWidth(uint),
-  /** The same, the greatest first: `999776` for 223. */
+  /** The same, greatest first: `999776` for 223. */
   uintDesc: ofWidth(uintDescending),
-  /** Whole numbers of at most `width` digits, negative ones too. */
+  /** Whole numbers of at most `width` digits, including negative ones. */
   int: ofWidth(int),
-  /** Bigints of 64 bits, as 16 hexadecimal digits. */
+  /** 64-bit bigints, as 16 hexadecimal digits. */
   int64: <const Name extends string>(name: Name) => fixed(name, { ...int64, takes: "bigint" }),
-  /** Any number, as 16 hexadecimal digits. */
+  /** Any number but NaN, as 16 hexadecimal digits. */
   double: <const Name extends string>(name: Name) => fixed(name, { ...double, takes: "number" }),
 
-  /** Dates to the millisecond, oldest first. */
+  /** Dates with millisecond precision, oldest first. */
   date: <const Name extends string>(name: Name) => fixed(name, date),
-  /** Newest first. */
+  /** The same, newest first. */
   dateDesc: <const Name extends string>(name: Name) => fixed(name, dateDescending),
   /**
-   * The period a date falls in, as `20140731` of a day; give it a name of its own when the date stands in the key
-   * as well: `k.isoDate("hiredAt", "month", "hireMonth")`.
+   * The period of a date, such as `20140731` for a day. Give it a name of its own when the date itself is also
+   * in the key: `k.isoDate("hiredAt", "month", "hireMonth")`.
    */
   isoDate,
 
@@ -230,7 +242,7 @@ export const k = {
       encode: (value) => (value ? "1" : "0"),
       decode: (key) => key === "1",
     }),
-  /** Sorts in the order declared. */
+  /** One of `members`, sorted in the order declared. */
   enumOf: <const Name extends string, const Member extends string>(
     name: Name,
     members: readonly Member[],
@@ -246,16 +258,16 @@ export const k = {
     });
   },
 
-  /** One of so many buckets, computed from the field: it spreads the load and serves point queries only. */
+  /** One of `buckets` buckets, computed from the field. It spreads the load and supports point queries only. */
   hash: <const Name extends string>(name: Name, buckets: number) =>
     new Segment<Name, Hashable, "hashed", Name>(name, name, "hashed", {
       lossless: false,
-      // The text of a date would name the time zone.
+      // No dates: their text names the time zone.
       takes: "string, number, bigint or boolean",
       encode: intoBucket(name, buckets, String),
       decode: asIs,
     }),
-  /** The same bucket for every spelling, beside `k.strCI`, `k.guid` and `k.ulid` of the same field. */
+  /** The same bucket for every spelling, for use with `k.strCI`, `k.guid` and `k.ulid` of the same field. */
   hashCI: <const Name extends string>(name: Name, buckets: number) =>
     new Segment<Name, string, "hashed", Name>(name, name, "hashed", {
       folds: true,
@@ -264,20 +276,23 @@ export const k = {
       decode: asIs,
     }),
 
-  /** Joins the segments with `!`: tuples sort as tuples, whatever text is in them. */
+  /** Joins the segments with `!`: keys sort as tuples, whatever text they hold. */
   ordered: <const Parts extends readonly KeyPart[]>(
     ...parts: Parts
   ): LaidOut<Parts, "ordered"> => ({
     parts,
     layout: "ordered",
   }),
-  /** Joins them with `_`, as people write keys; text that another segment follows serves no range. */
+  /**
+   * Joins the segments with `_`, the common style. Text that another segment follows supports `startsWith`
+   * only.
+   */
   readable: <const Parts extends readonly KeyPart[]>(
     ...parts: Parts
   ): LaidOut<Parts, "readable"> => ({ parts, layout: "readable" }),
 };
 
-/** @throws invalid-definition: of no buckets there is none to be in. */
+/** @throws invalid-definition when there are no buckets. */
 function intoBucket<Value>(name: string, buckets: number, textOf: (value: Value) => string) {
   assertSome(name, { buckets }, definitionRefused);
   return (value: Value) => bucketOf(textOf(value), buckets);

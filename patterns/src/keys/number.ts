@@ -3,7 +3,7 @@
 const INT64_OFFSET = 1n << 63n;
 const ALL_BITS = (1n << 64n) - 1n;
 
-/** How values of one type stand in a key, all in the same width. */
+/** How values of one type are written in a key, all with the same width. */
 export interface FixedCodec<Value> {
   readonly descending?: boolean;
   encode(value: Value): string;
@@ -52,11 +52,11 @@ export const int64: FixedCodec<bigint> = {
   decode: (text) => bitsOf(text) - INT64_OFFSET,
 };
 
-/** IEEE order made bytewise: negative numbers have all bits inverted, the others only the sign. */
+/** IEEE 754 bits, made sortable as text: negative numbers have all bits inverted, the others only the sign bit. */
 export const double: FixedCodec<number> = {
   encode(value) {
     if (Number.isNaN(value)) throw new RangeError("NaN has no place in an order");
-    // -0 is 0.
+    // -0 is stored as 0.
     const bits = new BigUint64Array(Float64Array.of(value || 0).buffer)[0]!;
     return hex(bits ^ (bits >= INT64_OFFSET ? ALL_BITS : INT64_OFFSET), 16);
   },
@@ -67,7 +67,7 @@ export const double: FixedCodec<number> = {
   },
 };
 
-/** The same text. To `Number` and `BigInt` nothing at all is 0, and `1e3` and `0x10` are numbers too. */
+/** Returns the text unchanged. `Number` and `BigInt` would also accept an empty text and `0x10`. */
 export function digits(text: string): string {
   if (/^\d+$/.test(text)) return text;
   throw new RangeError(`"${text}" is not digits alone`);
@@ -78,7 +78,7 @@ function bitsOf(text: string): bigint {
   throw new RangeError(`"${text}" is not 16 hexadecimal digits`);
 }
 
-/** What is missing to nines, digit by digit: beyond 2^53 a subtraction would not be exact. */
+/** The nines' complement, digit by digit: above 2^53 a subtraction would not be exact. */
 function complement(digits: string): string {
   return digits.replace(/\d/g, (digit) => String(9 - Number(digit)));
 }

@@ -1,9 +1,9 @@
 /**
- * The text escape of key segments: any string of whole characters becomes printable ASCII that holds no
- * character forbidden in keys and no separator, and that sorts as the original does by UTF-16 code unit.
+ * The escape for text in key segments. Any well-formed string becomes printable ASCII without separators and
+ * without characters forbidden in keys, and sorts as the original does by UTF-16 code unit.
  *
- * Each escape begins with the nearest allowed character below the one it stands for and continues with
- * `~~`, which sorts above anything that can follow that character unescaped; so order survives.
+ * Each escape begins with the nearest allowed character below the one it stands for and continues with `~~`,
+ * which sorts above anything that can follow that character unescaped; so order is preserved.
  */
 
 import { hex } from "./number.ts";
@@ -15,11 +15,11 @@ const NEEDS_ESCAPE = /[^$&-.0->@-[\]-}]/;
 const UNPAIRED_SURROGATE = /\p{Surrogate}/u;
 
 export interface TextPlace {
-  /** In the readable layout, followed by another segment: `_` is escaped too. */
+  /** True in the readable layout when another segment follows: `_` is escaped too. */
   readonly escapeUnderscore: boolean;
 }
 
-/** @throws RangeError for an unpaired surrogate, which no wire form can carry. */
+/** @throws RangeError for an unpaired surrogate, which cannot be sent. */
 export function encodeText(value: string, { escapeUnderscore }: TextPlace): string {
   if (!NEEDS_ESCAPE.test(value) && !(escapeUnderscore && value.includes("_"))) return value;
   assertPaired(value);
@@ -35,7 +35,7 @@ export function encodeText(value: string, { escapeUnderscore }: TextPlace): stri
   return key;
 }
 
-/** @throws RangeError for what no URL can carry. */
+/** @throws RangeError for an unpaired surrogate, which no URL can carry. */
 export function assertPaired(value: string): void {
   if (UNPAIRED_SURROGATE.test(value)) throw new RangeError("The text holds an unpaired surrogate");
 }
@@ -47,9 +47,8 @@ export function decodeText(key: string): string {
 }
 
 /**
- * The end (exclusive) of the keys whose text begins with `prefix`. The next character is a correct end
- * only after one that stands for itself and leads no escape: `[a., a/)` would also hold `a.~~x`, which
- * is `a/x`.
+ * The exclusive end of the keys whose text begins with `prefix`. Incrementing the last character is correct
+ * only if it stands for itself and begins no escape: `[a., a/)` would also hold `a.~~x`, which is `a/x`.
  */
 export function endOfPrefix(prefix: string, place: TextPlace): string {
   const key = encodeText(prefix, place);

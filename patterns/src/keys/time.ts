@@ -1,6 +1,6 @@
 /**
- * Times as key text. Ticks are 100 ns since year 1, in 19 digits; inverted ticks count down from the
- * last tick of year 9999, so that the newest sorts first. They exceed 2^53, hence BigInt.
+ * Times as key text. Ticks are units of 100 ns since year 1, in 19 digits; inverted ticks count down from the
+ * last tick of the year 9999, so that the newest sorts first. Ticks exceed 2^53, hence BigInt.
  */
 
 import { digits, type FixedCodec, padded } from "./number.ts";

@@ -2,19 +2,19 @@ import { fnv1a128 } from "../keys/hash.ts";
 import { Segment } from "../keys/key.ts";
 import type { AnyEntity } from "./entity.ts";
 
-/** What may change at any time, for it leaves the entries as they are. */
+/** Options that may change at any time, because entries do not depend on them. */
 const NOT_STORED = ["mode", "queue", "withoutQueue", "timing", "repairOnRead"];
-/** Its text, which `k.hash` makes something of, would name the time zone in the language of whoever asks. */
+/** `k.hash` may encode the text of a Date, which would name the local time zone in the local language. */
 const DATE = Object.assign(new Date(0), {
   toString: () => "Thu Jan 01 1970 00:00:00 GMT+0000 (Coordinated Universal Time)",
 });
-/** Codecs cannot be compared, but what they make of a few values can. */
+/** Codecs cannot be compared, but their output for a few values can. */
 const PROBES = [0, 7, 12_345n, true, "a_B/ë", DATE, "0123456789abcdefghjkmnpqrs"];
 
 /**
- * Changes with the keys, codecs, layouts, copies and options that entries depend on: two indexes of one hash have
- * the same entries. What a function computes is not seen. `uint` and `int` of one width are one: what both can hold
- * stands at the same keys.
+ * Changes with the keys, codecs, layouts, copies and options that entries depend on: two indexes with one hash
+ * have the same entries. What a function computes is not covered. `uint` and `int` of one width have the same
+ * hash: a value that both accept has the same key.
  */
 export function definitionHash(entity: AnyEntity, name: string): string {
   const { partition, row } = entity.rows;
@@ -33,7 +33,7 @@ export function definitionHash(entity: AnyEntity, name: string): string {
   return fnv1a128(text).slice(0, 12);
 }
 
-/** What decides how a segment looks in a key, as plain data: two that are described alike write the same. */
+/** What determines how a segment is written in a key, as plain data: equal descriptions write the same text. */
 export function describeSegment(segment: Segment): unknown[] {
   const { name, field, form, descending, lossless, options } = segment;
   const written = PROBES.map((value) =>

@@ -8,20 +8,19 @@ import type { EntryOptions, Place } from "./entry.ts";
 import type { Follower, FollowerContext, OpenFollower, Snapshot } from "./follower.ts";
 
 /**
- * What the compiler knows of an index. A kind is an interface whose `api` is written in terms of
- * `this["entity"]` and `this["partition"]`, which the entity fills in; so an index kind can be added
- * without touching the core.
+ * What the compiler knows about an index. A kind is an interface whose `api` is written in terms of
+ * `this["entity"]` and `this["partition"]`, which the entity fills in, so new kinds need no change to the core.
  */
 export interface IndexKind {
   /** The fields of the entity. */
   readonly entity: unknown;
   /** The declaration of the entity's partition key. */
   readonly partition: unknown;
-  /** What stands under `repository.by.<name>`. */
+  /** The API under `repository.by.<name>`. */
   readonly api: unknown;
 }
 
-/** Where entries stand. Default: in the table and the partitions of the entities. */
+/** Where entries are stored. Default: in the table and the partitions of their entities. */
 export interface PlaceDeclaration {
   readonly table?: string;
   readonly partition?: KeyDeclaration;
@@ -34,9 +33,9 @@ export abstract class Index<Kind extends IndexKind = IndexKind> implements Follo
   declare readonly kind: Kind;
 
   readonly tables: readonly string[];
-  /** As it was declared. */
+  /** The options as declared. */
   readonly options: EntryOptions;
-  /** As far as it is not the entities' own. */
+  /** The parts of the place that differ from the entity's own. */
   readonly #place: Pick<Place, "row"> & Partial<Place>;
 
   constructor(options: EntryOptions, { table, partition, row }: PlaceDeclaration) {
@@ -49,7 +48,7 @@ export abstract class Index<Kind extends IndexKind = IndexKind> implements Follo
     };
   }
 
-  /** Where its entries stand, so that keys of two indexes never meet. */
+  /** Where its entries are stored. */
   place({ table, rows }: AnyEntity): Place {
     return { table, partition: rows.partition, ...this.#place };
   }
@@ -63,45 +62,45 @@ export interface OpenIndex extends OpenFollower {
   readonly keeper?: EntryKeeper | ListKeeper;
 }
 
-/** What it takes to build and mend an index from outside. */
+/** What it takes to build and repair an index. */
 export interface Keeper {
-  /** Nobody but the scrub removes what writers could not. */
+  /** Only the scrub removes what writers left behind. */
   readonly isLeftToScrub?: boolean;
-  /** Where the entries of an entity stand, each once. */
+  /** The keys of an entity's entries, each once. */
   keysOf(entity: Row): readonly EntityKey[];
   /**
-   * Makes the entries of one base right, those at `hints` included. Safe beside any writer. Entries that carry the
-   * token of the base's last write are taken for right, unless it `rewrites` all.
+   * Corrects the entries of one base, including those at `hints`. Safe alongside any writer. Entries that carry
+   * the token of the base's last write are assumed to be correct, unless `rewrites` is set.
    */
   reconcile(base: EntityKey, hints: readonly EntityKey[], rewrites?: boolean): Promise<Reconciled>;
 }
 
-/** And to check one whose entries are rows. */
+/** What it takes to check an index whose entries are rows. */
 export interface EntryKeeper extends Keeper {
-  /** Where the entries are. */
+  /** The table that holds the entries. */
   readonly table: string;
-  /** What the type property of its entries begins with. */
+  /** The prefix of its entries' type property. */
   readonly tag: string;
-  /** Undefined for a row that is no entry of this index. */
+  /** The key of an entry's base; undefined for a row that is not an entry of this index. */
   baseOf(entry: StoredEntity): EntityKey | undefined;
-  /** What each entry of this entity says when all is done. */
+  /** The properties that each entry of this entity has in the end. */
   contentOf(base: Snapshot): Properties;
 }
 
-/** And to check one whose entries are lists. */
+/** What it takes to check an index whose entries are lists. */
 export interface ListKeeper extends Keeper {
-  /** Reads one list, and tells of any number of entities whether they are in it. */
+  /** Reads one list and returns a test for whether an entity is in it. */
   membersOf(list: EntityKey): Promise<(base: EntityKey) => boolean>;
-  /** Everything that is listed, from where an earlier call got to; a list may come in pieces. */
+  /** All lists, from the continuation of an earlier call. A list may come in several pieces. */
   lists(from?: Continuation): AsyncIterable<Listed>;
-  /** Deletes all lists; calls `keep` before each. */
+  /** Deletes all lists. Calls `keep` before each. */
   drop(keep: () => Promise<void>): Promise<void>;
 }
 
 export interface Listed {
   readonly list: EntityKey;
   readonly members: readonly EntityKey[];
-  /** With what a later call goes on after this, where one can. */
+  /** Where a later call resumes after this list, if it can. */
   readonly continuation?: Continuation;
 }
 
@@ -109,7 +108,7 @@ export function keepsRows(keeper: EntryKeeper | ListKeeper | undefined): keeper 
   return keeper !== undefined && "table" in keeper;
 }
 
-/** Undefined for an index that has no entries of its own. */
+/** Undefined for an index without entries of its own. */
 export function keeperIn(
   database: FollowerContext["database"],
   entity: AnyEntity,
@@ -119,8 +118,8 @@ export function keeperIn(
 }
 
 /**
- * `unsettled`: an entry too many is too young to be deleted; come back later. `duplicate`: another
- * entity holds the value.
+ * `unsettled`: a surplus entry is too young to be deleted; try again later. `duplicate`: another entity holds
+ * the value.
  */
 export type Reconciled = "done" | "unsettled" | "duplicate";
 
@@ -131,11 +130,14 @@ export type IndexApi<I, T, P> =
     ? (Kind & { readonly entity: T; readonly partition: P })["api"]
     : never;
 
-/** Decides who may use which index now; see the life cycle of indexes. */
+/** Controls which indexes may be used; see the life cycle of indexes. */
 export interface IndexStates {
   /** @throws index-not-readable. */
   assertReadable(entity: AnyEntity, name: string): Promise<void>;
-  /** Until when its entries may be written by what is known of it, in milliseconds since 1970; 0 while it is disabled. */
+  /**
+   * The time until which the known state of the index permits writing its entries, in milliseconds since 1970;
+   * 0 while it is disabled.
+   */
   keptUntilMs(entity: AnyEntity, name: string): Promise<number>;
   /** The follower, or one that does nothing while the index is disabled. */
   guard(entity: AnyEntity, name: string, follower: OpenFollower): OpenFollower;

@@ -15,20 +15,20 @@ export type Row = Readonly<Record<string, unknown>>;
 
 export type Fields = Readonly<Record<string, Field>>;
 
-/** Brings an entity from one version to the next: pure, and for any value that version could hold. */
+/** Converts an entity from one version to the next. Pure, and accepts any value that the old version could hold. */
 export type Upgrade = (old: Row) => Row;
 
-/** The property that names the type and version of a row: `Employee:2`, or `Employee.email:2` for an entry. */
+/** The property that holds a row's type and version: `Employee:2`, or `Employee.email:2` for an entry. */
 export const TYPE_PROPERTY = "rh_t";
 
 export interface RowsDeclaration {
-  /** Counts up whenever stored rows of the version before need an upgrade. */
+  /** Increases whenever stored rows of the previous version need an upgrade. */
   readonly version: number;
   readonly fields: Fields;
   readonly key: { readonly partition: KeyDeclaration; readonly row: KeyDeclaration };
-  /** From each version to the next. */
+  /** The upgrade from each version to the next. */
   readonly upgrade?: Readonly<Record<number, Upgrade>>;
-  /** The property that names type and version, for tables that have one already. */
+  /** The property for type and version, for tables that already have one. */
   readonly typeProperty?: string;
 }
 
@@ -38,13 +38,13 @@ interface StoredField {
   readonly field: Field;
 }
 
-/** What a row holds beside what this definition knows, and the version of whoever knows it. */
+/** The properties of a row that this definition does not know, and the version of the definition that does. */
 export interface Unknown {
   readonly properties: Properties;
   readonly version: number;
 }
 
-/** How the entities of one definition look in storage. */
+/** How the entities of one definition are stored. */
 export class EntityRows {
   readonly name: string;
   readonly version: number;
@@ -52,14 +52,14 @@ export class EntityRows {
   readonly partition: KeyShape;
   readonly row: KeyShape;
   readonly typeProperty: string;
-  /** The properties that fields are stored in. */
+  /** The names of the properties that store fields. */
   readonly known: ReadonlySet<string>;
-  /** Fields that can be read back from the keys and are therefore not stored again. */
+  /** Fields that can be read back from the keys and are therefore not stored as properties. */
   readonly inKeys: ReadonlySet<string>;
-  /** Fields the keys are made of: they cannot change. */
+  /** Fields that the keys are built from; they cannot change. */
   readonly keyFields: ReadonlySet<string>;
   readonly #upgrades: Readonly<Record<number, Upgrade>>;
-  /** Those that do not stand in the keys. */
+  /** The fields stored as properties. */
   readonly #stored: readonly StoredField[];
 
   constructor(
@@ -97,27 +97,30 @@ export class EntityRows {
     return this.fields[field]?.property ?? field;
   }
 
-  /** What `$select` must name to give these fields; undefined for everything. */
+  /** What `$select` must name to return these fields; undefined for everything. */
   selectFor(fields: readonly string[] | undefined): string[] | undefined {
     if (!fields || this.needsWholeRows) return undefined;
     const stored = fields.filter((name) => !this.inKeys.has(name));
     return [...stored.map((name) => this.propertyOf(name)), this.typeProperty];
   }
 
-  /** Why the service cannot compare this field, if so. */
+  /** Why the service cannot compare this field; undefined if it can. */
   notComparable(field: string): string | undefined {
     return this.inKeys.has(field) ? "stands in the key; bind it in range(…)" : undefined;
   }
 
-  /** True when a projection cannot be pushed down, because an upgrade may need any field. */
+  /** Whether projections must read whole rows, because an upgrade may need any field. */
   get needsWholeRows(): boolean {
     return Object.keys(this.#upgrades).length > 0;
   }
 
-  /** Checks types, presence and refinements, of these fields. @throws validation-failed with every issue found. */
+  /**
+   * Checks the type, presence and schema of the named fields, and that the entity has no others.
+   * @throws validation-failed with every issue found.
+   */
   async validate(given: Row, names = Object.keys(this.fields)): Promise<void> {
     const issues: Issue[] = [];
-    // In plain JavaScript there may be nothing at all.
+    // In plain JavaScript the entity may be missing.
     const entity: Row = Object(given);
     for (const name of Object.keys(entity)) {
       if (!Object.hasOwn(this.fields, name) && name !== "etag" && entity[name] !== undefined) {
@@ -142,7 +145,7 @@ export class EntityRows {
     if (issues.length > 0) throw refused("validation-failed", this.name, issues);
   }
 
-  /** The stored form of the fields named, or of all that do not stand in the keys. */
+  /** The stored form of the named fields, without those that are read back from the keys. */
   properties(
     entity: Row,
     names: Iterable<string> = Object.keys(this.fields),
@@ -157,7 +160,7 @@ export class EntityRows {
     return properties;
   }
 
-  /** The whole row as it is to be stored, but for what is not known of it. */
+  /** The whole row to store, without the properties that this definition does not know. */
   encode(
     entity: Row,
     token: string,
@@ -171,21 +174,21 @@ export class EntityRows {
     });
   }
 
-  /** The version a row was stored by; undefined for a row of another type. */
+  /** The version that stored a row; undefined for a row of another type. */
   versionOf(properties: Properties): number | undefined {
     const tag = properties[this.typeProperty]?.value;
-    // Rows that other software wrote carry no tag: they are taken for what the keys say.
+    // Rows that other software wrote have no tag and are taken for what their keys say.
     if (tag === undefined) return this.version;
     const [name, version] = String(tag).split(":");
     return name === this.name ? Number(version) : undefined;
   }
 
-  /** Whether a program with a newer definition wrote a row: it may hold what this one does not know. */
+  /** Whether a newer definition wrote the row, which may then hold fields that this one does not know. */
   isNewer(properties: Properties): boolean {
     return (this.versionOf(properties) ?? 0) > this.version;
   }
 
-  /** What programs with a newer definition, or others, left in a row. */
+  /** The properties that newer definitions or other software left in a row. */
   unknownIn(stored: Properties): Unknown {
     const properties: Record<string, EdmValue> = {};
     for (const [name, value] of Object.entries(stored)) {
@@ -197,8 +200,8 @@ export class EntityRows {
   }
 
   /**
-   * Undefined for a row that is not of this definition: another type, an index entry. All goes into one object,
-   * `fields`, because every row of every page comes through here.
+   * Undefined for a row that is not of this definition, such as an index entry. Everything is decoded into the
+   * one object `fields`, because every row of every page passes through here.
    */
   decode(
     stored: Omit<StoredEntity, "timestamp">,
@@ -242,7 +245,7 @@ export class EntityRows {
 
 type Keys = Pick<EntityRows, "partition" | "row">;
 
-/** The rows a query selects. What it says beside a whole key changes nothing, as in `get`. */
+/** The rows a query selects. Properties that a query has besides a whole key are ignored, as in `get`. */
 export function selected(rows: EntityRows, place: Keys, query: KeyValues) {
   const { partition, row } = place;
   const partitionKey = partitionKeyOf(partition, query);
@@ -251,25 +254,28 @@ export function selected(rows: EntityRows, place: Keys, query: KeyValues) {
   return { partitionKey, range, compared: comparedIn(rows, place, query) };
 }
 
-/** What `query` gives of fields that the keys hold a hash of; nothing, of most keys. */
+/** The values of `query` for fields of which the keys hold only a hash; for most keys none. */
 export function comparedIn(
   { fields }: EntityRows,
   { partition, row }: Keys,
   query: KeyValues,
 ): readonly (readonly [field: string, value?: unknown])[] {
   const segments = [...partition.segments, ...row.segments];
-  // What an index gives each is no field, and no row tells it.
+  // Segments that `each` computes are not fields, and rows do not hold them.
   const shortened = segments.filter(({ field, options }) => options.isShortened && field in fields);
   return shortened.map(({ field }) => [field, query?.[field]]);
 }
 
-/** Whether it is the row that was asked for, and not another with the same key. */
+/** Whether this is the requested row, and not another with the same key. */
 export function isAsked(row: Row, compared: ReturnType<typeof comparedIn>): boolean {
-  // A segment that `missing` makes is asked for no value by null.
+  // A query requests the entities without a value of a `missing` segment by null.
   return compared.every(([field, value = row[field]]) => (row[field] ?? null) === (value ?? null));
 }
 
-/** @throws validation-failed for what is no part of the key: left out, it would select more than was meant. */
+/**
+ * @throws validation-failed for a property that is no part of the key: ignored, it would select more than
+ * intended.
+ */
 export function assertBinds(query: KeyValues, ...shapes: readonly KeyShape[]): void {
   const names = shapes.flatMap(({ segments }) => segments.map(({ name }) => name));
   const other = Object.keys(query).find(
@@ -278,7 +284,7 @@ export function assertBinds(query: KeyValues, ...shapes: readonly KeyShape[]): v
   if (other) throw validationFailed("The query", other, "is no segment of the key");
 }
 
-/** The partition a query names. @throws validation-failed when it leaves a segment open. */
+/** The partition a query names. @throws validation-failed when it leaves a segment unbound. */
 export function partitionKeyOf(shape: KeyShape, query: KeyValues): string {
   const range = shape.rangeOf(query);
   if (isOneRow(range)) return range.from!;
@@ -287,7 +293,7 @@ export function partitionKeyOf(shape: KeyShape, query: KeyValues): string {
   throw validationFailed("The query", open?.name ?? "partition", message);
 }
 
-/** The fields selected, and the ETag. */
+/** Reduces a row to the selected fields and the ETag. */
 export function project(
   row: Row | undefined,
   fields: readonly string[] | undefined,
@@ -315,7 +321,7 @@ export function assertKeyFits({ partitionKey, rowKey }: EntityKey, profile: Prof
   assertLength(rowKey, profile.rowKeyLengthMax);
 }
 
-/** @throws validation-failed when it is empty, key-too-long. */
+/** @throws validation-failed for an empty key, key-too-long. */
 export function assertLength(key: string, limit: number): void {
   if (key === "") {
     throw validationFailed("A key", "key", "an empty key is not portable");

@@ -5,7 +5,7 @@ export const ENTITY_BYTES_MAX = 1024 * 1024;
 
 const FIXED_BYTES = { Boolean: 1, DateTime: 8, Double: 8, Guid: 16, Int32: 4, Int64: 8 };
 
-/** The size the service accounts for, by its published formula. Lengths are UTF-16 units. */
+/** The entity's size as the service counts it, by its published formula. Lengths are UTF-16 units. */
 export function sizeOf({ partitionKey, rowKey }: EntityKey, properties: Properties): number {
   let bytes = 4 + 2 * (partitionKey.length + rowKey.length);
   for (const name of Object.keys(properties)) {

@@ -33,7 +33,7 @@ export interface EntityDeclaration<
   /** Default: the entity's name. Several definitions may share a table. */
   readonly table?: string;
   readonly indexes?: I;
-  /** What else must change with the entity. */
+  /** Whatever else must change with the entity. */
   readonly followers?: Readonly<Record<string, Follower>>;
 }
 
@@ -46,7 +46,7 @@ export interface AnyEntity {
   readonly followers: Readonly<Record<string, Follower>>;
 }
 
-/** A checked declaration. Nothing is read or written before it is opened. */
+/** A checked declaration. It sends no request before it is opened. */
 export class EntityDefinition<
   Name extends string,
   F extends Fields,
@@ -77,10 +77,10 @@ export class EntityDefinition<
 
   /** For the compiler only: `type Employee = typeof Employee.infer`. */
   declare readonly infer: Infer<F>;
-  /** And `type EmployeeKey = typeof Employee.inferKey`: what `get` takes. */
+  /** For the compiler only: `type EmployeeKey = typeof Employee.inferKey`, the key that `get` accepts. */
   declare readonly inferKey: KeyOf<P, R>;
 
-  /** The same definition on another table. @throws invalid-definition for a name that no table can have. */
+  /** The same definition on another table. @throws invalid-definition for an illegal table name. */
   in(table: string): EntityDefinition<Name, F, P, R, I> {
     assertTable(this.name, table);
     return new EntityDefinition(this.name, table, this.rows, this.indexes, this.followers);
@@ -97,8 +97,8 @@ export class EntityDefinition<
 }
 
 /**
- * Declares an entity: its fields, its keys, what indexes it.
- * @throws invalid-definition for what would sort wrongly, exceed a limit or collide.
+ * Declares an entity: its fields, its keys and its indexes.
+ * @throws invalid-definition for a declaration that would sort wrongly, exceed a limit or collide.
  */
 export function entity<
   const Name extends string,
@@ -149,7 +149,7 @@ function problemsOf(entity: AnyEntity & Pick<Openable<unknown>, "tables">): Issu
     if (
       RESERVED.includes(property.toLowerCase()) ||
       names[i] === "etag" ||
-      // Every object has these, rows without the field as well.
+      // Every object inherits these names, even a row without the field.
       [names[i], property].some((name) => String(name) in {}) ||
       /^rh_/i.test(property)
     ) {

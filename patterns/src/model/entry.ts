@@ -13,51 +13,55 @@ import type { Index } from "./entity-index.ts";
 import { assertKeyFits, type EntityRows, project, type Row, type Unknown } from "./entity-rows.ts";
 import type { FollowerContext } from "./follower.ts";
 
-/** The keys of the base, on every entry; on one in the base's partition the row key alone. */
+/** The keys of the base, on every entry. An entry in the base's partition holds the row key only. */
 export const BASE_PARTITION_KEY = "basePK";
 export const BASE_ROW_KEY = "baseRK";
 
-/** What of the base an entry repeats: everything, only its key, or the fields named. */
+/** What an entry copies from its base: everything, only the key, or the named fields. */
 export type Copy = "full" | "keys" | readonly string[];
 
-/** What the declarations of all index kinds have in common. */
+/** The options that all index kinds share. */
 export interface EntryOptions {
   /** Default: "full", so that a read by the index need not read the base. */
   readonly copy?: Copy;
-  /** Pure. Entities that do not match have no entry. `(e: Infer<typeof fields>) => …` tells of what type they are. */
+  /**
+   * Pure. Entities for which it returns false have no entry. Write `(e: Infer<typeof fields>) => …` to type the
+   * entity.
+   */
   readonly when?: Of<boolean>;
   readonly each?: Each;
 }
 
 /**
- * Segments of the entry's key that are no field, with all the values an entity has for each: it has an entry
- * for every value (for every combination, if there are several), and none if there is no value. Pure.
+ * Key segments that are not fields. Each function returns all values that an entity has for the segment: the
+ * entity has an entry for every value (for every combination, if there are several segments), and none without
+ * a value. Pure.
  */
 export type Each = Readonly<Record<string, Of<readonly unknown[] | undefined>>>;
 
-/** A function of an entity; as a method it may be declared for the type that its entity has. */
+/** A function of an entity. Taken from a method type, so that its parameter may have the entity's own type. */
 type Of<Result> = { compute(entity: Row): Result }["compute"];
 
-/** Runs a function of the user's that must be pure. */
+/** Runs one of the user's pure functions. */
 export type Computed = <Result>(
   name: string,
   compute: (entity: Row) => Result,
   entity: Row,
 ) => Result;
 
-/** Where the entries of an index stand. */
+/** Where the entries of an index are stored. */
 export interface Place {
   readonly table: string;
   readonly partition: KeyShape;
   readonly row: KeyShape;
 }
 
-/** Why no entries can be kept for `entity` where `index` puts them; one sentence each. */
+/** Why `index` cannot store entries of `entity` at its place; one sentence each. */
 export function entryProblems(
   index: Index,
   entity: AnyEntity,
   name: string,
-  /** The segments of the base's key that an entry must name, unless it is the only one of its value. */
+  /** The segments of the base's key that an entry key must include, unless the index is unique. */
   naming: readonly Segment[] = [],
 ): string[] {
   const { rows, table, indexes } = entity;
@@ -90,7 +94,7 @@ export function entryProblems(
   return problems;
 }
 
-/** Without a literal in front, or with one that begins the other, some value may make the keys equal. */
+/** Without a leading literal, or when one literal begins with the other, some values may make the keys equal. */
 function mayCollide(a: Place, b: Place): boolean {
   return (
     a.table.toLowerCase() === b.table.toLowerCase() &&
@@ -107,18 +111,18 @@ export function hasKey(keys: readonly EntityKey[], key: EntityKey): boolean {
   return keys.some((one) => isSameKey(one, key));
 }
 
-/** Rows whose type property begins with `tag`; `;` follows the `:` it ends with. */
+/** Selects rows whose type property begins with `tag`. `;` is the character after the `:` that ends the tag. */
 export function entriesOf(typeProperty: string, tag: string): Filter {
   const from = compare(typeProperty, "ge", text(tag));
   return and(from, compare(typeProperty, "lt", text(`${tag.slice(0, -1)};`)))!;
 }
 
-/** For how long nobody wrote the row, by the service's clock alone; one of unknown age is young. */
+/** How long ago the row was written, by the service's clock alone. A row of unknown age counts as young. */
 export function ageOf({ timestamp, servedAtMs }: StoredEntity): number {
   return (servedAtMs ?? 0) - Date.parse(timestamp ?? "");
 }
 
-/** That `owner` holds what another entity needs the entry at `rowKey` for. */
+/** The error when `owner` holds the value that another entity needs the entry at `rowKey` for. */
 export function valueTaken(
   { entity, name }: FollowerContext,
   rowKey: string,
@@ -139,14 +143,14 @@ export function valueTaken(
   );
 }
 
-/** Where the entries of one index stand, whatever table and partition they are in. */
+/** The keys of one index's entries, whatever their table and partition. */
 export class EntryKeys implements Place {
-  /** What `rh_t` of its entries begins with. */
+  /** The prefix of `rh_t` on its entries. */
   readonly tag: string;
   readonly table: string;
   readonly partition: KeyShape;
   readonly row: KeyShape;
-  /** How the entities look. */
+  /** How the entities themselves are stored. */
   readonly base: EntityRows;
   readonly #options: EntryOptions;
   readonly #computed: Computed;
@@ -165,8 +169,8 @@ export class EntryKeys implements Place {
   }
 
   /**
-   * Where the entries of an entity stand, each once. None for an entity that does not match or lacks a
-   * value of the key. @throws key-too-long.
+   * The keys of an entity's entries, each once. None for an entity that does not match `when` or lacks a value
+   * of the key. @throws key-too-long.
    */
   keysOf(row: Row): EntityKey[] {
     const { when, each = {} } = this.#options;
@@ -188,7 +192,7 @@ export class EntryKeys implements Place {
     return keys;
   }
 
-  /** What every entry carries, with the tokens of the write that made it. */
+  /** The properties that every entry carries, with the tokens of the write that wrote it. */
   marks(
     tokens: string,
     { version }: Pick<Unknown, "version"> = this.base,
@@ -200,12 +204,12 @@ export class EntryKeys implements Place {
   }
 }
 
-/** And how they look, where an entry is a row that tells of one entity. */
+/** The entries of an index whose entries are rows for one entity each. */
 export class EntryRows extends EntryKeys {
   readonly #index: string;
   readonly #copy: Copy;
   readonly #each: Each;
-  /** The fields an entry can give without its base; undefined for all. */
+  /** The fields an entry provides without its base; undefined for all. */
   readonly #covered: ReadonlySet<string> | undefined;
 
   constructor(context: FollowerContext, index: Index) {
@@ -236,7 +240,7 @@ export class EntryRows extends EntryKeys {
       : `is not repeated on the entries of ${this.#index}`;
   }
 
-  /** What `$select` must name; `own` are the properties that lead to the base. */
+  /** What `$select` must name; `own` are the properties that identify the base. */
   projection(
     fields: readonly string[] | undefined,
     own: readonly string[],
@@ -246,7 +250,7 @@ export class EntryRows extends EntryKeys {
     return stored && [...own, ...stored];
   }
 
-  /** What an entry repeats of the base, as it is stored. One that repeats all repeats what is not known, too. */
+  /** The properties an entry copies from its base. A full copy includes those this definition does not know. */
   copyOf(row: Row, unknown?: Unknown): Record<string, EdmValue> {
     if (this.#copy === "full") return { ...unknown?.properties, ...this.base.properties(row) };
     return this.base.properties(row, this.#copy === "keys" ? [] : this.#copy);
@@ -257,8 +261,8 @@ export class EntryRows extends EntryKeys {
   }
 
   /**
-   * The entity as the entry of `base` tells it. The ETag is the entry's: a conditional write of the base
-   * takes one read from the base.
+   * The entity as its entry shows it. The ETag is the entry's; a conditional write needs an ETag read from the
+   * base.
    */
   decode(
     entry: StoredEntity,

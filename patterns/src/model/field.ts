@@ -4,9 +4,9 @@ import type { StandardSchema } from "./standard-schema.ts";
 
 interface FieldOptions<Value> {
   readonly edm: EdmType;
-  /** What its values are, as in "a GUID". */
+  /** A description of its values, such as "a GUID". */
   readonly expected: string;
-  /** The stored form; undefined for a value that is not what is expected. */
+  /** The stored form; undefined for a value of the wrong kind. */
   encode(value: Value): EdmValue["value"] | undefined;
   decode(value: EdmValue["value"]): Value;
   readonly schema?: StandardSchema<Value> | undefined;
@@ -17,7 +17,7 @@ interface FieldOptions<Value> {
 export class Field<Value = unknown, Optional extends boolean = boolean> {
   readonly isOptional: Optional;
   readonly edm: EdmType;
-  /** The name in storage, where it differs from the field's. */
+  /** The property name in storage, if it differs from the field's name. */
   readonly property: string | undefined;
   readonly schema: StandardSchema<Value> | undefined;
   readonly #options: FieldOptions<Value>;
@@ -38,24 +38,24 @@ export class Field<Value = unknown, Optional extends boolean = boolean> {
     return new Field(true, this.#options);
   }
 
-  /** Stored under another property name, for tables that exist already. */
+  /** Stores the field under another property name, for tables that already exist. */
   as(property: string): Field<Value, Optional> {
     return new Field(this.isOptional, { ...this.#options, property });
   }
 
-  /** The stored form. @throws RangeError for a value of another type or beyond the limits. */
+  /** The stored form. @throws RangeError for a value of the wrong type or outside the limits. */
   encode(value: Value): EdmValue {
     const stored = this.#options.encode(value);
     if (stored === undefined) throw new RangeError(`${this.#options.expected} is expected`);
     return { type: this.edm, value: stored };
   }
 
-  /** By the schema and not by the stored type: a whole Double comes back looking like an Int32. */
+  /** Decodes by the schema, not by the stored type: a whole Double reads back like an Int32. */
   decode(stored: EdmValue): Value {
     return this.#options.decode(stored.value);
   }
 
-  /** What the refinement says of a value; nothing when it passes. */
+  /** The issues that the schema finds in a value; empty when it passes. */
   async issues(path: string, value: unknown): Promise<Issue[]> {
     const result = await this.schema?.["~standard"].validate(value);
     return (result?.issues ?? []).map(({ message }) => ({ path, message }));
@@ -68,7 +68,7 @@ const FIRST_DATE_MS = Date.UTC(1601, 0, 1);
 const LAST_DATE_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999);
 const TEXT = `text of at most ${STRING_LENGTH_MAX} characters`;
 
-// Overloads: a field without a schema is not generic, which the compiler has to instantiate each time.
+// Overloads: the compiler need not instantiate a generic for every field without a schema.
 function string(): Field<string, false>;
 function string<Value extends string>(schema: StandardSchema<Value>): Field<Value, false>;
 function string(schema?: StandardSchema<string>): Field<string, false> {
@@ -81,11 +81,11 @@ function string(schema?: StandardSchema<string>): Field<string, false> {
   });
 }
 
-/** The field types. Storage types are explicit: each field has one property type for good. */
+/** The field types. Storage types are explicit: a field always has the same property type. */
 export const f = {
   /** Edm.String: at most 32,768 characters. */
   string,
-  /** Edm.String: one of these texts, and of no other type in code. */
+  /** Edm.String: one of these texts; in code the union of them. */
   oneOf: <const Value extends string>(...members: readonly Value[]) =>
     required<Value>({
       edm: "String",
@@ -97,7 +97,7 @@ export const f = {
         return member;
       },
     }),
-  /** Edm.Int32: a whole number of 32 bits. */
+  /** Edm.Int32: a 32-bit whole number. */
   int32: (schema?: StandardSchema<number>) =>
     required({
       edm: "Int32",
@@ -106,7 +106,7 @@ export const f = {
       encode: (value) => ((value | 0) === value ? value : undefined),
       decode: toNumber,
     }),
-  /** Edm.Int64: a bigint of 64 bits. */
+  /** Edm.Int64: a 64-bit bigint. */
   int64: (schema?: StandardSchema<bigint>) =>
     required({
       edm: "Int64",
@@ -118,7 +118,7 @@ export const f = {
           : undefined,
       decode: BigInt,
     }),
-  /** Edm.Double: any number, 5 as well as 5.5. */
+  /** Edm.Double: any number, whole or not. */
   double: (schema?: StandardSchema<number>) =>
     required({
       edm: "Double",
@@ -138,7 +138,7 @@ export const f = {
       encode: (value) => (typeof value === "boolean" ? value : undefined),
       decode: (value) => value === true || value === "true",
     }),
-  /** Edm.DateTime: a Date, to the millisecond. */
+  /** Edm.DateTime: a Date, with millisecond precision. */
   date: (schema?: StandardSchema<Date>) =>
     required({
       edm: "DateTime",
@@ -150,7 +150,7 @@ export const f = {
           : undefined,
       decode: (value) => new Date(String(value)),
     }),
-  /** Edm.Guid: its text, in lower case. */
+  /** Edm.Guid: text, in lower case. */
   guid: () =>
     required<string>({
       edm: "Guid",
@@ -160,7 +160,8 @@ export const f = {
       decode: String,
     }),
   /** Edm.Binary: at most 64 KiB. */
-  // Its type is spelled out, for inferred it would name a generic that TypeScript before 5.7 does not know.
+  // The return type is explicit: inferred, it would name a generic type that TypeScript before 5.7 does not
+  // know.
   bytes: (): Field<Uint8Array, false> =>
     required<Uint8Array>({
       edm: "Binary",
@@ -171,7 +172,7 @@ export const f = {
           : undefined,
       decode: (value) => bytesOf(String(value)),
     }),
-  /** Any JSON value, kept as text: the service and its clients never mistake it for a typed value. */
+  /** Any JSON value, stored as text, so that the service and its clients never mistake it for a typed value. */
   json: <Value>(schema?: StandardSchema<Value>) =>
     required<Value>({
       edm: "String",

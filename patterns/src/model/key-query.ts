@@ -1,8 +1,8 @@
 import type { KeyDeclaration, KeyPart, LaidOut, Literal, Segment } from "../keys/key.ts";
 
 /**
- * The parts of a declaration, whichever way it was written. (Constraining `Key` would make every index
- * intersect its key with the constraint: 90 instantiations each.)
+ * The parts of a declaration in either form. (A constraint on `Key` would make every index intersect its key
+ * with the constraint: 90 instantiations each.)
  */
 export type PartsOf<Key> =
   Key extends LaidOut<infer Parts, unknown> ? Parts : Key extends readonly KeyPart[] ? Key : never;
@@ -20,7 +20,10 @@ export type RowQuery<Key> = Prefix<
   Key extends LaidOut<readonly KeyPart[], infer L> ? L : "bare"
 >;
 
-/** `L` becomes "ordered" once a bare list has shown two text segments; see `KeyShape`. */
+/**
+ * `L` is "bare" for a plain list and "text seen" after its first text segment; a second one makes the layout
+ * ordered, see `KeyShape`.
+ */
 type Prefix<Parts extends readonly KeyPart[], L> = Parts extends readonly [
   infer Head,
   ...infer Rest extends readonly KeyPart[],
@@ -74,7 +77,7 @@ export interface StartsWith {
   readonly lte?: never;
 }
 
-/** Resolves to unknown when every segment takes its values from a required field of its type. */
+/** Resolves to unknown when every segment's field is required and has the segment's type. */
 export type CheckedKey<Key extends KeyDeclaration, T> =
   T extends KeyFields<Key>
     ? unknown

@@ -8,8 +8,8 @@ export interface Openable<Api> {
 }
 
 /**
- * A definition whose API is declared by types and carried out without them. `Api` must say what `open`
- * returns: rows are encoded and decoded by the declaration that the types were inferred from.
+ * A definition whose API is typed but works on untyped rows. `Api` must match what `open` returns: rows are
+ * encoded and decoded by the declaration that the types were inferred from.
  */
 export function openable<Api>(
   tables: readonly string[],

@@ -1,6 +1,6 @@
 /**
- * The part of the Standard Schema interface that refines a field; validators that implement it can be
- * passed to a field builder as they are.
+ * The part of the Standard Schema interface that refines a field. A validator that implements it can be passed
+ * to a field builder as it is.
  */
 export interface StandardSchema<Output> {
   readonly "~standard": {

@@ -2,7 +2,7 @@ import { definitionRefused } from "../errors.ts";
 
 type Names = Readonly<Record<string, string | undefined>>;
 
-/** Why no table can have this name. */
+/** Why a table cannot have this name. */
 export function tableProblems(name: string): string[] {
   return /^(?!tables$)[a-z][a-z0-9]{2,62}$/i.test(name)
     ? []
@@ -14,7 +14,7 @@ export function assertTable(subject: string, name: string): void {
   for (const problem of tableProblems(name)) throw definitionRefused(subject, "table", problem);
 }
 
-/** Why no queues or containers can have these names, each under what it is the name of; one sentence each. */
+/** Why queues or containers cannot have these names, one sentence each. The keys say what a name is for. */
 export function nameProblems(names: Names): string[] {
   return Object.entries(names).flatMap(([what, name = "none"]) =>
     /^(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*$/.test(name)

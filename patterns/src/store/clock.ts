@@ -1,31 +1,34 @@
 export const HOUR_MS = 3_600_000;
 export const DAY_MS = 24 * HOUR_MS;
 
-/** Longer timers are over at once. */
+/** Longer timers fire at once. */
 export const TIMER_MS_MAX = 2 ** 31 - 1;
 
-/** Time and chance, injected so that a test decides both. */
+/** Time, injected so that tests control it. */
 export interface Clock {
   /** Milliseconds since 1970. */
   now(): number;
   /** Resolves after `ms`, or rejects with the signal's reason. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
-  /** The same for work in the background: a test's clock moves on by sleeping, not by alarms. */
+  /** Like `sleep`, for background work: a test's clock advances for a sleep, never for an alarm. */
   alarm(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** A number from 0 (included) to 1. */
+/** A number from 0 (included) to 1 (excluded). */
 export type Random = () => number;
 
 export const systemClock: Clock = { now: Date.now, sleep, alarm: sleep };
 
-/** Whether what was read at `readAtMs` may still be used. A clock that was set back does not tell how old it is. */
+/**
+ * Whether something read at `readAtMs` is less than `keptMs` old. If the clock was set back, its age is unknown
+ * and it counts as stale.
+ */
 export function isFresh(clock: Clock, readAtMs: number, keptMs: number): boolean {
   const ageMs = clock.now() - readAtMs;
   return ageMs >= 0 && ageMs < keptMs;
 }
 
-/** The same clock, on which nobody sleeps any more once the signal is aborted. */
+/** The same clock, except that its sleeps also end when the signal is aborted. */
 export function awakenedBy(clock: Clock, signal: AbortSignal): Clock {
   return {
     now: () => clock.now(),
@@ -41,7 +44,7 @@ function sleep(ms: number, signal?: AbortSignal): Promise<void> {
   }, signal);
 }
 
-/** What waits until a signal. One listener for all, for Node takes more than ten for a leak. */
+/** Everything that waits on one signal. It shares one listener, since Node reports more than ten as a leak. */
 class Waiting extends Set<() => void> {
   handleEvent(): void {
     for (const abort of this) abort();
@@ -51,7 +54,7 @@ class Waiting extends Set<() => void> {
 const waitingFor = new WeakMap<AbortSignal, Waiting>();
 
 /**
- * Resolves when what `start` begins calls `done`; it returns how to end that early.
+ * Resolves when `start` calls `done`. `start` returns a function that cancels what it began.
  * @throws the signal's reason, once it is aborted.
  */
 export function unlessAborted(

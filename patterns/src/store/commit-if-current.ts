@@ -4,8 +4,8 @@ import { isRefusalInside } from "../ports/port-error.ts";
 import type { Deadline, Mutation } from "../ports/tables.ts";
 
 /**
- * Commits on the conditions that the mutations name. Undefined when somebody else wrote one of the rows:
- * before us, or so often after us that nothing tells whether we wrote it as well.
+ * Commits under the conditions that the mutations name. Undefined when another client wrote one of the rows:
+ * before us, or so often after us that nothing shows whether our write happened.
  */
 export async function commitIfCurrent(
   { tables }: Database,

@@ -7,14 +7,14 @@ import type { Deadline, EntityKey, StoredEntity } from "../ports/tables.ts";
 import { commitIfCurrent } from "./commit-if-current.ts";
 import { tokensAfter, tokensOf, WRITE_TOKENS } from "./write-token.ts";
 
-/** A value as it was read, and what it takes to write it over. */
+/** A value as it was read, and what it takes to overwrite it. */
 export interface Known<Value> {
   readonly value: Value;
   readonly etag: string;
   readonly tokens: string | undefined;
 }
 
-/** Where a value is kept as JSON in a row, to be changed by one client at a time. */
+/** Where a row holds a value as JSON, written on condition of its ETag. */
 export interface JsonRow<Value> {
   readonly database: Database;
   readonly table: string;
@@ -40,7 +40,7 @@ export async function readJson<Value>(row: JsonRow<Value>): Promise<Known<Value>
   return stored && knownIn(stored, property);
 }
 
-/** Undefined when somebody else wrote it since `before`; it was absent then, if undefined. */
+/** Undefined when another client wrote the row after `before` was read, or created it if `before` is undefined. */
 export async function writeJson<Value>(
   { database, table, key, property }: JsonRow<Value>,
   value: Value,
@@ -54,11 +54,11 @@ export async function writeJson<Value>(
   const properties = { ...beside, [property]: text(json), [WRITE_TOKENS]: text(tokens) };
   const mutations = [writeOver(before, key, properties)];
   const written = await commitIfCurrent(database, table, mutations, options, onLost);
-  // As it will be read after a crash: nothing works only as long as it is not interrupted.
+  // The value as a later read will return it, so that nothing works only until a crash.
   return written && { value: JSON.parse(json), etag: written[0] ?? "", tokens };
 }
 
-/** The same. @throws conflict, with this message, when somebody else wrote it. */
+/** Like `writeJson`. @throws conflict, with this message, when another client wrote the row. */
 export async function mustWriteJson<Value>(
   row: JsonRow<Value>,
   value: Value,
@@ -73,7 +73,7 @@ export async function mustWriteJson<Value>(
   return (await writeJson(row, value, before, beside, isLost, options))!;
 }
 
-/** What a row that was read holds. */
+/** The value in a row that was read. */
 export function knownIn<Value>({ properties, etag }: StoredEntity, property: string): Known<Value> {
   const value: Value = JSON.parse(String(properties[property]?.value));
   return { value, etag, tokens: tokensOf(properties) };

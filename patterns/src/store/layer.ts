@@ -2,7 +2,7 @@ import { tooLate } from "../ports/port-error.ts";
 import type { Deadline } from "../ports/tables.ts";
 import type { Clock } from "./clock.ts";
 
-/** A request on its way to an endpoint: every call of a port is one. */
+/** A request to an endpoint: every call of a port is one. */
 export interface PortCall {
   readonly port: "tables" | "queues" | "blobs";
   /** `get`, `query`, `commit`, `send`, … */
@@ -10,13 +10,13 @@ export interface PortCall {
   readonly args: readonly unknown[];
 }
 
-/** Stands in front of every request: it sends it once, often or never, and gives the answer. */
+/** Runs instead of each request. It may send the request any number of times, and returns the answer. */
 export type Layer = (call: PortCall, send: Send) => Promise<unknown>;
 
-/** With other arguments than those of the call, if it names them. */
+/** Sends the request, with other arguments if they are given. */
 type Send = (args?: readonly unknown[]) => Promise<unknown>;
 
-/** The same port with the layers before each request, the first one outermost. */
+/** The same port with the layers around each request, the first one outermost. */
 export function layered<Port extends object>(
   name: PortCall["port"],
   port: Port,
@@ -27,7 +27,7 @@ export function layered<Port extends object>(
       const member: unknown = Reflect.get(target, method, target);
       if (typeof member !== "function" || typeof method !== "string") return member;
       return (...args: unknown[]) => {
-        // Wrapped in a promise, so that a port that throws at once is one that rejects.
+        // In an async function, so that a port that throws rejects instead.
         const send: Send = async (args) => await member.apply(target, args);
         const through =
           (next: Send, layer: Layer): Send =>
@@ -39,28 +39,31 @@ export function layered<Port extends object>(
   });
 }
 
-/** Asked before each request until when it is of use, in milliseconds since 1970. */
+/** Returns the time until which requests may be sent, in milliseconds since 1970. Called before each request. */
 export type ByMs = () => number | Promise<number>;
 
-/** Where the writes that may be bounded in time have their `Deadline`. */
+/** The argument that holds the `Deadline` of the writes that can be bounded in time. */
 const OPTIONS_AT: Readonly<Record<string, number>> = {
   "tables.commit": 2,
   "blobs.put": 3,
   "blobs.delete": 2,
 };
 
-/** What the call asks for. */
+/** The deadline among the call's arguments. */
 export function deadlineOf({ port, method, args }: PortCall): Deadline {
   const at = OPTIONS_AT[`${port}.${method}`];
   return at === undefined ? {} : Object(args[at]);
 }
 
-/** Until when a request may be sent, by the client's clock. */
+/** The latest time at which a request may be sent, by the client's clock. */
 export function sendByMs(call: PortCall): number {
   return deadlineOf(call).sendByMs ?? Number.POSITIVE_INFINITY;
 }
 
-/** Sends nothing later than `byMs` says, and has the service refuse a write that is stuck on the way for longer. */
+/**
+ * Sends nothing after the time that `byMs` returns, and has the service refuse a write that is delayed beyond
+ * it.
+ */
 export function inTime(clock: Clock, byMs: ByMs): Layer {
   return async (call, send) => {
     const own = deadlineOf(call);

@@ -5,9 +5,9 @@ import { type Clock, unlessAborted } from "./clock.ts";
 import { type Layer, mutationsOf, type PortCall, sendByMs } from "./layer.ts";
 
 export interface LimitOptions {
-  /** Requests under way at once. */
+  /** Requests in flight. */
   readonly account?: number;
-  /** Requests under way at once to one partition. */
+  /** Requests in flight to one partition. */
   readonly partition?: number;
 }
 
@@ -15,13 +15,13 @@ const RAMP_START = 8;
 const RAMP_STEP_MS = 2000;
 const QUIET_STEP_MS = 1000;
 
-/** Runs `work` when its turn has come. A signal ends the wait for that, not the work. */
+/** Runs `work` when a slot is free. A signal ends the wait, not the work. */
 export type Slots = <Result>(work: () => Promise<Result>, signal?: AbortSignal) => Promise<Result>;
 
 /**
- * Slots given out first come, first served. The number starts low and doubles while all is well,
- * because spikes are throttled until the service has rebalanced; it halves when the service pushes
- * back, then grows by one each quiet second.
+ * Slots, given out in the order of arrival. Their number starts low and doubles while all is well, because the
+ * service throttles spikes until it has rebalanced. It halves when the service pushes back, then grows by one
+ * in each quiet second.
  */
 export function slotsOf(max: number, clock: Clock): Slots {
   assertSome("The limit", { limit: max });
@@ -33,7 +33,7 @@ export function slotsOf(max: number, clock: Clock): Slots {
 
   const isFree = () => {
     const step = isRamping ? RAMP_STEP_MS : QUIET_STEP_MS;
-    // Not until a clock that was set back has caught up.
+    // If the clock was set back, growth must not stop until it has caught up.
     changedAt = Math.min(changedAt, clock.now());
     for (; open < max && clock.now() - changedAt >= step; changedAt += step) {
       open = Math.min(max, isRamping ? open * 2 : open + 1);
@@ -65,8 +65,8 @@ export function slotsOf(max: number, clock: Clock): Slots {
 }
 
 /**
- * The partition's slot first: whoever waits for a hot partition must not hold up the others. The layers it
- * makes, for one signal each, share the slots.
+ * Takes the partition's slot first, so that requests waiting for a hot partition do not hold up others. All
+ * layers it returns, one for each signal, share the slots.
  */
 export function limiter(
   clock: Clock,
@@ -74,7 +74,7 @@ export function limiter(
 ): (signal: AbortSignal | undefined) => Layer {
   const account = slotsOf(options.account ?? 64, clock);
   const ofPartition = () => slotsOf(options.partition ?? 8, clock);
-  // What would be refused with the first request is refused now.
+  // Checks the option now instead of at the first request.
   ofPartition();
   const partitions = new Map<string, { readonly run: Slots; users: number }>();
   return (signal) => async (call, request) => {
@@ -98,7 +98,7 @@ export function limiter(
   };
 }
 
-/** Point reads and commits say where they go. */
+/** Point reads and commits name their partition. */
 function partitionOf(call: PortCall): string | undefined {
   const [table, second] = call.args;
   const { partitionKey }: Partial<EntityKey> = Object(mutationsOf(call)[0] ?? second);
@@ -106,19 +106,19 @@ function partitionOf(call: PortCall): string | undefined {
   return isKnown ? `${table}/${partitionKey}` : undefined;
 }
 
-/** Point queries that a pattern sends side by side for one call of its user. */
+/** Concurrent point queries that a pattern sends for one call of its user. */
 export const LOOKUPS_AT_ONCE = 16;
 
 /**
- * Runs `work` over the items, at most `width` at a time; results keep the order of the items. After a failure
- * it begins no other, and waits for those under way.
+ * Runs `work` over the items, at most `width` at a time. Results are in the order of the items. After a failure
+ * it starts no more work and waits for the work in flight.
  */
 export async function mapBounded<Item, Result>(
   items: readonly Item[],
   width: number,
   work: (item: Item, index: number) => Result | Promise<Result>,
 ): Promise<Result[]> {
-  // Most entities have one entry in an index, and most lookups find one.
+  // The common case: most entities have one entry in an index, and most lookups find one.
   if (items.length === 1) return [await work(items[0]!, 0)];
   const results: Result[] = [];
   let next = 0;
@@ -127,8 +127,8 @@ export async function mapBounded<Item, Result>(
     for (let i = next++; i < items.length && !failure; i = next++) {
       try {
         const result = work(items[i]!, i);
-        // What is there at once takes no turn: pages hold up to a thousand rows. Told by `then`, for a program may
-        // have a `Promise` of its own.
+        // A result that is not a promise costs no turn: pages hold up to a thousand rows. Recognized by `then`,
+        // since a program may have a `Promise` of its own.
         results[i] = Object(result).then ? await result : (result as Result);
       } catch (error) {
         failure ??= { error };

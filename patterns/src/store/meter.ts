@@ -1,11 +1,11 @@
 import type { EntityKey, Page } from "../ports/tables.ts";
 import { type Layer, mutationsOf } from "./layer.ts";
 
-/** What was really asked of the endpoints. */
+/** What was actually sent to the endpoints. */
 export interface Usage {
-  /** Billable requests, repeats included. */
+  /** Billable requests, retries included. */
   readonly requests: number;
-  /** Entities read or written, as far as answers tell: a query inspects more than it returns. */
+  /** Entities read or written, as far as answers show: a query inspects more than it returns. */
   readonly entities: number;
 }
 

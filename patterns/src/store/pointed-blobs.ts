@@ -11,21 +11,21 @@ import { IS_TOKEN } from "./write-token.ts";
 
 export interface PointedBlobsOptions {
   readonly container: string;
-  /** The table with the rows that point to the blobs, and the property that does. */
+  /** The table whose rows point to the blobs, and the property that does. */
   readonly table: string;
   readonly property: string;
-  /** What names begin with, and what stands behind the keys in them. */
+  /** What blob names begin with, and what follows the keys in them. */
   readonly owner: string;
   readonly name: string;
 }
 
 const NAME_LENGTH_MAX = 1024;
-/** A row names a blob within this time or never: what is older, and unnamed, nobody waits for. */
+/** A row names a blob within this time or never, so an older blob that no row names is garbage. */
 const COMMIT_MS = HOUR_MS;
 
 /**
- * Blobs that are never changed, each named by one property of one row: a new value is a new blob. It is there
- * before the row names it and goes after, so what a crash leaves is a blob that no row names.
+ * Immutable blobs, each named by one property of one row: a new value is a new blob. A blob is written before
+ * the row names it and deleted after the row stops doing so; a crash leaves at most a blob that no row names.
  */
 export class PointedBlobs {
   readonly container: string;
@@ -42,14 +42,14 @@ export class PointedBlobs {
     return blobsOf(this.#database);
   }
 
-  /** A name that was never used. @throws key-too-long: what two keys make, escaped, may be more than a name takes. */
+  /** A name that was never used. @throws key-too-long when the two keys, escaped, do not fit in a blob's name. */
   newName(key: EntityKey): string {
     const blob = this.#pathOf(key) + this.#database.writeToken();
     assertLength(blob, NAME_LENGTH_MAX);
     return blob;
   }
 
-  /** Until when a row may come to name a blob that is written now. */
+  /** The latest time at which a row may begin to name a blob that is written now. */
   get commitByMs(): number {
     return this.#database.clock.now() + COMMIT_MS;
   }
@@ -63,9 +63,9 @@ export class PointedBlobs {
     return blob !== undefined && this.port.delete(this.container, blob);
   }
 
-  /** Deletes those no row names that are older than `olderThanMs`. A read for each. @returns how many. */
+  /** Deletes the blobs older than `olderThanMs` that no row names. One read for each. @returns how many. */
   async collect(olderThanMs = DAY_MS): Promise<number> {
-    // Beside what is no number nothing is young, and all would go.
+    // With NaN no blob would count as young, and all would be deleted.
     assertBetween("The work", { olderThanMs }, 0);
     const { container, port } = this;
     const prefix = `${encodeURIComponent(this.#options.owner)}/`;
@@ -86,7 +86,7 @@ export class PointedBlobs {
     const [, partitionKey = "", rowKey = ""] = decoded(blob);
     const { table, property } = this.#options;
     const path = this.#pathOf({ partitionKey, rowKey });
-    // Not a name of ours: somebody else's to delete.
+    // Not one of our names, so not ours to delete.
     if (!partitionKey || !rowKey || !blob.startsWith(path)) return true;
     if (!IS_TOKEN.test(blob.slice(path.length))) return true;
     const stored = await this.#database.tables.get(table, { partitionKey, rowKey });
@@ -98,7 +98,7 @@ function decoded(blob: string): string[] {
   try {
     return blob.split("/").map(decodeURIComponent);
   } catch {
-    // A "%" that encodes nothing.
+    // A "%" that begins no escape.
     return [];
   }
 }

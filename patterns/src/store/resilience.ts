@@ -6,12 +6,12 @@ import { type Layer, sendByMs } from "./layer.ts";
 import type { Retry } from "./retry.ts";
 import { tokensOf, verdict, WRITE_TOKENS } from "./write-token.ts";
 
-/** Well formed, and of no row: what it is a condition of is refused. */
+/** A well-formed ETag that no row has: a write conditional on it is refused. */
 const OVERWRITTEN = `W/"datetime'0001-01-01T00%3A00%3A00Z'"`;
 
 /**
- * Repeats what may succeed, and finds out what became of a commit whose answer was lost: only after a
- * repeat can a refusal be the echo of our own first attempt.
+ * Retries requests, and finds out what happened to a commit whose answer was lost. Only after a retry can a
+ * refusal be caused by our own first attempt.
  */
 export function resilience(
   retry: Retry,
@@ -36,7 +36,10 @@ export function resilience(
     }
   };
 
-  /** Mutations of one commit share a token and a fate, so the first row that carries it tells for all. */
+  /**
+   * All mutations of a commit share its token and outcome, so the first row that carries the token decides for
+   * all.
+   */
   async function resolve(
     table: string,
     mutations: readonly Mutation[],
@@ -60,13 +63,16 @@ export function resilience(
     );
   }
 
-  /** That of our own write: whoever takes the ETag of a later one would overwrite what it never saw. */
+  /**
+   * Only the ETag of our own write: with that of a later write, the caller would overwrite a change it never
+   * saw.
+   */
   async function etagAfter(table: string, mutation: Mutation): Promise<string | undefined> {
     const stored = await read(table, mutation);
     return tokensIn(stored) === tokensIn(mutation) ? stored?.etag : OVERWRITTEN;
   }
 
-  /** One row that is there shows that none was deleted; one that is absent may never have been there. */
+  /** One row that still exists proves that none was deleted. A missing row may never have existed. */
   async function outcomeOfDeletes(table: string, mutations: readonly Mutation[]) {
     for (const mutation of mutations) if (await read(table, mutation)) return "not ours";
     return "ours";
@@ -84,7 +90,7 @@ const CREATED_BY: Readonly<Record<string, string>> = {
   Container: "db.blobs.createContainer(…)",
 };
 
-/** The service does not say which table, queue or container is not there. */
+/** The service does not name the table, queue or container that is missing. */
 function withName(error: unknown, name: unknown): unknown {
   if (!(error instanceof PortError)) return error;
   const { status, code, index } = error;

@@ -11,20 +11,20 @@ export interface RetryOptions {
 
 const SCHEDULES = { patient: [2000, 4000, 10_000, 30_000], fast: [50, 200, 800] };
 const JITTER = 0.2;
-/** Retries may make up a tenth of the requests; a short burst is allowed before that bites. */
+/** Retries may make up a tenth of the requests, after a short burst. */
 const BUDGET_SHARE = 0.1;
 const BUDGET_MAX = 20;
 const SERVER_FAULT_RETRIES_MAX = 2;
 
-/** No answer, or none in time: repeated as often as the schedule allows, like pushback. */
+/** No answer, or none in time: retried as often as the schedule allows, like throttling. */
 const UNANSWERED = [0, 408, 504];
-/** Repeated twice at most. */
+/** Retried twice at most. */
 const SERVER_FAULTS = [500, 502];
 
 /**
- * Calls `attempt` with 1, 2, … until it succeeds or may not be repeated.
- * @throws throttled when the schedule, the time or the budget is used up; the signal's reason when
- * that ends a wait; else what `attempt` threw.
+ * Calls `attempt` with 1, 2, … until it succeeds or must not be retried.
+ * @throws throttled when the schedule, the time or the budget is exhausted; the signal's reason when that ends
+ * a wait; otherwise what `attempt` threw.
  */
 export type Retry = <Result>(
   attempt: (count: number) => Promise<Result>,
@@ -33,8 +33,8 @@ export type Retry = <Result>(
 ) => Promise<Result>;
 
 /**
- * Repeats what may succeed, never what cannot; one for each endpoint, for it holds the budget.
- * @throws validation-failed for a schedule that is none, which nobody would hear of before the first repeat.
+ * Retries only what may succeed. One for each service, because it holds the retry budget.
+ * @throws validation-failed for an invalid schedule, which would otherwise surface only at the first retry.
  */
 export function retrying(
   clock: Clock,
@@ -66,7 +66,7 @@ export function retrying(
           planned * (1 + JITTER * (2 * random() - 1)),
           error.retryAfterMs ?? 0,
         );
-        // What is no number, behind the end of the schedule, is not in time either.
+        // After the end of the schedule the wait is NaN, which is never in time.
         const isInTime = !isTooLate(error) && clock.now() + waitMs <= latest;
         if (!isInTime || budget < 1) throw throttled(count, error, isInTime);
         budget--;

@@ -3,7 +3,7 @@ import { tableError, validationFailed } from "../errors.ts";
 import type { Mutation } from "../ports/tables.ts";
 
 export const TRANSACTION_OPERATIONS_MAX = 100;
-/** What a mutation adds to the request beside its properties, and how full a request may get. */
+/** What a mutation adds to the request besides its properties, and the share of the limit that is used. */
 const OVERHEAD_BYTES = 700;
 const FILL_MAX = 0.9;
 
@@ -27,9 +27,9 @@ export function bytesLimit(database: Database): number {
   return Math.floor(database.profile.transactionBytesMax * FILL_MAX);
 }
 
-/** An upper estimate of what the mutations take in a transaction's body. */
+/** An upper estimate of the mutations' size in the body of a transaction. */
 export function bytesOnWire(mutations: readonly Mutation[]): number {
-  // A property whose type is spelled out is named twice.
+  // A property with an explicit type is named twice.
   const names = mutations.map((one) => "properties" in one && Object.keys(one.properties));
   const json = JSON.stringify([mutations, names]);
   return mutations.length * OVERHEAD_BYTES + new TextEncoder().encode(json).length;

@@ -3,17 +3,17 @@ import type { Mutation } from "../ports/tables.ts";
 import type { Clock, Random } from "./clock.ts";
 
 /**
- * `rh_w` holds the token of the logical write that last touched a row, then up to three earlier ones.
- * It answers what a lost reply leaves open: did that write happen?
+ * `rh_w` holds the token of the logical write that last touched a row, then up to three earlier ones. After a
+ * lost answer it shows whether the write happened.
  */
 export const WRITE_TOKENS = "rh_w";
 const TOKENS_KEPT = 4;
 
 const CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-/** What `ulid` makes. */
+/** Matches what `ulid` returns. */
 export const IS_TOKEN = /^[\dA-HJKMNP-TV-Z]{26}$/;
 
-/** A ULID: 48 bits of time, 80 of chance, in 26 characters that sort by time. */
+/** A ULID: 48 bits of time and 80 random bits, in 26 characters that sort by time. */
 export function ulid(clock: Clock, random: Random): string {
   let time = "";
   for (let ms = clock.now(), i = 0; i < 10; i++, ms = Math.floor(ms / 32)) {
@@ -24,7 +24,10 @@ export function ulid(clock: Clock, random: Random): string {
   return time + chance;
 }
 
-/** The token, or one with its chance in the millisecond after `other` where that is later by somebody's clock. */
+/**
+ * The token itself, or its random part in the millisecond after `other` if that is later by another client's
+ * clock.
+ */
 export function tokenBehind(other: string, token: string): string {
   if (token > other) return token;
   const next = (end: string) =>
@@ -43,14 +46,14 @@ export function tokensOf(properties: Properties | undefined): string | undefined
   return value === undefined ? undefined : String(value);
 }
 
-/** The token of the write that left a row as it is. */
+/** The token of the last write to a row. */
 export function lastToken(properties: Properties | undefined): string | undefined {
   return tokensOf(properties)?.split(",")[0];
 }
 
 /**
- * Whether the write that `mutation` carries is in a row with these tokens now. Unknown when so many
- * writes followed the one we built on that the row no longer remembers either.
+ * Whether a row with these tokens contains the write of `mutation`. Unknown when so many writes followed that
+ * the row remembers neither our token nor the one we built on.
  */
 export function verdict(
   mutation: Mutation,
@@ -63,6 +66,6 @@ export function verdict(
   const found = (tokensOf(stored) ?? "").split(",");
   if (found.includes(token)) return "ours";
   if (before) return found.includes(before) ? "not ours" : "unknown";
-  // An insert has nothing before it: the history must go back to the row's creation.
+  // An insert builds on nothing: the history must reach back to the row's creation.
   return mutation.kind === "insert" && found.length < TOKENS_KEPT ? "not ours" : "unknown";
 }
