@@ -3,8 +3,9 @@ import { type Account, Accounts, DEVELOPMENT_ACCOUNT } from "./accounts.ts";
 import { SettingsError, type SettingsSection } from "./settings-section.ts";
 
 /**
- * Reads `name:key1[:key2];name2:key1…`, the form of the environment variable `AZURITE_ACCOUNTS`.
- * Absent or empty means the development account alone; any other text, the accounts it names alone.
+ * Parses `name:key1[:key2];name2:key1…`, the format of the environment variable `AZURITE_ACCOUNTS`.
+ * Absent or empty means the development account only; any other text means only the accounts it
+ * names.
  * @throws SettingsError
  */
 export function parseAccounts(text: string | undefined): Accounts {
@@ -22,8 +23,9 @@ export function parseAccounts(text: string | undefined): Accounts {
 }
 
 /**
- * Reads the accounts of a configuration file: `{ "accounts": [{ "name", "keys": [base64], "disabled"? }] }`,
- * given the section around the list.
+ * Reads the accounts of a configuration file:
+ * `{ "accounts": [{ "name", "keys": [base64], "disabled"? }] }`, given the section that contains
+ * the list.
  * @throws SettingsError
  */
 export function readAccounts(settings: SettingsSection): Accounts {
@@ -39,7 +41,7 @@ export function readAccounts(settings: SettingsSection): Accounts {
 }
 
 const ACCOUNT_NAME = /^[a-z0-9]+$/;
-/** What stands first in the paths of health, metrics and insight, where accounts stand otherwise. */
+/** First path segments of the health, metrics and insight pages, which would shadow an account. */
 const PAGE_NAMES = new Set(["healthz", "readyz", "metrics", "rowhouse"]);
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
@@ -50,7 +52,7 @@ function readAccount(
 ): Account {
   const { accountNameLengthMin: min, accountNameLengthMax: max } = LIMITS;
   if (name.length < min || name.length > max || !ACCOUNT_NAME.test(name)) {
-    // A key may stand where the name belongs, so what was found is described and not shown.
+    // A key may have been put in place of the name, so the text is described and not shown.
     const found = name.length > max || name.length < min ? "" : ", some of another kind";
     throw new SettingsError(
       `The name of account ${position} has ${name.length} characters${found}; ${min} to ${max} lower-case letters and digits are allowed.`,

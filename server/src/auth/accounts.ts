@@ -1,23 +1,23 @@
 import { SettingsError } from "./settings-section.ts";
 
-/** A storage account this server answers for. The object never changes: other keys are another one. */
+/** A storage account that this server serves. Immutable: changed keys make a new object. */
 export interface Account {
   /** 3 to 24 lower-case letters and digits. */
   readonly name: string;
-  /** One or two shared keys, decoded from base64. Either is good. */
+  /** One or two shared keys, decoded from base64. Either is valid. */
   readonly keys: readonly Uint8Array[];
-  /** Known, but every request is refused with AccountIsDisabled. */
+  /** The account exists, but every request is refused with AccountIsDisabled. */
   readonly disabled?: boolean;
 }
 
-/** Stands behind the name of an account where its read-only replica is addressed. */
+/** Suffix of the account name when a request addresses the account's read-only replica. */
 export const SECONDARY = "-secondary";
 
-/** The accounts a server answers for. Names are compared exactly. */
+/** The accounts that a server serves. Names are compared exactly. */
 export class Accounts {
   readonly #accounts: ReadonlyMap<string, Account>;
 
-  /** @throws SettingsError for no account or a name given twice. */
+  /** @throws SettingsError if there is no account or a name is given twice. */
   constructor(accounts: readonly Account[]) {
     const byName = new Map(accounts.map((account) => [account.name, account]));
     if (byName.size === 0)
@@ -36,7 +36,7 @@ export class Accounts {
   }
 }
 
-/** The account every client knows by `UseDevelopmentStorage=true`. */
+/** The account that every client uses for `UseDevelopmentStorage=true`. */
 export const DEVELOPMENT_ACCOUNT: Account = {
   name: "devstoreaccount1",
   keys: [

@@ -141,7 +141,7 @@ describe("any single changed character of what is signed", () => {
   });
 });
 
-/** The parts with one character of one of them replaced; undefined when that changes nothing of account. */
+/** Replaces one character of one part; undefined if the change would make no difference. */
 function changeOne(parts: readonly string[], at: number, to: string): string[] | undefined {
   const text = parts.join("\n");
   const index = at % text.length;

@@ -441,7 +441,7 @@ describe("the query around a token", () => {
   });
 });
 
-/** The line of a request with these parameters and the signature of this text. */
+/** The request line with these parameters and the signature of this text. */
 function lineOf(fields: Fields, text: string): string {
   const pairs = Object.entries({ ...fields, sig: sign(text) });
   const query = pairs.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
@@ -452,7 +452,7 @@ function accountSasText(fields: Fields): string {
   return accountSasString(DEVELOPMENT_ACCOUNT.name, parseSas(Object.entries(fields)));
 }
 
-/** Sends an account SAS of these parameters, rightly signed. */
+/** Authenticates a correctly signed account SAS with these parameters. */
 function accept(
   dialect: AuthDialect,
   fields: Fields,
@@ -463,7 +463,7 @@ function accept(
   return authenticate(sketchRequest(line, sketch), dialect, context);
 }
 
-/** What a queue tells of its refusal of an account SAS. */
+/** The detail of the error with which a queue refuses an account SAS. */
 function detailOf(fields: Fields, context = contextAt(NOW)): string {
   const error = refusalOf(() => accept(queueAuth, fields, {}, context));
   assert.deepEqual(

@@ -16,7 +16,7 @@ import { isSignedBy } from "./hmac.ts";
 import type { Identity } from "./identity.ts";
 import { type KnownToken, rememberToken } from "./known-tokens.ts";
 
-/** One request bearing a token, and what is needed to judge it. */
+/** A request with a SAS, and everything needed to check it. */
 interface SasRequest {
   readonly head: RequestHead;
   readonly sas: SasParameters;
@@ -26,8 +26,9 @@ interface SasRequest {
 }
 
 /**
- * Verifies a shared access signature. The signature comes first, so that a stranger learns nothing
- * and causes no read of stored policies; then the policy, the time frame, the address, the protocol.
+ * Verifies a shared access signature. The signature is checked first, so that an unauthenticated
+ * caller learns nothing and causes no read of stored policies; then the policy, the time frame, the
+ * IP address and the protocol.
  */
 export function authenticateSas(
   sas: SasParameters,
@@ -74,7 +75,7 @@ function authenticateServiceSas(request: SasRequest): Awaitable<Identity> {
 
 const NO_POLICY: AccessPolicy = { id: "" };
 
-/** Each field stands in the token or in the policy, never in both. */
+/** Each field is in the token or in the policy, never in both. */
 function grantServiceSas(
   request: SasRequest,
   { scope }: ServiceSasReading,
@@ -134,7 +135,7 @@ function checkTimeFrame(
   );
 }
 
-/** Requests bear the same few times again and again: reading them is 3 % of a point query's handler. */
+/** Requests repeat the same few times; parsing them takes 3 % of a point query's handler. */
 function instantOf(text: string): number | undefined {
   let instant = instants.get(text);
   if (instant === undefined) {
@@ -152,7 +153,7 @@ function rfc1123(time: number): string {
   return new Date(time).toUTCString();
 }
 
-/** `sip` and `spr`, which older versions do not sign and therefore do not know. */
+/** Checks `sip` and `spr`. Older versions do not sign them, so they are ignored there. */
 function checkSource({ head, sas, dialect }: SasRequest): void {
   if (sas.sv === undefined || sas.sv < SAS_VERSIONS.accountMin) return;
   if (sas.sip !== undefined) {

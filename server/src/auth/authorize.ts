@@ -10,10 +10,10 @@ import type {
 import { namedVersion } from "./named-version.ts";
 
 /**
- * Decides whether a caller may do what an operation asks for. Runs before the body is read; what
- * depends on the data (key ranges, public containers) the services decide with the help of
+ * Decides whether the caller may perform an operation. Runs before the body is read; the services
+ * themselves make the decisions that depend on data (key ranges, public containers), with
  * `permitsKey` and `refuseStranger`.
- * @throws ServiceError, the first refusal in the order of the reference.
+ * @throws ServiceError, the first that applies in the order of the reference.
  */
 export function authorize(
   head: RequestHead,
@@ -89,7 +89,7 @@ function sharesLetter(granted: string, alternatives: string): boolean {
   return false;
 }
 
-/** Whether one of the alternatives is granted whole. */
+/** Whether all letters of at least one alternative are granted. */
 function grants(permissions: string, alternatives: readonly string[]): boolean {
   return alternatives.some((letters) => {
     for (const letter of letters) if (!permissions.includes(letter)) return false;
@@ -97,19 +97,19 @@ function grants(permissions: string, alternatives: readonly string[]): boolean {
   });
 }
 
-/** The refusal of somebody without credentials: reads must not tell whether a thing exists. */
+/** The error for a caller without credentials: a read must not reveal whether a resource exists. */
 export function refuseStranger(verb: string): ServiceError {
   return verb === "GET" || verb === "HEAD"
     ? new ServiceError("ResourceNotFound")
     : noAuthenticationInformation();
 }
 
-/** Whether the caller may touch this table at all: false only for a table SAS of another table. */
+/** Whether the caller may access this table at all: false only for a table SAS of another table. */
 export function permitsTable(identity: Identity, table: string): boolean {
   return identity.kind !== "service-sas" || identity.table === table.toLowerCase();
 }
 
-/** Whether an entity lies in the key range of the caller's table SAS; true for all other callers. */
+/** Whether an entity is in the key range of the caller's table SAS; true for all other callers. */
 export function permitsKey(identity: Identity, partitionKey: string, rowKey: string): boolean {
   if (identity.kind !== "service-sas" || identity.keyRange === undefined) return true;
   const { startPartitionKey, startRowKey, endPartitionKey, endRowKey } = identity.keyRange;

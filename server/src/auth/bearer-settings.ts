@@ -10,14 +10,14 @@ import { SettingsError, type SettingsSection } from "./settings-section.ts";
 
 const READER_ROLES = ["Storage Table Data Reader", "reader"];
 const CONTRIBUTOR_ROLES = ["Storage Table Data Contributor", "contributor"];
-/** What issuers commonly advise. */
+/** The tolerance that issuers commonly recommend. */
 const CLOCK_TOLERANCE_S = 300;
 
 /**
- * Reads the `bearer` object of a configuration file:
- * `issuers` (`issuer`, `jwks`: an HTTPS URL, a file or the key set itself, `audiences`, `rolesClaim`,
- * `readerRoles`, `contributorRoles`), `staticTokens` (`token`, `subject`, `role`), `allowHttp`,
- * `clockToleranceS`, `authorizationUri`, `resourceId`. Key files are read once, here.
+ * Reads the `bearer` object of a configuration file: `issuers` (`issuer`, `jwks`: an HTTPS URL, a
+ * file or the key set itself, `audiences`, `rolesClaim`, `readerRoles`, `contributorRoles`),
+ * `staticTokens` (`token`, `subject`, `role`), `allowHttp`, `clockToleranceS`, `authorizationUri`,
+ * `resourceId`. Key files are read once, here.
  * @throws SettingsError
  */
 export function readBearerSettings(settings: SettingsSection): BearerSettings {

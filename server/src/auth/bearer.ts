@@ -13,20 +13,20 @@ import {
 import type { Clock } from "../clock.ts";
 import type { BearerIdentity } from "./identity.ts";
 
-/** Finds out who stands behind a bearer token. */
+/** Verifies bearer tokens. */
 export interface BearerVerifier {
-  /** The `WWW-Authenticate` text that tells a caller where tokens come from. */
+  /** The `WWW-Authenticate` value that tells a caller where to get tokens. */
   readonly challenge: string;
-  /** Whether tokens are taken over plain HTTP. */
+  /** Whether tokens are accepted over plain HTTP. */
   readonly allowHttp: boolean;
   /**
-   * Undefined for a token that is not genuine, expired or meant for somebody else.
-   * @throws ServiceError ServerBusy when the issuer's keys cannot be had.
+   * Undefined for a token that is not genuine, has expired or is meant for another audience.
+   * @throws ServiceError ServerBusy if the issuer's keys are not available.
    */
   verify(token: string): Promise<BearerIdentity | undefined>;
 }
 
-/** Where tokens come from, and for what: the text of a challenge. */
+/** Where tokens come from and which resource they are for: the content of a challenge. */
 export interface Authority {
   readonly authorizationUri: string;
   readonly resourceId: string;
@@ -43,7 +43,7 @@ export function printChallenge({ authorizationUri, resourceId }: Authority): str
 
 export interface BearerSettings extends Authority {
   readonly issuers: readonly IssuerSettings[];
-  /** Tokens that are good as they stand, for tests. */
+  /** Tokens that are accepted as they are, for tests. */
   readonly staticTokens: readonly StaticToken[];
   readonly allowHttp: boolean;
   /** How far the issuer's clock may differ from ours. */
@@ -51,13 +51,13 @@ export interface BearerSettings extends Authority {
 }
 
 export interface IssuerSettings {
-  /** What `iss` must be. */
+  /** The required value of `iss`. */
   readonly issuer: string;
-  /** What `aud` may be; a final slash makes no difference. */
+  /** The accepted values of `aud`; a final slash makes no difference. */
   readonly audiences: readonly string[];
-  /** Where the issuer publishes its keys, or the keys. */
+  /** The URL at which the issuer publishes its keys, or the keys themselves. */
   readonly keys: URL | JSONWebKeySet;
-  /** The claim that holds the roles, a list or a text with spaces, and which of them mean what. */
+  /** The claim with the roles (a list, or a string with spaces); then the role names for each right. */
   readonly rolesClaim: string;
   readonly readerRoles: readonly string[];
   readonly contributorRoles: readonly string[];
@@ -69,7 +69,7 @@ export interface StaticToken {
   readonly role: BearerIdentity["role"];
 }
 
-/** Keys that anyone may know the public half of. An HMAC under a published key would be no proof. */
+/** Public-key algorithms only: an HMAC under a published key would prove nothing. */
 const ALGORITHMS = [
   "RS256",
   "RS384",
@@ -83,14 +83,14 @@ const ALGORITHMS = [
   "EdDSA",
 ];
 
-/** Verifies JSON Web Tokens of the configured issuers. Each is verified anew: keys may be withdrawn. */
+/** Verifies JSON Web Tokens of the configured issuers, each token every time: keys may be withdrawn. */
 export class JwtVerifier implements BearerVerifier {
   readonly challenge: string;
   readonly allowHttp: boolean;
   readonly #clock: Clock;
   readonly #clockToleranceS: number;
   readonly #issuers: ReadonlyMap<string, Issuer>;
-  /** By digest, so that a look-up tells nothing about how much of a token was right. */
+  /** Keyed by digest, so that the time of a lookup does not reveal how much of a token was right. */
   readonly #staticTokens: ReadonlyMap<string, BearerIdentity>;
 
   constructor(settings: BearerSettings, clock: Clock) {
@@ -111,7 +111,7 @@ export class JwtVerifier implements BearerVerifier {
     const known = this.#staticTokens.get(digest(token));
     if (known) return known;
     try {
-      // Read unverified only to choose whose keys to verify with; `verify` checks it again.
+      // Decoded unverified only to choose the issuer; `verify` checks `iss` again.
       const issuer = this.#issuers.get(decodeJwt(token).iss ?? "");
       return await issuer?.verify(token, {
         currentDate: new Date(this.#clock.now()),
@@ -163,7 +163,7 @@ class Issuer {
   }
 }
 
-/** Whether the token is to blame, and not the network or the issuer. */
+/** Whether the token is invalid, as opposed to a failure of the network or the issuer. */
 function isTokenFault(error: unknown): boolean {
   return (
     error instanceof errors.JWTExpired ||

@@ -16,33 +16,33 @@ import {
 import type { RequestHead } from "../operation.ts";
 import type { Identity, SasKeyRange, ServiceSasIdentity } from "./identity.ts";
 
-/** Where the services differ about who is asking. Everything else is in `authenticate.ts`. */
+/** Where the services differ in authentication. Everything else is in `authenticate.ts`. */
 export interface AuthDialect {
   /** The service's letter in an account SAS. */
   readonly letter: "b" | "q" | "t";
   /** Oldest `x-ms-version` served. */
   readonly versionMin: string;
-  /** What counts when a request signed with a key names no version; undefined: it must. */
+  /** The version assumed when a request signed with a key names none; undefined if it must name one. */
   readonly versionAbsent: string | undefined;
-  /** Before this version, what a service SAS does not permit is answered as if it were not there; "" for none. */
+  /** Before this version, a missing permission of a service SAS is answered with 404; "" if never. */
   readonly refusalsHiddenBefore: string;
-  /** The strings a signature may stand under, likeliest first. */
+  /** The strings that a valid signature may be over, likeliest first. */
   sharedKeyStrings(head: RequestHead, path: string): Iterable<string>;
   sharedKeyLiteStrings(head: RequestHead, path: string): Iterable<string>;
-  /** @throws ServiceError AuthenticationFailed when the token is not for what is addressed. */
+  /** @throws ServiceError AuthenticationFailed if the token is not for the addressed resource. */
   readServiceSas(head: RequestHead, sas: SasParameters): ServiceSasReading;
-  /** Whether tokens with an encryption scope are honoured by ignoring it. */
+  /** Whether a token's encryption scope is accepted and ignored. */
   readonly encryptionScopes: boolean;
   readonly bearer: boolean;
-  /** AuthenticationFailed, with what went wrong where the service says so. */
+  /** AuthenticationFailed, with the detail if the service reports it. */
   failed(detail: string): ServiceError;
-  /** Someone without any credentials. @throws ServiceError unless the service has public data. */
+  /** A caller without credentials. @throws ServiceError unless the service has public data. */
   anonymous(head: RequestHead, challenge: string): Identity;
 }
 
 export interface ServiceSasReading {
   readonly stringToSign: string;
-  /** The table, queue or container whose stored policies count. */
+  /** The table, queue or container whose stored policies apply. */
   readonly name: string;
   readonly scope: Pick<ServiceSasIdentity, "table" | "keyRange" | "responseHeaders">;
 }
@@ -87,8 +87,8 @@ interface TableReading {
 }
 
 /**
- * By the parameters they were read from, which never change and are kept as long as their token is
- * known. What a token says depends on nothing else but the account: reading it anew takes 4 % of a
+ * Keyed by the parsed parameters, which are immutable and live as long as their token is
+ * remembered. The reading depends only on them and the account; repeating it would take 4 % of a
  * point query's handler.
  */
 const tableReadings = new WeakMap<SasParameters, TableReading>();
@@ -106,8 +106,9 @@ function readTableSas(account: string, sas: SasParameters, table: string): Servi
 }
 
 /**
- * The string to sign does not tell an empty end from an absent one, so an empty key means no end,
- * unless a row key follows it: what a holder could leave out must not be what restricts them.
+ * The string to sign does not distinguish an empty key from an absent one. So an empty partition
+ * key means no bound, unless a row key follows it: a bound that the holder of the token could
+ * remove must not be relied on.
  */
 function readKeyRange({ spk, srk, epk, erk }: SasParameters): SasKeyRange | undefined {
   if ((srk !== undefined && spk === undefined) || (erk !== undefined && epk === undefined)) {
@@ -123,7 +124,7 @@ function readKeyRange({ spk, srk, epk, erk }: SasParameters): SasKeyRange | unde
   return open ? undefined : range;
 }
 
-/** What Queue and Blob have in common. */
+/** The common part of Queue and Blob. */
 const storageDialect = {
   versionMin: LIMITS.storageVersionMin,
   versionAbsent: undefined,
@@ -175,7 +176,7 @@ export const blobAuth: AuthDialect = {
   anonymous: () => ({ kind: "anonymous" }),
 };
 
-/** None where the version does not sign them: anybody could have put them behind the token. */
+/** None if the version does not sign them: anyone could have appended them to the token. */
 function overriddenHeaders(sas: SasParameters): string[] {
   const headers: string[] = [];
   if (sas.sv === undefined || sas.sv < SAS_VERSIONS.responseHeaders) return headers;
@@ -190,7 +191,7 @@ function overriddenHeaders(sas: SasParameters): string[] {
   return headers;
 }
 
-/** The answer of Queue and Blob to a stranger who may not do this. */
+/** The response of Queue and Blob to a caller without credentials who lacks access. */
 export function noAuthenticationInformation(): ServiceError {
   return new ServiceError("NoAuthenticationInformation", {
     stage: "authentication",
@@ -198,7 +199,7 @@ export function noAuthenticationInformation(): ServiceError {
   });
 }
 
-/** A 401 that tells where tokens come from (Table) or which scheme is left (Queue, Blob). */
+/** A 401 that says where to get tokens (Table) or which scheme remains (Queue, Blob). */
 export function challenged(challenge: string): ServiceError {
   return new ServiceError("InvalidAuthenticationInfo", {
     status: 401,

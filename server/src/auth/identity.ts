@@ -1,4 +1,4 @@
-/** Who is asking, once proven. What each may do is decided by `authorize`. */
+/** An authenticated caller. `authorize` decides what it may do. */
 export type Identity =
   | { readonly kind: "anonymous" }
   | { readonly kind: "shared-key" }
@@ -18,15 +18,15 @@ export interface ServiceSasIdentity {
   readonly kind: "service-sas";
   /** Letters granted, from the token or its stored policy. */
   readonly permissions: string;
-  /** Table SAS only: the table it was signed for, in lower case; `$batch` names none in its path. */
+  /** Table SAS only: the table it was signed for, in lower case; the path of `$batch` names none. */
   readonly table: string | undefined;
-  /** Table SAS only: the entities it reaches. */
+  /** Table SAS only: the entities it gives access to. */
   readonly keyRange: SasKeyRange | undefined;
-  /** Blob SAS only: the response headers it overrides, names and values in turn. */
+  /** Blob SAS only: the response headers it overrides, names and values alternating. */
   readonly responseHeaders: readonly string[];
 }
 
-/** Both ends included, compared as UTF-16 code units. A row key is only given with its partition key. */
+/** Both ends inclusive, compared as UTF-16 code units. A row key always comes with its partition key. */
 export interface SasKeyRange {
   readonly startPartitionKey: string | undefined;
   readonly startRowKey: string | undefined;
@@ -36,7 +36,7 @@ export interface SasKeyRange {
 
 export interface BearerIdentity {
   readonly kind: "bearer";
-  /** "none": the token is genuine and grants nothing here. */
+  /** "none": the token is genuine but grants nothing here. */
   readonly role: "reader" | "contributor" | "none";
   readonly subject: string;
 }

@@ -1,26 +1,26 @@
 import type { SasParameters } from "@rowhouse/protocol/sas";
 import type { Account } from "./accounts.ts";
 
-/** A token whose signature was found good. */
+/** A token whose signature was verified. */
 export interface KnownToken {
   readonly sas: SasParameters;
-  /** The string its signature was verified over. Good for this very string only. */
+  /** The string its signature was verified over. The entry is valid for this exact string only. */
   readonly stringToSign: string;
 }
 
-/** Tokens remembered per account; when there are more, the oldest is forgotten. */
+/** Tokens remembered per account; beyond that, the oldest is forgotten. */
 const TOKENS_MAX = 256;
-/** Longer queries are read anew each time. */
+/** Tokens in longer queries are not remembered. */
 const QUERY_LENGTH_MAX = 1024;
 
 /**
- * Remembers, per account, under which query string a signature was found good. Reading and
- * verifying a token then costs 1.7 µs instead of 6.4, of which 2 are the decoding of the query (Node 20).
+ * Remembers, per account, the query strings whose signature was verified. Parsing and verifying a
+ * token then costs 1.7 µs instead of 6.4, of which 2 are the decoding of the query (Node 20).
  *
- * It cannot accept what verification would refuse: the key is the whole query as sent, signature
- * included; the string to sign is built anew and compared; only what was verified gets in; an
- * account with other keys is another object. Times, policies, addresses and protocols are no part
- * of this and are checked on every request.
+ * The cache cannot accept a token that verification would refuse: its key is the whole query as
+ * sent, signature included; the string to sign is rebuilt and compared; only verified tokens are
+ * added; an account with other keys is another object. Times, policies, addresses and protocols are
+ * not cached and are checked on every request.
  */
 const tokens = new WeakMap<Account, Map<string, KnownToken>>();
 

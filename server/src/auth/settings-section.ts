@@ -1,4 +1,4 @@
-/** A setting that cannot be used; the message says what was found and what is allowed, never a secret. */
+/** An invalid setting. The message says what was found and what is allowed, never a secret. */
 export class SettingsError extends Error {
   constructor(message: string, options?: { cause?: unknown }) {
     super(message, options);
@@ -7,11 +7,11 @@ export class SettingsError extends Error {
 }
 
 /**
- * One object of a configuration file, read member by member. Every reader throws SettingsError when
- * the member has another form; `end` refuses members that nobody asked for, misspelt ones mostly.
+ * One object of a configuration file, read member by member. Each reader throws SettingsError if
+ * the member has another form; `end` refuses members that were never read, mostly misspelled ones.
  */
 export class SettingsSection {
-  /** How messages call it: `bearer.issuers[0]`. */
+  /** Its name in messages: `bearer.issuers[0]`. */
   readonly path: string;
   readonly #members: ReadonlyMap<string, unknown>;
   readonly #asked = new Set<string>();
@@ -42,7 +42,7 @@ export class SettingsSection {
     return value;
   }
 
-  /** A whole number of `min` or more. */
+  /** An integer of at least `min`. */
   optionalNumber(name: string, min: number): number | undefined {
     const value = this.value(name);
     if (value === undefined) return undefined;
@@ -84,7 +84,7 @@ export class SettingsSection {
   }
 }
 
-/** What a value looks like, without showing it. */
+/** Describes a value without showing it. */
 function formOf(value: unknown): string {
   if (value === undefined) return "missing";
   if (value === null || value === "") return value === null ? "null" : "empty";

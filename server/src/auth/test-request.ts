@@ -9,7 +9,7 @@ import type { AuthContext } from "./auth-context.ts";
 import { authenticate as authenticateHead } from "./authenticate.ts";
 import type { AuthDialect } from "./dialect.ts";
 
-/** What a test says of a request besides its first line; the rest is plain. */
+/** The fields of a request that a test sets besides the request line; the others have defaults. */
 export interface RequestSketch extends Partial<Omit<RequestHead, "header" | "query" | "verb">> {
   /** By name as sent; a list repeats the header. */
   readonly headers?: Readonly<Record<string, string | readonly string[]>>;
@@ -49,7 +49,7 @@ export function sketchRequest(
 
 const ANYWHERE: Location = { resource: "service", name: "" };
 
-/** What surrounds authentication, and when the request arrives. */
+/** An authentication context, and when the request arrives. */
 export interface TestContext extends AuthContext {
   readonly now: number;
 }
@@ -65,7 +65,7 @@ export function contextAt(time: string, changes: Partial<AuthContext> = {}): Tes
   };
 }
 
-/** Who sent the request, which arrives at the time of the context. */
+/** Authenticates the request as if it arrived at the time of the context. */
 export function authenticate(
   head: RequestHead,
   dialect: AuthDialect,
@@ -79,12 +79,12 @@ export function frozenAt(time: string): Clock {
   return { now: () => now };
 }
 
-/** The signature of a text in base64, the plain way. */
+/** The base64 signature of a text, computed with `createHmac`. */
 export function sign(text: string, account: Account = DEVELOPMENT_ACCOUNT, key = 0): string {
   return createHmac("sha256", account.keys[key]!).update(text).digest("base64");
 }
 
-/** What an action refuses with. */
+/** The error an action throws. */
 export function refusalOf(action: () => unknown): ServiceError {
   try {
     action();

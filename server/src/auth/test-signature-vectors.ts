@@ -6,13 +6,13 @@ import type { RequestSketch } from "./test-request.ts";
 export interface SignatureVector {
   readonly name: string;
   readonly dialect: AuthDialect;
-  /** Method and target; a token's signature is added to the query. */
+  /** Method and target; the signature of a SAS is added to the query. */
   readonly line: string;
   readonly scheme: "SharedKey" | "SharedKeyLite" | "SAS";
   readonly request: RequestSketch;
   readonly stringToSign: string;
   readonly signature: string;
-  /** When the request is good. */
+  /** A time at which the request is valid. */
   readonly now: string;
   /** The stored policy that the token names. */
   readonly policy?: AccessPolicy;
