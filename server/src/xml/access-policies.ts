@@ -7,8 +7,8 @@ import { readXml, type XmlElement } from "./read-xml.ts";
 import { invalidNodeValue, invalidXml, wrongNode } from "./xml-refusal.ts";
 
 /**
- * Reads the body of Set Table, Queue or Container ACL; an empty body is an empty list.
- * @throws ServiceError InvalidXmlDocument, InvalidXmlNodeValue or as `rules` has it.
+ * Parses the body of Set Table, Queue or Container ACL; an empty body is an empty list.
+ * @throws ServiceError InvalidXmlDocument, InvalidXmlNodeValue, or the codes of `rules`.
  */
 export function parseAccessPolicies(body: Uint8Array, rules: DocumentRules): AccessPolicy[] {
   if (body.length === 0) return [];
@@ -24,7 +24,7 @@ export function parseAccessPolicies(body: Uint8Array, rules: DocumentRules): Acc
   return policies;
 }
 
-/** The body of Get Table, Queue or Container ACL. A policy of nothing but its id has no `AccessPolicy`. */
+/** The body of Get Table, Queue or Container ACL. A policy with an id only has no `AccessPolicy` element. */
 export function printAccessPolicies(
   policies: readonly AccessPolicy[],
   rules: DocumentRules,
@@ -62,7 +62,7 @@ function parseId(element: XmlElement | undefined): string {
   return id;
 }
 
-/** An element without text says as much as no element. */
+/** An empty element means the same as a missing one. */
 function parseTime(element: XmlElement | undefined, rules: DocumentRules): string | undefined {
   const text = element === undefined ? "" : leafText(element);
   if (element === undefined || text === "") return undefined;

@@ -6,7 +6,7 @@ import fc from "fast-check";
 import { parseBlockList } from "./block-list.ts";
 
 const DECLARATION = '<?xml version="1.0" encoding="utf-8"?>';
-/** Of clients in several languages. */
+/** Declarations sent by clients in several languages. */
 const DECLARATIONS = [
   "",
   "\ufeff",
@@ -16,14 +16,14 @@ const DECLARATIONS = [
   '<?xml version="1.0" encoding="UTF-8" standalone="yes" ?>\r\n',
   "<?xml version='1.0' encoding='utf-8'?>\n",
 ];
-/** Makes a list none that clients send, and says nothing. */
+/** Has no meaning, but no client sends it, so that the list takes the general path. */
 const COMMENT = "<!-- c -->";
 
 function listOf(blocks: string): Buffer {
   return Buffer.from(`${DECLARATION}<BlockList>${blocks}</BlockList>`);
 }
 
-/** What it reads, or the code it refuses it with. */
+/** The parsed list, or the code of the error. */
 function readingOf(body: Uint8Array): unknown {
   try {
     return parseBlockList(body);

@@ -5,25 +5,27 @@ import { printElement, printLeaf, XML_DECLARATION } from "./print-xml.ts";
 import { decodeUtf8, readXml } from "./read-xml.ts";
 import { invalidXml } from "./xml-refusal.ts";
 
-/** A block named in a list, and where to look for it: "Latest" is uncommitted before committed. */
+/** A block in a list, and where to look for it: "Latest" tries uncommitted blocks, then committed ones. */
 export interface BlockChoice {
   readonly from: "Committed" | "Uncommitted" | "Latest";
-  /** Base64, as it was sent. */
+  /** Base64, as sent. */
   readonly id: string;
 }
 
 /**
- * Reads the body of Put Block List; the order of the elements is that of the content.
- * @throws ServiceError InvalidXmlDocument, BlockListTooLong; RequestBodyTooLarge for a long one that is no plain list.
+ * Parses the body of Put Block List; the order of the elements is the order of the content.
+ * @throws ServiceError InvalidXmlDocument, BlockListTooLong; RequestBodyTooLarge for a long
+ * document that is not a plain list.
  */
 export function parseBlockList(body: Uint8Array): readonly BlockChoice[] {
   return readPlain(body) ?? readAny(body);
 }
 
 /**
- * The document that clients send: nothing but blocks, with or without a declaration and white space. The answer for any
- * other is undefined, and `readXml` knows. Without a tree 50,000 blocks take a tenth of the time, and lists longer than
- * other documents may be cost no more than their length.
+ * Parses the document that clients send: nothing but blocks, with or without a declaration and
+ * white space. Returns undefined for any other document, which is left to `readXml`. Without a
+ * tree, 50,000 blocks take a tenth of the time, and lists may be longer than other documents at a
+ * cost linear in their length.
  */
 function readPlain(body: Uint8Array): readonly BlockChoice[] | undefined {
   const text = decodeUtf8(body);
@@ -43,10 +45,10 @@ function readPlain(body: Uint8Array): readonly BlockChoice[] | undefined {
   return CLOSING.test(text) ? choices : undefined;
 }
 
-/** In either kind of quotes: clients differ. */
+/** In single or double quotes, because clients differ. */
 const OPENING =
   /^(?:<\?xml[ \t\r\n]+version=(["'])1\.0\1(?:[ \t\r\n]+encoding=(["'])(?:utf|UTF)-8\2)?(?:[ \t\r\n]+standalone=(["'])(?:yes|no)\3)?[ \t\r\n]*\?>)?[ \t\r\n]*<BlockList>/;
-/** An id of printable ASCII, without what has to be escaped. */
+/** An id of printable ASCII without characters that need escaping. */
 const PLAIN_BLOCK = /[ \t\r\n]*<(Latest|Committed|Uncommitted)>([ -%'-;=?-~]*)<\/\1>/y;
 const CLOSING = /[ \t\r\n]*<\/BlockList>[ \t\r\n]*$/y;
 
@@ -73,7 +75,7 @@ export interface ListedBlock {
   readonly length: number;
 }
 
-/** The answer of Get Block List; a list that was not asked for is undefined. */
+/** The response of Get Block List; a list that was not requested is undefined. */
 export function printBlockLists(lists: {
   readonly committed: readonly ListedBlock[] | undefined;
   readonly uncommitted: readonly ListedBlock[] | undefined;

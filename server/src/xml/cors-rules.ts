@@ -5,21 +5,21 @@ import { printElement, printLeaf } from "./print-xml.ts";
 import type { XmlElement } from "./read-xml.ts";
 import { invalidNodeValue, invalidXml, wrongNode } from "./xml-refusal.ts";
 
-/** What browsers of one set of origins may do. `http/cors.ts` applies the rules, in order. */
+/** What browsers on one set of origins may do. `http/cors.ts` applies the rules in order. */
 export interface CorsRule {
   /** Exact origins, or `*`. */
   readonly allowedOrigins: readonly string[];
   /** Upper case. */
   readonly allowedMethods: readonly string[];
-  /** Header names and `prefix*`, compared without case. */
+  /** Header names and `prefix*`, compared case-insensitively. */
   readonly allowedHeaders: readonly string[];
   readonly exposedHeaders: readonly string[];
   readonly maxAgeSeconds: number;
 }
 
 /**
- * Reads the `Cors` group; without rules it turns CORS off.
- * @throws ServiceError InvalidXmlDocument, InvalidXmlNodeValue or as `rules` has it.
+ * Parses the `Cors` group; a group without rules turns CORS off.
+ * @throws ServiceError InvalidXmlDocument, InvalidXmlNodeValue, or the codes of `rules`.
  */
 export function parseCorsRules(cors: XmlElement, rules: DocumentRules): CorsRule[] {
   checkElementsOnly(cors);
@@ -112,7 +112,7 @@ function maxAge(element: XmlElement): number {
   return seconds;
 }
 
-/** A comma-separated list; white space around items is not theirs. */
+/** A comma-separated list; white space around items is removed. */
 function items(element: XmlElement): string[] {
   const text = leafText(element);
   if (text === "") return [];
@@ -129,14 +129,14 @@ function items(element: XmlElement): string[] {
   return list;
 }
 
-/** They become response headers, so nothing else may be in them. */
+/** Items become response headers, so they may contain nothing else. */
 const VISIBLE_ASCII = /^[\u0021-\u007e]*$/;
 
 function wrongCount(element: XmlElement, count: number, allowed: string): Error {
   return invalidNodeValue(element.name, element.text, `${count} given; ${allowed} expected.`);
 }
 
-/** What counts towards the limit of all rules together: the settings without their tags. */
+/** The size that counts towards the limit for all rules together: the settings without their tags. */
 function textBytes(rule: CorsRule): number {
   const { allowedOrigins, allowedMethods, allowedHeaders, exposedHeaders, maxAgeSeconds } = rule;
   const texts = [allowedOrigins, allowedMethods, allowedHeaders, exposedHeaders].map(String);

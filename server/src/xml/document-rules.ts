@@ -4,25 +4,25 @@
  * Properties", "Set Table ACL", "Set Queue ACL", "Set Container ACL".
  */
 export interface DocumentRules {
-  /** Whether documents that are answered begin with a byte order mark. */
+  /** Whether response documents begin with a byte order mark. */
   readonly byteOrderMark: boolean;
 
   readonly unknownNode: "InvalidXmlDocument" | "UnsupportedXmlNode";
   readonly missingNode: "InvalidXmlDocument" | "MissingRequiredXmlNode";
-  /** Whether service properties without any group are a change of nothing, or refused. */
+  /** Whether service properties without any group are an empty change or an error. */
   readonly emptyProperties: "accepted" | "refused";
   readonly wrongRetentionDays: "InvalidXmlDocument" | "InvalidXmlNodeValue";
 
-  /** The groups of the service properties, and members where their order differs, as printed. */
+  /** The groups of the service properties, and members whose order differs, in printed order. */
   readonly groups: readonly PropertyGroup[];
   readonly loggingMembers: readonly LoggingMember[];
   readonly corsMembers: readonly CorsMember[];
-  /** Whether hourly metrics are on, kept for 7 days, before anything was set. */
+  /** Whether hourly metrics are on by default, kept for 7 days. */
   readonly hourMetricsByDefault: boolean;
 
-  /** Letters that an access policy may hold. */
+  /** Permission letters allowed in an access policy. */
   readonly policyLetters: string;
-  /** Times of a policy come back as they were sent, or with seven fraction digits. */
+  /** Whether the times of a policy are returned as sent or with seven fraction digits. */
   readonly policyTimes: "as-sent" | "seven-digits";
   readonly wrongPolicyTime: "InvalidXmlDocument" | "InvalidXmlNodeValue";
 }

@@ -3,15 +3,15 @@ import type { XmlElement } from "./read-xml.ts";
 import { invalidNodeValue, invalidXml, wrongNode } from "./xml-refusal.ts";
 
 /**
- * The children of an element that holds no text of its own, in any order and each at most once.
- * Asking for a member by name settles whether it is required; names never asked for are not known.
+ * The children of an element without text of its own, in any order, each at most once. The accessor
+ * used for a member decides whether it is required.
  */
 export class Members<Name extends string> {
   readonly #element: XmlElement;
   readonly #rules: DocumentRules;
   readonly #byName = new Map<string, XmlElement>();
 
-  /** @throws ServiceError when anything but the members named stands in the element. */
+  /** @throws ServiceError if the element contains anything but the named members. */
   constructor(element: XmlElement, names: readonly Name[], rules: DocumentRules) {
     checkElementsOnly(element);
     const known: readonly string[] = names;
@@ -50,7 +50,7 @@ export function checkElementsOnly(element: XmlElement): void {
   if (hasText) throw invalidXml(`Text stands in ${element.name}, where elements are expected.`);
 }
 
-/** The text of an element without children, white space around it removed. */
+/** The text of an element without children, trimmed. */
 export function leafText(element: XmlElement): string {
   if (element.children.length > 0) {
     throw invalidXml(`Elements stand in ${element.name}, where text is expected.`);
@@ -58,7 +58,7 @@ export function leafText(element: XmlElement): string {
   return element.text.trim();
 }
 
-/** In any case: Python's clients wrote True and False until 2019. */
+/** Case-insensitive: Python's clients wrote True and False until 2019. */
 export function booleanOf(element: XmlElement): boolean {
   const text = leafText(element);
   const lower = text.toLowerCase();

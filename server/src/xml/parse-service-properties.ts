@@ -15,7 +15,7 @@ import type {
 import { invalidNodeValue, invalidXml } from "./xml-refusal.ts";
 
 /**
- * Reads the body of Set Service Properties. A group that is given must be complete.
+ * Parses the body of Set Service Properties. Each group given must be complete.
  * @throws ServiceError InvalidXmlDocument, InvalidXmlNodeValue, the codes of `rules`, and
  * NotImplemented for soft delete and static websites.
  */
@@ -100,7 +100,7 @@ function checkAnalyticsVersion(version: XmlElement): void {
   if (text !== "1.0") throw invalidNodeValue(version.name, text, "1.0 is the only version.");
 }
 
-/** No request may be given a version that is not served. */
+/** The default must be a version that is served. */
 function parseDefaultVersion(element: XmlElement): string {
   const version = leafText(element);
   if (!isProtocolVersion(version) || version < LIMITS.storageVersionMin) {
@@ -113,7 +113,7 @@ function parseDefaultVersion(element: XmlElement): string {
   return version;
 }
 
-/** Days and AllowPermanentDelete say something only about a policy that is enabled. */
+/** Days and AllowPermanentDelete matter only for an enabled policy, which is refused. */
 function parseDeleteRetention(group: XmlElement, rules: DocumentRules): { enabled: false } {
   const members = new Members(group, ["Enabled", "Days", "AllowPermanentDelete"], rules);
   return { enabled: checkDisabled(members.required("Enabled")) };
@@ -139,7 +139,7 @@ function parseStaticWebsite(group: XmlElement, rules: DocumentRules): StaticWebs
   };
 }
 
-/** A promise that would not be kept is refused, not stored. */
+/** A feature that is not implemented is refused, not stored. */
 function checkDisabled(enabled: XmlElement): false {
   if (booleanOf(enabled)) throw new ServiceError("NotImplemented");
   return false;

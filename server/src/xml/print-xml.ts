@@ -1,21 +1,21 @@
 import type { DocumentRules } from "./document-rules.ts";
 
-/** Stands before the documents of the table service, though not before its errors. */
+/** Precedes the documents of the Table service, but not its errors. */
 const BYTE_ORDER_MARK = "\ufeff";
 
 export const XML_DECLARATION = '<?xml version="1.0" encoding="utf-8"?>';
 
-/** A whole answer: declaration, root element, and the mark where the service sends one. */
+/** A whole document: declaration, root element, and the byte order mark if the service sends one. */
 export function printDocument(root: string, rules: Pick<DocumentRules, "byteOrderMark">): string {
   return (rules.byteOrderMark ? BYTE_ORDER_MARK : "") + XML_DECLARATION + root;
 }
 
-/** The answer that carries a document. */
+/** The response with a document. */
 export function xmlResponse(status: number, document: string) {
   return { status, headers: ["Content-Type", "application/xml"], body: document };
 }
 
-/** An element around content that is XML already; without content `<Name />`. */
+/** An element around content that is already XML; `<Name />` if there is none. */
 export function printElement(name: string, content: string): string {
   return content === "" ? `<${name} />` : `<${name}>${content}</${name}>`;
 }
@@ -26,27 +26,27 @@ export function printLeaf(name: string, value: string | number | boolean): strin
 }
 
 /**
- * Text as it stands in an element. Named entities only: the JavaScript clients do not decode numeric
- * references, so a carriage return travels raw. What XML cannot carry at all becomes U+FFFD;
- * documents that bring such characters are refused when they are read.
+ * Text escaped for an element. Uses named entities only: the JavaScript clients do not decode
+ * numeric references, so a carriage return is sent raw. Characters that XML cannot represent become
+ * U+FFFD; input documents that contain them are refused.
  */
 export function escapeText(text: string): string {
   if (!SPECIAL.test(text)) return text;
   return text.replace(MARKUP, nameEntity).replace(FORBIDDEN, "\ufffd");
 }
 
-/** Text as it stands between double quotes. */
+/** Text escaped for a double-quoted attribute. */
 export function escapeAttribute(text: string): string {
   return escapeText(text).replaceAll('"', "&quot;");
 }
 
-/** Whether XML cannot carry the text as it is, however it is escaped. */
+/** Whether the text has characters that XML cannot represent, escaped or not. */
 export function hasForbidden(text: string): boolean {
   return text.search(FORBIDDEN) >= 0;
 }
 
 const MARKUP = /[&<>]/g;
-/** All that is not a Char of XML 1.0, lone surrogates included. */
+/** Everything that is not a Char of XML 1.0, lone surrogates included. */
 const FORBIDDEN = /[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\u{10000}-\u{10ffff}]/gu;
 const SPECIAL = new RegExp(`${MARKUP.source}|${FORBIDDEN.source}`, "u");
 

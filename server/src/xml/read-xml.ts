@@ -4,21 +4,21 @@ import { XMLParser, XMLValidator } from "fast-xml-parser";
 import { hasForbidden } from "./print-xml.ts";
 import { invalidXml } from "./xml-refusal.ts";
 
-/** One element of a document. Attributes, comments and processing instructions are not kept. */
+/** One element of a document. Attributes, comments and processing instructions are dropped. */
 export interface XmlElement {
   /** As written, with its prefix if it has one. */
   readonly name: string;
   readonly children: readonly XmlElement[];
-  /** All text inside, that of descendants too, in document order. White space is kept, line ends are LF. */
+  /** All text inside, descendants included, in document order. White space is preserved; line ends are LF. */
   readonly text: string;
-  /** Whether text other than white space stands beside child elements. */
+  /** Whether text other than white space occurs next to child elements. */
   readonly mixed: boolean;
 }
 
 /**
- * Reads a document in UTF-8; byte order mark and declaration may be missing. The five named
- * entities, numeric references and CDATA are decoded; a document type is refused, and with it every
- * other entity. Takes time linear in the size of the body.
+ * Parses a document in UTF-8; the byte order mark and the declaration are optional. The five named
+ * entities, numeric references and CDATA are decoded; a document type, and with it every other
+ * entity, is refused. Takes time linear in the size of the body.
  * @throws ServiceError InvalidXmlDocument; RequestBodyTooLarge above `bytesMax`.
  */
 export function readXml(body: Uint8Array, bytesMax: number = LIMITS.xmlBodyBytesMax): XmlElement {
@@ -28,8 +28,8 @@ export function readXml(body: Uint8Array, bytesMax: number = LIMITS.xmlBodyBytes
   const text = decodeUtf8(body);
   if (hasForbidden(text)) throw invalidXml("A character that XML does not allow.");
   if (hasDocumentType(text)) throw invalidXml("A document type is not allowed.");
-  // The parser alone forgives nearly everything; the validator sees to tags and ampersands, and
-  // between them they overlook text after a root without content.
+  // The parser alone accepts nearly anything. The validator checks tags and ampersands. Both
+  // overlook text after an empty root element, so that is checked here.
   const verdict = XMLValidator.validate(text);
   if (verdict !== true) {
     const { msg, line, col } = verdict.err;
@@ -40,7 +40,10 @@ export function readXml(body: Uint8Array, bytesMax: number = LIMITS.xmlBodyBytes
   return rootOf(parse(text));
 }
 
-/** `preserveOrder`: a node is an object of one key, its name, and holds its content; `#text` holds a string. */
+/**
+ * With `preserveOrder` a node is an object with one key, its name, and its content as value;
+ * `#text` is a string.
+ */
 interface ParsedNode {
   readonly [name: string]: string | readonly ParsedNode[];
 }
@@ -52,10 +55,10 @@ const PARSER = new XMLParser({
   ignorePiTags: true,
   parseTagValue: false,
   trimValues: false,
-  // Entities are decoded below: the parser's own decoder leaves unknown ones standing.
+  // Entities are decoded below, because the parser's own decoder ignores unknown ones.
   processEntities: false,
   cdataPropName: "#cdata",
-  // It counts the elements around an element.
+  // The parser counts the ancestors of an element.
   maxNestedTags: LIMITS.xmlDepthMax - 1,
 });
 
@@ -71,7 +74,7 @@ export function decodeUtf8(body: Uint8Array): string {
   }
 }
 
-/** Whether `<!` begins anything but a closed comment or CDATA section. */
+/** Whether any `<!` does not begin a closed comment or CDATA section. */
 function hasDocumentType(text: string): boolean {
   let at = text.indexOf("<!");
   while (at >= 0) {
@@ -88,7 +91,7 @@ function parse(text: string): readonly ParsedNode[] {
   try {
     return PARSER.parse(text);
   } catch (cause) {
-    // Nested too deep, or a name such as __proto__.
+    // Nested too deeply, or a name such as __proto__.
     throw new ServiceError("InvalidXmlDocument", { cause });
   }
 }
@@ -123,7 +126,7 @@ function toElement(name: string, content: readonly ParsedNode[]): XmlElement {
   return { name, children, text, mixed: !blank && children.length > 0 };
 }
 
-/** White space of XML: a no-break space is none. */
+/** XML's white space, which does not include the no-break space. */
 const NOT_BLANK = /[^ \t\n\r]/;
 
 function cdataText(content: readonly ParsedNode[]): string {
@@ -141,7 +144,7 @@ const NAMED: Readonly<Record<string, string>> = {
 };
 const REFERENCE = /&(?:#x([0-9a-fA-F]{1,8})|#([0-9]{1,8})|(lt|gt|amp|quot|apos));|&|\]\]>/g;
 
-/** Named and numeric references, decoded. @throws ServiceError InvalidXmlDocument */
+/** Decodes named and numeric references. @throws ServiceError InvalidXmlDocument */
 export function decodeReferences(text: string): string {
   if (!text.includes("&") && !text.includes("]]>")) return text;
   return text.replace(REFERENCE, (match, hex?: string, decimal?: string, named?: string) => {

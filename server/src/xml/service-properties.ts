@@ -3,7 +3,7 @@ import type { CorsRule } from "./cors-rules.ts";
 import type { DocumentRules } from "./document-rules.ts";
 
 /**
- * The settings of one service of an account. The last three exist for blobs alone; soft delete and
+ * The settings of one service of an account. The last three exist only for blobs; soft delete and
  * static websites cannot be enabled.
  */
 export interface ServiceProperties {
@@ -32,7 +32,7 @@ export type Metrics =
       readonly retentionDays: RetentionDays;
     };
 
-/** 1 to 365; null when nothing is ever removed. */
+/** 1 to 365; null if nothing is ever removed. */
 export type RetentionDays = number | null;
 
 export interface StaticWebsite {
@@ -45,7 +45,7 @@ export interface StaticWebsite {
 /** The groups that a request replaces, each as a whole. */
 export type ServicePropertiesChange = Partial<ServiceProperties>;
 
-/** What an account has before anything was set. */
+/** The properties of an account on which none were set. */
 export function defaultServiceProperties(rules: DocumentRules): ServiceProperties {
   const off: Metrics = { enabled: false, retentionDays: null };
   const on: Metrics = { enabled: true, includeApis: true, retentionDays: 7 };
@@ -63,7 +63,7 @@ export function defaultServiceProperties(rules: DocumentRules): ServicePropertie
   };
 }
 
-/** The form in which an engine keeps them: JSON. */
+/** Encodes properties as JSON, the form in which an engine stores them. */
 export function encodeServiceProperties(properties: ServiceProperties): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(properties));
 }

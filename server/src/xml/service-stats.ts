@@ -2,7 +2,7 @@ import type { DocumentRules } from "./document-rules.ts";
 import { printDocument, printElement, printLeaf } from "./print-xml.ts";
 
 /**
- * The body of Get Service Stats, of a secondary endpoint that is live.
+ * The body of Get Service Stats, for a secondary endpoint that is live.
  * @param lastSyncedAt milliseconds since 1970
  */
 export function printServiceStats(lastSyncedAt: number, rules: DocumentRules): string {

@@ -1,8 +1,8 @@
 import { type ErrorDetail, ServiceError } from "@rowhouse/protocol/errors";
 
-/** Why a document is refused, in the codes the three services share. The details name the place. */
+/** Errors in XML documents, with the codes that the three services share. Details name the place. */
 
-/** Not XML, or not the document that was asked for. */
+/** Not XML, or not the expected document. */
 export function invalidXml(reason: string, place?: { line: number; column: number }): ServiceError {
   const where: ErrorDetail[] = place
     ? [
@@ -13,7 +13,7 @@ export function invalidXml(reason: string, place?: { line: number; column: numbe
   return new ServiceError("InvalidXmlDocument", { details: [...where, ["Reason", reason]] });
 }
 
-/** The element stands where it may, but holds what it must not. */
+/** The element is allowed here, but its value is not. */
 export function invalidNodeValue(name: string, value: string, reason: string): ServiceError {
   return new ServiceError("InvalidXmlNodeValue", {
     details: [
@@ -24,7 +24,7 @@ export function invalidNodeValue(name: string, value: string, reason: string): S
   });
 }
 
-/** An element that is missing or unknown, by the code its service uses for that. */
+/** A missing or unknown element, with the code that its service uses for it. */
 export function wrongNode(
   code: "InvalidXmlDocument" | "MissingRequiredXmlNode" | "UnsupportedXmlNode",
   name: string,
