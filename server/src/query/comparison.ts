@@ -3,21 +3,21 @@ import { encodeJsonString } from "@rowhouse/protocol/json-string";
 import { encodeName } from "@rowhouse/protocol/property-name";
 import type { EntityView } from "./entity-view.ts";
 
-/** Whether an entity passes. Pure; keeps nothing of the view. */
+/** Whether an entity matches. Pure; holds no reference to the view. */
 export type Predicate = (view: EntityView) => boolean;
 
-/** A test and what it costs beside others, by which the clauses of a chain are put in order. */
+/** A test and its relative cost, by which the clauses of a chain are ordered. */
 export interface Compiled {
   readonly test: Predicate;
   readonly cost: number;
 }
 
-/** Only the order counts. */
+/** Only the order matters. */
 export const COST = { constant: 0, number: 2, key: 3, stored: 3, bigint: 4, bytes: 5, text: 8 };
 
 /**
- * Compiles one comparison. Its test finds the property and reads its type before it reads the
- * value; strings are compared as stored where the question is equality.
+ * Compiles one comparison. The test finds the property and checks its type before it reads the
+ * value; equality of strings is tested on the stored bytes.
  */
 export function compileComparison({ property, operator, literal }: ComparisonNode): Compiled {
   const accepted = ACCEPTED[operator];
@@ -28,8 +28,8 @@ export function compileComparison({ property, operator, literal }: ComparisonNod
 }
 
 /**
- * How a property and a literal may stand to each other. MISMATCH: the types cannot be compared;
- * UNORDERED: NaN is involved. A missing property is none of these and passes no comparison.
+ * Possible results of comparing a property with a literal. MISMATCH: the types cannot be compared;
+ * UNORDERED: one is NaN. A missing property has none of these results and fails every comparison.
  */
 const LESS = 1;
 const EQUAL = 2;
@@ -37,7 +37,7 @@ const GREATER = 4;
 const UNORDERED = 8;
 export const MISMATCH = 16;
 
-/** The comparison table: what each operator accepts. */
+/** The comparison table: the results that each operator accepts. */
 export const ACCEPTED: Record<ComparisonOperator, number> = {
   eq: EQUAL,
   ne: LESS | GREATER | UNORDERED | MISMATCH,
@@ -90,7 +90,7 @@ function mismatch(accepted: number): Compiled {
   return { test: (accepted & MISMATCH) !== 0 ? always : never, cost: COST.constant };
 }
 
-/** One closure for each type of literal, so that each calls the same methods on every entity. */
+/** One closure per type of literal, so that each closure calls the same methods for every entity. */
 function compileTest(name: Uint8Array, accepted: number, literal: Literal): Predicate {
   switch (literal.type) {
     case "Edm.String":
@@ -113,7 +113,7 @@ function compileTest(name: Uint8Array, accepted: number, literal: Literal): Pred
   }
 }
 
-/** Equality of strings and guids needs no decoding: a value has one stored form. */
+/** Equality of strings and GUIDs needs no decoding, because a value has one stored form. */
 function testStored(
   name: Uint8Array,
   accepted: number,
@@ -145,7 +145,7 @@ function testText(
   };
 }
 
-/** An Int32 literal is compared with every numeric type. */
+/** An Int32 literal is compared with any numeric type. */
 function testInt32(name: Uint8Array, accepted: number, value: number): Predicate {
   const bigint = BigInt(value);
   return (view) => {
@@ -160,7 +160,7 @@ function testInt32(name: Uint8Array, accepted: number, value: number): Predicate
   };
 }
 
-/** An Int64 literal is compared with Int64 and, exactly, with Double; not with Int32. */
+/** An Int64 literal is compared with Int64 and, exactly, with Double, but not with Int32. */
 function testInt64(name: Uint8Array, accepted: number, value: bigint): Predicate {
   return (view) => {
     const index = view.find(name);
@@ -172,7 +172,7 @@ function testInt64(name: Uint8Array, accepted: number, value: bigint): Predicate
   };
 }
 
-/** `false` is less than `true`: a Boolean is read as 0 or 1. */
+/** A Boolean is read as 0 or 1, so `false` is less than `true`. */
 function testNumber(
   name: Uint8Array,
   accepted: number,
@@ -222,7 +222,7 @@ function orderMixed(a: number, b: bigint): number {
   return a < b ? LESS : a > b ? GREATER : a >= b ? EQUAL : UNORDERED;
 }
 
-/** The shorter comes first when it begins the longer. */
+/** A prefix sorts before the longer value. */
 function orderBytes(a: Uint8Array, b: Uint8Array): number {
   const length = Math.min(a.length, b.length);
   for (let i = 0; i < length; i++) {

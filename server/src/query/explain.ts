@@ -2,7 +2,7 @@ import { printFilter } from "@rowhouse/protocol/filter-printer";
 import { type KeyPosition, type KeyRead, PLAN_CLASSES, type Plan, type RangeRead } from "./plan.ts";
 
 /**
- * The one textual form of a plan, for people: used by tests, logs and the `x-rowhouse-plan` header.
+ * The textual form of a plan, for people: used by tests, logs and the `x-rowhouse-plan` header.
  * One line of printable ASCII.
  *
  *     plan  := "nothing" | group (" + " group)* [" where " filter]
@@ -13,13 +13,14 @@ import { type KeyPosition, type KeyRead, PLAN_CLASSES, type Plan, type RangeRead
  *     range query      a/[x..y)     row keys from x up to y; "(" and "]" as in mathematics;
  *                      a/[x..)      an open side has no bound
  *     partition scan   a
- *     partition range  [a..b)       partition keys; with a row key, the place in that partition:
+ *     partition range  [a..b)       partition keys; with a row key, a position in that partition:
  *                      (a/x..b]     everything after entity a/x, up to the end of partition b
  *     table scan
  *
- * Groups go from cheap to dear, reads in a group in key order. A key stands for itself when it is
- * made of letters, digits and a few signs; any other is quoted as in a filter (`'O''Brien'`, `''`).
- * In keys and filter, what is not printable ASCII is `\uXXXX`, and what is very long ends in `...`.
+ * Groups are ordered from cheap to expensive, reads within a group by key. A key of letters, digits
+ * and a few other characters is printed as it is; any other is quoted as in a filter (`'O''Brien'`,
+ * `''`). In keys and filter, characters outside printable ASCII become `\uXXXX`, and very long text
+ * is cut and ends in `...`.
  */
 export function explain(plan: Plan): string {
   if (plan.reads.length === 0) return "nothing";
@@ -28,7 +29,7 @@ export function explain(plan: Plan): string {
   return `${text} where ${cut(toAscii(printFilter(plan.residual)), FILTER_LENGTH_MAX)}`;
 }
 
-/** The same for one entity asked for by its address, without a plan. */
+/** The same for one entity read by its address, without a plan. */
 export function explainPoint(partitionKey: string, rowKey: string): string {
   return `point query ${printKey(partitionKey)}/${printKey(rowKey)}`;
 }
@@ -99,7 +100,7 @@ function upperBound(key: string): string {
   return isAfter(key) ? `${printKey(before(key))}]` : `${printKey(key)})`;
 }
 
-/** "a\0" is the place after "a"; no key holds that character. */
+/** "a\0" is the position after "a"; no key contains that character. */
 function isAfter(bound: string): boolean {
   return bound.endsWith("\0");
 }
@@ -113,7 +114,7 @@ function printKey(key: string): string {
   return cut(text, KEY_LENGTH_MAX);
 }
 
-/** None of the signs that the form above uses, except single dots. */
+/** Excludes the characters used by the syntax above, except single dots. */
 const PLAIN_KEY = /^(?:[A-Za-z0-9_~!@#$%^&*=:;|<>?-]|\.(?!\.|$))+$/;
 
 function toAscii(text: string): string {

@@ -89,7 +89,7 @@ describe("KeyAlgebra", () => {
   });
 });
 
-/** Segments with rows or behind some, as `from:rows`. */
+/** `expected` lists the segments as `from:rows`; a first segment without rows is omitted. */
 function check(keys: KeySet, expected: string): void {
   const segments = keys.map(({ from, rows }) => {
     if (rows.length === 0) return `${from}:none`;

@@ -2,26 +2,26 @@ import type { ComparisonOperator } from "@rowhouse/protocol/filter-tree";
 import { after, type KeyPosition } from "./plan.ts";
 
 /**
- * Sets of keys that a filter can name, as data: `or` is a union, `and` an intersection, each one
- * sweep over two sorted lists.
+ * Sets of keys that a filter can express, as data: `or` is a union and `and` an intersection, each
+ * one sweep over two sorted lists.
  *
- * Everything is built from half-open intervals. Strings have a next one (`after`), so every
+ * All sets are built from half-open intervals. Every string has a successor (`after`), so every
  * comparison is such an interval: `eq 'a'` is ["a", "a\0"), `gt 'a'` begins at "a\0".
  */
 
-/** Row keys, as the places where being inside begins and ends in turn; an odd one out never ends. */
+/** Row keys, as the alternating starts and ends of intervals; with an odd count, the last never ends. */
 export type RowSet = readonly string[];
 
 export const NO_ROWS: RowSet = [];
 export const ALL_ROWS: RowSet = [""];
 
-/** The partitions from `from` up to the next segment's, each with the same row keys. */
+/** The partitions from `from` up to the next segment's `from`, all with the same row keys. */
 export interface Segment {
   readonly from: string;
   readonly rows: RowSet;
 }
 
-/** Segments in order of `from`, the first of which is "". */
+/** Segments ordered by `from`; the first has "". */
 export type KeySet = readonly Segment[];
 
 export const ALL_KEYS: KeySet = [{ from: "", rows: ALL_ROWS }];
@@ -74,15 +74,15 @@ export function keysBefore({ partitionKey, rowKey }: KeyPosition): KeySet {
   return segments;
 }
 
-/** Whether the segment at `index` is one partition: no key lies between a string and the next. */
+/** Whether the segment at `index` is one partition: there is no key between a string and its successor. */
 export function isOnePartition(keys: KeySet, index: number): boolean {
   return keys[index + 1]?.from === after(keys[index]!.from);
 }
 
 /**
- * Unions and intersections with a bound on their work. A filter of n comparisons makes lists of
- * O(n) partitions, but the row keys of each may be O(n) again. When the bound is reached, results
- * become too wide and `exhausted` says so: a plan may read more than it must, never less.
+ * Unions and intersections in bounded time. A filter of n comparisons makes lists of O(n)
+ * partitions, but each may have O(n) row keys again. When the bound is reached, results become too
+ * wide and `exhausted` is set: a plan may then read more than necessary, never less.
  */
 export class KeyAlgebra {
   #stepsLeft: number;
@@ -104,12 +104,12 @@ export class KeyAlgebra {
     return this.#combineAll(sets, true) ?? ALL_KEYS;
   }
 
-  /** Whether every key of `inner` is in `outer`. False when the bound was reached. */
+  /** Whether every key of `inner` is in `outer`. False if the bound is reached. */
   isWithin(inner: KeySet, outer: KeySet): boolean {
     return this.#everyOverlap(inner, outer, (a, b) => sameRows(this.#combineRows(a, b, true), a));
   }
 
-  /** Whether no key is in both. False when the bound was reached. */
+  /** Whether no key is in both. False if the bound is reached. */
   areDisjoint(left: KeySet, right: KeySet): boolean {
     return this.#everyOverlap(left, right, (a, b) => this.#combineRows(a, b, true).length === 0);
   }
@@ -127,7 +127,7 @@ export class KeyAlgebra {
     return true;
   }
 
-  /** In halves, so that a chain of n costs n log n. */
+  /** Combines pairwise, so that a chain of n takes n log n. */
   #combineAll(sets: readonly KeySet[], both: boolean): KeySet | undefined {
     let round = sets;
     while (round.length > 1) {
@@ -158,13 +158,13 @@ export class KeyAlgebra {
     return result;
   }
 
-  /** No rows and all rows are always the same object: most combinations end here. */
+  /** No rows and all rows are always the same objects, so that most combinations end early. */
   #combineRows(a: RowSet, b: RowSet, both: boolean): RowSet {
     if (a === b) return a;
     const [neutral, absorbing] = both ? [ALL_ROWS, NO_ROWS] : [NO_ROWS, ALL_ROWS];
     if (a === neutral || b === absorbing) return b;
     if (b === neutral || a === absorbing) return a;
-    // A list of partitions that share their rows meets the same pair again and again.
+    // Partitions that share their row keys repeat the same pair.
     const last = this.#last;
     if (a === last.a && b === last.b && both === last.both) return last.result;
     this.#stepsLeft -= a.length + b.length;
@@ -199,7 +199,7 @@ function sameRows(a: RowSet, b: RowSet): boolean {
   return a === b || (a.length === b.length && a.every((at, index) => at === b[index]));
 }
 
-/** Which of two segments begins first; the end of a list is behind everything. */
+/** Which of two segments begins first; the end of a list comes last. */
 function compareStarts(a: Segment | undefined, b: Segment | undefined): number {
   if (a === undefined || b === undefined) return a === b ? 0 : a === undefined ? 1 : -1;
   return a.from === b.from ? 0 : a.from < b.from ? -1 : 1;

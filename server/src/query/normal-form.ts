@@ -5,18 +5,18 @@ import type {
 } from "@rowhouse/protocol/filter-tree";
 
 /**
- * The same filter with `not` only directly above a property's test, chains flattened, and constants
- * gone unless the whole is one. Never larger than the filter by more than its `not`s.
+ * The same filter with `not` only directly above the test of a property, chains flattened, and no
+ * constants unless the whole filter is one. It never grows by more than its `not`s.
  *
- * `not` is plain negation of what a test answers, so De Morgan holds. What does not hold is turning
- * an operator round: `not (X ne 'a')` is true where X is missing, `X eq 'a'` is not. Only the keys
- * are never missing and always strings.
+ * `not` negates the result of a test, so De Morgan's laws hold. But an operator cannot be inverted
+ * in general: where X is missing, `not (X ne 'a')` is true and `X eq 'a'` is false. It can for the
+ * keys, which are never missing and always strings.
  */
 export function normalForm(filter: FilterNode): FilterNode {
   return normalize(filter, false);
 }
 
-/** A comparison that the keys alone decide. */
+/** A comparison that depends only on a key. */
 export interface KeyComparison extends ComparisonNode {
   readonly property: "PartitionKey" | "RowKey";
   readonly literal: { readonly type: "Edm.String"; readonly value: string };
@@ -69,7 +69,7 @@ function normalizeChain(
       result.push(normal);
     }
   }
-  // No clause is the constant that changes nothing in such a chain.
+  // An empty chain: every clause was the neutral constant.
   if (result.length === 0) return { kind: "constant", value: kind === "and" };
   return result.length === 1 ? result[0]! : { kind, clauses: result };
 }

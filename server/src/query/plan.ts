@@ -1,27 +1,27 @@
 import type { FilterNode } from "@rowhouse/protocol/filter-tree";
 
 /**
- * What a query has to read: the entities with keys in `reads`, of which it returns those that pass
+ * What a query reads: the entities whose keys are in `reads`, of which it returns those that match
  * `residual`. Entities outside `reads` never match.
  */
 export interface Plan {
-  /** The dearest class among the reads. */
+  /** The most expensive class among the reads. */
   readonly class: PlanClass;
   /** Disjoint and in key order. */
   readonly reads: readonly KeyRead[];
-  /** What the keys read do not already guarantee; undefined when they guarantee everything. */
+  /** The conditions not already guaranteed by the keys; undefined if there are none. */
   readonly residual: FilterNode | undefined;
   /**
-   * Where several partitions are read: the row keys an entity must have to match, as the places where
-   * they begin and end in turn, an odd one out never ending. The residual asks for them too, so an
-   * engine may use this to leave others out. Undefined where it would leave out nothing.
+   * For reads of several partitions: the row keys that a match must have, as the alternating starts
+   * and ends of intervals; with an odd count, the last never ends. The residual implies them, so an
+   * engine may use them to skip entities. Undefined if they would skip nothing.
    */
   readonly rowKeys: readonly string[] | undefined;
 }
 
 /**
- * Cheapest first. A range query stays inside one partition; a partition range covers several
- * (the service's "prefix of partitions"); "nothing" is a filter that no entity can pass.
+ * Cheapest first. A range query stays within one partition; a partition range covers several (the
+ * service's "prefix of partitions"); "nothing" is a filter that no entity can match.
  */
 export const PLAN_CLASSES = [
   "nothing",
@@ -45,9 +45,9 @@ export interface PointRead {
 }
 
 /**
- * From `start` (included) up to `end` (excluded; undefined: to the end of the table). Bounds are
- * places between keys, not keys: they may be longer than any key, or hold characters that no key
- * may, as the exclusive bound after "a" is "a\0".
+ * From `start` (inclusive) to `end` (exclusive; undefined: the end of the table). Bounds are
+ * positions between keys, not keys: they may be longer than any key or contain characters that no
+ * key may contain. The bound that excludes "a", for example, is "a\0".
  */
 export interface RangeRead {
   readonly kind: "range";
@@ -56,13 +56,13 @@ export interface RangeRead {
   readonly end: KeyPosition | undefined;
 }
 
-/** Ordered by partition key, then row key, as UTF-16 code units: what `<` does with strings. */
+/** Ordered by partition key, then row key, as UTF-16 code units, like `<` on strings. */
 export interface KeyPosition {
   readonly partitionKey: string;
   readonly rowKey: string;
 }
 
-/** A read of `[start, end)` as the cheapest kind it is. */
+/** A read of `[start, end)`, in the cheapest class it fits. */
 export function keyRead(start: KeyPosition, end: KeyPosition | undefined): KeyRead {
   const { partitionKey, rowKey } = start;
   if (end?.partitionKey === partitionKey) {
@@ -82,13 +82,13 @@ export function after(text: string): string {
   return `${text}\0`;
 }
 
-/** Key order. No position is the end of the table. */
+/** Key order; undefined is the end of the table. */
 export function isBefore(a: KeyPosition, b: KeyPosition | undefined): boolean {
   if (b === undefined || a.partitionKey < b.partitionKey) return true;
   return a.partitionKey === b.partitionKey && a.rowKey < b.rowKey;
 }
 
-/** The class of a query that does all of `reads`: its dearest. */
+/** The class of a query with these reads: the most expensive one. */
 export function dearestClass(reads: readonly KeyRead[]): PlanClass {
   let dearest = 0;
   for (const read of reads) dearest = Math.max(dearest, PLAN_CLASSES.indexOf(read.class));

@@ -394,7 +394,7 @@ describe("resumePlan", () => {
   });
 });
 
-/** The only line that knows the planner's API. */
+/** `expected` is the plan as printed by `explain`. */
 function check(filter: string, expected: string): void {
   assert.equal(explain(planQuery(parseFilter(filter))), expected);
 }
@@ -421,7 +421,7 @@ function checkResumed(
   );
 }
 
-/** Reads are ordered and disjoint; they and the residual find exactly the entities that match. */
+/** The reads are ordered and disjoint and, with the residual, find exactly the matching entities. */
 function checkPlan(
   plan: Plan,
   entities: readonly PlainEntity[],
@@ -469,7 +469,7 @@ function endOf(read: KeyRead): KeyPosition | undefined {
     : { partitionKey: read.partitionKey, rowKey: `${read.rowKey}\0` };
 }
 
-/** The specification of key ranges, word for word. */
+/** The definition of key ranges in the specification, word for word. */
 function isWithin(bounds: SasKeyRange, { partitionKey, rowKey }: KeyPosition): boolean {
   const { startPartitionKey: spk, startRowKey: srk, endPartitionKey: epk, endRowKey: erk } = bounds;
   if (spk !== undefined && partitionKey < spk) return false;
@@ -508,7 +508,7 @@ function product(partitions: number, rows: number): string {
   return `(${anyOf("PartitionKey", partitions)}) and (${anyOf("RowKey", rows)})`;
 }
 
-/** Each group names other partitions and other rows, so no two partitions want the same rows. */
+/** Each group names different partitions and row keys, so no two partitions share their row keys. */
 function tiringFilter(partitions: readonly string[], rows: readonly string[]): FilterNode {
   const clauses = partitions.map((_, group): FilterNode => {
     const some = partitions.filter((_, index) => ((index * 7919 + group * 104_729) >> 3) % 2 === 0);

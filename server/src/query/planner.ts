@@ -29,16 +29,16 @@ import {
 } from "./plan.ts";
 
 /**
- * Chooses what to read for `filter` inside `bounds`; no filter reads everything.
+ * Chooses what to read for `filter` within `bounds`; without a filter, everything.
  *
- * 1. The filter is brought to a normal form, with `not` at the leaves.
- * 2. Bottom up, every part says which keys it could accept at all: comparisons of keys exactly, other
- *    properties any key, `and` and `or` the intersection and union of their clauses.
- * 3. The whole's keys inside the bounds become reads in key order.
- * 4. What those keys already guarantee is taken out of the filter; the rest is the residual.
+ * 1. The filter is brought into normal form, with `not` at the leaves.
+ * 2. Bottom up, each part yields the keys it could accept: a comparison of keys exactly those, any
+ *    other test all keys, `and` and `or` the intersection and union of their clauses.
+ * 3. The keys of the whole filter within the bounds become reads in key order.
+ * 4. Conditions that those keys guarantee are removed from the filter; the rest is the residual.
  *
- * Steps 2 and 3 may take more keys than they must, so the reads are cut to the bounds once more:
- * nothing outside them is read, whatever the filter. Timestamp is no key and takes no part.
+ * Steps 2 and 3 may yield more keys than necessary, so the reads are cut to the bounds again:
+ * nothing outside them is read, whatever the filter. Timestamp is not a key and plays no part.
  */
 export function planQuery(filter: FilterNode | undefined, bounds?: SasKeyRange): Plan {
   const algebra = new KeyAlgebra(ALGEBRA_STEPS_MAX);
@@ -59,7 +59,7 @@ export function planQuery(filter: FilterNode | undefined, bounds?: SasKeyRange):
   return planOf(reads, residual, rowKeysOf(wanted, keys, algebra));
 }
 
-/** What is left of a plan from a position on, itself included. No row key: the partition's start. */
+/** The rest of a plan from a position on, inclusive. Without a row key: from the partition's start. */
 export function resumePlan(
   plan: Plan,
   from: { readonly partitionKey: string; readonly rowKey: string | undefined },
@@ -83,16 +83,16 @@ function planOf(
 }
 
 /**
- * Twice what the longest list of keys in a URL needs. With it the worst filters found plan in 20 ms;
- * 1,000 point queries take 1 ms, a usual filter 2 µs.
+ * Twice what the longest list of keys in a URL needs. With this bound, the worst filters found take
+ * 20 ms to plan; 1,000 point queries take 1 ms, a typical filter 2 µs.
  */
 const ALGEBRA_STEPS_MAX = 200_000;
 
-/** A part of a filter and the keys without which it cannot be true. */
+/** A part of a filter, and the keys outside which it cannot be true. */
 interface Cover {
   readonly filter: FilterNode;
   readonly keys: KeySet;
-  /** Whether it is true for each of these keys, whatever the other properties are. */
+  /** Whether it is true for all of these keys, whatever the other properties are. */
   readonly exact: boolean;
   readonly clauses: readonly Cover[];
 }
@@ -128,7 +128,7 @@ function startOfBounds(bounds: SasKeyRange | undefined): KeyPosition {
   return { partitionKey: bounds.startPartitionKey, rowKey: bounds.startRowKey ?? "" };
 }
 
-/** Excluded, as all ends here are; those of a SAS are included. */
+/** Exclusive, like all ends here, whereas the ends of a SAS are inclusive. */
 function endOfBounds(bounds: SasKeyRange | undefined): KeyPosition | undefined {
   if (bounds?.endPartitionKey === undefined) return undefined;
   const { endPartitionKey: partitionKey, endRowKey: rowKey } = bounds;
@@ -137,9 +137,9 @@ function endOfBounds(bounds: SasKeyRange | undefined): KeyPosition | undefined {
 }
 
 /**
- * The keys to read for `keys`. Row keys narrow a read only inside one partition; a segment of
- * several is read whole. More reads than the limit are widened: first to one range in each
- * partition, then to one range for all.
+ * The keys to read for `keys`. Row keys narrow a read only within one partition; a segment of
+ * several partitions is read whole. If there are more reads than the limit, they are widened: first
+ * to one range per partition, then to a single range.
  */
 function readable(keys: KeySet): KeySet {
   const byRow = keys.map(({ from, rows }, index) =>
@@ -152,8 +152,8 @@ function readable(keys: KeySet): KeySet {
 }
 
 /**
- * The row keys that a match must have in one or the other partition, where `keys` are read whole.
- * Many of them become one range: an engine would spend more on looking than it saves.
+ * The row keys that a match must have in any of the partitions, if `keys` reads partitions whole.
+ * Too many become one range, because the check would cost an engine more than it saves.
  */
 function rowKeysOf(wanted: KeySet, keys: KeySet, algebra: KeyAlgebra): RowSet | undefined {
   if (wanted.every(({ rows }, index) => rows === keys[index]?.rows)) return undefined;
@@ -163,7 +163,7 @@ function rowKeysOf(wanted: KeySet, keys: KeySet, algebra: KeyAlgebra): RowSet | 
   return few.length === 1 && few[0] === "" ? undefined : few;
 }
 
-/** Each row is looked up among them: 128 keys, or ranges, cost it seven comparisons. */
+/** The check of an entity is a binary search: 128 keys or ranges take seven comparisons. */
 const ROW_KEY_BOUNDS_MAX = 256;
 
 function readCount(keys: KeySet): number {
@@ -175,7 +175,7 @@ function hull(rows: RowSet): RowSet {
   return rows.length % 2 === 1 ? rowsWhere("ge", rows[0]!) : [rows[0]!, rows.at(-1)!];
 }
 
-/** From the first partition wanted to the last. */
+/** From the first wanted partition to the last. */
 function wholeHull(keys: KeySet): KeySet {
   const first = keys.findIndex(({ rows }) => rows !== NO_ROWS);
   const last = keys.findLastIndex(({ rows }) => rows !== NO_ROWS);
@@ -186,7 +186,7 @@ function wholeHull(keys: KeySet): KeySet {
   return segments;
 }
 
-/** Reads in key order; where one begins at the end of another, they are one. */
+/** Reads in key order; adjacent ones are merged. */
 function readsOf(keys: KeySet): KeyRead[] {
   const reads: KeyRead[] = [];
   let start: KeyPosition | undefined;
@@ -207,7 +207,7 @@ function readsOf(keys: KeySet): KeyRead[] {
   return reads;
 }
 
-/** The part of a filter that `keys` leave open, with constants for what they decide. */
+/** The part of a filter that `keys` do not decide, with constants in place of what they decide. */
 function undecided(cover: Cover, keys: KeySet, algebra: KeyAlgebra): FilterNode {
   const { filter, exact, clauses } = cover;
   if (exact && algebra.isWithin(keys, cover.keys)) return { kind: "constant", value: true };
@@ -216,7 +216,7 @@ function undecided(cover: Cover, keys: KeySet, algebra: KeyAlgebra): FilterNode 
   return { ...filter, clauses: clauses.map((clause) => undecided(clause, keys, algebra)) };
 }
 
-/** The parts of `reads` from `start` up to `end`. */
+/** The parts of `reads` from `start` to `end`. */
 function cutTo(
   reads: readonly KeyRead[],
   start: KeyPosition,

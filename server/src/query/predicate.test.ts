@@ -24,7 +24,7 @@ describe("compilePredicate", () => {
   });
 });
 
-/** One row per situation: the property's value, the literal, the operators that hold. */
+/** One row per case: the property's value, the literal, the operators that hold. */
 describe("A comparison with", () => {
   for (const [situation, value, literal, holding] of [
     ["a missing property holds for no operator", undefined, "'a'", ""],

@@ -14,10 +14,10 @@ import type { EntityView } from "./entity-view.ts";
 export type { Predicate };
 
 /**
- * Turns a filter into closures, once a query, so that an entity costs no look at the tree and no
- * allocation of ours.
+ * Compiles a filter to closures, once per query, so that testing an entity needs no walk over the
+ * tree and no allocation here.
  *
- * Tests have no effects, so the clauses of a chain run in the order of what they cost.
+ * Tests have no side effects, so the clauses of a chain run in order of cost.
  */
 export function compilePredicate(filter: FilterNode): Predicate {
   return compile(filter).test;
@@ -49,7 +49,7 @@ function compileChain(filter: AndNode | OrNode): Compiled {
   const [first = never, second] = tests;
   if (second === undefined) return { test: first, cost };
   if (filter.kind === "or") return { test: (view) => passesOne(tests, view), cost };
-  // Two clauses are the common case, and a loop over them costs as much as a cheap test.
+  // Two clauses are the common case, and looping over them costs as much as a cheap test.
   if (tests.length === 2) return { test: (view) => first(view) && second(view), cost };
   return { test: (view) => passesAll(tests, view), cost };
 }
@@ -64,7 +64,7 @@ function passesOne(tests: readonly Predicate[], view: EntityView): boolean {
   return false;
 }
 
-/** A list `X eq 'a' or X eq 'b' or …` becomes one look into a set: clients send hundreds. */
+/** A list `X eq 'a' or X eq 'b' or …` becomes one set lookup: clients send hundreds of clauses. */
 function compileAlternatives({ clauses }: OrNode): Compiled[] {
   const lists = new Map<string, Set<string>>();
   for (const clause of clauses) {
@@ -84,7 +84,7 @@ function compileAlternatives({ clauses }: OrNode): Compiled[] {
   return compiled;
 }
 
-/** A look into a set decodes the string: 500 ns, as much as six comparisons of stored bytes. */
+/** A set lookup decodes the string: 500 ns, as much as six comparisons of stored bytes. */
 const LIST_LENGTH_MIN = 6;
 
 function isStringEquality(

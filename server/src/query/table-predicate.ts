@@ -2,8 +2,8 @@ import type { FilterNode } from "@rowhouse/protocol/filter-tree";
 import { ACCEPTED, MISMATCH, orderStrings } from "./comparison.ts";
 
 /**
- * A filter by `parseTableFilter` as a test of a table's name. Names are compared as they were
- * created, case and all: a listing by prefix asks for `ge 'My'` and `lt 'My{'`.
+ * Compiles a filter of `parseTableFilter` to a test of a table's name. The comparison uses the name
+ * as created and is case-sensitive: a listing by prefix sends `ge 'My'` and `lt 'My{'`.
  */
 export function compileTablePredicate(filter: FilterNode): (tableName: string) => boolean {
   switch (filter.kind) {

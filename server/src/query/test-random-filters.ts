@@ -3,8 +3,9 @@ import fc from "fast-check";
 import type { PlainEntity } from "./test-reference.ts";
 
 /**
- * Filters and entities for property tests, over so few keys, names and values that they meet. All
- * that matters about a value is near another: neighbours, equal numbers of different types, empty.
+ * Filters and entities for property tests, over so few keys, names and values that they often
+ * coincide. The values include the interesting neighbors: adjacent ones, equal numbers of different
+ * types, and empty ones.
  */
 const KEYS = ["", "a", "a\u0001", "ab", "b", "B", "é", "\ud83d\ude00", "\uff5e"];
 const NAMES = ["P", "Q", "Missing"];
@@ -92,7 +93,7 @@ export const randomEntities: fc.Arbitrary<PlainEntity> = fc.record(
   { noNullPrototype: true },
 );
 
-/** One entity for each pair of keys there is, in key order. */
+/** One entity for each pair of keys, in key order. */
 export const everyKey: readonly PlainEntity[] = sorted(KEYS).flatMap((partitionKey) =>
   sorted(KEYS).map((rowKey) => ({ partitionKey, rowKey, timestampTicks: 5n, properties: {} })),
 );

@@ -3,8 +3,8 @@ import type { ComparisonOperator, FilterNode, Literal } from "@rowhouse/protocol
 import type { EntityView } from "./entity-view.ts";
 
 /**
- * What filters mean, said as plainly as possible: the half of a test that is obviously right. The
- * predicates and plans that serve requests are compared with it on random filters and entities.
+ * The meaning of filters, in code plain enough to be obviously right. The predicates and plans that
+ * serve requests are compared with it on random filters and entities.
  */
 export interface PlainEntity {
   readonly partitionKey: string;
@@ -51,7 +51,7 @@ function holds(
   return operator === "ne" || operator === "lt" || operator === "le";
 }
 
-/** For each type of literal, the types of property it is compared with by value. */
+/** For each type of literal, the property types that it is compared with by value. */
 const COMPARABLE_WITH: Record<Literal["type"], readonly Literal["type"][]> = {
   "Edm.String": ["Edm.String"],
   "Edm.Int32": ["Edm.Int32", "Edm.Int64", "Edm.Double"],
@@ -63,7 +63,7 @@ const COMPARABLE_WITH: Record<Literal["type"], readonly Literal["type"][]> = {
   "Edm.Binary": ["Edm.Binary"],
 };
 
-/** An entity view over plain values. Every method insists on the types it is meant for. */
+/** An entity view over plain values. Each method throws for types it is not meant for. */
 export class PlainView implements EntityView {
   readonly partitionKey: string;
   readonly rowKey: string;
