@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
+import { setTimeout } from "node:timers/promises";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { DEVELOPMENT_ACCOUNT } from "@rowhouse/server/auth/accounts";
 import { BodyRoom } from "@rowhouse/server/http/body-room";
 import { HttpConnection } from "./http-connection.ts";
@@ -100,6 +103,20 @@ for (const lane of ["node", "fast"] as const) {
       connection.destroy();
     });
 
+    it("take little more than their length, however short the chunks they come in", async () => {
+      const connection = await open();
+      const bytes = insertion("crumbs", 200_000);
+      const before = memoryInUse();
+      const request = inChunks(bytes, 1);
+      connection.write(request.subarray(0, -20));
+      await until(() => connection.socket.writableLength === 0);
+      await setTimeout(200);
+      assert.ok(memoryInUse() - before < 5_000_000);
+      connection.write(request.subarray(-20));
+      assert.equal((await connection.answer()).status, 201);
+      connection.destroy();
+    });
+
     it("take none where they are refused for what they are", async () => {
       const connection = await open();
       const bytes = insertion("refused", LARGE).toString("latin1");
@@ -111,11 +128,18 @@ for (const lane of ["node", "fast"] as const) {
   });
 }
 
-/** The same request, its body in chunks of 100,000 bytes. */
-function inChunks(request: Buffer): Buffer {
+/** The same request, its body in chunks. */
+function inChunks(request: Buffer, chunkBytes = 100_000): Buffer {
   const [head = "", body = ""] = request.toString("latin1").split("\r\n\r\n");
   const chunked = head.replace(/Content-Length: \d+/, "Transfer-Encoding: chunked");
-  const chunks = body.match(/.{1,100000}/gs) ?? [];
+  const chunks = body.match(new RegExp(`.{1,${chunkBytes}}`, "gs")) ?? [];
   const sized = chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`);
   return Buffer.from(`${chunked}\r\n\r\n${sized.join("")}0\r\n\r\n`, "latin1");
+}
+
+function memoryInUse(): number {
+  setFlagsFromString("--expose-gc");
+  runInNewContext("gc")();
+  const { heapUsed, arrayBuffers } = process.memoryUsage();
+  return heapUsed + arrayBuffers;
 }

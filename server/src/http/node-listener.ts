@@ -15,6 +15,7 @@ import {
   UNWANTED_BYTES_MAX,
   written,
 } from "./both-lanes.ts";
+import { GrowingBytes } from "./growing-bytes.ts";
 import type { LingeringCloses } from "./lingering-close.ts";
 import {
   BodyAborted,
@@ -194,9 +195,8 @@ class NodeBody implements BodySource {
   readonly bytes: number | undefined;
   readonly #message: IncomingMessage;
   #filler: PartsFiller | undefined;
-  /** What `read` has come to so far. */
-  #chunks: Buffer[] = [];
-  #arrived = 0;
+  /** The bytes that `read` has so far. Chunks of one byte, held as they are, would take 400 times their length. */
+  #arrived = new GrowingBytes();
 
   constructor(message: IncomingMessage) {
     this.#message = message;
@@ -212,18 +212,14 @@ class NodeBody implements BodySource {
     if (message.destroyed && !message.complete) return Promise.reject(new BodyAborted());
     return new Promise((resolve, reject) => {
       const take = (chunk: Buffer) => {
-        this.#chunks.push(chunk);
-        this.#arrived += chunk.length;
-        if (this.#arrived <= bytesMax) return;
+        const length = this.#arrived.length + chunk.length;
+        this.#arrived.append(chunk, this.bytes ?? 2 * length);
+        if (length <= bytesMax) return;
         message.off("data", take).pause();
         resolve(undefined);
       };
       message.on("data", take).resume();
-      message.on("end", () => {
-        const [first, ...others] = this.#chunks;
-        const isOne = first !== undefined && others.length === 0;
-        resolve(isOne ? first : Buffer.concat(this.#chunks));
-      });
+      message.on("end", () => resolve(this.#arrived.bytes));
       message.on("error", () => reject(new BodyAborted()));
       message.on("close", () => {
         if (!message.complete) reject(new BodyAborted());
@@ -233,7 +229,7 @@ class NodeBody implements BodySource {
 
   /** Nobody will ask any more. A body that nobody began to read, node:http passes over itself. */
   discard(): void {
-    this.#chunks = [];
+    this.#arrived = new GrowingBytes();
     // A client that leaves in the middle of it has left: there is nobody to tell.
     this.#filler?.discard().catch(() => {});
   }
