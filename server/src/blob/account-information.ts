@@ -1,10 +1,12 @@
 import type { BlobOperation } from "./blob-operation.ts";
 
-/** Get Account Information, which anybody with a key or a token may ask of anything in the account. */
+/**
+ * Get Account Information, which any caller with a key or a token may request on any resource of the account.
+ */
 export const getAccountInformation: BlobOperation<void, void> = {
   name: "GetAccountInformation",
   route: { method: "GET", resource: "account information", comp: "properties" },
-  // No letters are asked for, so that any will do.
+  // The empty string is granted by any permissions.
   access: { resourceType: "sco", accountSas: [""], serviceSas: [""], bearer: "read" },
   decode: () => undefined,
   run: () => undefined,

@@ -7,7 +7,7 @@ import { BlobLab, LabClock } from "./test-blob-lab.ts";
 const APPEND = "/docs/log?comp=appendblock";
 const STATE = "x-ms-lease-state";
 
-/** Counts commits, and lets others have their turn while one is under way, as a disk does. */
+/** Counts commits, and lets other work proceed during each one, as a disk does. */
 class CountingEngine extends MemoryEngine {
   commits = 0;
 

@@ -11,13 +11,13 @@ import type { NewContent } from "./new-content.ts";
 import { nextModified } from "./validators.ts";
 import { checkChange, type WriteTerms } from "./write-checks.ts";
 
-/** What a request asks of the blob it appends to. */
+/** What an append requires of its blob. */
 export interface WantedAppend extends WriteTerms {
-  /** The size the blob must have. */
+  /** The size the blob must have before the append. */
   readonly position: number | undefined;
-  /** The size the blob may reach. */
+  /** The size the blob may reach at most. */
   readonly sizeMax: number | undefined;
-  /** When the request arrived, in milliseconds since 1970. */
+  /** Arrival time of the request, in milliseconds since 1970. */
   readonly arrivedAt: number;
 }
 
@@ -25,7 +25,7 @@ export interface Appended {
   readonly modified: number;
   /** Where the block begins. */
   readonly offset: number;
-  /** Blocks of the blob, this one included. */
+  /** Number of blocks in the blob, including this one. */
   readonly blocks: number;
 }
 
@@ -36,19 +36,20 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-/** So much is appended by one commit at most. */
+/** Limits of one commit. */
 const GROUP_MAX = 256;
 const GROUP_BYTES_MAX = 4 << 20;
-/** Small blocks that arrive together are stored together up to this size. */
+/** Small blocks that arrive together are stored as one extent, up to this size. */
 const EXTENT_BYTES_MAX = 128 << 10;
 
 /**
- * Appends to one blob happen one after the other, but not one flush after the other: those that come
- * while a commit is under way wait, and share the next one. Inside it each is judged on what the
- * ones before it have made of the blob, exactly as if it had come alone. 64 writers to one blob thus
- * append as often as 64 writers to 64 blobs.
+ * Appends to one blob happen one after the other, but without a flush for each: appends that arrive during a
+ * commit wait and share the next one. Within it, each append is judged on the blob as the ones before it
+ * leave it, exactly as if it had come alone. 64 writers to one blob thus append as often as 64 writers to 64
+ * blobs.
  *
- *   idle ──append──▶ committing ──done──▶ commits all that wait, or idle
+ *   idle ──append──▶ committing ──done, appends wait──▶ committing
+ *                               ──done, none wait────▶ idle
  */
 export class AppendQueue {
   readonly #blobs: BlobStore;
@@ -62,7 +63,7 @@ export class AppendQueue {
 
   /**
    * @param content from `Contents.receiveForList`
-   * @throws ServiceError for what the blob or the conditions do not allow; nothing is appended then.
+   * @throws ServiceError where the blob or the conditions forbid it; nothing is appended then.
    */
   append(name: BlobName, content: NewContent, wanted: WantedAppend): Promise<Appended> {
     const key = `${name.account}/${name.container}/${name.blob}`;
@@ -92,12 +93,12 @@ export class AppendQueue {
 
   async #commitGroup(name: BlobName, group: readonly Waiting[]): Promise<void> {
     const outcomes = await this.#blobs.settle(name, async () => {
-      // No turn for what is there at once, here and where content is received: 2 % of an append.
+      // Awaits only a promise, here and where content is received: needless turns cost 2 % of an append.
       const reading = this.#blobs.read(name);
       const state = reading instanceof Promise ? await reading : reading;
       const made = new GroupAppend(state, () => this.#blobs.now(), this.#ids);
       const appended = group.map(({ content, wanted }) => made.add(content, wanted));
-      // What refuses an append may be an append before it, so refusals too wait for the commit.
+      // An append may be refused because of one before it in the group, so refusals also wait for the commit.
       const change = {
         record: { ...state.record, blob: made.blob },
         puts: made.puts(),
@@ -115,10 +116,10 @@ export class AppendQueue {
   }
 }
 
-/** What becomes of a blob by several appends, each judged on what the ones before it left. */
+/** Applies several appends to a blob, each judged on the result of the ones before it. */
 class GroupAppend {
   blob: CommittedBlob | undefined;
-  /** Contents that have a place of their own. */
+  /** Contents that are stored outside of the extent list. */
   readonly stored: NewContent[] = [];
   readonly #now: () => number;
   readonly #list: string;
@@ -160,8 +161,8 @@ class GroupAppend {
       modified,
       blocks,
     };
-    // A spread with a member that is new takes Node 20 half a microsecond and a hidden class of its own,
-    // which only a collection of everything frees: with the like of it elsewhere a tenth of an append.
+    // A spread that adds a member costs half a microsecond on Node 20 and creates a hidden class, which only
+    // a full garbage collection frees. Together with a similar one elsewhere, that was a tenth of an append.
     this.blob = blob.lease
       ? { ...longer, lease: leaseAfterWrite(blob.lease, wanted.arrivedAt) }
       : longer;
@@ -182,7 +183,7 @@ class GroupAppend {
     this.#gatheredBytes += bytes.length;
   }
 
-  /** At the end of the blob as it is now. */
+  /** At the current end of the blob. */
   #closeExtent(): void {
     if (this.#gatheredBytes === 0) return;
     this.#puts.push(putInlineExtent(this.#list, this.blob!.size, this.#gathered));
@@ -192,7 +193,7 @@ class GroupAppend {
 }
 
 /**
- * Whether a block of this length may be appended to the blob as it is.
+ * Checks whether a block of this length may be appended to the blob.
  * @throws ServiceError
  */
 export function judgeAppend(

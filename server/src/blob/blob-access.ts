@@ -6,7 +6,7 @@ import type { RequestHead, WireRequest } from "../operation.ts";
 import type { BlobName, BlobState, BlobStore } from "./blob-store.ts";
 import type { ContainerValue, PublicAccess } from "./container-value.ts";
 
-/** What may create a blob; only with `w` may it replace one, which `checkMayReplace` sees to. */
+/** For operations that may create a blob. Replacing one also needs `w`: see `checkMayReplace`. */
 export const CREATE_ACCESS = {
   resourceType: "o",
   accountSas: ["c", "w"],
@@ -29,7 +29,7 @@ export const READ_ACCESS = {
   anonymous: true,
 } as const;
 
-/** Of a letter in a SAS; keys may do everything. */
+/** Whether a SAS grants this letter; a shared key may do everything. */
 export function grants({ identity }: WireRequest, letter: string): boolean {
   switch (identity.kind) {
     case "shared-key":
@@ -49,17 +49,17 @@ export function checkMayReplace(request: WireRequest, { record }: BlobState): vo
   }
 }
 
-/** What strangers may read of. */
+/** What reads by strangers need. */
 export interface Readable {
   readonly blobs: BlobStore;
   readonly catalog: Catalog<ContainerValue>;
-  /** Whether they may read anything at all. */
+  /** Whether strangers may read anything at all. */
   readonly allowsPublicAccess: boolean;
 }
 
 /**
- * Reads the state of a blob for whoever asks. Strangers cannot tell a container that is missing from
- * one that is private.
+ * Reads the state of a blob for any caller. Strangers cannot distinguish a missing container from a private
+ * one.
  * @throws ServiceError ContainerNotFound, ResourceNotFound, PublicAccessNotPermitted.
  */
 export async function readForAnyone(
@@ -82,8 +82,7 @@ export async function readForAnyone(
 }
 
 /**
- * Finds a container for whoever asks. Strangers cannot tell one that is missing from one that is
- * private.
+ * Finds a container for any caller. Strangers cannot distinguish a missing container from a private one.
  * @throws ServiceError ContainerNotFound, ResourceNotFound, PublicAccessNotPermitted.
  */
 export async function findForAnyone(
@@ -99,7 +98,7 @@ export async function findForAnyone(
   return named;
 }
 
-/** What a request opens a container to. @throws ServiceError InvalidHeaderValue */
+/** The public access that a request sets for a container. @throws ServiceError InvalidHeaderValue */
 export function publicAccessOf(head: RequestHead): PublicAccess | undefined {
   const name = "x-ms-blob-public-access";
   const text = head.header(name);
@@ -110,8 +109,8 @@ export function publicAccessOf(head: RequestHead): PublicAccess | undefined {
 }
 
 /**
- * Strangers may read what a container's public access opens to them.
- * @throws ServiceError ResourceNotFound, so that they do not learn what there is.
+ * Strangers may read only what a container's public access opens to them.
+ * @throws ServiceError ResourceNotFound, so that they do not learn what exists.
  */
 function checkPublic(
   access: PublicAccess | undefined,

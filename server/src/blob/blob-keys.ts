@@ -4,7 +4,7 @@ import { KEY_SPACES } from "../catalog/key-spaces.ts";
 import type { Key, KeyRange } from "../engine/engine.ts";
 import { decodeId, encodeId, sortPrefixRange } from "../engine/key-codec.ts";
 
-/** All blobs of one container: its partition, sorted by the UTF-8 of their names. */
+/** The partition of one container: all its blobs, sorted by the UTF-8 of their names. */
 export function blobPartition(accountId: number, containerId: number): Uint8Array {
   return Buffer.concat([
     Uint8Array.of(KEY_SPACES.blobs),
@@ -13,7 +13,7 @@ export function blobPartition(accountId: number, containerId: number): Uint8Arra
   ]);
 }
 
-/** @throws ServiceError OutOfRangeInput for a name longer than this engine's keys. */
+/** @throws ServiceError OutOfRangeInput for a name too long for this engine's keys. */
 export function blobKey(partition: Uint8Array, name: string, keyBytesMax: number): Key {
   const sort = Buffer.from(name, "utf8");
   if (partition.length + sort.length > keyBytesMax) {
@@ -22,7 +22,7 @@ export function blobKey(partition: Uint8Array, name: string, keyBytesMax: number
   return { partition, sort };
 }
 
-/** What a key of a blob says. */
+/** The contents of a blob's key. */
 export function readBlobKey({ partition, sort }: Key): {
   readonly accountId: number;
   readonly containerId: number;
@@ -33,7 +33,7 @@ export function readBlobKey({ partition, sort }: Key): {
   return { accountId: account.id, containerId, name: toBuffer(sort).toString("utf8") };
 }
 
-/** Names that begin with `prefix`, from `from` on, which may have any length. */
+/** Names that begin with `prefix`, starting at `from`, which may have any length. */
 export function namesRange(partition: Uint8Array, prefix: string, from: Uint8Array): KeyRange {
   const first = Buffer.from(prefix, "utf8");
   const { start, end } = sortPrefixRange(partition, first);
@@ -44,7 +44,7 @@ export function extentPartition(list: string): Uint8Array {
   return textPartition(KEY_SPACES.blobExtents, list);
 }
 
-/** Extents are found by where they end: the first that ends behind a byte is the one that holds it. */
+/** An extent's key is its end: the first extent that ends after a byte is the one that contains it. */
 export function extentSort(end: number): Uint8Array {
   return encodeId(end);
 }
@@ -64,7 +64,7 @@ export function isDraftHead({ sort }: Key): boolean {
   return sort.length === 1 && sort[0] === DRAFT_HEAD[0];
 }
 
-/** @param block an id in base64, as it was sent */
+/** @param block an id in base64, as sent */
 export function draftBlockKey(draft: string, block: string): Key {
   return {
     partition: draftPartition(draft),
@@ -76,7 +76,7 @@ export function draftBlocksRange(draft: string): KeyRange {
   return sortPrefixRange(draftPartition(draft), BLOCK_PREFIX);
 }
 
-/** The block id in a key of a draft's block. */
+/** The block id in the key of an uncommitted block. */
 export function blockOfKey({ sort }: Key): string {
   return toBuffer(sort).toString("latin1", BLOCK_PREFIX.length);
 }

@@ -35,7 +35,7 @@ interface SetBlobMetadataInput extends WriteTerms {
   readonly metadata: Metadata;
 }
 
-/** Set Blob Metadata: replaces all there is. Fails with BlobNotFound (404). */
+/** Set Blob Metadata: replaces all metadata. Fails with BlobNotFound (404). */
 export const setBlobMetadata: BlobOperation<SetBlobMetadataInput, number> = {
   name: "SetBlobMetadata",
   route: { method: "PUT", resource: "blob", comp: "metadata" },

@@ -18,7 +18,7 @@ import type { BlobResource } from "./locate.ts";
 import type { Notes } from "./notes.ts";
 import type { Readers } from "./readers.ts";
 
-/** What blob operations work with. */
+/** The context of all blob operations. */
 export interface BlobContext extends Readable {
   readonly engine: Engine;
   readonly clock: Clock;
@@ -30,22 +30,22 @@ export interface BlobContext extends Readable {
   readonly readers: Readers;
   readonly properties: ServicePropertiesStore;
   readonly reaper: Reaper<ContainerValue>;
-  /** For the sources of copies, which bring credentials of their own. */
+  /** For the sources of copies, which may carry their own credentials. */
   readonly auth: AuthContext;
 }
 
 export type BlobOperation<Input, Output> = Operation<BlobContext, Input, Output, BlobResource>;
 
-/** Containers with a meaning of their own, which may be created like any other. */
+/** Containers with a special meaning, which can be created like any other. */
 const SPECIAL_CONTAINERS = new Set(["$root", "$web"]);
 
-/** The container of the analytics log: written by the service alone, from which users may delete. */
+/** The container of the analytics log. Only the service writes to it; users may read and delete its blobs. */
 export const LOG_CONTAINER = "$logs";
 const VERBS_FOR_LOGS = new Set(["GET", "HEAD", "DELETE"]);
 
 /**
- * The container a request names. Every operation asks, so no name that cannot exist is looked up, and
- * nobody writes where only the service does.
+ * The container a request names. Every operation calls it, so that only valid names are looked up and nobody
+ * but the service writes to the log.
  * @throws ServiceError OutOfRangeInput, InvalidResourceName or AuthorizationFailure.
  */
 export function containerNameOf({
@@ -63,8 +63,8 @@ export function containerNameOf({
 }
 
 /**
- * The blob a request names, as it is now: there are no snapshots and no versions, and what is meant
- * for one must not reach the blob itself.
+ * The blob a request names. There are no snapshots or versions, and a request for one must not reach the blob
+ * itself.
  * @throws ServiceError OutOfRangeInput, InvalidResourceName, AuthorizationFailure, InvalidUri or
  * BlobNotFound.
  */
@@ -78,11 +78,11 @@ export function blobNameOf(
   if (blob.length > LIMITS.blobNameLengthMax || segments > LIMITS.blobNameSegmentsMax) {
     throw new ServiceError("OutOfRangeInput", { message: ERROR_TEXTS.nameLength });
   }
-  // The root container has no folders; such a path names a container that cannot be.
+  // The root container has no folders; such a path names a container that cannot exist.
   if (container === "$root" && segments > 1) throw new ServiceError("InvalidUri");
   if (query.get("snapshot") || query.get("versionid")) throw new ServiceError("BlobNotFound");
   return { account: account.name, container, blob };
 }
 
-/** Sent with every answer to a successful write of content, properties or metadata. */
+/** Sent with the answer to every successful write of content, properties or metadata. */
 export const ENCRYPTED = ["x-ms-request-server-encrypted", "true"] as const;

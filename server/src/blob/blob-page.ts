@@ -6,33 +6,33 @@ import { namesRange } from "./blob-keys.ts";
 import { type BlobRecord, decodeRecord } from "./blob-record.ts";
 
 export interface BlobPageRequest {
-  /** All blobs of the container; see `blobPartition`. */
+  /** The partition of the container; see `blobPartition`. */
   readonly partition: Uint8Array;
   readonly prefix: string;
-  /** Names that have it behind the prefix stand together for one common prefix; "" for none. */
+  /** Names that contain it after the prefix are grouped under one common prefix; "" for no grouping. */
   readonly delimiter: string;
-  /** UTF-8 of the least name on the page. */
+  /** UTF-8 of the smallest name allowed on the page. */
   readonly from: Uint8Array;
-  /** Most entries, blobs and common prefixes together. */
+  /** Maximum number of entries, counting blobs and common prefixes. */
   readonly max: number;
-  /** Whether blobs are shown that have only uncommitted blocks. */
+  /** Whether to include blobs that have only uncommitted blocks. */
   readonly withUncommitted: boolean;
 }
 
 export interface BlobPage {
   readonly entries: readonly BlobPageEntry[];
-  /** UTF-8 of the name, or the common prefix, that comes next; undefined on the last page. */
+  /** UTF-8 of the next name; undefined on the last page. */
   readonly next: Uint8Array | undefined;
 }
 
-/** A blob, or all blobs that have a common prefix. */
+/** A blob, or all blobs with a common prefix. */
 export type BlobPageEntry =
   | { readonly name: string; readonly record: BlobRecord }
   | { readonly commonPrefix: string };
 
 /**
- * One page of a container's blobs in the order of their UTF-8 names, read in one ordered scan. The
- * blobs behind a common prefix are not read: the scan goes on where they end.
+ * Reads one page of a container's blobs in the order of their UTF-8 names. Blobs behind a common prefix are
+ * not read: the scan resumes after the last of them.
  */
 export async function readBlobPage(engine: Engine, request: BlobPageRequest): Promise<BlobPage> {
   const { partition, prefix, from, max } = request;
@@ -74,9 +74,9 @@ function commonPrefixOf(name: string, { prefix, delimiter }: BlobPageRequest): s
   return at < 0 ? undefined : name.slice(0, at + delimiter.length);
 }
 
-/** What is left of a range behind all names that begin with `prefix`. */
+/** The rest of a range after all names that begin with `prefix`. */
 function behind(range: KeyRange, partition: Uint8Array, prefix: Uint8Array): KeyRange | undefined {
-  // Not undefined: no byte of UTF-8 is FF.
+  // Not undefined: UTF-8 contains no byte FF.
   const start: Key = { partition, sort: prefixEnd(prefix)! };
   return range.end && compareKeys(start, range.end) < 0 ? { start, end: range.end } : undefined;
 }

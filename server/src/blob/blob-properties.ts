@@ -30,12 +30,12 @@ export function blobHeadersOf(head: RequestHead): BlobProperties {
   };
 }
 
-/** Whether any of these headers is there, an empty one too. */
+/** Whether any of these headers was sent, even if empty. */
 export function hasBlobHeaders(head: RequestHead): boolean {
   return Object.values(PROPERTY_HEADERS).some((name) => head.header(name) !== undefined);
 }
 
-/** For a body that is the content: its own headers say what the others leave out. */
+/** For a body that is the content: its own headers fill in what `x-ms-blob-*` leaves out. */
 export function propertiesOfContent(head: RequestHead): BlobProperties {
   const own = blobHeadersOf(head);
   return {
@@ -48,13 +48,13 @@ export function propertiesOfContent(head: RequestHead): BlobProperties {
   };
 }
 
-/** For a body that is a list of blocks, whose own headers are about the list. */
+/** For a body that is a block list, whose own headers describe the list. */
 export function propertiesOfList(head: RequestHead): BlobProperties {
   const own = blobHeadersOf(head);
   return { ...own, contentType: own.contentType ?? DEFAULT_TYPE };
 }
 
-/** An empty value is as good as none. */
+/** An empty value counts as absent. */
 function sent(head: RequestHead, name: string): string | undefined {
   return head.header(name) || undefined;
 }
@@ -66,8 +66,8 @@ const TIERS = new Map([
 ]);
 
 /**
- * The tier a blob is to be reported in; all are served alike.
- * @throws ServiceError InvalidHeaderValue for a tier whose blobs could not be read at once.
+ * The tier to report for a blob; all tiers are served alike.
+ * @throws ServiceError InvalidHeaderValue for a tier whose blobs could not be read immediately.
  */
 export function accessTierOf(head: RequestHead): string | undefined {
   const name = "x-ms-access-tier";
@@ -78,7 +78,7 @@ export function accessTierOf(head: RequestHead): string | undefined {
   return tier;
 }
 
-/** All that answers tell of a blob whether or not they carry its content: names and values in turn. */
+/** The headers of every answer about a blob, with or without its content: alternating names and values. */
 export function blobHeaders(blob: CommittedBlob, request: WireRequest): string[] {
   const { copy } = blob;
   const headers = [
@@ -108,7 +108,7 @@ export function blobHeaders(blob: CommittedBlob, request: WireRequest): string[]
   return headers;
 }
 
-/** The five properties that a SAS may override; the MD5 depends on what is answered. */
+/** The five properties that a SAS may override. The MD5 is not among them: it depends on what is sent. */
 function propertyHeaders(properties: BlobProperties, request: WireRequest): string[] {
   const overrides = overridesOf(request);
   const headers: string[] = [];
@@ -132,13 +132,13 @@ function overridesOf({ identity }: WireRequest): ReadonlyMap<string, string> {
   const headers = identity.responseHeaders;
   const overrides = new Map<string, string>();
   for (let i = 0; i < headers.length; i += 2) {
-    // Headers carry bytes: text beyond ASCII travels as its UTF-8.
+    // Header values are bytes: text beyond ASCII is sent as its UTF-8.
     overrides.set(headers[i]!, Buffer.from(headers[i + 1]!, "utf8").toString("latin1"));
   }
   return overrides;
 }
 
-/** @throws ServiceError InvalidQueryParameterValue for what no header can hold. */
+/** @throws ServiceError InvalidQueryParameterValue for a value that no header can hold. */
 export function checkOverrides(request: WireRequest): void {
   for (const [name, value] of overridesOf(request)) {
     if (CONTROL.test(value)) {

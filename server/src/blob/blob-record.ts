@@ -5,8 +5,8 @@ import type { Metadata } from "../http/metadata.ts";
 import type { Lease } from "./lease.ts";
 
 /**
- * What is stored under the name of a blob, as JSON: what was committed, and the draft that gathers
- * uncommitted blocks. One of the two is always there.
+ * The value stored under a blob's name, as JSON: the committed blob, and the draft that collects uncommitted
+ * blocks. At least one of the two is present.
  */
 export interface BlobRecord {
   readonly blob?: CommittedBlob | undefined;
@@ -27,27 +27,27 @@ export interface CommittedBlob {
   readonly accessTier?: string | undefined;
   readonly lease?: Lease | undefined;
   readonly copy?: CopyFacts | undefined;
-  /** Append blobs only: how many blocks were appended. */
+  /** Append blobs only: the number of blocks appended. */
   readonly blocks?: number | undefined;
   readonly sealed?: true | undefined;
 }
 
-/** Where the bytes of a blob are. */
+/** Where a blob's bytes are stored. */
 export type ContentReference =
-  /** There are none. */
+  /** The blob is empty. */
   | { readonly in: "nowhere" }
   /** One row of the engine, written and deleted with the record. */
   | { readonly in: "row"; readonly id: ContentId }
   /** The content store. */
   | { readonly in: "store"; readonly id: ContentId }
-  /** Several pieces, each of them anywhere; see `extents.ts`. */
+  /** Several pieces, each stored in either place; see `extents.ts`. */
   | { readonly in: "list"; readonly id: string };
 
 export function contentIdOf(blob: CommittedBlob | undefined): string | undefined {
   return blob === undefined || blob.content.in === "nowhere" ? undefined : blob.content.id;
 }
 
-/** The properties that clients set and get back. */
+/** The properties that clients set and read back. */
 export interface BlobProperties {
   readonly contentType?: string | undefined;
   readonly contentEncoding?: string | undefined;
@@ -58,10 +58,10 @@ export interface BlobProperties {
   readonly contentMd5?: string | undefined;
 }
 
-/** What the last copy into the blob left to be asked about. */
+/** Facts about the last copy into the blob, which clients may query. */
 export interface CopyFacts {
   readonly id: string;
-  /** The URL as it was sent. */
+  /** The URL as sent. */
   readonly source: string;
   readonly bytes: number;
   /** Milliseconds since 1970. */
@@ -70,7 +70,7 @@ export interface CopyFacts {
 
 export interface DraftReference {
   readonly id: string;
-  /** All uncommitted blocks of a blob have ids of one length. */
+  /** All uncommitted blocks of a blob have ids of the same length. */
   readonly blockIdBytes: number;
 }
 
@@ -78,7 +78,7 @@ export function encodeRecord(record: BlobRecord): Uint8Array {
   return Buffer.from(JSON.stringify(record), "utf8");
 }
 
-/** Only what `encodeRecord` wrote is read here. */
+/** Reads only what `encodeRecord` wrote. */
 export function decodeRecord({ value }: Pick<Entry, "value">): BlobRecord {
   return JSON.parse(toBuffer(value).toString("utf8")) as BlobRecord;
 }

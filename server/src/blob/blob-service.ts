@@ -43,7 +43,7 @@ import { sealBlob } from "./seal-blob.ts";
 import { setBlobProperties } from "./set-blob-properties.ts";
 import { isUnsupported } from "./unsupported.ts";
 
-/** Every operation of the Blob service, once. Routing, permissions, logs and metrics follow it. */
+/** All operations of the Blob service. Routing, permissions, logs and metrics follow from this list. */
 export const BLOB_OPERATIONS: readonly AnyOperation<BlobContext>[] = [
   listContainers,
   getServiceProperties("GetBlobServiceProperties", BLOB_DOCUMENTS),
@@ -76,7 +76,7 @@ export const BLOB_OPERATIONS: readonly AnyOperation<BlobContext>[] = [
   sealBlob,
 ].map(withContentMd5);
 
-/** The Blob service, ready to be put behind a front. */
+/** The Blob service, ready to be served by a front. */
 export function blobService(context: BlobContext): Service<BlobContext> {
   return {
     name: "blob",
@@ -97,7 +97,10 @@ export function blobService(context: BlobContext): Service<BlobContext> {
   };
 }
 
-/** Who names no version gets the one that was set for that; strangers else the newest. */
+/**
+ * A request without a version gets the account's default version; without a default, strangers get the
+ * newest.
+ */
 function blobVersionOf(head: RequestHead, { properties }: BlobContext) {
   if (namedVersion(head) !== undefined) return versionOf(head, blobAuth);
   return whenReady(
@@ -119,7 +122,7 @@ function refuse(head: RequestHead, method: string): ServiceError {
   return refuseRoute(BLOB_OPERATIONS, head, method);
 }
 
-/** HEAD, and what is not modified, are answered without a body. */
+/** HEAD requests and 304 answers get no body. */
 function encodeBlobError(error: ServiceError, facts: ErrorFacts): WireResponse {
   const { status, code, headers } = error;
   const hasBody = status !== 304 && facts.head?.verb !== "HEAD";

@@ -31,18 +31,18 @@ export interface BlobName {
   readonly blob: string;
 }
 
-/** What is under a name, in one snapshot. */
+/** What is stored under a name, read in one snapshot. */
 export interface BlobState {
   readonly container: Named<ContainerValue>;
   readonly key: Key;
   readonly record: BlobRecord;
-  /** Undefined when there is nothing; the record is then empty. */
+  /** Undefined when the name is free; the record is then empty. */
   readonly version: number | undefined;
 }
 
-/** What becomes of a name, in one commit. */
+/** A change to a name, made in one commit. */
 export interface BlobChange<Result> {
-  /** Undefined: the name is freed. "unchanged": the record is checked, not written. */
+  /** Undefined frees the name. "unchanged" checks the record without writing it. */
   readonly record: BlobRecord | "unchanged" | undefined;
   readonly checks?: readonly Check[];
   readonly puts?: readonly Put[];
@@ -51,21 +51,21 @@ export interface BlobChange<Result> {
   readonly result: Result;
 }
 
-/** Decides on a change of `state`, at an instant in microseconds; may throw a ServiceError. */
+/** Decides on a change to `state`, at an instant in microseconds; may throw a ServiceError. */
 export type Decide<Result> = (state: BlobState, now: number) => Awaitable<BlobChange<Result>>;
 
 export interface BlobStoreOptions {
   readonly engine: Engine;
   readonly clock: Clock;
   readonly catalog: Catalog<ContainerValue>;
-  /** Called when something may have been left to free. */
+  /** Called when something may need to be freed. */
   readonly onLeftOver: () => void;
 }
 
 /**
- * Reads and changes what is stored under the names of blobs. Every change is decided on a snapshot
- * and committed only if that still stands, else decided again: conditions and leases hold at the
- * commit, and of several writers with one ETag one wins.
+ * Reads and changes what is stored under blob names. Every change is decided on a snapshot and committed only
+ * if the snapshot is still current; otherwise it is decided again. So conditions and leases hold at the
+ * commit, and of several writers with the same ETag one wins.
  */
 export class BlobStore {
   readonly #options: BlobStoreOptions;
@@ -89,7 +89,9 @@ export class BlobStore {
     );
   }
 
-  /** Looks again where the container is not what it was: its blobs may be gone, and the reaper been there. */
+  /**
+   * Opens the container again if it has changed: its blobs may be deleted, and already freed by the reaper.
+   */
   #readIn(named: Named<ContainerValue>, name: BlobName): Awaitable<BlobState> {
     const { engine, catalog } = this.#options;
     const key = this.#key(name.account, named, name.blob);
@@ -107,9 +109,9 @@ export class BlobStore {
   }
 
   /**
-   * For those who looked for something a record refers to, and did not find it: all is well when the
-   * record refers to it no more, and is looked at again.
-   * @throws EngineError `Corrupt` when it still does: looking again would never end.
+   * For callers that did not find something a record referred to. If the record no longer refers to it, the
+   * caller may read again.
+   * @throws EngineError `Corrupt` if it still does: reading again would loop forever.
    */
   async assertLetGo(name: BlobName, id: string, kind: "content" | "draft"): Promise<void> {
     if (await this.#hasLetGo(name, id, kind)) return;
@@ -119,8 +121,8 @@ export class BlobStore {
   }
 
   /**
-   * Reads what a record refers to, of which another process may free a part meanwhile.
-   * @returns undefined when that failed and the record refers to it no more: it is to be looked at again
+   * Reads what a record refers to, which another process may be freeing.
+   * @returns undefined when that failed and the record no longer refers to it: the caller must read again
    */
   async readUnlessLetGo<T>(
     name: BlobName,
@@ -146,8 +148,8 @@ export class BlobStore {
   }
 
   /**
-   * Changes what is under a name.
-   * @param contents what was stored for this change; given up when it fails
+   * Changes what is stored under a name.
+   * @param contents stored for this change; given up if it fails
    */
   async change<Result>(
     name: BlobName,
@@ -165,7 +167,7 @@ export class BlobStore {
     }
   }
 
-  /** Makes attempts at a blob that other changes of it may spoil, until one holds. */
+  /** Repeats an attempt that other changes to the blob may defeat, until one succeeds. */
   settle<Result>(
     { account, container, blob }: BlobName,
     attempt: Attempt<Result>,
@@ -173,7 +175,7 @@ export class BlobStore {
     return this.#contention.settle(`${account}/${container}/${blob}`, attempt);
   }
 
-  /** @returns false when what was decided on is not so any more */
+  /** @returns false when the state it was decided on is no longer current */
   async commit(
     state: BlobState,
     change: BlobChange<unknown>,
@@ -185,7 +187,7 @@ export class BlobStore {
     const checks: Check[] = [{ key, expected: version ?? "absent" }, ...(change.checks ?? [])];
     const ownChecks = checks.length;
     const isWritten = record !== undefined && record !== "unchanged";
-    // In the place of its check, so that the engine looks for it once.
+    // At the position of its check, so that the engine looks it up once.
     const own: Put[] = isWritten ? [{ key, value: encodeRecord(record) }] : [];
     const puts = [...own, ...(change.puts ?? []), ...released.puts];
     const deletes = [...(change.deletes ?? []), ...released.deletes];
@@ -200,7 +202,7 @@ export class BlobStore {
     try {
       result = await engine.commit(write);
     } catch (error) {
-      // The blob may have its content: to give it up would leave a blob without one.
+      // The blob may now own the content: giving that up could leave the blob without it.
       if (error instanceof EngineError && error.code === "Unknown") {
         for (const { making } of contents) making?.leaveInDoubt();
       }
@@ -222,7 +224,7 @@ export class BlobStore {
     return this.#options.engine.nextVersion();
   }
 
-  /** All of a container's blobs. */
+  /** The partition of a container's blobs. */
   partition(account: string, container: Named<ContainerValue>): Uint8Array {
     let partition = this.#partitions.get(container);
     if (partition === undefined) {

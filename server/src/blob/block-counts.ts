@@ -5,9 +5,8 @@ import { draftBlocksRange } from "./blob-keys.ts";
 const DRAFTS_REMEMBERED = 10_000;
 
 /**
- * How many uncommitted blocks drafts have. Counted once for each draft and kept up from then on, as
- * far as this process knows: with several processes a draft may outgrow its limit by what the others
- * have added since.
+ * The number of uncommitted blocks per draft, counted once and then kept up to date by this process. With
+ * several processes, a draft may exceed its limit by the blocks that the others have added since.
  */
 export class BlockCounts {
   readonly #engine: Engine;
@@ -30,7 +29,7 @@ export class BlockCounts {
     return count;
   }
 
-  /** A block was added that was not there before. */
+  /** Call it when a block was added that did not exist before. */
   added(draft: string): void {
     const known = this.#counts.get(draft);
     if (known !== undefined) this.#counts.set(draft, known + 1);

@@ -15,7 +15,7 @@ export function checkBlockId(text: string): void {
   throw invalidParameter("blockid", text, reason);
 }
 
-/** How many bytes an id stands for: one number for all uncommitted blocks of a blob. */
+/** The decoded length of an id, which is the same for all uncommitted blocks of a blob. */
 export function blockIdBytes(base64: string): number {
   const padding = base64.endsWith("==") ? 2 : base64.endsWith("=") ? 1 : 0;
   return (base64.length / 4) * 3 - padding;

@@ -1,16 +1,16 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import type { RequestHead } from "../operation.ts";
 
-/** Bytes of a blob, the last one included; no `last` means to the end. */
+/** Bytes of a blob, including the last one; without `last`, up to the end. */
 export interface ByteRange {
   readonly first: number;
   readonly last: number | undefined;
 }
 
 /**
- * The range a request asks for, `x-ms-range` before `Range`. Everything but `bytes=a-b` and
- * `bytes=a-` is as if it were not there, as HTTP has it. Ends of any length are ends: clients send
- * the largest number they have for "all the rest", and rounding moves nothing that a blob can reach.
+ * The range a request asks for; `x-ms-range` takes precedence over `Range`. Anything but `bytes=a-b` and
+ * `bytes=a-` is ignored, as HTTP requires. Ends of any length are accepted: clients send the largest number
+ * they have for "all the rest", and rounding it changes nothing within a blob's maximum size.
  */
 export function rangeOf(head: RequestHead): ByteRange | undefined {
   const text = head.header("x-ms-range") ?? head.header("range");
@@ -22,8 +22,8 @@ export function rangeOf(head: RequestHead): ByteRange | undefined {
 }
 
 /**
- * Where the range begins and ends (not included) in a blob of this size.
- * @throws ServiceError InvalidRange when it begins behind the end.
+ * Start and end (exclusive) of the range in a blob of this size.
+ * @throws ServiceError InvalidRange when the range begins after the blob's end.
  */
 export function clipRange(range: ByteRange, size: number): { start: number; end: number } {
   if (range.first >= size) {

@@ -52,7 +52,7 @@ describe("A blob that changes between two looks at it", () => {
       await lab.service.service.context.reaper.reap();
       await lab.must("PUT", "/docs?restype=container");
     };
-    // Its first request: it has just read where the container is.
+    // On its first request, it has just read where the container is.
     const other = await BlobLab.open({ clock: lab.clock, engine });
     const { key } = await lab.service.service.context.blobs.read(NAME);
     engine.before({ get: key }, change);
@@ -63,7 +63,7 @@ describe("A blob that changes between two looks at it", () => {
     await other.close();
   });
 
-  // Before its scan this client has read the draft; when it scans, all of the draft is freed.
+  // The request has read which draft there is; before its scan, the whole draft is freed.
   it("has its blocks chosen from what it is then", async () => {
     await putBlocks();
     engine.before({ scan: await draftId() }, commitAndFree);
@@ -80,7 +80,7 @@ describe("A blob that changes between two looks at it", () => {
     const interrupted = async () => {
       await putBlocks();
       await lab.must("PUT", "/docs/a?comp=blocklist", { body: LIST });
-      // The collector is not to read anything of the list.
+      // So that the collector has no reason to read the list.
       await lab.assertTidy();
       await lab.must("PUT", "/docs/a?comp=block&blockid=CCCC", { body: OTHER });
       engine.before({ scan: await listId() }, async () => {
@@ -123,7 +123,7 @@ describe("A blob that changes between two looks at it", () => {
     const interrupted = async () => {
       await putBlocks();
       const { headers } = await lab.must("PUT", "/docs/a?comp=blocklist", { body: LIST });
-      // The collector is not to read anything of the list.
+      // So that the collector has no reason to read the list.
       await lab.assertTidy();
       engine.before({ scan: await listId() }, change);
       return headers.get("etag") ?? "";
@@ -187,13 +187,13 @@ describe("A blob that changes between two looks at it", () => {
     await lab.refused("500 InternalError", "PUT", "/docs/a?comp=blocklist", { body: LIST });
     const lists = "/docs/a?comp=blocklist&blocklisttype=all";
     await lab.refused("500 InternalError", "GET", lists);
-    // What replaces it needs nothing of the draft.
+    // Replacing the blob needs nothing of the draft.
     await lab.must("PUT", "/docs/a", { headers: BLOCK, body: SMALL });
     await lab.must("PUT", block, { body: OTHER });
     await lab.assertTidy();
   });
 
-  /** Has `change` come before every such read of `request`, two of them taking longer than a call may. */
+  /** Runs `change` before every such read of `request`; two of the changes take longer than a call may. */
   async function everyLook(
     next: () => Promise<Read>,
     change: () => Promise<unknown>,
@@ -275,10 +275,10 @@ describe("A blob that others change again and again", () => {
   });
 });
 
-/** What is about to be read: one key, or entries of a draft. */
+/** A read to interrupt: of one key, or of the entries of a draft. */
 type Read = { readonly get: Key } | { readonly scan: string };
 
-/** Where something comes before one of a request's reads. */
+/** An engine that runs something before one of a request's reads. */
 class InterruptedEngine implements Engine {
   wasInterrupted = false;
   readonly name = "interrupted";

@@ -202,7 +202,7 @@ describe("What blobs let go of", () => {
     for (let commits = 0, isKilled = true; isKilled; commits++) {
       const engine = new MortalEngine();
       const contents = new WatchedContentStore();
-      // Its own collector is at it too, and dies as well.
+      // The lab's own collector works at the same time, and dies as well.
       const killed = await BlobLab.open({ engine, contents, onError: () => {} });
       await killed.must("PUT", "/docs?restype=container");
       await killed.must("PUT", "/docs/log", { headers: APPEND });
@@ -211,7 +211,7 @@ describe("What blobs let go of", () => {
       }
       engine.commitsLeft = 1 + commits;
       contents.beforeDelete = async () => {
-        // As a file that goes when the process is gone already.
+        // A file may still be deleted after the process has died.
         await new Promise((resolve) => setImmediate(resolve));
         if (engine.commitsLeft <= 0) throw new EngineError("Unavailable", "The process is killed.");
       };
@@ -240,7 +240,7 @@ describe("What blobs let go of", () => {
     await lab.must("PUT", "/docs/a?comp=blocklist", { body });
   }
 
-  /** Nothing at all is stored any more. */
+  /** Asserts that nothing at all is stored any more. */
   async function assertEmpty(): Promise<void> {
     await lab.assertTidy();
     for await (const id of lab.contents!.list()) assert.fail(`Content ${id} is left.`);

@@ -22,11 +22,11 @@ export interface CollectorOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** Other processes that may read. */
+/** Other processes that may be reading. */
 interface Others {
-  /** Ids of what they read for long. */
+  /** Ids of long reads they have reported. */
   readonly told: ReadonlySet<string>;
-  /** What was let go of after this version, one of them may read without having told. */
+  /** Anything released after this version may be read by one of them that has not reported it yet. */
   readonly toldSince: number;
 }
 
@@ -35,20 +35,20 @@ const NOTES_AT_A_TIME = 64;
 const ENTRIES_PER_COMMIT = 256;
 
 /**
- * Frees what notes say is left over. Everything it does can be done again: a note goes last, after
- * what it is about; an entry that refers to a content goes after that content. Several processes may
+ * Frees what notes say is left over. Every step can be repeated: a note is deleted last, after the thing it
+ * is about, and an entry that refers to a content is deleted after that content. Several processes may
  * collect at once.
  *
- * Where several processes share the data, what is let go of is freed two minutes later, as other processes may
- * be reading it; by then they have told what they still read, which stays.
+ * Where several processes share the data, other processes may be reading what was just released, so it is
+ * freed two minutes later. By then they have reported what they still read, and that stays.
  *
- * Contents that a successor took over stay. A successor is itself freed only when nothing that it
- * succeeded is left, for the list of what it holds is what keeps those contents from being freed.
+ * Contents that a successor took over stay. A successor is itself freed only after everything it succeeded,
+ * because its list of contents is what protects them from being freed.
  */
 export class Collector implements BackgroundWork {
   readonly #options: CollectorOptions;
   readonly #loop: BackgroundLoop;
-  /** As far as it was known at the last look. */
+  /** As known at the last run. */
   #isShared = false;
 
   constructor(options: CollectorOptions) {
@@ -62,7 +62,7 @@ export class Collector implements BackgroundWork {
     this.#loop.start();
   }
 
-  /** Something was let go of: free it soon, where that can be. */
+  /** Call it when something was released: frees it soon, where that is allowed. */
   wake(): void {
     if (!this.#isShared) this.#loop.wake();
   }
@@ -72,9 +72,9 @@ export class Collector implements BackgroundWork {
   }
 
   /**
-   * Frees all that can be freed now. What cannot be, such as a file that the system does not delete, keeps
-   * nothing else from being freed; the first failure is thrown at the end.
-   * @param untoldMicrosMax for tests: how long others may read without having told
+   * Frees everything that can be freed now. A failure, such as a file that the system does not delete, does
+   * not stop the rest; the first one is thrown at the end.
+   * @param untoldMicrosMax for tests: how long other processes may read without having reported it
    */
   async collect(untoldMicrosMax = UNTOLD_MICROS_MAX): Promise<void> {
     const { engine, notes } = this.#options;
@@ -88,7 +88,8 @@ export class Collector implements BackgroundWork {
         found.push(note);
         return found.length < NOTES_AT_A_TIME;
       });
-      // Looked for behind the notes: a hold that comes later finds these in what it keeps.
+      // Checked after the notes are read: the snapshot of any later hold contains these notes already, and
+      // nothing in it refers to what they are about.
       if (await this.#isHeld()) break;
       const others = await this.#others(untoldMicrosMax);
       const settle = (note: StoredNote) => this.#settle(note, others);
@@ -100,7 +101,7 @@ export class Collector implements BackgroundWork {
     if (failures.length > 0) throw failures[0];
   }
 
-  /** Looked for behind the notes, too: whoever reads what one of these is about is there already. */
+  /** Also read after the notes: whichever process reads what a note is about has already begun. */
   async #others(untoldMicrosMax: number): Promise<Others | undefined> {
     const { engine, longReads } = this.#options;
     this.#isShared = engine.isShared?.() ?? false;
@@ -117,7 +118,8 @@ export class Collector implements BackgroundWork {
       leftOver.push(hold.key);
       return true;
     });
-    // Before anything is freed: whoever thinks to hold, wrongly taken for dead, must find it out.
+    // Deleted before anything is freed: a live process that was wrongly taken for dead must find its hold
+    // lost.
     if (ended === "complete") await this.#delete(leftOver);
     return ended === "stopped";
   }
@@ -126,7 +128,7 @@ export class Collector implements BackgroundWork {
     const { engine, notes } = this.#options;
     if (!notes.isLeftOver(note)) return;
     if (note.maker !== undefined) {
-      // From here on its maker, should there still be one, cannot refer to it any more.
+      // From here on the maker, if it is alive after all, cannot commit a reference to the thing.
       await engine.commit({
         version: engine.nextVersion(),
         checks: [{ key: note.key, expected: note.version }],
@@ -173,7 +175,7 @@ export class Collector implements BackgroundWork {
     }
   }
 
-  /** What a successor holds. Read before what it succeeded: see the class. */
+  /** The contents of a successor's list. Read before those of the thing it succeeded: see the class. */
   async #kept(successor: string | undefined): Promise<ReadonlySet<ContentId>> {
     if (successor === undefined) return new Set();
     return new Set((await contentsOfList(this.#options.engine, successor)).keys());
@@ -187,7 +189,7 @@ export class Collector implements BackgroundWork {
     const { engine, contents, rows } = this.#options;
     for (let more = true; more; ) {
       const entries: Key[] = [];
-      // Sets, because a block may stand in a list several times.
+      // Sets, because a list may contain a block several times.
       const inStore = new Set<ContentId>();
       const inRows = new Set<ContentId>();
       await scanToEnd(engine, range, ({ key, value }) => {

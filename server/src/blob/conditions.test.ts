@@ -13,14 +13,14 @@ import {
 } from "./conditions.ts";
 import { etagOf, lastModifiedOf } from "./validators.ts";
 
-/** The blob was changed last here, half a second into a second. */
+/** The blob's last change, half a second into a second. */
 const MODIFIED = Date.parse("2026-07-31T18:00:00.500Z") * 1000;
 const ETAG = `"${etagOf(MODIFIED)}"`;
 const BEFORE = "Fri, 31 Jul 2026 17:59:59 GMT";
 const THEN = "Fri, 31 Jul 2026 18:00:00 GMT";
 const OTHER = '"0x8DECF0000000000"';
 
-/** Several values are sent in a header each. */
+/** An array is sent as several headers. */
 type Headers = Readonly<Record<string, string | readonly string[]>>;
 
 describe("The conditions of a read", () => {
@@ -86,7 +86,7 @@ describe("The conditions of a read", () => {
 });
 
 describe("The conditions of a write", () => {
-  /** On the blob as it is, and where there is none. */
+  /** On an existing blob, and where there is none. */
   const WRITES: readonly [Headers, string, string][] = [
     [{}, "ok", "ok"],
     [{ "if-match": ETAG }, "ok", "412"],

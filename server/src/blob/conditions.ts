@@ -4,7 +4,7 @@ import { headerValues, listHeader } from "../http/header-values.ts";
 import type { RequestHead } from "../operation.ts";
 import { etagOf, lastModifiedOf } from "./validators.ts";
 
-/** What the conditional headers of a request ask of the blob as it is. Times in seconds since 1970. */
+/** What a request's conditional headers require of the blob. Times are in seconds since 1970. */
 export interface Conditions {
   readonly ifMatch: Etags | undefined;
   readonly ifNoneMatch: Etags | undefined;
@@ -12,7 +12,7 @@ export interface Conditions {
   readonly ifUnmodifiedSince: number | undefined;
 }
 
-/** ETags without quotation marks, any of which will do; or whatever there is. */
+/** ETags without quotation marks, any of which may match; or "*", any existing blob. */
 type Etags = "*" | readonly string[];
 
 /** The conditions of a read. */
@@ -21,7 +21,7 @@ export function readConditions(head: RequestHead): Conditions {
 }
 
 /**
- * The conditions of a write: one ETag, one date, or an ETag and the date that it stands above.
+ * The conditions of a write: one ETag, one date, or an ETag with the date that it overrides.
  * @throws ServiceError MultipleConditionHeadersNotSupported, NotImplemented for conditions on tags.
  */
 export function writeConditions(head: RequestHead): Conditions {
@@ -41,19 +41,19 @@ export function writeConditions(head: RequestHead): Conditions {
   };
 }
 
-/** The conditions that a copy sets for its source. */
+/** The conditions that a copy sets on its source. */
 export function sourceConditions(head: RequestHead): Conditions {
   return conditionsOf(head, "x-ms-source-");
 }
 
-/** Containers know only the dates. */
+/** Containers support only the date conditions. */
 export function dateConditions(head: RequestHead): Conditions {
   return { ...conditionsOf(head, ""), ifMatch: undefined, ifNoneMatch: undefined };
 }
 
 /**
- * Judges a read of a blob that was changed last at `modified`.
- * @throws ServiceError ConditionNotMet, with status 304 where the caller has what there is;
+ * Checks a read of a blob last changed at `modified`.
+ * @throws ServiceError ConditionNotMet, with status 304 where the caller has the current version;
  * UnsatisfiableCondition for `If-None-Match: *`.
  */
 export function checkReadConditions(conditions: Conditions, modified: number): void {
@@ -64,13 +64,13 @@ export function checkReadConditions(conditions: Conditions, modified: number): v
   const isNew = ifNoneMatch === undefined ? undefined : !includes(ifNoneMatch, modified);
   const isNewer =
     ifModifiedSince === undefined ? undefined : isModifiedAfter(ifModifiedSince, modified);
-  // Of two, one that holds is enough.
+  // If both were sent, one that holds is enough.
   if (isNew === true || isNewer === true || (isNew === undefined && isNewer === undefined)) return;
   throw notModified(modified);
 }
 
 /**
- * Judges a write. What is absent meets every condition but `If-Match`.
+ * Checks a write. An absent blob meets every condition but `If-Match`.
  * @param modified undefined when there is no blob
  * @throws ServiceError ConditionNotMet.
  */
@@ -101,7 +101,7 @@ function holds(conditions: Conditions, modified: number | undefined): boolean {
   return !isModifiedAfter(ifUnmodifiedSince, modified);
 }
 
-/** @throws ServiceError NotImplemented, and MultipleConditionHeadersNotSupported for a date sent again. */
+/** @throws ServiceError NotImplemented, and MultipleConditionHeadersNotSupported for a date sent twice. */
 function conditionsOf(head: RequestHead, prefix: "" | "x-ms-source-"): Conditions {
   if (head.header("x-ms-if-tags") !== undefined || head.header("x-ms-source-if-tags") !== undefined)
     throw new ServiceError("NotImplemented");
@@ -114,8 +114,8 @@ function conditionsOf(head: RequestHead, prefix: "" | "x-ms-source-"): Condition
 }
 
 /**
- * A cache that compresses what it keeps makes its ETag weak. It may ask whether there is something new, not
- * change what may be another byte for byte: RFC 9110, 13.1.
+ * A cache that compresses what it stores makes the ETag weak. A weak ETag may ask whether there is a newer
+ * version, but must not guard a change, since the bytes may differ: RFC 9110, 13.1.
  */
 const STRONG_ETAG = /^"(.*)"$/;
 const ANY_ETAG = /^(?:W\/)?"(.*)"$/;
@@ -126,11 +126,11 @@ function etagsOf(header: string | undefined, form: RegExp): Etags | undefined {
   return header.split(",").map((each) => each.trim().replace(form, "$1"));
 }
 
-/** A date that is none is as if it were not there. */
+/** A malformed date is ignored. */
 function secondsOf(head: RequestHead, name: string): number | undefined {
   const header = head.header(name);
   if (header === undefined) return undefined;
-  // Whichever counted, the other would be lost.
+  // Whichever of them counted, the other would be lost.
   if (headerValues(head, name).length > 1) {
     throw new ServiceError("MultipleConditionHeadersNotSupported");
   }
@@ -146,7 +146,7 @@ function includes(etags: Etags, modified: number): boolean {
   return etags === "*" || etags.includes(etagOf(modified));
 }
 
-/** By whole seconds, as Last-Modified tells them. */
+/** Compares whole seconds, the precision of Last-Modified. */
 function isModifiedAfter(seconds: number | undefined, modified: number): boolean {
   return seconds !== undefined && Math.floor(modified / 1e6) > seconds;
 }

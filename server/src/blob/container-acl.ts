@@ -11,10 +11,12 @@ import type { ContainerValue, PublicAccess } from "./container-value.ts";
 import { checkLeaseForRead } from "./lease.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
-/** Policies decide what shared access signatures may do, so only the account's keys may read or change them. */
+/**
+ * Only the account's keys may read or change policies: policies decide what shared access signatures may do.
+ */
 const ACCESS = { resourceType: "c", accountSas: [], serviceSas: [], bearer: "never" } as const;
 
-/** Get Container ACL: the stored access policies, and what strangers may read. */
+/** Get Container ACL: the stored access policies and the public access level. */
 export const getContainerAcl: BlobOperation<ContainerInput, ContainerValue> = {
   name: "GetContainerACL",
   route: { method: "GET", resource: "container", comp: "acl" },
@@ -36,7 +38,7 @@ interface SetContainerAclInput extends ContainerInput {
   readonly conditions: Conditions;
 }
 
-/** Set Container ACL: replaces the stored access policies and what strangers may read, together. */
+/** Set Container ACL: replaces the stored access policies and the public access level together. */
 export const setContainerAcl: BlobOperation<SetContainerAclInput, number> = {
   name: "SetContainerACL",
   route: { method: "PUT", resource: "container", comp: "acl" },

@@ -60,7 +60,7 @@ interface SetContainerMetadataInput extends ContainerInput {
   readonly conditions: Conditions;
 }
 
-/** Set Container Metadata: replaces all there is. Fails with ContainerNotFound (404). */
+/** Set Container Metadata: replaces all metadata. Fails with ContainerNotFound (404). */
 export const setContainerMetadata: BlobOperation<SetContainerMetadataInput, number> = {
   name: "SetContainerMetadata",
   route: { method: "PUT", resource: "container", comp: "metadata" },
@@ -69,7 +69,7 @@ export const setContainerMetadata: BlobOperation<SetContainerMetadataInput, numb
   decode: (request) => ({
     ...containerInputOf(request),
     metadata: readMetadata(request),
-    // Of the two dates, only this one is known here.
+    // This operation supports only this one of the two dates.
     conditions: { ...dateConditions(request), ifUnmodifiedSince: undefined },
   }),
 

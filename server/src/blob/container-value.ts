@@ -2,7 +2,7 @@ import type { AccessPolicy } from "@rowhouse/protocol/access-policy";
 import type { Metadata } from "../http/metadata.ts";
 import type { Lease } from "./lease.ts";
 
-/** What the catalog keeps of a container. */
+/** The catalog's value for a container. */
 export interface ContainerValue {
   /** Microseconds since 1970; see `validators.ts`. */
   readonly modified: number;
@@ -13,5 +13,5 @@ export interface ContainerValue {
   readonly lease?: Lease | undefined;
 }
 
-/** Strangers may read blobs whose names they know, or list them too. */
+/** Strangers may read blobs whose names they know, or also list them. */
 export type PublicAccess = "blob" | "container";

@@ -114,7 +114,7 @@ describe("A container", () => {
     lab.clock.ms += 15_000;
     const own = { headers: { "x-ms-lease-id": LEASE } };
     await lab.refused("412 LeaseNotPresentWithContainerOperation", "DELETE", DOCS, own);
-    // Unlike that of a blob, an expired lease may be renewed whatever was written meanwhile.
+    // Unlike a blob's, an expired container lease may be renewed even after a write.
     await lab.must("PUT", `${DOCS}&comp=metadata`);
     assert.equal(
       (await lease({ "x-ms-lease-action": "renew", "x-ms-lease-id": LEASE })).status,

@@ -4,22 +4,22 @@ import { Crc64 } from "@rowhouse/protocol/crc64";
 import type { Awaitable } from "../awaitable.ts";
 import { beginMd5 } from "./md5-thread.ts";
 
-/** The checksums of content as it flows by. */
+/** Computes the checksums of content as it passes through. */
 export interface RunningDigest {
-  /** Adds a part, which must stay as it is until this answers. */
+  /** Adds a part, which must not change until this resolves. */
   update(part: Uint8Array<SharedArrayBuffer>): Awaitable<void>;
-  /** To be asked once, at the end, or else `forget`. */
+  /** Call it once at the end, or `forget` instead. */
   digest(): Awaitable<Digests>;
   forget(): void;
 }
 
 export interface WantedDigests {
   readonly md5: boolean;
-  /** Where the CRC64 is computed already, so that it is not computed twice. */
+  /** A CRC64 computed elsewhere, if there is one. */
   readonly crc64?: Pick<Crc64, "digest"> | undefined;
 }
 
-/** Always a CRC64; an MD5 where it is wanted. */
+/** Always computes a CRC64; an MD5 only on request. */
 export class ContentDigest implements RunningDigest {
   readonly #ownCrc64: Crc64 | undefined;
   readonly #crc64: Pick<Crc64, "digest">;
@@ -49,7 +49,7 @@ export class ContentDigest implements RunningDigest {
   forget(): void {}
 }
 
-/** In base64. */
+/** Checksums in base64. */
 export interface Digests {
   readonly bytes: number;
   readonly crc64: string;
@@ -62,18 +62,18 @@ export function digestOf(bytes: Uint8Array, wanted: WantedDigests): Digests {
   return digest.digest();
 }
 
-/** Less content than this is summed here: to tell the thread of it costs as much. */
+/** Shorter content is summed on the main thread: messages to the MD5 thread would cost as much. */
 const BESIDE_BYTES_MIN = 1 << 20;
-/** Where there is but one processor, a second thread only adds work. */
+/** On a single processor, a second thread only adds work. */
 const hasRoomBeside = availableParallelism() > 1;
 
-/** Checksums of content of this length, with MD5 where it is best made. */
+/** Begins the checksums of content of this length, and picks the thread for the MD5. */
 export function beginDigest(bytes: number, wanted: WantedDigests): RunningDigest {
   const isBeside = wanted.md5 && hasRoomBeside && bytes >= BESIDE_BYTES_MIN;
   return isBeside ? new DigestBeside(wanted) : new ContentDigest(wanted);
 }
 
-/** Both checksums, with MD5 in a thread beside. */
+/** Both checksums, with the MD5 computed in the other thread. */
 class DigestBeside implements RunningDigest {
   readonly #here: ContentDigest;
   readonly #beside = beginMd5();

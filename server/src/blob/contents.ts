@@ -29,16 +29,16 @@ export interface ContentsOptions {
   readonly readers: Readers;
 }
 
-/** A content, and the id of the copy that is made of it. */
+/** A content, and the id that its copy gets. */
 export interface PieceCopy {
   readonly from: ContentPiece;
   readonly to: ContentId;
 }
 
 /**
- * Takes contents in and gives them out. What fits a row stands in the engine and is written by the
- * very commit that makes it a blob's, with one flush shared by all; larger content goes to the
- * content store first, under a note that it is in the making.
+ * Stores and reads contents. Content that fits a row is stored in the engine, by the same commit that gives
+ * it to a blob, with one flush for both. Larger content first goes to the content store, under a note that it
+ * is in the making.
  */
 export class Contents {
   readonly #options: ContentsOptions;
@@ -47,13 +47,13 @@ export class Contents {
     this.#options = options;
   }
 
-  /** Whether content of this length is kept in memory from its arrival to its commit. */
+  /** Whether content of this length is held in memory from its arrival to its commit. */
   isSmall(bytes: number): boolean {
     return bytes <= this.#options.rows.rowBytesMax;
   }
 
   /**
-   * Reads a body to its end and stores what is in it.
+   * Reads a body to its end and stores its content.
    * @throws ServiceError as `summedContent` does; BodyAborted.
    */
   async receive(
@@ -71,12 +71,12 @@ export class Contents {
     const content = summedContent(body, expected, wanted, parts, (whole) => {
       summing = handledLater(whole);
     });
-    // They arrive while it is being noted that this is in the making, which takes a flush.
+    // Parts arrive while the note is written, which takes a flush.
     const arriving = begun(content);
     try {
       const stored = await this.store(arriving, expected.bytes);
-      // The last sums are made beside the last flush. What is on disk is still only in the making: a crash
-      // leaves its note, and so does what is refused here.
+      // The last checksums are computed during the last flush. What is on disk is still only in the making: a
+      // crash leaves its note, and a refusal here turns it into garbage.
       try {
         if (summing === undefined) throw new Error("Content ended without its checksums.");
         return { content: stored, digests: await summing };
@@ -90,7 +90,7 @@ export class Contents {
     }
   }
 
-  /** The same for an extent: small content stands in the list of extents itself, and needs no row. */
+  /** The same for an extent: small content is stored in the list of extents itself and needs no row. */
   receiveForList(
     source: BodySource | undefined,
     expected: IncomingContent,
@@ -109,7 +109,7 @@ export class Contents {
     return this.#options.rows.keyOf(id);
   }
 
-  /** Content whose bytes are all in memory: the commit will put them as a row. */
+  /** Prepares content that is all in memory: the commit puts it as a row. */
   keep(bytes: Uint8Array): NewContent {
     if (bytes.length === 0) return NO_CONTENT;
     const { ids, rows } = this.#options;
@@ -124,12 +124,12 @@ export class Contents {
     };
   }
 
-  /** Streams content to the content store, under a note; its length is known beforehand. */
+  /** Streams content of known length to the content store, under a note. */
   async store(content: AsyncIterable<Uint8Array>, length: number): Promise<NewContent> {
     return this.#make(length, (id, { check }) => this.#options.store.write(id, content, check));
   }
 
-  /** Copies a content, for another blob to own. */
+  /** Copies a content for another blob to own. */
   async copy({ in: place, id, length }: ContentPiece): Promise<NewContent> {
     const { store } = this.#options;
     if (place === "row") return this.keep(await this.#row(id));
@@ -137,9 +137,9 @@ export class Contents {
   }
 
   /**
-   * Copies contents to ids that a list in the making refers to already. Rows go several to a commit:
-   * a copy of 50,000 small blocks writes an eleventh of what it would with a commit for each, and
-   * takes an eighth of the time.
+   * Copies contents to ids that a list in the making already refers to. Several rows share a commit: a copy
+   * of 50,000 small blocks writes an eleventh of what it would with a commit for each, and takes an eighth of
+   * the time.
    */
   async copyAll(copies: readonly PieceCopy[], making: Making): Promise<void> {
     const { engine, store } = this.#options;
@@ -148,8 +148,8 @@ export class Contents {
     await eachBounded(rowGroups(inRows), (group) => this.#copyRows(group, making));
     await eachBounded(inStore, ({ from, to }) => store.copy(from.id, to, making.check));
     if (inStore.length === 0) return;
-    // Files know no fence. A collector that thinks this process dead may have freed the list before they
-    // were there, and then nobody else would find them.
+    // The check on the note does not fence files. A collector that took this process for dead may have freed
+    // the list before the files existed, and nothing else would find them.
     const [note] = await engine.get([making.note]);
     if (note !== undefined) return;
     await eachBounded(inStore, ({ to }) => store.delete(to));
@@ -189,7 +189,10 @@ export class Contents {
     };
   }
 
-  /** Bytes `start` to `end` (not included) of a blob, in parts that are each lent until the next is asked for. */
+  /**
+   * Bytes `start` to `end` (exclusive) of a blob, in parts that are each lent until the next one is
+   * requested.
+   */
   read(blob: CommittedBlob, start: number, end: number): AsyncIterable<Uint8Array> {
     const { content } = blob;
     const { readers } = this.#options;
@@ -205,7 +208,7 @@ export class Contents {
     }
   }
 
-  /** What a commit that lets go of a blob's content must carry. */
+  /** What a commit that releases a blob's content must contain. */
   release(content: ContentReference, successor?: string): Released {
     const { notes, rows } = this.#options;
     switch (content.in) {
@@ -253,7 +256,7 @@ export class Contents {
   }
 }
 
-/** What one commit copies; a longer row goes alone. */
+/** Most bytes copied by one commit; a longer row gets its own commit. */
 const GROUP_BYTES_MAX = 256 << 10;
 
 function* rowGroups(copies: readonly PieceCopy[]): Generator<readonly PieceCopy[]> {
@@ -271,12 +274,12 @@ function* rowGroups(copies: readonly PieceCopy[]): Generator<readonly PieceCopy[
   if (group.length > 0) yield group;
 }
 
-/** The reference of a blob whose content is one piece, or none. */
+/** The reference for a blob whose content is one piece, or empty. */
 export function referenceTo(piece: ContentPiece | undefined): ContentReference {
   return piece === undefined ? { in: "nowhere" } : { in: piece.in, id: piece.id };
 }
 
-/** Copies all parts, which may be lent ones, into one buffer. */
+/** Copies all parts, which may be lent, into one buffer. */
 export async function gather(
   parts: AsyncIterable<Uint8Array>,
   length: number,
@@ -292,7 +295,7 @@ export async function gather(
 
 type Parts = AsyncGenerator<Uint8Array, void, undefined>;
 
-/** The same parts, with as many asked for at once as `UploadParts` lends together. */
+/** The same parts, with the first two requested in advance: as many as `UploadParts` lends at a time. */
 function begun(parts: Parts) {
   const first = [handledLater(parts.next()), handledLater(parts.next())];
   return {

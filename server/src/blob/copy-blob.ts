@@ -30,13 +30,13 @@ import { checkPut, type WriteTerms } from "./write-checks.ts";
 interface CopyBlobInput extends WriteTerms {
   readonly name: BlobName;
   readonly source: CopySource;
-  /** Undefined: that of the source. */
+  /** Undefined: the source's metadata. */
   readonly metadata: Metadata | undefined;
   readonly accessTier: string | undefined;
   readonly seals: boolean;
-  /** Copy Blob From URL tells the checksums of what was copied. */
+  /** Copy Blob From URL also returns the checksums of the copied content. */
   readonly isSynchronous: boolean;
-  /** Base64: what the source is said to hold. */
+  /** Base64: the MD5 that the source is expected to have. */
   readonly sourceMd5: string | undefined;
   readonly sourceConditions: Conditions;
 }
@@ -48,8 +48,8 @@ interface CopyBlobOutput {
 }
 
 /**
- * Copy Blob, and Copy Blob From URL: makes a blob of the content and properties of another one of
- * the account. Done when it answers, so that no copy is ever pending.
+ * Copy Blob, and Copy Blob From URL: creates a blob with the content and properties of another blob of the
+ * account. The copy is complete when the operation answers, so no copy is ever pending.
  */
 export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
   name: "CopyBlob",
@@ -94,7 +94,7 @@ export const copyBlob: BlobOperation<CopyBlobInput, CopyBlobOutput> = {
   },
 };
 
-/** @returns undefined when the source changed meanwhile in a way that matters: then all must be looked at again */
+/** @returns undefined when the source has changed in a way that matters: the copy must start over */
 async function copyOnce(
   context: BlobContext,
   input: CopyBlobInput,
@@ -149,12 +149,12 @@ async function copyOnce(
   return { modified, copyId, digests: input.isSynchronous ? digests : undefined };
 }
 
-/** Onto itself a blob keeps its content. */
+/** A copy of a blob onto itself keeps its content. */
 function isOntoItself({ name, source }: CopyBlobInput): boolean {
   return name.container === source.name.container && name.blob === source.name.blob;
 }
 
-/** The checksums that are asked for, and a copy of the content. */
+/** Computes the requested checksums and copies the content. */
 async function takeContent(
   context: BlobContext,
   input: CopyBlobInput,
@@ -166,13 +166,13 @@ async function takeContent(
   if (!isSelf && !contents.isSmall(original.size)) {
     checkCopy(await blobs.read(input.name), input, original, request);
   }
-  // First what may fail: a copy that is made and not used must be given up.
+  // What may fail comes first: a finished copy that is not used would have to be given up.
   const isSummed = input.isSynchronous || input.sourceMd5 !== undefined;
   const digests = isSummed ? await digestsOf(contents.read(original, 0, original.size)) : undefined;
   return { digests, copied: isSelf ? undefined : await copyContent(context, original) };
 }
 
-/** Abort Copy Blob: no copy is ever pending. */
+/** Abort Copy Blob, which finds no pending copy. */
 export const abortCopyBlob: BlobOperation<BlobName, never> = {
   name: "AbortCopyBlob",
   route: { method: "PUT", resource: "blob", comp: "copy" },
@@ -207,7 +207,7 @@ function checkCopy(
   }
 }
 
-/** @throws ServiceError NotImplemented for sources that would have to be asked with credentials. */
+/** @throws ServiceError NotImplemented for sources that would need to be read with credentials. */
 function refuseCredentials(head: RequestHead): void {
   const tags = head.header("x-ms-copy-source-tag-option")?.toLowerCase();
   if (head.header("x-ms-copy-source-authorization") !== undefined || tags === "copy") {

@@ -9,10 +9,12 @@ export interface CopiedContent extends NewContent {
   readonly content: ContentReference;
 }
 
-/** A step of a copy holds no more than this of its list, and what a few copies of contents hold. */
+/**
+ * The most of its list that one step of a copy holds in memory, besides what a few copies of contents hold.
+ */
 const BATCH = { extentsMax: 100, bytesMax: 1 << 20 };
 
-/** Copies the content of a blob for another one. The caller holds the source meanwhile (see `Readers`). */
+/** Copies a blob's content for another blob. The caller holds the source during the copy (see `Readers`). */
 export async function copyContent(
   context: BlobContext,
   { content, size }: CommittedBlob,
@@ -30,8 +32,8 @@ export async function copyContent(
 }
 
 /**
- * Copies a list of extents and every content in it. Should the process end on the way, the note of the
- * new list leads the collector to the list, and the list to the contents copied so far.
+ * Copies a list of extents and every content in it. If the process dies on the way, the note of the new list
+ * leads the collector to the list, and the list to the contents copied so far.
  */
 async function copyList(
   { engine, ids, contents, notes }: BlobContext,
@@ -53,8 +55,8 @@ async function copyList(
         copies.push({ from: extent, to });
         puts.push(putExtent(id, end, { ...extent, id: to }));
       }
-      // The list refers to a content before there is one: else a crash in between would leave a content
-      // that nothing refers to.
+      // The list refers to a content before the content exists. Otherwise a crash in between would leave a
+      // content that nothing refers to.
       await making.put(puts);
       await contents.copyAll(copies, making);
     }

@@ -12,16 +12,16 @@ import { type BlobContext, blobNameOf } from "./blob-operation.ts";
 import type { BlobName, BlobState } from "./blob-store.ts";
 import { locateBlob } from "./locate.ts";
 
-/** Where a copy comes from, as a request to this server would name it. */
+/** The source of a copy, as a request to this server would name it. */
 export interface CopySource {
-  /** As it was sent, but for a signature: whoever may read the copy is shown it. */
+  /** The URL as sent, without the signature: it is shown to everyone who may read the copy. */
   readonly url: string;
   readonly name: BlobName;
   readonly head: RequestHead;
 }
 
 /**
- * Reads `x-ms-copy-source`: the URL of a blob of the same account on this server, however addressed.
+ * Reads `x-ms-copy-source`: the URL of a blob of the same account on this server, in any style.
  * @throws ServiceError InvalidHeaderValue, CopyAcrossAccountsNotSupported, and for the name as `blobNameOf`.
  */
 export function copySourceOf(request: WireRequest): CopySource {
@@ -39,7 +39,7 @@ export function copySourceOf(request: WireRequest): CopySource {
   return { url: queryAt === 0 ? url : shown, name: blobNameOf(head), head };
 }
 
-/** The path below the account. Any other account, here or elsewhere, is another account. */
+/** The path below the account. Any other URL, here or elsewhere, is of another account. */
 function servicePath(request: WireRequest, host: string, path: string): string {
   const { account } = request;
   const own = request.header("host")?.toLowerCase() ?? "";
@@ -54,7 +54,7 @@ function servicePath(request: WireRequest, host: string, path: string): string {
 
 const LOOPBACK = new Set(["127.0.0.1", "localhost", "[::1]"]);
 
-/** The host of the request itself, in either style, or another name of this machine. */
+/** Whether it is the request's own host, in either style, or another name of this machine. */
 function isSameServer(host: string, own: string, account: string): boolean {
   const name = host.toLowerCase();
   if (name === own || `${account}.blob.${name}` === own) return true;
@@ -70,13 +70,13 @@ function nameOf(host: string): string {
   return host.replace(/:\d+$/, "");
 }
 
-/** The path below the account, and the query, as a request for the source would have them. */
+/** The path below the account and the query that a request for the source would have. */
 interface SourceAddress {
   readonly path: string;
   readonly query: Query;
 }
 
-/** What the source is; undefined where an escape is malformed, or the name of the blob is missing. */
+/** The location of the source; undefined for a malformed escape or a path that names nothing. */
 function locationOf({ path, query }: SourceAddress): Location | undefined {
   try {
     return locateBlob(path, query);
@@ -86,7 +86,7 @@ function locationOf({ path, query }: SourceAddress): Location | undefined {
   }
 }
 
-/** A read of the source, bearing what credentials its URL has. */
+/** A read of the source, with the credentials in its URL, if any. */
 function sourceHead(
   request: WireRequest,
   { path, query }: SourceAddress,
@@ -110,10 +110,10 @@ function sourceHead(
 }
 
 /**
- * Reads the source for a caller who may read it: with a key or an account SAS any blob of the
- * account; with a service SAS what is public, or what the URL itself bears a token for.
- * @throws ServiceError ContainerNotFound, BlobNotFound, CannotVerifyCopySource with the status that
- * a read of the source would have.
+ * Reads the source if the caller may read it. With a key or an account SAS, that is any blob of the account;
+ * with a service SAS, a public blob, or one for which the URL carries its own token.
+ * @throws ServiceError ContainerNotFound, BlobNotFound, CannotVerifyCopySource with the status that a read of
+ * the source would have.
  */
 export async function readSource(
   context: BlobContext,

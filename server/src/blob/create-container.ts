@@ -42,7 +42,7 @@ export const createContainer: BlobOperation<CreateContainerInput, number> = {
   encode: (modified) => ({ status: 201, headers: validatorHeaders(modified) }),
 };
 
-/** The one scope there is may be named. @throws ServiceError NotImplemented for others. */
+/** Accepts the name of the only scope there is. @throws ServiceError NotImplemented for others. */
 function refuseEncryptionScope(head: RequestHead): void {
   const scope = head.header("x-ms-default-encryption-scope") ?? "$account-encryption-key";
   const denies = head.header("x-ms-deny-encryption-scope-override") ?? "false";

@@ -16,7 +16,10 @@ interface DeleteBlobInput {
   readonly conditions: Conditions;
 }
 
-/** Delete Blob: content and uncommitted blocks, at once and for ever. Fails with BlobNotFound (404). */
+/**
+ * Delete Blob: deletes content and uncommitted blocks, immediately and for good. Fails with BlobNotFound
+ * (404).
+ */
 export const deleteBlob: BlobOperation<DeleteBlobInput, void> = {
   name: "DeleteBlob",
   route: { method: "DELETE", resource: "blob" },
@@ -46,7 +49,7 @@ export const deleteBlob: BlobOperation<DeleteBlobInput, void> = {
   encode: () => ({ status: 202, headers: ["x-ms-delete-type-permanent", "true"] }),
 };
 
-/** There are none, so all that can be asked is to leave the blob alone. */
+/** There are no snapshots, so a request to delete only those leaves the blob unchanged. */
 function isOnlySnapshots(head: RequestHead): boolean {
   const name = "x-ms-delete-snapshots";
   const text = head.header(name);

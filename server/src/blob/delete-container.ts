@@ -9,8 +9,8 @@ interface DeleteContainerInput extends ContainerInput {
 }
 
 /**
- * Delete Container, with all that is in it, leased blobs too. Fails with ContainerNotFound (404).
- * The name is free at once; the blobs are freed in the background.
+ * Delete Container, with all its blobs, even leased ones. Fails with ContainerNotFound (404). The name can be
+ * reused immediately; the blobs are freed in the background.
  */
 export const deleteContainer: BlobOperation<DeleteContainerInput, void> = {
   name: "DeleteContainer",

@@ -24,14 +24,14 @@ const PERIOD_MS = 3_600_000;
 interface FoundDraft {
   readonly id: string;
   readonly name: BlobName;
-  /** Of its head. */
+  /** Version of the draft's head. */
   readonly version: number;
 }
 
 /**
- * Drops drafts that nobody added a block to for a week. Ids of drafts sort by the time they were
- * begun, so only those begun a week ago are looked at; the version of a draft's head is the time of
- * its last block.
+ * Releases drafts that have received no block for a week. Draft ids sort by the time the draft was begun, so
+ * only drafts begun at least a week ago are read; the version of a draft's head is the time of its last
+ * block.
  */
 export class DraftExpiry implements BackgroundWork {
   readonly #options: DraftExpiryOptions;
@@ -51,7 +51,7 @@ export class DraftExpiry implements BackgroundWork {
     return this.#loop.close();
   }
 
-  /** Drops all that are due. */
+  /** Releases all drafts that are due. */
   async expire(): Promise<void> {
     const before = this.#options.clock.now() - LIMITS.uncommittedBlocksMs;
     let from = startOfPartition(draftPartition(""));
@@ -59,14 +59,15 @@ export class DraftExpiry implements BackgroundWork {
       const draft = await this.#next(from, firstIdAt(before));
       if (draft === undefined) return;
       if (draft.version / 1000 < before) {
-        // One that cannot be dropped, as of an account that is no longer served, does not keep the others.
+        // A draft that cannot be released, such as one of an account no longer served, does not stop the
+        // others.
         await this.#drop(draft).catch(this.#options.onError);
       }
       from = afterPartition(draftPartition(draft.id));
     }
   }
 
-  /** The first draft from a position on, of those begun before an id. */
+  /** The first draft from a position on, among those begun before an id. */
   async #next(from: Key, before: string): Promise<FoundDraft | undefined> {
     const { engine } = this.#options;
     let found: FoundDraft | undefined;
@@ -87,7 +88,9 @@ export class DraftExpiry implements BackgroundWork {
     return found;
   }
 
-  /** Nothing is lost when a block comes at the same time: then the head is not as it was. */
+  /**
+   * A block that arrives at the same time is not lost: it changes the head's version, and the check fails.
+   */
   async #drop({ id, name, version }: FoundDraft): Promise<void> {
     const { blobs, engine, notes } = this.#options;
     const headKey = draftHeadKey(id);
@@ -100,7 +103,7 @@ export class DraftExpiry implements BackgroundWork {
       await blobs.commit(state, { record, checks, released, result: undefined }, []);
       return;
     }
-    // Its container is gone, and the blob with it.
+    // The container is gone, and the blob with it.
     await engine.commit({ version: engine.nextVersion(), checks, ...released });
   }
 

@@ -5,18 +5,18 @@ import type { BlobName } from "./blob-store.ts";
 import type { ContentPiece } from "./extents.ts";
 
 /*
- * The uncommitted blocks of a blob make up its draft. The blob's record names the draft; the draft's
- * own entries are its head, put again with every block, and the blocks.
+ * The uncommitted blocks of a blob make up its draft. The blob's record names the draft. The draft's own
+ * entries are its head, which every block puts again, and the blocks.
  *
  *   none ──Put Block──▶ open ──Put Block List──▶ taken over by the new list of blocks
  *                        ├──Put Blob, Delete Blob, Copy Blob──▶ garbage
  *                        └──a week without Put Block──▶ garbage
  *
- * Blocks arrive side by side without waiting for one another: each checks only that the head is there.
- * A block list checks the head's version, so no block slips in between reading the draft and its end.
+ * Blocks arrive in parallel without waiting for one another: each checks only that the head exists. A block
+ * list checks the head's version, so no block slips in between the reading of the draft and its end.
  */
 
-/** The head says whose draft it is, should nobody come back for it. */
+/** The head names the draft's blob, for the case that no request ever comes back to it. */
 export function putDraftHead(draft: string, { account, container, blob }: BlobName): Put {
   const head = { account, container, blob };
   return { key: draftHeadKey(draft), value: Buffer.from(JSON.stringify(head), "utf8") };
@@ -39,7 +39,7 @@ export function decodeUncommittedBlock(value: Uint8Array): ContentPiece {
 
 /**
  * All uncommitted blocks, in ascending order of their ids.
- * @returns undefined when the draft was let go of meanwhile: then some may have been freed already
+ * @returns undefined when the draft has been released: some blocks may already be freed
  */
 export async function uncommittedBlocks(
   engine: Engine,

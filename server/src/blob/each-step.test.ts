@@ -10,7 +10,7 @@ import { APPEND, BLOCK, BlobLab, LabClock, type LabRequest, ROOT } from "./test-
 
 const DAY_MS = 24 * 3_600_000;
 
-/** What is done to a blob, and how it is answered. */
+/** An action on a blob, which returns the server's answer. */
 type Act = (lab: BlobLab) => Promise<string>;
 
 const ACTS: Readonly<Record<string, Act>> = {
@@ -26,7 +26,7 @@ const ACTS: Readonly<Record<string, Act>> = {
   "Copy Blob onto itself": send("PUT", "/docs/a", copyOf("a")),
   "Delete Blob": send("DELETE", "/docs/a"),
 };
-/** What else may come between. */
+/** Background work that may come between. */
 const BACKGROUND: Readonly<Record<string, Act>> = {
   async "the collector"(lab) {
     await lab.service.collector.collect();
@@ -54,9 +54,9 @@ const BLOBS: Readonly<Record<string, (lab: BlobLab) => Promise<void>>> = {
 };
 
 /*
- * A process goes from one commit, and one change of a file, to the next. Before each it may be killed, and
- * another process may do something else to the same blob: what is there then is as if one had come behind the
- * other, and nothing of it is missing or left over.
+ * A process goes from one commit, or one file change, to the next. Before each of these steps, it may be
+ * killed, or another process may act on the same blob. The result must be as if one had acted after the
+ * other, with nothing missing and nothing left over.
  */
 describe("At each step of what is done to a blob", () => {
   for (const [blob, make] of Object.entries(BLOBS)) {
@@ -110,7 +110,7 @@ describe("At each step of what is done to a blob", () => {
             await lab.close();
             await beside.close();
             if (!isReached) break;
-            // Each takes what the other is making for a dead one's: they have one process id.
+            // They share a process id, so each takes what the other is making for a dead process's.
             if (answers.some((answer) => answer.startsWith("503"))) continue;
             const found = [...answers, await disk.settled()].join("\n");
             if (!expected.has(found)) {
@@ -126,7 +126,7 @@ describe("At each step of what is done to a blob", () => {
   }
 });
 
-/** What outlives processes. */
+/** The state that outlives processes. */
 class Disk {
   readonly #clock = new LabClock();
   readonly #engine = new MemoryEngine({ clock: this.#clock });
@@ -141,7 +141,7 @@ class Disk {
     return disk;
   }
 
-  /** @param before called with the number of each step, and waited for */
+  /** @param before called with the number of each step, and awaited */
   open(before: (step: number) => Awaitable<void> = () => {}): Promise<BlobLab> {
     let steps = 0;
     const step = async () => before(steps++);
@@ -153,7 +153,7 @@ class Disk {
     });
   }
 
-  /** All that clients see, once background work is done. */
+  /** Everything that clients see, once background work is done. */
   async settled(): Promise<string> {
     assert.deepEqual((await auditBlobs(this.#engine, this.#contents)).missing, []);
     const lab = await this.open();
@@ -240,7 +240,7 @@ function copyOf(blob: string): LabRequest {
   return { headers: { "x-ms-copy-source": `${ROOT}/docs/${blob}` } };
 }
 
-/** `1×1000 2×132000`. */
+/** For example `1×1000 2×132000`. */
 function runsOf(bytes: Uint8Array): string {
   const runs: string[] = [];
   for (let at = 0; at < bytes.length; ) {

@@ -5,17 +5,17 @@ import { decodeId, partitionRange } from "../engine/key-codec.ts";
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import { extentPartition, extentSort } from "./blob-keys.ts";
 
-/** One run of a blob's bytes, in a list of them: a committed block, or what was appended together. */
+/** One run of a blob's bytes in a list of extents: a committed block, or blocks appended together. */
 export type Extent = InlineExtent | ContentExtent;
 
-/** Bytes that stand in the list itself. */
+/** Bytes stored in the list itself. */
 export interface InlineExtent {
   readonly bytes: Uint8Array;
 }
 
-/** Bytes of a content of their own. */
+/** Bytes stored as a content. */
 export interface ContentExtent extends ContentPiece {
-  /** The id of the block in base64, as it was sent; append blobs have none. */
+  /** The block's id in base64, as sent; append blobs have none. */
   readonly block?: string | undefined;
 }
 
@@ -26,7 +26,7 @@ export interface ContentPiece {
   readonly length: number;
 }
 
-/** An extent and where it lies in its blob. */
+/** An extent and its position in the blob. */
 export interface PlacedExtent {
   readonly extent: Extent;
   readonly start: number;
@@ -38,8 +38,8 @@ function extentLength(extent: Extent): number {
 }
 
 /*
- * An extent is stored as one byte and then: 00 its bytes, 01 JSON. Lists only ever grow at their
- * end, so what a record says of one stays true whatever is appended behind it.
+ * An extent is stored as one type byte, followed for 00 by the bytes themselves, for 01 by JSON. Lists only
+ * grow at their end, so what a record says about a list stays true whatever is appended.
  */
 const INLINE = 0;
 const REFERENCE = 1;
@@ -49,7 +49,7 @@ export function putExtent(list: string, end: number, extent: Extent): Put {
   return { key: extentKey(list, end), value: encodeExtent(extent) };
 }
 
-/** One extent of many parts, which are copied once. */
+/** One extent from many parts, which are copied only once. */
 export function putInlineExtent(list: string, end: number, parts: readonly Uint8Array[]): Put {
   let length = 1;
   for (const part of parts) length += part.length;
@@ -75,14 +75,14 @@ function encodeExtent(extent: ContentExtent): Uint8Array {
   return value;
 }
 
-/** The bytes of the answer are its own. */
+/** The result has its own copy of the bytes. */
 export function decodeExtent(value: Uint8Array): Extent {
   if (value[0] === INLINE) return { bytes: Uint8Array.from(value.subarray(1)) };
   const json = Buffer.from(value.buffer, value.byteOffset + 1, value.byteLength - 1);
   return JSON.parse(json.toString("utf8")) as ContentExtent;
 }
 
-/** How much is read in one go: enough to keep a socket busy, little to hold. */
+/** How much one scan reads: enough to keep a socket busy, little to hold in memory. */
 export interface ExtentBatch {
   readonly extentsMax: number;
   readonly bytesMax: number;
@@ -91,8 +91,8 @@ export interface ExtentBatch {
 const BATCH: ExtentBatch = { extentsMax: 256, bytesMax: 1 << 20 };
 
 /**
- * The extents that hold bytes `start` to `end` (not included), a batch at a time.
- * @throws EngineError `Unavailable` when they are not all there any more
+ * The extents that contain bytes `start` to `end` (exclusive), one batch at a time.
+ * @throws EngineError `Unavailable` when some of them are gone
  */
 export async function* readExtents(
   engine: Engine,
@@ -112,7 +112,7 @@ export async function* readExtents(
   }
 }
 
-/** Another process has freed it under its reader, who then finds the blob changed. */
+/** Another process freed it during the read, because the blob has changed. */
 export function gone(id: string): EngineError {
   return new EngineError("Unavailable", `Content ${id} is not there any more.`);
 }

@@ -74,7 +74,7 @@ describe("Get Blob", () => {
         assert.equal(answer.headers.get("content-md5"), md5);
       }
     }
-    // A range that the blob no longer has is none to refuse either.
+    // Nor is a range refused that the blob no longer has.
     const answer = await lab.must("GET", "/docs/empty", {
       headers: { Range: "bytes=6-", "If-Range": etag },
     });

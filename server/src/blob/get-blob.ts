@@ -23,7 +23,7 @@ import { leaseIdOf } from "./lease-request.ts";
 import { refuseOwnKeys } from "./unsupported.ts";
 import { etagOf } from "./validators.ts";
 
-/** What every read of a blob asks. */
+/** The input that all blob reads share. */
 export interface ReadBlobInput {
   readonly name: BlobName;
   readonly leaseId: string | undefined;
@@ -51,7 +51,7 @@ interface GetBlobOutput {
   readonly digests: Digests | undefined;
 }
 
-/** Get Blob: all of it or a range, in one version however long it takes. */
+/** Get Blob: the whole blob or a range, of one version however long the read takes. */
 export const getBlob: BlobOperation<GetBlobInput, GetBlobOutput> = {
   name: "GetBlob",
   route: { method: "GET", resource: "blob" },
@@ -80,7 +80,7 @@ export const getBlob: BlobOperation<GetBlobInput, GetBlobOutput> = {
       }
       const content = await contentOf(context, blob, start, end);
       if (content === undefined) {
-        // Replaced between the two looks: its row went with it.
+        // Replaced between the two reads: its row was deleted with it.
         await context.blobs.assertLetGo(input.name, contentIdOf(blob) ?? "", "content");
         continue;
       }
@@ -116,7 +116,7 @@ export const getBlob: BlobOperation<GetBlobInput, GetBlobOutput> = {
   },
 };
 
-/** Get Blob Properties: what Get Blob tells, without the content. */
+/** Get Blob Properties: the headers of Get Blob, without the content. */
 export const getBlobProperties: BlobOperation<ReadBlobInput, CommittedBlob> = {
   name: "GetBlobProperties",
   route: { method: "HEAD", resource: "blob" },
@@ -172,8 +172,9 @@ function askedRange(head: RequestHead): AskedRange | undefined {
 }
 
 /**
- * Whether a range may be answered: the rest of a blob that has changed would make one of two with what the client has,
- * so it gets all of it, as HTTP asks. A date does not tell what happened within its second.
+ * Whether a range may be returned. If the blob has changed, a range of it would not fit the client's part of
+ * the old version, so the client gets the whole blob, as HTTP requires. A date is too coarse: it misses
+ * changes within its second.
  */
 function isStill({ modified }: CommittedBlob, ifStill: string | undefined): boolean {
   return ifStill === undefined || ifStill === `"${etagOf(modified)}"`;
@@ -196,7 +197,7 @@ function isWanted(head: RequestHead, name: string): boolean {
   return text === "true";
 }
 
-/** Small content at once; undefined when it is not there any more. */
+/** Content that is one row is read at once, or undefined if it is gone; other content is streamed. */
 async function contentOf(
   { contents, engine }: BlobContext,
   blob: CommittedBlob,

@@ -30,7 +30,7 @@ interface GetBlockListOutput {
   readonly uncommitted: readonly ListedBlock[] | undefined;
 }
 
-/** Get Block List: the blocks a blob is made of, and those that wait to be. */
+/** Get Block List: the blob's committed blocks, and its uncommitted ones. */
 export const getBlockList: BlobOperation<GetBlockListInput, GetBlockListOutput> = {
   name: "GetBlockList",
   route: { method: "GET", resource: "blob", comp: "blocklist" },
@@ -60,7 +60,7 @@ export const getBlockList: BlobOperation<GetBlockListInput, GetBlockListOutput> 
   },
 };
 
-/** @returns undefined when blocks were let go of meanwhile: then all must be looked at again */
+/** @returns undefined when blocks have been released: everything must be read again */
 async function readLists(
   context: BlobContext,
   { name, which, leaseId, conditions }: GetBlockListInput,
@@ -101,7 +101,7 @@ function whichOf({ query }: RequestHead): GetBlockListInput["which"] {
   throw invalidParameter("blocklisttype", text ?? "", "committed, uncommitted or all is expected.");
 }
 
-/** In the order of the content; none where the blob was put as a whole. */
+/** In the order of the content; empty where the blob was put as a whole. */
 async function committedList(
   engine: Engine,
   blob: CommittedBlob | undefined,

@@ -14,14 +14,14 @@ import {
 } from "./content-digest.ts";
 import type { Part, UploadParts } from "./upload-parts.ts";
 
-/** What a request says about the content in its body, before the body is read. */
+/** What a request's headers say about the content in its body. */
 export interface IncomingContent {
   /** Length of the content itself. */
   readonly bytes: number;
-  /** Length of the body, which may hold the content in a frame. */
+  /** Length of the body, which may wrap the content in a frame. */
   readonly bodyBytes: number;
   readonly isStructured: boolean;
-  /** Checksums announced, in base64. */
+  /** Announced checksums, in base64. */
   readonly md5: string | undefined;
   readonly crc64: string | undefined;
 }
@@ -29,7 +29,7 @@ export interface IncomingContent {
 const CRC64 = /^[A-Za-z0-9+/]{11}=$/;
 
 /**
- * @param bytesMax largest content the operation takes
+ * @param bytesMax largest content that the operation accepts
  * @throws ServiceError MissingContentLengthHeader, RequestBodyTooLarge, BothCrc64AndMd5HeaderPresent,
  * InvalidMd5, InvalidHeaderValue, MissingRequiredHeader or UnsupportedHeader.
  */
@@ -43,7 +43,7 @@ export function incomingContent(head: RequestHead, bytesMax: number): IncomingCo
   }
   if (crc64 !== undefined && !CRC64.test(crc64)) throw invalidHeader("x-ms-content-crc64", crc64);
   const isStructured = isStructuredBody(head);
-  // The frame has checksums of its own; those of headers would be over the frame.
+  // The frame has its own checksums; those in headers would cover the frame.
   if (isStructured && (md5 !== undefined || crc64 !== undefined)) {
     throw new ServiceError("UnsupportedHeader");
   }
@@ -54,7 +54,7 @@ export function incomingContent(head: RequestHead, bytesMax: number): IncomingCo
   return { bytes, bodyBytes, isStructured, md5, crc64 };
 }
 
-/** Whether `x-ms-structured-body` asks for the one kind of frame there is. */
+/** Whether `x-ms-structured-body` requests the only supported kind of frame. */
 export function isStructuredBody(head: RequestHead): boolean {
   const kind = head.header("x-ms-structured-body");
   if (kind === undefined) return false;
@@ -73,8 +73,8 @@ function structuredContentBytes(head: RequestHead, bodyBytes: number): number {
 }
 
 /**
- * Refuses a body that is not as announced. First comes what the blob itself does not allow: by the
- * order of checks the body is the last.
+ * Refuses a body that differs from its announcement. A refusal because of the blob itself takes precedence:
+ * in the order of checks, the body comes last.
  */
 export async function refuseBody(error: unknown, judge: () => Promise<void>): Promise<never> {
   if (error instanceof ServiceError) await judge();
@@ -82,7 +82,7 @@ export async function refuseBody(error: unknown, judge: () => Promise<void>): Pr
 }
 
 /**
- * The content of a body that is handed over whole.
+ * The content of a body that is read whole.
  * @throws ServiceError Md5Mismatch, Crc64Mismatch, InvalidInput, RequestBodyTooLarge; BodyAborted.
  */
 export function receiveWhole(
@@ -101,9 +101,10 @@ export function receiveWhole(
 }
 
 /**
- * The content of a body as it arrives: out of its frame, counted, summed, in long parts that are lent
- * as `UploadParts.gather` says. The last part comes before its sum is known, and can be stored meanwhile.
- * @param whenWhole is given what rejects when not all of it was as announced, with a ServiceError:
+ * The content of a body as it arrives: unframed, counted, summed, in long parts lent as in
+ * `UploadParts.gather`. The last part is yielded before its checksum is known, so that it can be stored in
+ * the meantime.
+ * @param whenWhole receives a promise that rejects if the content was not as announced, with a ServiceError:
  * Md5Mismatch, Crc64Mismatch, InvalidInput
  * @throws ServiceError InvalidInput of frames; BodyAborted from below.
  */
@@ -134,7 +135,7 @@ async function checkedDigests(digest: RunningDigest, expected: IncomingContent):
   return digests;
 }
 
-/** The content in a part of a message, moved to the beginning of its memory. */
+/** The content in a part of a framed message, moved to the beginning of the part's memory. */
 function unframePart(frame: StructuredMessageReader, bytes: Part): Part {
   let length = 0;
   for (const content of frame.read(bytes)) {
@@ -148,7 +149,7 @@ interface Wanted {
   readonly md5: boolean;
 }
 
-/** The reader of a frame checks the sum of all content, and so knows it. */
+/** The reader of a frame already computes the CRC64 of all content to check it. */
 function wantedOf(
   { md5 }: IncomingContent,
   wanted: Wanted,

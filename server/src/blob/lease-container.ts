@@ -17,7 +17,7 @@ interface LeaseContainerInput {
   readonly conditions: Conditions;
 }
 
-/** Lease Container: for its holder alone to delete it. Changes neither ETag nor Last-Modified. */
+/** Lease Container: lets only the lease holder delete it. Changes neither ETag nor Last-Modified. */
 export const leaseContainer: BlobOperation<LeaseContainerInput, LeaseOutcome> = {
   name: "LeaseContainer",
   route: { method: "PUT", resource: "container", comp: "lease" },

@@ -5,11 +5,9 @@ import type { RequestHead, WireRequest, WireResponse } from "../operation.ts";
 import { type Lease, type LeaseAction, secondsUntilBroken } from "./lease.ts";
 import { validatorHeaders } from "./validators.ts";
 
-/*
- * What requests say of leases. Lease Blob and Lease Container read and answer alike.
- */
+/* Reads and answers lease requests, which are the same for Lease Blob and Lease Container. */
 
-/** A lease action without the id that is made up when none is proposed. */
+/** A lease action, before an id is generated for an acquire that proposes none. */
 export type LeaseRequest =
   | Exclude<LeaseAction, { action: "acquire" }>
   | {
@@ -18,14 +16,14 @@ export type LeaseRequest =
       readonly proposedId: string | undefined;
     };
 
-/** The id is made up once, however often the change must be tried. */
+/** Generates the id once, however often the change must be retried. */
 export function withId(asked: LeaseRequest): LeaseAction {
   return asked.action === "acquire"
     ? { ...asked, proposedId: asked.proposedId ?? randomUUID() }
     : asked;
 }
 
-/** To break a lease, the right to delete is as good as the right to write. */
+/** The right to delete suffices to break a lease. */
 export function leaseAccess(resourceType: "o" | "c") {
   return (request: WireRequest) => {
     const breaks = request.header("x-ms-lease-action")?.toLowerCase() === "break";
@@ -35,7 +33,7 @@ export function leaseAccess(resourceType: "o" | "c") {
   };
 }
 
-/** The lease that whoever sends the request holds. @throws ServiceError InvalidHeaderValue */
+/** The lease id that the caller presents. @throws ServiceError InvalidHeaderValue */
 export function leaseIdOf(head: RequestHead): string | undefined {
   return guidHeader(head, "x-ms-lease-id");
 }
@@ -70,7 +68,7 @@ const GUID =
   /^[{(]?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})[)}]?$/i;
 
 /**
- * A GUID in any of its forms, in lower case with hyphens; undefined when the header was not sent.
+ * A GUID in any of its forms, converted to lower case with hyphens; undefined when the header is absent.
  * @throws ServiceError InvalidHeaderValue
  */
 function guidHeader(head: RequestHead, name: string): string | undefined {
@@ -109,7 +107,7 @@ function breakPeriodOf(head: RequestHead): number | undefined {
 
 const STATUS = { acquire: 201, renew: 200, change: 200, release: 200, break: 202 } as const;
 
-/** What a lease action has left, and when. */
+/** The result of a lease action; `modified` is that of the blob or container. */
 export interface LeaseOutcome {
   readonly action: LeaseRequest["action"];
   readonly lease: Lease | undefined;

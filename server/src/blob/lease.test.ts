@@ -18,7 +18,7 @@ const NOW = 1_000_000_000;
 const SECOND = 1000;
 const [A, B, C] = ["a", "b", "c"] as const;
 
-/** One lease in each state, all of id A. */
+/** One lease in each state, all with id A. */
 const LEASES = {
   available: undefined,
   leased: { id: A, seconds: 30, endsAt: NOW + 20 * SECOND },
@@ -35,7 +35,7 @@ const MISMATCH = "LeaseIdMismatchWithLeaseOperation";
 const ABSENT = "LeaseNotPresentWithLeaseOperation";
 const PRESENT = "LeaseAlreadyPresent";
 
-/** What becomes of each state, in the order of STATES: a state and id, or a refusal. */
+/** The outcome for each state, in the order of STATES: a state and id, or a refusal. */
 const ACTIONS: readonly [string, LeaseAction, readonly string[]][] = [
   [
     "acquire with the same id",
@@ -191,7 +191,7 @@ describe("A lease", () => {
 const NO_BLOB_LEASE = "LeaseNotPresentWithBlobOperation";
 const OTHER_BLOB_LEASE = "LeaseIdMismatchWithBlobOperation";
 
-/** Use of a leased blob: id given, then what each state says to a write and to a read. */
+/** Uses of a leased blob: the id presented, then each state's answer to a write and to a read. */
 const USES: readonly [string | undefined, readonly string[], readonly string[]][] = [
   [
     A,

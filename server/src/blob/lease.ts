@@ -1,8 +1,8 @@
 import { ERROR_TEXTS, type ErrorCode, ServiceError } from "@rowhouse/protocol/errors";
 
 /**
- * A lease: for its holder alone to write and delete a blob, or to delete a container. Its state is
- * derived from the stored lease and the time, never swept:
+ * A lease lets only its holder write or delete a blob, or delete a container. Its state is derived from the
+ * stored lease and the time; nothing sweeps it:
  *
  *   available ──acquire──▶ leased ──duration runs out──▶ expired ──renew, acquire──▶ leased
  *                            │                              │
@@ -10,17 +10,17 @@ import { ERROR_TEXTS, type ErrorCode, ServiceError } from "@rowhouse/protocol/er
  *                            ▼                              ▼
  *                         breaking ──period runs out──▶  broken ──acquire──▶ leased
  *
- * Whatever the state, its holder may release it (available). A write to a blob whose lease is
- * expired or broken makes it available. Source: "Lease Blob", "Lease Container".
+ * The holder may release the lease in any state, which makes it available. So does a write to a blob whose
+ * lease is expired or broken. Source: "Lease Blob", "Lease Container".
  */
 export interface Lease {
   /** A GUID in lower case, with hyphens. */
   readonly id: string;
-  /** -1 for a lease without end. */
+  /** -1 for an infinite lease. */
   readonly seconds: number;
-  /** When a lease with an end ends, in milliseconds since 1970. */
+  /** When a finite lease ends, in milliseconds since 1970. */
   readonly endsAt?: number;
-  /** When the break period is over; set once it is broken. */
+  /** When the break period ends; set once the lease is broken. */
   readonly brokenAt?: number;
 }
 
@@ -36,12 +36,12 @@ export function isLocked(state: LeaseState): boolean {
   return state === "leased" || state === "breaking";
 }
 
-/** What a write leaves of a lease: one that holds nobody off any more is gone. */
+/** The lease after a write, which removes one that no longer locks. */
 export function leaseAfterWrite(lease: Lease | undefined, now: number): Lease | undefined {
   return isLocked(leaseState(lease, now)) ? lease : undefined;
 }
 
-/** What a lease operation asks for. Ids are GUIDs in lower case. */
+/** A lease operation. Ids are GUIDs in lower case. */
 export type LeaseAction =
   | { readonly action: "acquire"; readonly seconds: number; readonly proposedId: string }
   | { readonly action: "renew" | "release"; readonly id: string }
@@ -49,8 +49,8 @@ export type LeaseAction =
   | { readonly action: "break"; readonly periodSeconds: number | undefined };
 
 /**
- * The lease after an action; undefined when it is released.
- * @throws ServiceError 409 for everything the state does not allow.
+ * The lease after an action; undefined once released.
+ * @throws ServiceError 409 for an action that the state does not allow.
  */
 export function actOnLease(
   lease: Lease | undefined,
@@ -72,7 +72,7 @@ export function actOnLease(
   }
 }
 
-/** Whole seconds until a lease that is being broken is broken. */
+/** Whole seconds until a breaking lease is broken. */
 export function secondsUntilBroken(lease: Lease, now: number): number {
   return Math.max(0, Math.ceil(((lease.brokenAt ?? now) - now) / 1000));
 }
@@ -103,7 +103,7 @@ function change(lease: Lease | undefined, id: string, proposedId: string, now: n
   if (lease === undefined || !isLocked(state)) {
     throw new ServiceError("LeaseNotPresentWithLeaseOperation");
   }
-  // Sent again after it had worked: the new id is the current one already.
+  // A retry of a change that succeeded presents the old id: the new one is already current.
   const isKnown = lease.id === id || lease.id === proposedId;
   if (!isKnown) throw new ServiceError("LeaseIdMismatchWithLeaseOperation");
   if (state === "breaking") throw new ServiceError("LeaseIsBreakingAndCannotBeChanged");
@@ -119,7 +119,7 @@ function breakLease(
   const period = periodSeconds === undefined ? undefined : now + periodSeconds * 1000;
   switch (leaseState(lease, now)) {
     case "leased": {
-      // A lease with an end is broken by then at the latest; one without is broken at once.
+      // A finite lease is broken no later than its end; an infinite one is broken immediately by default.
       const end = lease.endsAt ?? period ?? now;
       return { ...lease, brokenAt: Math.min(period ?? end, end) };
     }
@@ -136,11 +136,11 @@ function begin(id: string, seconds: number, now: number): Lease {
   return seconds < 0 ? { id, seconds } : { id, seconds, endsAt: now + seconds * 1000 };
 }
 
-/** Whose lease it is decides the words. */
+/** Selects the error codes. */
 export type Leased = "blob" | "container";
 
 /**
- * Judges a write, or a delete, by the lease id that came with it.
+ * Checks a write or delete against the lease id that came with it.
  * @throws ServiceError 412, see the codes below.
  */
 export function checkLeaseForWrite(
@@ -158,7 +158,7 @@ export function checkLeaseForWrite(
   checkLeaseForRead(lease, id, now, leased);
 }
 
-/** The same for what needs no lease: an id that is sent must still be right. */
+/** The same for operations that need no lease: an id that is sent must still match. */
 export function checkLeaseForRead(
   lease: Lease | undefined,
   id: string | undefined,
@@ -187,7 +187,7 @@ const WORDS = {
   },
 } as const satisfies Record<Leased, Record<string, ErrorCode>>;
 
-/** `x-ms-lease-status`, `-state` and, while leased, `-duration`: names and values in turn. */
+/** `x-ms-lease-status`, `-state` and, while leased, `-duration`: alternating names and values. */
 export function leaseHeaders(lease: Lease | undefined, now: number): string[] {
   const state = leaseState(lease, now);
   const headers = [

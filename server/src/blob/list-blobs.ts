@@ -20,7 +20,9 @@ interface ListBlobsOutput {
   readonly input: ListBlobsInput;
 }
 
-/** What may be included; the first three have an effect, of the others there are none to show. */
+/**
+ * Accepted values of `include`. The first three have an effect; there is nothing to include for the others.
+ */
 const INCLUDABLE = [
   "metadata",
   "copy",
@@ -85,7 +87,7 @@ export const listBlobs: BlobOperation<ListBlobsInput, ListBlobsOutput> = {
 
 const PADDINGS = new Set(["", "=", "=="]);
 
-/** The name that comes next, in a form that survives URLs and XML. */
+/** The next name, in a form that survives URLs and XML. */
 function encodeMarker(name: Uint8Array): string {
   return Buffer.from(name).toString("base64url");
 }
@@ -94,7 +96,8 @@ function encodeMarker(name: Uint8Array): string {
 function decodeMarker(marker: string): Uint8Array {
   const name = Buffer.from(marker, "base64url");
   const encoded = encodeMarker(name);
-  // Some who pass it on pad it. Not by a pattern for the end: it would try each of many signs.
+  // Some clients pad the marker. A pattern anchored at the end would be slow: it tries each of many padding
+  // signs.
   if (marker.startsWith(encoded) && PADDINGS.has(marker.slice(encoded.length))) return name;
   throw invalidParameter("marker", marker, "It is not a marker of this service.");
 }
@@ -113,7 +116,7 @@ function printEntry(entry: BlobPageEntry, { includes }: Listing, request: WireRe
   );
 }
 
-/** Names that XML cannot carry travel percent-encoded, and say so. */
+/** A name that XML cannot carry is percent-encoded and marked as such. */
 function printName(name: string): string {
   // A carriage return would reach the client as a line feed.
   if (!hasForbidden(name) && !name.includes("\r")) return printLeaf("Name", name);

@@ -12,7 +12,7 @@ interface ListContainersOutput {
   readonly withMetadata: boolean;
 }
 
-/** List Containers: a page of names in ascending order. Its marker is the name that comes next. */
+/** List Containers: a page of names in ascending order. The marker is the name that comes next. */
 export const listContainers: BlobOperation<Listing, ListContainersOutput> = {
   name: "ListContainers",
   route: { method: "GET", resource: "account", comp: "list" },
@@ -48,7 +48,7 @@ function printContainer(
   const { modified, lease, publicAccess, metadata } = value;
   const properties =
     printLeaf("Last-Modified", lastModifiedOf(modified)) +
-    // In quotation marks, unlike that of a blob in its list.
+    // In quotation marks, unlike a blob's in the list of blobs.
     printLeaf("Etag", `"${etagOf(modified)}"`) +
     printLease(lease, now) +
     (publicAccess === undefined ? "" : printLeaf("PublicAccess", publicAccess)) +

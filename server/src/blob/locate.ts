@@ -4,7 +4,7 @@ import type { Location, RequestHead } from "../operation.ts";
 
 const ROOT_CONTAINER = "$root";
 
-/** What a path names, and so where an operation can listen. */
+/** The kinds of resource that a path can name, and so the resources of routes. */
 export type BlobResource =
   | "account" // `/`
   | "service" // `/?restype=service`
@@ -12,11 +12,11 @@ export type BlobResource =
   | "container" // `/CONTAINER?restype=container`
   | "blob" // `/CONTAINER/BLOB`, or `/BLOB` in the root container
   | "hierarchy" // `resource=` or `action=`: a file system of Data Lake, and what is in it
-  | "unknown restype"; // Nothing listens on these two; judged only once the caller is known.
+  | "unknown restype"; // No operation serves these two; refused only after authentication.
 
 /**
- * Reads the path below the account. A blob's name is all that follows the container's slash,
- * percent-decoded once; slashes in it are as good as any other character.
+ * Reads the path below the account. A blob's name is everything after the slash behind the container,
+ * percent-decoded once; slashes in it are ordinary characters.
  * @throws ServiceError InvalidUri
  */
 export function locateBlob(servicePath: string, query: Query): Location<BlobResource> {
@@ -40,7 +40,7 @@ export function locateBlob(servicePath: string, query: Query): Location<BlobReso
       if (path !== "") throw new ServiceError("InvalidUri");
       return { resource: "service", name: "" };
     case "container":
-      // How the official client asks for a batch of an account that is in the path.
+      // The official client addresses a batch this way if the account is in the path.
       if (path === "" && isBatch(query)) return { resource: "account", name: "" };
       if (first === "" || rest) throw new ServiceError("InvalidUri");
       return { resource: "container", name: first };
@@ -49,7 +49,7 @@ export function locateBlob(servicePath: string, query: Query): Location<BlobReso
   }
 }
 
-/** Taken for requests of the Blob service some would do harm: a DELETE of a file system, of a blob. */
+/** As requests to the Blob service, some would do harm: a DELETE of a file system would delete a blob. */
 function isOfHierarchy(query: Query): boolean {
   return query.get("resource") !== undefined || query.get("action") !== undefined;
 }
@@ -66,12 +66,12 @@ function decode(path: string): string {
   }
 }
 
-/** The method by which Copy Blob is told from Put Blob. */
+/** The method that distinguishes Copy Blob from Put Blob. */
 export const COPY = "COPY";
 
 /**
- * HEAD is GET where the answer stands in headers, but for a blob itself, whose content it leaves out.
- * A PUT that names a source and no type of blob is a copy.
+ * HEAD is routed as GET where the answer is all in headers, except on a blob itself, whose content it leaves
+ * out. A PUT that names a source and no blob type is a copy.
  */
 export function blobMethodOf(head: RequestHead): string {
   const { verb } = head;
@@ -81,7 +81,7 @@ export function blobMethodOf(head: RequestHead): string {
   return COPY;
 }
 
-/** Lists and service properties are not in it: HEAD is no method of theirs. */
+/** Lists and service properties are missing: they do not support HEAD. */
 const ANSWERED_IN_HEADERS = new Set([
   "account information properties",
   "container ",
@@ -90,7 +90,7 @@ const ANSWERED_IN_HEADERS = new Set([
   "blob metadata",
 ]);
 
-/** An empty `comp` is none, as for the routes. */
+/** An empty `comp` counts as absent, as it does in routes. */
 function resourceAndComp({ location, query }: RequestHead): string {
   return `${location.resource} ${query.get("comp")?.toLowerCase() ?? ""}`;
 }

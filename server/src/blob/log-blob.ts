@@ -2,14 +2,14 @@ import type { Metadata } from "../http/metadata.ts";
 import { LOG_KINDS, type LogBatch, type LogEntry } from "../insight/analytics-log.ts";
 
 /**
- * What blobs of the analytics log are called, and what their metadata says. Names sort as their hours do.
- * Source: "Storage Analytics logging".
+ * Names and metadata of the analytics log's blobs. Names sort in the order of their hours. Source: "Storage
+ * Analytics logging".
  */
 
 const NUMBER_DIGITS = 6;
 const SUFFIX = ".log";
 
-/** `table/2026/11/20/1400/`, of the hour from its beginning on. */
+/** `table/2026/11/20/1400/`, for an hour given by its beginning. */
 export function hourPrefix({ service, hour }: Pick<LogBatch, "service" | "hour">): string {
   const [date, time] = new Date(hour).toISOString().split("T");
   return `${service}/${date!.replaceAll("-", "/")}/${time!.slice(0, 2)}00/`;

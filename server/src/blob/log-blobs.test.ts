@@ -220,14 +220,14 @@ describe("The blobs of the analytics log", () => {
   });
 });
 
-/** A memory whose commits can be made to fail. */
+/** A memory engine whose commits can be made to fail. */
 class TestEngine extends MemoryEngine {
-  /** What they end with; of "Unknown" nobody is told that they happened. */
+  /** The error that commits end with; those that end with "Unknown" happen nevertheless. */
   fault: EngineErrorCode | "bug" | undefined;
-  /** Where names begin so, none can be read. */
+  /** Scans that start at this sort key fail. */
   damaged: string | undefined;
   commits = 0;
-  /** Called at each. */
+  /** Called at each commit. */
   onCommit = () => {};
 
   override async commit(write: AtomicWrite): Promise<CommitResult> {
@@ -261,7 +261,7 @@ async function open(retentionDays?: number) {
     engine,
     /** The Blob service over the same data. */
     blobs,
-    /** One more process over the same data. */
+    /** Starts one more process over the same data. */
     process() {
       const log = new AnalyticsLog(() => {});
       const errors: unknown[] = [];

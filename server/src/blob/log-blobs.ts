@@ -22,30 +22,30 @@ export interface LogBlobsOptions {
   readonly clock: Clock;
   readonly accountIds: ReadonlyMap<string, number>;
   readonly log: AnalyticsLog;
-  /** Days that the log of a service is kept; undefined: for ever. */
+  /** How many days the log of a service is kept; undefined: forever. */
   readonly retentionDays: (account: string, service: LogBatch["service"]) => number | undefined;
   readonly onError: (error: unknown) => void;
 }
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
-/** Old blobs that are looked up together. */
+/** How many old blobs are looked up at a time. */
 const OLD_BLOBS_TOGETHER = 256;
 
 /**
- * Writes the analytics log to `$logs`, once a minute, sooner when much waits, and when the server ends.
- * What is written at once becomes new blobs, each of one row and one commit, which nobody changes
- * afterwards: several processes need only find a number that is free.
+ * Writes the analytics log to `$logs` once a minute, earlier when much is waiting, and when the server
+ * closes. Each write creates new blobs, one row and one commit each, that are never changed, so several
+ * processes need only find a free number.
  */
 export class LogBlobs implements BackgroundWork {
   readonly #options: LogBlobsOptions;
-  /** Its parts become a blob each. */
+  /** Each of its parts becomes one blob. */
   readonly #writer: BackgroundWriter<LogBatch>;
   readonly #catalog: Catalog<ContainerValue>;
   readonly #blobs: BlobStore;
   readonly #rows: RowContentStore;
   readonly #ids: ContentIds;
-  /** The number that is probably free, by account and hour. Of hours that are over, forgotten. */
+  /** The next number, probably free, by account and hour. Cleared every hour. */
   readonly #numbers = new Map<string, number>();
   #numbersHour = 0;
   /** The hour in which old blobs were last looked for, by account and service. */
@@ -65,7 +65,7 @@ export class LogBlobs implements BackgroundWork {
       giveBack: (batch) => log.giveBack(batch),
     });
     this.#catalog = new Catalog(engine, KEY_SPACES.blobCatalog, accountIds, clock);
-    // One row holds the whole content, so nothing is ever left over.
+    // The whole content is one row, so nothing is ever left over.
     this.#blobs = new BlobStore({ engine, clock, catalog: this.#catalog, onLeftOver() {} });
     this.#rows = new RowContentStore(engine, KEY_SPACES.blobContents);
     this.#ids = new ContentIds(engine);
@@ -84,7 +84,9 @@ export class LogBlobs implements BackgroundWork {
     return this.#writer.close();
   }
 
-  /** Writes what waits, and removes what is too old. Lines that fail wait on. */
+  /**
+   * Writes all waiting lines and deletes blobs that are too old. Lines that cannot be written keep waiting.
+   */
   async write(): Promise<void> {
     const { log, onError } = this.#options;
     try {
@@ -98,7 +100,7 @@ export class LogBlobs implements BackgroundWork {
     await this.#clearOld();
   }
 
-  /** The entries of a batch, so many together as a row holds. */
+  /** Splits a batch into batches that fit a row each. */
   #cut(batch: LogBatch): LogBatch[] {
     const blobs: LogBatch[] = [];
     let bytes = Number.POSITIVE_INFINITY;
@@ -144,14 +146,14 @@ export class LogBlobs implements BackgroundWork {
     }
   }
 
-  /** Created with the first lines of an account. */
+  /** Creates the container with the first lines of an account. */
   async #openContainer(account: string): Promise<void> {
     if (await this.#catalog.find(account, LOG_CONTAINER)) return;
     const modified = this.#blobs.now();
     await this.#catalog.create(account, LOG_CONTAINER, { modified, metadata: [], policies: [] });
   }
 
-  /** Behind the last that is there: what users deleted in between stays a gap. */
+  /** The number after the last existing blob's. A gap left by a deleted blob is not filled. */
   async #nextNumber(batch: LogBatch): Promise<number> {
     const now = this.#options.clock.now();
     const hour = now - (now % HOUR_MS);
@@ -178,7 +180,8 @@ export class LogBlobs implements BackgroundWork {
         const place = `${account}/${service}`;
         if (days === undefined || this.#cleared.get(place) === hour) continue;
         if (this.#writer.closed) return;
-        // First, so that one which cannot be cleared keeps no other: it is tried again in an hour.
+        // Set first, so that a log that cannot be cleared does not block the others; it is retried in an
+        // hour.
         this.#cleared.set(place, hour);
         await this.#clearBefore(account, service, hour - days * DAY_MS);
       }
@@ -207,7 +210,7 @@ export class LogBlobs implements BackgroundWork {
     });
   }
 
-  /** The first names that begin so, in ascending order. */
+  /** The first names with this prefix, in ascending order. */
   async #names(account: string, prefix: string, max: number): Promise<string[]> {
     const container = await this.#blobs.findContainer(account, LOG_CONTAINER);
     const partition = this.#blobs.partition(account, container);

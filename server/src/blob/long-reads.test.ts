@@ -11,7 +11,7 @@ const LARGE = Buffer.alloc(700_000, 1);
 const NAME = { account: "devstoreaccount1", container: "docs", blob: "a" };
 const UNTOLD_MS_MAX = UNTOLD_MICROS_MAX / 1000;
 
-/** One that knows of others, who may come and go. */
+/** An engine that other processes share, while `shared` is true. */
 class SharedEngine extends MemoryEngine {
   shared = true;
 
@@ -48,7 +48,7 @@ for (const inRows of [false, true]) {
     it("is not freed while the read lasts, and then is", async () => {
       const rest = await begin();
       await writing.must("DELETE", "/docs/a");
-      // Not told yet: for two minutes nobody frees what was let go of.
+      // Before the read is reported: within two minutes nobody frees what was released.
       await collect();
       for (let minute = 0; minute < 10; minute++) {
         await reading.service.longReads.tell();
@@ -118,7 +118,7 @@ for (const inRows of [false, true]) {
       assert.deepEqual(await leftOver(), []);
     });
 
-    /** Reads the first part; the rest, all told, when asked for. */
+    /** Reads the first part. The returned function reads the rest and returns the total number of bytes. */
     async function begin(): Promise<() => Promise<number>> {
       const { blobs, contents } = reading.service.service.context;
       const { blob } = (await blobs.read(NAME)).record;
@@ -132,12 +132,12 @@ for (const inRows of [false, true]) {
       };
     }
 
-    /** A draft and the list that succeeded it are freed one after the other. */
+    /** Several runs: a draft is freed before the list that succeeded it. */
     async function collect(): Promise<void> {
       for (let run = 0; run < 3; run++) await writing.service.collector.collect();
     }
 
-    /** What is stored and no blob refers to. */
+    /** Stored things that no blob refers to. */
     async function leftOver(): Promise<readonly string[]> {
       const { leftOver, missing } = await auditBlobs(engine, contents);
       assert.deepEqual(missing, []);

@@ -9,8 +9,8 @@ import type { Readers } from "./readers.ts";
 const PARTITION = Uint8Array.of(KEY_SPACES.blobReads);
 const PERIOD_MS = 20_000;
 /**
- * What a process tells is believed for so long, and what was let go of less than so long ago may be read by
- * one that has not told yet. It tells within two periods; clocks of front ends differ by a minute at most.
+ * How long a process's report is trusted, and how long something released may still be read by a process that
+ * has not reported it. A process reports within two periods; clocks of front ends differ by at most a minute.
  */
 export const UNTOLD_MICROS_MAX = 120 * 1e6;
 
@@ -21,15 +21,15 @@ export interface LongReadsOptions {
 }
 
 /**
- * What takes a process long to read, told to the collectors of the others under a key of its own, again
- * and again while it lasts. Short reads, which are nearly all, cost nothing: collectors of data that several
- * processes share leave alone what was let go of a moment ago.
+ * Reports the long reads of this process to the collectors of the others, under a key of its own, repeatedly
+ * while they last. Short reads, which are nearly all, cost nothing: where several processes share the data,
+ * collectors do not free what was released a moment ago.
  */
 export class LongReads implements BackgroundWork {
   readonly #options: LongReadsOptions;
   readonly #loop: BackgroundLoop;
   readonly #own: Key = { partition: PARTITION, sort: randomBytes(6) };
-  /** What was read when it was looked last. */
+  /** The reads in progress at the last run. */
   #before: ReadonlySet<string> = new Set();
   #hasTold = false;
 
@@ -47,7 +47,7 @@ export class LongReads implements BackgroundWork {
     return this.#loop.close();
   }
 
-  /** Tells what is read now and was a period ago, if somebody is there to hear it. */
+  /** Reports the reads that were already in progress one period ago, if another process shares the data. */
   async tell(): Promise<void> {
     const { engine, readers } = this.#options;
     const reading = new Set(readers.ids());
@@ -64,7 +64,7 @@ export class LongReads implements BackgroundWork {
     }
   }
 
-  /** Ids of what processes have told that they read. What was left by one that was killed is deleted. */
+  /** Ids of the reads that processes have reported. Deletes reports that killed processes left behind. */
   async told(): Promise<ReadonlySet<string>> {
     const { engine } = this.#options;
     const since = engine.nextVersion() - UNTOLD_MICROS_MAX;

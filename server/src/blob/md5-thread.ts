@@ -1,7 +1,7 @@
 import { Worker } from "node:worker_threads";
 import { handledLater } from "../awaitable.ts";
 
-/** What the thread runs. A text, so that it starts without a loader, as source and when built alike. */
+/** The thread's program, as text, so that it starts without a loader, both from source and when built. */
 const PROGRAM = `
 const { createHash } = require("node:crypto");
 const { parentPort } = require("node:worker_threads");
@@ -18,7 +18,7 @@ parentPort.on("message", ({ sum, part }) => {
 });
 `;
 
-/** One step of a sum: a part of the content, or else its end. */
+/** One step of a checksum: a part of the content, or its end. */
 interface Step {
   readonly sum: number;
   readonly part?: Uint8Array<SharedArrayBuffer>;
@@ -26,7 +26,7 @@ interface Step {
 
 interface Answer {
   readonly sum: number;
-  /** In base64; of the end. */
+  /** In base64; only in the answer to the end. */
   readonly md5?: string;
 }
 
@@ -36,16 +36,16 @@ interface Waiting {
 }
 
 /**
- * MD5 in a thread of its own. It takes almost half of what an upload costs, and each step of it needs
- * the one before: of 250 ms that 64 MiB keep the main thread busy, 120 go elsewhere. The thread begins
- * with the first sum and stays; it keeps no process alive that does not wait for it. Should it end,
- * what it has begun fails.
+ * Computes MD5 in a thread of its own. MD5 takes almost half of the cost of an upload, and each step needs
+ * the one before: of the 250 ms that 64 MiB keep the main thread busy, 120 move to this thread. It starts
+ * with the first checksum and stays, but keeps no process alive that is not waiting for it. If it ends, the
+ * checksums in progress fail.
  */
 class Md5Thread {
   readonly #worker: Worker;
   #failure: Error | undefined;
   #sums = 0;
-  /** By sum, in the order in which answers come. */
+  /** By checksum, in the order of their answers. */
   readonly #waiting = new Map<number, Waiting[]>();
 
   constructor() {
@@ -99,13 +99,13 @@ class Md5Thread {
 
 let thread: Md5Thread | undefined;
 
-/** Begins a checksum in the thread that this process has for them. */
+/** Begins a checksum in the one MD5 thread of this process. */
 export function beginMd5(): Md5Sum {
   if (thread === undefined || thread.failed) thread = new Md5Thread();
   return thread.begin();
 }
 
-/** One checksum in the making. */
+/** One checksum in progress. */
 export class Md5Sum {
   readonly #thread: Md5Thread;
   readonly #sum: number;
@@ -115,19 +115,19 @@ export class Md5Sum {
     this.#sum = sum;
   }
 
-  /** Adds a part, which the thread reads where it is. It must stay as it is until this resolves. */
+  /** Adds a part, which the thread reads in place. The part must not change until this resolves. */
   update(part: Uint8Array<SharedArrayBuffer>): Promise<void> {
     return handledLater(this.#thread.ask({ sum: this.#sum, part }).then(() => {}));
   }
 
-  /** In base64. To be asked once, or else `forget`. */
+  /** In base64. Call it once, or `forget` instead. */
   async digest(): Promise<string> {
     const { md5 } = await this.#thread.ask({ sum: this.#sum });
     return md5!;
   }
 
   forget(): void {
-    // The thread drops a sum once it has answered with it.
+    // The thread drops a checksum once it has returned it.
     this.digest().catch(() => {});
   }
 }

@@ -42,7 +42,7 @@ describe("What was in the making", () => {
     const commit = engine.commit.bind(engine);
     let commits = 0;
     engine.commit = (write) =>
-      // Behind the note of the list, and the first part of it.
+      // After the list's note and the first part of the list.
       ++commits === 3
         ? Promise.reject(new EngineError("Unavailable", "The disk is full."))
         : commit(write);
@@ -63,7 +63,7 @@ describe("What was in the making", () => {
   });
 
   it("is freed by the next process when this one is killed at any moment", async () => {
-    // A content, a list and what was put to be copied: as they are when their maker stops there.
+    // A content and a list, in the state in which a maker that stops there leaves them.
     const lab = await BlobLab.open();
     const { context } = lab.service.service;
     await context.contents.store(once(LARGE), LARGE.length);
@@ -169,7 +169,7 @@ describe("What was in the making", () => {
     await rows.write(from, once(LARGE));
     await assert.rejects(rows.copy(from, "00000000003aaaaa", list.check), isUnavailable);
     await rows.delete(from);
-    // Without a note of it nobody would find what came late.
+    // Something stored too late, with no note left, would never be found.
     assert.deepEqual((await auditBlobs(engine)).leftOver, []);
     await lab.close();
     await next.close();
@@ -190,7 +190,7 @@ describe("What was in the making", () => {
     hold.settle();
     await lab.assertTidy();
 
-    // One that did not come to its end.
+    // A process that died before it released its hold.
     const dead = await BlobLab.open({ engine, contents: contents!, clock });
     await dead.service.service.context.notes.hold();
     await dead.close();
@@ -208,16 +208,17 @@ describe("What was in the making", () => {
     await lab.must("PUT", "/docs?restype=container");
     const { notes } = lab.service.service.context;
     const first = await notes.hold();
-    // More than a collector looks at in one go.
+    // More than a collector reads at a time.
     for (let i = 0; i < 70; i++) {
       await lab.must("PUT", "/docs/a", { headers: BLOCK, body: LARGE });
       await lab.must("DELETE", "/docs/a");
     }
     let hold: Promise<Making> | undefined;
-    /** By content: the service's own collector may be at it, too, and find the same ones. */
+    /** Per content: the service's own collector may run at the same time and find the same contents. */
     const held = new Map<ContentId, boolean>();
     contents.beforeDelete = async (id) => {
-      // In the midst of its work, and in a process with the number of the collector's, hence of a dead one.
+      // In the middle of the collection. The other lab has this process's id, so its hold looks like a dead
+      // process's.
       hold ??= other.service.service.context.notes.hold();
       const [entry] = await engine.get([(await hold).note]);
       if (!held.has(id)) held.set(id, entry !== undefined);
@@ -240,7 +241,7 @@ describe("What was in the making", () => {
       const lab = await BlobLab.open({ clock, engine });
       await lab.must("PUT", "/docs?restype=container");
       const put = { headers: BLOCK, body: LARGE };
-      // A spare, so that the next commit is the one by which the blob takes its content.
+      // Leaves a spare, so that the next commit is the one that gives the blob its content.
       await lab.must("PUT", "/docs/before", put);
       engine.loses = happened ? "the answer" : "the commit";
       await lab.refused("500 OperationTimedOut", "PUT", "/docs/a", put);
@@ -336,7 +337,7 @@ describe("What was in the making", () => {
   });
 });
 
-/** As an engine behind a network that breaks: of one commit nobody hears how it ended. */
+/** Acts like an engine behind a broken network: the outcome of one commit is unknown. */
 class DoubtfulEngine extends MemoryEngine {
   loses: "the commit" | "the answer" | undefined;
 
@@ -349,7 +350,7 @@ class DoubtfulEngine extends MemoryEngine {
   }
 }
 
-/** Where something comes between a request's first steps and its first commit. */
+/** Runs something between a request's first steps and its first commit. */
 class InterruptedEngine extends MemoryEngine {
   beforeCommit: (() => Promise<void>) | undefined;
 

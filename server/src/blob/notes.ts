@@ -17,70 +17,81 @@ import {
 import { partitionRange, sortPrefixRange } from "../engine/key-codec.ts";
 
 /*
- * Blob records refer to things stored outside of them: contents, lists of extents, drafts. Notes see
- * to it that none of these is left over, whatever crashes when, without ever looking at all of them:
+ * Blob records refer to things stored outside of them: contents, lists of extents, drafts. Notes ensure that
+ * none of these is left over after a crash at any moment, without anyone ever looking at all of them. A note
+ * is one of:
  *
- *   in the making   noted before the first byte of it is stored; the commit by which a record refers
- *                   to it checks that the note still stands, and deletes it
- *   garbage         noted by the very commit by which the last record lets go of it
- *   spare           in the making of a process that has not begun: the commit that ends one content
- *                   notes the next one, so that an upload behind another waits for no note of its own
- *   hold            of a process that copies everything, as it was at one moment: until its end
- *                   nothing is freed that was there then
+ *   in the making   written before the first byte of the thing is stored
+ *   garbage         written by the commit in which the last record releases the thing
+ *   spare           in the making, for a content that is not begun yet: the commit that ends one content
+ *                   writes it, so that the next upload need not wait for a note of its own
+ *   hold            of a process that copies everything as of one moment; nothing that existed then is freed
  *
- * `collector.ts` frees garbage, and what is in the making of a process that is no more. Of a spare it
- * finds nothing, or what an upload that took it had stored. Those that nobody takes are deleted.
+ * and moves or is deleted as follows:
+ *
+ *   in the making ── the commit that refers to the thing, which checks the note ──▶ deleted
+ *   in the making ── its maker gives up, or the collector finds the maker gone ───▶ garbage
+ *   spare         ── an upload takes it ──▶ in the making; nobody takes it for a minute ──▶ deleted
+ *   garbage       ── the collector has freed the thing ──▶ deleted
+ *   hold          ── its maker releases it, or the collector finds the maker gone ──▶ deleted
+ *
+ * `collector.ts` frees the things. For a spare of a dead process it finds nothing, or what an upload that
+ * took the spare had stored.
  */
 
 /** A thing that notes are about. */
 export type Thing =
-  /** A content in the content store. Rows are freed by the commit that lets go of them. */
+  /** A content in the content store. Rows need no notes: the commit that releases them deletes them. */
   | { readonly kind: "content"; readonly id: ContentId }
-  /** A list of extents; `alone` when it goes without the contents it refers to. */
+  /** A list of extents; `alone` if it is freed without the contents it refers to. */
   | { readonly kind: "list"; readonly id: string; readonly alone?: true }
   | { readonly kind: "draft"; readonly id: string }
-  /** None: while its maker lives, nothing is freed. */
+  /** Nothing in itself: while its maker lives, nothing is freed. */
   | { readonly kind: "hold"; readonly id: string };
 
 export interface Note {
   readonly thing: Thing;
-  /** The list that took over some of its contents, which therefore stay. */
+  /** The list that took over some of the thing's contents, which therefore stay. */
   readonly successor?: string;
-  /** Who is making it; absent for garbage. */
+  /** The process that is making the thing; absent for garbage. */
   readonly maker?: Maker;
 }
 
 interface Maker {
   readonly host: string;
   readonly pid: number;
-  /** Tells this process from others that had its number. */
+  /** Distinguishes this process from others that had the same pid. */
   readonly run: string;
 }
 
-/** What a note is stored as. */
+/** A note as stored. */
 export interface StoredNote extends Note {
   readonly key: Key;
   readonly version: number;
 }
 
-/** A thing in the making, until a commit settles it or it is given up. */
+/** A thing in the making, until a commit settles it or its maker gives it up. */
 export interface Making {
-  /** Fails once somebody else has given it up. */
+  /** Fails once another process has given the thing up. */
   readonly check: Check;
   /** To be deleted by the commit that refers to the thing. */
   readonly note: Key;
   /**
-   * Stores a part of the thing, under the check: it must not come after somebody has freed it.
-   * @throws EngineError `Unavailable` when somebody has given the thing up.
+   * Stores a part of the thing, under the check, so that no part is stored after another process has freed
+   * the thing.
+   * @throws EngineError `Unavailable` when another process has given the thing up.
    */
   put(puts: readonly Put[]): Promise<void>;
-  /** That commit is done. */
+  /** Call it when that commit has succeeded. */
   settle(): void;
-  /** That commit will not come, unless it is done already. What is there of the thing is garbage. */
+  /**
+   * Call it when that commit will not happen; after `settle` it does nothing. What is stored of the thing
+   * becomes garbage.
+   */
   giveUp(): void;
   /**
-   * Nobody knows whether that commit is done, or still on its way. The note does: it stands as long as
-   * the commit is not done, and once the collector has taken it, the commit fails.
+   * Call it when the outcome of that commit is unknown. The note decides: it exists until the commit happens,
+   * and once the collector has deleted it, the commit fails.
    */
   leaveInDoubt(): void;
 }
@@ -88,31 +99,31 @@ export interface Making {
 /** A content in the making. */
 export interface ContentMaking extends Making {
   readonly id: ContentId;
-  /** To be put by the commit that refers to it: the note of the next one. */
+  /** To be put by the commit that refers to the content: the note of the next one. */
   readonly spare: Put;
 }
 
-/** The note of a content that is not begun, and since when it stands. */
+/** A durable note of a content that is not begun, and when it was written. */
 interface Spare {
   readonly id: ContentId;
   readonly note: Key;
-  /** Microseconds since 1970, as versions are. */
+  /** Microseconds since 1970, like versions. */
   readonly since: number;
 }
 
-/** No upload takes longer; what another process has been making for longer is left over. */
+/** No upload takes longer. What another process has been making for longer is left over. */
 const MAKING_MICROS_MAX = 24 * 3600 * 1e6;
-/** A spare that was not taken for so long is for nobody. */
+/** A spare that is not taken within this time is dropped. */
 export const SPARE_MICROS_MAX = 60 * 1e6;
 const PARTITION = Uint8Array.of(KEY_SPACES.blobNotes);
 const NO_SUCCESSOR = "-";
-/** What stands in its place in the keys of holds. */
+/** Takes the place of the successor in the keys of holds. */
 const HOLDS = "+";
 
 export interface NotesOptions {
   readonly engine: Engine;
   readonly ids: ContentIds;
-  /** Called when something may have been left to free. */
+  /** Called when something may need to be freed. */
   readonly onLeftOver: () => void;
   readonly onError: (error: unknown) => void;
 }
@@ -124,21 +135,23 @@ export class Notes {
     pid: process.pid,
     run: randomBytes(6).toString("hex"),
   };
-  /** Keys of the notes of what this process is making. */
+  /** Keys of the notes of everything that this process is making. */
   readonly #making = new Set<string>();
-  /** Those that are noted, durably. */
+  /** Spares whose notes are durable. */
   #spares: Spare[] = [];
 
   constructor(options: NotesOptions) {
     this.#options = options;
   }
 
-  /** Keeps everything that is there, for a day at most. Whoever lets go deletes the note, under its check. */
+  /**
+   * Protects everything that exists, for a day at most. To release the hold, delete its note under its check.
+   */
   hold(): Promise<Making> {
     return this.#begin({ kind: "hold", id: this.#options.ids.next() }, this.#newKey(HOLDS));
   }
 
-  /** Notes, durably, that something is in the making. */
+  /** Notes durably that something is in the making. */
   begin(thing: Thing): Promise<Making> {
     return this.#begin(thing, this.#newKey(undefined));
   }
@@ -155,7 +168,7 @@ export class Notes {
     return this.#makingOf(thing, note);
   }
 
-  /** The same for a content with an id of its own: at once, where a spare is there. */
+  /** The same for a content with a new id. Writes nothing if a spare is available. */
   async beginContent(): Promise<ContentMaking> {
     const taken = await this.#takeSpare();
     const id = taken?.id ?? this.#options.ids.next();
@@ -163,7 +176,7 @@ export class Notes {
     const making = taken ? this.#makingOf(thing, taken.note) : await this.begin(thing);
     const spare = { id: this.#options.ids.next(), note: this.#newKey(undefined) };
     const spareText = textOf(spare.note);
-    // Before it can be seen.
+    // Before the note can be seen.
     this.#making.add(spareText);
     return {
       ...making,
@@ -184,7 +197,7 @@ export class Notes {
     };
   }
 
-  /** One that still stands: a process that thinks this one dead may have given it up. */
+  /** Takes a spare whose note still exists: a process that took this one for dead may have given it up. */
   async #takeSpare(): Promise<Spare | undefined> {
     for (let spare = this.#spares.pop(); spare !== undefined; spare = this.#spares.pop()) {
       let stands = false;
@@ -198,13 +211,13 @@ export class Notes {
     return undefined;
   }
 
-  /** Deletes the notes of spares that stand for longer than this. Nothing was ever stored under them. */
+  /** Deletes the notes of spares older than this. Nothing was ever stored under them. */
   async dropSpares(micros: number): Promise<void> {
     const before = this.#options.engine.nextVersion() - micros;
     const old = this.#spares.filter(({ since }) => since < before);
     if (old.length === 0) return;
     this.#spares = this.#spares.filter(({ since }) => since >= before);
-    // Should this fail, they are left over, and found by the collector.
+    // If the commit fails, the notes are left over and the collector finds them.
     for (const { note } of old) this.#making.delete(textOf(note));
     await this.#commit({ puts: [], deletes: old.map(({ note }) => note) });
   }
@@ -236,8 +249,8 @@ export class Notes {
   }
 
   /**
-   * Makes the thing garbage, under a note of its own: the first may be gone, with a collector that
-   * came by before the thing was there. If that fails, the first note is what the thing is found by.
+   * Makes the thing garbage, under a new note: the first note may be gone, taken by a collector before the
+   * thing was stored. If this commit fails, the first note still leads to the thing.
    */
   async #giveUp(thing: Thing, note: Key): Promise<void> {
     try {
@@ -253,7 +266,7 @@ export class Notes {
     await engine.commit({ version: engine.nextVersion(), checks: [], ...write });
   }
 
-  /** To be put with the commit that lets go of something. */
+  /** To be put by the commit that releases something. */
   garbage(thing: Thing, successor?: string): Put {
     return {
       key: this.#newKey(successor),
@@ -261,7 +274,7 @@ export class Notes {
     };
   }
 
-  /** Whether what a note is about can be freed: garbage, or given up by its maker. */
+  /** Whether a note's thing can be freed: it is garbage, or its maker has given it up or is gone. */
   isLeftOver(note: StoredNote): boolean {
     const { maker } = note;
     if (maker === undefined) return true;
@@ -269,17 +282,17 @@ export class Notes {
     return !isAlive(maker) || this.#options.engine.nextVersion() - note.version > MAKING_MICROS_MAX;
   }
 
-  /** All notes. */
+  /** The range of all notes. */
   range(): KeyRange {
     return partitionRange(PARTITION);
   }
 
-  /** Notes of those that keep everything. */
+  /** The notes of holds. */
   holds(): KeyRange {
     return this.succeededBy(HOLDS);
   }
 
-  /** Notes of what a list took contents over from. */
+  /** The notes of things whose contents a list took over. */
   succeededBy(list: string): KeyRange {
     return sortPrefixRange(PARTITION, Buffer.from(`${list}/`, "latin1"));
   }
@@ -297,7 +310,7 @@ export function decodeNote(
   return { ...(JSON.parse(toBuffer(value).toString("utf8")) as Note), key, version };
 }
 
-/** Somebody else has freed what was in the making, or is about to. */
+/** Another process has freed the thing in the making, or is about to. */
 export function givenUp(): EngineError {
   return new EngineError("Unavailable", "Given up by another process.");
 }
@@ -310,7 +323,7 @@ function textOf({ sort }: Key): string {
   return latin1(sort);
 }
 
-/** As far as this process can tell; a fence keeps the maker from harm when it is wrong. */
+/** As far as this process can tell. If it is wrong, the check on the note still protects a live maker. */
 function isAlive({ host, pid }: Maker): boolean {
   if (host !== hostname()) return true;
   if (pid === process.pid) return false;

@@ -27,7 +27,7 @@ import { releaseAll } from "./release.ts";
 
 export interface BlobServiceOptions extends Foundation {
   readonly auth: AuthRules;
-  /** Where large contents live; by default in rows of the engine. */
+  /** Where large contents are stored; by default in rows of the engine. */
   readonly contents?: ContentStore | undefined;
   /** Whether containers may be opened to strangers. Default true. */
   readonly allowsPublicAccess?: boolean | undefined;
@@ -35,15 +35,15 @@ export interface BlobServiceOptions extends Foundation {
 
 export interface OpenBlobService {
   readonly service: Service<BlobContext>;
-  /** Not begun yet. */
+  /** Not started yet. */
   readonly background: readonly BackgroundWork[];
-  /** For tests, which do not wait for the background. */
+  /** For tests, which do not wait for background work. */
   readonly collector: Collector;
   readonly longReads: LongReads;
   readonly draftExpiry: DraftExpiry;
 }
 
-/** Puts the Blob service together on an engine. */
+/** Assembles the Blob service on an engine. */
 export function openBlobService(options: BlobServiceOptions): OpenBlobService {
   const { engine, clock, ageClock, onError } = options;
   const { collector, contents, ids, longReads, notes, readers } = openContents(options);
@@ -52,7 +52,9 @@ export function openBlobService(options: BlobServiceOptions): OpenBlobService {
     space: KEY_SPACES.blobCatalog,
     rules: BLOB_DOCUMENTS,
     contentsOf: (accountId, containerId) => partitionRange(blobPartition(accountId, containerId)),
-    /** What a blob of a removed container refers to is garbage before its record goes. */
+    /**
+     * Makes garbage of what a blob of a removed container refers to, before the reaper deletes its record.
+     */
     async release(_, value) {
       const { puts, deletes } = releaseAll({ contents, notes }, decodeRecord({ value }));
       if (puts.length + deletes.length === 0) return;
@@ -85,7 +87,7 @@ export function openBlobService(options: BlobServiceOptions): OpenBlobService {
   return { service, background, collector, longReads, draftExpiry };
 }
 
-/** Where contents stand, what is noted of them, and who frees those that were let go of. */
+/** Opens the parts that store contents, note them, and free released ones. */
 function openContents({ engine, contents: given, onError }: BlobServiceOptions) {
   const ids = new ContentIds(engine);
   const notes = new Notes({ engine, ids, onLeftOver: () => collector.wake(), onError });

@@ -1,7 +1,7 @@
 import { printLeaf } from "../xml/print-xml.ts";
 import { isLocked, type Lease, leaseDuration, leaseState } from "./lease.ts";
 
-/** What lists tell of a lease. */
+/** A lease as listings print it. */
 export function printLease(lease: Lease | undefined, now: number): string {
   const state = leaseState(lease, now);
   return (

@@ -71,7 +71,7 @@ describe("Put Blob", () => {
     for (const name of ["x".repeat(1025), deep]) {
       await lab.refused("400 OutOfRangeInput", "PUT", `/docs/${name}`, { headers: BLOCK });
     }
-    // Within the documented limit, and longer than keys of some engines.
+    // Within the documented limit, but too long for some engines' keys.
     const engine = new MemoryEngine();
     Object.assign(engine, { keyBytesMax: 2688 });
     const narrow = await BlobLab.open({ engine });
@@ -121,7 +121,7 @@ describe("Put Blob", () => {
       [{ "x-ms-content-crc64": "x" }, "400 InvalidHeaderValue"],
       [{ "Content-MD5": md5, "x-ms-content-crc64": crc64 }, "400 BothCrc64AndMd5HeaderPresent"],
     ] as const) {
-      // Some content is summed as it arrives, elsewhere, and stored before it is known to be wrong.
+      // Longer content is summed in another thread as it arrives, and stored before the mismatch is known.
       for (const content of [body, Buffer.alloc(2_000_000, "x")]) {
         await lab.refused(expected, "PUT", "/docs/sums", {
           body: content,

@@ -37,8 +37,8 @@ interface PutBlobOutput {
 }
 
 /**
- * Put Blob: creates or replaces a block blob with the content of the body, or an append blob without
- * any. Uncommitted blocks and facts of a copy go; an active lease stays, whose id must be given.
+ * Put Blob: creates or replaces a block blob with the content of the body, or an append blob without any.
+ * Uncommitted blocks and facts of a copy are dropped. An active lease stays, and its id must be given.
  */
 export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
   name: "PutBlob",
@@ -74,7 +74,7 @@ export const putBlob: BlobOperation<PutBlobInput, PutBlobOutput> = {
     const { name } = input;
     const judge = (state: BlobState) => checkPut(state, input, request);
     const judgeNow = async () => judge(await blobs.read(name));
-    // Before a large body is read, for nothing is worse than to refuse it afterwards.
+    // Checked before a large body is read: a refusal afterwards would waste all of it.
     if (!contents.isSmall(input.content.bytes)) await judgeNow();
     const isBlockBlob = input.type === "BlockBlob";
     const { content, digests } = await contents

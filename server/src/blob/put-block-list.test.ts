@@ -84,7 +84,7 @@ describe("Put Block and Put Block List", () => {
       lab.must("PUT", "/docs/held?comp=lease", { headers });
     await lab.put("/docs/held", { body: "x" });
     const { headers: before } = await lab.must("HEAD", "/docs/held");
-    // To a blob without a draft, and to one that has one.
+    // On a blob without a draft, and on one that has one.
     for (const block of ["AAAA", "BBBB"]) {
       await lease({
         "x-ms-lease-action": "acquire",
@@ -122,7 +122,7 @@ describe("Put Block and Put Block List", () => {
         putBlock(name, "BBBB", "2"),
         putList(name, "<Latest>AAAA</Latest>"),
       ]);
-      // Whichever came first: the block was there and went with the list, or is there now.
+      // In either order: the list dropped the block, or the block is still uncommitted.
       assert.equal(list, undefined);
       const left = await lab.must("GET", `/docs/${name}?comp=blocklist&blocklisttype=uncommitted`);
       assert.match(left.body.toString(), /<UncommittedBlocks( \/>|><Block><Name>BBBB)/);
@@ -175,7 +175,7 @@ describe("Put Block and Put Block List", () => {
     }
     const headers = { "x-ms-lease-action": "acquire", "x-ms-lease-duration": "-1" };
     await lab.refused("404 BlobNotFound", "PUT", "/docs/staged?comp=lease", { headers });
-    // Whoever deletes one version of a blob does not mean the blocks that came after it.
+    // A delete of one version of a blob must not delete blocks put after it.
     const condition = { headers: { "If-Match": '"0x8DECF31A2B4C6D1"' } };
     await lab.refused("412 ConditionNotMet", "DELETE", "/docs/staged", condition);
     await lab.must("DELETE", "/docs/staged");

@@ -44,19 +44,19 @@ interface PutBlockListOutput {
   readonly body: IncomingContent;
 }
 
-/** Longer lists are stored before the commit that gives them to the blob, so that this commit stays short. */
+/** Longer lists are stored before the commit that gives them to the blob, to keep that commit short. */
 const EXTENTS_IN_COMMIT_MAX = 250;
 const EXTENTS_PER_COMMIT = 500;
 
 /**
- * Put Block List: makes the blob of blocks that were put, and of those it has. All blocks that were
- * put and are not in the list are gone. Either all of it happens or nothing.
+ * Put Block List: makes the blob from uncommitted blocks and from blocks it already has. Uncommitted blocks
+ * that are not in the list are deleted. All of it happens, or nothing.
  */
 export const putBlockList: BlobOperation<PutBlockListInput, PutBlockListOutput> = {
   name: "PutBlockList",
   route: { method: "PUT", resource: "blob", comp: "blocklist" },
   access: CREATE_ACCESS,
-  // The longest list is longer than bodies may be that are handed over whole.
+  // The longest list exceeds the limit for buffered bodies.
   body: "stream",
 
   decode(request) {
@@ -100,7 +100,7 @@ async function readList(
   return { choices: parseBlockList(bytes), digests };
 }
 
-/** Lost when the blob or its draft changed meanwhile: then all must be looked at again. */
+/** Returns LOST when the blob or its draft has changed: everything must be read again. */
 async function commitList(
   context: BlobContext,
   input: PutBlockListInput,
@@ -114,7 +114,7 @@ async function commitList(
   const headKey = draft && draftHeadKey(draft.id);
   const [head] = headKey ? await engine.get([headKey]) : [];
   if (draft && head === undefined) {
-    // Expired a moment ago, or taken by another list.
+    // The draft has just expired, or another list has taken it.
     await blobs.assertLetGo(input.name, draft.id, "draft");
     return LOST;
   }
@@ -151,9 +151,9 @@ async function commitList(
 }
 
 /**
- * The blocks that are chosen, in order.
- * @returns undefined when the draft was let go of meanwhile
- * @throws ServiceError InvalidBlockList when one is not there.
+ * The chosen blocks, in order.
+ * @returns undefined when the draft has been released
+ * @throws ServiceError InvalidBlockList when a block does not exist.
  */
 async function resolve(
   engine: Engine,
@@ -201,14 +201,14 @@ function place(list: string, extents: readonly ContentExtent[]): { size: number;
   return { size, puts };
 }
 
-/** Stores the extents of a list, unless there are so few that the last commit can carry them. */
+/** Stores the extents of a list, unless they are few enough for the final commit. */
 async function storeList(
   { notes }: BlobContext,
   list: string,
   puts: readonly Put[],
 ): Promise<NewContent> {
   if (puts.length <= EXTENTS_IN_COMMIT_MAX) return { ...NO_CONTENT, puts };
-  // `alone`: should it be given up, its contents stay, for the draft and the old list still own them.
+  // `alone`: if the list is given up, its contents stay, because the draft and the old list still own them.
   const making = await notes.begin({ kind: "list", id: list, alone: true });
   try {
     for (let from = 0; from < puts.length; from += EXTENTS_PER_COMMIT) {

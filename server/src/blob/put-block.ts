@@ -31,7 +31,10 @@ interface PutBlockOutput {
   readonly content: IncomingContent;
 }
 
-/** Put Block: keeps a block under its id until a block list takes it, or a week has gone by. */
+/**
+ * Put Block: stores a block under its id until a block list uses it or it is dropped, at the latest after a
+ * week.
+ */
 export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
   name: "PutBlock",
   route: { method: "PUT", resource: "blob", comp: "block" },
@@ -78,10 +81,12 @@ export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
   },
 };
 
-/** @throws ServiceError AuthorizationPermissionMismatch, InvalidBlobType, 412 of leases, InvalidBlobOrBlock. */
+/**
+ * @throws ServiceError AuthorizationPermissionMismatch, InvalidBlobType, 412 of leases, InvalidBlobOrBlock.
+ */
 function judgePutBlock({ record }: BlobState, input: PutBlockInput, request: WireRequest): void {
   const { blob, draft } = record;
-  // The right to create does not extend to a blob that is there: changing it takes the right to write.
+  // The right to create does not cover an existing blob: changing one needs the right to write.
   if (blob !== undefined && !grants(request, "w")) {
     throw new ServiceError("AuthorizationPermissionMismatch");
   }
@@ -114,7 +119,8 @@ async function stage(
   const blockKey = draftBlockKey(draft.id, block);
   const headKey = draftHeadKey(draft.id);
   const [head, replaced] = isFirst ? [] : await engine.get([headKey, blockKey]);
-  // Let go of between the two looks: the commit finds it so, and all is decided again.
+  // The draft was released between the two reads. The commit will fail on it, and everything is decided
+  // again.
   if (!isFirst && head === undefined) await context.blobs.assertLetGo(name, draft.id, "draft");
   const isNew = replaced === undefined;
   if (isNew && !isFirst && (await blockCounts.of(draft.id)) >= LIMITS.uncommittedBlocksMax) {
@@ -123,7 +129,7 @@ async function stage(
     });
   }
   return {
-    // Putting the same record again would be harmless, but blocks that come at once would conflict on it.
+    // Putting the same record again would do no harm, but blocks that arrive together would conflict on it.
     record: isLeaseGone
       ? { blob: { ...blob, lease }, draft }
       : isFirst
@@ -140,7 +146,7 @@ function present(key: Key): Check {
   return { key, expected: "present" };
 }
 
-/** When two requests replace one block, the second must free what the first has put. */
+/** When two requests replace the same block, the second must free what the first put. */
 function asRead(key: Key, entry: Entry | undefined): Check {
   return { key, expected: entry?.version ?? "absent" };
 }

@@ -1,19 +1,19 @@
 /**
- * What this process is reading just now. Lists and contents that were let go of are freed when their
- * last reader is done, so that a slow download is not cut off by an overwrite. Of readers in other
- * processes `LongReads` tells.
+ * What this process is reading at the moment. Released lists and contents are freed only when their last
+ * reader is done, so that an overwrite does not cut off a slow download. `LongReads` reports readers in other
+ * processes.
  */
 export class Readers {
   readonly #counts = new Map<string, number>();
   readonly #awaited = new Set<string>();
   #onDone: () => void = () => {};
 
-  /** Calls when something that `mustWaitFor` was true of is no longer read. */
+  /** Calls `call` whenever the last read of something that `mustWaitFor` returned true for has ended. */
   whenDone(call: () => void): void {
     this.#onDone = call;
   }
 
-  /** What is being read. */
+  /** Ids of everything being read. */
   ids(): Iterable<string> {
     return this.#counts.keys();
   }
@@ -24,7 +24,7 @@ export class Readers {
     return true;
   }
 
-  /** The same parts, with the thing held from the first one to the last. */
+  /** Yields the same parts and holds the thing from the first to the last. */
   async *during(
     id: string,
     parts: AsyncIterable<Uint8Array>,
@@ -37,7 +37,7 @@ export class Readers {
     }
   }
 
-  /** Holds the thing while work is done with it. */
+  /** Holds the thing for the duration of the work. */
   async hold<T>(id: string, work: () => Promise<T>): Promise<T> {
     this.#begin(id);
     try {

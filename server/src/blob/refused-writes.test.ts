@@ -9,7 +9,9 @@ const ACQUIRE = { "x-ms-lease-action": "acquire", "x-ms-lease-duration": "-1" };
 
 type Write = readonly [method: string, path: string, request?: LabRequest];
 
-/** Every operation that changes a blob there is, each in a form that passes without conditions and leases. */
+/**
+ * Every operation that changes an existing blob, each in a form that succeeds without conditions and leases.
+ */
 const BLOB_WRITES: readonly Write[] = [
   ["PUT", "/docs/a", BLOCK],
   ["PUT", "/docs/a?comp=blocklist", { body: "<BlockList/>" }],
@@ -46,7 +48,7 @@ describe("A write that is refused changes nothing", () => {
 
   for (const write of [...BLOB_WRITES, BLOB_LEASE, ...CONTAINER_WRITES]) {
     it(`by a date: ${nameOf(write)}`, async () => {
-      // The only date that every operation on a container reads.
+      // The only date condition that every operation on a container supports.
       const since = new Date(lab.clock.ms - 60_000).toUTCString();
       const later = new Date(lab.clock.ms).toUTCString();
       const isContainer = write[1].startsWith("/docs?");

@@ -5,12 +5,12 @@ import { bothReleased, NOTHING_RELEASED, type Released } from "./released.ts";
 
 type Releasing = Pick<BlobContext, "contents" | "notes">;
 
-/** Lets go of all that a record refers to: its content and its draft. */
+/** Releases everything that a record refers to: its content and its draft. */
 export function releaseAll(context: Releasing, record: BlobRecord): Released {
   return bothReleased(releaseContent(context, record), releaseDraft(context, record));
 }
 
-/** @param successor the list that some of it lives on in */
+/** @param successor the list that takes over some of the content */
 export function releaseContent(
   { contents }: Pick<Releasing, "contents">,
   { blob }: BlobRecord,
@@ -25,7 +25,7 @@ export function releaseDraft(
   successor?: string,
 ): Released {
   if (draft === undefined) return NOTHING_RELEASED;
-  // Blocks that are on their way to it find no head, and begin another draft.
+  // Blocks about to be added find no head, and begin another draft.
   return {
     puts: [notes.garbage({ kind: "draft", id: draft.id }, successor)],
     deletes: [draftHeadKey(draft.id)],

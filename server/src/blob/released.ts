@@ -1,6 +1,6 @@
 import type { Key, Put } from "../engine/engine.ts";
 
-/** What a commit must carry to let go of something: notes of garbage, and rows it deletes itself. */
+/** What a commit must contain to release something: notes of garbage, and deletes of rows. */
 export interface Released {
   readonly puts: readonly Put[];
   readonly deletes: readonly Key[];

@@ -15,7 +15,7 @@ interface SealInput extends WriteTerms {
   readonly position: number | undefined;
 }
 
-/** Append Blob Seal: nothing is appended any more. Changes neither ETag nor Last-Modified. */
+/** Append Blob Seal: allows no further appends. Changes neither ETag nor Last-Modified. */
 export const sealBlob: BlobOperation<SealInput, number> = {
   name: "AppendBlobSeal",
   route: { method: "PUT", resource: "blob", comp: "seal" },

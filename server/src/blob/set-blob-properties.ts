@@ -13,13 +13,13 @@ import { checkChange, type WriteTerms } from "./write-checks.ts";
 
 interface SetBlobPropertiesInput extends WriteTerms {
   readonly name: BlobName;
-  /** Undefined: those it has. */
+  /** Undefined: the properties stay. */
   readonly properties: BlobProperties | undefined;
 }
 
 /**
- * Set Blob Properties: the six properties together, so that one that is not given, or given empty,
- * is cleared; when none is given they all stay. Facts of a copy go.
+ * Set Blob Properties: replaces the six properties together. One that is missing or empty is cleared, but if
+ * none is given, all stay. Facts of a copy are dropped.
  */
 export const setBlobProperties: BlobOperation<SetBlobPropertiesInput, number> = {
   name: "SetBlobProperties",

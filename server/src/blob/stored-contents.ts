@@ -15,7 +15,10 @@ export interface StoredContent {
 
 const RECORDS_AT_A_TIME = 256;
 
-/** What blobs refer to in the content store, of all accounts, in an engine that nobody writes to. */
+/**
+ * Everything in the content store that the blobs of all accounts refer to. Nothing may write to the engine
+ * meanwhile.
+ */
 export async function* storedContents(engine: Engine): AsyncGenerator<StoredContent> {
   const space = partitionPrefixRange(Uint8Array.of(KEY_SPACES.blobs));
   for (let start = space.start; ; ) {
@@ -33,7 +36,7 @@ export async function* storedContents(engine: Engine): AsyncGenerator<StoredCont
   }
 }
 
-/** Each once, though a block may stand in a blob several times. */
+/** Each content once, though a blob may contain a block several times. */
 async function contentsOf(
   engine: Engine,
   { blob, draft }: BlobRecord,

@@ -8,21 +8,21 @@ import { type ContentReference, decodeRecord } from "./blob-record.ts";
 import { decodeUncommittedBlock } from "./drafts.ts";
 import { decodeExtent } from "./extents.ts";
 
-/** What does not fit together in the stored blobs: nothing, when all notes are settled. */
+/** Inconsistencies among the stored blobs. There are none once all notes are settled. */
 export interface Audit {
   /** Things that nothing refers to: `row ID`, `content ID`, `list ID`, `draft ID`. */
   readonly leftOver: readonly string[];
-  /** Things that are referred to and not there. */
+  /** Things that are referred to but do not exist. */
   readonly missing: readonly string[];
-  /** Notes of what is in the making or to be freed. */
+  /** Number of notes: of things in the making or to be freed. */
   readonly notes: number;
 }
 
 /**
- * Looks at everything that is stored for blobs, of all accounts. Takes as long as there is much of
- * it. Only a server that is idle answers truly.
+ * Reads everything stored for blobs, of all accounts, in time proportional to its amount. The result is exact
+ * only while the server is idle.
  *
- * @param contents where large contents are; absent when they are in the engine's rows
+ * @param contents the store of large contents; absent when they are in the engine's rows
  */
 export async function auditBlobs(engine: Engine, contents?: ContentStore): Promise<Audit> {
   const referred = new Set<string>();
@@ -80,7 +80,7 @@ async function scanSpace(engine: Engine, space: KeySpace, visit: Visit): Promise
   await scanToEnd(engine, partitionPrefixRange(Uint8Array.of(space)), visit);
 }
 
-/** The text behind the key space. */
+/** The text after the key space. */
 function idOf({ partition }: Key): string {
   return Buffer.from(partition).toString("latin1", 1);
 }

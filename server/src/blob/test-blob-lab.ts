@@ -17,14 +17,14 @@ import { auditBlobs } from "./test-audit-blobs.ts";
 
 const ACCOUNT = DEVELOPMENT_ACCOUNT.name;
 
-/** What makes a blob a block blob. */
+/** The header that makes a blob a block blob. */
 export const BLOCK = { "x-ms-blob-type": "BlockBlob" };
 /** … and an append blob. */
 export const APPEND = { "x-ms-blob-type": "AppendBlob" };
-/** Where a source of a copy begins. */
+/** The beginning of a copy source's URL. */
 export const ROOT = "http://127.0.0.1:10000/devstoreaccount1";
 
-/** A clock that stands still until it is moved. */
+/** A clock that stands still until a test moves it. */
 export class LabClock {
   ms = Date.parse("2026-07-31T18:00:00Z");
 
@@ -35,27 +35,27 @@ export class LabClock {
 
 export interface LabOptions {
   readonly clock?: LabClock;
-  /** By which drafts grow old. Default: the clock. */
+  /** The clock by which drafts expire. Default: `clock`. */
   readonly ageClock?: LabClock;
-  /** Default: in memory. What a lab before this one had, for a restart. */
+  /** Default: in memory. For a restart, the engine of an earlier lab. */
   readonly engine?: Engine;
   readonly contents?: ContentStore;
-  /** Whether large contents are in the engine's rows, and `contents` is not used. */
+  /** Whether large contents are in the engine's rows; `contents` is then unused. */
   readonly inRows?: boolean;
   readonly allowsPublicAccess?: boolean;
-  /** What background work does when it fails. Default: the test fails. */
+  /** Called when background work fails. Default: the test fails. */
   readonly onError?: (error: unknown) => void;
 }
 
 export interface LabRequest {
-  /** Beside the usual ones, or in their place; empty ones are left out. */
+  /** In addition to the usual headers, or in their place; empty ones are left out. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array;
-  /** How the body arrives, when it must not be all at once, or not to its end. */
+  /** A body that arrives in parts, or breaks off. */
   readonly stream?: AsyncIterable<Uint8Array>;
 }
 
-/** An answer, whole. */
+/** A complete answer. */
 export interface LabAnswer {
   readonly status: number;
   readonly body: Buffer;
@@ -63,7 +63,7 @@ export interface LabAnswer {
   readonly headers: ReadonlyMap<string, string>;
 }
 
-/** For tests: the Blob service behind its front, without sockets, and background work on demand. */
+/** For tests: the Blob service behind its front, without sockets, and with background work on demand. */
 export class BlobLab {
   readonly clock: LabClock;
   readonly engine: Engine;
@@ -119,7 +119,7 @@ export class BlobLab {
     );
   }
 
-  /** `path` begins below the account. */
+  /** @param path relative to the account */
   async send(method: string, path: string, request: LabRequest = {}): Promise<LabAnswer> {
     const body = Buffer.from(request.body ?? "");
     const target = `/${ACCOUNT}${path}`;
@@ -133,7 +133,7 @@ export class BlobLab {
     const rawHeaders = Object.entries(headers)
       .filter(([, value]) => value !== "")
       .flat();
-    // An empty one asks for nothing to be signed.
+    // An empty header requests no signature.
     if (request.headers?.Authorization === undefined) {
       rawHeaders.push("Authorization", authorization(method, target, rawHeaders));
     }
@@ -152,7 +152,7 @@ export class BlobLab {
     };
   }
 
-  /** Sends what must succeed. */
+  /** Sends a request that must succeed. */
   async must(method: string, path: string, request: LabRequest = {}): Promise<LabAnswer> {
     const answer = await this.send(method, path, request);
     assert.ok(answer.status < 300, `${method} ${path}: ${answer.status} ${answer.body}`);
@@ -164,7 +164,7 @@ export class BlobLab {
     return this.must("PUT", path, { ...request, headers: { ...BLOCK, ...request.headers } });
   }
 
-  /** Sends what must be refused, with this status and code. */
+  /** Sends a request that must be refused with this status and code. */
   async refused(
     expected: string,
     method: string,
@@ -176,10 +176,10 @@ export class BlobLab {
     return answer;
   }
 
-  /** Frees all there is to free, and demands that nothing is left over or missing. */
+  /** Frees everything that can be freed, and asserts that nothing is left over or missing. */
   async assertTidy(): Promise<void> {
-    // Lists that succeeded each other are freed one after the other, one by each run at least; and the
-    // service's own collector may be at it. What no note tells of would stay for ever.
+    // Lists that succeeded one another are freed one per run, at least, and the service's own collector may
+    // be running. Something without a note would stay forever.
     const runs = 10;
     await this.service.service.context.notes.dropSpares(0);
     for (let run = 1; ; run++) {
@@ -244,7 +244,7 @@ async function bytesOf(
   return Buffer.concat(parts);
 }
 
-/** A body that comes in one piece. */
+/** A body that arrives in one piece. */
 export async function* once(bytes: Buffer): AsyncGenerator<Uint8Array> {
   yield bytes;
 }

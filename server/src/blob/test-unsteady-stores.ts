@@ -3,7 +3,7 @@ import { MemoryContentStore } from "../content/memory-content-store.ts";
 import { type AtomicWrite, type CommitResult, EngineError } from "../engine/engine.ts";
 import { MemoryEngine } from "../engine/memory-engine.ts";
 
-/** As the disk of a process that is killed behind so many commits. */
+/** Acts like the disk of a process that is killed after so many commits. */
 export class MortalEngine extends MemoryEngine {
   commitsLeft = Number.POSITIVE_INFINITY;
 
@@ -13,7 +13,7 @@ export class MortalEngine extends MemoryEngine {
   }
 }
 
-/** Tells of what is about to be freed, or copied. */
+/** Calls back before something is freed or copied. */
 export class WatchedContentStore extends MemoryContentStore {
   beforeDelete: ((id: ContentId) => Promise<void>) | undefined;
   beforeCopy: (() => Promise<void>) | undefined;

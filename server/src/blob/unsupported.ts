@@ -2,11 +2,11 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import type { RequestHead } from "../operation.ts";
 
 /*
- * What the Blob service of the cloud has and this one has not. Asked for, it is refused with 501,
- * which no client tries again: never silently left out.
+ * Features of the cloud's Blob service that are missing here. A request for one is refused with 501, which no
+ * client retries; it is never silently ignored.
  */
 
-/** By resource, the `comp` values that nothing listens to. */
+/** By resource, the `comp` values that no operation serves. */
 const UNSUPPORTED_COMPS: Readonly<Record<string, readonly string[]>> = {
   account: ["batch", "blobs"],
   service: ["userdelegationkey"],
@@ -26,7 +26,7 @@ const UNSUPPORTED_COMPS: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** Whether no operation listens because the feature is left out. */
+/** Whether no operation serves the request because its feature is missing. */
 export function isUnsupported({ location, query }: RequestHead): boolean {
   if (location.resource === "hierarchy") return true;
   const comp = query.get("comp")?.toLowerCase();
@@ -34,13 +34,13 @@ export function isUnsupported({ location, query }: RequestHead): boolean {
 }
 
 /**
- * Headers that ask for something lasting, or for it under a condition: to leave it out silently would be a loss.
- * An encryption algorithm asks for nothing without the key it goes with: clients name one with every write.
+ * Headers that ask for something lasting, or set a condition on it; ignoring them silently would lose it. An
+ * encryption algorithm without its key asks for nothing: clients name one with every write.
  */
 const UNSUPPORTED_HEADER =
   /^x-ms-(?:tags|(?:source-)?encryption-(?!algorithm$).*|immutability-policy-.*|legal-hold|expiry-.*|sequence-number-action|access-tier-if-.*)$/i;
 
-/** For operations that write. @throws ServiceError NotImplemented */
+/** For write operations. @throws ServiceError NotImplemented */
 export function refuseUnsupported({ rawHeaders }: RequestHead): void {
   for (let i = 0; i < rawHeaders.length; i += 2) {
     if (UNSUPPORTED_HEADER.test(rawHeaders[i]!)) throw new ServiceError("NotImplemented");
@@ -48,7 +48,7 @@ export function refuseUnsupported({ rawHeaders }: RequestHead): void {
 }
 
 /**
- * For operations whose content would come from elsewhere: Put Blob From URL and its like.
+ * For operations that would take their content from elsewhere: Put Blob From URL and the like.
  * @throws ServiceError NotImplemented
  */
 export function refuseCopySource(head: RequestHead): void {
@@ -58,7 +58,7 @@ export function refuseCopySource(head: RequestHead): void {
 const OWN_KEYS = ["x-ms-encryption-key", "x-ms-encryption-key-sha256", "x-ms-encryption-scope"];
 
 /**
- * For operations that read: nothing was ever encrypted with a key of the caller's own.
+ * For read operations: nothing here is encrypted with a key of the caller's.
  * @throws ServiceError NotImplemented
  */
 export function refuseOwnKeys(head: RequestHead): void {

@@ -104,7 +104,7 @@ describe("The parts of an upload", () => {
     const body = new PartsFiller(inPieces(patterned(9_000_000), 65_536));
     const gathering = async () => {
       for await (const _ of parts.gather(body, 9_000_000, asItIs, digest)) {
-        // A write, during which a refusal nobody listens for would end the process.
+        // A write. An unhandled rejection during it would end the process.
         await new Promise(setImmediate);
       }
     };
@@ -114,7 +114,7 @@ describe("The parts of an upload", () => {
   });
 });
 
-/** Keeps how long the parts were. */
+/** Records the lengths of the parts. */
 function recording(sums: number[]): RunningDigest {
   return {
     update: (part) => void sums.push(part.length),
@@ -123,7 +123,7 @@ function recording(sums: number[]): RunningDigest {
   };
 }
 
-/** What a long upload passes through. */
+/** The memory that a long upload passes through. */
 async function memoryOf(parts: UploadParts) {
   const memory = new Set<ArrayBufferLike>();
   const digest = beginDigest(0, { md5: false });

@@ -3,25 +3,25 @@ import type { BodySource } from "../http/raw-request.ts";
 import type { RunningDigest } from "./content-digest.ts";
 
 /**
- * The memory that a large upload passes through. What a socket gives goes straight to long parts,
- * which are written and summed from where they are and then filled again, so an upload of any length
- * takes `PARTS_MAX` of them. They are kept from one upload to the next, for new memory costs more than
- * what is done with it. The thread that sums shares them.
+ * The memory that a large upload passes through. A socket's bytes go straight into long parts, which are
+ * written and summed in place and then refilled, so an upload of any length takes at most `PARTS_MAX` of
+ * them. They are reused by later uploads: allocating memory costs more than the work done with it. The MD5
+ * thread shares them.
  *
- *   free ──▶ filling ──▶ lent to who writes, and being summed ──▶ free, when both are through
+ *   free ──▶ filling ──▶ lent to the writer and being summed ──▶ free, when both are done
  */
 export class UploadParts {
   #count = 0;
   readonly #free: Part[] = [];
   readonly #lent: LentPart[] = [];
-  /** Written, and to be summed still, in that order. */
+  /** Parts that are written and still being summed, in that order. */
   readonly #summing: Promise<Part>[] = [];
 
   /**
-   * The content of a body in long parts, summed. Each is lent until the one after the next is asked
-   * for, the last ones until `giveBack`. While one is handled the next one fills, and is summed as soon
-   * as it is there, so that the MD5, which takes longest of all, waits for no write.
-   * @param contentOf the content among bytes of the body, at the beginning of their memory
+   * The content of a body in long parts, which are also summed. Each is lent until the one after the next is
+   * requested, the last ones until `giveBack`. While one part is handled, the next is filled, and is summed
+   * as soon as it has arrived, so that the MD5, the slowest step of all, waits for no write.
+   * @param contentOf the content among bytes of the body, moved to the beginning of their memory
    */
   async *gather(
     body: Pick<BodySource, "fill">,
@@ -32,7 +32,7 @@ export class UploadParts {
     let isLeft = false;
     const arrive = async (part: Part): Promise<ArrivedPart> => {
       const filled = await body.fill(part);
-      // Who has left forgets the sum, too.
+      // A consumer that has left no longer needs the checksum, either.
       const content = isLeft ? NOTHING : contentOf(part.subarray(0, filled));
       return { content, summed: content.length > 0 ? digest.update(content) : undefined };
     };
@@ -59,7 +59,7 @@ export class UploadParts {
     }
   }
 
-  /** To be called once nobody writes them any more. */
+  /** Call it once nobody reads the parts any more. */
   giveBack(): void {
     for (const lent of this.#lent.splice(0)) this.#take(lent);
     for (const part of this.#free.splice(0)) free(part);
@@ -100,9 +100,9 @@ interface LentPart {
   readonly summed: Awaitable<void>;
 }
 
-/** Fewer trips to the threads that write and sum: half as much takes 1.1 times the processor. */
+/** Half this size takes 1.1 times the processor: it means more messages to the threads that write and sum. */
 const PART_BYTES = 1 << 20;
-/** Two fill, two are lent, and the others wait for a thread that is late. */
+/** Two are being filled, two are lent, and the others wait for a slow thread. */
 const PARTS_MAX = 6;
 const FREE_PARTS_MAX = 12;
 

@@ -1,12 +1,12 @@
 /**
- * A blob or container was changed last at some microsecond since 1970, which never repeats for it.
- * Its ETag tells that instant exactly, its Last-Modified to the second.
+ * A blob or container was last changed at some microsecond since 1970, which never repeats for it. Its ETag
+ * encodes that instant exactly, its Last-Modified to the second.
  */
 
 /** 100-nanosecond ticks from the year 1 to 1970. */
 const EPOCH_TICKS = 621_355_968_000_000_000n;
 
-/** `0x` and 15 hexadecimal digits, without the quotation marks that headers have around it. */
+/** `0x` and 15 hexadecimal digits, without the quotation marks used in headers. */
 export function etagOf(modified: number): string {
   return `0x${(BigInt(modified) * 10n + EPOCH_TICKS).toString(16).toUpperCase()}`;
 }
@@ -20,12 +20,12 @@ export function printTime(milliseconds: number): string {
   return new Date(milliseconds).toUTCString();
 }
 
-/** The two headers, names and values in turn. */
+/** The two headers, alternating names and values. */
 export function validatorHeaders(modified: number): string[] {
   return ["ETag", `"${etagOf(modified)}"`, "Last-Modified", lastModifiedOf(modified)];
 }
 
-/** When a change happens: later than the one before it, even if the clock says otherwise. */
+/** The instant of a change: always later than the previous one, even if the clock was set back. */
 export function nextModified(version: number, before: number | undefined): number {
   return before === undefined ? version : Math.max(version, before + 1);
 }

@@ -6,15 +6,15 @@ import type { BlobState } from "./blob-store.ts";
 import { type Conditions, checkCreateConditions, checkWriteConditions } from "./conditions.ts";
 import { checkLeaseForWrite } from "./lease.ts";
 
-/** What a request to write says of the blob as it must be. */
+/** What a write request requires of the blob. */
 export interface WriteTerms {
   readonly conditions: Conditions;
   readonly leaseId: string | undefined;
 }
 
 /**
- * Judges a write that makes a blob, in the place of one that may be there.
- * @param type of that one; any will do where none is given
+ * Checks a write that creates a blob or replaces an existing one.
+ * @param type required of an existing blob; any if omitted
  * @throws ServiceError in the order of the reference: rights, type, conditions, lease.
  */
 export function checkPut(
@@ -33,7 +33,7 @@ export function checkPut(
 }
 
 /**
- * Judges a write that changes a blob, and answers the blob.
+ * Checks a write that changes a blob, and returns the blob.
  * @throws ServiceError in the order of the reference: BlobNotFound, type, conditions, lease.
  */
 export function checkChange(
