@@ -41,7 +41,7 @@ describe("an entity store over LMDB", () => {
 
   it("merges into entities of any size, on disk already or not", () =>
     withStore(async ({ store }) => {
-      // Below and above what lmdb-js reads into its shared buffer, and what fits a page.
+      // Below and above the size that lmdb-js reads into its shared buffer and that fits a page.
       for (const length of [10, 5000, 20_000, 32_000]) {
         const texts = Array.from({ length: 4 }, (_, i) => `"T${i}":"${`${i}`.repeat(length)}"`);
         const row = `r${length}`;
@@ -91,7 +91,7 @@ async function withStore(test: (lab: Lab) => Promise<void>): Promise<void> {
     const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, ids, systemClock);
     await catalog.create("acc", "t", { policies: [] });
     const store = new EntityStore(engine, catalog, systemClock);
-    // Known from here on, as in a server: whatever comes then leaves in the order it came.
+    // Remembers the table, as in a server, so that writes reach the engine in the order they were made.
     await store.openTable("acc", "t");
     await test({ engine, catalog, store });
   } finally {

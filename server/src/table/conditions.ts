@@ -3,7 +3,7 @@ import { type IfMatch, parseIfMatch } from "@rowhouse/protocol/etag";
 import { listHeader } from "../http/header-values.ts";
 import type { RequestHead } from "../operation.ts";
 
-/** @throws ServiceError InvalidInput when a condition is put on what has no ETag. */
+/** @throws ServiceError InvalidInput for a conditional header on a resource without an ETag. */
 export function refuseConditions(request: RequestHead): void {
   if (request.header("if-match") !== undefined || request.header("if-none-match") !== undefined) {
     throw new ServiceError("InvalidInput", { message: ERROR_TEXTS.conditionsWithoutEtag });
@@ -11,11 +11,11 @@ export function refuseConditions(request: RequestHead): void {
 }
 
 /**
- * The `If-Match` of a write to one entity; an empty header is as if absent.
+ * The `If-Match` of a write to one entity; an empty header counts as absent.
  * @throws ServiceError InvalidInput for a malformed ETag and for `If-None-Match`.
  */
 export function ifMatchOf(request: RequestHead, verb: "PUT" | "DELETE"): IfMatch | undefined {
-  // A list of ETags is none.
+  // Repeated headers become a list, which is not a valid ETag.
   const ifMatch = listHeader(request, "if-match");
   if (request.header("if-none-match") !== undefined) {
     const message =

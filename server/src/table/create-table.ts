@@ -12,7 +12,7 @@ interface CreateTableInput {
   readonly level: MetadataLevel;
 }
 
-/** Create Table. Fails with TableAlreadyExists (409) when the name is taken, in any case. */
+/** Create Table. Fails with TableAlreadyExists (409) if the name is taken, in any case. */
 export const createTable: TableOperation<CreateTableInput, CreateTableInput> = {
   name: "CreateTable",
   route: { method: "POST", resource: "tables" },

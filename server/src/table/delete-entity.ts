@@ -5,7 +5,7 @@ import {
   runEntityWrite,
 } from "./entity-write.ts";
 
-/** Delete Entity: one that must exist (404) and match its ETag (412); a condition is required. */
+/** Delete Entity: the entity must exist (404) and match its ETag (412); `If-Match` is required. */
 export const deleteEntity: EntityWriteOperation = {
   name: "DeleteEntity",
   route: { method: "DELETE", resource: "entity" },

@@ -4,8 +4,8 @@ import { isMetricsTable } from "./metrics-tables.ts";
 import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
 
 /**
- * Delete Table. Fails with ResourceNotFound (404). The name is free at once, where the cloud takes
- * forty seconds; the entities are freed in the background.
+ * Delete Table. Fails with ResourceNotFound (404). The name can be reused immediately, where Azure
+ * takes forty seconds; the entities are freed in the background.
  */
 export const deleteTable: TableOperation<string, void> = {
   name: "DeleteTable",

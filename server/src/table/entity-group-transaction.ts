@@ -49,12 +49,12 @@ const reads = new Router<AnyOperation<TableContext>>([getEntity, queryEntities])
 /**
  * Entity Group Transaction, `POST /$batch`: up to 100 writes of one partition, all or none; or one
  * query. Each part is decoded and encoded by its own operation, and all writes go into one commit.
- * Once the body can be read the answer is 202; what failed stands inside, once, with its index.
+ * If the body can be parsed, the status is 202; a failure is reported inside, once, with its index.
  */
 export const entityGroupTransaction: TableOperation<Batch, BatchOutcome> = {
   name: "EntityGroupTransaction",
   route: { method: "POST", resource: "batch" },
-  // Any right on entities opens the envelope; each operation inside is checked for its own.
+  // Any permission on entities admits the batch; each operation inside is checked for its own.
   access: {
     resourceType: "o",
     accountSas: ["r", "a", "u", "d"],
@@ -84,11 +84,11 @@ export const entityGroupTransaction: TableOperation<Batch, BatchOutcome> = {
 
 interface BatchOutcome {
   readonly response: BatchResponse;
-  /** Why all of it was refused, as its response says. */
+  /** The error with which the whole batch was refused, as in its response. */
   readonly refusal?: RefusalInside;
 }
 
-/** One change on its way: the request it came as, the operation it is, what that decoded. */
+/** One change in progress: its request, its operation, and what the operation decoded. */
 interface Change {
   readonly request: PartRequest;
   readonly part: BatchPart;
@@ -134,7 +134,7 @@ async function runChangeset(
   return { response: { kind: "changeset", parts: done } };
 }
 
-/** @throws ServiceError for what no transaction may hold and for what this caller may not do. */
+/** @throws ServiceError for an operation that is not allowed in a transaction or to this caller. */
 function decodeChange(part: BatchPart, request: PartRequest, before: Change | undefined): Change {
   const operation =
     before && isSameBesidesBody(part, before.part) ? before.operation : permittedWrite(request);
@@ -148,7 +148,7 @@ function permittedWrite(request: WireRequest): EntityWriteOperation {
   return operation;
 }
 
-/** As inserts in a row are. */
+/** Whether the parts differ only in their bodies, as consecutive inserts do. */
 function isSameBesidesBody(part: BatchPart, before: BatchPart): boolean {
   return (
     part.headers === before.headers && part.url === before.url && part.method === before.method
@@ -169,13 +169,13 @@ function permit(
     throw new ServiceError("AuthorizationFailure");
 }
 
-/** Why a change, and so all of them, cannot be. */
+/** The reason why a change, and so the whole transaction, is refused. */
 interface RefusedChange {
   readonly error: ServiceError;
   readonly index: number;
 }
 
-/** One table, one partition, each entity once. */
+/** Checks that all changes are in one table and one partition, and each entity occurs once. */
 function checkTogether(changes: readonly Change[]): RefusedChange | undefined {
   const first = changes[0]!.write;
   const rowKeys = new Set<string>();
@@ -234,7 +234,7 @@ async function runQuery(
   }
 }
 
-/** Not by way of `encode`, whose lists of headers were a tenth of all that a transaction allocated. */
+/** Bypasses `encode`, whose header lists were a tenth of all that a transaction allocated. */
 function success({ operation, request, part }: Change, stored: StoredEntity): BatchResponsePart {
   const { contentId } = part;
   if (stored.record === undefined) return { kind: "deleted", contentId };
@@ -284,7 +284,7 @@ function headerOf({ headers }: WireResponse, name: string): string | undefined {
   return at < 0 ? undefined : headers[at + 1];
 }
 
-/** What resumes the query, and what it cost. */
+/** The headers with the continuation and with the cost of the query. */
 function queryHeadersOf({ headers }: WireResponse): string[] {
   const found: string[] = [];
   for (let i = 0; i < headers.length; i += 2) {
@@ -294,7 +294,7 @@ function queryHeadersOf({ headers }: WireResponse): string[] {
   return found;
 }
 
-/** A list stands in the batch as a whole. */
+/** A list is copied whole into the batch response. */
 function bodyOf({ body }: WireResponse): Uint8Array | string {
   if (body instanceof ListBody) return body.copy();
   if (typeof body === "string" || body instanceof Uint8Array) return body;

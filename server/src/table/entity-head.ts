@@ -10,30 +10,30 @@ import { copyBytes } from "@rowhouse/protocol/json-value";
 import type { MetadataLevel } from "./negotiate.ts";
 import type { RecordView } from "./record-view.ts";
 
-/** Where entities were asked for; a `WireRequest` is one. */
+/** The resource from which entities were requested; every `WireRequest` is one. */
 export interface EntityPlace {
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly baseUrl: string;
   readonly account: { readonly name: string };
-  /** Its name is the table's, as the client wrote it. */
+  /** Contains the name of the table, as the client wrote it. */
   readonly location: { readonly name: string };
 }
 
 /**
- * Writes what an entity's JSON object has before its properties: control information, which differs
- * by metadata level, then keys and Timestamp.
+ * Writes the part of an entity's JSON object before its properties: control information, which
+ * differs by metadata level, then keys and Timestamp.
  */
 export class EntityHead {
   readonly #baseUrl: string;
   readonly #account: string;
   readonly #level: MetadataLevel;
   readonly #table: string;
-  /** From the brace to the ETag, or at fullmetadata to the path in `odata.id`. */
+  /** From the brace to the ETag or, at fullmetadata, to the path in `odata.id`. */
   readonly #opening: Uint8Array;
-  /** Bytes that no head has more of, but for its keys. */
+  /** Upper bound for the length of a head without its keys. */
   readonly #fixedBytesMax: number;
 
-  /** `context` is the member that a lone entity has before all others, with its comma. */
+  /** `context` is the first member of a single entity, with its comma; "" in lists. */
   constructor({ baseUrl, account, location }: EntityPlace, level: MetadataLevel, context: string) {
     this.#baseUrl = baseUrl;
     this.#account = account.name;
@@ -59,11 +59,11 @@ export class EntityHead {
 
   bytesMax(view: RecordView): number {
     const keyBytes = view.propertiesAt - view.partitionKeyAt;
-    // A byte of a key may take three in each of two paths.
+    // A byte of a key may take three bytes in each of the two paths.
     return this.#fixedBytesMax + keyBytes * (this.#level === "fullmetadata" ? 7 : 1);
   }
 
-  /** Writes the brace and all members up to Timestamp, and answers where they end. */
+  /** Writes the brace and all members up to Timestamp, and returns where they end. */
   write(out: Uint8Array, at: number, view: RecordView): number {
     const { record } = view;
     const micros = view.timestampMicros;
@@ -79,8 +79,9 @@ export class EntityHead {
   }
 
   /**
-   * Writes the brace and the control information, and answers where it ends: where the comma of the
-   * next member stands. At nometadata there is none, and that comma has to become the brace.
+   * Writes the brace and the control information, and returns where they end, which is where the
+   * comma of the next member goes. At nometadata there is no control information, and the caller
+   * must replace that comma with the brace.
    */
   writeControl(out: Uint8Array, at: number, view: RecordView): number {
     if (this.#level === "nometadata") return at;
@@ -119,7 +120,7 @@ const TYPED_TIMESTAMP = encoder.encode('","Timestamp@odata.type":"Edm.DateTime",
 const ETAG = encoder.encode('","odata.etag":"W/\\"datetime\'');
 export const ETAG_END = encoder.encode('\'\\""');
 const EDIT_LINK = encoder.encode('\'\\"","odata.editLink":"');
-/** The constants above, two instants, and what two paths have besides their keys. */
+/** The constants above, two instants, and everything in two paths except their keys. */
 const CONSTANT_BYTES_MAX = 320;
 
 const QUOTE = 0x22;

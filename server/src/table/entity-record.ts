@@ -8,11 +8,11 @@ import { takeBytes } from "../byte-slab.ts";
 import type { Entry } from "../engine/engine.ts";
 
 /**
- * An entity as it is stored. Properties stand in it as JSON text, in the form they are sent, behind
- * a directory that finds each without reading the others: an answer is a copy of the text, a filter
- * or projection looks at what it names and no more (`RecordView`).
+ * A stored entity. Its properties are JSON text as it is sent, after a directory that locates each
+ * without reading the others. A response is a copy of the text; a filter or projection reads only
+ * the properties it names (`RecordView`).
  *
- *     at  bytes  what
+ *     at  bytes  content
  *     0   1      format: 1
  *     1   1      flags: 1 = ends take four bytes, 2 = some property is annotated
  *     2   1      n, the number of properties
@@ -25,8 +25,8 @@ import type { Entry } from "../engine/engine.ts";
  *         r      RowKey, likewise
  *                properties one after the other, each `,"name":value`; see `JsonProperty`
  *
- * Numbers are little-endian; lengths and ends count bytes, ends from where the properties begin.
- * The keys stand in the engine's key too, but an answer is written without decoding that.
+ * Numbers are little-endian. Lengths and ends count bytes, ends from where the properties begin.
+ * The keys are in the engine's key too; a response is written without decoding that.
  */
 export const FORMAT = 1;
 export const FLAG_WIDE = 1;
@@ -39,7 +39,7 @@ export const PARTITION_KEY_BYTES_AT = 11;
 export const ROW_KEY_BYTES_AT = 13;
 export const DIRECTORY_AT = 15;
 
-/** The record of an entity; its size is `decodeEntity`'s affair. */
+/** The record of an entity, whose size `decodeEntity` has checked. */
 export function encodeRecord(entity: DecodedEntity, timestampMicros: number): Uint8Array {
   const { json, properties } = entity;
   const partitionKeyBytes = writeKey(keyText, 0, entity.partitionKey);
@@ -65,9 +65,10 @@ export function encodeRecord(entity: DecodedEntity, timestampMicros: number): Ui
 }
 
 /**
- * The record of an entry, with the Timestamp that counts: the entry's version where the engine raised that
- * above the one the record was written with. It does so where another process came first with a version as
- * high, and what stands in the record may be the Timestamp of the content that was there.
+ * The record of an entry, with its real Timestamp: the entry's version, if the engine raised that
+ * above the version the record was written with. An engine does so when another process has already
+ * committed a version as high. The Timestamp inside the record may then be that of the previous
+ * content.
  */
 export function recordOf({ value, version }: Pick<Entry, "value" | "version">): Uint8Array {
   return version > recordTimestamp(value) ? restampRecord(value, version) : value;
@@ -85,7 +86,7 @@ export function recordTimestamp(record: Uint8Array): number {
   return readUint32(record, TIMESTAMP_AT + 4) * 2 ** 32 + readUint32(record, TIMESTAMP_AT);
 }
 
-/** The ETag, as it stands in headers. */
+/** The ETag, as in headers. */
 export function recordEtag(record: Uint8Array): string {
   const micros = recordTimestamp(record);
   if (micros !== lastMicros) {
@@ -95,7 +96,10 @@ export function recordEtag(record: Uint8Array): string {
   return lastEtag;
 }
 
-/** All that a transaction writes has one: 2.5 % of what it costs above its engine. */
+/**
+ * All entities of a transaction share one ETag; printing it once saves 2.5 % of the cost above the
+ * engine.
+ */
 let lastEtag = "";
 let lastMicros = -1;
 
@@ -107,7 +111,7 @@ function printEtag(micros: number): string {
   return decodeUtf8(etagText, 0, end + 2);
 }
 
-/** Bytes of a directory entry. */
+/** Size of a directory entry. */
 export function entryBytes(wide: boolean): number {
   return wide ? 6 : 4;
 }
@@ -150,9 +154,9 @@ function readUint32(bytes: Uint8Array, at: number): number {
   return (readUint16(bytes, at) | (readUint16(bytes, at + 2) << 16)) >>> 0;
 }
 
-/** Writes a key as JSON text without its quotes, and answers where it ended. */
+/** Writes a key as JSON text without its quotes, and returns where it ends. */
 function writeKey(out: Uint8Array, at: number, key: string): number {
-  // ASCII, as nearly all keys are, takes 20 ns so; a look for what JSON escapes and the encoder, 600.
+  // Nearly all keys are ASCII and take 20 ns this way; the escaping test and the encoder take 600.
   for (let i = 0; i < key.length; i++) {
     const unit = key.charCodeAt(i);
     if (unit < 0x20 || unit > 0x7e || unit === 0x22 || unit === 0x5c) {
@@ -168,10 +172,10 @@ function writeAnyKey(out: Uint8Array, at: number, key: string): number {
   return at + encoder.encodeInto(text, out.subarray(at)).written;
 }
 
-/** What JSON escapes. */
+/** The characters that JSON escapes. */
 const ESCAPED = /["\\\p{Cc}\p{Cs}]/u;
 const encoder = new TextEncoder();
-/** Both keys; an UTF-16 code unit takes at most six bytes of JSON. */
+/** For both keys; a UTF-16 code unit takes at most six bytes of JSON. */
 const keyText = new Uint8Array(2 * 6 * LIMITS.keyLengthMax);
 
 const ETAG_OPENING = encoder.encode("W/\"datetime'");

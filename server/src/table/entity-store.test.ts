@@ -38,7 +38,7 @@ describe("Point reads", () => {
     await insert("b");
     assert.equal(await keysOf(() => find("a")), 2);
     assert.equal(await keysOf(() => find("b")), 1);
-    // What is absent may be so because its table is.
+    // A missing entity may mean that its table is missing.
     assert.equal(await keysOf(() => find("c")), 3);
   });
 
@@ -77,7 +77,7 @@ describe("Point reads", () => {
 });
 
 describe("A write over one of another server, with a version that is not above it", () => {
-  /** A store whose engine gives the next write a version by so much above the one that is there. */
+  /** A store whose engine gives the next write a version this far above that of the existing entity. */
   async function openBehind(micros: number) {
     const engine = new MemoryEngine();
     const store = await openStore(engine);
@@ -97,7 +97,7 @@ describe("A write over one of another server, with a version that is not above i
     it(`gets a Timestamp that grew, and an ETag of its own: ${micros} µs`, async () => {
       const store = await openBehind(micros);
       const etag = etagOf(await store.replace("r", `{"A":1}`));
-      // The second look is at the entity alone; the third is of a server that has not met the table yet.
+      // The second read is of the entity alone; the third is by a server that has not seen the table yet.
       for (const look of [store.find, store.find, store.other.find]) {
         const found = (await look("r"))!;
         assert.ok(recordTimestamp(found) > recordTimestamp(store.first));
@@ -196,7 +196,7 @@ function isTableNotFound(error: unknown): boolean {
   return error instanceof ServiceError && error.code === "TableNotFound";
 }
 
-/** A server's view of one table over an engine that others may share. */
+/** A server's view of one table, over an engine that several may share. */
 async function openStore(engine: Engine, clock: Clock = systemClock) {
   const accountIds = await openAccountIds(engine, ["acc"]);
   const catalog = new Catalog<TableValue>(engine, KEY_SPACES.tableCatalog, accountIds, clock);

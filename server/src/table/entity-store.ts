@@ -11,22 +11,23 @@ import { mergeRecord } from "./merge-record.ts";
 import type { CommitOutcome, Mutation, StoredEntity } from "./mutation.ts";
 import { entityKey, tablePrefix } from "./table-keys.ts";
 
-/** What the catalog keeps of a table. */
+/** The value of a table in the catalog. */
 export interface TableValue {
   readonly policies: readonly AccessPolicy[];
 }
 
-/** A table as reads and writes use it: its catalog entry and the bytes its keys begin with. */
+/** A table opened for reads and writes: its catalog entry and the prefix of its keys. */
 export interface OpenTable {
   readonly named: Named<TableValue>;
   readonly prefix: Uint8Array;
-  /** The engine's newest commit when the table was last found to be as `named` says. */
+  /** The engine's newest commit when `named` was last confirmed. */
   foundAt: number | undefined;
 }
 
 /**
- * Maps entities to engine keys. Every read and write carries the table's catalog entry along, so
- * that a table removed elsewhere is noticed in the same snapshot and no operation needs two trips.
+ * Maps entities to engine keys. Every read and write includes the table's catalog entry, so that
+ * the removal of a table by another process is noticed in the same snapshot and no operation needs
+ * two round trips.
  */
 export class EntityStore {
   readonly #engine: Engine;
@@ -48,8 +49,9 @@ export class EntityStore {
   }
 
   /**
-   * What the table was called when it was created, by which those who watch know it; undefined when there
-   * is no such table. What was removed a moment ago may still be named: whoever reads or writes then finds out.
+   * The name with which the table was created, by which insight knows it; undefined if there is no
+   * such table. May return a table that was removed a moment ago; the read or write that follows
+   * notices.
    */
   createdName(account: string, name: string): Awaitable<string | undefined> {
     const remembered = this.#catalog.remembered(account, name);
@@ -58,7 +60,7 @@ export class EntityStore {
   }
 
   /**
-   * Checks that an opened table is still there. If so, nothing of it was freed while it was read.
+   * Checks that an opened table still exists. If so, nothing in it was freed while it was read.
    * @throws ServiceError TableNotFound
    */
   checkStillThere(account: string, name: string, opened: OpenTable): Awaitable<void> {
@@ -67,7 +69,7 @@ export class EntityStore {
     });
   }
 
-  /** The table as it is now. Not read where nothing was written since it was found: once a group commit. */
+  /** The table as it is now. Not read again until something was committed: at most once per group commit. */
   #find(account: string, name: string): Awaitable<OpenTable | undefined> {
     const newestCommit = this.#engine.newestCommit();
     const remembered = this.#catalog.remembered(account, name);
@@ -81,7 +83,7 @@ export class EntityStore {
   }
 
   /**
-   * The record of an entity; undefined when there is none. The bytes are the caller's.
+   * The record of an entity; undefined if there is none. The caller owns the bytes.
    * @throws ServiceError TableNotFound
    */
   get(
@@ -104,8 +106,9 @@ export class EntityStore {
         return entries[1] && recordOf(entries[1]);
       });
     if (newestCommit === undefined || newestCommit !== table.foundAt) return checked();
-    // Nothing was written since the table was found, so it need not be read again: 6 to 9 % of
-    // the handler. Where it was removed a moment ago, what is found there is what it held to the last.
+    // Nothing was committed since the table was found, so it is not read again, which saves 6 to 9
+    // % of the handler. If the table was removed a moment ago, an entity found is its last state. A
+    // missing entity needs the check, because its table may be missing.
     return whenReady(this.#engine.get([key]), ([entry]) => (entry ? recordOf(entry) : checked()));
   }
 
@@ -118,7 +121,7 @@ export class EntityStore {
     );
   }
 
-  /** Applies all mutations, or none: at least one, all of one partition, each of another entity. */
+  /** Applies all mutations or none: at least one, all of one partition, each of a different entity. */
   commit(account: string, name: string, mutations: readonly Mutation[]): Promise<CommitOutcome> {
     const first = mutations[0]!;
     const partition = `${account}/${name.toLowerCase()}/${first.partitionKey}`;
@@ -130,7 +133,7 @@ export class EntityStore {
     return this.#contention.inTurn(`${partition}/${first.rowKey}`, attempt);
   }
 
-  /** Inside the engine's commit, so it never meets a rival and shares a flush with those it came with. */
+  /** Runs inside the engine's commit, so it never conflicts, and shares a flush with concurrent writes. */
   async #merge(account: string, name: string, mutation: Mutation): Promise<CommitOutcome> {
     const { partitionKey, rowKey } = mutation;
     try {
@@ -149,8 +152,9 @@ export class EntityStore {
   }
 
   /**
-   * The first try reads only what the mutations must know. Whatever fails is then judged on a
-   * snapshot of everything, in order, so that the mutation named is the first that cannot be.
+   * The first attempt reads only the entities that its mutations depend on. After a failure, a
+   * complete attempt reads all entities in one snapshot and checks the mutations in order, so that
+   * the error names the first mutation that cannot be applied.
    */
   async #try(
     account: string,
@@ -160,10 +164,10 @@ export class EntityStore {
   ): Promise<CommitOutcome | typeof LOST> {
     const remembered = this.#catalog.remembered(account, name);
     const isReading = complete || mutations.some(needsCurrent);
-    // What reads entities reads the table's entry along: no operation takes two trips.
+    // If entities are read, the table's catalog entry is read with them, in the same round trip.
     const finding =
       isReading && remembered ? this.#open(account, remembered) : this.#find(account, name);
-    // An engine in this process has answered already: no turn of the microtask queue for nothing.
+    // An in-process engine has answered already; `await` would cost a turn of the microtask queue.
     const table = finding instanceof Promise ? await finding : finding;
     if (!table) return refused(0, new ServiceError("TableNotFound"));
     const { named, prefix } = table;
@@ -206,16 +210,16 @@ export class EntityStore {
   }
 }
 
-/** Their partition is one, and so are its bytes. */
+/** All mutations share one partition, so its bytes are encoded once. */
 function entityKeys(prefix: Uint8Array, mutations: readonly Mutation[]): Key[] {
   const partition = encodeText(mutations[0]!.partitionKey, prefix);
   return mutations.map(({ rowKey }) => ({ partition, sort: encodeText(rowKey) }));
 }
 
-/** By catalog entry, made once for each entry the catalog remembers. */
+/** One per catalog entry, as long as the catalog remembers the entry. */
 const opened = new WeakMap<Named<TableValue>, OpenTable>();
 
-/** One engine write in the making. */
+/** An engine write under construction. */
 class TransactionWrite implements AtomicWrite {
   readonly version: number;
   readonly checks: Check[] = [];
@@ -227,8 +231,9 @@ class TransactionWrite implements AtomicWrite {
   }
 
   /**
-   * Adds mutations up to the first that cannot be. `found` holds, behind the table's own, the entries
-   * of all of them if `complete`, else of those whose `needsCurrent`.
+   * Adds mutations up to the first that cannot be applied. After the table's own entry, `found`
+   * holds the entries of all mutations if `complete`, otherwise of those for which `needsCurrent`
+   * is true.
    */
   addAll(
     mutations: readonly Mutation[],
@@ -248,7 +253,7 @@ class TransactionWrite implements AtomicWrite {
     return undefined;
   }
 
-  /** What the mutations left behind, once all is committed: puts with these versions. */
+  /** The entities after the commit, with the versions that the engine gave the puts. */
   stored(mutations: readonly Mutation[], versions: readonly number[]): StoredEntity[] {
     let next = 0;
     return mutations.map(({ kind, partitionKey, rowKey }) => {
@@ -259,7 +264,7 @@ class TransactionWrite implements AtomicWrite {
     });
   }
 
-  /** Adds a mutation judged on what is there, or answers why it cannot be. */
+  /** Adds a mutation checked against the current entry, or returns the error. */
   #addKnown(mutation: Mutation, key: Key, entry: Entry | undefined): ServiceError | undefined {
     const refusal = judge(mutation, entry);
     if (refusal) return refusal;
@@ -268,14 +273,14 @@ class TransactionWrite implements AtomicWrite {
     try {
       this.#addWrite(mutation, key, entry?.value);
     } catch (error) {
-      // A merge with what is there may be too large.
+      // The result of a merge may be too large.
       if (error instanceof ServiceError) return error;
       throw error;
     }
     return undefined;
   }
 
-  /** Adds a mutation with the check of its own condition: the engine judges. */
+  /** Adds a mutation with a check for its own condition, which the engine evaluates. */
   #addUnseen(mutation: Mutation, key: Key): undefined {
     if (mutation.kind === "insert") this.checks.push({ key, expected: "absent" });
     else if (mutation.ifMatch === "*") this.checks.push({ key, expected: "present" });
@@ -306,7 +311,7 @@ function merged(
     : encodeRecord(entity!, timestampMicros);
 }
 
-/** Order of checks: the entity is there (404, 409), then its ETag (412). */
+/** Order of checks: existence of the entity (404, 409), then its ETag (412). */
 function judge(mutation: Mutation, entry: Entry | undefined): ServiceError | undefined {
   if (mutation.kind === "insert") return entry && new ServiceError("EntityAlreadyExists");
   if (mutation.ifMatch === undefined) return undefined;
@@ -317,7 +322,7 @@ function judge(mutation: Mutation, entry: Entry | undefined): ServiceError | und
     : new ServiceError("UpdateConditionNotSatisfied");
 }
 
-/** Whether what becomes of the entity depends on more than its being there. */
+/** Whether the result depends on more than the existence of the entity. */
 function needsCurrent(mutation: Mutation): boolean {
   return mutation.kind === "merge" || isExact(mutation);
 }

@@ -10,7 +10,7 @@ import type { CommitOutcome, Mutation, StoredEntity } from "./mutation.ts";
 import { checkJsonBody } from "./negotiate.ts";
 import { ODATA_HEADERS, type TableContext, type TableOperation } from "./table-operation.ts";
 
-/** What every write of one entity decodes to. `$batch` collects these and commits them together. */
+/** The decoded form of every write of one entity. `$batch` collects several and commits them together. */
 export interface EntityWrite {
   readonly table: string;
   readonly mutation: Mutation;
@@ -18,7 +18,7 @@ export interface EntityWrite {
 
 export type EntityWriteOperation = TableOperation<EntityWrite, StoredEntity>;
 
-/** A single write is an entity group transaction of one: the same path, the same rules. */
+/** A single write is an entity group transaction of one: same path, same rules. */
 export async function runEntityWrite(
   context: TableContext,
   { table, mutation }: EntityWrite,
@@ -30,8 +30,8 @@ export async function runEntityWrite(
 }
 
 /**
- * Commits mutations of one partition, all or none, and tells those who watch.
- * @throws ServiceError where they do not admit it
+ * Commits mutations of one partition, all or none, after reporting them to insight.
+ * @throws ServiceError if insight does not admit them.
  */
 export function commitMutations(
   { entities, insight }: TableContext,
@@ -50,8 +50,9 @@ export function commitMutations(
 }
 
 /**
- * Reads a write to an addressed entity. The keys in the URL decide; a body may repeat them.
- * @throws ServiceError for a malformed body or condition, and AuthorizationFailure outside a SAS's keys.
+ * Decodes a write to an addressed entity. The keys are those of the URL; the body may repeat them.
+ * @throws ServiceError for a malformed body or condition, and AuthorizationFailure for keys outside
+ * the range of a SAS.
  */
 export function decodeAddressedWrite(request: WireRequest, kind: "replace" | "merge"): EntityWrite {
   checkJsonBody(request);
@@ -61,7 +62,7 @@ export function decodeAddressedWrite(request: WireRequest, kind: "replace" | "me
   return { table: tableOf(request), mutation: { kind, partitionKey, rowKey, entity, ifMatch } };
 }
 
-/** Reads a delete. Without a condition nothing is deleted: a client that forgot it meant something else. */
+/** Decodes a delete. A condition is required: a client that forgot it may have meant something else. */
 export function decodeDelete(request: WireRequest): EntityWrite {
   const { partitionKey, rowKey } = addressOf(request);
   const ifMatch = ifMatchOf(request, "DELETE");
@@ -70,7 +71,7 @@ export function decodeDelete(request: WireRequest): EntityWrite {
   return { table: tableOf(request), mutation };
 }
 
-/** Reads an insert, whose keys stand in the body. */
+/** Decodes an insert, whose keys are in the body. */
 export function decodeInsert(request: WireRequest): EntityWrite {
   checkJsonBody(request);
   const entity = decodeEntity(request.body);
@@ -80,7 +81,7 @@ export function decodeInsert(request: WireRequest): EntityWrite {
   return { table: tableOf(request), mutation };
 }
 
-/** The answer to every write that is no insert: the new ETag, and nothing else. */
+/** The response to every write but an insert: the new ETag, if there is one, and no body. */
 export function encodeUpdated({ record }: StoredEntity): WireResponse {
   return {
     status: 204,
@@ -88,7 +89,7 @@ export function encodeUpdated({ record }: StoredEntity): WireResponse {
   };
 }
 
-/** @throws ServiceError AuthorizationFailure for a table that only the service writes. */
+/** @throws ServiceError AuthorizationFailure for a table that only the service itself writes. */
 function tableOf({ location }: WireRequest): string {
   if (isMetricsTable(location.name)) throw new ServiceError("AuthorizationFailure");
   return location.name;

@@ -207,7 +207,7 @@ describe("a list", () => {
   }
 
   it("holds at every level what the entities hold, whatever came before each", () => {
-    // Keys and times close together, so that heads repeat in part.
+    // Keys and times are close together, so that heads partly repeat.
     const stamps = fc.oneof(
       fc.integer({ min: MICROS, max: MICROS + 20 }),
       fc.integer({ min: 0, max: 9 }).map((day) => MICROS + day * 86_400_000_000 - 3_600_000_000),
@@ -242,7 +242,7 @@ describe("a list", () => {
   });
 });
 
-/** What the service writes of an entity, said as plainly as possible. */
+/** The service's representation of an entity, produced in the plainest way. */
 function expectedMembers(entity: RandomEntity, micros: number, level: MetadataLevel): string {
   const { partitionKey, rowKey, properties } = entity;
   const path = entityPath("People", partitionKey, rowKey);

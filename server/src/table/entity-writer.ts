@@ -10,7 +10,7 @@ import type { MetadataLevel } from "./negotiate.ts";
 import { Projection } from "./projection.ts";
 import { RecordView } from "./record-view.ts";
 
-/** The body of one entity, as Get Entity and Insert Entity answer it. */
+/** The body of one entity, as returned by Get Entity and Insert Entity. */
 export function entityJson(
   record: Uint8Array,
   place: EntityPlace,
@@ -35,14 +35,14 @@ export function entityJson(
 }
 
 /**
- * Where an entity is written while its length is not known: memory of the greatest length it may have,
- * and a view of what was used, take 0.2 µs more than a copy.
+ * Scratch in which an entity is written while its length is unknown. Allocating its maximum length
+ * and a view of the used part would take 0.2 µs more than the copy.
  */
 const ROOM_BYTES = 16 * 1024;
 const room = Buffer.allocUnsafeSlow(ROOM_BYTES);
 const roomViews = new BeginningViews(room);
 
-/** Most requests ask for what the last one did: making a head costs as much as all the rest. */
+/** Most requests repeat the previous one's form, and building a head costs as much as everything else. */
 let lastHead: EntityHead | undefined;
 
 function loneHead(
@@ -56,8 +56,8 @@ function loneHead(
 }
 
 /**
- * The body of a page of entities, written as they come: members in the order of the service,
- * properties in the order stored, or both in the order selected.
+ * The body of a page, to which entities are written as they are read: members in the order of the
+ * service and properties in stored order or, with `$select`, all in the selected order.
  */
 export class EntityListWriter {
   readonly #level: MetadataLevel;
@@ -99,8 +99,8 @@ export class EntityListWriter {
     if (isBareOf(view, this.#level) || propertiesAt > head.length) {
       return writeProperties(out, append(out, at, head), view, this.#level);
     }
-    // The whole record, so that its properties are behind the head, and the head over what is in front
-    // of them: a view of the properties alone would take longer than both.
+    // Copies the whole record so that its properties follow the head, then the head over the bytes
+    // in front of them: a view of the properties alone would take longer than both copies.
     out.set(record, at + head.length - propertiesAt);
     out.set(head, at);
     const end = at + head.length + record.length - propertiesAt;
@@ -108,7 +108,7 @@ export class EntityListWriter {
     return end + 1;
   }
 
-  /** The whole body. No entity may be added any more. */
+  /** The whole body. No entity may be added after this. */
   finish(): ListBody {
     this.#page.reserve(this.#at, 2);
     const { bytes } = this.#page;
@@ -118,15 +118,15 @@ export class EntityListWriter {
   }
 }
 
-/** What lists that are asked for alike have in common. */
+/** The parts shared by lists with the same place and level. */
 interface ListForm {
   readonly head: EntityHead;
   readonly sequence: HeadSequence | undefined;
-  /** What stands in front of the first entity. */
+  /** The text before the first entity. */
   readonly opening: Uint8Array;
 }
 
-/** That of the last list without `$select`, as with lone entities. */
+/** The form of the last list without `$select`, like `lastHead`. */
 let lastList: ListForm | undefined;
 
 function listForm(
@@ -145,7 +145,7 @@ function listForm(
   return form;
 }
 
-/** `"odata.metadata":"…",` of one entity or, without a suffix, of a list; nothing at nometadata. */
+/** `"odata.metadata":"…",` of one entity or, without a suffix, of a list; "" at nometadata. */
 function contextMember(
   { baseUrl, location }: EntityPlace,
   level: MetadataLevel,
@@ -194,12 +194,12 @@ function writeProperties(
   return end + 1;
 }
 
-/** Whether annotations must be left out. */
+/** Whether annotations must be omitted. */
 function isBareOf(view: RecordView, level: MetadataLevel): boolean {
   return level === "nometadata" && view.annotated;
 }
 
-/** Writes the properties without their annotations, in runs between those that are annotated. */
+/** Writes the properties without annotations, copying in runs from one annotated property to the next. */
 function writeBare(out: Uint8Array, at: number, view: RecordView): number {
   const { record } = view;
   let next = at;

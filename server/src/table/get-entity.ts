@@ -34,7 +34,7 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
     const { partitionKey = "", rowKey = "" } = request.location;
     const level = negotiateLevel(request);
     const select = request.query.raw === "" ? undefined : parseEntitySelect(request.query.pairs);
-    // A key outside the token's range is as absent as any other key its holder may not see.
+    // A key outside the token's range looks like a missing one.
     if (!permitsKey(request.identity, partitionKey, rowKey))
       throw new ServiceError("ResourceNotFound");
     return { partitionKey, rowKey, level, select };
@@ -92,7 +92,7 @@ export const getEntity: TableOperation<GetEntityInput, GetEntityOutput> = {
   },
 };
 
-/** To look for what is not there costs as much. */
+/** A lookup of a missing entity costs as much and reports its cost too. */
 function absent(planText: string, cost: QueryCost): ServiceError {
   const [planName, plan, costName, printedCost] = costHeaders(planText, cost);
   const headers = [

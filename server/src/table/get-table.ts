@@ -9,7 +9,7 @@ interface GetTableOutput {
   readonly level: MetadataLevel;
 }
 
-/** Get one table: how older clients ask whether it exists. Fails with ResourceNotFound (404). */
+/** Get one table, with which older clients test its existence. Fails with ResourceNotFound (404). */
 export const getTable: TableOperation<MetadataLevel, GetTableOutput> = {
   name: "QueryTable",
   route: { method: "GET", resource: "table" },

@@ -3,21 +3,22 @@ import { type EntityHead, ETAG_END, PARTITION_KEY, ROW_KEY, TIMESTAMP } from "./
 import type { RecordView } from "./record-view.ts";
 
 /**
- * The heads of a list, and of those after it that are asked for alike, at nometadata and
- * minimalmetadata: each is the one before it with another row key and time of day, as long as the
- * partition, the day and all lengths are the same. Changing those and copying the whole takes 90 ns; a
- * head written from its parts 290, thrice what it takes to copy the properties of 1 KB. Entities of one
- * transaction have one Timestamp: where it is that of the head before, half of that.
+ * The heads of the entities in a list, and in later lists of the same form, at nometadata and
+ * minimalmetadata. While the partition, the day and all lengths stay the same, each head is the
+ * previous one with another row key and time of day. Changing those and copying the text takes 90
+ * ns; writing a head from its parts takes 290, three times the copying of 1 KB of properties.
+ * Entities of one transaction share their Timestamp: if it is unchanged, the head takes half of the
+ * 90 ns.
  */
 export class HeadSequence {
   readonly #head: EntityHead;
   readonly #isBare: boolean;
   #text: Uint8Array = new Uint8Array(0);
   #missed = false;
-  /** The Timestamp that stands in the text. */
+  /** The Timestamp in the text. */
   #micros = Number.NaN;
   #day = Number.NaN;
-  /** Digits of the fraction of a second, trailing zeros not counted. */
+  /** Digits of the fraction of a second, without trailing zeros. */
   #digits = 0;
   #etagTimeAt = 0;
   #partitionKeyAt = 0;
@@ -31,7 +32,10 @@ export class HeadSequence {
     this.#isBare = level === "nometadata";
   }
 
-  /** The head of `view`, good until the next; undefined when it is not like those before it: `write` it. */
+  /**
+   * The head of `view`, valid until the next call; undefined if it has another form and must go
+   * through `write`.
+   */
   repeat(view: RecordView): Uint8Array | undefined {
     const micros = view.timestampMicros;
     if (!this.#hasKeysLike(view)) return undefined;
@@ -50,10 +54,10 @@ export class HeadSequence {
     return text;
   }
 
-  /** Writes a head from its parts, and answers where it ends. */
+  /** Writes a head from its parts, and returns where it ends. */
   write(out: Uint8Array, at: number, view: RecordView): number {
     const end = this.#head.write(out, at, view);
-    // One that is different, as every tenth is by a digit, does not yet end the sequence.
+    // A single different head does not end the sequence: every tenth Timestamp is a digit shorter.
     this.#missed = !this.#missed;
     if (this.#missed && this.#text.length > 0) return end;
     const { day, digits } = timeOf(view.timestampMicros);
@@ -78,14 +82,14 @@ export class HeadSequence {
     const end = this.#partitionKeyEnd;
     if (propertiesAt - rowKeyAt !== this.#rowKeyEnd - this.#rowKeyAt) return false;
     if (rowKeyAt - partitionKeyAt !== end - this.#partitionKeyAt) return false;
-    // Backwards: keys differ at their ends more often than where they begin.
+    // Backwards: keys differ at the end more often than at the beginning.
     for (let i = 1; i <= rowKeyAt - partitionKeyAt; i++) {
       if (text[end - i] !== record[rowKeyAt - i]) return false;
     }
     return true;
   }
 
-  /** Writes the time of day, wherever it stands. */
+  /** Writes the time of day in both places. */
   #setTime(second: number, fraction: number): void {
     const text = this.#text;
     const minutes = (second / 60) | 0;
@@ -107,7 +111,7 @@ export class HeadSequence {
 interface TimeParts {
   readonly second: number;
   readonly day: number;
-  /** Of the second, without its trailing zeros; `digits` are left. */
+  /** The fraction of the second without its trailing zeros, `digits` long. */
   readonly fraction: number;
   readonly digits: number;
 }
@@ -131,9 +135,9 @@ function writeDigits(out: Uint8Array, at: number, value: number, digits: number)
 }
 
 const SECONDS_PER_DAY = 86_400;
-/** From the RowKey's quote to the hour. */
+/** From the closing quote of the RowKey to the hour. */
 const TIMESTAMP_DATE_BYTES = TIMESTAMP.length + "2020-01-01T".length;
 /** From the hour to the end, without a fraction. */
 const TIME_TAIL_BYTES = '00:00:00Z"'.length;
-/** From the hour in the ETag to the end of control information, without a fraction. */
+/** From the hour in the ETag to the end of the control information, without a fraction. */
 const ETAG_TAIL_BYTES = "00%3A00%3A00Z".length + ETAG_END.length;

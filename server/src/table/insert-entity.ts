@@ -8,7 +8,7 @@ import { contentTypeOf, negotiateLevel } from "./negotiate.ts";
 import { type Preference, preferenceOf } from "./prefer.ts";
 import { ODATA_HEADERS } from "./table-operation.ts";
 
-/** Insert Entity. Fails with EntityAlreadyExists (409) when the two keys are taken. */
+/** Insert Entity. Fails with EntityAlreadyExists (409) if an entity has these keys. */
 export const insertEntity: EntityWriteOperation = {
   name: "InsertEntity",
   route: { method: "POST", resource: "entities" },
@@ -16,7 +16,7 @@ export const insertEntity: EntityWriteOperation = {
   body: "buffer",
 
   decode(request) {
-    // Before anything is written: an answer that cannot be given must not be found out afterwards.
+    // Fails before the write if the response could not be written in the requested format.
     negotiateLevel(request);
     return decodeInsert(request);
   },
@@ -32,12 +32,12 @@ export const insertEntity: EntityWriteOperation = {
   },
 };
 
-/** What the answer to an insert says, alone or in a transaction. */
+/** The content of the response to an insert, alone or in a transaction. */
 export interface InsertedEntity {
   readonly etag: string;
   readonly location: string;
   readonly preference: Preference | undefined;
-  /** Undefined when the client prefers none. */
+  /** Undefined if the client prefers no content. */
   readonly content: { readonly type: string; readonly body: Uint8Array } | undefined;
 }
 

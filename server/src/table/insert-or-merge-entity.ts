@@ -5,7 +5,7 @@ import {
   runEntityWrite,
 } from "./entity-write.ts";
 
-/** Insert Or Merge Entity: adds to what is there; properties not mentioned stay. */
+/** Insert Or Merge Entity: creates the entity or merges into it; properties not mentioned are kept. */
 export const insertOrMergeEntity: EntityWriteOperation = {
   name: "InsertOrMergeEntity",
   route: { method: "MERGE", resource: "entity", ifMatch: "absent" },

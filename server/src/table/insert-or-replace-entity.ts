@@ -5,7 +5,7 @@ import {
   runEntityWrite,
 } from "./entity-write.ts";
 
-/** Insert Or Replace Entity: replaces what is there, whatever it is. */
+/** Insert Or Replace Entity: creates the entity or replaces it, whatever its ETag. */
 export const insertOrReplaceEntity: EntityWriteOperation = {
   name: "InsertOrReplaceEntity",
   route: { method: "PUT", resource: "entity", ifMatch: "absent" },

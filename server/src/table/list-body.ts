@@ -1,12 +1,13 @@
 import type { LentBody } from "../operation.ts";
 
 /**
- * The body of a list, in the page it was written to. Pages are used again: a body of its own for each
- * list is memory from the system, two copies of it, and garbage to collect every few lists: 100 and
- * 1,000 entities of 1 KB took a server 336 and 2,770 µs of CPU that way, and take 236 and 1,310 so.
+ * The body of a list, in the page to which it was written. Pages are reused. Otherwise each list
+ * would cost memory from the system, two copies of the body, and a garbage collection every few
+ * lists: a server took 336 and 2,770 µs of CPU for 100 and 1,000 entities of 1 KB, and takes 236
+ * and 1,310 with reuse.
  *
- * It is taken once: by `copy`, or, when it is long, as it is. A page goes back when it has left its
- * sender; one whose sending was broken off is dropped.
+ * A body is consumed once: by `copy` or, if it is long, in place. Its page is released when the
+ * body has been sent; if sending fails, the page is dropped.
  */
 export class ListBody implements LentBody {
   readonly start = HEAD_ROOM_BYTES;
@@ -26,7 +27,7 @@ export class ListBody implements LentBody {
     return this.#page.bytes;
   }
 
-  /** Whether it is worth sending without a copy, and safe. */
+  /** Whether sending it without a copy pays off and is safe. */
   get isLong(): boolean {
     return this.length >= LONG_BYTES;
   }
@@ -58,14 +59,14 @@ export class ListBody implements LentBody {
   }
 }
 
-/** Four times the `highWaterMark` of sockets in Node 20, as much as in Node 22 and later. */
+/** Four times the `highWaterMark` of sockets in Node 20; equal to it in Node 22 and later. */
 const LONG_BYTES = 64 * 1024;
 
-/** Where a list is written before its length is known, `HEAD_ROOM_BYTES` behind the beginning. */
+/** The memory in which a list is written before its length is known, from `HEAD_ROOM_BYTES` on. */
 export class Page {
   bytes: Buffer = Buffer.allocUnsafeSlow(PAGE_BYTES);
 
-  /** Makes room for `count` bytes behind the first `at`, which stay. */
+  /** Makes room for `count` bytes after the first `at`, which are preserved. */
   reserve(at: number, count: number): void {
     if (at + count <= this.bytes.length) return;
     const larger = Buffer.allocUnsafeSlow(Math.max(at + count, 2 * this.bytes.length));
@@ -74,16 +75,16 @@ export class Page {
   }
 }
 
-/** A list that fails never gives its page back; there are others. */
+/** A list that fails never gives its page back; the next one gets another page. */
 export function takePage(): Page {
   return spare.pop() ?? new Page();
 }
 
 const spare: Page[] = [];
 const PAGE_BYTES = 128 * 1024;
-/** The head of an answer is put in front of it, and the whole sent in one piece. */
+/** Room for the head of the response, so that head and body are sent in one piece. */
 export const HEAD_ROOM_BYTES = 4096;
-/** As many lists are sent at once by a busy server; together no more than 16 MiB. */
+/** About as many lists as a busy server sends at the same time; together at most 16 MiB. */
 const SPARE_PAGES_MAX = 8;
-/** A thousand entities of 1 KB fit. */
+/** Large enough for a thousand entities of 1 KB. */
 const SPARE_BYTES_MAX = 2 * 1024 * 1024;

@@ -2,7 +2,7 @@ import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Location } from "../operation.ts";
 
-/** What a path names, and so where an operation can listen. */
+/** The kinds of resource a path can name, and to which operations are routed. */
 export type TableResource =
   | "service" // `/`
   | "tables" // `/Tables`
@@ -20,9 +20,10 @@ const BATCH: TableLocation = { resource: "batch", name: "" };
 const METADATA: TableLocation = { resource: "metadata", name: "" };
 
 /**
- * Reads the path below the account. Percent-decoded once, as a whole: clients escape quotes and
- * parentheses or not.
- * @throws ServiceError InvalidUri, InvalidInput, OutOfRangeInput, PropertyValueTooLarge or NotImplemented.
+ * Parses the path below the account. It is percent-decoded once, as a whole, because clients differ
+ * in whether they escape quotes and parentheses.
+ * @throws ServiceError InvalidUri, InvalidInput, OutOfRangeInput, PropertyValueTooLarge or
+ * NotImplemented.
  */
 export function locateTable(servicePath: string): TableLocation {
   const path = servicePath.includes("%") ? decodeURIComponent(servicePath) : servicePath;
@@ -56,7 +57,7 @@ export function locateTable(servicePath: string): TableLocation {
 }
 
 function refuseSegments(path: string): ServiceError {
-  // `$links`, `$count` and `$value` are OData, which clients may know; the service has none of them.
+  // `$links`, `$count` and `$value` are OData paths that clients may try; the service has none of them.
   return new ServiceError(path.includes("/$") ? "NotImplemented" : "InvalidUri");
 }
 
@@ -75,7 +76,7 @@ function syntaxError(): ServiceError {
   return new ServiceError("InvalidInput", { message: ERROR_TEXTS.keySyntaxInUrl });
 }
 
-/** Reads OData literals and key pairs from an already decoded path. */
+/** Parses OData literals and key pairs in a decoded path. */
 class KeyScanner {
   readonly #text: string;
   #at: number;
@@ -85,7 +86,7 @@ class KeyScanner {
     this.#at = at;
   }
 
-  /** `PartitionKey='…',RowKey='…'`, in either order, with white space where samples show it. */
+  /** `PartitionKey='…',RowKey='…'`, in either order, with spaces where samples show them. */
   keys(): { partitionKey: string; rowKey: string } {
     const first = this.#pair();
     this.#spaces();
@@ -109,7 +110,7 @@ class KeyScanner {
     return { name, value: this.literal() };
   }
 
-  /** `'…'`, a doubled quote standing for one. */
+  /** `'…'`, with doubled quotes read as one. */
   literal(): string {
     this.#spaces();
     if (!this.skip("'")) throw syntaxError();

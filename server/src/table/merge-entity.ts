@@ -5,7 +5,7 @@ import {
   runEntityWrite,
 } from "./entity-write.ts";
 
-/** Merge Entity: adds to an entity that must exist (404) and match its ETag (412). */
+/** Merge Entity: merges into an entity that must exist (404) and match its ETag (412). */
 export const mergeEntity: EntityWriteOperation = {
   name: "MergeEntity",
   route: { method: "MERGE", resource: "entity", ifMatch: "present" },

@@ -9,9 +9,9 @@ import { encodeRecord } from "./entity-record.ts";
 import { RecordView } from "./record-view.ts";
 
 /**
- * The record of an entity after a merge: a property of `change` takes the place of the one with its
- * name, whatever its type was, or else follows at the end; all others stay as they are.
- * @throws ServiceError TooManyProperties or EntityTooLarge: the limits hold for the result.
+ * The record of an entity after a merge: a property of `change` replaces the one with its name,
+ * whatever its type, or is appended; all others are unchanged.
+ * @throws ServiceError TooManyProperties or EntityTooLarge: the limits apply to the result.
  */
 export function mergeRecord(
   current: Uint8Array,
@@ -44,10 +44,10 @@ export function mergeRecord(
   return encodeRecord(entity, timestampMicros);
 }
 
-/** Scratch: a merge waits for nothing. */
+/** Scratch: merges are synchronous and never overlap. */
 const view = new RecordView();
 
-/** Properties copied one after the other from two places. */
+/** Properties copied one after the other from two sources. */
 class MergedProperties {
   readonly properties: JsonProperty[] = [];
   readonly #bytes: Uint8Array;

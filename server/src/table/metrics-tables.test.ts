@@ -196,12 +196,12 @@ describe("The metrics tables", () => {
   });
 });
 
-/** A memory whose commits can be made to fail. */
+/** A memory engine whose commits can be made to fail. */
 class TestEngine extends MemoryEngine {
-  /** What they end with; of "Unknown" nobody is told that they happened. */
+  /** The error of each commit. With "Unknown" the commit takes place but is not acknowledged. */
   fault: EngineErrorCode | "bug" | undefined;
   commits = 0;
-  /** Called at each. */
+  /** Called on each commit. */
   onCommit = () => {};
 
   override async commit(write: AtomicWrite): Promise<CommitResult> {
@@ -249,7 +249,7 @@ async function open({ hours, minutes }: Chosen, retentionDays?: number) {
     commitsToOpen: engine.commits,
     clock,
     find,
-    /** One more process over the same data. */
+    /** Another process over the same data. */
     process() {
       const metrics = new AnalyticsMetrics(clock);
       const errors: unknown[] = [];

@@ -23,22 +23,22 @@ export interface MetricsTablesOptions {
   readonly catalog: Catalog<TableValue>;
   readonly entities: EntityStore;
   readonly metrics: AnalyticsMetrics;
-  /** Days that rows of a metrics table are kept; undefined: for ever. */
+  /** Days for which the rows of a metrics table are kept; undefined: forever. */
   readonly retentionDays: (account: string, table: string) => number | undefined;
   readonly onError: (error: unknown) => void;
 }
 
 const DAY_MS = 86_400_000;
 
-/** Whether a table is one of the service's own, which users read, but neither list nor write. */
+/** Whether a table is one of the service's own, which users can read but neither list nor write. */
 export function isMetricsTable(name: string): boolean {
-  // No other table begins so; found are tables in any case.
+  // No other table name begins with `$`. Names are case-insensitive.
   return name.startsWith("$") && name.toLowerCase().startsWith("$metrics");
 }
 
 /**
- * Writes what was counted to the `$Metrics…` tables, once a minute and when the server ends. Counts are
- * added to the row that is there, so several processes may share it.
+ * Writes the counts to the `$Metrics…` tables, once a minute and when the server closes. Counts are
+ * added to the existing row, so several processes may share it.
  */
 export class MetricsTables implements BackgroundWork {
   readonly #options: MetricsTablesOptions;
@@ -70,14 +70,17 @@ export class MetricsTables implements BackgroundWork {
     return this.#writer.close();
   }
 
-  /** Writes what was counted so far, and removes what is too old. Rows that fail are counted on. */
+  /**
+   * Writes the counts so far and removes rows that are too old. Rows that fail are given back to be
+   * counted on.
+   */
   async write(): Promise<void> {
     const rows = this.#options.metrics.take();
     await this.#writer.write(rows);
     for (const row of rows) await this.#clearOld(row);
   }
 
-  /** Created with the first row. */
+  /** Creates the table with its first row. */
   async #openTable({ account, table }: RowCounts): Promise<void> {
     const { catalog } = this.#options;
     if (await catalog.find(account, table)) return;
@@ -100,7 +103,7 @@ export class MetricsTables implements BackgroundWork {
         ifMatch: record && parseIfMatch(recordEtag(record)),
       };
       const outcome = await entities.commit(account, table, [mutation]);
-      // Refused is who comes second: the row is another one now.
+      // Otherwise another process wrote the row first: read it again and retry.
       if (outcome.committed) return;
     }
   }
@@ -115,7 +118,7 @@ export class MetricsTables implements BackgroundWork {
     };
   }
 
-  /** Deletes rows older than the retention, once an hour. */
+  /** Deletes rows older than the retention period, once an hour. */
   async #clearOld({ account, table }: RowCounts): Promise<void> {
     const { clock, retentionDays } = this.#options;
     const days = retentionDays(account, table);
@@ -134,7 +137,7 @@ export class MetricsTables implements BackgroundWork {
     }
   }
 
-  /** Deletions of a page of rows, by partition. */
+  /** The deletes of one page of rows, by partition. */
   async #rowsBefore(
     account: string,
     table: string,

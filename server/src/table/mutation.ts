@@ -9,16 +9,16 @@ export interface Mutation {
   readonly rowKey: string;
   /** Absent for deletes. */
   readonly entity: DecodedEntity | undefined;
-  /** `If-Match`; undefined makes replace and merge upserts. Inserts have none. */
+  /** `If-Match`. Without it, replace and merge are upserts; inserts never have one. */
   readonly ifMatch: IfMatch | undefined;
 }
 
 export type CommitOutcome =
   | { readonly committed: true; readonly stored: readonly StoredEntity[] }
-  /** Nothing was written; `index` is the mutation that could not be. */
+  /** Nothing was written; `index` is the mutation that failed. */
   | { readonly committed: false; readonly index: number; readonly error: ServiceError };
 
-/** What a mutation left behind: the record, or nothing after a delete. */
+/** The result of a mutation: the record, or undefined after a delete. */
 export interface StoredEntity {
   readonly partitionKey: string;
   readonly rowKey: string;

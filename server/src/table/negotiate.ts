@@ -1,10 +1,10 @@
 import { ServiceError } from "@rowhouse/protocol/errors";
 import type { RequestHead } from "../operation.ts";
 
-/** How much OData an answer carries; `nometadata` is the barest. */
+/** How much OData metadata a response contains; `nometadata` is the least. */
 export type MetadataLevel = "nometadata" | "minimalmetadata" | "fullmetadata";
 
-/** Below this version the service spoke Atom only. */
+/** Older versions of the service support only Atom. */
 const JSON_SINCE = "2013-08-15";
 
 const CONTENT_TYPES: Record<MetadataLevel, string> = {
@@ -18,10 +18,11 @@ export function contentTypeOf(level: MetadataLevel): string {
 }
 
 /**
- * The level of an answer with an OData body. `$format` goes before `Accept`; of a list the first
- * acceptable entry counts; absent and `*` / `*` read as minimal, which is kinder to curl than Atom.
- * @throws ServiceError AtomFormatNotSupported, JsonFormatNotSupported, JsonVerboseFormatNotSupported
- * or MediaTypeNotSupported.
+ * The metadata level of a response with an OData body. `$format` takes precedence over `Accept`;
+ * the first acceptable entry of a list applies. A missing header and `*` / `*` mean minimal, which
+ * is kinder to curl than Atom.
+ * @throws ServiceError AtomFormatNotSupported, JsonFormatNotSupported,
+ * JsonVerboseFormatNotSupported or MediaTypeNotSupported.
  */
 export function negotiateLevel(request: RequestHead & { version: string }): MetadataLevel {
   const wanted = request.query.get("$format") || request.header("accept");
@@ -36,7 +37,7 @@ export function negotiateLevel(request: RequestHead & { version: string }): Meta
   return level;
 }
 
-/** For error bodies, which must come out in some form whatever was asked for, and however. */
+/** The level of error bodies, which must be written in some form whatever the request asks for. */
 export function levelForErrors(head: RequestHead): MetadataLevel {
   let format: string | undefined;
   try {
@@ -48,7 +49,7 @@ export function levelForErrors(head: RequestHead): MetadataLevel {
   return level instanceof ServiceError ? "minimalmetadata" : level;
 }
 
-/** What nearly every request says, found without parsing. */
+/** The values that nearly all requests send, found without parsing. */
 const KNOWN_ACCEPTS = new Map<string, MetadataLevel>([
   ["", "minimalmetadata"],
   ["*/*", "minimalmetadata"],
@@ -88,7 +89,7 @@ function readAccept(accept: string): MetadataLevel | ServiceError {
 }
 
 /**
- * Whether a body may be read as JSON; a body without a type is.
+ * Checks that the body may be read as JSON; a body without a type may.
  * @throws ServiceError AtomFormatNotSupported or MediaTypeNotSupported
  */
 export function checkJsonBody(request: RequestHead): void {

@@ -12,19 +12,19 @@ import type { TableContext } from "./table-operation.ts";
 import { tableService } from "./table-service.ts";
 
 export interface TableServiceOptions extends Foundation {
-  /** Default: nobody watches. */
+  /** Default: none. */
   readonly insight?: Insight | undefined;
-  /** What each operation of a batch passes. Default: nothing. */
+  /** The gate for each operation inside a batch. Default: none. */
   readonly gate?: Gate | undefined;
 }
 
 export interface OpenTableService {
   readonly service: Service<TableContext>;
-  /** Not begun yet. */
+  /** Not started yet. */
   readonly background: readonly BackgroundWork[];
 }
 
-/** Puts the Table service together on an engine. */
+/** Assembles the Table service on an engine. */
 export function openTableService(options: TableServiceOptions): OpenTableService {
   const { engine, clock, insight = NO_INSIGHT, gate } = options;
   const { catalog, reaper, properties } = openCatalog<TableValue>(options, {

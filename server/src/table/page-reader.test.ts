@@ -26,7 +26,7 @@ import { entityKey, tablePrefix } from "./table-keys.ts";
 
 const PREFIX = tablePrefix(1, 1);
 const ROW_KEYS = Array.from({ length: 60 }, (_, index) => String(100 + index));
-/** All of them, each by its keys. */
+/** A filter for all of them, each by its key. */
 const POINTS = ROW_KEYS.map((rowKey) => `RowKey eq '${rowKey}'`).join(" or ");
 const LARGE = 1000;
 const BYTES_MAX = 8 * LARGE;
@@ -192,7 +192,7 @@ describe("A page of several reads of one partition", () => {
   });
 });
 
-/** A memory that counts what its answers hold. */
+/** A memory engine that counts the bytes in its results. */
 class LabEngine implements Engine {
   readonly #inner = new MemoryEngine();
   readonly name = "lab";
@@ -200,7 +200,7 @@ class LabEngine implements Engine {
   numbersCommits = true;
   afterFirstRead = (): void => {};
   beforeSecondRead = () => {};
-  /** How many a snapshot shows. */
+  /** How many entries one snapshot shows. */
   entriesPerScan = Number.POSITIVE_INFINITY;
   reads = 0;
   found = 0;
@@ -242,14 +242,14 @@ class LabEngine implements Engine {
 
   scanRanges?: NonNullable<Engine["scanRanges"]>;
 
-  /** From now on, one range after the other, and nobody comes between. */
+  /** From now on the engine scans several ranges in one snapshot, with no commit in between. */
   readsTogether(): void {
     this.scanRanges = async (ranges, visit) => {
       this.reads++;
       let visited = 0;
       let resumeAt: Key | undefined;
       for (const range of ranges) {
-        // A busy machine may take the memory engine's turn away from it in the middle.
+        // On a busy machine the memory engine may yield in the middle of a scan.
         const ended = await this.#inner.scan(range, (entry) => {
           if (visited++ < this.entriesPerScan) return visit(entry);
           resumeAt = copyKey(entry.key);
@@ -276,12 +276,12 @@ const PAGE_MS = 5000;
 interface PageQuery {
   readonly filter: string;
   readonly from?: EntityContinuation | undefined;
-  /** Where the row keys found are added, and the sizes. */
+  /** Receives the row keys found; `sizes` likewise. */
   readonly rowKeys?: string[];
   readonly sizes?: number[];
 }
 
-/** Entities of about `size` bytes: all of partition "p", one of "a". */
+/** Entities of about `size` bytes: all in partition "p", and one in "a". */
 async function open(size: number) {
   const engine = new LabEngine();
   const clock = { at: 0, now: () => clock.at };
@@ -299,7 +299,7 @@ async function open(size: number) {
   return {
     engine,
     clock,
-    /** A transaction over all of "p", whose last third becomes others or is deleted. */
+    /** A transaction that replaces all of "p", or two thirds of it and deletes the rest. */
     write(size: number, last: "others" | "absent"): void {
       const kept = last === "others" ? ROW_KEYS : ROW_KEYS.slice(0, 40);
       const puts = putsOf("p", kept, size);
@@ -311,7 +311,7 @@ async function open(size: number) {
       const puts = putsOf("p", rowKeys, size);
       void engine.commit({ version: engine.nextVersion(), checks: [], puts, deletes: [] });
     },
-    /** Reads a page, and answers where the next begins. */
+    /** Reads a page, and returns where the next begins. */
     async page(query: PageQuery): Promise<EntityContinuation | undefined> {
       const { filter, from, rowKeys, sizes } = query;
       const whole = planQuery(parseFilter(filter));

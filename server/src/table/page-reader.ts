@@ -17,40 +17,41 @@ import { RecordView } from "./record-view.ts";
 import { entityKey, positionKey } from "./table-keys.ts";
 
 export interface PageRequest {
-  /** What every key of the table begins with. */
+  /** The prefix of all keys of the table. */
   readonly prefix: Uint8Array;
   readonly plan: Plan;
   /** The plan's residual filter, compiled. */
   readonly predicate: Predicate | undefined;
   readonly entitiesMax: number;
-  /** The page ends when this much was taken: short pages are legal, endless ones are not. */
+  /** The page ends when entities of this size were taken: short pages are legal, endless ones are not. */
   readonly bytesMax: number;
   /** Milliseconds since 1970 by the reader's clock. */
   readonly deadline: number;
-  /** Called for each entity of the page; the bytes are borrowed. */
+  /** Called for each entity of the page; the view is valid only during the call. */
   readonly take: (view: RecordView) => void;
 }
 
 export interface PageEnd {
-  /** The first entity not on the page, which may not match; undefined when nothing is left to read. */
+  /** The first entity not on the page, which may not match; undefined if nothing is left to read. */
   readonly next: EntityContinuation | undefined;
   readonly work: Omit<QueryCost, "engineMicros">;
 }
 
-/** Points read in one snapshot, while their values are no more than a page may still take. */
+/** Points read in one snapshot, as long as their values fit the rest of the page. */
 const POINTS_AT_ONCE = 250;
-/** Ranges read in one snapshot where an engine does that: each is a round trip to its database. */
+/** Ranges read in one snapshot, if the engine can: each would be a round trip to its database. */
 const RANGES_AT_ONCE = 32;
-/** Asking the clock costs as much as testing a filter. */
+/** Reading the clock costs as much as testing a filter. */
 const ENTITIES_PER_CLOCK_LOOK = 128;
 
 /**
- * Reads one page of a plan: its reads in order, until the page is full, its time is over, or
- * nothing is left. A page sees each partition in one snapshot; where an engine cannot go on in the
- * same one, or a commit came between two reads of one partition, the page ends early.
+ * Reads one page of a plan: its reads in order, until the page is full, its time is up, or nothing
+ * is left. A page sees each partition in one snapshot. If the engine cannot continue in the same
+ * snapshot, or a commit came between two reads of one partition, the page ends early.
  *
- * A full page looks one entity further, to know whether to answer a continuation. That entity is not
- * tested against the filter: finding the next match may mean reading to the end of the table.
+ * After filling the page, the reader looks for one more entity, to know whether to return a
+ * continuation. That entity is not tested against the filter: finding the next match could mean
+ * reading to the end of the table.
  */
 export class PageReader {
   readonly #engine: Engine;
@@ -64,9 +65,9 @@ export class PageReader {
   #entitiesReturned = 0;
   #bytesRead = 0;
   #bytesReturned = 0;
-  /** The engine's newest commit before the first read of the partition that is read now. */
+  /** The engine's newest commit before the first read of the current partition. */
   #newestCommit: number | undefined;
-  /** Whether what is read now must be as it was at that commit, and was not yet found to be. */
+  /** Whether the current read must show the state at that commit, and this is not confirmed yet. */
   #mustStand = false;
   #ended = false;
   #isOverdue = false;
@@ -107,27 +108,27 @@ export class PageReader {
     };
   }
 
-  /** The point reads from here on that may share a snapshot. */
+  /** Reads the next points, as many as can share a snapshot. */
   #points(): Awaitable<void> {
     const { bytesMax, plan, prefix } = this.#request;
     const keys: Key[] = [];
-    /** The read of each key. */
+    /** The index in the plan of each key's read. */
     const indexes: number[] = [];
     let index = this.#readIndex;
     for (; index < plan.reads.length && keys.length < POINTS_AT_ONCE; index++) {
       const read = plan.reads[index]!;
       if (read.kind !== "point") break;
       const key = entityKey(prefix, read.partitionKey, read.rowKey);
-      // A key longer than the engine can hold is no entity's.
+      // A key longer than the engine can hold belongs to no entity.
       if (keyBytes(key) > this.#engine.keyBytesMax) continue;
       keys.push(key);
       indexes.push(index);
     }
-    // A full page looks for one entity more, which stands as far away as it may.
+    // A full page still needs one more entity, however far away.
     const found = this.#engine.get(keys, Math.max(1, bytesMax - this.#bytesReturned));
     const take = (entries: readonly (Entry | undefined)[]) => {
       this.#takePoints(entries, indexes[entries.length] ?? index);
-      // A filter may refuse one group of large entities after the other.
+      // A filter may reject one group of large entities after another.
       if (entries.length < keys.length && !this.#ended) {
         return new Promise<void>((resolve) => setImmediate(resolve));
       }
@@ -135,7 +136,7 @@ export class PageReader {
     return found instanceof Promise ? found.then(take) : take(found);
   }
 
-  /** @param next the read behind them */
+  /** @param next index of the read after these points */
   #takePoints(entries: readonly (Entry | undefined)[], next: number): void {
     if (!this.#stands()) return;
     for (const entry of entries) {
@@ -145,8 +146,8 @@ export class PageReader {
   }
 
   /**
-   * The ranges from here on that one scan reads: one, or those of a partition, and the points between them,
-   * where the engine takes several. None where points are better read as such.
+   * The ranges that the next scan reads: one, or several of one partition with the points between
+   * them, if the engine can scan several. Empty if the next reads are better read as points.
    */
   #ranges(): readonly KeyRange[] {
     const { reads } = this.#request.plan;
@@ -196,8 +197,8 @@ export class PageReader {
       return;
     }
     const { resumeAt } = ended;
-    // Inside a partition another snapshot must not be mixed into this page, whatever was found in the one
-    // before. (An engine that ends between partitions says so by an empty sort part.)
+    // Within a partition, a page must not mix snapshots, whatever was found in the first one. (An
+    // engine that stops between partitions resumes at an empty sort part.)
     const isInPartition = ranges.length > 1 || (this.#entitiesRead > 0 && resumeAt.sort.length > 0);
     if (this.#isOverdue || isInPartition) {
       this.#end({
@@ -210,8 +211,8 @@ export class PageReader {
   }
 
   /**
-   * Whether the next read is of the partition of the last one. What that did not find says as much of the
-   * snapshot as what it found: half of a transaction that came since must not follow.
+   * Whether the next read continues the partition of the last one. An empty last read counts as
+   * well: a page that missed a later transaction must not return half of it.
    */
   #goesOn(): boolean {
     const { reads } = this.#request.plan;
@@ -223,8 +224,9 @@ export class PageReader {
   }
 
   /**
-   * Whether what was begun shows the snapshot that it must; ends the page in front of it if not. Asked
-   * behind the beginning: a number that stands then says that all between was one snapshot.
+   * Whether the current read shows the required snapshot; if not, ends the page before it. Must be
+   * called after the read has begun: if the number of the newest commit is unchanged then, all
+   * reads since were of one snapshot.
    */
   #stands(): boolean {
     if (!this.#mustStand) return true;
@@ -266,8 +268,9 @@ export class PageReader {
   }
 
   /**
-   * Entities that cannot match were examined by the engine alone. They count as read, each on one page:
-   * on this one also those behind its last entity, for the next page begins behind them.
+   * Counts entities that the engine skipped because they cannot match. They count as read, on one
+   * page only: those after the last entity of this page count here, because the next page begins
+   * after them.
    */
   #leftOut(count: number): boolean {
     this.#entitiesRead += count;
@@ -286,7 +289,7 @@ export class PageReader {
   }
 }
 
-/** Whether all that is read is of this partition. */
+/** Whether everything the read covers is in this partition. */
 function isWithin(read: KeyRead, partitionKey: string): boolean {
   const isOfOne = read.class !== "partition range" && read.class !== "table scan";
   return isOfOne && startOf(read).partitionKey === partitionKey;

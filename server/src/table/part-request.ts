@@ -5,8 +5,8 @@ import { locateTable } from "./locate.ts";
 import { methodOf } from "./tunnelled-method.ts";
 
 /**
- * A part of `$batch` as the request it stands for: its own method, URL and headers, and everything
- * else from the request around it, who asks above all.
+ * A part of `$batch` as a request: with its own method, URL and headers, and everything else, above
+ * all the identity, from the enclosing request.
  */
 export class PartRequest implements WireRequest {
   readonly #outer: WireRequest;
@@ -14,8 +14,9 @@ export class PartRequest implements WireRequest {
   readonly #address: PartAddress;
 
   /**
-   * Inserts of one batch all have one URL: what was read of it for the part before is kept. That, one
-   * class instead of an object made anew, and what else parts in a row share: 1.3 ms instead of 1.8.
+   * The inserts of a batch mostly share one URL, whose parsed address is reused. This, a class
+   * instead of an object literal per part, and everything else that consecutive parts share: 1.3 ms
+   * instead of 1.8.
    */
   constructor(outer: WireRequest, part: BatchPart, before?: PartRequest) {
     this.#outer = outer;
@@ -26,7 +27,7 @@ export class PartRequest implements WireRequest {
         : new PartAddress(part.url, outer);
   }
 
-  /** Read when somebody asks: a wrong one is that part's refusal, where parts are refused. */
+  /** Evaluated on demand, so that an invalid method is reported as the error of its part. */
   get method(): string {
     const { headers, method } = this.#part;
     return methodOf(method.toUpperCase(), headers.get("x-http-method"));
@@ -112,14 +113,17 @@ class PartAddress {
     this.query = new Query(query);
   }
 
-  /** Read when somebody asks: a wrong path is that part's refusal, where parts are refused. */
+  /** Evaluated on demand, so that an invalid path is reported as the error of its part. */
   get location(): Location {
     this.#location ??= locateTable(this.path);
     return this.#location;
   }
 }
 
-/** Clients write the URL whole (with any host), from the root, or bare; path-style keeps the account. */
+/**
+ * Clients send an absolute URL (with any host), a root-relative or a bare one. Path-style URLs keep
+ * the account.
+ */
 function splitUrl(url: string, { baseUrl }: WireRequest): { path: string; query: string } {
   const mark = url.indexOf("?");
   const query = mark < 0 ? "" : url.slice(mark + 1);

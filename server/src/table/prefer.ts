@@ -2,7 +2,7 @@ import type { RequestHead } from "../operation.ts";
 
 export type Preference = "return-content" | "return-no-content";
 
-/** What `Prefer` asks of Create Table and Insert Entity; anything unknown is as if absent. */
+/** The `Prefer` header of Create Table and Insert Entity; an unknown value counts as absent. */
 export function preferenceOf(request: RequestHead): Preference | undefined {
   const prefer = request.header("prefer");
   if (prefer === undefined || isPreference(prefer)) return prefer;

@@ -7,20 +7,21 @@ import type { RecordView } from "./record-view.ts";
 
 interface Member {
   readonly kind: "PartitionKey" | "RowKey" | "Timestamp" | "property";
-  /** To search the entity by. */
+  /** The encoded name, with which to search the entity. */
   readonly name: Uint8Array;
-  /** What is written when the entity has none; of keys and Timestamp, what is written before the value. */
+  /** Written in place of a missing property; for keys and Timestamp, written before the value. */
   readonly text: Uint8Array;
 }
 
 /**
- * `$select`: the members to write, in the order named. What an entity lacks is written as `null`;
- * nowhere else do nulls come out. Keys and Timestamp are written only when named.
+ * `$select`: the members to write, in the order named. A property that the entity lacks is written
+ * as `null`; this is the only case of null in responses. Keys and Timestamp are written only if
+ * named.
  */
 export class Projection {
   readonly #members: readonly Member[];
   readonly #bare: boolean;
-  /** Bytes that it may write besides what is copied from the record. */
+  /** Upper bound for the bytes written besides those copied from the record. */
   readonly bytesMax: number;
 
   constructor(select: readonly string[], level: MetadataLevel) {
@@ -29,7 +30,7 @@ export class Projection {
     this.bytesMax = this.#members.reduce((sum, { text }) => sum + text.length + VALUE_BYTES, 0);
   }
 
-  /** Writes the members, a comma before each, and answers where they end. */
+  /** Writes the members, each after a comma, and returns where they end. */
   write(out: Uint8Array, at: number, view: RecordView): number {
     let next = at;
     for (const member of this.#members) next = this.#writeMember(out, next, view, member);
@@ -85,7 +86,7 @@ function memberOf(name: string, level: MetadataLevel): Member {
   }
 }
 
-/** The longest value that is not copied from the record: a Timestamp and its quote. */
+/** The longest value not copied from the record: a Timestamp and its quote. */
 const VALUE_BYTES = 32;
 const QUOTE = 0x22;
 const encoder = new TextEncoder();

@@ -31,7 +31,7 @@ interface QueryEntitiesOutput {
   readonly cost: QueryCost;
 }
 
-/** Query Entities: a page of those that pass the filter, in key order. Fails with TableNotFound (404). */
+/** Query Entities: a page of matching entities, in key order. Fails with TableNotFound (404). */
 export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutput> = {
   name: "QueryEntities",
   route: { method: "GET", resource: "entities" },
@@ -93,8 +93,9 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
           insight.queried(facts, cost);
           return { next, level, planText, cost, body: writer.finish() };
         };
-        // What another process frees while a page is read must not pass for a table's last page. A
-        // continuation meets that itself, and one entity that was found is whole.
+        // If another process freed the table while the page was read, the page must not pass for
+        // the last one. With a continuation, the next request notices; a single entity that was
+        // found is complete.
         const isPoint = plan.reads.length === 1 && plan.reads[0]?.kind === "point";
         if (next || (isPoint && work.entitiesRead === 1)) return answer();
         return whenReady(entities.checkStillThere(account.name, location.name, table), answer);
@@ -107,7 +108,7 @@ export const queryEntities: TableOperation<QueryEntitiesInput, QueryEntitiesOutp
     headers.push(...costHeaders(planText, cost));
     if (next) {
       headers.push("x-ms-continuation-NextPartitionKey", encodeContinuation(next.partitionKey));
-      // Clients drop an empty row key on the way back, so an empty one is better not sent.
+      // Clients drop an empty row key from the next request, so it is better not sent.
       if (next.rowKey) {
         headers.push("x-ms-continuation-NextRowKey", encodeContinuation(next.rowKey));
       }

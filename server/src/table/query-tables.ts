@@ -17,7 +17,7 @@ interface QueryTablesOutput {
   readonly level: MetadataLevel;
 }
 
-/** Query Tables: a page of names, in ascending order of their lower case. */
+/** Query Tables: a page of names, ordered by their lower-case form. */
 export const queryTables: TableOperation<QueryTablesInput, QueryTablesOutput> = {
   name: "QueryTables",
   route: { method: "GET", resource: "tables" },

@@ -28,21 +28,21 @@ import {
 } from "./entity-record.ts";
 
 /**
- * Looks into a record without decoding it; the layout is drawn in `entity-record.ts`. Positions are
- * indexes into `record`. One view is moved from record to record; nothing is kept of the last one.
+ * Reads a record without decoding it; for the layout see `entity-record.ts`. Positions are indexes
+ * into `record`. A view is reused from record to record and retains nothing of the last one.
  */
 export class RecordView implements EntityView {
   record: Uint8Array = new Uint8Array(0);
   /** Number of properties. */
   count = 0;
-  /** Whether some property is annotated at minimalmetadata. */
+  /** Whether any property is annotated at minimalmetadata. */
   annotated = false;
   partitionKeyAt = 0;
   rowKeyAt = 0;
-  /** Where the properties begin; they end with the record. */
+  /** Where the properties begin; they end where the record ends. */
   propertiesAt = 0;
   #wide = false;
-  /** Where the last name was found: entities of one table tend to be alike. */
+  /** Where the last name was found: entities of one table are mostly alike. */
   #hint = 0;
 
   reset(record: Uint8Array): void {
@@ -126,7 +126,7 @@ export class RecordView implements EntityView {
     const at = this.valueAt(index) + 1;
     const end = this.endOf(index) - 1;
     if (this.form(index) !== INT64) return ticksOfInstant(parseInstant(record, at, end)!);
-    // Fifteen digits are exact as a number, which is the faster way.
+    // Up to fifteen digits are exact as a number, which is faster.
     return end - at <= 15
       ? BigInt(parseInteger(record, at, end))
       : BigInt(decodeUtf8(record, at, end));
@@ -144,7 +144,7 @@ export class RecordView implements EntityView {
     return readUint16(this.record, this.#entryAt(index)) & 0xfff;
   }
 
-  /** Where the property begins: at the comma before its name or annotation. */
+  /** The start of the property: the comma before its name or annotation. */
   startOf(index: number): number {
     return index === 0 ? this.propertiesAt : this.endOf(index - 1);
   }
@@ -156,7 +156,7 @@ export class RecordView implements EntityView {
     return this.propertiesAt + (this.#wide ? low + readUint16(record, at + 2) * 0x10000 : low);
   }
 
-  /** Where the property begins when its annotation is left out. */
+  /** The start of the property without its annotation. */
   bareAt(index: number): number {
     return this.startOf(index) + bareOffset(this.form(index), this.nameBytes(index));
   }
@@ -172,7 +172,7 @@ export class RecordView implements EntityView {
   #isNamed(index: number, name: Uint8Array): boolean {
     const { record } = this;
     const at = this.startOf(index) + NAME_OFFSET;
-    // Backwards: names differ at their ends more often than where they begin.
+    // Backwards: names differ at the end more often than at the beginning.
     for (let i = name.length - 1; i >= 0; i--) {
       if (record[at + i] !== name[i]) return false;
     }
@@ -185,7 +185,7 @@ function decodeKey(record: Uint8Array, start: number, end: number): string {
   return text.includes("\\") ? JSON.parse(`"${text}"`) : text;
 }
 
-/** Digits with or without a sign, fifteen at most. */
+/** Digits with or without a sign, at most fifteen. */
 function parseInteger(bytes: Uint8Array, start: number, end: number): number {
   const negative = bytes[start] === 0x2d;
   let value = 0;

@@ -7,8 +7,8 @@ import { xmlResponse } from "../xml/print-xml.ts";
 import type { TableOperation } from "./table-operation.ts";
 
 /**
- * Policies decide what shared access signatures may do, so only the account's keys may read or change them;
- * bearers are not even told that there are any.
+ * Policies decide what shared access signatures may do, so only the account's keys may read or
+ * change them. To bearer tokens, the resource does not exist.
  */
 const ACCESS = { resourceType: "c", accountSas: [], serviceSas: [], bearer: "never" } as const;
 
@@ -34,7 +34,7 @@ interface SetTableAclInput {
   readonly policies: readonly AccessPolicy[];
 }
 
-/** Set Table ACL: replaces all stored access policies, at once. Fails with TableNotFound (404). */
+/** Set Table ACL: replaces all stored access policies atomically. Fails with TableNotFound (404). */
 export const setTableAcl: TableOperation<SetTableAclInput, void> = {
   name: "SetTableACL",
   route: { method: "PUT", resource: "entities", comp: "acl" },

@@ -7,8 +7,9 @@ import { preferenceOf } from "./prefer.ts";
 import { ODATA_HEADERS } from "./table-operation.ts";
 
 /**
- * A refusal in the form the request calls for: OData JSON for tables and entities; XML for access
- * policies and service operations; for refused credentials whichever the client accepts.
+ * Encodes an error in the form the request requires: OData JSON for tables and entities, XML for
+ * access policies and service operations. For failed authentication, the form is the one the client
+ * accepts.
  */
 export function encodeTableError(error: ServiceError, facts: ErrorFacts): WireResponse {
   const { code, message, status } = error;
@@ -34,7 +35,10 @@ export function encodeTableError(error: ServiceError, facts: ErrorFacts): WireRe
   return { status, headers, body: tableErrorJson(body) };
 }
 
-/** Create Table and Insert Entity, which alone have a preference; a POST may stand for another method. */
+/**
+ * Whether this is Create Table or Insert Entity, the only operations with a preference; a POST may
+ * tunnel another method.
+ */
 function isCreation(head: RequestHead): boolean {
   const { resource } = head.location;
   return (

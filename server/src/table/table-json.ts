@@ -1,12 +1,12 @@
 import type { WireRequest } from "../operation.ts";
 import type { MetadataLevel } from "./negotiate.ts";
 
-/** `<base>/Tables('t')`: what Location, DataServiceId and odata.id say. Names need no escaping. */
+/** `<base>/Tables('t')`: the value of Location, DataServiceId and odata.id. Names need no escaping. */
 export function tableUrl(request: WireRequest, name: string): string {
   return `${request.baseUrl}/Tables('${name}')`;
 }
 
-/** The body of one table: created or looked up. */
+/** The body of one table, created or looked up. */
 export function tableJson(request: WireRequest, name: string, level: MetadataLevel): string {
   if (level === "nometadata") return `{"TableName":"${name}"}`;
   return `{"odata.metadata":"${request.baseUrl}/$metadata#Tables/@Element",${members(request, name, level)}}`;

@@ -3,7 +3,7 @@ import type { Key } from "../engine/engine.ts";
 import { encodeId, encodeText, prefixEnd, startOfPartition } from "../engine/key-codec.ts";
 import type { KeyPosition } from "../query/plan.ts";
 
-/** Where the entities of one table are stored: the bytes before each partition key. */
+/** The prefix of the keys of one table's entities: the bytes before each partition key. */
 export function tablePrefix(accountId: number, tableId: number): Uint8Array {
   return Buffer.concat([
     Uint8Array.of(KEY_SPACES.entities),
@@ -17,8 +17,8 @@ export function entityKey(prefix: Uint8Array, partitionKey: string, rowKey: stri
 }
 
 /**
- * The place of a position among the keys an engine can hold. One longer than any key lies between
- * two of them: behind its own beginning, before whatever sorts behind that.
+ * The key for a position, within the length an engine can hold. A longer position becomes the first
+ * key after everything that begins with its truncated bytes.
  */
 export function positionKey(prefix: Uint8Array, position: KeyPosition, keyBytesMax: number): Key {
   const key = entityKey(prefix, position.partitionKey, position.rowKey);

@@ -3,7 +3,7 @@ import { ODATA_HEADERS, type TableOperation } from "./table-operation.ts";
 
 const READ = { resourceType: "sc", accountSas: ["l"], serviceSas: [], bearer: "read" } as const;
 
-/** The service document: all there is to say is that tables are listed under "Tables". */
+/** The service document. Its only content: tables are listed under "Tables". */
 export const getServiceDocument: TableOperation<MetadataLevel, MetadataLevel> = {
   name: "GetServiceDocument",
   route: { method: "GET", resource: "service" },
@@ -31,7 +31,7 @@ const EDMX =
   '<Property Name="Timestamp" Type="Edm.DateTime" Nullable="false" />' +
   "</EntityType></Schema></edmx:DataServices></edmx:Edmx>";
 
-/** `$metadata`: the three properties every entity has. Nothing more is declared anywhere. */
+/** `$metadata`: the three properties that every entity has. Others are never declared. */
 export const getMetadata: TableOperation<void, void> = {
   name: "GetMetadata",
   route: { method: "GET", resource: "metadata" },

@@ -2,7 +2,8 @@ import { ERROR_TEXTS, ServiceError } from "@rowhouse/protocol/errors";
 import { LIMITS } from "@rowhouse/protocol/limits";
 
 /**
- * Length is judged before characters. `tables`, in any case, is what the list of tables is called.
+ * Checks the length before the characters. `tables`, in any case, is reserved for the list of
+ * tables.
  * @throws ServiceError OutOfRangeInput, InvalidResourceName or InvalidInput.
  */
 export function checkTableName(name: string): void {

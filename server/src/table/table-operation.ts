@@ -9,7 +9,7 @@ import type { Operation } from "../operation.ts";
 import type { EntityStore, TableValue } from "./entity-store.ts";
 import type { TableResource } from "./locate.ts";
 
-/** What table operations work with. */
+/** The dependencies of table operations. */
 export interface TableContext {
   readonly engine: Engine;
   readonly clock: Clock;
@@ -18,13 +18,13 @@ export interface TableContext {
   readonly properties: ServicePropertiesStore;
   readonly reaper: Reaper<TableValue>;
   readonly insight: Insight;
-  /** What each operation inside a batch passes; all others passed it on their way here. */
+  /** For operations inside a batch; all others have passed the gate before they run. */
   readonly gate: Gate | undefined;
 }
 
 export type TableOperation<Input, Output> = Operation<TableContext, Input, Output, TableResource>;
 
-/** Headers of every answer to an OData request, with a body or without. */
+/** Headers of every response to an OData request, with or without a body. */
 export const ODATA_HEADERS: readonly string[] = [
   "Cache-Control",
   "no-cache",

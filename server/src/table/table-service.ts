@@ -31,7 +31,7 @@ import type { TableContext } from "./table-operation.ts";
 import { methodOf } from "./tunnelled-method.ts";
 import { updateEntity } from "./update-entity.ts";
 
-/** Every operation of the Table service, once. Routing, permissions, logs and metrics follow it. */
+/** All operations of the Table service. Routing, permissions, logs and metrics derive from this list. */
 export const TABLE_OPERATIONS: readonly AnyOperation<TableContext>[] = [
   queryTables,
   getTable,
@@ -55,7 +55,7 @@ export const TABLE_OPERATIONS: readonly AnyOperation<TableContext>[] = [
   getMetadata,
 ];
 
-/** The Table service, ready to be put behind a front. */
+/** The Table service, to be served by a front. */
 export function tableService(context: TableContext): Service<TableContext> {
   return {
     name: "table",
@@ -76,7 +76,7 @@ export function tableService(context: TableContext): Service<TableContext> {
   };
 }
 
-/** Several as the list of their values, of which `header` tells one. */
+/** Repeated headers as a list of their values, because `header` returns only one of them. */
 function tunnelledIn(head: RequestHead): string | undefined {
   const name = "x-http-method";
   return head.header(name) === undefined ? undefined : headerValues(head, name).join();

@@ -9,14 +9,14 @@ import type { EdmType } from "@rowhouse/protocol/edm";
 import { type DecodedEntity, decodeEntity } from "@rowhouse/protocol/entity-json";
 import fc from "fast-check";
 
-/** A property for tests: how a client writes it, what the service sends, and what it means. */
+/** A property for tests: as a client writes it, as the service sends it, and its value. */
 export interface RandomProperty {
   readonly name: string;
   readonly type: EdmType;
   readonly value: string | number | bigint | Uint8Array;
   /** The value as JSON. */
   readonly json: string;
-  /** Whether the service says the type at minimalmetadata. */
+  /** Whether the service annotates the type at minimalmetadata. */
   readonly annotated: boolean;
 }
 
@@ -88,7 +88,7 @@ export const randomEntities: fc.Arbitrary<RandomEntity> = fc.record({
   properties: randomProperties,
 });
 
-/** What the service would read from a body that says all this. */
+/** The entity that the service decodes from a body with these members. */
 export function decoded(entity: RandomEntity): DecodedEntity {
   const members = [
     `"PartitionKey":${JSON.stringify(entity.partitionKey)}`,

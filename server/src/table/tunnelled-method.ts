@@ -3,8 +3,9 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 const TUNNELLED = new Set(["MERGE", "PATCH", "PUT", "DELETE"]);
 
 /**
- * What a request is to do, which a POST may say in `X-HTTP-Method`. PATCH is MERGE by its later name.
- * @param tunnelled that header's value; of several headers the list of their values
+ * The method of a request, which a POST may override with `X-HTTP-Method`. PATCH is a later name of
+ * MERGE.
+ * @param tunnelled the value of that header, or the list of values if it was repeated
  * @throws ServiceError XMethodNotUsingPost, XMethodIncorrectCount or XMethodIncorrectValue
  */
 export function methodOf(verb: string, tunnelled: string | undefined): string {
