@@ -61,7 +61,8 @@ export class MemoryMap {
       const isThere = words[meta + META_COMMIT]! === commit >>> 0;
       const root = readPageNumber(words, meta + META_ROOT);
       const last = readPageNumber(words, meta + META_LAST_PAGE);
-      // Only the second commit after this one overwrites its meta page, and not before the next one's number is out.
+      // The second commit after this one overwrites its meta page, but only once the next one's number is
+      // out: if the number has not changed, what was read is whole.
       if (!isThere || this.newestCommit() !== commit) continue;
       const bytes = (last + 1) * PAGE_BYTES;
       if (bytes > this.#bytes) this.#follow();

@@ -90,7 +90,7 @@ describe("The operator's commands", () => {
           assert.deepEqual(problems, [], `${when}, ${statement}:\n${plan.join("\n")}`);
         }
       };
-      // As if the table were so large that help looked worth its price.
+      // Makes parallel workers look free, as they would for a very large table.
       for (const cost of ["parallel_setup_cost", "parallel_tuple_cost"]) {
         const sql = `ALTER DATABASE ${new URL(url).pathname.slice(1)} SET ${cost} = 0`;
         await runAt(url, [sql]);

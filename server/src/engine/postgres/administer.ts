@@ -15,7 +15,7 @@ import { sessionSettings } from "./session-settings.ts";
 
 const TIMEOUT_MS = 60_000;
 
-/** Runs `work` over one connection that is set as those of the engine. */
+/** Runs `work` over one connection with the settings of the engine's connections. */
 export async function withAdministration<T>(
   database: DatabaseOptions,
   work: (session: Session, facts: ServerFacts) => Promise<T>,
@@ -40,13 +40,13 @@ export interface InstallReport {
   readonly server: string;
   /** The statements for this server, ready to be run by hand; hints included. */
   readonly sql: readonly string[];
-  /** What gives a role just what Rowhouse needs, to be run by its owner. */
+  /** The statements that give a role exactly the rights Rowhouse needs, to be run by the table's owner. */
   readonly roleSql: readonly string[];
-  /** The format that is installed now; undefined when the table is missing. */
+  /** The format that is installed now; undefined if the table is missing. */
   readonly format: number | undefined;
 }
 
-/** `rowhouse engine install`: with `apply` creates what is missing, without only says how. */
+/** `rowhouse engine install`: with `apply` creates what is missing, otherwise only reports how. */
 export function installPostgres(
   options: DatabaseOptions & { readonly apply: boolean },
 ): Promise<InstallReport> {

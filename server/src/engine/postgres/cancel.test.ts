@@ -17,7 +17,7 @@ import { LocalServer } from "./test-server.ts";
 import { commit, keyOf, textOf } from "./test-workloads.ts";
 
 const TLS_HANDSHAKE = 0x16;
-/** Enough for calls to be seen waiting on a busy machine, where a connection takes most of a second. */
+/** Long enough to observe waiting calls on a busy machine, where a connection takes most of a second. */
 const CALL_MS_MAX = 4_000;
 
 describe("A read of PostgreSQL that takes too long", () => {
@@ -79,7 +79,7 @@ describe("A read of PostgreSQL that takes too long", () => {
     withLockedTable(async (engine) => {
       const range = partitionRange(Buffer.from("p"));
       const reads = [engine.get([keyOf("p", "a")]), engine.scan(range, () => true)];
-      // Together: they are refused in whichever order, and while it is looked whether they wait.
+      // Together: they are refused in either order, and while the test checks that they wait.
       const refused = isEngineError("Unavailable");
       const refusals = Promise.all(reads.map((read) => assert.rejects(async () => read, refused)));
       await becomes(() => countBackends("wait_event_type = 'Lock'"), 2);
@@ -96,7 +96,7 @@ describe("A read of PostgreSQL that takes too long", () => {
       await becomes(async () => textOf((await engine.get([at]))[0]) ?? "absent", "x");
     }));
 
-  /** With an engine that no setting of its sessions helps: as behind a pooler, only time ends a call. */
+  /** With an engine whose session settings do not help: as behind a pooler, only time ends a call. */
   async function withLockedTable(
     test: (engine: PostgresEngine, unlock: () => Promise<void>) => Promise<void>,
   ): Promise<void> {

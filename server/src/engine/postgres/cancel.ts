@@ -2,25 +2,25 @@ import { isIP, connect as openSocket } from "node:net";
 import { connect as openTls } from "node:tls";
 import { type PostgresConfig, type PostgresHost, tlsFor } from "./config.ts";
 
-/** By which the server knows one of its connections, and that it is ours. */
+/** Identifies one of our connections to the server, and proves that it is ours. */
 export interface BackendKey {
   readonly processID: number;
   readonly secretKey: number;
 }
 
 /**
- * Nobody waits for it: an overdue read is given up a second after this was sent, whatever becomes of it. A server
- * that is too busy to answer takes longer than that to greet somebody, and would go on with the read.
+ * No caller waits for the request: an overdue read is given up a second after it was sent, whatever becomes of it. A
+ * server too busy to answer takes longer than that to accept a connection, and would otherwise go on with the read.
  */
 const CANCEL_MS_MAX = 5_000;
 const SSL_REQUEST = int32s(8, 80_877_103);
 
 /**
- * Asks the server to stop what one of our connections is doing: over a connection of its own, as the
- * protocol has it, under the TLS of the first. There is no answer, and a failure changes nothing.
+ * Asks the server to stop what one of our connections is doing: over a connection of its own, as the protocol
+ * requires, under the same TLS as the first. There is no answer, and a failure changes nothing.
  *
- * Not `SELECT pg_cancel_backend(…)`: that needs a connection that is free when reads are slow, and a
- * pooler's process numbers are its own.
+ * Not `SELECT pg_cancel_backend(…)`: that needs a free connection when reads are slow, and a pooler's process
+ * numbers are its own.
  * Source: "Frontend/Backend Protocol", "Canceling Requests in Progress".
  */
 export function requestCancel(config: PostgresConfig, server: PostgresHost, key: BackendKey): void {
@@ -39,7 +39,7 @@ export function requestCancel(config: PostgresConfig, server: PostgresHost, key:
   }
   socket.write(SSL_REQUEST);
   socket.once("data", (answer) => {
-    // More than the one byte would be somebody's who wants it taken for what comes encrypted.
+    // More than this one byte could be an attacker's, to be taken for what arrives encrypted.
     if (answer.toString("latin1") !== "S") {
       socket.destroy();
       return;

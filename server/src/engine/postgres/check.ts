@@ -10,14 +10,14 @@ import type { ServerFacts } from "./server-facts.ts";
 import type { Session } from "./session.ts";
 import { textQuery } from "./statements.ts";
 
-/** One thing that was looked at. A "problem" keeps Rowhouse from working or from its promises. */
+/** One check's result. A "problem" keeps Rowhouse from working, or from keeping its promises. */
 export interface Finding {
   readonly level: "ok" | "warning" | "problem";
   readonly topic: string;
   readonly text: string;
 }
 
-/** Clocks that are kept differ by less. */
+/** Synchronized clocks differ by less. */
 const CLOCK_SKEW_MS_USUAL = 1_000;
 const DEADLOCK_TIMEOUT_MS_MAX = 500;
 const CONNECTIONS_MIN = 50;
@@ -112,7 +112,7 @@ async function checkPrimaryKey(session: Session): Promise<Finding> {
     : problem("primary key", `Must be (pk, sk), ascending; found ${definition || "none"}.`);
 }
 
-/** What others hung on the table: it slows every write or lets writes fail that must not. */
+/** Objects added to the table: they slow every write, or fail writes that must not fail. */
 async function checkExtras(session: Session): Promise<Finding> {
   const sql =
     "SELECT 'trigger ' || tgname FROM pg_trigger WHERE tgrelid = to_regclass('rh_kv') AND NOT tgisinternal " +
@@ -223,7 +223,7 @@ const UNITS_MS = new Map([
   ["min", 60_000],
 ]);
 
-/** Of a setting as `SHOW` prints it: "1s", "100ms", "2min". */
+/** The milliseconds of a setting as `SHOW` prints it: "1s", "100ms", "2min". */
 function milliseconds(text: string | undefined): number | undefined {
   const [, count, unit = ""] = /^(\d+)(\D+)$/.exec(text ?? "") ?? [];
   const unitMs = UNITS_MS.get(unit);

@@ -11,9 +11,9 @@ export function clockAheadMs({ clockMicroseconds }: ServerFacts, clock: Clock): 
 }
 
 /**
- * Messages, leases and their ends are judged by the clock of the front end that looks. One that is
- * ahead hands out messages that others hold, frees those that have not expired, and raises the
- * Timestamps of all.
+ * Whether a message is visible or has expired, and when a lease ends, is decided by the clock of the front
+ * end that looks. One whose clock is ahead hands out messages that other clients hold, frees messages that
+ * have not expired, and raises the Timestamps of all.
  * @throws EngineError Unavailable
  */
 export function assertClock(aheadMs: number, skewMsMax: number): void {

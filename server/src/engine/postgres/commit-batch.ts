@@ -6,23 +6,23 @@ import type { Session } from "./session.ts";
 import { BE_IMPATIENT, BEGIN, COMMIT, type Statement } from "./statements.ts";
 
 /**
- * Commits of one key each. One alone is one statement, atomic by itself on every server. Several, of
- * callers who know nothing of each other, share a transaction: one round trip, one commit record, one
- * wait for the disk. A check that fails is no error but a row that does not come back, so it stops
- * nobody else; an error stops all, and then nothing has happened.
+ * Commits of one key each. One alone is one statement, atomic by itself on every server. Several, of callers
+ * that know nothing of each other, share a transaction: one round trip, one commit record, one wait for the
+ * disk. A failed check is not an error but a row that is not returned, so it stops no other commit; an error
+ * stops all, and then nothing has happened.
  *
- * Several must be in the order of their keys, as those of a group are, so that no two commits wait for
- * each other in a circle. Two of one key follow each other as if each had been alone.
+ * Several must be in the order of their keys, like those of a group, so that no two commits wait for each
+ * other in a cycle. Two commits of one key take effect one after the other, as if each had been alone.
  */
 export class CommitBatch extends CommitExchange {
-  /** For each write: the version its row has now, or had; undefined when no row fits the check. */
+  /** For each write: the version its row has now, or had; undefined if no row fits the check. */
   readonly rowVersions: (number | undefined)[];
   readonly #writes: readonly OneKeyWrite[];
   /** Sent before the first write of several. */
   readonly #before: readonly Statement[];
   /**
-   * Whether an error of a statement that commits by itself proves that nothing happened. PostgreSQL
-   * commits it at Sync, after it has succeeded; Citus may have committed on a worker and then fail.
+   * Whether an error of a statement that commits by itself proves that nothing happened. PostgreSQL commits
+   * it at Sync, after it has succeeded; Citus may commit on a worker and fail afterwards.
    */
   readonly #isAutocommitCertain: boolean;
 
@@ -49,8 +49,8 @@ export class CommitBatch extends CommitExchange {
   }
 
   /**
-   * Whether nothing that is known of the transaction says anything of this write: the error came at
-   * another, or a rival kept this one waiting for longer than the others should.
+   * Whether the outcome of the transaction says nothing about this write: the error occurred at another
+   * write, or a rival kept this one waiting for longer than the others should wait.
    */
   isSpoiled(index: number, outcome: Outcome): boolean {
     if (outcome.kind !== "failed" || this.#writes.length === 1) return false;

@@ -10,7 +10,7 @@ export interface CommitExchangeOptions {
   readonly settle: (outcome: Outcome) => void;
 }
 
-/** One attempt at a commit: counts its statements and tells how it ended. */
+/** One attempt at a commit: counts its completed statements and reports how it ended. */
 export abstract class CommitExchange implements Exchange {
   readonly deadline: number;
   protected completed = 0;
@@ -24,7 +24,7 @@ export abstract class CommitExchange implements Exchange {
     this.#settle = options.settle;
   }
 
-  /** Sends it. */
+  /** Sends the attempt. */
   abstract start(session: Session): void;
   abstract row(row: RowReader): void;
   /** Whether every statement before the commit itself has succeeded. */
@@ -32,7 +32,7 @@ export abstract class CommitExchange implements Exchange {
 
   complete(tag: Tag): void {
     this.completed++;
-    // COMMIT in a failed transaction is no error: its tag says ROLLBACK.
+    // COMMIT in a failed transaction is not an error: its tag says ROLLBACK.
     if (tag.isRollback) this.#isRolledBack = true;
   }
 
@@ -52,9 +52,9 @@ export abstract class CommitExchange implements Exchange {
   }
 
   lost(error: Error, isSent: boolean): void {
-    // A server that closes the connection says so at the statement it gives up: the ones behind it,
-    // COMMIT among them, were never run. A pooler says that it lost the server: all may have been run,
-    // for what the server says of each statement it sends only at Sync.
+    // A server that closes the connection reports it at the statement that it aborts: the statements behind
+    // it, COMMIT among them, were never run. A pooler reports that it lost the server: all statements may
+    // have run, since the server sends their answers only at Sync.
     if (this.#error?.isOfServer) this.#settleFailed(this.#error);
     else if (this.#error) this.#settle({ kind: "lost", error: this.#error, isSent });
     else this.#settle({ kind: "lost", error, isSent });

@@ -18,14 +18,14 @@ import {
 } from "./statements.ts";
 
 /**
- * A commit of several keys in one round trip: BEGIN, take hold of every key, write, COMMIT, and one
- * Sync. The first error stops all the rest.
+ * A commit of several keys in one round trip: BEGIN, hold every key, write, COMMIT, and one Sync. The first
+ * error stops all the rest.
  *
- * Every key is held until COMMIT: by a lock on its row, compared with what is expected as it is taken,
- * or by a claim of its place in the unique index, even when it must only be absent. So there are no
- * lost updates, no phantoms, no write skew; at stricter isolation the server raises 40001 besides.
- * Partitions and keys are held in the order of their bytes. Two commits can then wait for each other
- * in a circle only when keys come or go between them, and the server breaks it.
+ * Every key is held until COMMIT: by a lock on its row, which compares the row with what is expected as it
+ * locks it, or by a claim of its place in the unique index, even if it only has to be absent. So there are no
+ * lost updates, no phantoms and no write skew; at stricter isolation the server raises 40001 in addition.
+ * Partitions and keys are held in the order of their bytes. Two commits can then deadlock only if keys appear
+ * or disappear between them, and the server resolves it.
  */
 export class CommitGroup extends CommitExchange {
   /** Versions of puts that the server raised, by `identify`. */
@@ -35,7 +35,7 @@ export class CommitGroup extends CommitExchange {
   /** An INSERT is atomic by itself; anything more needs BEGIN and COMMIT. */
   readonly #isOneInsert: boolean;
   readonly #holdsAsItCompares: boolean;
-  /** For each statement, in order: the partition, if it answers the versions of puts. */
+  /** For each statement, in order: the partition, if the statement returns versions of puts. */
   readonly #putsOf: (Buffer | undefined)[] = [];
 
   constructor(plan: CommitPlan, options: CommitExchangeOptions) {
@@ -62,7 +62,7 @@ export class CommitGroup extends CommitExchange {
     else if (hold === "put") this.#values(session, upsertManyStatement, partition, keys);
     else if (this.#holdsAsItCompares) this.#compare(session, HOLD[hold], partition, keys);
     else {
-      // The forms that were run on Citus. Presence alone must not be asked for, see `pinVersions`.
+      // The forms that were tested on Citus. They must not check for presence alone, see `pinVersions`.
       const writer = session.bind(LOCK[hold]);
       writer.bytes(partition);
       writer.bytesArray(sortsOf(keys));
@@ -139,7 +139,7 @@ export class CommitGroup extends CommitExchange {
   }
 }
 
-/** Whether one INSERT does it all. */
+/** Whether the whole commit is one INSERT. */
 function isOneInsert({ partitions }: CommitPlan): boolean {
   const [planned] = partitions;
   if (partitions.length !== 1 || planned === undefined) return false;

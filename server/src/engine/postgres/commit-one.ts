@@ -2,20 +2,19 @@ import type { Check, CommitResult, Key } from "../engine.ts";
 import type { Session } from "./session.ts";
 import { DELETE_ONE, INSERT_ONE, type Statement, UPDATE_ONE, UPSERT_ONE } from "./statements.ts";
 
-/** What a commit of one key does. */
+/** A commit of one key. */
 export interface OneKeyWrite {
   readonly key: Key;
   readonly expected: Check["expected"] | undefined;
-  /** Undefined: it is deleted. */
+  /** Undefined for a deletion. */
   readonly value: Uint8Array | undefined;
   readonly version: number;
 }
 
 /**
- * Sends a commit of one key, one statement. It answers the version of the row, or no row when none
- * fits the check: `judgeOne`. Under READ COMMITTED an UPDATE that waited for a rival tests its
- * condition again on the rival's row, so exactly one of many rivals wins; at stricter isolation the
- * others get 40001.
+ * Sends a commit of one key, one statement. It returns the version of the row, or no row if the check does
+ * not hold: see `judgeOne`. Under READ COMMITTED an UPDATE that waited for a rival tests its condition again
+ * on the rival's row, so exactly one of many rivals wins; at stricter isolation the others get 40001.
  */
 export function executeOne(session: Session, write: OneKeyWrite): void {
   const { key, expected, value, version } = write;
@@ -33,7 +32,7 @@ export function executeOne(session: Session, write: OneKeyWrite): void {
   session.execute();
 }
 
-/** What a committed statement says by the row it answered, or did not. */
+/** The result of a committed statement, from the row that it returned, or did not. */
 export function judgeOne(
   { value, expected }: OneKeyWrite,
   rowVersion: number | undefined,
@@ -41,7 +40,7 @@ export function judgeOne(
   if (rowVersion !== undefined) {
     return { committed: true, versions: value === undefined ? [] : [rowVersion] };
   }
-  // To delete what is not there is allowed.
+  // Deleting an absent key is allowed.
   const isDone = value === undefined && expected === undefined;
   return isDone ? { committed: true, versions: [] } : { committed: false, failedCheck: 0 };
 }

@@ -4,7 +4,7 @@ import type { AtomicWrite, Check, Key } from "../engine.ts";
 import { pinVersions, planCommit, type Sight } from "./commit-plan.ts";
 import { identify } from "./get.ts";
 
-/** A commit in the words of a key and what happens to it: "p/a put absent", "p/b delete 5". */
+/** A commit described by its keys and what happens to them: "p/a put absent", "p/b delete 5". */
 function write(...steps: string[]): AtomicWrite {
   const checks: Check[] = [];
   const puts: { key: Key; value: Uint8Array }[] = [];
@@ -27,7 +27,7 @@ function keyOf(name: string): Key {
   return { partition: Buffer.from(partition), sort: Buffer.from(sort) };
 }
 
-/** What a read found, as "p/a": its version, or undefined. */
+/** The result of a read: for each key, written "p/a", its version or undefined. */
 function seen(found: Readonly<Record<string, number | undefined>>): Sight {
   const entries = Object.entries(found).map(([name, version]) => {
     const { partition, sort } = keyOf(name);
@@ -40,7 +40,7 @@ function plan(...steps: string[]): string[] {
   return describePlan(write(...steps));
 }
 
-/** The plan's statements, in words with their keys. */
+/** The plan's statements in words, with their keys. */
 function describePlan(planned: AtomicWrite, sight?: Sight): string[] {
   const { partitions, isContradictory } = planCommit(planned, sight);
   if (isContradictory) return ["contradiction"];

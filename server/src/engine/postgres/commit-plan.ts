@@ -4,41 +4,43 @@ import { assertKeyFits } from "../engine-rules.ts";
 import { equalBytes } from "../key-codec.ts";
 import { identify } from "./get.ts";
 
-/** Longest pair of keys: a B-tree entry of PostgreSQL takes 2,704 bytes, measured with its header. */
+/** Longest pair of keys: a B-tree entry of PostgreSQL holds 2,704 bytes, measured with its header. */
 export const KEY_BYTES_MAX = 2688;
 
 /** What a commit does with one key. */
 export interface PlannedKey {
   readonly partition: Buffer;
   readonly sort: Buffer;
-  /** What it must be now: as the caller asks, or as we suppose of a deletion without a check. */
+  /**
+   * What the key must be now: as the caller requires, or as the plan supposes of a deletion without a check.
+   */
   expected: Check["expected"] | undefined;
   write: "put" | "delete" | undefined;
   value: Uint8Array;
 }
 
 /**
- * How a commit takes hold of a key until it is over. "share present": it is there and stays, while
- * its value may change. "share": nothing about it changes. "own": nobody else reads it to write.
- * These need a row. "claim": there is none, and ours takes its place in the index. "put": either, as
- * the value is written.
+ * How a commit holds a key until it is over. Three holds need a row. "share present": the row stays, while
+ * its value may change. "share": nothing about the row changes. "own": no other commit may read it to write.
+ * Without a row there is "claim": our row takes the key's place in the index. "put" holds the key in either
+ * case, as the value is written.
  */
 export type Hold = "share present" | "share" | "own" | "claim" | "put";
 
-/** Neighbouring keys of one partition that are held alike: one statement. */
+/** Neighbouring keys of one partition with the same hold: one statement. */
 export interface Run {
   readonly hold: Hold;
   readonly keys: readonly PlannedKey[];
 }
 
-/** The statements of one partition in their order; keys in the order of their bytes. */
+/** The statements of one partition in order; keys in the order of their bytes. */
 export interface PlannedPartition {
   readonly partition: Buffer;
-  /** Every key is held, in key order, so that no two commits wait for each other in a circle. */
+  /** Every key is held, in key order, so that no two commits wait for each other in a cycle. */
   readonly runs: readonly Run[];
-  /** Rows that are held, to be put. */
+  /** Held rows that are to be put. */
   readonly updates: readonly PlannedKey[];
-  /** Rows that are held, to be deleted; among them claims of keys that are only checked. */
+  /** Held rows that are to be deleted, among them claims of keys that are only checked. */
   readonly deletes: readonly PlannedKey[];
 }
 
@@ -46,11 +48,11 @@ export interface PlannedPartition {
 export interface CommitPlan {
   readonly write: AtomicWrite;
   readonly partitions: readonly PlannedPartition[];
-  /** Two checks of one key contradict each other: one of them fails whatever is there. */
+  /** Two checks of one key contradict each other: one of them fails in any case. */
   readonly isContradictory: boolean;
 }
 
-/** What a read found: the version of each key by `identify`, undefined where there was no row. */
+/** The result of a read: the version of each key by `identify`, undefined where there was no row. */
 export type Sight = ReadonlyMap<string, number | undefined>;
 
 /** More runs than this are not worth their statements. */
@@ -61,15 +63,14 @@ const UNSEEN: Sight = new Map();
 /**
  * Plans the statements of a commit.
  *
- * A deletion without a check does not say whether there is a row to hold or a place to claim. It is
- * supposed to find a row, unless `sight` says otherwise; a wrong guess fails the attempt. To leave it
- * open would tear commits apart: of two rows that a rival puts meanwhile, one would be missed and the
- * other deleted.
+ * A deletion without a check does not say whether there is a row to hold or a place to claim. The plan
+ * supposes a row, unless `sight` shows none; a wrong guess fails the attempt. Leaving it open would break
+ * atomicity: of two rows that a rival puts in the meantime, the commit would miss one and delete the other.
  */
 export function planCommit(write: AtomicWrite, sight: Sight = UNSEEN): CommitPlan {
   const all = write.checks.map(({ key, expected }) => planKey(key, { expected }));
   for (const [index, { key, value }] of write.puts.entries()) {
-    // Most puts come with the check of their key at the same place: nothing to compare then.
+    // Most puts have the check of their key at the same index: no keys to compare then.
     const planned = write.checks[index]?.key === key ? all[index]! : planKey(key);
     if (planned !== all[index]) all.push(planned);
     planned.write = "put";
@@ -99,9 +100,9 @@ export function planCommit(write: AtomicWrite, sight: Sight = UNSEEN): CommitPla
 }
 
 /**
- * The write with its checks for presence made checks for the version that was seen, for servers where
- * a row is compared later than it is locked: one that comes in between would pass unlocked. A version
- * that was there before the lock cannot come in between.
+ * The write with its checks for presence replaced by checks for the version that was seen, for servers that
+ * compare a row later than they lock it: a row inserted in between would pass unlocked. A version that was
+ * there before the lock cannot be inserted in between.
  */
 export function pinVersions(write: AtomicWrite, sight: Sight): AtomicWrite {
   const seen = ({ partition, sort }: Key) => sight.get(identify(partition, sort));
@@ -129,12 +130,12 @@ function compare(a: PlannedKey, b: PlannedKey): number {
   return Buffer.compare(a.partition, b.partition) || Buffer.compare(a.sort, b.sort);
 }
 
-/** Partitions of one commit are mostly the very same object. */
+/** Partitions of one commit are mostly the same object. */
 function isSame(a: Buffer, b: Buffer): boolean {
   return a === b || equalBytes(a, b);
 }
 
-/** Joins what is asked of one key at two places; false when nothing can be both. */
+/** Merges the requirements of one key from two places; returns false if they contradict each other. */
 function mergeInto(planned: PlannedKey, other: PlannedKey): boolean {
   if (other.write !== undefined) {
     planned.write = other.write;
@@ -152,7 +153,7 @@ function suppose(planned: PlannedKey, sight: Sight): void {
   planned.expected = sight.has(id) && sight.get(id) === undefined ? "absent" : "present";
 }
 
-/** What both ask for; undefined when nothing can be both. */
+/** A requirement that meets both; undefined if none can. */
 function mergeExpected(
   known: Check["expected"] | undefined,
   added: Check["expected"],
@@ -176,8 +177,8 @@ function holdOf({ write, expected }: PlannedKey): Hold {
   if (expected === "absent") return "claim";
   if (expected === undefined) return "put";
   if (write !== undefined) return "own";
-  // With "own" every writer of a table would wait for the flush of the one before, if each checked
-  // the same row of the table.
+  // With "own" every writer of a table would wait for the previous one's flush, since each checks the same
+  // row of the table.
   return expected === "present" ? "share present" : "share";
 }
 
@@ -194,7 +195,7 @@ function runsOf(keys: readonly PlannedKey[]): readonly Run[] {
     else runs.push({ hold, keys: [key] });
   }
   if (runs.length <= RUNS_MAX) return runs;
-  // One run of each kind. Two such commits may wait for each other, and the server breaks the circle.
+  // One run for each hold. Two such commits may wait for each other; the server then breaks the deadlock.
   const holds = new Set(runs.map(({ hold }) => hold));
   return [...holds].map((hold) => ({ hold, keys: keys.filter((key) => holdOf(key) === hold) }));
 }

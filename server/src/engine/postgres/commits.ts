@@ -27,7 +27,7 @@ import type { SessionPool } from "./session-pool.ts";
 import type { Fault, ServerError } from "./sql-state.ts";
 import { verifyWritten } from "./verify-written.ts";
 
-/** Attempts after which rivals have won too often. */
+/** A commit that has lost to rivals in this many attempts fails. */
 const ATTEMPTS_MAX = 20;
 const BACKOFF_MS_MAX = 50;
 
@@ -39,12 +39,13 @@ export interface CommitsOptions {
   readonly timeoutMs: number;
 }
 
-/** What an attempt came to; "again" when nothing happened and it is worth another. */
+/** The result of an attempt; "again" if nothing happened and another one is worthwhile. */
 type Verdict = CommitResult | "again";
 
 /**
- * Carries commits out: chooses their form, repeats what lost a race and did nothing, and finds out
- * what became of one whose answer was lost. What stays unknown is reported as such and never repeated.
+ * Executes commits: chooses their form, repeats those that lost a race and changed nothing, and finds out the
+ * outcome of a commit whose answer was lost. An outcome that stays unknown is reported as such, and the
+ * commit is never repeated.
  */
 export class Commits {
   readonly #options: CommitsOptions;
@@ -60,7 +61,7 @@ export class Commits {
     const one = asOneKeyWrite(write);
     if (one) {
       assertKeyFits(one.key, KEY_BYTES_MAX);
-      // Together with others first. What that did not settle is repeated alone.
+      // First together with other commits. One that this did not settle is repeated alone.
       return this.#repeat(write, deadline, (attempts) =>
         attempts === 1 && this.#options.dialect === "postgres"
           ? this.#attemptGathered(one, deadline)
@@ -72,7 +73,7 @@ export class Commits {
     return isReading ? this.#judge(write, deadline) : this.#commitGroup(plan, deadline);
   }
 
-  /** Of a write that changes nothing, or cannot. */
+  /** For a write that changes nothing, or cannot succeed. */
   async #judge(write: AtomicWrite, deadline: number): Promise<CommitResult> {
     const { failedCheck } = await this.#look(write, deadline);
     return failedCheck < 0 ? { committed: true, versions: [] } : { committed: false, failedCheck };
@@ -94,7 +95,7 @@ export class Commits {
       if (!("kind" in result) || result.kind !== "failed" || result.error.fault !== "check") {
         return result;
       }
-      // Something is not as expected: by the caller, which is an answer, or by us.
+      // A check failed: one of the caller's, which is a result, or a supposition of the plan.
       const { failedCheck, sight } = await this.#look(write, deadline);
       if (failedCheck >= 0) return { committed: false, failedCheck };
       plan = replan(sight);
@@ -117,7 +118,7 @@ export class Commits {
           `A commit did not come through in ${attempts} attempts.`,
         );
       }
-      // At once the first time: mostly one rival came between, and is through.
+      // The first time at once: mostly a single rival interfered, and has finished.
       if (attempts > 1) await sleep(Math.random() * Math.min(BACKOFF_MS_MAX, 2 ** attempts));
     }
   }
@@ -168,7 +169,7 @@ export class Commits {
     });
   }
 
-  /** What to do about an attempt that did not succeed. */
+  /** Decides what to do about an attempt that did not succeed. */
   async #resolve(write: AtomicWrite, outcome: Outcome): Promise<Verdict> {
     if (outcome.kind === "done") throw new Error("An attempt that succeeded needs no resolution.");
     if (outcome.kind === "lost") {
@@ -190,7 +191,7 @@ export class Commits {
     });
   }
 
-  /** Reads all that a write depends on in one snapshot, and judges its checks. */
+  /** Reads everything that a write depends on in one snapshot, and evaluates its checks. */
   async #look(
     { checks, deletes }: AtomicWrite,
     deadline: number,
@@ -206,14 +207,14 @@ export class Commits {
   }
 }
 
-/** The write as one statement, if it is of one key and its check, if any, of the same key. */
+/** The write as one statement, if it is of one key and its check, if any, is of the same key. */
 function asOneKeyWrite({ version, checks, puts, deletes }: AtomicWrite): OneKeyWrite | undefined {
   if (puts.length + deletes.length !== 1 || checks.length > 1) return undefined;
   const put = puts[0];
   const key = put?.key ?? deletes[0]!;
   const check = checks[0];
   if (check) {
-    // To delete what must be absent is no one statement's work.
+    // No single statement deletes a key that must be absent.
     if (put === undefined && check.expected === "absent") return undefined;
     if (!equalBytes(check.key.sort, key.sort)) return undefined;
     if (!equalBytes(check.key.partition, key.partition)) return undefined;
@@ -232,9 +233,9 @@ function versionsOf(write: AtomicWrite, raised: ReadonlyMap<string, number>): re
 const REPEATED: ReadonlySet<Fault> = new Set(["retry", "check", "forget", "standby", "unknown"]);
 
 /**
- * Whether nothing happened although the commit itself may have been run: it lost a race, or a
- * statement waited and got this before it wrote. What ends the server's process may come behind the
- * commit record, as a full disk does.
+ * Whether nothing happened although the COMMIT itself may have run: the commit lost a race, or a statement
+ * waited and failed with this error before it wrote. An error that ends the server's process, such as a full
+ * disk, may follow the commit record.
  */
 function isCertain({ isFatal, fault, sqlState }: ServerError): boolean {
   if (isFatal || fault === "unknown") return false;

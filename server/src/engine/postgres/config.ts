@@ -2,19 +2,19 @@ import { readFileSync } from "node:fs";
 import { isIP } from "node:net";
 import type { ConnectionOptions } from "node:tls";
 
-/** Where the database is and how to get in. */
+/** Where the database is and how to log in. */
 export interface PostgresConfig {
-  /** Tried in turn until one answers that takes writes. */
+  /** Tried in turn until one answers that accepts writes. */
   readonly hosts: readonly PostgresHost[];
   readonly database: string;
   readonly user: string;
-  /** A function is asked anew for each connection, for secrets that change. */
+  /** A function is called for each connection, for secrets that change. */
   readonly password?: string | (() => Promise<string>) | undefined;
-  /** Absent: decided for each host, see `tlsFor`. */
+  /** If absent, decided for each host, see `tlsFor`. */
   readonly tls?: TlsMode | undefined;
   readonly certificateAuthority?: string | undefined;
   readonly clientCertificate?: { readonly cert: string; readonly key: string } | undefined;
-  /** Sent to the server as it is: `-c name=value …`. */
+  /** Sent to the server unchanged: `-c name=value …`. */
   readonly options?: string | undefined;
 }
 
@@ -25,8 +25,8 @@ export interface PostgresHost {
 }
 
 /**
- * What the wire promises. "require" encrypts without asking who answers; "verify-ca" asks for a
- * certificate of a known authority; "verify-full" also for the right host name.
+ * The protection of the connection. "require" encrypts without checking who answers; "verify-ca" requires a
+ * certificate of a known authority; "verify-full" also the right host name.
  */
 export type TlsMode = "disable" | "require" | "verify-ca" | "verify-full";
 
@@ -42,7 +42,7 @@ const KNOWN_PARAMETERS = new Set([
   "target_session_attrs",
 ]);
 
-/** Which database is meant: by its URL, see `parsePostgresUrl`, or by what that stands for. */
+/** A database, by its URL (see `parsePostgresUrl`) or by the configuration that a URL stands for. */
 export interface DatabaseOptions {
   readonly url?: string;
   readonly config?: PostgresConfig;
@@ -53,9 +53,9 @@ export function configOf({ url, config }: DatabaseOptions): PostgresConfig {
 }
 
 /**
- * Reads `postgres://user:password@host1:5432,host2:5432/database?sslmode=verify-full&sslrootcert=file`.
- * The standard URL parser takes one host only, hence this one. Parameters are libpq's; one that is
- * unknown is an error, because to ignore a misspelt `sslmode` would be to connect in plain text.
+ * Parses `postgres://user:password@host1:5432,host2:5432/database?sslmode=verify-full&sslrootcert=file`. The
+ * standard URL parser accepts one host only, hence this one. Parameters are libpq's; an unknown one is an
+ * error, because ignoring a misspelt `sslmode` would mean connecting in plain text.
  * @throws RangeError for anything malformed, without repeating the password.
  */
 export function parsePostgresUrl(url: string): PostgresConfig {
@@ -67,12 +67,12 @@ export function parsePostgresUrl(url: string): PostgresConfig {
     throw new RangeError("The engine's URL is not of the form postgres://user@host:port/database.");
   }
   const [, user, password, hosts = "", database = "", query = ""] = match;
-  // A password with an "@", "/" or "?" of its own ends too early, and the rest of it is no host to be named.
+  // A password that contains "@", "/" or "?" ends too early, and the rest of it must not be reported as a host.
   if ((hosts + database).includes("@")) throw notEncoded();
   const parameters = new URLSearchParams(query);
   for (const name of parameters.keys()) {
     if (KNOWN_PARAMETERS.has(name)) continue;
-    // Nor a parameter, where an "@" behind it says that a host may follow.
+    // Nor as a parameter: an "@" behind it suggests that a host may follow.
     if (query.includes("@")) throw notEncoded();
     throw new RangeError(
       `Unknown parameter "${name}" in the URL; known are ${[...KNOWN_PARAMETERS].join(", ")}.`,

@@ -10,7 +10,7 @@ import { GREETING, SET_SESSION } from "./statements.ts";
 const CONNECT_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_DELAY_MS = 10_000;
 
-/** Every byte once, and a number that needs more than 32 bits: what the greeting sends and expects. */
+/** Every byte once, and a number that needs more than 32 bits: the greeting sends and expects them. */
 const EVERY_BYTE = Buffer.from(Uint8Array.from({ length: 256 }, (_, index) => index));
 const LARGE_NUMBER = 2 ** 52 + 1_234_567;
 
@@ -21,9 +21,9 @@ export interface ConnectOptions {
 }
 
 export interface Greeting {
-  /** A standby. */
+  /** The server is a standby. */
   readonly isReadOnly: boolean;
-  /** A crash of the server may lose what it acknowledged. */
+  /** A crash of the server may lose writes that it acknowledged. */
   readonly isUnsafe: boolean;
 }
 
@@ -33,13 +33,13 @@ interface Connected {
 }
 
 /**
- * Opens a connection. `pg` does what is the same for every client: the socket, TLS, authentication.
- * Then the session takes the socket over and speaks the extended query protocol itself, because
- * `pg` reads every field as UTF-8 text (its `binary` option corrupts bytes silently), sends a Sync
- * with each statement, and spends more processor time on a point read than the rest of the engine.
+ * Opens a connection. `pg` does what is the same for every client: the socket, TLS, authentication. Then the
+ * session takes over the socket and speaks the extended query protocol itself, because `pg` reads every field
+ * as UTF-8 text (its `binary` option corrupts bytes silently), sends a Sync with each statement, and spends
+ * more processor time on a point read than the rest of the engine.
  *
  * @param signal gives the attempt up, whatever it waits for
- * @throws ServerError when the server refuses us, Error when it cannot be reached.
+ * @throws ServerError if the server refuses us, Error if it cannot be reached.
  */
 export async function connect(
   config: PostgresConfig,
@@ -53,7 +53,7 @@ export async function connect(
     port: host.port,
     user: config.user,
     database: config.database,
-    // Never undefined: `pg` would look for a password in the environment and the home directory.
+    // Never undefined: `pg` would then look for a password in the environment and the home directory.
     password: config.password ?? "",
     ssl: tlsFor(config, host),
     keepAlive: true,
@@ -62,7 +62,7 @@ export async function connect(
     application_name: "rowhouse",
     ...(config.options !== undefined && { options: config.options }),
   });
-  // Another one once TLS has begun.
+  // The stream is read late: it is another one once TLS has begun.
   const giveUp = () => client.connection.stream.destroy();
   signal?.addEventListener("abort", giveUp);
   try {
@@ -104,13 +104,13 @@ async function logIn(
       return begin(0);
     });
   } catch (error) {
-    // The server may keep a connection whose first statement it refused, and nobody else knows of it.
+    // The server may keep a connection whose first statement it refused, and nothing else knows of it.
     control.end();
     throw error;
   }
 }
 
-/** To be asked for before `client` connects: the server tells the key to its process only then. */
+/** Call it before `client` connects: only then does the server send the key to its process. */
 function controlOf(client: pg.Client, config: PostgresConfig, host: PostgresHost): SessionControl {
   let backendKey: BackendKey | undefined;
   client.connection.once("backendKeyData", (key: BackendKey) => {
@@ -122,7 +122,7 @@ function controlOf(client: pg.Client, config: PostgresConfig, host: PostgresHost
     },
     end() {
       const { stream } = client.connection;
-      // Not left to the server: one that hangs would never close its side, and keep this process.
+      // Not left to the server: one that hangs would never close its side, and keep this process alive.
       stream.once("finish", () => stream.destroy());
       client.end().catch(() => {});
     },
@@ -132,7 +132,7 @@ function controlOf(client: pg.Client, config: PostgresConfig, host: PostgresHost
   };
 }
 
-/** What `pg` reports while it connects is an Error of its own class with the fields of the message. */
+/** While it connects, `pg` reports an Error of its own class with the fields of the message. */
 function asServerError(error: unknown): unknown {
   if (!(error instanceof Error) || !("code" in error) || !("severity" in error)) return error;
   const fields = new Map([
@@ -143,7 +143,7 @@ function asServerError(error: unknown): unknown {
   return new ServerError(fields);
 }
 
-/** Settings first, so that they hold whatever the greeting finds; both in one round trip. */
+/** Settings first, so that they apply whatever the greeting finds; both in one round trip. */
 async function greet(session: Session, options: ConnectOptions): Promise<Greeting> {
   if (options.preparedStatements) applySettings(session, options.settings);
   const answered = { isReadOnly: false, isUnsafe: false, isIntact: false };
@@ -158,7 +158,7 @@ async function greet(session: Session, options: ConnectOptions): Promise<Greetin
   return answered;
 }
 
-/** Sends settings ahead of whatever comes next. One that a relative does not know is passed over. */
+/** Sends settings ahead of the next exchange. One that a relative does not know is ignored. */
 export function applySettings(session: Session, settings: readonly Setting[]): void {
   for (const [name, value] of settings) {
     query(session, SET_SESSION, [name, value]).catch(() => {});
@@ -166,7 +166,7 @@ export function applySettings(session: Session, settings: readonly Setting[]): v
 }
 
 let hasWarned = false;
-/** On standard error, as it concerns the operator and no request. */
+/** On standard error, since it concerns the operator and no request. */
 function warnOnce(text: string): void {
   if (!hasWarned) process.emitWarning(text, "PostgresWarning");
   hasWarned = true;

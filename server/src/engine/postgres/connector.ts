@@ -9,8 +9,8 @@ export interface ConnectorOptions extends ConnectOptions {
 }
 
 /**
- * Opens connections to the server that takes writes and keeps them. With several hosts it begins at
- * the one that answered last and goes round; a standby is left at once. Nothing is remembered about
+ * Opens connections to the server that accepts writes and keeps them. With several hosts it begins at the one
+ * that answered last and tries each in turn; a standby is skipped immediately. Nothing is remembered about
  * the others, because a failover may make any of them the primary.
  */
 export class Connector {
@@ -49,7 +49,7 @@ export class Connector {
     throw worst;
   }
 
-  /** Asked of every connection: a failover may lead to a server that is set otherwise. */
+  /** Checked for every connection: a failover may lead to a server with other settings. */
   #refusal(host: string, { isReadOnly, isUnsafe }: Greeting): ServerError | undefined {
     if (isReadOnly) return refusal("25006", `${host} is a standby`);
     if (isUnsafe && !this.#options.allowUnsafe) {
@@ -68,7 +68,7 @@ function refusal(sqlState: string, message: string): ServerError {
   );
 }
 
-/** What a server said tells more than that another could not be reached. */
+/** An error that a server reported says more than that another could not be reached. */
 function moreTelling(known: unknown, error: unknown): unknown {
   return known instanceof ServerError && !(error instanceof ServerError) ? known : error;
 }

@@ -15,8 +15,8 @@ import {
 } from "./test-workloads.ts";
 
 /*
- * Short forms; `test-long-run.ts` repeats them for as long as one likes. Two engines each time: several
- * front ends on one database are the normal case.
+ * Short forms; `test-long-run.ts` repeats them for any length of time. Each uses two engines: several front
+ * ends on one database are the normal case.
  */
 
 let server: TestServer;
@@ -37,7 +37,7 @@ for (const isolation of ["read committed", "repeatable read", "serializable"]) {
       await runAt(url, [
         `ALTER DATABASE ${name} SET default_transaction_isolation = '${isolation}'`,
       ]);
-      // For superusers only; without it rivals in a circle wait a second.
+      // For superusers only; without it rivals in a deadlock wait a second.
       await runAt(url, [`ALTER DATABASE ${name} SET deadlock_timeout = '100ms'`]).catch(() => {});
       engines = [
         await openPostgresEngine({ allowUnsafe: true, url }),
@@ -67,8 +67,8 @@ for (const isolation of ["read committed", "repeatable read", "serializable"]) {
 }
 
 /*
- * The workloads above must be able to fail: here they run over commits with one mistake each, made of
- * the engine's own statements by hand.
+ * The workloads above must be able to fail: here they run over commits with one mistake each, written by hand
+ * with the engine's own statements.
  */
 describe("The workloads notice", () => {
   let url: string;
@@ -79,7 +79,7 @@ describe("The workloads notice", () => {
     url = await server.createDatabase();
     engine = await openPostgresEngine({ allowUnsafe: true, url });
     pool = new pg.Pool({ connectionString: url, max: 8 });
-    // The database may be dropped before the server has heard the goodbye of those that `end` ends.
+    // The database may be dropped before the server has processed the Terminate messages of `end`.
     pool.on("error", () => {});
   });
   after(async () => {
@@ -126,7 +126,7 @@ async function assertNoticed(message: RegExp, run: () => Promise<void>): Promise
   );
 }
 
-/** A commit as one might write it: read and compare, then write, with READ COMMITTED to trust in. */
+/** A naive commit: read and compare, then write, relying on READ COMMITTED. */
 async function commitWrongly(
   pool: pg.Pool,
   { version, checks, puts, deletes }: AtomicWrite,

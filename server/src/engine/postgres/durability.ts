@@ -1,12 +1,12 @@
 import type { Dialect, ServerFacts } from "./server-facts.ts";
 
-/** What the acknowledgement of a write means, by the server's own settings. */
+/** What the acknowledgement of a write means, according to the server's settings. */
 export type DurabilityClass =
-  /** A crash of the server may lose it. Refused unless the operator says otherwise. */
+  /** A crash of the server may lose it. Refused unless the operator allows it. */
   | "none"
   /** On the disk of one machine; losing that disk loses it. */
   | "disk"
-  /** The standby's operating system has it, not its disk. */
+  /** The standby's operating system has it, but not its disk. */
   | "two machines, one in memory"
   /** Flushed on the primary and on a standby; survives either one. */
   | "two machines"

@@ -9,19 +9,19 @@ import { TYPE } from "./wire-writer.ts";
 
 /** How the server runs one of the engine's statements. */
 export interface PlanReport {
-  /** As "scan_partition". */
+  /** For example "scan_partition". */
   readonly statement: string;
   readonly sql: string;
   readonly plan: readonly string[];
-  /** What is not as it should be. */
+  /** What is wrong with the plan. */
   readonly problems: readonly string[];
 }
 
 interface Expectation {
   readonly statement: Statement;
-  /** Which servers are asked it. */
+  /** The servers that receive the statement. */
   readonly dialects: readonly Dialect[];
-  /** The index condition holds both keys; more than one for a condition on each of two scans. */
+  /** The index has the rows in order, so the plan must not sort. */
   readonly isOrdered: boolean;
   /** A sharded server must ask one shard only. */
   readonly isInOnePartition: boolean;
@@ -66,7 +66,7 @@ function expect(statement: Statement, shape: Shape, dialects = DIALECTS): Expect
   return { statement, dialects, ...shape };
 }
 
-/** `rowhouse engine explain`: the plans of the statements, with what is wrong about each. */
+/** `rowhouse engine explain`: the plans of the statements, and what is wrong with each. */
 export function explainPostgres(database: DatabaseOptions): Promise<readonly PlanReport[]> {
   return withAdministration(database, async (session, { dialect }) => {
     const reports: PlanReport[] = [];
@@ -106,7 +106,7 @@ async function explain(
   };
 }
 
-/** What is wrong with a plan in the text form of EXPLAIN. */
+/** The problems of a plan in the text form of EXPLAIN. */
 export function judgePlan(
   plan: readonly string[],
   { isOrdered, isInOnePartition }: Shape,
@@ -117,7 +117,7 @@ export function judgePlan(
   if (dialect === "citus" && isInOnePartition && !has(/Task Count: 1$/)) {
     problems.push("Asks more than one shard.");
   }
-  // The shapes of other relatives' plans are their own.
+  // Plans of other relatives have shapes of their own.
   if (dialect === "cockroach" || dialect === "yugabyte") return problems;
   if (has(/Seq Scan on rh_kv/)) problems.push("Reads the whole table.");
   if (has(/Bitmap Heap Scan on rh_kv/)) problems.push("Collects rows before it answers the first.");

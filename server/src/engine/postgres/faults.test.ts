@@ -10,7 +10,9 @@ import { Ledger } from "./test-ledger.ts";
 import { LocalServer, runAt } from "./test-server.ts";
 import { commit, keyOf, scanPartition, textOf } from "./test-workloads.ts";
 
-/** How long calls wait for a server that does not come: what one answers on a busy machine must come sooner. */
+/**
+ * How long calls wait for a server that does not answer; one that does must answer sooner, even on a busy machine.
+ */
 const AWAY_MS_MAX = 2_000;
 
 describe("A PostgreSQL that fails", () => {
@@ -269,12 +271,12 @@ describe("A primary with a synchronous standby", () => {
   });
 });
 
-/** As `until`, but fails with the writers when they fail. */
+/** Like `until`, but fails with the writers if they fail. */
 async function untilOrEnd(writing: Promise<unknown>, holds: () => boolean): Promise<void> {
   await Promise.race([until(holds), writing]);
 }
 
-/** Waits for what the server's processes do in their own time; a test that hangs tells nothing. */
+/** Waits for the server's processes to act in their own time; a test that hangs explains nothing. */
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
   const givesUpAt = performance.now() + 60_000;
   while (!(await holds())) {

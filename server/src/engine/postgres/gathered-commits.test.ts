@@ -58,7 +58,7 @@ describe("Commits of one key that come at once", () => {
 
   interface Step {
     readonly sort: string;
-    /** Undefined: it is deleted. */
+    /** Undefined for a deletion. */
     readonly value?: string;
     readonly expected?: Check["expected"];
   }
@@ -73,7 +73,7 @@ describe("Commits of one key that come at once", () => {
     });
   }
 
-  /** The first leaves alone at once; the others, of the same turn, share a transaction behind it. */
+  /** The first leaves alone; the others, of the same turn, share a transaction behind it. */
   async function commitTogether(
     steps: readonly Step[],
   ): Promise<PromiseSettledResult<CommitResult>[]> {
@@ -84,7 +84,7 @@ describe("Commits of one key that come at once", () => {
     return results;
   }
 
-  /** The row versions of the server's own bookkeeping: one for each transaction that wrote. */
+  /** The server's internal row versions: one for each transaction that wrote. */
   async function transactionCount(): Promise<unknown> {
     const sql =
       "SELECT count(DISTINCT xmin::text)::int FROM rh_kv WHERE pk = 'p' AND sk <> 'first'";
@@ -173,7 +173,7 @@ describe("Commits of one key that come at once", () => {
     await rival.query("BEGIN");
     await rival.query("SELECT FROM rh_kv WHERE pk = 'p' AND sk = 'held' FOR UPDATE");
     const waiting: Promise<CommitResult>[] = [];
-    // More than there are transactions under way at once; each turn has one of them and one other.
+    // More turns than there may be transactions in flight; each turn has one of these commits and one other.
     for (let turn = 0; turn < 6; turn++) {
       const first = commit({ sort: "first", value: `${turn}` });
       waiting.push(commit({ sort: "held", value: `${turn}` }));
@@ -189,7 +189,7 @@ describe("Commits of one key that come at once", () => {
   });
 
   it("are looked up each for itself when the answer is lost, and none is repeated", async (test) => {
-    // The two seconds in which they are looked for do not pass.
+    // The two seconds in which they are looked up do not pass.
     const now = performance.now();
     test.mock.method(performance, "now", () => now);
     await commit({ sort: "deleted", value: "x" });
@@ -208,7 +208,7 @@ describe("Commits of one key that come at once", () => {
       { sort: "b", value: "y", expected: "absent" },
       { sort: "deleted" },
     ]);
-    // Nothing is left that could show the deletion.
+    // A deletion leaves nothing that could prove it.
     assert.deepEqual(told(results), ["committed", "committed", "Unknown"]);
     assert.equal(await transactionCount(), 1);
     assert.deepEqual(await scanPartition(engine, "p"), ["a=x", "b=y", "first=first"]);

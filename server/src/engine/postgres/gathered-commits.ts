@@ -5,18 +5,20 @@ import { isPassing, type Outcome } from "./outcome.ts";
 import type { Session } from "./session.ts";
 import type { SessionPool } from "./session-pool.ts";
 
-/** Transactions under way at once: some are flushed while others are gathered and sent. */
+/** Transactions in flight at once: some are flushed while others are gathered and sent. */
 const BATCHES_MAX = 4;
-/** Those that take longer do not count: a rival, or a standby that is away, keeps them waiting. */
+/** A transaction that takes longer no longer counts: it waits for a rival, or for a standby that is away. */
 const PATIENCE_MS = 200;
 const BATCH_WRITES_MAX = 32;
-/** Few bytes of others before one's own: a large value is worth a transaction of its own. */
+/** No commit should wait for many bytes of others: a large value is worth a transaction of its own. */
 const BATCH_BYTES_MAX = 256 * 1024;
 
-/** What became of a write. "spoiled": nothing, for another write of its transaction met an error. */
+/**
+ * The outcome of a write. "spoiled": it did not happen, because another write of its transaction met an error.
+ */
 export type Gathered =
   | "spoiled"
-  /** How the transaction ended, and what the statement answered. */
+  /** How the transaction ended, and what the statement returned. */
   | { readonly outcome: Outcome; readonly rowVersion: number | undefined };
 
 interface Waiting {
@@ -27,9 +29,9 @@ interface Waiting {
 }
 
 /**
- * Puts commits of one key that come at the same time into one transaction. Nobody waits for company:
- * what finds no other under way leaves at once, behind others it leaves at the end of its turn of the
- * event loop, and what comes while enough are under way leaves together.
+ * Puts commits of one key that arrive at the same time into one transaction. No commit waits for company:
+ * with no transaction in flight it leaves at once, otherwise at the end of its turn of the event loop, and
+ * commits that arrive while enough transactions are in flight leave together.
  */
 export class GatheredCommits {
   readonly #pool: SessionPool;
@@ -42,7 +44,7 @@ export class GatheredCommits {
     this.#pool = pool;
   }
 
-  /** @throws EngineError `Unavailable` when no connection came before `deadline`, `Closed`. */
+  /** @throws EngineError `Unavailable` if there is no connection by `deadline`, `Closed`. */
   run(write: OneKeyWrite, deadline: number): Promise<Gathered> {
     return new Promise((settle, reject) => {
       this.#waiting.push({ write, deadline, settle, reject });
@@ -58,7 +60,7 @@ export class GatheredCommits {
     });
   }
 
-  /** What comes while a connection is opened leaves over it too. */
+  /** Commits that arrive while a connection is being opened leave over it too. */
   async #dispatch(): Promise<void> {
     while (!this.#isAcquiring && this.#waiting.length > 0 && this.#underWay < BATCHES_MAX) {
       this.#isAcquiring = true;
@@ -76,7 +78,9 @@ export class GatheredCommits {
     }
   }
 
-  /** In the order they came, then sorted: they take hold of their keys as every commit does. */
+  /**
+   * Takes commits in the order of arrival, then sorts them: they hold their keys in order as every commit does.
+   */
   #take(): Waiting[] {
     let count = 0;
     let bytes = 0;

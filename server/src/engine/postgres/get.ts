@@ -16,24 +16,24 @@ import {
 
 type Entries = (Entry | undefined)[];
 
-/** Rows with this version are the engine's own, see `schema.ts`; nobody else sees them. */
+/** Rows with this version are the engine's own, see `schema.ts`; no read returns them. */
 export const OWN_ROW_VERSION = 0;
 
-/** What a read may still hold of values, in bytes; shared by the statements it is made of. */
+/** How many more bytes of values a read may hold; shared by the statements it consists of. */
 export interface Room {
   bytes: number;
 }
 
-/** Who waits for the entries, and how long. */
+/** The caller that waits for the entries, and how long. */
 export interface Reader {
   readonly deadline: number;
-  /** The entries end at the first that found none; two always have it. */
+  /** The entries end at the first one without room; two keys always have room. */
   readonly room: Room;
   readonly resolve: (entries: Entries) => void;
   readonly reject: (error: Error) => void;
 }
 
-/** The read of these keys by one statement, hence in one snapshot. There must be one at least. */
+/** The read of these keys, of which there must be at least one, as one statement, hence in one snapshot. */
 export function pointRead(keys: readonly Key[], isAcross: boolean, reader: Reader): PointRead {
   if (keys.length <= 2) return new GetFew(keys, reader);
   const isBounded = Number.isFinite(reader.room.bytes);
@@ -67,7 +67,7 @@ abstract class Get implements PointRead {
   }
 }
 
-/** One key or two: what nearly every request asks for. */
+/** One key or two, as nearly every request needs. */
 class GetFew extends Get {
   #entries: Entries;
 
@@ -111,7 +111,7 @@ class GetMany extends Get {
   readonly #isAcross: boolean;
   readonly #isBounded: boolean;
   readonly #room: Room;
-  /** Undefined: a row there was no room for. */
+  /** Undefined for a row without room. */
   readonly #found = new Map<string, { value: Uint8Array; version: number } | undefined>();
 
   constructor(keys: readonly Key[], statement: Statement, reader: Reader) {
@@ -162,17 +162,17 @@ class GetMany extends Get {
   }
 }
 
-/** A string that no other pair has; one character a byte. */
+/** A string that no other pair has; one character per byte. */
 export function identify(partition: Uint8Array, sort: Uint8Array): string {
   return `${partition.length}:${latin1(partition)}${latin1(sort)}`;
 }
 
-/** An answer of its own: a view would keep the whole chunk of the socket alive, 64 KiB. */
+/** A copy: a view would keep the whole chunk of the socket alive, 64 KiB. */
 function copied(bytes: Buffer): Uint8Array {
   return Buffer.from(bytes);
 }
 
-/** Splits keys by partition for servers whose shards answer by themselves: one statement each. */
+/** Splits keys by partition, for servers whose shards answer separately: one statement each. */
 export function getEachPartition(
   reads: PointReads,
   keys: readonly Key[],

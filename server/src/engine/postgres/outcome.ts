@@ -1,15 +1,15 @@
 import { EngineError } from "../engine.ts";
 import { type Fault, ServerError } from "./sql-state.ts";
 
-/** How an exchange that writes ended. Only "done" promises that it was committed. */
+/** How an exchange that writes ended. Only "done" promises that the write was committed. */
 export type Outcome =
   | { readonly kind: "done" }
-  /** The server refused. Before its COMMIT nothing has happened, at it something may have. */
+  /** The server refused. Before its COMMIT nothing has happened; at the COMMIT something may have. */
   | { readonly kind: "failed"; readonly error: ServerError; readonly mayHaveHappened: boolean }
-  /** No answer came, or one that does not hold. Unless it was sent, nothing happened. */
+  /** No answer came, or none that can be trusted. If nothing was sent, nothing happened. */
   | { readonly kind: "lost"; readonly error: Error; readonly isSent: boolean };
 
-/** For faults that are not answers: what the services are told when nothing happened. */
+/** The error that the services receive when nothing happened. */
 export function toEngineError(error: unknown): Error {
   if (error instanceof EngineError) return error;
   if (!(error instanceof ServerError)) {
@@ -27,7 +27,7 @@ export function toEngineError(error: unknown): Error {
   return new EngineError("Unavailable", text, { cause: error });
 }
 
-/** Whether waiting can help: a server that starts, fails over or is full will take us later. */
+/** Whether waiting can help: a server that is starting, failing over or full will accept us later. */
 export function isPassing(error: unknown): boolean {
   if (error instanceof EngineError) return error.code === "Unavailable" && isPassing(error.cause);
   return !(error instanceof ServerError) || !LASTING.has(error.fault);

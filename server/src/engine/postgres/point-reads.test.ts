@@ -8,7 +8,7 @@ import { ServerError } from "./sql-state.ts";
 import type { Statement } from "./statements.ts";
 import { bound, complete, failure, openSession, ready } from "./test-session.ts";
 
-/** Reads over one session at most, whose server is the test. */
+/** Reads over at most one session, whose server is the test. */
 function openReads(deadline = performance.now() + 3_600_000, connecting = Promise.resolve()) {
   const servers: ReturnType<typeof openSession>[] = [];
   const pool = new SessionPool({
@@ -31,7 +31,7 @@ function openReads(deadline = performance.now() + 3_600_000, connecting = Promis
   return { submit, submitAgain, log, servers, pool, server: () => servers.at(-1)! };
 }
 
-/** A read that notes in a log what becomes of it. */
+/** A read that logs its outcome. */
 class NamedRead implements PointRead {
   readonly deadline: number;
   hasFailed = false;
@@ -70,7 +70,7 @@ function nextTurn(): Promise<void> {
 }
 
 describe("PointReads", () => {
-  /** Opens the session by a first read and answers it. */
+  /** Opens the session with a first read and answers it. */
   async function warmUp(test: ReturnType<typeof openReads>): Promise<void> {
     test.submit("first");
     await nextTurn();
@@ -117,7 +117,7 @@ describe("PointReads", () => {
     test.server().answer(failure("08006"), ready);
     assert.equal(lost.hasFailed, true);
     test.log.length = 0;
-    // It comes back in its own time.
+    // It is repeated after a random delay.
     while (test.log.length === 0) await nextTurn();
     assert.equal(test.server().socket.takeSent(), "P: B: E S P: B: E S");
     test.submit("b");

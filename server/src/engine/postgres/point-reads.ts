@@ -7,32 +7,33 @@ import type { ServerError } from "./sql-state.ts";
 /** Reads of one Sync: few enough that the first does not wait long for the last. */
 const BATCH_READS_MAX = 64;
 const RETRY_MS = 20;
-/** How often those who wait for a session are looked at: who comes back to it may have less time left than who opens it. */
+/** How often reads that wait for a session are checked: one that joined later may have an earlier deadline. */
 const LOOK_MS = 1_000;
 
-/** One statement that reads, and what collects its rows. */
+/** One statement that reads, and collects its rows. */
 export interface PointRead {
   readonly deadline: number;
-  /** Set once it met an error of its own: it is then sent alone, or it would fail its neighbours again. */
+  /**
+   * Set once the read met an error of its own: it is then sent alone, or it would fail its neighbours again.
+   */
   hasFailed: boolean;
   /** Writes the statement with its parameters, `execute` included. */
   send(session: Session): void;
   row(row: RowReader): void;
-  /** Forgets the rows of an attempt that failed. */
+  /** Discards the rows of a failed attempt. */
   restart(): void;
   resolve(): void;
   reject(error: Error): void;
 }
 
 /**
- * Runs reads over few sessions, many at once. Reads that arrive while a session is busy share one
- * Sync and one write with the others of their turn of the event loop: fewer system calls on both
- * sides, and one transaction of the server instead of many. Each statement still has its own
- * snapshot, taken after the read was asked for.
+ * Runs reads over few sessions, many at once. Reads that arrive while a session is busy share one Sync and one
+ * write with the others of their turn of the event loop: fewer system calls on both sides, and one transaction
+ * of the server instead of many. Each statement still has its own snapshot, taken after the read was submitted.
  *
- * A read repeats itself up to its deadline: when its connection breaks, when the server is not ready,
- * when a neighbour in its batch failed. One that failed by itself is repeated in a batch of its own:
- * the shard it asks for may be away for long, and the others' are there.
+ * A read is repeated up to its deadline: when its connection breaks, when the server is not ready, when a
+ * neighbour in its batch failed. One that failed by itself is repeated in a batch of its own: its shard may
+ * be away for long while the shards of the others are available.
  */
 export class PointReads {
   readonly #pool: SessionPool;
@@ -57,7 +58,7 @@ export class PointReads {
     }
   }
 
-  /** Runs a read again that was in a batch that failed, or tells it why not. */
+  /** Repeats a read whose batch failed, or rejects it. */
   retry(read: PointRead, error: Error, isOwnFault: boolean): void {
     if (performance.now() > read.deadline || (isOwnFault && !isPassing(error))) {
       read.reject(toEngineError(error));
@@ -101,10 +102,10 @@ export class PointReads {
   }
 }
 
-/** A session that reads share. It never goes back to the pool; when it breaks, it is forgotten. */
+/** A session that reads share. It never returns to the pool; when it breaks, it is dropped. */
 class SharedSession {
   readCount = 0;
-  /** Batches that are not answered yet, the open one included. */
+  /** Batches without an answer, the open one included. */
   batchCount = 0;
   readonly #session: Session;
   readonly #reads: PointReads;

@@ -25,12 +25,12 @@ after(async () => {
   await server.stop();
 });
 
-/** For clocks that tests set: engines must be right with any of them. */
+/** For clocks that tests set: engines must be correct with any of them. */
 const clockSkewMsMax = Number.POSITIVE_INFINITY;
 
 const DROP = "DROP TABLE IF EXISTS rh_kv";
 
-/** Empties the table for the next test, which is faster than to make it anew. */
+/** Empties the table for the next test, which is faster than creating it again. */
 async function clear(): Promise<void> {
   await runAt(url, ["DELETE FROM rh_kv WHERE ver > 0"]);
 }
@@ -57,8 +57,8 @@ testEngineConformance({
 });
 
 /*
- * The forms for Citus are right on any server, only slower; and behind a pooler in transaction mode
- * nothing may be prepared. Both at once, because the forms and their names do not touch.
+ * The forms for Citus are correct on any server, only slower; and behind a pooler in transaction mode nothing
+ * may be prepared. Both are tested at once, because the forms and their names do not interact.
  */
 testEngineConformance({
   name: "PostgresEngine with the statements for Citus, as behind a pooler,",

@@ -36,20 +36,20 @@ import { ServerError } from "./sql-state.ts";
 
 export interface PostgresEngineOptions extends DatabaseOptions {
   readonly clock?: Clock;
-  /** How far that clock may be from the server's when the engine is opened. Default a minute. */
+  /** How far that clock may differ from the server's when the engine is opened. Default a minute. */
   readonly clockSkewMsMax?: number;
-  /** Serve although the server would lose acknowledged writes in a crash. */
+  /** Serve even from a server that would lose acknowledged writes in a crash. */
   readonly allowUnsafe?: boolean;
   /** False behind a pooler in transaction mode. */
   readonly preparedStatements?: boolean;
-  /** Create the table when it is missing. Default true; needs the right to. */
+  /** Create the table if it is missing. Default true; needs the right to do so. */
   readonly install?: boolean;
   /**
-   * A call takes no longer than this, by default `CALL_MS_MAX`; a read that has to be cancelled one
-   * second more, and a commit whose outcome must be found out two.
+   * The time limit of a call, by default `CALL_MS_MAX`. A read that has to be cancelled may take one second
+   * more, and a commit whose outcome has to be found out two.
    */
   readonly timeoutMs?: number;
-  /** Connections: all front ends together must stay below the server's `max_connections`. */
+  /** Connections: those of all front ends together must stay below the server's `max_connections`. */
   readonly writersMax?: number;
   readonly readersMax?: number;
   readonly scannersMax?: number;
@@ -64,14 +64,14 @@ export interface PostgresHealth {
 const WRITERS_MAX = 16;
 const READERS_MAX = 2;
 const SCANNERS_MAX = 4;
-/** What one front end holds at most, unless it is told otherwise. */
+/** The most connections that one front end opens, unless configured otherwise. */
 export const CONNECTIONS_MAX = WRITERS_MAX + READERS_MAX + SCANNERS_MAX;
 const TICK_MS = 250;
 const HEALTH_TIMEOUT_MS = 2_000;
 
 /**
- * Opens the store. Refuses a server that would lose acknowledged writes, one whose schema is newer
- * than this code, one that cannot be reached, and to serve by a clock that is not the server's.
+ * Opens the store. Refuses a server that would lose acknowledged writes, one whose schema is newer than this
+ * code, one that cannot be reached, and one whose clock differs too much from this machine's.
  * @throws EngineError `Unavailable`; RangeError for a malformed URL.
  */
 export async function openPostgresEngine(options: PostgresEngineOptions): Promise<PostgresEngine> {
@@ -80,7 +80,7 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
   const preparedStatements = options.preparedStatements ?? true;
   let session: Session | undefined;
   try {
-    // Refused below, with a reason, if it is not safe.
+    // An unsafe server is refused below, with a reason.
     const anySafety = { preparedStatements, settings: [], allowUnsafe: true };
     session = await new Connector(config, anySafety).connect();
     const facts = await readServerFacts(session);
@@ -96,7 +96,7 @@ export async function openPostgresEngine(options: PostgresEngineOptions): Promis
       options.clockSkewMsMax ?? CLOCK_SKEW_MS_MAX,
     );
     await assertSchema(session, facts, options.install ?? true);
-    // What the settings are depends on what answered.
+    // The settings depend on which kind of server answered.
     const settings = sessionSettings(timeoutMs, facts.dialect);
     if (preparedStatements) applySettings(session, settings);
     const allowUnsafe = options.allowUnsafe ?? false;
@@ -132,11 +132,11 @@ async function assertSchema(session: Session, facts: ServerFacts, install: boole
   assertKnown(format);
 }
 
-/** Keeps entries as rows of one table of a PostgreSQL server or one of its relatives. */
+/** Stores entries as rows of one table of a PostgreSQL server or one of its relatives. */
 export class PostgresEngine implements Engine {
   readonly name = "postgres";
   readonly keyBytesMax = KEY_BYTES_MAX;
-  /** What the server said when the engine was opened. */
+  /** What the server reported when the engine was opened. */
   readonly facts: ServerFacts;
   readonly durability: Durability;
   readonly #versions: VersionClock;
@@ -148,14 +148,14 @@ export class PostgresEngine implements Engine {
   readonly #commitsUnderWay = new Set<Promise<unknown>>();
   readonly #timeoutMs: number;
   readonly #ticker: NodeJS.Timeout;
-  /** What the server said of damaged data. Nothing more is read from it, or written beside it. */
+  /** The server's report of damaged data. From then on nothing is read from it or written to it. */
   #damage: ServerError | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(
     options: PostgresEngineOptions & {
       readonly connector: Connector;
-      /** The first connection, open already. */
+      /** The first connection, already open. */
       readonly session: Session;
       readonly facts: ServerFacts;
       readonly timeoutMs: number;
@@ -212,7 +212,7 @@ export class PostgresEngine implements Engine {
     return true;
   }
 
-  /** Asking the database is a round trip. */
+  /** Undefined: asking the database would cost a round trip. */
   newestCommit(): undefined {
     this.#assertOpen();
   }
@@ -223,7 +223,7 @@ export class PostgresEngine implements Engine {
     const deadline = performance.now() + this.#timeoutMs;
     const reading = this.#get(keys, deadline, bytesMax);
     if (bytesMax === undefined) return reading;
-    // No order of rows is promised: others may have taken all room before the first one came.
+    // The order of rows is not guaranteed: others may have used up all room before the first one came.
     return reading.then((entries) =>
       entries.length > 0 ? entries : this.#get(keys.slice(0, 1), deadline),
     );
@@ -238,7 +238,7 @@ export class PostgresEngine implements Engine {
     const [first] = keys;
     if (first === undefined) return Promise.resolve([]);
     const isAcross = keys.some(({ partition }) => !equalBytes(partition, first.partition));
-    // One statement is one snapshot. Shards have none in common: there each partition is asked alone.
+    // One statement is one snapshot. Shards have none in common: there each partition is read separately.
     if (this.facts.dialect === "citus" && keys.length > 1) {
       const reading = getEachPartition(this.#reads, keys, { deadline, room });
       return reading.then((entries) => this.#see(entries));
@@ -249,7 +249,7 @@ export class PostgresEngine implements Engine {
     });
   }
 
-  /** A commit that checks what it has read gets a version above it, whatever this machine's clock says. */
+  /** A commit that checks what was read here gets a larger version, whatever this machine's clock says. */
   #see(entries: (Entry | undefined)[]): (Entry | undefined)[] {
     for (const entry of entries) if (entry) this.#versions.raiseAbove(entry.version);
     return entries;
@@ -283,7 +283,7 @@ export class PostgresEngine implements Engine {
     }
   }
 
-  /** Whether the store answers and takes writes, asked now: over a connection that writes. */
+  /** Whether the store answers and accepts writes now, asked over a connection that is used for writes. */
   async health(): Promise<PostgresHealth> {
     const writers = this.#writers;
     try {

@@ -6,14 +6,14 @@ const TIMEOUT_MS = 5_000;
 
 export type Parameter = string | number | Uint8Array;
 
-/** A statement and what is bound to it. */
+/** A statement and its parameters. */
 export interface Query {
   readonly statement: Statement;
   readonly parameters?: readonly Parameter[];
   readonly onRow?: (row: RowReader) => void;
 }
 
-/** Runs one statement, for what is not in a hurry. @throws ServerError, or Error when the connection broke. */
+/** Runs one statement, for work that is not urgent. @throws ServerError, or Error if the connection broke. */
 export function query(
   session: Session,
   statement: Statement,
@@ -24,8 +24,8 @@ export function query(
 }
 
 /**
- * Runs statements up to the first error, with one Sync: between BEGIN and COMMIT, all or none. It
- * keeps its time itself, for it may run before a pool looks after the session.
+ * Runs statements up to the first error, with one Sync: between BEGIN and COMMIT, all or none. Has a timeout
+ * of its own, since it may run before a pool watches the session.
  */
 export function queryAll(
   session: Session,

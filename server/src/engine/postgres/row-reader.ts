@@ -1,9 +1,9 @@
 /**
- * Reads the fields of one DataRow message, one after the other. The same object serves every row of
- * a connection: what it answers from `bytes` is a view of the message, which nobody overwrites.
+ * Reads the fields of one DataRow message, one after the other. The same object serves every row of a
+ * connection; `bytes` returns a view of the message, which is never overwritten.
  *
- * Rows arrive in binary form. Text form, in which each byte string is twice as long, is the fallback
- * for a server or pooler whose binary answers proved wrong when the connection was opened.
+ * Rows arrive in binary form. Text form, in which each byte string is twice as long, is the fallback for a
+ * server or pooler whose binary answers proved wrong when the connection was opened.
  */
 export class RowReader {
   readonly #isText: boolean;
@@ -14,13 +14,13 @@ export class RowReader {
     this.#isText = options.resultFormat === 0;
   }
 
-  /** Begins with the row whose message body starts at `start`. */
+  /** Begins the row whose message body starts at `start`. */
   begin(buffer: Buffer, start: number): void {
     this.#buffer = buffer;
-    this.#at = start + 2; // The number of fields is known to who reads them.
+    this.#at = start + 2; // The reader of a row knows the number of its fields.
   }
 
-  /** Length of the next field in bytes of its wire form. */
+  /** Length of the next field in bytes, in its wire form; negative for null. */
   fieldBytes(): number {
     return this.#buffer.readInt32BE(this.#at);
   }
@@ -45,7 +45,7 @@ export class RowReader {
     return high * 0x1_0000_0000 + low;
   }
 
-  /** A `text`, which has one form only; undefined for null. */
+  /** A `text`, which has only one form; undefined for null. */
   text(): string | undefined {
     if (this.fieldBytes() < 0) {
       this.#at += 4;

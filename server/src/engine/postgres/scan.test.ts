@@ -27,7 +27,7 @@ describe("A scan of PostgreSQL", () => {
     url = await server.createDatabase();
     relay = await Relay.open(url);
     relay.onAnswer = (code, body) => {
-      // Not the rows of a greeting, for another connection may open meanwhile.
+      // Not the rows of a greeting: another connection may open at the same time.
       if (code === "D" && /^(small)?.{0,4}k1/s.test(body.toString("latin1", 6, 17))) {
         sent.rows++;
         sent.bytes += body.length;
@@ -54,7 +54,7 @@ describe("A scan of PostgreSQL", () => {
     return { visited, end };
   }
 
-  /** In as many calls as it takes: each ends when its snapshot is too old, which on a busy machine is soon. */
+  /** In as many calls as needed: each ends when its snapshot is too old, which on a busy machine is soon. */
   async function countAll(range: KeyRange, hints?: ScanHints) {
     let visited = 0;
     for (let rest = range; ; ) {
@@ -69,7 +69,7 @@ describe("A scan of PostgreSQL", () => {
   const large = partitionRange(Buffer.from("large"));
 
   it("visits any number of small entries in one call, hence one snapshot", async () => {
-    // Not all of them: a busy machine may need longer for those than a snapshot lives.
+    // Not all of them: on a busy machine they may take longer than a snapshot lives.
     const many = { start: small.start, end: { ...small.start, sort: Buffer.from("k105001") } };
     assert.deepEqual(await count(many), { visited: 5_000, end: "complete" });
   });
@@ -101,7 +101,7 @@ describe("A scan of PostgreSQL", () => {
     const until = performance.now() + 2_100;
     const end = await engine.scan(small, () => {
       visited++;
-      // The first chunk takes all the time a snapshot may live.
+      // The first chunk takes all the time that a snapshot may live.
       while (visited === 1 && performance.now() < until);
       return true;
     });
@@ -128,7 +128,7 @@ describe("A scan of PostgreSQL", () => {
       if (typeof end === "string") break;
       range = { start: end.resumeAt, end: small.end };
     }
-    // One that ended late would break a connection of the test after this.
+    // A cut that came late would break a connection of the next test.
     await Promise.all(breaking);
     assert.equal(seen.length, 20_000);
     assert.equal(new Set(seen).size, 20_000);
@@ -177,7 +177,7 @@ describe("A scan of PostgreSQL", () => {
     const ranges = partsOfSmall(10, 100_001, 100_101, 100_201);
     assert.equal(await engine.scanRanges(ranges, () => ++visited < 15), "stopped");
     assert.equal(visited, 15);
-    // Over the same connection, behind what ended the transaction.
+    // Over the same connection, behind the rollback of the transaction.
     assert.deepEqual(await count(ranges[0]!), { visited: 10, end: "complete" });
     const open =
       "SELECT count(*)::int FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'";
@@ -200,7 +200,7 @@ describe("A scan of PostgreSQL", () => {
     sent.rows = 0;
     sent.bytes = 0;
     let [visited, leftOut] = [0, 0];
-    // Not all of them either, and beyond their partition, where it leaves rows out.
+    // Not all of them either, and past the end of their partition, where the engine leaves rows out.
     const range = {
       start: { ...small.start, sort: Buffer.from("k115001") },
       end: { partition: Buffer.from("smalm"), sort: small.start.sort },
@@ -244,7 +244,7 @@ describe("A scan of PostgreSQL", () => {
       }
     };
     const parts = partsOfSmall(10, 100_001, 100_101);
-    // They have no snapshot in common that was tried.
+    // No shared snapshot of theirs was tested.
     const afterFirst = await scans.scan(parts, () => true, undefined);
     assert.deepEqual(afterFirst, { resumeAt: parts[1]!.start });
     const start = { partition: Buffer.from("many"), sort: Buffer.alloc(0) };

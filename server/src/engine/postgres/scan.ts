@@ -15,14 +15,14 @@ import {
   SCAN_WANTED,
 } from "./statements.ts";
 
-/** The first rows asked for, at most: what is known of their size comes from other scans. */
+/** The most rows requested first: their expected size is known only from other scans. */
 const FIRST_ROWS_MAX = 64;
-/** What one request for rows may bring: also what is thrown away at most when the visitor stops. */
+/** The most bytes that one request for rows should bring; also the most discarded when the visitor stops. */
 const CHUNK_BYTES = 1024 * 1024;
 const CHUNK_ROWS_MAX = 4096;
-/** What the server may examine for one request, where it leaves rows out: about 0.2 s. */
+/** The most rows that the server may examine for one request if it leaves rows out: about 0.2 s. */
 const CHUNK_EXAMINED_MAX = 64 * MARK_ROWS;
-/** Of a row besides its key and value: lengths, version, header. */
+/** The bytes of a row in addition to its key and value: lengths, version, header. */
 const ROW_OVERHEAD_BYTES = 32;
 
 export interface ScanOptions {
@@ -31,16 +31,16 @@ export interface ScanOptions {
   readonly visit: Visit;
   readonly entriesExpected: number | undefined;
   readonly wanted: WantedSorts | undefined;
-  /** Of the rows of earlier scans, on average. */
+  /** The average size of the rows of earlier scans. */
   readonly rowBytesExpected: number;
   /** The LIMIT of the statement: rows examined after which the scan ends early. */
   readonly rowsMax: number;
   readonly deadline: number;
   /** When to end early, so that no snapshot lives long. As of `performance.now()`. */
   readonly endsAt: number;
-  /** Called once, as soon as the answer is known. */
+  /** Called once, as soon as the result is known. */
   readonly settle: (end: ScanEnd | ScanFailure) => void;
-  /** Called once, when the session can be used again or is lost. `rowBytes`: 0 when there were none. */
+  /** Called once, when the session can be reused or is lost. `rowBytes` is 0 if there were no rows. */
   readonly leave: (rowBytes: number) => void;
 }
 
@@ -51,13 +51,16 @@ export interface ScanFailure {
 }
 
 /**
- * One statement, hence one snapshot of each partition, read in chunks: its portal stays open and is
- * asked for more rows until the visitor stops, the range ends or time is up. The first chunk is small;
- * then the size of the rows seen decides how many may come, so that neither a thousand rows of 1 MiB
- * nor a million small ones fill the memory. Rows are visited where they lie in the chunks of the
- * socket. Several ranges are a statement each, in a transaction that keeps the snapshot.
+ * One statement, hence one snapshot of each partition, read in chunks: its portal stays open and is asked for
+ * more rows until the visitor stops, the range ends or time is up. The first chunk is small; from then on the
+ * size of the rows seen determines the next chunk, so that neither a thousand rows of 1 MiB nor a million
+ * small ones fill the memory. Rows are visited where they lie in the chunks of the socket. Several ranges are
+ * one statement each, in a transaction that keeps the snapshot.
  *
- * This is no cursor: it lives within one exchange, its time is bounded, its visitor never waits.
+ * This is not a cursor: it lives within one exchange, its time is bounded, its visitor never waits.
+ *
+ * A scan is settled once its result is known: by the visitor, the end, the time or an error. It then sends
+ * Sync and drops rows that still arrive, and leaves when the session is ready or lost.
  */
 export class Scan implements Exchange {
   readonly deadline: number;
@@ -65,15 +68,15 @@ export class Scan implements Exchange {
   readonly #session: Session;
   readonly #options: ScanOptions;
   readonly #isAcross: boolean;
-  /** Only what it wants is answered, and marks; otherwise everything is. */
+  /** If set, the server returns only wanted rows, and marks; otherwise every row. */
   readonly #wanted: WantedSorts | undefined;
   readonly #budget = new TurnBudget();
-  /** The range that is read, one behind the other. */
+  /** The range being read; ranges are read one after the other. */
   #rangeIndex = 0;
-  /** Where several ranges are read: the answer to BEGIN comes before theirs. */
+  /** With several ranges: the answer to BEGIN is still to come. */
   #isBeginning: boolean;
   #chunkRows: number;
-  /** Rows the server has read, those it left out included. */
+  /** Rows the server has read in this range, including those it left out. */
   #examined = 0;
   #answered = 0;
   /** Rows that came with a value. */
@@ -90,7 +93,7 @@ export class Scan implements Exchange {
     const { start, end } = this.#range;
     this.#isBeginning = options.ranges.length > 1;
     this.#isAcross = !isInOnePartition(this.#range);
-    // A range from the first partition on holds the engine's own row, which must not be counted.
+    // A range that starts in the first partition contains the engine's own row, which must not be counted.
     const isCountable = this.#isAcross && end !== undefined && start.partition.length > 0;
     this.#wanted = isCountable ? options.wanted : undefined;
     const rows = Math.min(FIRST_ROWS_MAX, Math.floor(CHUNK_BYTES / options.rowBytesExpected));
@@ -154,7 +157,7 @@ export class Scan implements Exchange {
     else if (this.#budget.isSpent()) void this.#giveTurn();
   }
 
-  /** Visits a row, or counts what was left out up to it. Answers how the scan ends, if it does here. */
+  /** Visits a row, or counts the rows left out before it. Returns how the scan ends, if it ends here. */
   #take(row: RowReader): ScanEnd | undefined {
     const partition = this.#isAcross ? row.bytes() : this.#range.start.partition;
     const key = { partition, sort: row.bytes() };
@@ -219,7 +222,7 @@ export class Scan implements Exchange {
     else this.#goOn();
   }
 
-  /** To the next range, unless time is up. */
+  /** Goes on to the next range, unless time is up. */
   #goOn(): void {
     if (this.#answered > 0) this.#chooseChunk();
     this.#rangeIndex++;
@@ -247,14 +250,14 @@ export class Scan implements Exchange {
     return this.#rowCount === 0 ? 0 : this.#byteCount / this.#rowCount;
   }
 
-  /** What was visited stays visited: the rest is another call. */
+  /** Entries that were visited stay visited: the rest is another call. */
   #fail(error: Error): void {
     this.#settle(this.#last ? { resumeAt: after(this.#last) } : { error, mayRepeat: true });
   }
 
   /**
-   * Answers at once; rows that are still on their way are dropped as they come. The transaction of several
-   * ranges is left to the session, which rolls back what it finds open.
+   * Reports the result at once; rows that are still on their way are dropped as they arrive. The transaction
+   * of several ranges is left to the session, which rolls back any transaction it finds open.
    */
   #settle(end: ScanEnd | ScanFailure): void {
     if (!this.#isSynced) {

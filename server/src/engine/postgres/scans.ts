@@ -8,13 +8,13 @@ import type { Session } from "./session.ts";
 import type { SessionPool } from "./session-pool.ts";
 import { PAGE_END, PAGE_END_TO } from "./statements.ts";
 
-/** A snapshot lives no longer: an old one keeps the server from removing dead rows. */
+/** The most time that a snapshot lives: an old one keeps the server from removing dead rows. */
 const SNAPSHOT_MS_MAX = 2_000;
-/** In effect none: the portal stops the server as well, and time ends every scan. */
+/** In effect no limit: the portal stops the server as well, and time ends every scan. */
 const ROWS_MAX = 1_000_000;
 /** For servers that collect all rows of a statement before they send the first. */
 const ROWS_COLLECTED = { min: 64, expected: 256, max: 1_000 };
-/** Rows from which a page over shards is worth asking for its end first: three times as fast then. */
+/** From this many rows on, finding the end of a page over shards first makes the page three times as fast. */
 const PAGE_END_ROWS_MIN = 100;
 const BACKOFF_MS_MAX = 50;
 const ROW_BYTES_AT_FIRST = 1024;
@@ -25,17 +25,17 @@ export interface ScansOptions {
   readonly timeoutMs: number;
 }
 
-/** Runs scans, each on a connection of its own: a long one must not stand before point reads. */
+/** Runs scans, each on a connection of its own: a long one must not delay point reads. */
 export class Scans {
   readonly #options: ScansOptions;
-  /** Of the rows of recent scans; decides how many the next one asks for at first. */
+  /** The average row size of recent scans; determines how many rows the next one requests at first. */
   #rowBytes = ROW_BYTES_AT_FIRST;
 
   constructor(options: ScansOptions) {
     this.#options = options;
   }
 
-  /** Of one range, or of several of one partition. */
+  /** Scans one range, or several of one partition. */
   async scan(
     ranges: readonly KeyRange[],
     visit: Visit,
@@ -62,7 +62,7 @@ export class Scans {
       const end = await this.#attempt(session, { ...scan, ranges: [first!] });
       return end === "complete" ? { resumeAt: second.start } : end;
     }
-    // Others were not tried with a statement that leaves rows out, so they send them all.
+    // Leaving rows out was not tested on other servers, so they send all rows.
     scan = { ...scan, hints: { ...scan.hints, wanted: undefined } };
     const { min, expected, max } = ROWS_COLLECTED;
     const rowsMax = Math.max(min, Math.min(scan.hints?.entriesExpected ?? expected, max));
@@ -112,7 +112,7 @@ interface ScanCall {
   readonly deadline: number;
 }
 
-/** The last key of a page of `rows`; undefined when the page reaches the end of the range. */
+/** The last key of a page of `rows`; undefined if the page reaches the end of the range. */
 async function findPageEnd(
   session: Session,
   { start, end }: KeyRange,

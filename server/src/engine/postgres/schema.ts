@@ -8,26 +8,26 @@ import { ServerError } from "./sql-state.ts";
 import { BEGIN, COMMIT, textQuery } from "./statements.ts";
 import { TYPE } from "./wire-writer.ts";
 
-/** Raised when the meaning of stored bytes changes. A newer one than this is refused. */
+/** Raised when the meaning of stored bytes changes. A newer format than this one is refused. */
 export const FORMAT = 1;
 
-/** Where the format number stands: a row of the table itself, so that every node of a cluster has it. */
+/** The key of the format number: a row of the table itself, so that every node of a cluster has it. */
 export const FORMAT_ROW = { partition: Buffer.alloc(0), sort: Buffer.from("schema") };
 
 const CITUS_SHARDS = 32;
 const INSTALL_TIMEOUT_MS = 60_000;
 const INSTALL_ATTEMPTS_MAX = 5;
 
-/** DDL in the order to be run. Hints may be refused by a server that does not know them. */
+/** DDL in the order in which to run it. A server that does not know a hint may refuse it. */
 export interface SchemaStatement {
   readonly sql: string;
   readonly isHint: boolean;
 }
 
 /*
- * bytea compares bytewise with no collation. `partition` and `sort` are keywords in some dialects.
- * STORAGE PLAIN makes the key limit exact: else it would depend on how well the bytes compress.
- * fillfactor and no index on ver or val: an update that fits its page touches no index.
+ * bytea compares bytewise, without a collation. `partition` and `sort` are keywords in some dialects. STORAGE
+ * PLAIN makes the key limit exact: otherwise it would depend on how well the bytes compress. The fillfactor,
+ * and no index on ver or val, keep an update that fits its page out of every index.
  */
 const COLUMNS = "pk bytea NOT NULL, sk bytea NOT NULL, ver bigint NOT NULL, val bytea NOT NULL";
 
@@ -59,8 +59,8 @@ const HINTS: readonly string[] = [
 ];
 
 /**
- * A role with no more rights than Rowhouse needs. The settings serve connections behind a pooler,
- * which cannot make them themselves.
+ * A role with no more rights than Rowhouse needs. The settings serve connections behind a pooler, which
+ * cannot set them themselves.
  */
 export function roleStatements(dialect: Dialect): readonly string[] {
   const statements = [
@@ -73,15 +73,15 @@ export function roleStatements(dialect: Dialect): readonly string[] {
   return statements;
 }
 
-/** Rarely built in, and worth little: outside the transaction, and its refusal is no news. */
+/** Rarely built in, and worth little: run outside the transaction, and a refusal is ignored. */
 const COMPRESSION = "ALTER TABLE rh_kv ALTER COLUMN val SET COMPRESSION lz4";
 
 /** Errors of a server that does not know a hint. */
 const UNKNOWN_HINT = new Set(["42601", "42704", "0A000", "22023"]);
-/** Another front end is creating the same table: the loser sees one of these, then the table. */
+/** Another front end is creating the same table: the loser gets one of these errors, then finds the table. */
 const RIVAL_INSTALL = new Set(["23505", "42P07", "42710", "40001", "40P01"]);
 
-/** Creates what is missing, in one transaction. Front ends may do this at the same time. */
+/** Creates what is missing, in one transaction. Several front ends may do this at the same time. */
 export async function installSchema(session: Session, dialect: Dialect): Promise<void> {
   const statements = schemaStatements(dialect);
   const withoutHints = statements.filter(({ isHint }) => !isHint);
@@ -102,7 +102,7 @@ export async function installSchema(session: Session, dialect: Dialect): Promise
   }
 }
 
-/** The format number of the installed schema; undefined when there is no table or no such row. */
+/** The format number of the installed schema; undefined if there is no table or no such row. */
 export async function readFormat(session: Session): Promise<number | undefined> {
   const [exists] = await queryText(session, textQuery("SELECT to_regclass('rh_kv')::text"), 1);
   if (exists?.[0] === undefined) return undefined;

@@ -3,19 +3,19 @@ import type { Session } from "./session.ts";
 import { textQuery } from "./statements.ts";
 
 /**
- * Which relative of PostgreSQL answers. The statements are the same for all; only the schema, a few
- * settings and what an error proves differ.
+ * Which relative of PostgreSQL answers. The statements are the same for all; only the schema, a few settings
+ * and what an error proves differ.
  */
 export type Dialect = "postgres" | "citus" | "cockroach" | "yugabyte";
 
-/** What a server says of itself. Settings that it does not know are undefined. */
+/** What a server reports about itself. Settings that it does not know are undefined. */
 export interface ServerFacts {
   readonly dialect: Dialect;
   readonly version: string;
   readonly settings: Readonly<Partial<Record<SettingName, string | undefined>>>;
   /** The server's clock, in microseconds since 1970. */
   readonly clockMicroseconds: number;
-  /** A crash of the server empties the table. */
+  /** If true, a crash of the server empties the table. */
   readonly isTableUnlogged: boolean;
 }
 

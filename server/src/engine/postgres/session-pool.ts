@@ -17,29 +17,29 @@ interface Waiter {
 
 export interface SessionPoolOptions {
   readonly sessionsMax: number;
-  /** The signal comes when the pool is closed: nobody waits for the session any more. */
+  /** The signal aborts when the pool is closed: no caller waits for the session any more. */
   readonly connect: (signal: AbortSignal) => Promise<Session>;
   readonly onCorrupt?: (error: ServerError) => void;
 }
 
 /**
- * Sessions lent to one borrower at a time. They are opened when somebody waits and kept; the one
- * given back last is lent first, so that few serve when few are needed.
+ * Sessions lent to one borrower at a time. A session is opened when a borrower waits, and kept; the one
+ * released last is lent first, so that few sessions serve when few are needed.
  *
- * While the database cannot be reached, waiters wait, up to their deadlines, and one attempt after
- * the other is made for them. An error that only the operator can mend ends the waiting; whoever comes
- * next waits for the next attempt, for such a server must not be asked for each request either.
+ * While the database cannot be reached, borrowers wait up to their deadlines, and one connection attempt
+ * after another is made for them. An error that only the operator can fix ends their waiting; later borrowers
+ * wait for the next attempt, since such a server must not be asked on every request either.
  *
  * A session that was given up may not be over for the server: a COMMIT that waits for its standby goes on
- * waiting, whoever has hung up. Until it is over it counts as a session; else the front ends of a database
- * whose standby is away would take all its connections, 16 of them anew for each time of a call.
+ * waiting after its client has hung up. Until it is over it counts as a session. Otherwise the front ends of
+ * a database whose standby is away would take all its connections, each 16 new ones per time limit of a call.
  */
 export class SessionPool {
   readonly #options: SessionPoolOptions;
   readonly #idle: Session[] = [];
   readonly #all = new Set<Session>();
   readonly #waiters: Waiter[] = [];
-  /** Processes of the server behind sessions that were given up, and when the last one was. */
+  /** Server processes behind sessions that were given up, and when the last one was. */
   readonly #givenUp = new Set<number>();
   #gaveUpAt = 0;
   #connecting = 0;
@@ -50,11 +50,11 @@ export class SessionPool {
 
   constructor(options: SessionPoolOptions) {
     this.#options = options;
-    // Each attempt listens. Node takes more than ten of them for a leak, and would say so to the operator.
+    // Each attempt adds a listener. Node warns the operator of a leak above ten.
     setMaxListeners(options.sessionsMax, this.#closing.signal);
   }
 
-  /** @throws EngineError `Unavailable` when there is none before `deadline`, `Closed` after `close`. */
+  /** @throws EngineError `Unavailable` if there is no session by `deadline`, `Closed` after `close`. */
   acquire(deadline: number): Session | Promise<Session> {
     if (this.#isClosed) throw closedError();
     const idle = this.#idle.pop();
@@ -77,7 +77,9 @@ export class SessionPool {
     else this.#idle.push(session);
   }
 
-  /** As `release`, unless this and its idle neighbours lead to a server that was the primary. */
+  /**
+   * Like `release`, unless the outcome shows that this session and its idle neighbours lead to a former primary.
+   */
   releaseAfter(session: Session, outcome: Outcome): void {
     if (outcome.kind === "failed" && outcome.error.fault === "standby") {
       session.close();
@@ -86,11 +88,12 @@ export class SessionPool {
     this.release(session);
   }
 
-  /** To be called a few times a second. `now` as of `performance.now()`. */
+  /** Call it a few times a second. `now` as of `performance.now()`. */
   tick(now: number): void {
     let isSilent = false;
     for (const session of this.#all) isSilent = session.giveUpIfOverdue(now) || isSilent;
-    // A machine that lost its power closes no connection. Each of the others would take the time of a call.
+    // A machine that loses its power closes no connection. Each of the other sessions would cost another call
+    // its whole time limit.
     if (isSilent) {
       for (const session of this.#all) {
         if (session.isQuiet) session.destroy(new Error("The database is silent."));
@@ -117,7 +120,7 @@ export class SessionPool {
 
   #grow(): void {
     if (this.#backoffTimer !== undefined || this.#isClosed) return;
-    // After a failure one attempt at a time: a server that is starting needs no storm.
+    // After a failure one attempt at a time: a server that is starting must not be flooded.
     const isTroubled = this.#backoffMs > 0 || this.#givenUp.size > 0;
     const attemptsMax = isTroubled ? 1 : Number.POSITIVE_INFINITY;
     while (
@@ -147,7 +150,7 @@ export class SessionPool {
     this.#grow();
   }
 
-  /** Closes a session for which there is no place. @throws EngineError `Unavailable`. */
+  /** Closes a session for which there is no room. @throws EngineError `Unavailable`. */
   async #assertRoom(session: Session): Promise<void> {
     if (this.#givenUp.size === 0) return;
     const asked = [...this.#givenUp];
@@ -156,7 +159,7 @@ export class SessionPool {
     const parameters = [asked.join(), agoMs];
     await query(session, STILL_AT_WORK, parameters, (row) => atWork.add(row.int8())).catch(
       (error) => {
-        // Of a relative that cannot tell there are none; of one that has not answered nothing is known.
+        // A relative that cannot answer counts as having none; if the connection broke, nothing is known.
         if (session.isLost) throw error;
       },
     );
@@ -169,7 +172,7 @@ export class SessionPool {
     );
   }
 
-  /** Takes a session that was opened elsewhere. */
+  /** Adds a session that was opened elsewhere. */
   adopt(session: Session): void {
     this.#all.add(session);
     session.onLost = () => this.#forget(session);

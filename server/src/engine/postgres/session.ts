@@ -6,35 +6,35 @@ import { WireReader } from "./wire-reader.ts";
 import { WireWriter } from "./wire-writer.ts";
 
 /**
- * What is sent up to one Sync, and what becomes of it. The session calls these in the order of the
- * server's answers and ends with exactly one of `ready` and `lost`.
+ * Everything sent up to one Sync, and the handling of its answers. The session calls these methods in the
+ * order of the server's answers, and ends with exactly one of `ready` and `lost`.
  *
- * With one Sync the server skips everything behind the first error. A Sync for each statement would
- * let the statements behind a BEGIN that failed commit one by one.
+ * With one Sync the server skips everything behind the first error. With a Sync for each statement, the
+ * statements behind a BEGIN that failed would commit one by one.
  */
 export interface Exchange {
-  /** Milliseconds of `performance.now()`: a session silent for longer than this is given up. */
+  /** Milliseconds of `performance.now()`: a session that has not answered by then is given up. */
   readonly deadline: number;
   /**
-   * When it is overdue, the server is asked to stop it first. Never a write: a COMMIT that waits for its
-   * standby ends in success when it is cancelled, although only one machine has it.
+   * If set, the server is asked to stop the exchange before the session is given up. Never set for a write: a
+   * COMMIT that waits for its standby ends in success when it is cancelled, although only one machine has it.
    */
   readonly isRead?: boolean;
   row(row: RowReader): void;
-  /** One statement is done. `tag` begins with its verb: "INSERT 0 1", "ROLLBACK". */
+  /** One statement is complete. */
   complete(tag: Tag): void;
-  /** The portal holds more rows than were asked for. */
+  /** The portal has more rows than were requested. */
   suspended?(): void;
-  /** The statement that is next to complete failed; those behind it are skipped. */
+  /** The next statement to complete failed; those behind it are skipped. */
   failed(error: ServerError): void;
-  /** A warning that the write may not be as durable as the server is configured to make it. */
+  /** A warning that the write may be less durable than the server is configured to make it. */
   warned?(): void;
   ready(): void;
   /** The connection is gone. `isSent` tells whether any byte may have reached the server. */
   lost(error: Error, isSent: boolean): void;
 }
 
-/** Where the tag of a completed statement lies: rarely read, so not made a string. */
+/** The part of a completed statement's tag that matters. */
 export interface Tag {
   readonly isRollback: boolean;
 }
@@ -42,17 +42,17 @@ export interface Tag {
 const ROLLED_BACK: Tag = { isRollback: true };
 const DONE: Tag = { isRollback: false };
 
-/** Forgetting names more often than this means that a pooler shuffles sessions under us. */
+/** A connection that has to forget its names this often is behind a pooler that shuffles sessions. */
 const FORGOTTEN_MAX = 3;
 
-/** What an overdue read has left to end in, once the server was asked to stop it. */
+/** How long an overdue read may take to end, once the server was asked to stop it. */
 const CANCEL_ANSWER_MS_MAX = 1_000;
 
-/** What a session cannot do over its own socket. */
+/** Actions that a session cannot take over its own socket. */
 export interface SessionControl {
-  /** The server's number of the process behind the connection, if it told one. */
+  /** The process number of the server behind the connection, if the server reported one. */
   readonly processId: number | undefined;
-  /** Says goodbye and closes the connection. */
+  /** Sends Terminate and closes the connection. */
   end(): void;
   /** Asks the server to stop what this connection is doing. */
   cancel(): void;
@@ -64,11 +64,15 @@ export interface SessionOptions {
 }
 
 /**
- * One connection after it was authenticated: sends exchanges, several at once when the caller
- * pipelines, and hands each its answers.
+ * One authenticated connection: sends exchanges, several at once if the caller pipelines, and passes each its
+ * answers.
+ *
+ * An exchange is open from `begin` to `sync`, and pending until its last answer; a session is quiet while no exchange
+ * is pending. When its oldest exchange is overdue, a read is first cancelled: the session is then lost with the
+ * answer, or given up a second later. A write is given up without being cancelled. A lost session never recovers.
  */
 export class Session {
-  /** Called once when the connection is gone. */
+  /** Called once, when the connection is gone. */
   onLost: (session: Session) => void = () => {};
   /** Called when the server reports damaged data. */
   onCorrupt: (error: ServerError) => void = () => {};
@@ -78,12 +82,12 @@ export class Session {
   readonly #reader: WireReader;
   readonly #row: RowReader;
   readonly #resultFormat: 0 | 1;
-  /** Exchanges whose answers are not complete, in the order they were sent. */
+  /** Exchanges whose answers are not complete, in the order in which they were sent. */
   readonly #pending: Exchange[] = [];
   #open: Exchange | undefined;
   #preparedStatements: boolean;
   readonly #prepared = new Set<string>();
-  /** Names whose ParseComplete has not come, in order; "" for unprepared statements. */
+  /** Names whose ParseComplete has not arrived, in order; "" for unprepared statements. */
   readonly #parsing: { readonly name: string; readonly exchange: Exchange }[] = [];
   #nameSuffix = "";
   #forgotten = 0;
@@ -106,7 +110,7 @@ export class Session {
     return this.#lostBy !== undefined;
   }
 
-  /** Lost because it was overdue: the server may still be at work for it. */
+  /** Lost because it was overdue: the server may still be working for it. */
   get isGivenUp(): boolean {
     return this.#isGivenUp;
   }
@@ -115,12 +119,12 @@ export class Session {
     return this.#control.processId;
   }
 
-  /** Nothing is under way. */
+  /** No exchange is pending. */
   get isQuiet(): boolean {
     return this.#pending.length === 0;
   }
 
-  /** Bytes that arrived. @throws nothing: a stream that makes no sense is a lost connection. */
+  /** Receives bytes. @throws nothing: a malformed stream counts as a lost connection. */
   receive(chunk: Buffer): void {
     try {
       this.#reader.push(chunk);
@@ -131,13 +135,13 @@ export class Session {
 
   // --- Sending -------------------------------------------------------------------------------
 
-  /** Begins an exchange; statements follow, and then `sync`. */
+  /** Begins an exchange; its statements follow, then `sync`. */
   begin(exchange: Exchange): void {
     this.#open = exchange;
     this.#pending.push(exchange);
   }
 
-  /** Begins a statement of the open exchange: its parameters follow, and then `execute`. */
+  /** Begins a statement of the open exchange: its parameters follow, then `execute`. */
   bind(statement: Statement): WireWriter {
     const { name, text, parameterTypes } = statement;
     const writer = this.#writer;
@@ -156,13 +160,13 @@ export class Session {
     this.#writer.execute(rowsMax);
   }
 
-  /** Asks for more rows of a suspended portal. */
+  /** Requests more rows of a suspended portal. */
   continue(rowsMax: number): void {
     this.#writer.execute(rowsMax);
     this.flush();
   }
 
-  /** Sends what was written and has the server answer it without ending the exchange. */
+  /** Sends what was written, and has the server answer it without ending the exchange. */
   flush(): void {
     this.#writer.flush();
     this.#send();
@@ -179,11 +183,11 @@ export class Session {
     const bytes = this.#writer.take();
     if (this.#lostBy === undefined && this.#socket.writable) {
       this.#socket.write(bytes);
-      // Mostly the kernel has taken them already, and the next message can take their place.
+      // Mostly the kernel has already taken the bytes, and the next message can reuse their memory.
       if (this.#socket.writableLength === 0) this.#writer.reuse();
       return;
     }
-    // A request given to a dead connection must fail at once, or its promise would never settle.
+    // An exchange on a dead connection must fail now, or its promise would never settle.
     const error = this.#lostBy ?? new Error("The connection is closed.");
     const exchange = this.#pending.pop();
     queueMicrotask(() => exchange?.lost(error, false));
@@ -192,7 +196,7 @@ export class Session {
 
   // --- Receiving -----------------------------------------------------------------------------
 
-  /** Holds back further answers until `resume`, so that a slow visitor does not hold the event loop. */
+  /** Holds back further answers until `resume`, so that a slow visitor does not block the event loop. */
   pause(): void {
     this.#reader.pause();
     this.#socket.pause();
@@ -215,7 +219,7 @@ export class Session {
         this.#row.begin(bytes, start);
         exchange?.row(this.#row);
         return;
-      case 0x43: // C, CommandComplete. Of the tags only that of a COMMIT that failed matters.
+      case 0x43: // C, CommandComplete. Only the tag of a failed COMMIT matters.
         exchange?.complete(bytes[start] === 0x52 ? ROLLED_BACK : DONE);
         return;
       case 0x32: // 2, BindComplete.
@@ -236,17 +240,17 @@ export class Session {
         this.#notice(readFields(bytes, start, end));
         return;
       default:
-        // Parameter changes, notifications, NoData, EmptyQuery: nothing that we wait for.
+        // Parameter changes, notifications, NoData, EmptyQuery: no exchange waits for these.
         return;
     }
   }
 
   #ready(status: number): void {
     const exchange = this.#pending.shift();
-    // A cancel request may come late, and must not meet what somebody sends next.
+    // A cancel request may arrive late, and must not hit the next exchange.
     if (this.#cancelledAt !== undefined) this.destroy(new Error("A read took too long."));
-    // An error inside BEGIN leaves the failed transaction open, for COMMIT was skipped; a scan of several
-    // ranges ends without one.
+    // An error behind BEGIN leaves the failed transaction open, since COMMIT was skipped; a scan of several
+    // ranges ends without COMMIT.
     if (status !== 0x49 && this.#lostBy === undefined) {
       this.begin(new Rollback(performance.now() + 10_000, (error) => this.destroy(error)));
       this.#writer.query("ROLLBACK");
@@ -259,12 +263,12 @@ export class Session {
   #failed(error: ServerError): void {
     const exchange = this.#pending[0];
     if (exchange === undefined) {
-      // Nobody asked: the server says why it closes the connection.
+      // No exchange is pending: the server gives its reason for closing the connection.
       this.destroy(error);
       return;
     }
-    // The server skips up to Sync, also the Parse of statements it never saw: to use their names
-    // would fail with 26000.
+    // The server skips everything up to Sync, including the Parse of statements that it therefore never sees:
+    // using their names would fail with 26000.
     while (this.#parsing[0]?.exchange === exchange) {
       this.#prepared.delete(this.#parsing.shift()!.name);
     }
@@ -275,7 +279,7 @@ export class Session {
     if (error.isFatal) this.destroy(error);
   }
 
-  /** New names, because the server may still know the old ones (42P05). */
+  /** Chooses new names, because the server may still know the old ones (42P05). */
   #forgetNames(): void {
     this.#prepared.clear();
     this.#forgotten++;
@@ -284,8 +288,8 @@ export class Session {
   }
 
   /**
-   * With `client_min_messages = warning` our statements draw no notices but this: a cancelled wait
-   * for a synchronous standby. The text depends on the server's language, the code does not.
+   * With `client_min_messages = warning` our statements cause no notices but this one: a cancelled wait for a
+   * synchronous standby. The text depends on the server's language, the code does not.
    */
   #notice(fields: ReadonlyMap<string, string>): void {
     const code = fields.get("C");
@@ -295,8 +299,8 @@ export class Session {
   // --- The end -------------------------------------------------------------------------------
 
   /**
-   * Gives the connection up when its oldest exchange is overdue: a read only after it was cancelled.
-   * Answers whether it did.
+   * Gives the connection up if its oldest exchange is overdue, a read only after it was cancelled. Returns
+   * whether it did.
    */
   giveUpIfOverdue(now: number): boolean {
     const oldest = this.#pending[0];
@@ -312,7 +316,7 @@ export class Session {
     return true;
   }
 
-  /** Says goodbye and closes. Whatever is pending is lost. */
+  /** Sends Terminate and closes. Pending exchanges are lost. */
   close(): void {
     if (this.#lostBy !== undefined) return;
     this.#control.end();

@@ -4,7 +4,7 @@ import { EngineError } from "../engine.ts";
 import { isPassing, toEngineError } from "./outcome.ts";
 import { type Fault, faultOf, readFields, ServerError } from "./sql-state.ts";
 
-/** Every row of the table, by what the request is told. */
+/** Every row of the table, by the fault that the request sees. */
 const EXPECTED: Readonly<Record<Fault, string>> = {
   retry: "40001 40P01",
   check: "23505 22012",

@@ -1,10 +1,10 @@
 /**
- * What an error of the server says about a request. "retry": nothing happened, the engine runs it
- * again. "check": nothing happened, an assertion of ours stopped the group. "forget": nothing
- * happened, a prepared statement is not what we thought. "busy": nothing happened, the client should
- * come back. "unavailable": nothing happened and the store cannot be reached or used now.
- * "unknown": a write may or may not have happened. "standby": nothing happened, this server does not
- * take writes. "keyTooLong", "corrupt": as they say. "config": the operator must act. "bug": ours.
+ * The meaning of a server's error for a request. After "retry", "check", "forget", "busy", "unavailable" and
+ * "standby" nothing has happened. "retry": the engine runs the request again. "check": an assertion of the
+ * engine stopped the group. "forget": a prepared statement is not the one we expected. "busy": the client
+ * should retry later. "unavailable": the store cannot be reached or used now. "unknown": a write may or may
+ * not have happened. "standby": this server does not accept writes. "keyTooLong", "corrupt": as named.
+ * "config": the operator must act. "bug": an error of ours.
  */
 export type Fault =
   | "retry"
@@ -25,15 +25,15 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   "40P01": "retry", // deadlock_detected.
   "40003": "unknown", // statement_completion_unknown.
 
-  "23505": "check", // unique_violation: a key that must be absent is there.
-  "22012": "check", // division_by_zero: how the assertion of a group stops it.
+  "23505": "check", // unique_violation: a key that must be absent exists.
+  "22012": "check", // division_by_zero: an assertion stops its group with it.
 
   "26000": "forget", // invalid_sql_statement_name: a pooler gave us another session.
   "42P05": "forget", // duplicate_prepared_statement.
   "0A000": "forget", // "cached plan must not change result type": the table was altered.
 
   "55P03": "busy", // lock_not_available: lock_timeout passed.
-  "57014": "busy", // query_canceled: statement_timeout passed, or somebody cancelled.
+  "57014": "busy", // query_canceled: statement_timeout passed, or the query was canceled.
   "53300": "busy", // too_many_connections.
   "53200": "busy", // out_of_memory.
   "53000": "busy",
@@ -58,7 +58,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
   "28000": "config",
   "28P01": "config", // Wrong password.
   "55000": "config", // object_not_in_prerequisite_state: Citus without max_prepared_transactions.
-  "23514": "config", // Somebody added constraints to the table.
+  "23514": "config", // An operator added constraints to the table.
   "23502": "config",
   "23503": "config",
 
@@ -72,7 +72,7 @@ const FAULTS: Readonly<Record<string, Fault>> = {
 };
 
 const FAULTS_BY_CLASS: Readonly<Record<string, Fault>> = {
-  // Connection trouble. Citus sends 08006 as an ordinary error when a worker is gone.
+  // Connection trouble. Citus reports 08006 as an ordinary error when a worker is gone.
   "08": "unknown",
   "57": "unknown",
   "58": "unknown",
@@ -86,11 +86,11 @@ export function faultOf(sqlState: string): Fault {
 /** An ErrorResponse of the server. */
 export class ServerError extends Error {
   readonly sqlState: string;
-  /** The server closes the connection after this one. */
+  /** The server closes the connection after this error. */
   readonly isFatal: boolean;
   /**
-   * PostgreSQL itself said it, of what it did: it names the routine that did, and poolers never do. Of
-   * trouble with a connection it may be a Citus worker's that is meant.
+   * PostgreSQL itself reported the error, about its own work: it names the routine, which poolers never do. A
+   * connection error does not count: it may be about a Citus worker.
    */
   readonly isOfServer: boolean;
 

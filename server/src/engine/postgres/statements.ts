@@ -3,7 +3,7 @@ import { TYPE } from "./wire-writer.ts";
 
 /** A statement whose text never changes, so that a connection parses it once. */
 export interface Statement {
-  /** Unique to the text; undefined: always sent unprepared. */
+  /** Unique to the text; undefined for a statement that is always sent unprepared. */
   readonly name: string | undefined;
   readonly text: string;
   readonly parameterTypes: readonly number[];
@@ -11,14 +11,14 @@ export interface Statement {
 
 const { bytea, int8, text, byteaArray, int8Array } = TYPE;
 
-/** Rows above which a VALUES list is not worth keeping prepared. */
+/** A VALUES list of more rows is not worth keeping prepared. */
 const PREPARED_ROWS_MAX = 100;
 /** Rows of one VALUES list; the protocol carries 65,535 parameters, two for each row. */
 export const VALUES_ROWS_MAX = 1000;
 
 /*
- * Types of parameters are always given: next to `-1` an untyped one would become an `integer`, and
- * its eight bytes would then be refused (22P03).
+ * Parameter types are always given: next to `-1` an untyped parameter would become an `integer`, and its
+ * eight bytes would be refused (22P03).
  */
 
 // --- Reads -----------------------------------------------------------------------------------
@@ -38,9 +38,9 @@ export const GET_PAIR = statement(
 );
 
 /*
- * Look-ups by an array of keys are LATERAL, with `OFFSET 0` so that the planner leaves them that way.
- * As a join, or as `sk = ANY (…)` before PostgreSQL 17, they are planned as a walk over the partition
- * once statistics say that partitions are small.
+ * Look-ups by an array of keys are LATERAL, with `OFFSET 0` so that the planner keeps them that way. As a
+ * join, or as `sk = ANY (…)` before PostgreSQL 17, they are planned as a walk over the partition once
+ * statistics say that partitions are small.
  */
 
 /** Keys of one partition. */
@@ -50,7 +50,7 @@ export const GET_MANY = statement(
     "LATERAL (SELECT ver, val FROM rh_kv WHERE pk = $1 AND sk = c.sk OFFSET 0) AS k",
   [bytea, byteaArray],
 );
-/** The same as it was run on Citus, which sees in it that one shard is enough. */
+/** The form that was tested on Citus, which recognizes that one shard is enough. */
 export const GET_MANY_OF_SHARD = statement(
   "get_many_of_shard",
   "SELECT sk, ver, val FROM rh_kv WHERE pk = $1 AND sk = ANY ($2)",
@@ -66,10 +66,10 @@ export const GET_ACROSS = statement(
 );
 
 /*
- * The same for readers who have room for $3 bytes: once the values have so many, null instead of those
- * that follow. They are counted as they are found, in the order of the keys, though nobody promises that.
- * A length is known without its value, so what is not sent is not read either. A read of a
- * hundred rows of 1 kB takes 0.86 ms instead of 0.74; 250 of 1 MB for a page of 8 MiB, 42 instead of 1,500.
+ * The same for callers that have room for $3 bytes: once the values found reach that size, the following ones are
+ * null. They are counted in the order in which they are found, which is that of the keys, though nothing guarantees
+ * it. The length of a value is known without reading it, so a value that is not sent is not read either. A read of
+ * a hundred rows of 1 kB takes 0.86 ms instead of 0.74; 250 of 1 MB for a page of 8 MiB, 42 ms instead of 1,500.
  */
 export const GET_MANY_WITHIN = within("get_many_within", "sk", GET_MANY);
 export const GET_ACROSS_WITHIN = within("get_across_within", "pk, sk", GET_ACROSS);
@@ -85,9 +85,9 @@ function within(name: string, key: string, { text, parameterTypes }: Statement):
 }
 
 /*
- * A scan inside one partition says `pk = $1`, never a row comparison: only then does a sharded
- * server ask one shard. Every scan has a LIMIT, even of a closed range: without it the planner
- * takes a bitmap scan and a sort, ten times slower.
+ * A scan inside one partition uses `pk = $1`, never a row comparison: only then does a sharded server ask one
+ * shard. Every scan has a LIMIT, even of a closed range: without it the planner chooses a bitmap scan and a
+ * sort, ten times slower.
  */
 export const SCAN_PARTITION = statement(
   "scan_partition",
@@ -101,8 +101,7 @@ export const SCAN_PARTITION_TO = statement(
 );
 
 /*
- * Row comparison is one index condition. Written out as `pk > $1 OR (pk = $1 AND sk > $2)` the plan
- * would read and filter.
+ * A row comparison is one index condition. With `pk > $1 OR (pk = $1 AND sk > $2)` the plan would read and filter.
  */
 export const SCAN_ACROSS = statement(
   "scan_across",
@@ -115,18 +114,18 @@ export const SCAN_ACROSS_TO = statement(
   [bytea, bytea, bytea, bytea, int8],
 );
 
-/** Rows between two that a scan for wanted sort keys answers whatever they are. */
+/** A scan for wanted sort keys returns every row at this distance, wanted or not. */
 export const MARK_ROWS = 1024;
 
 /**
- * A scan over partitions that leaves out the rows whose sort key lies outside $5: places where the
- * wanted ones begin and end in turn, so a key behind an odd number of them is wanted. Of the others
- * come the last and every 1,024th, with the key alone: how far the server has read stays known, and
- * it never reads long without an answer. `n` counts all rows, so those left out are counted too.
+ * A scan over partitions that leaves out rows by their sort key. $5 lists the positions where wanted sort
+ * keys begin and end in turn, so a key behind an odd number of them is wanted. Of the other rows only the
+ * last and every 1,024th is returned, as a bare key: so it stays known how far the server has read, and it
+ * never reads long without an answer. `n` counts all rows, including those left out.
  *
- * A condition in WHERE would count nothing. The window is read as it comes and holds two rows.
- * On 300,000 rows of 1 kB the server took no longer than for sending them all, whatever was wanted
- * (0.4 to 0.6 s, beside 0.6); with the values looked up afterwards, two to four times as long.
+ * A condition in WHERE would count nothing. The window function streams, and holds two rows. On 300,000 rows
+ * of 1 kB the server took no longer than for sending all of them, whatever was wanted (0.4 to 0.6 s, compared
+ * with 0.6); looking the values up afterwards took two to four times as long.
  */
 export const SCAN_WANTED = statement(
   "scan_wanted",
@@ -140,9 +139,9 @@ export const SCAN_WANTED = statement(
 );
 
 /**
- * The key $n rows behind the start of a scan over partitions. A sharded server answers it from its
- * indexes; with the page's end known, each shard then sends only its part of the page instead of a
- * whole one. The last parameter is the number of rows before it, bounded by the page.
+ * The key that lies a given number of rows after the start of a scan over partitions; the number is the last
+ * parameter, bounded by the page. A sharded server answers this from its indexes; once the page's end is
+ * known, each shard sends only its part of the page instead of a whole one.
  */
 export const PAGE_END = statement(
   "page_end",
@@ -168,13 +167,13 @@ export const UPSERT_ONE = statement(
     `ON CONFLICT (pk, sk) DO UPDATE SET ver = ${above("k.ver", "excluded.ver")}, val = excluded.val RETURNING ver`,
   [bytea, bytea, int8, bytea],
 );
-/** $5 is the version the row must have, or -1: any. */
+/** $5 is the version the row must have, or -1 for any. */
 export const UPDATE_ONE = statement(
   "update_one",
   `UPDATE rh_kv SET ver = ${above("ver", "$3")}, val = $4 WHERE pk = $1 AND sk = $2 AND ($5 = -1 OR ver = $5) RETURNING ver`,
   [bytea, bytea, int8, bytea, int8],
 );
-/** $3 is the version the row must have, or -1: any. */
+/** $3 is the version the row must have, or -1 for any. */
 export const DELETE_ONE = statement(
   "delete_one",
   "DELETE FROM rh_kv WHERE pk = $1 AND sk = $2 AND ($3 = -1 OR ver = $3) RETURNING ver",
@@ -184,12 +183,12 @@ export const DELETE_ONE = statement(
 // --- Commits of several keys, one group --------------------------------------------------------
 
 /*
- * BEGIN and COMMIT are always sent when there is more than one statement. Several statements before
- * one Sync look like one transaction on plain PostgreSQL, but on Citus each write has already
- * committed on its worker when a later one fails.
+ * BEGIN and COMMIT are always sent if there is more than one statement. Several statements before one Sync
+ * look like one transaction on plain PostgreSQL, but on Citus each write has already committed on its worker
+ * when a later one fails.
  */
 export const BEGIN = statement("begin", "BEGIN", []);
-/** Of scans that belong together: the first takes the snapshot for all, and locks nothing. */
+/** For scans that belong together: the first one takes the snapshot for all, and nothing is locked. */
 export const BEGIN_SNAPSHOT = statement(
   "begin_snapshot",
   "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
@@ -197,7 +196,7 @@ export const BEGIN_SNAPSHOT = statement(
 );
 export const COMMIT = statement("commit", "COMMIT", []);
 
-/** In transactions of several callers: one that a rival keeps waiting must not keep the others. */
+/** In transactions of several callers: a commit that waits for a rival must not keep the others waiting. */
 export const BE_IMPATIENT = statement("be_impatient", "SET LOCAL lock_timeout = '200ms'", []);
 
 type RowHold = "share present" | "share" | "own";
@@ -209,12 +208,12 @@ const ROW_LOCKS: Readonly<Record<RowHold, readonly [name: string, clause: string
 };
 
 /**
- * Locks rows, in the order they are named, and raises 22012 unless all $4 are there at their versions
- * (-1: at any). The error stops everything behind it in the group. (PostgreSQL divides integers,
- * others decimals; both raise 22012.)
+ * Locks rows, in the order in which they are named, and raises 22012 unless all $4 exist at their versions
+ * (-1: at any). The error stops everything behind it in the group. (PostgreSQL divides integers, others
+ * decimals; both raise 22012.)
  *
- * Locking and comparing are one statement because a row that comes between two would pass the
- * comparison unlocked. As a join, holding one row of a partition of 20,000 took 2 ms instead of 0.2.
+ * Locking and comparing are one statement: between two, a row could be inserted that passes the comparison
+ * unlocked. As a join, holding one row of a partition of 20,000 took 2 ms instead of 0.2.
  */
 export const HOLD = forEachRowLock(([name, clause]) =>
   statement(
@@ -226,7 +225,7 @@ export const HOLD = forEachRowLock(([name, clause]) =>
   ),
 );
 
-/** The same in two statements, as they were run on Citus; see `pinVersions`. */
+/** The same in two statements, the form that was tested on Citus; see `pinVersions`. */
 export const LOCK = forEachRowLock(([name, clause]) =>
   statement(
     `lock_${name}`,
@@ -251,14 +250,14 @@ function forEachRowLock(
   };
 }
 
-/** Rows that are held: nobody moves them, so their places are good for this statement. */
+/** Rows that are held: no one can move them, so their `ctid` is valid throughout this statement. */
 export const DELETE_HELD = statement(
   "delete_held",
   "DELETE FROM rh_kv WHERE ctid = ANY (ARRAY(SELECT k.ctid FROM unnest($2) AS c(sk), " +
     "LATERAL (SELECT ctid FROM rh_kv WHERE pk = $1 AND sk = c.sk OFFSET 0) AS k))",
   [bytea, byteaArray],
 );
-/** The same for relatives, whose rows have no places. */
+/** The same for relatives, whose rows have no `ctid`. */
 export const DELETE_MANY = statement(
   "delete_many",
   "DELETE FROM rh_kv WHERE pk = $1 AND sk = ANY ($2)",
@@ -266,10 +265,9 @@ export const DELETE_MANY = statement(
 );
 
 /*
- * VALUES lists and not `INSERT … SELECT FROM unnest`: on Citus that form is pulled through the
- * coordinator, its row count is that of the SELECT, and a duplicate comes back as XX000 instead of
- * 23505. One text for each number of rows, built once: building it anew for every commit doubled the
- * client's processor time.
+ * VALUES lists, not `INSERT … SELECT FROM unnest`: Citus pulls that form through the coordinator, reports the
+ * row count of the SELECT, and reports a duplicate as XX000 instead of 23505. There is one text for each
+ * number of rows, built once: rebuilding it for every commit doubled the client's processor time.
  */
 const insertMany = new Map<number, Statement>();
 const upsertMany = new Map<number, Statement>();
@@ -282,8 +280,8 @@ export function insertManyStatement(rowCount: number): Statement {
 }
 
 /**
- * As `insertManyStatement`, for rows that may be there; answers their keys and versions. Also for rows
- * that were locked and proven: an UPDATE joined with arrays is planned as a walk over the partition.
+ * Like `insertManyStatement`, for rows that may exist; returns their keys and versions. Also used for rows
+ * that are already locked and verified: an UPDATE joined with arrays is planned as a walk over the partition.
  */
 export function upsertManyStatement(rowCount: number): Statement {
   return cached(upsertMany, rowCount, () =>
@@ -315,7 +313,9 @@ function cached(kept: Map<number, Statement>, rowCount: number, build: () => Sta
   return built;
 }
 
-/** The version of a put: the one that was brought, or, where that is not above the stored one, the next. */
+/**
+ * The version of a put: the writer's own, or, if that is not above the stored one, the next one with its remainder.
+ */
 function above(stored: string, brought: string): string {
   return `CASE WHEN ${stored} < ${brought} THEN ${brought} ELSE ${stored} + ${RAISED_BY_MAX} - mod(${stored} - ${brought}, ${RAISED_BY_MAX}) END`;
 }
@@ -323,9 +323,9 @@ function above(stored: string, brought: string): string {
 // --- Unknown outcomes, and the session -----------------------------------------------------------
 
 /**
- * What became of a write whose answer was lost. The locks wait for a commit that is still under way,
- * and because they are written to the log, the COMMIT behind them is acknowledged only when all that
- * lies before it is as durable as an acknowledged write.
+ * Reads the rows of a write whose answer was lost. The locks wait for a commit that is still in flight. Since
+ * they are written to the log, the COMMIT behind them is acknowledged only when everything before it is as
+ * durable as an acknowledged write.
  */
 export const READ_LOCKED = statement(
   "read_locked",
@@ -334,8 +334,8 @@ export const READ_LOCKED = statement(
 );
 
 /**
- * Sent when a connection opens: may we write here, does the server keep what it acknowledges, and do
- * bytes and numbers arrive as they left?
+ * Sent when a connection opens: may we write here, does the server keep what it acknowledges, and do bytes
+ * and numbers arrive intact?
  */
 export const GREETING = statement(
   undefined,
@@ -345,10 +345,10 @@ export const GREETING = statement(
 );
 
 /**
- * Of the processes $1, numbers with commas between them, those that are still at work. One that began less
- * than $2 milliseconds ago is another's, to whom the number was given again; so is one of the server's own, behind
- * a failover. One that waits for its client does so in vain: in the middle of a scan that is until the network
- * is found to be gone, hours later.
+ * Which of the processes $1, comma-separated numbers, are still at work. Not counted are a process that began
+ * less than $2 milliseconds ago, since its number was reused; a process of the server itself, since the
+ * number was reused after a failover; and one that waits for its client: it waits in vain, in the middle of a
+ * scan until the network is found to be gone, hours later.
  */
 export const STILL_AT_WORK = statement(
   undefined,
@@ -360,7 +360,7 @@ export const STILL_AT_WORK = statement(
 
 export const SET_SESSION = statement(undefined, "SELECT set_config($1, $2, false)", [text, text]);
 
-/** A statement without parameters whose columns are all text. */
+/** A statement that is never prepared. */
 export function textQuery(sql: string, parameterTypes: readonly number[] = []): Statement {
   return statement(undefined, sql, parameterTypes);
 }

@@ -1,8 +1,8 @@
 import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
 
 /**
- * A certificate that vouches for itself and for one host name, made on the spot so that no private
- * key lies about and none expires. Source: RFC 5280, in as much of DER as it takes.
+ * A self-signed certificate for one host name, created on the spot, so that no private key lies about and no
+ * certificate expires. Source: RFC 5280, with only as much DER as it needs.
  */
 export function selfSignedCertificate(hostName: string): { cert: string; key: string } {
   const { publicKey, privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });

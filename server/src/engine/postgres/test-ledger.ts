@@ -5,16 +5,16 @@ import { keyOf, together } from "./test-workloads.ts";
 type Outcome = "committed" | "unavailable" | "unknown";
 
 /**
- * Writes while the database is treated badly, and remembers what it was told of each commit: what was
- * acknowledged must be there, what is unknown is there whole or not at all, and what is said not to
- * have happened has not.
+ * Writes while the database is disturbed, and remembers the outcome reported for each commit: an acknowledged
+ * commit must be present, an unknown one present as a whole or not at all, and one reported as not having
+ * happened must be absent.
  */
 export class Ledger {
   readonly #name: string;
   readonly #outcomes = new Map<string, { keys: readonly Key[]; outcome: Outcome }>();
   #isOpen = true;
 
-  /** Ledgers of one database need names of their own. */
+  /** Ledgers of one database need different names. */
   constructor(name: string) {
     this.#name = name;
   }
@@ -23,7 +23,7 @@ export class Ledger {
     return [...this.#outcomes.values()].filter((each) => each.outcome === outcome).length;
   }
 
-  /** Writes until `close`, over as many writers, commits of one key and of several in turn. */
+  /** Writes until `close` with this many writers, commits of one key and of several in turn. */
   write(engines: readonly Engine[], writers: number): Promise<unknown> {
     return together(writers, async (writer) => {
       for (let number = 0; this.#isOpen; number++) {
@@ -61,7 +61,7 @@ export class Ledger {
     }
   }
 
-  /** Compares what was said with what is there. */
+  /** Compares the outcomes reported with the entries present. */
   async verify(engine: Engine): Promise<void> {
     for (const [name, { keys, outcome }] of this.#outcomes) {
       const entries = await engine.get(keys);

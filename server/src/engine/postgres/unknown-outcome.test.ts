@@ -28,13 +28,13 @@ describe("A commit whose answer is lost", () => {
   beforeEach(() => {
     relay.onAnswer = () => "pass";
     relay.onRequest = (message) => message;
-    // The two seconds in which it is looked for do not pass: a busy machine may need them to connect anew.
+    // The two seconds in which the outcome is looked up do not pass: a busy machine may need them to reconnect.
     const now = performance.now();
     mock.method(performance, "now", () => now);
   });
   afterEach(() => mock.restoreAll());
 
-  /** Cuts the connection where the server says that the n-th statement from now on is complete. */
+  /** Cuts the connection when the server reports the n-th statement from now on as complete. */
   function cutAtComplete(count: number): void {
     let seen = 0;
     relay.onAnswer = (code) => {
@@ -47,8 +47,8 @@ describe("A commit whose answer is lost", () => {
   }
 
   /**
-   * Says `error` in place of what the server says of the commit behind its first `completed`
-   * statements. Of so little it says nothing before it has committed it all.
+   * Replaces the server's answer to a commit behind its first `completed` statements with `error`. The answer
+   * is so short that the server sends none of it before it has committed everything.
    */
   function answerWith(error: Buffer, completed: number, end: "pass" | "cut" = "cut"): void {
     let seen = 0;
@@ -114,7 +114,9 @@ describe("A commit whose answer is lost", () => {
     assert.equal(broken.size, 3);
   });
 
-  /** Says that the standby was not waited for, in the first so many answers that a commit succeeded. */
+  /**
+   * Adds the warning that the standby was not waited for to the first `count` answers of successful commits.
+   */
   function warn(count: number): void {
     let warned = 0;
     relay.onAnswer = (code, body) => {
@@ -239,7 +241,7 @@ describe("A commit whose answer is lost", () => {
     await clear();
     cutAtComplete(1);
     const committed = commitSteps({ puts: [{ key: a, value: Buffer.from("ours") }] });
-    // The relay cuts the first connection that completes; a rival comes by another way.
+    // The relay cuts the first connection that completes; a rival connects directly.
     const rival = await openPostgresEngine({ allowUnsafe: true, url });
     await committed;
     const puts = [{ key: a, value: Buffer.from("rival's") }];
@@ -254,7 +256,7 @@ describe("A server whose binary answers arrive changed", () => {
     const server = await testServer();
     const url = await server.createDatabase();
     const relay = await Relay.open(url);
-    // What reads bytes as UTF-8 and writes them again does this to every byte above 127.
+    // A pooler that reads bytes as UTF-8 and writes them again does this to every byte above 127.
     relay.onAnswer = (code, body) => {
       if (code === "D") mangleFields(body);
       return "pass";

@@ -12,9 +12,9 @@ import { BEGIN, COMMIT, READ_LOCKED } from "./statements.ts";
 const TIME_MS = 2_000;
 
 /**
- * Whether a write whose answer was lost did happen: every key it put holds its version and its
- * value. No other commit chose that version, so one such row shows this very commit, and commits are
- * atomic; but where a row was raised or overwritten, its version in the answer would be a guess.
+ * Whether a write whose answer was lost did happen: every key it put holds its version and its value. No
+ * other commit chose that version, so one such row proves this commit, and commits are atomic; but where a
+ * version was raised or a row overwritten, the version to return would be a guess.
  *
  * False means "not proven". A deletion leaves nothing that could prove it.
  */
@@ -27,7 +27,7 @@ export async function verifyWritten(pool: SessionPool, write: AtomicWrite): Prom
       const { reading, outcome } = await readLocked(session, write.puts, deadline);
       pool.release(session);
       if (outcome.kind === "done") return reading.holdsAll(write.version);
-      // What broke one connection broke those beside it, and the server may be back in a moment.
+      // The fault that broke one connection broke the idle ones too, and the server may be back in a moment.
       if (!session.isLost) return false;
     }
     return false;
@@ -48,7 +48,7 @@ async function readLocked(
   });
 }
 
-/** Reads rows with locks and commits, so that what it saw is as durable as what is acknowledged. */
+/** Reads rows with locks and commits, so that what it saw is as durable as an acknowledged write. */
 class LockedReading extends CommitExchange {
   readonly #puts: readonly Put[];
   readonly #partitions: readonly (readonly Put[])[];

@@ -29,7 +29,7 @@ function int8(value: bigint): Buffer {
   return bytes;
 }
 
-/** What a reader makes of the chunks: code and body of each message. */
+/** What a reader extracts from the chunks: code and body of each message. */
 function read(chunks: readonly Buffer[]): string[] {
   const messages: string[] = [];
   const reader = new WireReader((code, bytes, start, end) => {

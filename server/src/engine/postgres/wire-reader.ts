@@ -2,22 +2,22 @@
 export type OnMessage = (code: number, bytes: Buffer, start: number, end: number) => void;
 
 const HEADER_BYTES = 5;
-/** A row of PostgreSQL is below 1 GiB; a larger length means the stream has lost its place. */
+/** A row of PostgreSQL is below 1 GiB; a larger length means that the stream is out of step. */
 const MESSAGE_BYTES_MAX = 0x4000_0000;
 
 /**
- * Cuts a byte stream into messages, however it arrives in chunks. Whole messages are handed over
- * where they lie in the chunk; one that crosses chunks is first put together in a buffer of its own
- * size, so its bytes are copied once however many chunks it takes.
+ * Cuts a byte stream into messages, however its chunks arrive. A message inside one chunk is passed on in
+ * place; one that crosses chunks is first assembled in a buffer of its own size, so its bytes are copied once
+ * however many chunks it spans.
  *
- * The receiver may `pause`, within a message too: the rest waits until `resume`.
+ * The receiver may call `pause`, even while it handles a message: the rest waits until `resume`.
  */
 export class WireReader {
   readonly #onMessage: OnMessage;
   /** The first bytes of a message whose length is not known yet. */
   readonly #header = Buffer.alloc(HEADER_BYTES);
   #headerFilled = 0;
-  /** A message under construction: code, length and body. */
+  /** A message being assembled: code, length and body. */
   #partial: Buffer | undefined;
   #partialFilled = 0;
   #paused = false;
@@ -74,7 +74,7 @@ export class WireReader {
     this.#headerFilled = chunk.copy(this.#header, 0, at);
   }
 
-  /** Takes what the message under construction lacks; answers where in `chunk` the next begins. */
+  /** Adds what the message being assembled lacks; returns where in `chunk` the next one begins. */
   #completePartial(chunk: Buffer): number {
     let at = 0;
     if (!this.#partial) {

@@ -34,7 +34,7 @@ describe("WireWriter", () => {
     const array = writer.take().subarray(before);
     const header = "\0\0\0\x1f\0\0\0\x01\0\0\0\0\0\0\0\x11\0\0\0\x02\0\0\0\x01";
     assert.equal(array.toString("latin1"), `${header}\0\0\0\x01\x01\0\0\0\x02\x02\x03`);
-    // The length in front counts all that follows it.
+    // The length in front counts everything behind it.
     assert.equal(array.readInt32BE(0), array.length - 4);
   });
 

@@ -1,4 +1,4 @@
-/** Object identifiers of the types that cross the wire; fixed numbers of PostgreSQL's catalogue. */
+/** Object identifiers of the types that cross the wire; fixed numbers of PostgreSQL's catalog. */
 export const TYPE = { bytea: 17, int8: 20, text: 25, byteaArray: 1001, int8Array: 1016 } as const;
 
 const EMPTY = Buffer.alloc(0);
@@ -7,13 +7,13 @@ const INITIAL_BYTES = 16 * 1024;
 const KEPT_BYTES_MAX = 256 * 1024;
 
 /**
- * Builds messages of the extended query protocol, every parameter in binary form, in one buffer.
- * Source: "Frontend/Backend Protocol", "Message Formats".
+ * Builds messages of the extended query protocol, with every parameter in binary form, in one buffer. Source:
+ * "Frontend/Backend Protocol", "Message Formats".
  */
 export class WireWriter {
-  /** From the first byte that no message under way belongs to. */
+  /** The part of the buffer that no message in flight occupies. */
   #buffer: Buffer = EMPTY;
-  /** All of it. */
+  /** The whole buffer. */
   #whole: Buffer = EMPTY;
   #at = 0;
   #messageAt = 0;
@@ -22,10 +22,10 @@ export class WireWriter {
     return this.#at;
   }
 
-  /** Everything written since the last call. The bytes belong to the caller. */
+  /** Returns everything written since the last call. The bytes belong to the caller. */
   take(): Buffer {
     const taken = this.#buffer.subarray(0, this.#at);
-    // The rest of the buffer serves the next messages: nobody else writes there.
+    // The rest of the buffer serves the next messages: nothing else writes there.
     const rest = this.#buffer.subarray(this.#at);
     this.#buffer = rest.length >= 1024 && this.#whole.length <= KEPT_BYTES_MAX ? rest : EMPTY;
     this.#at = 0;
@@ -33,8 +33,8 @@ export class WireWriter {
   }
 
   /**
-   * Nobody reads any more what was taken so far. To allocate anew for each transaction of 100 KB, as
-   * was done, took a tenth of the server's processor time, most of it in garbage collection.
+   * Call it when the bytes taken so far are no longer read. Allocating memory for each transaction of 100 KB
+   * took a tenth of the server's processor time, most of it in garbage collection.
    */
   reuse(): void {
     if (this.#at === 0 && this.#whole.length <= KEPT_BYTES_MAX) this.#buffer = this.#whole;
@@ -98,7 +98,7 @@ export class WireWriter {
     for (const value of values) this.int8(value);
   }
 
-  /** Of one dimension and without nulls; so many elements must follow. */
+  /** An array of one dimension without nulls; `count` elements must follow. */
   #beginArray(elementType: number, count: number, elementBytes: number): void {
     this.#reserve(24);
     this.#uncheckedInt32((count === 0 ? 12 : 20) + 4 * count + elementBytes);
@@ -142,14 +142,14 @@ export class WireWriter {
     this.#at += 5;
   }
 
-  /** The length of a message counts itself but not the code before it. */
+  /** The length of a message includes itself but not the code before it. */
   #end(): void {
     this.#buffer.writeInt32BE(this.#at - this.#messageAt - 1, this.#messageAt + 1);
   }
 
   #cstring(text: string): void {
     this.#reserve(text.length * 3 + 1);
-    // Statement names and texts are ASCII nearly always, and short; `write` takes both.
+    // Statement names and texts are nearly always short ASCII; `write` handles any others.
     this.#at += this.#buffer.write(text, this.#at, "utf8");
     this.#buffer[this.#at++] = 0;
   }
@@ -175,7 +175,7 @@ export class WireWriter {
     this.#at = at + 4;
   }
 
-  /** Exact for every integer a double holds, and without the BigInt that costs ten times as much. */
+  /** Exact for every integer a double holds, and without BigInt, which costs ten times as much. */
   #uncheckedInt64(value: number): void {
     this.#uncheckedInt32(Math.floor(value / 0x1_0000_0000));
     this.#uncheckedInt32(value >>> 0);
@@ -187,7 +187,7 @@ export class WireWriter {
     const larger = Buffer.allocUnsafeSlow(
       Math.max(INITIAL_BYTES, needed, needed > KEPT_BYTES_MAX ? needed * 1.25 : needed * 2) | 0,
     );
-    // The message under way moves to the front of a buffer of its own.
+    // The message being written moves to the front of a buffer of its own.
     larger.set(this.#buffer.subarray(0, this.#at));
     this.#buffer = larger;
     this.#whole = larger;
