@@ -118,7 +118,7 @@ function parseHourAndMinute(bytes: Uint8Array, at: number, end: number): number 
   return hour <= 23 && minute <= 59 && bytes[at + 2] === COLON ? hour * 60 + minute : Number.NaN;
 }
 
-/** Seconds east of UTC, 0 for `Z`; NaN when the rest of the text is no zone. */
+/** Seconds east of UTC, 0 for `Z`; NaN if the rest of the text is not a time zone. */
 function parseOffset(bytes: Uint8Array, at: number, end: number): number {
   if (bytes[at] === LETTER_Z && at + 1 === end) return 0;
   const minutes = at + 6 === end ? parseHourAndMinute(bytes, at + 1, end) : Number.NaN;

@@ -1,7 +1,7 @@
 import { PROPERTY_SECONDS_MIN, parseInstant, writeInstant } from "./date-time.ts";
 
 /**
- * The canonical text of each property value: it is what is stored, compared and sent.
+ * The canonical text of each property value, which is the text stored, compared and sent.
  *
  * Each function reads the value in `bytes[start, end)` (without quotes), writes its text to `out`
  * from `at` on and returns where the text ends, or `NO_VALUE` if the bytes are not a value of the

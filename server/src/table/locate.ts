@@ -23,7 +23,7 @@ const METADATA: TableLocation = { resource: "metadata", name: "" };
  * Parses the path below the account. It is percent-decoded once, as a whole, because clients differ
  * in whether they escape quotes and parentheses.
  * @throws ServiceError InvalidUri, InvalidInput, OutOfRangeInput, PropertyValueTooLarge or
- * NotImplemented.
+ * NotImplemented; URIError for an escape that is not UTF-8.
  */
 export function locateTable(servicePath: string): TableLocation {
   const path = servicePath.includes("%") ? decodeURIComponent(servicePath) : servicePath;
