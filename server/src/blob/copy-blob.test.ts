@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
+import { KEY_SPACES } from "../catalog/key-spaces.ts";
+import type { Engine } from "../engine/engine.ts";
+import { partitionPrefixRange } from "../engine/key-codec.ts";
+import { scanToEnd } from "../engine/scan-to-end.ts";
 import { APPEND, BLOCK, BlobLab, type LabRequest, ROOT } from "./test-blob-lab.ts";
 
 const LEASE = "1f812371-a41d-49e6-b123-f4b542e851c5";
@@ -74,6 +78,18 @@ describe("Copy Blob", () => {
     await lab.assertTidy();
     const copied = await lab.must("GET", "/docs/to");
     assert.ok(copied.body.equals(Buffer.concat(order.map((i) => blocks[i]!))));
+  });
+
+  it("stores a block once, however often its list contains it", async () => {
+    await lab.must("PUT", "/docs/blocks?comp=block&blockid=AAAA", { body: "ab" });
+    const body = `<BlockList>${"<Latest>AAAA</Latest>".repeat(250)}</BlockList>`;
+    await lab.must("PUT", "/docs/blocks?comp=blocklist", { body });
+    const before = await rowsOf(lab.engine);
+    await copy("to", {}, "blocks");
+    assert.equal(await rowsOf(lab.engine), before + 1);
+    assert.equal((await lab.must("GET", "/docs/to")).body.toString(), "ab".repeat(250));
+    await lab.must("DELETE", "/docs/to");
+    await lab.assertTidy();
   });
 
   it("of an append blob goes on where it was, unsealed unless told", async () => {
@@ -207,3 +223,11 @@ describe("Copy Blob", () => {
     return lab.refused(expected, "PUT", "/docs/to", { headers: { ...source("from"), ...headers } });
   }
 });
+
+/** How many contents are rows. */
+async function rowsOf(engine: Engine): Promise<number> {
+  const rows = partitionPrefixRange(Uint8Array.of(KEY_SPACES.blobContents));
+  let count = 0;
+  await scanToEnd(engine, rows, () => ++count > 0);
+  return count;
+}

@@ -1,3 +1,4 @@
+import type { ContentId } from "../content/content-store.ts";
 import type { Put } from "../engine/engine.ts";
 import type { BlobContext } from "./blob-operation.ts";
 import type { CommittedBlob, ContentReference } from "./blob-record.ts";
@@ -42,6 +43,8 @@ async function copyList(
 ): Promise<CopiedContent> {
   const id = ids.next();
   const making = await notes.begin({ kind: "list", id });
+  // A list of 1 MB may contain one block 50,000 times. Copied each time, it would take 6 GB.
+  const copied = new Map<ContentId, ContentId>();
   try {
     for await (const extents of readExtents(engine, list, 0, size, BATCH)) {
       const puts: Put[] = [];
@@ -51,8 +54,12 @@ async function copyList(
           puts.push(putExtent(id, end, extent));
           continue;
         }
-        const to = ids.next();
-        copies.push({ from: extent, to });
+        let to = copied.get(extent.id);
+        if (to === undefined) {
+          to = ids.next();
+          copied.set(extent.id, to);
+          copies.push({ from: extent, to });
+        }
         puts.push(putExtent(id, end, { ...extent, id: to }));
       }
       // The list refers to a content before the content exists. Otherwise a crash in between would leave a
