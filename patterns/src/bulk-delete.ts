@@ -10,10 +10,10 @@ import { TRANSACTION_OPERATIONS_MAX } from "./store/transaction-size.ts";
 export type BulkDeleteRange = RowsOfTable;
 
 /**
- * Deletes a range of rows, whatever they are and without regard to indexes: pages of keys, then
- * transactions of at most 100. Rows that are gone already do not matter, so it may be run again after
- * a crash. ⌈rows/1000⌉ + ⌈rows/100⌉ R, 2 × rows E.
- * @returns how many rows it deleted.
+ * Deletes a range of rows of any kind, regardless of indexes: reads pages of keys, then deletes in transactions
+ * of at most 100. Missing rows do not matter, so it may be run again after a crash. ⌈rows/1000⌉ + ⌈rows/100⌉ R,
+ * 2 × rows E.
+ * @returns the number of rows it deleted.
  */
 export async function bulkDelete(
   database: Database,
@@ -28,10 +28,10 @@ export async function bulkDelete(
 }
 
 /**
- * Deletes rows that were read, whatever they are by now; those that are gone do not matter. With `keep`, which rejects
- * once the rows are not ours to delete, it calls that before each request, and deletes them as they were read before:
- * a request that stood still for so long that somebody else wrote them anew leaves them alone. Those written anew are
- * deleted where `isMeant` says so of them as they are now.
+ * Deletes rows that were read, whatever version they are now; missing rows do not matter. `keep` is called
+ * before each request and rejects once the rows are no longer ours to delete. With `keep`, a row is deleted
+ * only in the version that was read before: a request that was delayed until another client rewrote the row
+ * leaves it alone. A rewritten row is read again and deleted if `isMeant` accepts it.
  */
 export async function deleteRows(
   { tables }: Database,
@@ -61,7 +61,7 @@ export async function deleteRows(
       } catch (error) {
         const refused = isRefusal(error, 404, 412) && some[error.index];
         if (!refused) throw error;
-        // Somebody deleted this row for us, or the table.
+        // Another client has already deleted the row, or the table.
         if (!isRefusalInside(error, 404, 412)) return;
         const now = error.status === 412 ? await tables.get(table, keyOf(refused)) : undefined;
         const again = now && isMeant(now) ? [now] : [];

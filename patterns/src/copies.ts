@@ -26,30 +26,33 @@ import {
 } from "./write.ts";
 
 export interface CopiesOptions<S, SourceKey, T, TargetKey> {
-  /** Which source a target copies from: its key, or undefined for none. Pure. */
+  /** The key of the source that a target copies from, or undefined for none. Pure. */
   readonly via: (target: T) => SourceKey | undefined;
-  /** Where the targets of a source may be; those that point elsewhere by now are left alone. Pure. */
+  /** Where the targets of a source may be; those that no longer point to it are left alone. Pure. */
   readonly targets: (source: S) => readonly TargetKey[];
-  /** Each copied field of the target, and the source's field it copies. The target's are optional. */
+  /** For each copied field of the target, the field of the source. The target's fields must be optional. */
   readonly copy: { readonly [Name in keyof T]?: keyof S };
-  /** What a target shows of a source that is deleted; "reject" forbids the deletion. Default: "keep". */
+  /** What happens to copies of a source that is deleted; "reject" forbids the deletion. Default: "keep". */
   readonly onDelete?: "keep" | "clear" | "reject";
 }
 
 export interface Copies<S, SourceKey, T, TargetKey> {
-  /** The whole target, whether it exists or not, with copies of its source now. 3 R, 5 across partitions. */
+  /** Writes the whole target, new or existing, with current copies of its source. 3 R, 5 across partitions. */
   putTarget(target: T): Promise<void>;
-  /** The whole source, whether it exists or not; its targets follow. 2 R and 1 for each target. */
+  /** Writes the whole source, new or existing, and updates its targets. 2 R and 1 for each target. */
   putSource(source: S): Promise<void>;
   /** @throws not-found. 2 R and 1 for each target; 3 for each in another partition. */
   updateSource(key: SourceKey, change: (current: S) => Changes<S> | undefined): Promise<void>;
-  /** False when there is none. @throws validation-failed when a target needs it and "reject" is set. */
+  /** False when there is none. @throws validation-failed when a target points to it and "reject" is set. */
   deleteSource(key: SourceKey): Promise<boolean>;
-  /** Makes the copies of one target right; safe beside any writer. True when they were not. 3 R, 2 without a source. */
+  /**
+   * Corrects the copies of one target; safe alongside any writer. True when they were wrong. 3 R, 2 without a
+   * source.
+   */
   sync(key: TargetKey): Promise<boolean>;
 }
 
-/** Fields of one entity repeated on others, so that they can be shown without a second read. */
+/** Fields of one entity copied to others, so that they can be shown without a second read. */
 export function copies<
   SF extends Fields,
   SP extends KeyDeclaration,
@@ -70,7 +73,7 @@ export function copies<
     return [{ path: to, message: `is not an optional field of the type of ${String(from)}` }];
   });
   if (issues.length > 0) throw refused("invalid-definition", "The set of copies", issues);
-  // Rows are decoded by the definitions the option types were inferred from.
+  // Rows are decoded by the definitions that the option types were inferred from.
   const untyped = options as unknown as UntypedOptions;
   return openable(
     [...source.tables, ...target.tables],
@@ -107,7 +110,7 @@ class OpenCopies {
       await commitSteps([isNear ? withTouch(step, source) : step]);
       return isNear || this.#options.via(row) === undefined;
     });
-    // In another partition the source may have changed before the target pointed to it.
+    // A source in another partition may have changed before the target pointed to it.
     if (!isCertain) await this.#follow(row, () => false);
   }
 
@@ -131,7 +134,7 @@ class OpenCopies {
       far = [];
       if (onDelete !== "keep") {
         const all = targets(before.row);
-        // Who begins to point to it elsewhere is found after the deletion only.
+        // Targets in other partitions that begin to point to the source can only be found after the deletion.
         far = onDelete === "clear" ? all.filter((target) => !this.#isNear(target, before.row)) : [];
         const pointing = await this.#pointingTo(
           before.row,
@@ -155,12 +158,12 @@ class OpenCopies {
   }
 
   /**
-   * A target whose source may have changed is written even where it is right already: whoever read it before, and
-   * the source before that change, then loses the race.
+   * A target whose source may have changed is written even if its copies are right: a writer that read the
+   * target earlier, and the source before that change, then loses the race.
    */
   #follow(key: Row, mayHaveChanged: (target: Row) => boolean): Promise<boolean> {
     return this.#uncontended(async () => {
-      // The target first: its ETag then vouches for the source being no older than what others wrote.
+      // The target first: its ETag then guarantees that the source is no older than the one other writers used.
       const before = await readEntity(this.#target, key);
       if (!before) return false;
       const source = await this.#sourceOf(before.row);
@@ -191,7 +194,8 @@ class OpenCopies {
       const pointing = await this.#pointingTo(after, near);
       for (const target of pointing) steps.push(await this.#step(target, after));
       await commitSteps(steps);
-      // Who begins to point to a source that is not there yet has no ETag of it to lose a race with.
+      // A writer that points a target to a source that does not exist yet has no ETag of it to lose a race
+      // with.
       const isSure = before || pointing.length === near.length;
       return isSure ? all.filter((target) => !near.includes(target)) : all;
     });
@@ -223,7 +227,7 @@ class OpenCopies {
     return via && readEntity(this.#source, via);
   }
 
-  /** A target that points to a source that is gone keeps its copies, or loses them. */
+  /** A target whose source is gone keeps its copies or loses them, depending on `onDelete`. */
   #filled(target: Row, source: Snapshot | undefined): Row {
     const isGone = !source && this.#options.via(target) !== undefined;
     if (isGone && (this.#options.onDelete ?? "keep") === "keep") return target;
@@ -249,7 +253,7 @@ class OpenCopies {
   }
 }
 
-/** The target's transaction fails when its source is not what was read. */
+/** Makes the target's transaction fail unless its source is the version that was read. */
 function withTouch(step: Step, { stored }: Snapshot): Step {
   const touch = mergeNothing(stored, stored.etag);
   return beside(step, { mutations: [touch], explain: async () => "retry" });

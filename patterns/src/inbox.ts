@@ -37,31 +37,31 @@ import { WRITE_TOKENS } from "./store/write-token.ts";
 import type { EntityOf, Transaction } from "./transaction.ts";
 
 export interface InboxOptions {
-  /** How long a repeated message is recognised. Default: 8 days, a day more than a message lives. */
+  /** How long a repeated message is recognized. Default: 8 days, one day longer than a message lives. */
   readonly keepDays?: number;
-  /** Partitions of a day. Default: 16. Part of the stored layout. */
+  /** Partitions per day. Default: 16. Part of the stored layout. */
   readonly buckets?: number;
 }
 
-/** Remembers which messages had their effect. */
+/** Remembers which messages have had their effect. */
 export interface Inbox {
   /**
-   * Runs `effect` unless this message had it before, and gives what it returned then. The outcome is
-   * recorded after the effect, which must therefore be idempotent for the crash in between: as JSON, in at most
-   * 1 MiB at 2 bytes a character.
-   * 2 R beside the effect, 1 when it is known. @throws validation-failed when `at` is no date.
+   * Runs `effect` unless this message has had it before, and returns what it returned then. The outcome is
+   * recorded after the effect, as JSON of at most 1 MiB at 2 bytes a character; a crash in between repeats the
+   * effect, which must therefore be idempotent. 2 R besides the effect, 1 R when the outcome is known.
+   * @throws validation-failed when `at` is not a date.
    */
   once<Outcome extends Json>(
     message: { readonly id: string; readonly at: string },
     effect: () => Promise<Outcome>,
   ): Promise<Outcome>;
-  /** Deletes the tables of days gone by. @returns how many. */
+  /** Deletes the tables of expired days. @returns how many. */
   forget(): Promise<number>;
 }
 
 /**
- * Declares an inbox: one table a day, `Name20140731`, so that forgetting is dropping a table.
- * @throws invalid-definition for a name or a number that is none.
+ * Declares an inbox: one table per day, `Name20140731`, so that forgetting is dropping a table.
+ * @throws invalid-definition for an invalid name or number.
  */
 export function inbox(name: string, options: InboxOptions = {}): Openable<Inbox> {
   const subject = `The inbox ${name}`;
@@ -71,19 +71,19 @@ export function inbox(name: string, options: InboxOptions = {}): Openable<Inbox>
   return { tables: [], open: (database) => new TableInbox(database, name, options) };
 }
 
-/** Remembers messages beside what they change. */
+/** Remembers messages in the partition that they change. */
 export interface TransactionInbox<Partition> {
   /**
-   * Commits what `work` plans, and that this message had its effect, in one transaction: once, however
-   * often the message comes, so the effect need not be idempotent. False when it came before.
-   * 1 R when it did, else 1 R beside the transaction.
+   * Commits what `work` plans together with a record of this message, in one transaction: once, however often
+   * the message is delivered, so the effect need not be idempotent. False when it was delivered before. 1 R
+   * then, otherwise 1 R besides the transaction.
    */
   once(
     partition: Partition,
     message: { readonly id: string },
     work: (transaction: Transaction) => unknown,
   ): Promise<boolean>;
-  /** Forgets the messages of a partition that came so long ago. Default: 8 days. @returns how many. */
+  /** Forgets the messages of a partition that were handled this long ago. Default: 8 days. @returns how many. */
   forget(partition: Partition, olderThanMs?: number): Promise<number>;
 }
 
@@ -137,7 +137,7 @@ class PartitionInbox {
     if (await this.#database.open(this.#handled).get(key)) return false;
     try {
       await this.#database.tx(partition, async (transaction) => {
-        // The first one: its refusal is told before that of others.
+        // Planned first, so that its refusal is reported before that of others.
         transaction.insert(this.#handled, { ...key, handledAt: new Date(clock.now()) });
         await work(transaction);
       });
@@ -156,7 +156,7 @@ class PartitionInbox {
     let count = 0;
     const range = { partitionKey, rows: within(PREFIX) };
     const isOld = (row: StoredEntity) => Number(rows.decode(row)?.handledAt) < before;
-    // As they were read: a message that came again after another forgot it has a row that is young.
+    // In the version that was read: a message that was forgotten elsewhere and came again has a young row.
     const asRead = async () => {};
     for await (const { entities } of pagesOf(this.#database, table, range)) {
       const old = entities.filter(isOld);
@@ -169,7 +169,7 @@ class PartitionInbox {
 const MESSAGE = "messageId";
 const PREFIX = "inbox_";
 const KEEP_DAYS = 8;
-/** A hundred years: there are dates for all of them. More buckets would not help either. */
+/** A hundred years: all of these dates are valid. More buckets would not help either. */
 const KEEP_DAYS_MAX = 36_500;
 const BUCKETS = 16;
 const ROW = new KeyShape([k.str("id")]);
@@ -212,7 +212,7 @@ class TableInbox implements Inbox {
       }
       return outcome;
     } catch (error) {
-      // Delivered twice at the same time: the first one to record is the one that counts.
+      // Two concurrent deliveries: the outcome recorded first counts.
       const first = isRefusal(error, 409) && (await this.#read<Outcome>(table, key));
       if (first) return first.outcome;
       throw error;
@@ -237,7 +237,7 @@ class TableInbox implements Inbox {
     table: string,
     key: EntityKey,
   ): Promise<{ readonly outcome: Outcome } | undefined> {
-    // A table that is not there yet holds nothing.
+    // A table that does not exist yet holds nothing.
     const stored = await unlessRefused(this.#database.tables.get(table, key), 404);
     if (!stored) return undefined;
     let json = "";
@@ -248,7 +248,7 @@ class TableInbox implements Inbox {
   }
 }
 
-/** The day the message was written on: the same for each of its deliveries. */
+/** The day on which the message was written, the same for every delivery. */
 function dayOf(at: string): string {
   try {
     return encodeIsoDate(new Date(at), "day");
@@ -257,7 +257,7 @@ function dayOf(at: string): string {
   }
 }
 
-/** The property that a part of the outcome is in: it may be longer than one holds. */
+/** The property for a part of the outcome, which may be longer than one property holds. */
 function outcomeAt(part: number): string {
   return part === 0 ? "outcome" : `outcome_${part}`;
 }

@@ -18,9 +18,9 @@ export interface LogTailOptions<
   At extends DateNames<F>,
 > {
   readonly fields: F;
-  /** What a log belongs to: the partition key. */
+  /** The partition key: what a log belongs to. */
   readonly stream: S & CheckedKey<S, Infer<F>>;
-  /** The field that orders it. */
+  /** The date field that orders it. */
   readonly at: At;
   /** Default: the name. */
   readonly table?: string;
@@ -30,37 +30,40 @@ type DateNames<F extends Fields> = {
   [Name in keyof F & string]: F[Name] extends Field<Date, false> ? Name : never;
 }[keyof F & string];
 
-/** `entryId` tells entries of the same millisecond apart; those of one process sort by when they came. */
+/** `entryId` tells entries of the same millisecond apart and sorts them by the time of the append. */
 export type Logged<T> = T & { readonly entryId: string };
 
 export interface Log<T, S extends KeyDeclaration, At extends string> {
-  /** Its time is now unless the entry has one. 1 R, 1 E. */
+  /** Uses the current time unless the entry has one. 1 R, 1 E. */
   append(entry: Omit<T, At> & { readonly [Name in At]?: Date }): Promise<Saved<Logged<T>>>;
   /** The newest entries, newest first. ⌈count/1000⌉ R, count E. */
   tail(stream: KeyEquality<S>, count: number): Promise<Saved<Logged<T>>[]>;
-  /** Everything, newest first. A page's cursor leads to older entries, whatever is appended meanwhile. */
+  /** All entries, newest first. A page's cursor leads to older entries, whatever is appended in the meantime. */
   all(stream: KeyEquality<S>): Query<Logged<T>, "range">;
-  /** What is newer than `time`, newest first. */
+  /** Entries newer than `time`, newest first. */
   since(stream: KeyEquality<S>, time: Date): Query<Logged<T>, "range">;
-  /** What is older than `time`, newest first. */
+  /** Entries older than `time`, newest first. */
   before(stream: KeyEquality<S>, time: Date): Query<Logged<T>, "range">;
-  /** Deletes what is older than `time`; may be run again. @returns how many entries it deleted. */
+  /** Deletes entries older than `time`; may be run again. @returns the number it deleted. */
   trimBefore(stream: KeyEquality<S>, time: Date): Promise<number>;
-  /** New entries as they come, oldest first, until the signal aborts it (with the signal's reason). */
+  /**
+   * Yields new entries as they appear, oldest first, until the signal ends it (it rejects with the signal's
+   * reason).
+   */
   follow(stream: KeyEquality<S>, options?: FollowOptions): AsyncIterable<Saved<Logged<T>>>;
 }
 
 export interface FollowOptions {
-  /** Nothing before this time is given. Default: now. */
+  /** Yields nothing before this time. Default: now. */
   readonly from?: Date;
   /** Default: 1 s. */
   readonly pollMs?: number;
-  /** How late an entry may become visible, clocks of other writers included. Default: 5 s. */
+  /** How late an entry may become visible, including differences between writers' clocks. Default: 5 s. */
   readonly overlapMs?: number;
   readonly signal?: AbortSignal;
 }
 
-/** Entries that are mostly read latest first: the row key is the time counted backwards. */
+/** Entries that are mostly read newest first: the row key begins with the inverted time. */
 export function logTail<
   const F extends Fields,
   const S extends KeyDeclaration,
@@ -124,7 +127,7 @@ class OpenLog {
   async *follow(stream: KeyValues, options: FollowOptions = {}): AsyncGenerator<Row> {
     const { clock } = this.#database;
     const { from, pollMs = 1000, overlapMs = 5000, signal } = options;
-    // At no interval it would ask without end.
+    // With an interval of 0 it would poll without pause.
     assertBetween("The log", { pollMs }, 1);
     assertBetween("The log", { overlapMs }, 0);
     const start = (from?.getTime() ?? clock.now()) - 1;
@@ -137,7 +140,7 @@ class OpenLog {
       const fresh = rows.filter(({ entryId }) => !seen.has(entryId)).reverse();
       seen = new Set(rows.map(({ entryId }) => entryId));
       for (const row of fresh) {
-        // A time that is yet to come must not hide what is written until then.
+        // An entry with a future time must not hide entries written before then.
         newest = Math.max(newest, Math.min(Number(row[this.#at]), clock.now()));
         yield row;
       }

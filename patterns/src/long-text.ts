@@ -6,25 +6,25 @@ import { STRING_LENGTH_MAX } from "./ports/edm.ts";
 type Digit = "0" | "1" | "2" | "3" | "4" | "5" | "6" | "7" | "8" | "9";
 type Part = `0${Digit}` | `1${"0" | "1" | "2" | "3" | "4"}`;
 
-/** The properties a long text takes in its entity. */
+/** The properties that a long text uses in its entity. */
 export type LongTextFields<Name extends string> = {
   readonly [P in `${Name}_${Part}`]: Field<string, true>;
 } & { readonly [P in `${Name}_count`]: Field<number, true> };
 
-/** Values of those properties; those of a shorter text are undefined. */
+/** The values of those properties; undefined after the end of the text. */
 export type LongTextParts<Name extends string> = {
   readonly [P in `${Name}_${Part}`]?: string;
 } & { readonly [P in `${Name}_count`]?: number };
 
 export interface LongText<Name extends string> {
-  /** To be spread among the fields of an entity. */
+  /** Spread them among the fields of an entity. */
   readonly fields: LongTextFields<Name>;
   /**
-   * The text in parts, to be spread among the values of an entity; properties it does not need are
-   * undefined, which removes what a longer text left there. @throws entity-too-large.
+   * The text in parts, to spread among the values of an entity. Properties it does not need are undefined,
+   * which removes what a longer text left there. @throws entity-too-large.
    */
   split(text: string): LongTextParts<Name>;
-  /** Undefined when there is none. @throws validation-failed when a part is missing. */
+  /** Undefined when the entity has none. @throws validation-failed when a part is missing. */
   join(entity: Partial<Record<keyof LongTextParts<Name>, unknown>>): string | undefined;
 }
 
@@ -47,7 +47,8 @@ export function longText<const Name extends string>(name: Name): LongText<Name> 
         const limit = PARTS_MAX * STRING_LENGTH_MAX * 2;
         const bytes = text.length * 2;
         const suggestion = "keep the text in a blob";
-        // In that many: not through a pair, it may take one more than its bytes do.
+        // States the number of properties, since no part ends within a surrogate pair and one more may be
+        // needed.
         const message = `"${name}" takes ${bytes} bytes in ${parts.length} properties; at most ${limit} in ${PARTS_MAX} are allowed.`;
         throw tableError(
           "entity-too-large",
@@ -72,7 +73,7 @@ export function longText<const Name extends string>(name: Name): LongText<Name> 
   return codec as unknown as LongText<Name>;
 }
 
-/** As long as they may be, but never through a surrogate pair. */
+/** Slices as long as a property holds, but never cut within a surrogate pair. */
 export function slices(text: string): string[] {
   const parts: string[] = [];
   for (let from = 0; from < text.length || from === 0; ) {

@@ -24,7 +24,7 @@ import type { Handler } from "./queue-worker.ts";
 import { queuesOf } from "./store/connected-ports.ts";
 import { WRITE_TOKENS } from "./store/write-token.ts";
 
-/** An entity before and after a write: both of an update, one of an insert or a delete. */
+/** An entity before and after a write: both for an update, one for an insert or a delete. */
 export interface OutboxChange<Entity> {
   readonly key: EntityKey;
   readonly before?: { readonly row: Entity; readonly stored: StoredEntity } | undefined;
@@ -33,20 +33,20 @@ export interface OutboxChange<Entity> {
 
 export interface OutboxOptions<Entity = Decoded> {
   readonly queue: string;
-  /** Pure: what to tell of a change, nothing for undefined. */
+  /** The messages for a change; undefined for none. Pure. */
   readonly message: (
     change: OutboxChange<Entity>,
   ) => NewMessage | readonly NewMessage[] | undefined;
-  /** When a worker looks after a writer that did not report back. Default: 90 seconds. */
+  /** When a worker takes over for a writer that did not finish. Default: 90 seconds. */
   readonly tripwireMs?: number;
 }
 
 /**
- * Declares that every change of the entity sends a message: both happen, or neither. `outbox<Infer<typeof fields>>`
- * says of what type the entity is.
+ * Declares that every change of the entity sends a message: both happen, or neither. Write `outbox<Infer<typeof
+ * fields>>` to type the entity.
  */
 export function outbox<Entity = Decoded>(options: OutboxOptions<Entity>): Follower {
-  // Rows are decoded by the definition that it is declared on.
+  // Rows are decoded by the definition that the outbox is declared on.
   return new Outbox(options as OutboxOptions);
 }
 
@@ -56,7 +56,7 @@ const MESSAGE = "message";
 const TYPE = "outbox:1";
 const TRIPWIRE_MS = 90_000;
 const TRIPWIRE_MIN_MS = 5000;
-/** A tripwire that fires before the commit finds nothing and is gone: the commit comes long before. */
+/** A tripwire that fires before the commit finds nothing and is deleted, so the commit must come long before. */
 const COMMIT_MS = 20_000;
 
 interface Replay {
@@ -65,9 +65,9 @@ interface Replay {
 }
 
 /**
- * The message is committed with the change, as a row beside it, then sent, then the row deleted. A
- * tripwire sent before makes a worker send what a dead writer did not. Messages may come twice, with
- * the same id.
+ * The message is committed with the change, as a row next to it, then sent, then the row is deleted. A tripwire
+ * sent beforehand makes a worker send what a crashed writer did not. Messages may arrive twice, with the same
+ * id.
  */
 class Outbox implements Follower {
   readonly tables: readonly string[] = [];
@@ -104,7 +104,7 @@ class Outbox implements Follower {
     const { partitionKey } = change.key;
     const rows = messages.map((message) => {
       const letter = JSON.stringify({ queue, message });
-      // What no queue takes must not be committed, and nothing begun that no row takes.
+      // Refuses what no queue or row can hold, before anything is sent or committed.
       textOf(message);
       if (letter.length > STRING_LENGTH_MAX) {
         const message = `${letter.length} characters; at most ${STRING_LENGTH_MAX} fit in a row`;
@@ -115,7 +115,8 @@ class Outbox implements Follower {
         [TYPE_PROPERTY]: text(TYPE),
         [WRITE_TOKENS]: text(change.token),
       };
-      // Never that of an earlier message, whose row somebody may be about to delete: ids are the caller's.
+      // A key of its own: message ids are the caller's, and another client may be about to delete an earlier
+      // row.
       return { partitionKey, rowKey: PREFIX + database.writeToken(), properties };
     });
     const wire = { queue, kind: KIND, delayMs: tripwireMs };
@@ -144,16 +145,16 @@ export function outboxReplay(): Handler {
   return {
     kind: KIND,
     async handle({ body }, { database }) {
-      // What we sent ourselves; the handler's kind says so.
+      // We sent it ourselves; the handler's kind says so.
       const { table, partitionKey } = body as Replay;
       const range = { partitionKey, rows: within(PREFIX) };
       const failures = new Map<string, unknown>();
       for await (const { entities } of pagesOf(database, table, range)) {
         for (const row of entities) {
-          // What others put here is nothing to send.
+          // A row that other software wrote here is not a message.
           if (row.properties[TYPE_PROPERTY]?.value !== TYPE) continue;
           const { queue } = letterIn(row);
-          // What goes to a queue that takes nothing waits for the next try, without another request.
+          // After a failure, further messages to that queue wait for the next attempt.
           if (failures.has(queue)) continue;
           await send(database, table, row).catch((error) => failures.set(queue, error));
         }
@@ -165,7 +166,7 @@ export function outboxReplay(): Handler {
 
 type Row = EntityKey & Pick<StoredEntity, "properties">;
 
-/** Sent first, deleted second: a crash in between sends it twice, the other order never. */
+/** Sends first and deletes second: a crash in between sends it twice, the other order could lose it. */
 async function send(database: Database, table: string, row: Row): Promise<void> {
   const { queue, message } = letterIn(row);
   await queuesOf(database).send(queue, textOf(message));

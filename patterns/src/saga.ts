@@ -11,7 +11,7 @@ import { Fatal, type Handler, type HandlerContext, later } from "./queue-worker.
 import { queuesOf } from "./store/connected-ports.ts";
 import { type JsonRow, jsonRow, readJson, writeJson } from "./store/json-row.ts";
 
-/** What steps may pass on: it is stored between them. */
+/** A value that can be stored between steps. */
 export type Json =
   | string
   | number
@@ -23,22 +23,25 @@ export type Json =
 
 export interface StepContext<Input, Results> {
   readonly input: Input;
-  /** What the steps before returned, by name. */
+  /** What the earlier steps returned, by name. */
   readonly results: Results;
   readonly db: Database;
   readonly signal: AbortSignal;
-  /** The same for every try of this step of this saga: pass it on where a double effect must be told. */
+  /**
+   * The same for every attempt of this step of this saga. Pass it on wherever a repeated effect must be
+   * recognized.
+   */
   readonly stepKey: string;
 }
 
 export interface SagaStart {
-  /** What the saga is started with. */
+  /** Declares the type of the input that the saga is started with. */
   input<Input extends Json>(): SagaBuilder<Input, unknown>;
 }
 
-/** Steps may run more than once, so each must be idempotent; so must what undoes it. */
+/** Steps may run more than once, so each step must be idempotent, and so must its undo. */
 export interface SagaBuilder<Input, Results> {
-  /** What `run` returns is kept as JSON: dates come back as text. */
+  /** Adds a step. What `run` returns is stored as JSON: dates come back as text. */
   step<const Name extends string, Result>(
     name: Name,
     run: (context: StepContext<Input, Results>) => Promise<Result>,
@@ -48,7 +51,7 @@ export interface SagaBuilder<Input, Results> {
   ): SagaBuilder<Input, Results & { readonly [N in Name]: Result }>;
 }
 
-/** What a step returns to have an earlier one done again, because what it found is out of date. */
+/** Returned by a step to repeat an earlier one, because what it found is out of date. */
 export class BackTo {
   readonly step: string;
 
@@ -63,20 +66,20 @@ export function backTo(step: string): BackTo {
 }
 
 export interface SagaOptions {
-  /** Counts up when the steps change: a saga under way is not continued by other code. Default: 1. */
+  /** Increase it when the steps change: a running saga is not continued by other code. Default: 1. */
   readonly version?: number;
-  /** Where the states are. Default: "Sagas". */
+  /** The table of the states. Default: "Sagas". */
   readonly table?: string;
-  /** Where the worker listens. Default: "work". */
+  /** The queue that the worker receives from. Default: "work". */
   readonly queue?: string;
 }
 
 export interface SagaState {
   readonly status: "running" | "undoing" | "done" | "undone";
-  /** The step to come, or, when undoing, the one to undo. */
+  /** The index of the next step or, while undoing, of the step to undo. */
   readonly next: number;
   readonly results: Readonly<Record<string, unknown>>;
-  /** Why it is undone. */
+  /** Why it is being undone. */
   readonly error?: string;
 }
 
@@ -87,8 +90,8 @@ interface Step {
 }
 
 /**
- * Declares a sequence of steps that are all done in the end, whatever crashes; or, when one fails for
- * good (`Fatal`, validation-failed), those done before are undone in reverse order.
+ * Declares a sequence of steps that are all completed in the end, despite crashes. When one fails permanently
+ * (`Fatal`, validation-failed), the completed steps are undone in reverse order.
  */
 export function saga<Input extends Json, Results>(
   name: string,
@@ -103,14 +106,14 @@ export function saga<Input extends Json, Results>(
       return builder;
     },
   };
-  // The one place where the types of the steps meet the untyped list of them.
+  // Here the types of the steps meet the untyped list of them.
   build(builder as unknown as SagaStart);
   return new Saga<Input>(name, steps, options);
 }
 
 /**
- * Reads what a saga moves from one place to another. The source first: in the other order both reads can
- * miss it.
+ * Reads something that a saga moves from one place to another. It reads the source first: in the other order
+ * both reads can miss it.
  */
 export async function readMoved<Key, Found>(
   source: { get(key: Key): Promise<Found | undefined> },
@@ -129,7 +132,7 @@ const PARTITION = new KeyShape([k.lit("saga"), k.str("id")]);
 const ROW_KEY = "state";
 const BUSY_MS = 5000;
 const RETRY_MS = 2000;
-/** What a property holds, but for why the saga may be undone. */
+/** What a property holds, less room for the error. */
 const STATE_LENGTH_MAX = 32_000;
 const ERROR_LENGTH_MAX = 300;
 
@@ -164,15 +167,15 @@ export class Saga<Input extends Json> implements Handler {
   }
 
   /**
-   * One message. The same id twice is one saga; the first input counts.
-   * @throws validation-failed for an input that the state cannot hold, key-too-long for such an id.
+   * Sends one message. Starting the same id twice is one saga; the first input counts.
+   * @throws validation-failed for an input that the state cannot hold, key-too-long for an id that is too long.
    */
   async start(
     database: Database,
     begin: { readonly id: string; readonly input: Input },
   ): Promise<void> {
     const { id, input }: typeof begin = Object(begin);
-    // What no state can be kept under would be found out by a worker only.
+    // Checks the id here; otherwise only a worker would find it invalid.
     this.#row(database, id);
     const length = lengthOf(this.#begun(input));
     if (length > STATE_LENGTH_MAX) {
@@ -183,12 +186,12 @@ export class Saga<Input extends Json> implements Handler {
     await queuesOf(database).send(this.#queue, textOf(message));
   }
 
-  /** Undefined before a worker has begun it. */
+  /** Undefined until a worker has begun it. */
   async state(database: Database, id: string): Promise<SagaState | undefined> {
     return (await readJson(this.#row(database, id)))?.value;
   }
 
-  /** @throws Fatal when another version of the code began it; what a step threw, to be tried again. */
+  /** @throws Fatal when another version of the code began it; the error of a step, for a retry. */
   async handle({ key: id, body }: Message, context: HandlerContext): Promise<unknown> {
     const { database } = context;
     const input = body as Json;
@@ -197,7 +200,7 @@ export class Saga<Input extends Json> implements Handler {
     let found = await readJson(row);
     found ??= await writeJson(row, begun, undefined, this.#labels(begun));
     for (let isBegun = false; ; isBegun = true) {
-      // Another worker has it, or just had.
+      // Another worker has it, or had it until now.
       if (!found) return later(BUSY_MS);
       const { value: state } = found;
       if (state.status === "done" || state.status === "undone") return undefined;
@@ -208,7 +211,8 @@ export class Saga<Input extends Json> implements Handler {
       }
       context.signal.throwIfAborted();
       const next = await this.#advance(id, state, context).catch((error) => {
-        // A step was done since the message came: the deliveries count for the next one anew.
+        // A step has completed since the message was received, so the dequeue count must start over for the
+        // next one.
         if (isBegun) return undefined;
         throw error;
       });
@@ -250,7 +254,7 @@ export class Saga<Input extends Json> implements Handler {
       };
       const length = lengthOf(done);
       if (length <= STATE_LENGTH_MAX) return done;
-      // It has run, and what it returned cannot be kept until it is undone.
+      // It has run, but what it returned cannot be stored for a later undo, so it is undone now.
       await step.undo?.({ ...stepContext, results: done.results } as StepContext<never, never>);
       throw new Fatal(
         `With what ${step.name} returned, the state takes ${length} characters; at most ${STATE_LENGTH_MAX} are allowed.`,
@@ -278,7 +282,7 @@ export class Saga<Input extends Json> implements Handler {
     return jsonRow(database, this.#table, key, "state");
   }
 
-  /** What people look for, beside the state. */
+  /** For people who look for a saga, next to the state. */
   #labels({ status }: StoredState): Properties {
     return { name: text(this.#name), status: text(status) };
   }

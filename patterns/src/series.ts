@@ -18,7 +18,7 @@ export interface Slots<Value> {
   readonly field: Field<Value, false>;
 }
 
-/** `name_00`, `name_01`, …: 1 to 248 points, each an Int32 unless `field` says otherwise. */
+/** `name_00`, `name_01`, …: 1 to 248 points, each an Int32 unless `field` is given. */
 export function slots(name: string, count: number): Slots<number>;
 export function slots<Value>(name: string, count: number, field: Field<Value, false>): Slots<Value>;
 export function slots(
@@ -47,25 +47,28 @@ export interface SeriesOptions<
     readonly row: R & CheckedKey<R, Infer<F>>;
   };
   readonly slots: Slots<Value>;
-  /** Spreads the additions to one series over so many rows, which are summed on read. */
+  /** Spreads the additions to one series over this many rows, which are summed on read. */
   readonly writers?: number;
 }
 
 export interface Series<Key, Value> {
-  /** One point, without looking at the others. 1 R, 1 E. Not for series with writers. */
+  /** Sets one point without reading. 1 R, 1 E. Not for series with writers. */
   set(key: Key, slot: number, value: Value): Promise<void>;
-  /** Adds to one point; no addition is lost or counted twice. 2 R, 2 E. Default `writer`: any. */
+  /** Adds to one point; no addition is lost or counted twice. 2 R, 2 E. */
   add(key: Key, slot: number, delta: Value, options?: AddOptions): Promise<void>;
-  /** All points, undefined for gaps. 1 R, 1 E; times the writers. */
+  /** All points, undefined for gaps. 1 R, 1 E for each writer. */
   read(key: Key): Promise<(Value | undefined)[]>;
-  /** The points of several series end to end, from the position `from` to before `to`. A read each. */
+  /**
+   * The points of several series end to end, from position `from` up to, but not including, `to`. A read for
+   * each series.
+   */
   window(keys: readonly Key[], from: number, to: number): Promise<(Value | undefined)[]>;
-  /** Removes points. 2 R, 2 E; times the writers. */
+  /** Removes points. 2 R, 2 E for each writer. */
   clear(key: Key, slots: readonly number[]): Promise<void>;
 }
 
 export interface AddOptions extends WriteOptions {
-  /** Which of the series' rows takes it, from 0 on. Default: any. */
+  /** Which of the series' rows receives the addition, from 0. Default: a random one. */
   readonly writer?: number;
 }
 
@@ -133,7 +136,7 @@ class OpenSeries {
 
   async add(key: KeyValues, slot: number, delta: unknown, options: AddOptions = {}): Promise<void> {
     const point = this.#point(slot);
-    // In plain JavaScript a text or nothing: it would be left out of the sum.
+    // In plain JavaScript it may be a text or missing, which cannot be added.
     if (typeof delta !== "number" && typeof delta !== "bigint") {
       throw validationFailed("The series", "delta", `${delta} is no number`);
     }
@@ -150,7 +153,7 @@ class OpenSeries {
       try {
         return await rows.insert({ ...key, ...change({}) });
       } catch (error) {
-        // Somebody else made the row since.
+        // Another writer created the row in between.
         throw isTableError(error, "unique-violation") ? new Stale(error.key, error) : error;
       }
     });

@@ -14,32 +14,32 @@ import type { QueryRun } from "./query/query-run.ts";
 import { EntityRepository } from "./repository.ts";
 
 export interface SmallPartitionsOptions {
-  /** The most rows that a range holds, 1 to 999: as many as come with one request. */
+  /** The maximum number of rows in a range, 1 to 999: as many as one request returns. */
   readonly maxRows: number;
 }
 
 export interface SmallPartitions<T, P extends KeyDeclaration, R extends KeyDeclaration> {
-  /** As a repository's: equality on leading segments, then at most one range. */
+  /** As in a repository: equality on leading segments, then at most one range. */
   range(query: KeyEquality<P> & RowQuery<R>): SmallQuery<T>;
 }
 
 /** A query that needs no permit: whatever its condition, it reads its range, which must be small. */
 export interface SmallQuery<T> {
-  /** A condition on properties. The whole range is fetched, and those are left out that do not meet it. */
+  /** A condition on properties. The whole range is fetched, and entities that do not match are dropped here. */
   where(condition: (columns: Columns<T>) => Condition): SmallQuery<T>;
   select<const Names extends readonly (keyof T)[]>(
     ...names: Names
   ): SmallQuery<Pick<T, Names[number]>>;
-  /** @throws scan-not-permitted when the range holds more rows than declared. 1 R, `maxRows` + 1 E at most. */
+  /** @throws scan-not-permitted when the range holds more rows than declared. 1 R, at most `maxRows` + 1 E. */
   all(): Promise<Saved<T>[]>;
-  /** As `all`. */
+  /** The first in key order. Costs what `all` does. */
   first(): Promise<Saved<T> | undefined>;
   explain(): Explanation;
 }
 
 const ROWS_MAX = 999;
 
-/** Collections whose partitions are so small that reading one whole costs no more than an index would. */
+/** A collection whose partitions are so small that reading a whole one costs no more than an index would. */
 export function smallPartitions<
   F extends Fields,
   P extends KeyDeclaration,
@@ -63,7 +63,7 @@ interface Whole {
   readonly maxRows: number;
 }
 
-/** A query without its types; see `SmallQuery`. */
+/** A `SmallQuery` without its types. */
 class SmallRun {
   readonly #whole: Whole;
   readonly #range: QueryRun;
@@ -79,7 +79,7 @@ class SmallRun {
 
   where(condition: Parameters<QueryRun["where"]>[0]): SmallRun {
     let both = this.#condition;
-    // For its columns, which refuse what cannot be compared; the query it makes is not run.
+    // Called for its columns, which refuse fields that cannot be compared; the query it returns is not run.
     this.#range.where((columns) => {
       const next = condition(columns);
       both = and(both, next.filter);

@@ -19,34 +19,34 @@ import { commitSteps, openEntity, timeLeft } from "./write.ts";
 
 export interface SpreadOptions<F extends Fields, S extends KeyDeclaration, At> {
   readonly fields: F;
-  /** What is read together. */
+  /** The key of what is read together. */
   readonly stream: S & CheckedKey<S, Infer<F>>;
-  /** The date field that orders it. */
+  /** The date field that orders the stream. */
   readonly at: At;
-  /** Partitions that share a stream, about 2,000 entities a second each. `grow` doubles it later. */
+  /** Partitions that share a stream, about 2,000 entities a second each. `grow` doubles the number later. */
   readonly buckets: number;
 }
 
 export type Spreadable<T> = T & { readonly entryId: string };
 
 export interface Spread<T, S extends KeyDeclaration, At extends string> {
-  /** `entryId` decides the bucket. Default: a ULID. 1 R, 1 E; a read of the setting once a minute. */
+  /** `entryId` determines the bucket. Default: a ULID. 1 R, 1 E; and a read of the setting once a minute. */
   append(entry: T & { readonly entryId?: string }): Promise<Saved<Spreadable<T>>>;
   /** 1 R, 1 E: the bucket is computed. */
   get(
     key: KeyEquality<S> & { readonly [Name in At]: Date } & { readonly entryId: string },
   ): Promise<Saved<Spreadable<T>> | undefined>;
   /**
-   * All buckets merged by time. A bucket that fails fails the whole: there are no silent gaps.
-   * A request for each bucket and ⌈rows/1000⌉ R.
+   * All buckets merged by time. If one bucket fails, the whole read fails: there are no silent gaps. A request
+   * for each bucket and ⌈rows/1000⌉ R.
    */
   rangeInOrder(query: KeyEquality<S> & Interval): AsyncIterable<Saved<Spreadable<T>>>;
-  /** As pages arrive. With `onError` the other buckets go on when one fails. */
+  /** In the order in which pages arrive. With `onError` the other buckets continue when one fails. */
   rangeUnordered(
     query: KeyEquality<S> & Interval,
     onError?: (partitionKey: string, error: unknown) => void,
   ): AsyncIterable<Saved<Spreadable<T>>>;
-  /** Doubles the buckets for times from two minutes on. @returns the new number. */
+  /** Doubles the buckets for times from two minutes from now on. @returns the new number. */
   grow(stream: KeyEquality<S>): Promise<number>;
 }
 
@@ -56,16 +56,16 @@ type Setting = readonly [fromMs: number, buckets: number];
 const SETTING = "rh_x";
 const SETTING_ROW = "buckets";
 const SETTING_KEPT_MS = 60_000;
-/** How far times may run ahead of the clock: a writer with an old setting must not be wrong. */
+/** How far times may be ahead of the clock, so that a writer with an old setting still finds the right bucket. */
 const AHEAD_MAX_MS = 30_000;
-/** What writing the setting may take. */
+/** How long writing the setting may take. */
 const GROWTH_WRITE_MS = 5000;
-/** Longer than all three by what clocks may differ. */
+/** Longer than these three together, with a margin for clocks that differ. */
 const GROWTH_DELAY_MS = 120_000;
 const BUCKETS_MAX = 256;
 const STREAMS_REMEMBERED_MAX = 1000;
 
-/** A stream too hot for one partition, over several that are read as one. */
+/** A stream too hot for one partition, spread over several that are read as one. */
 export function spread<
   const F extends Fields,
   const S extends KeyDeclaration,
@@ -138,7 +138,7 @@ class OpenSpread {
     try {
       while (live.length > 0) {
         let least = live[0]!;
-        // A linear search: there are a few dozen buckets, and each step costs a decode anyway.
+        // A linear search: there are a few dozen buckets, and each step decodes a row anyway.
         for (const source of live) if (source.head.rowKey < least.head.rowKey) least = source;
         const row = this.#decode(least.head, stream);
         if (row) yield row;
@@ -197,7 +197,7 @@ class OpenSpread {
       throw validationFailed(table, "buckets", `${buckets} buckets are to come already`);
     }
     const next: Setting[] = [...settings, [now + GROWTH_DELAY_MS, buckets * 2]];
-    // Written later than that, writers would hear of it after the first entry that it is for.
+    // Written later, it would reach some writers after the first entry that it applies to.
     const inTime = timeLeft(this.#database, now + GROWTH_WRITE_MS, SETTING_ROW);
     const lost = "Somebody else changes the number of buckets.";
     await mustWriteJson(row, next, known, lost, undefined, inTime);
@@ -223,7 +223,7 @@ class OpenSpread {
     return this.#definition.rows.decode({ ...stored, partitionKey: stream });
   }
 
-  /** The setting is that of the entry's own time, so that everyone computes the same bucket. */
+  /** Uses the setting at the entry's own time, so that every client computes the same bucket. */
   async #key(values: Row): Promise<EntityKey> {
     const { partitionKey: stream, rowKey } = this.#definition.rows.key(
       values,
@@ -272,7 +272,7 @@ class OpenSpread {
   }
 }
 
-/** The rows of one bucket. Only a page is waited for: that each row was took a tenth of a merge's CPU. */
+/** The rows of one bucket. Only pages are awaited: awaiting each row took a tenth of a merge's CPU. */
 class Source {
   readonly pages: AsyncGenerator<Page>;
   #entities: readonly StoredEntity[] = [];
@@ -291,7 +291,7 @@ class Source {
     return ++this.#at < this.#entities.length;
   }
 
-  /** To the next row, for pages may be empty. False at the end of all. */
+  /** Moves to the first row of the next page that has any. False at the end. */
   async turnPage(): Promise<boolean> {
     this.#at = 0;
     do {

@@ -11,9 +11,9 @@ import { DAY_MS, HOUR_MS } from "./store/clock.ts";
 
 export interface SasIssuerOptions {
   readonly account: string;
-  /** The account's key, Base64. It stays where the issuer is. */
+  /** The account's key, Base64. It never leaves the issuer. */
   readonly key: string;
-  /** Lets tokens travel without TLS; for development. */
+  /** Allows tokens to travel without TLS, for development. */
   readonly allowHttp?: boolean;
   readonly clock?: { now(): number };
 }
@@ -21,25 +21,25 @@ export interface SasIssuerOptions {
 export type TablePermission = "read" | "add" | "update" | "delete";
 
 export interface SasGrant<P, R> {
-  /** One partition, whole. */
+  /** One partition. */
   readonly partition: P;
-  /** Which rows of it: equality on leading segments, then `startsWith` at most. Default: all of them. */
+  /** Rows of the partition: equality on leading segments, then at most `startsWith`. Default: all of them. */
   readonly rows?: R;
-  /** Default: reading alone. An entity with indexes or followers can only be read. */
+  /** Default: read only. An entity with indexes or followers can only be read. */
   readonly permissions?: readonly TablePermission[];
-  /** Default: an hour. At most 7 days, unless a policy limits the token. */
+  /** Default: one hour. At most 7 days, unless a policy limits the token. */
   readonly ttlMs?: number;
-  /** A stored access policy of the table, which says what is allowed and until when, and may be revoked. */
+  /** A stored access policy of the table, which defines the permissions and the expiry, and can be revoked. */
   readonly policy?: string;
-  /** One IPv4 address, or two with a hyphen between them. */
+  /** One IPv4 address, or two joined by a hyphen for a range. */
   readonly addresses?: string;
 }
 
 export interface TableSas {
   readonly table: string;
-  /** The query part of a URL; what `AzureSASCredential` takes. */
+  /** The query part of a URL, as `AzureSASCredential` accepts it. */
   readonly token: string;
-  /** Undefined when a policy says. */
+  /** Undefined when a policy defines it. */
   readonly expiresAt: Date | undefined;
   /** Inclusive, over (PartitionKey, RowKey). */
   readonly range: SasRange;
@@ -47,12 +47,12 @@ export interface TableSas {
 
 export interface SasRange {
   readonly partitionKey: string;
-  /** Both or none: none is the whole partition. */
+  /** Both or neither; neither means the whole partition. */
   readonly firstRowKey?: string;
   readonly lastRowKey?: string;
 }
 
-/** The table service's rules are those of this version on. */
+/** The rules for table tokens have not changed since this version. */
 const VERSION = "2019-02-02";
 const TTL_MAX_MS = 7 * DAY_MS;
 /** How far the service's clock may be behind ours. */
@@ -61,7 +61,7 @@ const RENEW_AT = 0.8;
 const CACHED_MAX = 1000;
 const LETTERS = { read: "r", add: "a", update: "u", delete: "d" } as const;
 
-/** Issues tokens for one user's rows. No request is sent: a token is signed here. */
+/** Issues tokens for one user's rows. It sends no request: tokens are signed here. */
 export function sasIssuer(options: SasIssuerOptions): SasIssuer {
   return new SasIssuer(options);
 }
@@ -79,15 +79,15 @@ export class SasIssuer {
     const algorithm = { name: "HMAC", hash: "SHA-256" };
     const bytes = new Uint8Array(keyBytes(options.key));
     this.#key = crypto.subtle.importKey("raw", bytes, algorithm, false, ["sign"]);
-    // It is awaited when a token is signed, and fails there.
+    // The key is awaited when a token is signed, and the failure surfaces there.
     this.#key.catch(() => undefined);
   }
 
   /**
-   * A token for a range of the entity's rows, and for nothing beside it: entries of its indexes and other
-   * entities of the partition stay out. The same token again for 80 % of its life.
-   * @throws validation-failed for a range that is not contiguous, for writing past indexes, for a time
-   * that is none.
+   * A token for a range of the entity's rows and nothing else: index entries and other entities of the
+   * partition are excluded. Returns the same token again for 80 % of its lifetime.
+   * @throws validation-failed for a range that is not contiguous, for write access that would bypass indexes,
+   * for an invalid lifetime.
    */
   sasFor<F extends Fields, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
     definition: EntityDefinition<string, F, P, R, I>,
@@ -96,7 +96,7 @@ export class SasIssuer {
     return this.#sasFor(definition, undefined, { ...grant, rows: { ...(grant.rows ?? {}) } });
   }
 
-  /** To read the entries of an index; `partition` and `rows` are the index's. */
+  /** A token to read the entries of an index; `partition` and `rows` are those of the index. */
   sasForIndex<I extends Indexes>(
     definition: AnyEntity & { readonly indexes: I },
     index: keyof I & string,
@@ -203,7 +203,7 @@ function rangeOf(
   return { table: place.table, range: { partitionKey, ...rowsOf(place.row, rows) } };
 }
 
-/** Inclusive at both ends, as the service has it. */
+/** Inclusive at both ends, as the service defines it. */
 function rowsOf(shape: KeyShape, rows: KeyValues): Omit<SasRange, "partitionKey"> {
   for (const value of Object.values(rows)) {
     const bounds = typeof value === "object" && value !== null ? Object.keys(value) : [];
@@ -215,8 +215,8 @@ function rowsOf(shape: KeyShape, rows: KeyValues): Omit<SasRange, "partitionKey"
   const { from } = range;
   if (from === undefined) return {};
   if (isOneRow(range)) return { firstRowKey: from, lastRowKey: from };
-  // What follows the prefix is below `~` or an escape, `~0…`; `~~` would let in what the prefix's own
-  // last character escapes: `a.~~` is the text `a/`.
+  // Keys go on after the prefix with a character below `~` or an escape, `~0…`. The bound `~~` would also admit
+  // an escape led by the prefix's own last character: `a.~~` is the text `a/`.
   return { firstRowKey: from, lastRowKey: `${from}~1` };
 }
 

@@ -17,25 +17,25 @@ import { type AnyView, ViewProjector } from "./views/view-projector.ts";
 import { readState, tableOf, type ViewState, writeState } from "./views/view-state.ts";
 
 export interface RebuildOptions {
-  /** How long the old rows stay for readers who have not heard. Default: a minute. */
+  /** How long the old rows stay for readers that have not noticed the switch. Default: a minute. */
   readonly graceMs?: number;
-  /** Sources a second at most. Default: as fast as it can. */
+  /** Sources per second, at most. Default: as fast as possible. */
   readonly rate?: number;
   readonly signal?: AbortSignal;
-  /** After each page: how many sources are `done`, and how many rows of the view `written`. */
+  /** Called after each page with the number of sources `done` and of the view's rows `written`. */
   readonly onProgress?: (progress: BuildProgress) => void;
 }
 
 const GRACE_MS = 60_000;
 
 /**
- * Builds a view anew, for a projection that changed or a source that was there before. May be stopped
- * at any moment and begun again.
+ * Rebuilds a view, for a projection that changed or a source that existed before the view. May be stopped at
+ * any time and started again.
  *
- * Makes a new generation beside the one that is read, then switches to it, then drops the old one. The
- * projector writes to the new one from before the first source is read, so no change is missed. A scan of the source,
- * 1 R for each page, and for the rows of a page 1 R for each partition and each 100 in it.
- * @throws conflict when two run at once.
+ * Builds a new generation next to the one that is read, switches to it, then drops the old one. The projector
+ * writes to the new generation from before the first source is read, so no change is missed. Costs a scan of
+ * the source, 1 R for each page, and for the rows of a page 1 R for each partition and each 100 in it.
+ * @throws conflict when two rebuilds run at once.
  */
 export async function rebuildView(
   database: Database,
@@ -66,7 +66,7 @@ export async function rebuildView(
   await retire(known.state);
   const { readable, building = readable + 1 } = known.state;
   const table = tableOf(name, building);
-  // The tables first: what the state names is there, also what is read until the switch.
+  // The tables first, so that every table the state names exists, including the one read until the switch.
   if (!known.row) await tables.createTable(tableOf(name, readable));
   await tables.createTable(table);
   if (known.state.building === undefined) await save({ readable, building });
@@ -95,7 +95,7 @@ export async function rebuildView(
   return progress;
 }
 
-/** Makes the rows of sources just read, but leaves alone what others wrote. @returns how many. */
+/** Inserts the rows of these sources; rows that exist are reconciled instead. @returns how many there are. */
 async function insertRows(
   database: Database,
   projector: ViewProjector,

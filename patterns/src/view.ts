@@ -27,41 +27,41 @@ export interface ViewOptions<
   R extends KeyDeclaration,
 > {
   readonly fields: F;
-  /** All fields of the source's key must be in it, so that every row of the view tells its source. */
+  /** Must include all fields of the source's key, so that every row of the view identifies its source. */
   readonly key: {
     readonly partition: P & CheckedKey<P, Infer<F>>;
     readonly row: R & CheckedKey<R, Infer<F>>;
   };
-  /** The rows a source has in the view; what they have beyond the view's fields is left out. Pure. */
+  /** The rows that a source has in the view. Fields that the view does not declare are dropped. Pure. */
   readonly project: (source: Source) => NoInfer<Infer<F> | readonly Infer<F>[] | undefined>;
-  /** Where changes go, to a worker with `viewUpdates`. */
+  /** The queue for changes, received by a worker with `viewUpdates`. */
   readonly queue: string;
 }
 
-/** Rows of a view are read like those of an entity, and written by its projector alone. */
+/** The rows of a view are read like those of an entity, and written by its projector only. */
 export type ViewRows<T, P extends KeyDeclaration, R extends KeyDeclaration> = Pick<
   Repository<T, P, R, Readonly<Record<never, never>>>,
   "get" | "mustGet" | "getMany" | "range" | "scan"
 >;
 
 export interface OpenView<Rows> {
-  /** The rows that may be read now. Ask again for every use: an answer is good for 30 seconds. 1 R then. */
+  /** The rows to read now. Call it for every use: an answer is valid for 30 seconds, then this costs 1 R. */
   current(): Promise<Rows>;
-  /** How far the view is behind. 3 R. */
+  /** How far the view lags behind. 3 R. */
   status(): Promise<ViewStatus>;
 }
 
 export interface ViewStatus {
   readonly generation: number;
-  /** How many sources a rebuild under way has done. */
+  /** The number of sources that a running rebuild has processed. */
   readonly rebuilding?: number;
-  /** The age of the oldest change that waits, among the first 32 in the queue; 0 when none does. */
+  /** The age of the oldest waiting change among the first 32 messages of the queue; 0 when none waits. */
   readonly lagMs: number;
-  /** The time of the latest change applied, a few seconds late; undefined when there was none. */
+  /** The time of the latest applied change, up to a few seconds out of date; undefined when there was none. */
   readonly appliedTo: Date | undefined;
 }
 
-/** What a projector has to look at. */
+/** The message to the projector: the source that changed, and the keys of its old and new rows. */
 interface ViewUpdate {
   readonly view: string;
   readonly entity: string;
@@ -72,7 +72,7 @@ interface ViewUpdate {
 
 const KIND = "view";
 const APPLIED = "appliedTo";
-/** Where names still have room for it. */
+/** Table names must have room for this number. */
 const GENERATION_MAX = 999;
 const GENERATION_KEPT_MS = 30_000;
 const CHECKPOINT_MS = 10_000;
@@ -80,8 +80,8 @@ const TRIES_MAX = 5;
 const PEEK_MAX = 32;
 
 /**
- * Declares a view: rows computed from another entity's, kept up by a worker. Declare it among the
- * source's followers, and open it to read.
+ * Declares a view: rows computed from another entity's, maintained by a worker. Declare it among the source's
+ * followers, and open it to read.
  */
 export function view<
   Source,
@@ -94,7 +94,7 @@ export function view<
     const message = "ends in a digit, as the tables of generations do";
     throw definitionRefused(`The view ${name}`, "name", message);
   }
-  // Each generation has a table with its number behind the name.
+  // Each generation has a table with its number after the name.
   assertTable(`The view ${name}`, tableOf(name, GENERATION_MAX));
   const definition: AnyEntity = entity(name, {
     version: 1,
@@ -104,7 +104,7 @@ export function view<
   // Rows are decoded by the definition of the source that the view is declared on.
   const project = options.project as (source: Row) => Row | readonly Row[] | undefined;
   const names = Object.keys(fields);
-  // Types let a row have more fields than the view, those that the source gets one day among them.
+  // Types allow a row more fields than the view has, among them those that the source gets later.
   const own = (row: Row): Row => Object.fromEntries(names.map((field) => [field, row[field]]));
   return new View(definition, queue, (source) => [project(source) ?? []].flat().map(own));
 }
@@ -114,7 +114,7 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
   readonly rows: EntityRows;
   readonly queue: string;
   readonly project: (source: Row) => readonly Row[];
-  /** A generation's table is made when it is needed. */
+  /** A generation's table is created when it is needed. */
   readonly tables: readonly string[] = [];
   readonly #definition: AnyEntity;
 
@@ -176,7 +176,7 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
     };
   }
 
-  /** What the view shows of a source, to be compared. */
+  /** What the view shows of a source, for comparison. */
   #print(source: Row | undefined): string {
     const shown = (row: Row) => [
       this.rows.partition.encode(row),
@@ -208,13 +208,13 @@ export class View<Rows> implements Follower, Openable<OpenView<Rows>> {
   }
 }
 
-/** The handler that brings the views of these entities in line with what changed. */
+/** The handler that updates the views of these entities after a change. */
 export function viewUpdates(definitions: readonly AnyEntity[]): Handler {
   const checkpoints = new Map<string, number>();
   return {
     kind: KIND,
     async handle({ at, body }, { database }) {
-      // What we sent ourselves; the handler's kind says so.
+      // We sent it ourselves; the handler's kind says so.
       const { view: name, entity: sourceName, table, base, keys } = body as ViewUpdate;
       const source = definitions.find((one) => one.name === sourceName && one.table === table);
       const views = Object.values(source?.followers ?? {}).filter((one) => one instanceof View);
@@ -234,7 +234,7 @@ export function viewUpdates(definitions: readonly AnyEntity[]): Handler {
   };
 }
 
-/** Does what is to be done in the table of every generation that is read or built, which it makes if need be. */
+/** Runs `work` on the table of every generation that is read or built, and creates missing tables. */
 async function inEveryGeneration(
   database: Database,
   name: string,
@@ -247,7 +247,7 @@ async function inEveryGeneration(
       return;
     } catch (error) {
       if (!isRefusal(error, 404) || tries === TRIES_MAX) throw error;
-      // Not made yet, or dropped since the state was read.
+      // Not created yet, or dropped since the state was read.
       const latest = await readState(database, name);
       for (const generation of generationsOf(latest.state)) {
         await database.tables.createTable(tableOf(name, generation));

@@ -41,21 +41,21 @@ export interface WideOptions<F extends Fields, P extends KeyDeclaration, R exten
     readonly partition: P & CheckedKey<P, Infer<F>>;
     readonly row: R & CheckedKey<R, Infer<F>>;
   };
-  /** Fields in each row: at most 248, the default. It never changes either. */
+  /** Fields per row: at most 248, the default. It must never change either. */
   readonly perPart?: number;
 }
 
 export interface Wide<T, P extends KeyDeclaration, R extends KeyDeclaration> {
-  /** @throws conflict when whole writes keep it from seeing one state. 1 R, p E for p parts. */
+  /** @throws conflict when concurrent whole writes keep it from reading one state. 1 R, p E for p parts. */
   read(key: KeyOf<P, R>): Promise<Saved<T> | undefined>;
-  /** The whole value, whether it exists or not, all parts or none. 2 R, 1 + p E. */
+  /** Writes the whole value, new or existing, all parts or none. 2 R, 1 + p E. */
   write(entity: T, options?: WriteOptions): Promise<void>;
   /**
-   * Some fields of an entity that exists; undefined removes one. Those of one part: 1 R, 1 or 2 E; of
+   * Changes some fields of an existing entity; undefined removes one. Fields of one part: 1 R, 1 or 2 E; of
    * several: a read and a write. @throws not-found.
    */
   merge(fields: KeyOf<P, R> & Changes<T>, options?: WriteOptions): Promise<void>;
-  /** False when there was nothing. 2 R, 1 + p E. */
+  /** False when there was nothing to delete. 2 R, 1 + p E. */
   delete(key: KeyOf<P, R>, options?: WriteOptions): Promise<boolean>;
 }
 
@@ -63,10 +63,10 @@ const PER_PART_MAX = 248;
 /** Two digits in the row key; a transaction holds a hundred. */
 const PARTS_MAX = 99;
 const READS_MAX = 4;
-/** `3:01J…`: how many parts there are, and which write made them. All parts of an entity say the same. */
+/** `3:01J…`: the number of parts, and the token of the write that wrote them. Equal in all parts of an entity. */
 const PARTS = "rh_x";
 
-/** An entity of more fields than a row holds, over several rows that are written together. */
+/** An entity with more fields than a row holds, in several rows that are written together. */
 export function wide<
   const F extends Fields,
   const P extends KeyDeclaration,
@@ -84,7 +84,7 @@ export function wide<
   const parts = Array.from({ length: count }, (_, part) =>
     stored.slice(part * perPart, (part + 1) * perPart),
   );
-  // Each part is checked as the entity it looks like in storage.
+  // Each part is checked as the entity that it looks like in storage.
   for (const part of parts) {
     const names = new Set([...rows.keyFields, ...part]);
     const own = Object.entries(fields).filter(([field]) => names.has(field));
@@ -154,7 +154,7 @@ class OpenWide {
     });
   }
 
-  /** False when it takes the whole entity: several parts, a removal, a part that was never written. */
+  /** False when the change needs the whole entity: several parts, a removal, a part that was never written. */
   async #mergeOnePart(fields: Row): Promise<boolean> {
     const { rows, table } = this.#definition;
     const given = Object.keys(fields).filter((name) => !rows.inKeys.has(name));
@@ -168,7 +168,7 @@ class OpenWide {
       ({ kind: "merge", ...this.#keyOf(fields, part), ifMatch: "*", properties }) as const;
     const change = merge(part, rows.properties(fields, given));
     try {
-      // The first part's ETag guards the whole, so it changes with every part.
+      // The first part's ETag guards the whole entity, so it changes with every part.
       await this.#database.tables.commit(table, part === 0 ? [change] : [merge(0, {}), change]);
       return true;
     } catch (error) {
@@ -231,7 +231,7 @@ class OpenWide {
     return found;
   }
 
-  /** Undefined when the parts are of different writes, or one is missing. */
+  /** Undefined when the parts are from different writes, or one is missing. */
   #assemble(key: EntityKey, found: ReadonlyMap<number, StoredEntity>): Row | undefined {
     const first = found.get(1);
     const mark = first?.properties[PARTS]?.value;

@@ -16,20 +16,20 @@ export interface AnyView {
   project(source: Row): readonly Row[];
 }
 
-/** A row of the view, as it is projected. */
+/** A projected row and its key. */
 interface ViewRow {
   readonly key: EntityKey;
   readonly row: Row;
 }
 
-/** The write token of the source that a row of the view was made from. */
+/** The write token of the source from which a row of the view was made. */
 const SOURCE_TOKEN = "rh_x";
 
 /**
- * Brings rows of a view in line with their source. It reads the row first and the source second: the
- * row's ETag then vouches for the source being no older than what others wrote, in whatever order
- * changes are heard of and however often. A row that is not wanted becomes a tombstone instead of
- * going away, because a row that is absent has no ETag to vouch with.
+ * Brings the rows of a view in line with their source. It reads the row first and the source second: the row's
+ * ETag then guarantees that the source is no older than the one other workers used, in whatever order and
+ * however often changes are reported. An unwanted row becomes a tombstone instead of being deleted, because a
+ * missing row has no ETag to guarantee that.
  */
 export class ViewProjector {
   readonly #database: Database;
@@ -42,7 +42,7 @@ export class ViewProjector {
     this.#source = source;
   }
 
-  /** The rows that a source has in the view, and where. @throws validation-failed for a bad projection. */
+  /** The rows that a source has in the view, with their keys. @throws validation-failed for a bad projection. */
   rowsOf(source: Row | undefined): ViewRow[] {
     const { name, rows } = this.#view;
     const { profile } = this.#database;
@@ -70,7 +70,7 @@ export class ViewProjector {
     });
   }
 
-  /** What the row at `key` tells of a source, in place of `before`. */
+  /** The content of the row at `key` for this source, to replace `before`. */
   async contentOf(
     key: EntityKey,
     source: StoredEntity | undefined,

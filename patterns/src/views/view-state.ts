@@ -3,8 +3,8 @@ import { type BuildProgress, CONTROL_TABLE } from "../indexes/control.ts";
 import { type JsonRow, jsonRow, type Known, mustWriteJson, readJson } from "../store/json-row.ts";
 
 /**
- * The generations of a view: the one that is read; one that is being built, written by the projector
- * too; one that is read no more but may still be by readers who have not heard. Each has its own table.
+ * The generations of a view, each with its own table: the one that is read; the one being built, which the
+ * projector also writes to; the one that only readers which have not noticed the switch may still read.
  */
 export interface ViewState extends Partial<BuildProgress> {
   readonly readable: number;
@@ -14,7 +14,7 @@ export interface ViewState extends Partial<BuildProgress> {
 
 export interface KnownState {
   readonly state: ViewState;
-  /** Undefined for a view that was never rebuilt: nothing is stored about it. */
+  /** Undefined for a view that was never rebuilt: no state is stored for it. */
   readonly row: Known<ViewState> | undefined;
 }
 
@@ -22,7 +22,7 @@ export function tableOf(view: string, generation: number): string {
   return `${view}${generation}`;
 }
 
-/** Where a view's rows of the control table stand. */
+/** The partition of a view's rows in the control table. */
 export function partitionOf(view: string): string {
   return `view_${view}`;
 }
@@ -32,7 +32,7 @@ export async function readState(database: Database, view: string): Promise<Known
   return { state: row?.value ?? { readable: 1 }, row };
 }
 
-/** @throws conflict when somebody else wrote it since it was read. */
+/** @throws conflict when another client wrote it since it was read. */
 export async function writeState(
   database: Database,
   view: string,
