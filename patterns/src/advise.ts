@@ -1,6 +1,6 @@
 import { assertBetween, assertSome } from "./errors.ts";
 
-/** How a field is written and asked for, per day or any other time, as a meter tells. */
+/** How often a field is written and looked up, per day or any other period, as a meter counts. */
 export interface Workload {
   /** Writes that change the field or a field the index copies. */
   readonly writes: number;
@@ -9,19 +9,19 @@ export interface Workload {
 }
 
 export interface AdviceOptions<Row> {
-  /** The value indexed; several for a field that holds a list; undefined for none. Pure. */
+  /** The indexed value; several for a field that holds a list; undefined for none. Pure. */
   readonly valueIn: (row: Row) => string | readonly string[] | undefined;
   readonly workload: Workload;
-  /** Whether the entries repeat what the lookups need, so that no base is read. */
+  /** Whether the entries copy what the lookups need, so that no base is read. */
   readonly isCovering?: boolean;
-  /** Rows in the whole table. Default: as many as are in the sample. */
+  /** Rows in the whole table. Default: the number in the sample. */
   readonly rowsTotal?: number;
-  /** Rows looked at, at most. Default: 10,000. */
+  /** Rows to look at, at most. Default: 10,000. */
   readonly sampleMax?: number;
 }
 
 export interface Advice {
-  /** `sparse`: index all values but `commonest`, which is cheaper to scan for. */
+  /** `sparse`: index all values but `commonest`, which is cheaper to find by a scan. */
   readonly verdict: "keep" | "sparse" | "drop";
   /** One sentence each, with the numbers behind it. */
   readonly reasons: readonly string[];
@@ -29,24 +29,24 @@ export interface Advice {
   readonly distinct: number;
   readonly commonest: { readonly value: string; readonly share: number } | undefined;
   readonly entriesPerValue: number;
-  /** How volatile the field is, beside its use; Infinity if nobody looks it up. */
+  /** Writes for each lookup; Infinity if there are no lookups. */
   readonly writesPerRead: number;
-  /** Requests of a lookup by an average value, and of the scan it saves. */
+  /** Requests for a lookup of an average value, and for the scan that it saves. */
   readonly lookupRequests: number;
   readonly scanRequests: number;
 }
 
 const SAMPLE_MAX = 10_000;
 const PAGE_ROWS = 1000;
-/** A field of so few values hardly tells rows apart. */
+/** A field with so few values hardly tells rows apart. */
 const FEW_VALUES_MAX = 4;
 const SKEWED_SHARE_MIN = 0.5;
-/** Of few values, one that nearly all rows share may still leave rows worth finding. */
+/** If nearly all rows share one of few values, the other rows may still be worth finding. */
 const FLAG_SHARE_MIN = 0.9;
 
 /**
- * Tells from a sample of rows and a workload whether an index pays, with the numbers behind it. It stops
- * reading after `sampleMax` rows, so the sample may be a query's stream.
+ * Judges from a sample of rows and a workload whether an index pays, and gives the numbers behind it. It stops
+ * reading after `sampleMax` rows, so the sample may be the stream of a query.
  */
 export async function advise<Row>(
   rows: AsyncIterable<Row> | Iterable<Row>,
@@ -79,7 +79,7 @@ function judge<Row>(
   const scanRequests = Math.max(1, Math.ceil(rowsTotal / PAGE_ROWS));
   const requestsFor = (matches: number) =>
     Math.max(1, Math.ceil(matches / PAGE_ROWS)) + (isCovering ? 0 : Math.round(matches));
-  /** What an index pays that has these entries for these values. */
+  /** What an index with these entries for these values costs and saves. */
   const weigh = (entries: number, values: number) => {
     const entriesPerValue = values === 0 ? 0 : (entries / values) * scale;
     const lookupRequests = requestsFor(entriesPerValue);

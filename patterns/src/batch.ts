@@ -30,42 +30,42 @@ import {
 
 export interface BatchOptions {
   /**
-   * `atomic`: everything in one transaction, or batch-too-large before anything is sent. `chunked`
-   * (default): as many transactions as it takes, each for itself.
+   * `atomic`: everything in one transaction, or batch-too-large before anything is sent. `chunked` (default):
+   * as many transactions as needed, each on its own.
    */
   readonly mode?: "atomic" | "chunked";
   /**
-   * After a chunk failed, or an operation before it was sent: `stop` leaves out the rest of the partition,
+   * After a chunk failed, or an operation failed before it was sent: `stop` skips the rest of the partition,
    * `continue` goes on, `isolate` (default) repeats the chunk without the operation at fault.
    */
   readonly onError?: "stop" | "continue" | "isolate";
-  /** Partitions written at once. Default: 16. */
+  /** Partitions written in parallel. Default: 16. */
   readonly parallel?: number;
 }
 
 export type BatchResult =
   | { readonly ok: true; readonly etag: string | undefined }
-  /** `unique-violation` for an insert whose key, or value in a sibling index, another entity has. */
+  /** `unique-violation` for an insert whose key, or whose value in a sibling index, another entity holds. */
   | { readonly ok: false; readonly error: unknown };
 
-/** Says so to the compiler. */
+/** Tells the compiler that there are no indexes. */
 interface Unindexed {
   readonly indexes: Readonly<Record<string, never>>;
 }
 
 /** Collects operations on any number of partitions and tables. Those on one row keep their order. */
 export interface BatchPlan {
-  /** With its sibling index entries, in one transaction. */
+  /** Inserts the entity and its sibling index entries, in one transaction. */
   insert<T, P extends KeyDeclaration, R extends KeyDeclaration, I extends Indexes>(
     definition: EntityOf<T, P, R, I>,
     entity: NoInfer<T>,
   ): void;
-  /** The whole value, whether the entity exists or not; only where there are no indexes to follow. */
+  /** Inserts the entity or replaces its whole value; only for entities without indexes or followers. */
   upsert<T, P extends KeyDeclaration, R extends KeyDeclaration>(
     definition: EntityOf<T, P, R, Readonly<Record<never, never>>> & Unindexed,
     entity: NoInfer<T>,
   ): void;
-  /** Whatever is there; only where there are no indexes to follow. */
+  /** Deletes whatever version is stored; only for entities without indexes or followers. */
   delete<T, P extends KeyDeclaration, R extends KeyDeclaration>(
     definition: EntityOf<T, P, R, Readonly<Record<never, never>>> & Unindexed,
     key: KeyOf<P, R>,
@@ -79,14 +79,14 @@ interface Planned {
   readonly position: number;
   readonly table: string;
   readonly partitionKey: string;
-  /** What the service is asked for. It depends on what is there now, so it is asked for at once. */
+  /** The mutations to send. They depend on the stored rows, so this is called right before the commit. */
   prepare(): Promise<Prepared>;
 }
 
 interface Prepared {
   readonly mutations: readonly Mutation[];
   readonly commitByMs?: number;
-  /** What it means that the service refused one of them. */
+  /** The error for a mutation that the service refused. */
   readonly explain?: (failed: Mutation, refusal: PortError) => Promise<Error>;
   readonly committed?: (etag: string | undefined) => Promise<unknown>;
 }
@@ -96,9 +96,9 @@ type Unit = Planned & Prepared;
 const PARTITIONS_AT_ONCE = 16;
 
 /**
- * Writes many entities in few requests: grouped by partition, at most 100 operations and nine tenths of
- * the payload limit each, partitions side by side, the chunks of one partition in sequence.
- * @returns one result for each operation, in the order they were planned.
+ * Writes many entities in few requests: grouped by partition, at most 100 operations and nine tenths of the
+ * payload limit in each, partitions in parallel, the chunks of one partition in sequence.
+ * @returns one result for each operation, in the order in which they were planned.
  */
 export async function batch(
   database: Database,
@@ -108,7 +108,7 @@ export async function batch(
   const { parallel = PARTITIONS_AT_ONCE, onError = "isolate" } = options;
   assertSome("The batch", { parallel });
   const planned = new Plan(database);
-  // The one place where the types of the definitions meet the untyped rows; see `openRepository`.
+  // Here the types of the definitions meet untyped rows; see `openRepository`.
   plan(planned as unknown as BatchPlan);
   const units = await planned.units();
   const results: BatchResult[] = new Array(units.length);
@@ -141,7 +141,10 @@ function byPartition(units: readonly Planned[]): Planned[][] {
   return [...partitions.values()];
 }
 
-/** Neither this nor a row begins with a spread, see `queryRun`: 100 inserts took a quarter more of the client's CPU. */
+/**
+ * Neither this nor a row begins with a spread, see `queryRun`: 100 inserts took a quarter more of the client's
+ * CPU.
+ */
 async function ready(unit: Planned): Promise<Unit> {
   return Object.assign({}, unit, await unit.prepare());
 }
@@ -174,7 +177,7 @@ async function commitTogether(
   }
 }
 
-/** In one transaction, again and again while others are faster. */
+/** Commits in one transaction, and retries while other writers win the race. */
 function commitAlone(
   database: Database,
   planned: readonly Planned[],
@@ -203,7 +206,7 @@ function assertAtomic(database: Database, units: readonly Unit[]): void {
   assertFits(mutations, database);
 }
 
-/** Cuts at the limits, and before the second operation on a row: a transaction holds one of each. */
+/** Cuts at the limits, and before a second operation on a row, since a transaction allows only one. */
 async function* chunks(
   group: readonly Planned[],
   database: Database,
@@ -225,7 +228,7 @@ async function* chunks(
       if (isFull && chunk.length > 0) {
         yield chunk;
         [chunk, rows, bytes] = [[], new Set(), 0];
-        // The rows it shares with others are not what they were.
+        // The chunk before may have changed rows that the unit was prepared from.
         unit = await ready(planned);
       }
       chunk.push(unit);
@@ -253,7 +256,7 @@ async function commitChunk(
       break;
     } catch (refusal) {
       const { culprit, error } = await faultIn(units, refusal);
-      // A lost race is nobody's fault.
+      // A lost race is not the operation's fault.
       const isLate = error instanceof Stale;
       if (isLate) late.push(...(culprit ? [culprit] : units));
       else if (culprit && onError === "isolate") fail([culprit], error, results);
@@ -270,7 +273,7 @@ async function commitChunk(
   }
 }
 
-/** The unit the service refused, none when it was not one operation's fault, and what is to be told of it. */
+/** The unit that the service refused, if one operation was at fault, and the error to report. */
 async function faultIn(
   units: readonly Unit[],
   error: unknown,
@@ -284,7 +287,7 @@ async function faultIn(
     if (!failed) continue;
     const isTold = isRefusal(error, 404, 409, 412);
     const explained = isTold ? culprit.explain?.(failed, error) : undefined;
-    // To explain it may take a read: if that fails, the refusal is what there is to tell.
+    // Explaining may take a read. If that fails, the refusal itself is reported.
     return { culprit, error: (await explained?.catch(() => error)) ?? error };
   }
   return { error };

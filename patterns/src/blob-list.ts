@@ -21,9 +21,9 @@ import { type From, pages } from "./query/pages.ts";
 import { blobsOf } from "./store/connected-ports.ts";
 
 export interface BlobListOptions<N extends KeyDeclaration> extends QueuedListOptions {
-  /** For lists alone: every blob whose name begins with the literals of `name` is taken for one. */
+  /** For lists only: every blob whose name begins with the literals of `name` is taken for one. */
   readonly container: string;
-  /** The blob's name: the value its members share, and literals as in a row key. */
+  /** The blob's name: the value its members share, with literals as in a row key. */
   readonly name: N;
 }
 
@@ -32,8 +32,8 @@ interface BlobListKind<N extends KeyDeclaration> extends IndexKind {
 }
 
 /**
- * One blob for each value, with the keys of the entities that have it: lists of any length, kept by a worker.
- * For sets that are read in whole and change rarely, since a change writes the whole list.
+ * One blob for each value, with the keys of the entities that have it: lists of any length, maintained by a
+ * worker. For sets that are read whole and change rarely, since a change writes the whole list.
  */
 export function blobList<const N extends KeyDeclaration>(options: BlobListOptions<N>): BlobList<N> {
   return new BlobList(options);
@@ -44,7 +44,7 @@ export class BlobList<N extends KeyDeclaration> extends Index<BlobListKind<N>> {
   override readonly tables: readonly string[] = [];
 
   constructor(options: BlobListOptions<N>) {
-    // As if containers were partitions of a table: so the rules for keys apply to names.
+    // Treats containers as partitions of a table, so that the rules for keys apply to names.
     super(options, {
       table: "blobs",
       partition: [{ literal: options.container }],
@@ -64,7 +64,7 @@ export class BlobList<N extends KeyDeclaration> extends Index<BlobListKind<N>> {
   }
 }
 
-/** A list's keys are its container and its name. A line for each member. */
+/** A list's keys are its container and its blob name. One member per line. */
 class Blobs implements ListStore {
   readonly suffixLength = 0;
   readonly #blobs: BlobsPort;
@@ -122,7 +122,7 @@ class Blobs implements ListStore {
   async drop(keep: () => Promise<void>): Promise<void> {
     for await (const { blobs } of this.#pages()) {
       for (const { name, etag } of blobs) {
-        // As it was read before: who stands still after `keep` may find a list that others built anew.
+        // In the version read before: after a pause in `keep`, another process may have rebuilt the list.
         for (let ifMatch: string | undefined = etag; ifMatch !== undefined; ) {
           await keep();
           const isDone = await this.#deleteIfCurrent(name, ifMatch);
@@ -132,7 +132,7 @@ class Blobs implements ListStore {
     }
   }
 
-  /** False when somebody else wrote it. */
+  /** False when another client wrote it. */
   async #deleteIfCurrent(name: string, ifMatch: string): Promise<boolean> {
     try {
       await this.#blobs.delete(this.#container, name, { ifMatch });

@@ -27,14 +27,14 @@ import {
 export interface Family<T, P extends KeyDeclaration, R extends KeyDeclaration, C, Children> {
   /** The parent and all its children. 1 R for up to 999 children, 1 E each. */
   withChildren(key: KeyOf<P, R>): Promise<ParentWithChildren<T, C> | undefined>;
-  /** @throws not-found without the parent, unique-violation when the child is there. 1 R, 2 E. */
+  /** @throws not-found without the parent, unique-violation when the child exists. 1 R, 2 E. */
   addChild(child: C): Promise<Saved<C>>;
   /**
-   * Deletes the children, then the parent. A child that is added meanwhile goes as well; after a crash,
-   * run it again. False when there is nothing.
+   * Deletes the children, then the parent. A child added in the meantime is deleted as well. After a crash, run
+   * it again. False when there is nothing to delete.
    */
   deleteCascade(key: KeyOf<P, R>): Promise<boolean>;
-  /** The children by themselves. What it inserts is not checked to have a parent. */
+  /** The children's repository. It inserts without checking that there is a parent. */
   readonly children: Children;
 }
 
@@ -43,10 +43,7 @@ export interface ParentWithChildren<T, C> {
   readonly children: Saved<C>[];
 }
 
-/**
- * A parent and its children in one partition, read in one request: the key of a child is the key of
- * its parent and more.
- */
+/** A parent and its children in one partition, read in one request: a child's key is its parent's key and more. */
 export function family<
   F extends Fields,
   P extends KeyDeclaration,
@@ -130,7 +127,7 @@ class OpenFamily {
     if (!step.lead.rowKey.startsWith(start)) {
       throw validationFailed(step.lead.rowKey, "key", `it does not begin with ${start}`);
     }
-    // Merging nothing proves that the parent is there and gives it a new ETag, which a cascade minds.
+    // Merging nothing proves that the parent exists and changes its ETag, which a cascade notices.
     const { name, table } = this.#parent;
     const message = `There is no ${name} ${printKey(place)} for the child.`;
     const explain = async () => tableError("not-found", message, { table, key: rowKey });
@@ -148,7 +145,7 @@ class OpenFamily {
       const rows = { from: start, to: endOf(start) };
       const deleted = await bulkDelete(this.#database, this.#child.table, { partitionKey, rows });
       if (before) await commitSteps([deleteStep(open, before)]);
-      // A parent that is there only now may have lost children to this: it goes, too.
+      // A parent that was inserted meanwhile may have lost children to this call, so it is deleted as well.
       else if (deleted > 0 && (await readEntity(open, key))) throw new Stale(start);
       return before !== undefined || deleted > 0;
     });

@@ -21,7 +21,7 @@ export type LargeValueFields<Name extends string> = {
   readonly [P in Name | `${Name}_sha256` | `${Name}_type`]: Field<string, true>;
 } & { readonly [P in `${Name}_len`]: Field<number, true> };
 
-/** To be spread among the fields of an entity. */
+/** Spread them among the fields of an entity. */
 export function largeValueFields<const Name extends string>(name: Name): LargeValueFields<Name> {
   const text = f.string().optional();
   const fields = {
@@ -30,16 +30,16 @@ export function largeValueFields<const Name extends string>(name: Name): LargeVa
     [`${name}_type`]: text,
     [`${name}_len`]: f.int32().optional(),
   };
-  // The names computed here are those the type computes from `name`.
+  // The names computed here are those that the type computes from `name`.
   return fields as unknown as LargeValueFields<Name>;
 }
 
-/** And one for values of up to 48 KiB, which then stand in the entity: where it is declared they need no blob. */
+/** Adds a field for values of up to 48 KiB, which are then stored in the entity and need no blob. */
 export type InlineValueFields<Name extends string> = LargeValueFields<Name> & {
   readonly [P in `${Name}_inline`]: Field<Uint8Array, true>;
 };
 
-/** To be spread among the fields of an entity instead of `largeValueFields`. */
+/** Spread them among the fields of an entity instead of `largeValueFields`. */
 export function inlineValueFields<const Name extends string>(name: Name): InlineValueFields<Name> {
   const inline = { [inlineOf(name)]: f.bytes().optional() };
   // As above.
@@ -51,35 +51,39 @@ function inlineOf(name: string): string {
 }
 
 export interface LargeValueOptions<Name> {
-  /** As given to `largeValueFields`. */
+  /** The name passed to `largeValueFields`. */
   readonly name: Name;
-  /** A container for the values of this entity and name alone. */
+  /** A container used only for the values of this entity and name. */
   readonly container: string;
 }
 
 export interface LargeValues<Key> {
   /**
-   * Uploads, then points the entity to it, then deletes what it pointed to. A stream is never held whole: each 4 MiB
-   * of it are sent before more is asked for, and nobody sees any of it before its end; if it fails, what was sent is
-   * dropped. 3 R, 1 more to replace a value, and for a stream of 4 MiB or more 1 for each 4 MiB; 2 R inline.
-   * @throws not-found; validation-failed for a stream of 2 GiB or more; key-too-long for keys that make no blob's name.
+   * Uploads the value, then points the entity to it, then deletes the previous value. A stream is never held
+   * whole: it is sent in blocks of 4 MiB, and no reader sees any of it before its end; if it fails, the blocks
+   * are dropped. 3 R, 1 more to replace a value, and for a stream of 4 MiB or more 1 for each 4 MiB; 2 R
+   * inline.
+   * @throws not-found; validation-failed for a stream of 2 GiB or more; key-too-long for keys that do not fit
+   * in a blob's name.
    */
   put(key: Key, body: Uint8Array | AsyncIterable<Uint8Array>, contentType?: string): Promise<void>;
   /** 2 R, 1 R inline. @throws not-found when the blob is gone, validation-failed when it is not what was put. */
   get(key: Key): Promise<LargeValue | undefined>;
   /**
-   * The value piece by piece, never held whole; nothing where there is none. 1 R, and 1 for each piece of 4 MiB.
-   * @throws not-found when the value was replaced or deleted meanwhile: begin again; validation-failed, at its end,
-   * when it is not what was put.
+   * Yields the value piece by piece and never holds it whole; yields nothing when there is none. 1 R, and 1 for
+   * each piece of 4 MiB.
+   * @throws not-found when the value was replaced or deleted in the meantime: start again; validation-failed,
+   * at its end, when it is not what was put.
    */
   stream(key: Key): AsyncIterable<Uint8Array>;
   /** 3 R. False when there is no entity or no value. */
   remove(key: Key): Promise<boolean>;
-  /** The entity, then its value. False when there is no entity. 3 R. */
+  /** Deletes the entity, then its value. False when there is no entity. 3 R. */
   deleteEntity(key: Key): Promise<boolean>;
   /**
-   * Deletes blobs no entity points to that are older than `olderThanMs` (default: a day): what crashes
-   * left. In less than an hour, and what clocks differ, one may still come to. A read for each blob. @returns how many.
+   * Deletes the blobs that crashes left: those that no entity points to and that are older than `olderThanMs`
+   * (default: a day). Within an hour, plus the difference between clocks, an entity may still come to point to
+   * one. A read for each blob. @returns how many.
    */
   collect(olderThanMs?: number): Promise<number>;
 }
@@ -94,7 +98,7 @@ const INLINE_BYTES_MAX = 48 * 1024;
 /** The length is an Int32. */
 const BYTES_MAX = 2 ** 31 - 1;
 
-/** Values too large for an entity, in blobs that are never changed: a new value is a new blob. */
+/** Values too large for an entity, in immutable blobs: a new value is a new blob. */
 export function largeValues<
   F extends Fields,
   P extends KeyDeclaration,
@@ -117,7 +121,7 @@ export function largeValues<
   return openable(definition.tables, (database) => new OpenValues(database, definition, options));
 }
 
-/** A blob that was made of a stream, and until when the entity may come to name it. */
+/** A blob made from a stream, and the latest time at which the entity may begin to name it. */
 interface Sent {
   readonly blob: string;
   readonly commitByMs: number;
@@ -182,7 +186,7 @@ class OpenValues {
       };
       await this.#rows.update(key, change, {}, { commitByMs });
     } catch (error) {
-      // What may have been committed must stay; the rest nobody points to.
+      // A blob whose commit may have succeeded must stay; otherwise no entity points to it.
       const isOurs =
         isTableError(error, "not-found") || isTableError(error, "contention-exhausted");
       if (isOurs) await this.#blobs.delete(blob);
@@ -191,7 +195,10 @@ class OpenValues {
     if (old !== blob) await this.#blobs.delete(old);
   }
 
-  /** Makes a blob of a stream, block by block. One that ends within the first comes back whole instead. */
+  /**
+   * Stores a stream as a blob, block by block. A stream that ends within the first block is returned whole
+   * instead.
+   */
   async #send(
     owner: EntityKey,
     source: AsyncIterable<Uint8Array>,
@@ -220,7 +227,7 @@ class OpenValues {
       await port.commitBlocks(container, blob, blocks, options);
       return { blob, commitByMs, length, sha256: hash.digest("hex") };
     } catch (error) {
-      // To write the blob drops its blocks. If that fails too the service drops them after a week.
+      // Writing the blob drops its uncommitted blocks. If that fails too, the service drops them after a week.
       const drop = async () => {
         await port.put(container, blob, new Uint8Array());
         await this.#blobs.delete(blob);
@@ -240,7 +247,7 @@ class OpenValues {
 
   async *stream(key: KeyValues): AsyncGenerator<Uint8Array> {
     const lengthOf = (row: Row) => Number(row[`${this.#name}_len`]);
-    // Nothing of an empty blob can be asked for by range.
+    // An empty blob has no range to request.
     const value = await this.#read(key, (row) => (lengthOf(row) > 0 ? rangeAt(0) : undefined));
     if (!value) return;
     const { blob, row } = value;
@@ -259,7 +266,7 @@ class OpenValues {
     }
   }
 
-  /** The entity and its value, or the range of its blob that the entity suggests. */
+  /** The entity and its value, or the part of its blob that `rangeOf` selects. */
   async #read(
     key: KeyValues,
     rangeOf: (row: Row) => ByteRange | undefined,
@@ -277,7 +284,7 @@ class OpenValues {
       if (blob === missed) throw this.#gone(blob);
       const found = await this.#blob(blob, rangeOf(row));
       if (found) return { row, blob, found };
-      // Replaced since the entity was read: the entity tells by what.
+      // Replaced since the entity was read: the entity now names another blob.
       missed = blob;
     }
   }
@@ -351,7 +358,7 @@ function rangeAt(offset: number): ByteRange {
   return { offset, count: PIECE_BYTES };
 }
 
-/** The same bytes in pieces of one length; the last is shorter, or empty. */
+/** The same bytes in pieces of equal length; the last is shorter, or empty. */
 async function* inPieces(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let piece = new Uint8Array(PIECE_BYTES);
   let length = 0;
@@ -370,7 +377,7 @@ async function* inPieces(source: AsyncIterable<Uint8Array>): AsyncGenerator<Uint
   yield piece.subarray(0, length);
 }
 
-/** At once: the copy that another thread takes costs as much, and what waits for it waits for no request. */
+/** Synchronous: copying the bytes for another thread costs as much, and no request could start meanwhile. */
 function sha256(body: Uint8Array): string {
   return createHash("sha256").update(body).digest("hex");
 }

@@ -8,7 +8,7 @@ import type { Saved } from "./query/query.ts";
 import type { KeyOf, Repository } from "./repository.ts";
 import { LOOKUPS_AT_ONCE, mapBounded } from "./store/limit.ts";
 
-/** The database of the account that a look-up row names; undefined for the one that was opened. */
+/** The database of the account that a lookup row names; undefined for the database that was opened. */
 export type Locate<Entry> = (entry: Entry) => Database | undefined;
 
 export interface Located<
@@ -18,17 +18,17 @@ export interface Located<
   I extends Indexes,
   Entry,
 > {
-  /** The entities of the account that the entry names, to be read and written. No request. */
+  /** The repository of the account that the entry names. Sends no request. */
   at(entry: Entry): Repository<T, P, R, I>;
-  /** The entity that the entry names, in its account. 1 R, 1 E. */
+  /** The entity that the entry names, from its account. 1 R, 1 E. */
   get(entry: Entry): Promise<Saved<T> | undefined>;
-  /** Point queries side by side, in the order of `entries`. n R, n E. */
+  /** Concurrent point queries; the results are in the order of `entries`. n R, n E. */
   getMany(entries: readonly Entry[]): Promise<(Saved<T> | undefined)[]>;
 }
 
 /**
- * Entities that stand in several accounts, each found by a look-up row that holds its key and tells its
- * account: an entity of its own, or what an index's entry repeats.
+ * Entities in several accounts, each found through a lookup row that holds its key and its account: an entity
+ * of its own, or an index entry with copied fields.
  */
 export function located<
   F extends Fields,

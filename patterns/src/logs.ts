@@ -17,17 +17,17 @@ export type { LogQuery } from "./logs/log-reader.ts";
 export type { LogWriter, LogWriterOptions } from "./logs/log-writer.ts";
 
 export interface LogFiles<Entry extends Timed> {
-  /** Several may write at the same time, each to files of its own. Close it, or lose what is buffered. */
+  /** Several writers may run at once, each with its own files. Close it, or buffered records are lost. */
   writer(options?: LogWriterOptions): LogWriter<Entry>;
   /**
-   * By time as far as each file is; records of one time in any order. A listing for each day, then the
-   * files that may hold something, 4 MiB a request. A request that fails fails the whole: there are no
-   * silent gaps.
+   * In time order as far as each file is; records of the same time come in any order. Lists each day, then
+   * reads the files that may hold matching records, 4 MiB per request. If one request fails, the whole read
+   * fails: there are no silent gaps.
    */
   read(query: LogQuery<Entry>): AsyncIterable<Entry>;
 }
 
-/** Declares a log in append blobs: `service/2014/07/31/1800/000001.log`, a folder for each hour in UTC. */
+/** Declares a log in append blobs: `service/2014/07/31/1800/000001.log`, one folder per hour in UTC. */
 export function logFiles<Entry extends Timed>(
   options: LogDeclaration<Entry>,
 ): Openable<LogFiles<Entry>> {

@@ -25,8 +25,8 @@ export type { RemoteOptions, Timing, WriteMode } from "./remote/remote-options.t
 
 export interface RemoteRead {
   /**
-   * `verify` (default): each entry is checked against its base, 2 requests. `eventual`: what the entry
-   * repeats, 1 request; it may be a little old, but was committed once.
+   * `verify` (default): each entry is checked against its base, 2 requests. `eventual`: returns what the entry
+   * copies, 1 request; it may be slightly out of date, but it was committed once.
    */
   readonly consistency?: "verify" | "eventual";
 }
@@ -44,7 +44,7 @@ interface RemoteGet<T, P extends KeyDeclaration, R extends KeyDeclaration> {
   get(key: KeyEquality<P> & KeyEquality<R>, read?: RemoteRead): Promise<Saved<T> | undefined>;
 }
 
-/** Declares an index whose entries stand in other partitions or another table than the entities. */
+/** Declares an index whose entries are stored in other partitions, or another table, than the entities. */
 export function remoteIndex<
   const P extends KeyDeclaration,
   const R extends KeyDeclaration,
@@ -55,7 +55,7 @@ export function remoteIndex<
 
 const TIMING: Timing = { deadlineMs: 20_000, settleMs: 60_000, tripwireMs: 90_000 };
 
-/** See `RemoteEntries` for how the entries are kept. */
+/** See `RemoteEntries` for how the entries are maintained. */
 export class RemoteIndex<
   P extends KeyDeclaration,
   R extends KeyDeclaration,
@@ -73,7 +73,7 @@ export class RemoteIndex<
     const { unique, mode, queue } = this.options;
     const problems = entryProblems(this, entity, name, unique ? [] : segmentsOf(entity.rows));
     const { partition, row } = this.place(entity);
-    // A range over the one would have to be equality on the other.
+    // With one name in both keys, a range on one would have to be equality on the other.
     problems.push(...namedTwice(partition, row));
     problems.push(...nameProblems({ queue }));
     const { deadlineMs, settleMs, tripwireMs } = this.timing;
@@ -101,7 +101,7 @@ export class RemoteIndex<
 
 type AnyRemoteIndex = RemoteIndex<KeyDeclaration, KeyDeclaration, boolean>;
 
-/** Reads entities by their entries. */
+/** Reads entities through their entries. */
 class OpenRemote {
   readonly #index: AnyRemoteIndex;
   readonly #context: FollowerContext;

@@ -32,9 +32,9 @@ export interface RemoteListOptions<P extends KeyDeclaration, R extends KeyDeclar
   readonly table?: string;
   readonly partition: P;
   readonly row: R;
-  /** The property that holds the members, as in `EmployeeDetails`. */
+  /** The property that holds the members, such as `EmployeeDetails`. */
   readonly property: string;
-  /** Characters in a row before the list goes on in another. At most 32,768, the default. */
+  /** Characters in a row before the list continues in another. At most 32,768, the default. */
   readonly lengthMax?: number;
 }
 
@@ -43,8 +43,8 @@ interface RemoteListKind<P extends KeyDeclaration, R extends KeyDeclaration> ext
 }
 
 /**
- * One list for each value, with the keys of the entities that have it, in whatever partition or table they are;
- * kept by a worker. A list that outgrows a row goes on in others beside it.
+ * One list for each value, with the keys of the entities that have it, whatever their partition or table;
+ * maintained by a worker. A list that outgrows a row continues in further rows.
  */
 export function remoteList<const P extends KeyDeclaration, const R extends KeyDeclaration>(
   options: RemoteListOptions<P, R>,
@@ -78,13 +78,13 @@ export class RemoteList<P extends KeyDeclaration, R extends KeyDeclaration> exte
   }
 }
 
-/** The encoding and the range of members that a row of a list holds, each on a line. */
+/** The encoding of a list's row and the bounds of its members, one per line. */
 const RANGE = "rh_x";
-/** What no codec emits: keys of a list's further rows begin with its own and this. */
+/** No codec emits this. The keys of a list's further rows are the list's own key, this and a token. */
 const FURTHER = '"p';
 const TOKEN_LENGTH = 26;
 
-/** A row of a list. It holds the members from `from` on and below `to`; an empty `to` has no end. */
+/** A row of a list. It holds the members from `from` up to, but not including, `to`; an empty `to` means no end. */
 interface Part {
   readonly key: EntityKey;
   readonly stored: StoredEntity | undefined;
@@ -98,10 +98,11 @@ type ListRowsOptions = Pick<
 >;
 
 /**
- * A list is a row that may be followed by others, each with a range of members of its own: a leaf that is
- * full is halved, one that is empty is given to the row before it. All ETags of the rows that change are
- * those that were read, so a writer that saw old ranges loses the race. A new row sorts behind the one it
- * came from, whatever the clock: who reads them in order may see a member twice, and never misses one.
+ * A list is a row that may be followed by others, each with its own range of members: a full row is split in
+ * two, and the range of an empty one goes to the row before it. Every row that changes is written under the
+ * ETag that was read, so a writer that saw old ranges loses the race. A new row sorts after the one it was
+ * split from, whatever the clock: a reader that reads them in order may see a member twice, but never misses
+ * one.
  */
 class ListRows implements ListStore {
   readonly suffixLength = FURTHER.length + TOKEN_LENGTH;
@@ -109,7 +110,7 @@ class ListRows implements ListStore {
   readonly #entries: EntryKeys;
   readonly #property: string;
   readonly #lengthMax: number;
-  /** Selects the rows of lists among others. */
+  /** Selects the rows of lists among other rows. */
   readonly #filter: Filter;
 
   constructor(
@@ -151,7 +152,7 @@ class ListRows implements ListStore {
     };
   }
 
-  /** The row with these members, and another with the upper half of their text if it is too long for one. */
+  /** The row with these members, and a second one with the upper half of the text if it is too long for one. */
   #filled(part: Part, members: readonly string[]): Mutation[] {
     const content = members.join("\n");
     if (content.length <= this.#lengthMax || members.length < 2) {
@@ -178,7 +179,7 @@ class ListRows implements ListStore {
     const before = others.find((other) => other.to === from && other.stored);
     if (isOnly) return this.#commit([gone]);
     if (!before?.stored) return false;
-    // The first row is read in whole, the others without their members.
+    // The first row was read whole, the others without their members.
     if (before.from === "" && to === "" && this.#membersOf(before.stored).length === 0) {
       return this.#commit([gone, deleteOf(before.key, before.stored.etag)]);
     }

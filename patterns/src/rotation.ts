@@ -23,38 +23,38 @@ import { DAY_MS, HOUR_MS } from "./store/clock.ts";
 import { Stale, untilUncontended } from "./write.ts";
 
 export interface RotationOptions<At> {
-  /** The date field that decides which table a row is in; the row key begins with it. */
+  /** The date field that determines a row's table; the row key begins with it. */
   readonly at: At;
-  /** A table for each of these. */
+  /** Each of these has a table. */
   readonly unit: TimeUnit;
-  /** How many whole units are kept beside the current one: at most 1000, as each is a table. */
+  /** How many whole units are kept besides the current one; at most 1000, since each is a table. */
   readonly keep: number;
-  /** How many tables are made before their time, so that the service knows them. Default: 1. */
+  /** How many tables are created before their time, so that the service knows them. Default: 1. */
   readonly ahead?: number;
-  /** How long a table outlives what is kept, for clocks that differ. Default: an hour. */
+  /** How long a table is kept beyond its time, for clocks that differ. Default: one hour. */
   readonly graceMs?: number;
   /**
-   * What becomes of a row older than what is kept: refused, put into the oldest table that is kept, with
-   * which it goes away, or handed to a function. Readers declare what the writers do.
+   * What happens to a row older than what is kept: it is refused, stored in the oldest table that is kept (and
+   * dropped with it), or passed to a function. Readers must declare the same as writers.
    */
   readonly late?: "reject" | "oldest" | ((entity: Row) => void | Promise<void>);
 }
 
 export interface Rotating<T, P extends KeyDeclaration, R extends KeyDeclaration> {
   /**
-   * 1 R, 1 E; 2 R more for the first row of a table; 4 R or more if it is late and goes into the oldest
-   * table, for no two may have it. Undefined when `late` took the row.
+   * 1 R, 1 E; 2 R more for the first row of a table; 4 R or more for a late row that is stored in the oldest
+   * table, because no two tables may hold it. Undefined when the `late` function received the row.
    */
   insert(entity: T): Promise<Saved<T> | undefined>;
-  /** 1 R, 1 E; of a time that is past, where late rows are kept, 1 R more and 1 for each table. */
+  /** 1 R, 1 E; for a past time, where late rows are kept, 1 R more and 1 for each table. */
   get(key: KeyOf<P, R>): Promise<Saved<T> | undefined>;
-  /** A partition's rows from `from` (included) to `to`, in the order of the keys. 1 R and 1 for each table. */
+  /** The rows of a partition from `from` (included) to `to`, in key order. 1 R and 1 for each table. */
   range(query: KeyEquality<P> & Interval): AsyncIterable<Saved<T>>;
-  /** Makes the tables to come and drops those that are past. Any number of clients may run it at once. */
+  /** Creates the upcoming tables and drops the expired ones. Any number of clients may run it at once. */
   rotate(): Promise<Rotation>;
-  /** The tables there are, oldest first. */
+  /** The existing tables, oldest first. */
   periods(): Promise<Period[]>;
-  /** Drops the table of this time. False when there is none. */
+  /** Drops the table for this time. False when there is none. */
   dropPeriod(time: Date): Promise<boolean>;
 }
 
@@ -75,13 +75,13 @@ export interface Rotation {
 }
 
 const UNIT_MS = { day: DAY_MS, hour: HOUR_MS };
-/** A dropped table's name cannot be used for a while. */
+/** The name of a dropped table cannot be used for a while. */
 const BEING_DELETED_WAITS_MS = [5_000, 10_000, 20_000, 40_000];
 const KEEP_MAX = 1000;
-/** A hundred years: there are dates for all of them. */
+/** A hundred years: all of these dates are valid. */
 const GRACE_MAX_MS = 36_500 * DAY_MS;
 
-/** Rows that go away by age: a table for each period, and one request to drop it. */
+/** Rows that expire by age: a table for each period, and one request to drop it. */
 export function rotating<
   F extends Fields,
   P extends KeyDeclaration,
@@ -94,7 +94,7 @@ export function rotating<
   const { keep, ahead = 1, graceMs = 0 } = options;
   assertSome("The rotation", { keep }, definitionRefused, KEEP_MAX);
   assertSome("The rotation", { ahead }, definitionRefused, KEEP_MAX, 0);
-  // Less than none would drop what is to be kept.
+  // A negative grace would drop tables that must be kept.
   assertBetween("The rotation", { graceMs }, 0, GRACE_MAX_MS, definitionRefused);
   const problem = problemOf(definition, options);
   if (problem) throw definitionRefused("The rotation", definition.name, problem);
@@ -115,7 +115,7 @@ function problemOf({ rows, table, tables }: Definition, options: RotationOptions
   if (!(options.unit in UNIT_LENGTH)) {
     return `has no unit "${options.unit}": it is one of ${Object.keys(UNIT_LENGTH).join(", ")}`;
   }
-  // Each table has a date behind the name.
+  // Each table has a date after the name.
   return tableProblems(table + encodeIsoDate(new Date(0), options.unit))[0];
 }
 
@@ -151,8 +151,9 @@ class OpenRotation {
   }
 
   /**
-   * A writer whose clock is on the other side of a period's end puts it into another table. Each looks for it there
-   * when its own is written: of two that meet none stays, and both begin again.
+   * A writer whose clock is on the other side of a period's end stores the row in another table. So each writer
+   * looks for the row in the other tables after its own is written: if two meet, both remove their row and
+   * start over.
    */
   #insertOnce(table: string, entity: Row): Promise<Row> {
     return untilUncontended(this.#database, {}, async () => {
@@ -179,7 +180,7 @@ class OpenRotation {
     return this.#find(key);
   }
 
-  /** In any table but `except`. */
+  /** Looks in every table but `except`. */
   async #find(key: KeyValues, except?: string): Promise<Row | undefined> {
     const own = this.#tableOf(key);
     for (const table of own < this.#lateEnd() ? await this.#tables(own, this.#lateEnd()) : [own]) {
@@ -198,14 +199,14 @@ class OpenRotation {
     const [first, last] = [query.from, query.to].map((at) => this.#tableAt(at)) as [string, string];
     const lateEnd = this.#lateEnd();
     const tables = await this.#tables(first, last < lateEnd ? lateEnd : last);
-    // Rows of any time past are in any of these; in the others each row is in the table of its time.
+    // Rows of any past time may be in any of these; in the later tables each row is in the table of its time.
     const late = tables.filter((table) => table <= lateEnd);
     const groups = [late, ...tables.slice(late.length).map((table) => [table])];
     if (this.#isDescending) groups.reverse();
     for (const group of groups) yield* this.#merged(group, query);
   }
 
-  /** The rows of several tables in the order of their keys. */
+  /** The rows of several tables, in key order. */
   async *#merged(tables: readonly string[], query: KeyValues & Interval): AsyncGenerator<Row> {
     const { row } = this.#definition.rows;
     const keyOf = ({ head }: { head: Row }) => row.encode(head);
@@ -234,7 +235,7 @@ class OpenRotation {
     try {
       yield* this.#rowsOf(table).range(bounds).stream();
     } catch (error) {
-      // It was dropped since it was listed.
+      // The table was dropped after it was listed.
       if (!isAbsent(error)) throw error;
     }
   }
@@ -255,7 +256,7 @@ class OpenRotation {
     const prefix = this.#definition.table;
     const periods: Period[] = [];
     const { tables } = this.#database;
-    // ":" follows the digits.
+    // ":" is the character after the digits.
     const range = { from: prefix, to: `${prefix}:` };
     for await (const { names } of pages((next: From<string>) =>
       tables.listTables({ ...range, ...next }),
@@ -268,13 +269,13 @@ class OpenRotation {
     return periods.sort((a, b) => a.from.getTime() - b.from.getTime());
   }
 
-  /** Those there are from one name through another, oldest first. */
+  /** The existing tables from one name through another, oldest first. */
   async #tables(first: string, last: string): Promise<string[]> {
     const tables = (await this.periods()).map(({ table }) => table);
     return tables.filter((table) => table >= first && table <= last);
   }
 
-  /** The last table that late rows may be in, whatever the writer's clock says; "" where they are in none. */
+  /** The last table that late rows may be in, whatever the writer's clock says; "" when they are kept in none. */
   #lateEnd(): string {
     const { keep, late, graceMs = HOUR_MS } = this.#options;
     return late === "oldest" ? this.#name(this.#period(-keep, graceMs)) : "";
@@ -291,7 +292,7 @@ class OpenRotation {
     return this.#database.tables.deleteTable(this.#tableAt(time));
   }
 
-  /** Undefined for the name of a table that is not ours. */
+  /** Undefined for a name that is not one of our tables. */
   #periodOf(digits: string): Date | undefined {
     if (!/^\d{4,10}$/.test(digits)) return undefined;
     const from = decodeIsoDate(digits);
@@ -321,7 +322,7 @@ class OpenRotation {
     return this.#tableAt(Object(row)[this.#options.at]);
   }
 
-  /** @throws validation-failed for what is no date. */
+  /** @throws validation-failed for anything but a valid date. */
   #tableAt(time: unknown): string {
     if (time instanceof Date && !Number.isNaN(time.getTime())) return this.#name(time);
     throw validationFailed(this.#definition.table, this.#options.at, "a date is expected");
@@ -331,7 +332,7 @@ class OpenRotation {
     return this.#definition.table + encodeIsoDate(time, this.#options.unit);
   }
 
-  /** The first instant of the period that lies `count` units from now. */
+  /** The first instant of the period `count` units from now. */
   #period(count: number, offsetMs = 0): Date {
     const { unit } = this.#options;
     const now = new Date(this.#database.clock.now() + offsetMs);

@@ -35,9 +35,9 @@ import { readAt } from "./write.ts";
 
 export interface SiblingOptions<R extends KeyDeclaration, Unique extends boolean>
   extends EntryOptions {
-  /** The entry's row key. It begins with a literal of its own; unless unique it names the base as well. */
+  /** The entry's row key. It begins with its own literal and, unless it is unique, includes the base's row key. */
   readonly row: R;
-  /** At most one entity of the partition has the value. */
+  /** At most one entity of a partition has the value. */
   readonly unique?: Unique;
 }
 
@@ -51,11 +51,11 @@ interface SiblingRange<T, P, R extends KeyDeclaration> {
 }
 
 interface SiblingGet<T, P, R extends KeyDeclaration> {
-  /** 1 R, 1 E; one more of each when the entry does not repeat every field. */
+  /** 1 R, 1 E; one more of each when the entry does not copy every field. */
   get(key: KeyEquality<P> & KeyEquality<R>): Promise<Saved<T> | undefined>;
 }
 
-/** Declares an index whose entries stand in the partition of their entity, and are written with it. */
+/** Declares an index whose entries are stored in the partition of their entity, and written with it. */
 export function siblingIndex<const R extends KeyDeclaration, const Unique extends boolean = false>(
   options: SiblingOptions<R, Unique>,
 ): SiblingIndex<R, Unique> {
@@ -66,8 +66,8 @@ const SIBLINGS_MAX = 49;
 const ROUNDS_MAX = 5;
 
 /**
- * Entries in the base's own partition, written with it in one transaction: they are never missing, never
- * left over and never old.
+ * Entries in the base's own partition, written with it in one transaction: they are never missing, surplus or
+ * stale.
  */
 export class SiblingIndex<R extends KeyDeclaration, Unique extends boolean> extends Index<
   SiblingKind<R, Unique>
@@ -144,8 +144,9 @@ class OpenSibling implements EntryKeeper {
   }
 
   /**
-   * No mutations when all is right, but for values that another entity holds. The entries are read before the base:
-   * where there is no base whose ETag the transaction could name, whoever inserts it again writes them again.
+   * The mutations that correct the entries; none when all are right, or their values belong to another entity.
+   * The entries are read before the base. A missing base has no ETag to make the transaction conditional on,
+   * but a writer that inserts it again also rewrites its entries, and so changes their ETags.
    */
   async #corrections(
     { partitionKey, rowKey }: EntityKey,
@@ -171,7 +172,7 @@ class OpenSibling implements EntryKeeper {
         mutations.push(deleteOf(entry, entry.etag));
       }
     }
-    // Nothing of the base changes, but it must still be the one that was read.
+    // Changes nothing in the base, but requires it to be the version that was read.
     if (stored && mutations.length > 0) mutations.unshift(mergeNothing(stored, stored.etag));
     return { mutations, outcome };
   }
@@ -195,7 +196,8 @@ class OpenSibling implements EntryKeeper {
       const owner = owners.get(rowKey);
       const isOwn = owner === key.rowKey;
       if (isPartial && owner !== undefined && !isOwn) continue;
-      // An unchanged key is written over, which heals a missing entry; so is a key that holds the base's own.
+      // An unchanged key is overwritten, which heals a missing entry; so is a key whose entry is already the
+      // base's own.
       const kind = this.#isUnique && !isOwn ? "insert" : "insertOrReplace";
       mutations.push({ kind, partitionKey, rowKey, properties });
     }
@@ -207,8 +209,8 @@ class OpenSibling implements EntryKeeper {
   }
 
   /**
-   * Of the entries at these keys. Each is there and the entity's own, unless the index is partial, or other software
-   * wrote the entity, which made no entry: it has no token.
+   * The owners of the entries at these keys. Each entry exists and is the entity's own, unless the index is
+   * partial or the entity has no token: then other software wrote it, without entries.
    */
   async #ownersOf(
     rowKeys: readonly string[],

@@ -1,4 +1,4 @@
-/** The testing kit: endpoints in memory, faults, crashes, interleavings, clocks that a test moves. */
+/** The testing kit: endpoints in memory, faults, crashes, interleavings, and clocks that tests control. */
 
 export type { Layer, PortCall } from "./store/layer.ts";
 export { checkedTwice } from "./testing/checked-twice.ts";

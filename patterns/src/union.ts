@@ -29,26 +29,26 @@ type PartitionOf<D> =
       : never
     : never;
 
-/** A row that none of the definitions knows, as it is stored. Index entries are among them. */
+/** A stored row that none of the definitions knows. Index entries are among them. */
 export interface UnknownRow {
   readonly kind: "unknown";
   readonly raw: StoredEntity;
 }
 
 export interface Union<D extends readonly AnyDefinition[]> {
-  /** The rows of a partition, whatever they are, in key order. */
+  /** All rows of a partition, of any kind, in key order. */
   range(partition: PartitionOf<D[0]>): Query<KindOf<D[number]> | UnknownRow, "range">;
   scan(): Query<KindOf<D[number]> | UnknownRow, "table-scan">;
   /**
-   * Changes properties of a row that no definition knows, if it has the property `expected` and is as
-   * it was read. @throws validation-failed, conflict. 1 R, 1 E.
+   * Changes properties of a row that no definition knows, if it has the property `expected` and is unchanged
+   * since it was read. @throws validation-failed, conflict. 1 R, 1 E.
    */
   mergeUnknown(row: UnknownRow, properties: Properties, expected: string): Promise<void>;
 }
 
 /**
- * Entities of several definitions that share a table, told apart by `kind`. The partition is named as
- * the first definition names it.
+ * Entities of several definitions in one table, told apart by `kind`. The partition is named by the first
+ * definition's partition key.
  */
 export function union<const D extends readonly AnyDefinition[]>(
   ...definitions: D
@@ -77,7 +77,7 @@ function problemOf(definitions: readonly AnyEntity[]): string | undefined {
   return withKind && `cannot tell ${withKind.name} apart: "kind" and "raw" are fields of it`;
 }
 
-/** Decodes a row by whichever definition it belongs to. */
+/** Decodes a row by the definition that it belongs to. */
 function decodeKind(definitions: readonly AnyEntity[], stored: StoredEntity): Row {
   for (const { name, rows } of definitions) {
     const tag = stored.properties[rows.typeProperty];

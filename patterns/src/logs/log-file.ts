@@ -30,29 +30,29 @@ export async function filesOf(
   return files;
 }
 
-/** 0 for what is no name of ours. */
+/** 0 for a name that is not ours. */
 export function sequenceOf(name: string): number {
   return Number(/\/(\d{6,})\.log$/.exec(name)?.[1] ?? 0);
 }
 
-/** The times of the first and the last record, by their order in time. */
+/** The earliest and the latest time of the records. */
 export interface Span {
   readonly firstMs: number;
   readonly lastMs: number;
 }
 
-/** A file that is open says nothing of its end that could be relied on: records may come late. */
+/** An open file states no end, since late records may still be appended. */
 export function openMetadata(writer: string, { firstMs }: Span): Metadata {
   return { writer, starttime: new Date(firstMs).toISOString() };
 }
 
-/** A sealed file says what it holds. */
+/** A sealed file states its whole span. */
 export function sealedMetadata(writer: string, span: Span): Metadata {
   const endtime = new Date(span.lastMs).toISOString();
   return { ...openMetadata(writer, span), endtime, sealed: "true" };
 }
 
-/** Undefined for a file that is open, and for one whose writer died. */
+/** Undefined for a file that is open, or whose writer crashed. */
 export function sealedSpan({ starttime, endtime, sealed }: Metadata): Span | undefined {
   const span = { firstMs: Date.parse(starttime ?? ""), lastMs: Date.parse(endtime ?? "") };
   return sealed === "true" && span.firstMs <= span.lastMs ? span : undefined;

@@ -1,28 +1,28 @@
 import type { Json } from "../saga.ts";
 
-/** What is logged: something that happened at a time. */
+/** A log entry: something that happened at a time. */
 export interface Timed {
   readonly at: Date;
 }
 
-/** A record as a line of text without a line break, beginning with its time, and back. */
+/** Converts a record to a line of text, without line breaks and beginning with its time, and back. */
 export interface LogFormat<Entry extends Timed> {
   encode(entry: Entry): string;
-  /** Undefined for a line that is none of ours. */
+  /** Undefined for a line that is not a record. */
   decode(line: string): Entry | undefined;
 }
 
-/** What is declared of a log. */
+/** The declaration of a log. */
 export interface LogDeclaration<Entry extends Timed> {
-  /** Created when it is missing. */
+  /** Created if it is missing. */
   readonly container: string;
-  /** Whose log this is: the first part of its files' names. */
+  /** The service that writes the log: the first part of its files' names. */
   readonly service: string;
   /** `jsonLines()` or `delimited("level", "message")`. */
   readonly format: LogFormat<Entry>;
 }
 
-/** A line is a JSON object; any fields. */
+/** One JSON object per line, with any fields. */
 export function jsonLines<Entry extends Timed = Timed & { readonly [field: string]: Json | Date }>(
   // The type is the caller's promise about what the files hold.
 ): LogFormat<Entry> {
@@ -39,7 +39,7 @@ export function jsonLines<Entry extends Timed = Timed & { readonly [field: strin
   };
 }
 
-/** A line is the time and these fields, all text, with `;` between them; JSON strings where needed. */
+/** One record per line: the time and these fields, all text, separated by `;`, as JSON strings where needed. */
 export function delimited<const Name extends string>(
   ...names: readonly Name[]
 ): LogFormat<Timed & { readonly [Field in Name]: string }> {
@@ -57,7 +57,7 @@ export function delimited<const Name extends string>(
 
 function timed<Entry extends Timed>(at: unknown, fields: object): Entry | undefined {
   const time = new Date(typeof at === "string" ? at : Number.NaN);
-  // The fields are those that were encoded; a line of another shape is not one of this format's files.
+  // The fields are those that were encoded: a line of another shape is not from a file of this format.
   return Number.isNaN(time.getTime()) ? undefined : ({ at: time, ...fields } as Entry);
 }
 

@@ -7,10 +7,10 @@ import type { LogDeclaration, Timed } from "./log-format.ts";
 
 export interface LogQuery<Entry> {
   readonly from: Date;
-  /** Not included. */
+  /** Excluded. */
   readonly to: Date;
   readonly where?: (entry: Entry) => boolean;
-  /** Sees lines that are no records; they are left out. */
+  /** Receives lines that are not records; they are skipped. */
   readonly onUnreadable?: (line: string, file: string) => void;
   /** Hours before `from` whose folders other writers put late records in. Default: none. */
   readonly slackHours?: number;
@@ -26,14 +26,14 @@ interface Waiting {
   readonly startMs: number;
 }
 
-/** More than a year: a folder is looked at for each. */
+/** More than a year. A folder is checked for each hour. */
 const SLACK_HOURS_MAX = 10_000;
 const CHUNK_BYTES = 4 * 1024 * 1024;
 const LINE_FEED = 10;
 
 /**
- * Reads what a service logged in an interval; see `LogFiles.read`. Merges the files by time. A file is opened when
- * the merge reaches its first record, so that files written one after the other are read one after the other.
+ * Reads what a service logged in an interval; see `LogFiles.read`. Merges the files by time. A file is opened
+ * when the merge reaches its first record, so files written one after the other are read one after the other.
  */
 export async function* readLog<Entry extends Timed>(
   blobs: BlobsPort,
@@ -45,7 +45,7 @@ export async function* readLog<Entry extends Timed>(
   }
 }
 
-/** The entries of files that are ordered by the times they begin at. */
+/** Merges the entries of files that are sorted by their first times. */
 async function* merged<Entry extends Timed>(
   waiting: Waiting[],
   entriesOf: (file: BlobInfo) => AsyncGenerator<Entry>,
@@ -73,7 +73,7 @@ async function* merged<Entry extends Timed>(
   }
 }
 
-/** The files of each hour that may hold something, by the times they begin at. */
+/** The files of each hour that may hold matching records, sorted by their first times. */
 async function* hoursOf<Entry extends Timed>(
   blobs: BlobsPort,
   { container, service }: LogDeclaration<Entry>,
@@ -86,7 +86,7 @@ async function* hoursOf<Entry extends Timed>(
   }
   const lastHour = hourOf(toMs - 1);
   for (let hour = hourOf(fromMs) - slackHours; hour <= lastHour; ) {
-    // A listing for each day: what the names of its hours have in common.
+    // One listing for each day, by the common prefix of its hours.
     const dayEnd = Math.min(lastHour, Math.floor(hour / 24) * 24 + 23);
     const prefix = commonPrefix(folderOf(service, hour), folderOf(service, dayEnd));
     const files = await filesOf(blobs, container, prefix).catch((error) => {
@@ -120,7 +120,7 @@ async function* entriesIn<Entry extends Timed>(
   }
 }
 
-/** A piece at a time. A file that goes away while it is read ends there. */
+/** Reads one piece at a time. A file that is deleted while it is read ends there. */
 async function* linesIn(
   blobs: BlobsPort,
   container: string,

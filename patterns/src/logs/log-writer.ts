@@ -16,13 +16,13 @@ import {
 import type { LogDeclaration, Timed } from "./log-format.ts";
 
 export interface LogWriterOptions {
-  /** What makes a flush of its own accord. Default: 1 MiB, 1,000 records or 5 seconds. */
+  /** What triggers an automatic flush. Default: 1 MiB, 1,000 records or 5 seconds. */
   readonly flush?: { readonly bytes?: number; readonly records?: number; readonly ms?: number };
   /** "each": `write` resolves when the record is stored. "interval" (default): when it is buffered. */
   readonly durability?: "each" | "interval";
-  /** Where a file ends and the next begins. Default: 64 MiB or 49,000 blocks. */
+  /** Where a file ends and the next one begins. Default: 64 MiB or 49,000 blocks. */
   readonly file?: { readonly bytes?: number; readonly blocks?: number };
-  /** Buffered bytes from which `write` waits for a flush. Default: 16 MiB. */
+  /** Buffered bytes from which on `write` waits for a flush. Default: 16 MiB. */
   readonly highWaterBytes?: number;
 }
 
@@ -33,7 +33,7 @@ interface Pending {
   readonly ms: number;
 }
 
-/** A file this writer created, and nobody else writes to. */
+/** A file that this writer created, and that no other client writes to. */
 interface OpenFile {
   readonly name: string;
   readonly sequence: number;
@@ -43,18 +43,18 @@ interface OpenFile {
   lastMs: number;
 }
 
-/** Records of one hour on their way: kept, byte for byte, until it is known what became of them. */
+/** Records of one hour that are being stored, kept byte for byte until their outcome is known. */
 interface Block extends Span {
-  /** Of its first record: no other that is pending has a lower one. */
+  /** The number of its first record: no other pending record has a lower one. */
   readonly number: number;
   readonly hour: number;
   readonly bytes: Uint8Array;
 }
 
 const MIB = 1024 * 1024;
-/** What every version of the service takes. */
+/** Every version of the service accepts this. */
 const BLOCK_BYTES_MAX = 4 * MIB;
-/** Of the 50,000 a blob takes. */
+/** Of the 50,000 that a blob can have. */
 const FILE_BLOCKS = 49_000;
 const FILE_BYTES = 64 * MIB;
 const FLUSH_BYTES = MIB;
@@ -65,12 +65,12 @@ const LINE_FEED = 10;
 const TRIES_MAX = 10;
 
 /**
- * Buffers records and appends them in blocks, one append at a time. A file belongs to the writer that
- * created it, so where the next block goes is known without asking, and an append that may have
- * happened shows in the file's length.
+ * Buffers records and appends them in blocks, one append at a time. A file belongs to the writer that created
+ * it, so the writer knows the position of the next append, and the file's length shows whether an uncertain
+ * append happened.
  *
- * A record is pending until its block is stored. When an append fails for good its block stays as it
- * is and goes first the next time; nothing is dropped and nothing is stored twice.
+ * A record is pending until its block is stored. When an append fails for good, its block stays as it is and is
+ * stored first the next time; nothing is dropped and nothing is stored twice.
  */
 export class LogWriter<Entry extends Timed> {
   readonly #database: Database;
@@ -81,16 +81,16 @@ export class LogWriter<Entry extends Timed> {
     Record<"bytes" | "records" | "ms" | "fileBytes" | "blocks" | "highWaterBytes", number>
   >;
   readonly #token: string;
-  /** By hour. Only the newest hour's stays open between flushes. */
+  /** By hour. Between flushes only the file of the newest hour stays open. */
   readonly #files = new Map<number, OpenFile>();
   readonly #closed = new AbortController();
   #pending: Pending[] = [];
   #pendingBytes = 0;
   #block: Block | undefined;
   #accepted = 0;
-  /** The last file of this hour that was full. */
+  /** The last file that was given up, and its hour: the next file of that hour follows it. */
   #full = { hour: Number.NaN, sequence: 0 };
-  /** The block on its way: one at a time. */
+  /** The append in flight: one at a time. */
   #storing: Promise<void> | undefined;
   #isFlushDue = false;
 
@@ -113,9 +113,9 @@ export class LogWriter<Entry extends Timed> {
   }
 
   /**
-   * Accepts a record. With durability "each" it rejects when the record could not be stored yet; it
-   * stays accepted, and goes with the next flush. A full buffer is flushed first; when that fails the
-   * record is not accepted.
+   * Accepts a record. With durability "each" it rejects when the record could not be stored yet; the record
+   * stays accepted and is stored by the next flush. A full buffer is flushed first; if that fails, the record
+   * is not accepted.
    * @throws validation-failed for a record without a time, of more than 4 MiB, or after `close`.
    */
   async write(entry: Entry): Promise<void> {
@@ -142,7 +142,10 @@ export class LogWriter<Entry extends Timed> {
     } else this.#flushLater();
   }
 
-  /** Resolves when all records accepted so far are stored. All that wait hear of it when a block is not. */
+  /**
+   * Resolves when all records accepted so far are stored. If a block cannot be stored, every waiting flush
+   * rejects.
+   */
   async flush(): Promise<void> {
     const upTo = this.#accepted;
     while (this.#oldest <= upTo) {
@@ -153,7 +156,7 @@ export class LogWriter<Entry extends Timed> {
     }
   }
 
-  /** Flushes, and seals what is open. No record is accepted any more. May be called again if it fails. */
+  /** Flushes, then seals the open files. No more records are accepted. May be called again if it fails. */
   async close(): Promise<void> {
     this.#closed.abort();
     await this.flush();
@@ -189,7 +192,7 @@ export class LogWriter<Entry extends Timed> {
     return (this.#block ?? this.#pending[0])?.number ?? Number.POSITIVE_INFINITY;
   }
 
-  /** What failed stays as it is, and goes first the next time. */
+  /** A block that failed stays as it is, and is stored first the next time. */
   async #storeNext(): Promise<void> {
     this.#block ??= this.#nextBlock();
     const { hour } = this.#block;
@@ -198,7 +201,7 @@ export class LogWriter<Entry extends Timed> {
     await this.#sealFinished(hour);
   }
 
-  /** The oldest record, and with it others of its hour. */
+  /** The oldest record, with others of its hour. */
   #nextBlock(): Block {
     const [{ number, ms: oldestMs }] = this.#pending as [Pending];
     const hour = hourOf(oldestMs);
@@ -210,7 +213,7 @@ export class LogWriter<Entry extends Timed> {
     for (const record of this.#pending) {
       const { line, ms } = record;
       const isOurs = hourOf(ms) === hour;
-      // Nothing overtakes a record that did not fit.
+      // No record overtakes one that did not fit.
       isFull ||= isOurs && length + line.length > BLOCK_BYTES_MAX;
       if (!isOurs || isFull) {
         left.push(record);
@@ -235,7 +238,7 @@ export class LogWriter<Entry extends Timed> {
       } catch (error) {
         if (!isRefusal(error, 404, 409, 412)) throw error;
         if (!(await this.#hasGrown(file, bytes.length))) {
-          // Full, gone, or somebody else writes to it: the next one.
+          // The file is full, gone, or written to by another client: use the next one.
           if (tries === TRIES_MAX) throw error;
           if (error.status === 409) await this.#seal(hour);
           this.#abandon(hour);
@@ -250,7 +253,7 @@ export class LogWriter<Entry extends Timed> {
     }
   }
 
-  /** Whether the append that was refused is one of ours that had happened before. */
+  /** Whether the refused append is a repetition of one of ours that had succeeded. */
   async #hasGrown({ name, length }: OpenFile, bytes: number): Promise<boolean> {
     const [found] = await this.#list(name);
     return found?.name === name && found.length === length + bytes;
@@ -273,7 +276,7 @@ export class LogWriter<Entry extends Timed> {
         }
         const files = await this.#list(folder);
         const taken = files.find((file) => file.name === name);
-        // Unless it is ours, and only the answer to its creation was lost.
+        // Unless the file is ours, and only the answer to its creation was lost.
         if (taken?.metadata.writer !== this.#token || taken.length > 0) {
           sequence = Math.max(sequence, ...files.map((file) => sequenceOf(file.name))) + 1;
           continue;
@@ -289,7 +292,7 @@ export class LogWriter<Entry extends Timed> {
     return filesOf(this.#blobs, this.#log.container, prefix);
   }
 
-  /** Ends a file that is full, and those of hours gone by that nothing is pending for. */
+  /** Seals a full file, and files of past hours that no record is pending for. */
   async #sealFinished(hour: number): Promise<void> {
     const { fileBytes, blocks } = this.#limits;
     const file = this.#files.get(hour);
@@ -301,7 +304,7 @@ export class LogWriter<Entry extends Timed> {
     }
   }
 
-  /** Readers read a file that is not sealed as a whole: failing costs them, and loses nothing. */
+  /** Readers read an unsealed file whole, so a failure costs them time and loses nothing. */
   async #seal(hour: number): Promise<void> {
     const file = this.#abandon(hour);
     if (!file) return;
@@ -310,7 +313,7 @@ export class LogWriter<Entry extends Timed> {
       .catch((error) => this.#report(error));
   }
 
-  /** Nothing goes to the hour's file any more. @returns that file. */
+  /** Writes nothing more to the hour's file. @returns that file. */
   #abandon(hour: number): OpenFile | undefined {
     const file = this.#files.get(hour);
     this.#files.delete(hour);

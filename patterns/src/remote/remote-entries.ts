@@ -29,20 +29,20 @@ const PENDING = text("p");
 const ROUNDS_MAX = 5;
 
 /**
- * Entries that cannot be committed with their base. The order of a write makes them safe: claim the new
- * entry (pending), commit the base, make the entry live, delete the old one. So an entry is never
- * missing; there may be some too many, which readers see through and repairs remove.
+ * Entries that cannot be committed with their base. The order of a write makes them safe: claim the new entry
+ * (pending), commit the base, make the entry live, delete the old one. So an entry is never missing; surplus
+ * entries may exist, which readers see through and repairs remove.
  *
- * The settle rule: deleting an entry, or taking a unique one over, is the only dangerous act. It is
- * done only when the entry was untouched for `settleMs` as the service's clock tells, and only if it is
- * still the one that was read. A younger entry may carry the claim of a writer that has yet to commit.
+ * The settle rule: the only dangerous act is to delete an entry or to take a unique one over. It is done only
+ * when the entry was untouched for `settleMs` by the service's clock, and on condition of the ETag that was
+ * read. A younger entry may carry the claim of a writer that has yet to commit.
  */
 export class RemoteEntries implements EntryKeeper {
   readonly table: string;
   readonly tag: string;
   readonly #index: RemoteDeclaration;
   readonly #context: FollowerContext;
-  /** What they look like. */
+  /** How they are stored. */
   readonly rows: EntryRows;
   readonly isLeftToScrub: boolean;
   readonly #mode: WriteMode;
@@ -85,7 +85,7 @@ export class RemoteEntries implements EntryKeeper {
     const oldKeys = before ? this.keysOf(before.row) : [];
     const newKeys = after ? this.keysOf(after) : [];
     const added = newKeys.filter((key) => !hasKey(oldKeys, key));
-    // Entries that stay are written only if what they repeat changes; the others are to be deleted.
+    // Entries that stay are written only if their copies change; the others are to be deleted.
     const areCopiesAlike =
       !before || !after || this.#print(before) === JSON.stringify(this.rows.copyOf(after, unknown));
     const touched = oldKeys.filter((key) => !areCopiesAlike || !hasKey(newKeys, key));
@@ -96,7 +96,8 @@ export class RemoteEntries implements EntryKeeper {
     const { clock } = this.#context.database;
     const nowMs = clock.now();
     const tripwire = await this.#tripwire(change);
-    // Another index may have sent it long before this one was asked, and nobody looks after what comes behind it.
+    // Another index may have sent it long before, and a commit after it fires would have no worker to complete
+    // it.
     const commitByMs = (tripwire?.sinceMs ?? nowMs) + this.#index.timing.deadlineMs;
     if (tripwire && this.#mode === "queued") {
       return { commitByMs, committed: () => this.#quietly(base, () => tripwire.fire()) };
@@ -123,29 +124,29 @@ export class RemoteEntries implements EntryKeeper {
       await settled([finished, deleted]);
       const left = await finished;
       const areLive = left.length === 0 || (await this.reconcile(base, left)) === "done";
-      // Where an old entry was not there, a build or a repair may be about to insert it.
+      // Where an old entry was missing, a build or a repair may be about to insert it.
       return areLive && found.length === touched.length && !(await deleted).includes(false);
     };
     return {
-      // A message that is seen before the commit finds nothing to do, and is gone.
+      // A message that is handled before the commit finds nothing to do and is deleted.
       ...((tripwire || added.length > 0) && { commitByMs }),
       committed: () =>
         this.#quietly(base, async () => {
-          // Not behind the `?.`: without a tripwire there is just as much to finish.
+          // Not inside the `?.` call: without a tripwire there is just as much to finish.
           const isClean = await finish();
           await tripwire?.done(isClean);
         }),
     };
   }
 
-  /** Makes these entries live, as they were `seen`. @returns those that are not. */
+  /** Makes these entries live if they are still as `seen`. @returns those that are not live. */
   async #finish(
     keys: readonly EntityKey[],
     properties: Properties,
     seen: readonly Seen[],
   ): Promise<EntityKey[]> {
     const left: EntityKey[] = [];
-    // An entry that repeats nothing is complete at once.
+    // A keys-only entry is complete as soon as it is claimed.
     if (this.#index.options.copy === "keys") return left;
     await mapBounded(keys, LOOKUPS_AT_ONCE, async (key) => {
       const ifMatch = seen.find((entry) => isSameKey(entry, key))?.etag;
@@ -168,7 +169,7 @@ export class RemoteEntries implements EntryKeeper {
     }
   }
 
-  /** Writes the pending entry. @throws unique-violation, or Stale when somebody else is about to. */
+  /** Writes the pending entry. @throws unique-violation, or Stale when another writer is about to. */
   async #claim(
     key: EntityKey,
     base: EntityKey,
@@ -192,7 +193,7 @@ export class RemoteEntries implements EntryKeeper {
     return taken;
   }
 
-  /** @throws unique-violation when another entity holds the value. */
+  /** Whether `base` may take the entry over. @throws unique-violation when another entity holds the value. */
   async #mayTake(
     key: EntityKey,
     base: EntityKey,
@@ -201,7 +202,7 @@ export class RemoteEntries implements EntryKeeper {
   ): Promise<boolean> {
     const owner = this.baseOf(entry);
     if (isSameKey(owner, base)) return true;
-    // What is no entry of this index stays: it is not ours to judge, and waiting would not change it.
+    // A row that is not an entry of this index stays: it is not ours to judge, and waiting would not change it.
     if (!owner || (await this.#holds(owner, key))) {
       throw valueTaken(this.#context, key.rowKey, owner ?? entry, refusal);
     }
@@ -213,7 +214,7 @@ export class RemoteEntries implements EntryKeeper {
     return row !== undefined && hasKey(this.keysOf(row), key);
   }
 
-  /** False when it must stay for now. */
+  /** False when the entry must stay for now. */
   async #deleteSettled(entry: StoredEntity): Promise<boolean> {
     if (!this.#isSettled(entry)) return false;
     const deleted = await this.#try(deleteOf(entry, entry.etag));
@@ -227,7 +228,7 @@ export class RemoteEntries implements EntryKeeper {
   ): Promise<Reconciled> {
     const keys = [...hints];
     for (let round = 0; round < ROUNDS_MAX; round++) {
-      // The entries first: what is claimed later is younger than what we have seen of them.
+      // The entries first: any later claim is younger than what was read of them.
       const entries = await mapBounded(keys, LOOKUPS_AT_ONCE, (key) => this.#get(key));
       const { row, stored } = await this.baseAt(base);
       const desired = row ? this.keysOf(row) : [];
@@ -251,7 +252,7 @@ export class RemoteEntries implements EntryKeeper {
     return "unsettled";
   }
 
-  /** Makes the entry of `stored` exist and tell what it says; `again` when somebody else was faster. */
+  /** Makes the entry of `stored` exist with the right content; `again` when another client was faster. */
   async #mend(
     key: EntityKey,
     row: Row,
@@ -262,7 +263,8 @@ export class RemoteEntries implements EntryKeeper {
     if (!entry) {
       const properties = this.contentOf({ row, stored });
       if (!(await this.#try({ kind: "insert", ...key, properties }))) return "again";
-      // The base may have moved on meanwhile, and its writer did not see our entry. Whoever sees it looks after it.
+      // The base may have changed since, by a writer that did not see our entry. A later writer sees it and
+      // maintains it.
       const now = await this.baseAt(stored);
       return now.stored?.etag === stored.etag ? "done" : "again";
     }
@@ -286,7 +288,7 @@ export class RemoteEntries implements EntryKeeper {
     return Object.assign(this.rows.copyOf(row, unknown), this.#ties(base, token, unknown));
   }
 
-  /** Nothing that is not committed yet. An entry that repeats nothing is complete at once. */
+  /** Holds nothing that is not committed yet. A keys-only entry is complete at once. */
   #pending(base: EntityKey, token: string, unknown: Unknown | undefined): Properties {
     const ties = this.#ties(base, token, unknown);
     return this.#index.options.copy === "keys" ? ties : { [STATE]: PENDING, ...ties };
@@ -304,7 +306,7 @@ export class RemoteEntries implements EntryKeeper {
     };
   }
 
-  /** What the entries of an entity repeat, to be compared. */
+  /** What the entries of an entity copy, for comparison. */
   #print({ row, stored }: Snapshot): string {
     return JSON.stringify(this.rows.copyOf(row, this.rows.base.unknownIn(stored.properties)));
   }
@@ -321,7 +323,7 @@ export class RemoteEntries implements EntryKeeper {
     return (await readAt(this.#context, key)) ?? {};
   }
 
-  /** Undefined when the row is not what it was. @throws Stale when it is too late. */
+  /** Undefined when the row has changed. @throws Stale when it is too late. */
   async #try(
     mutation: Mutation,
     byMs = Number.POSITIVE_INFINITY,
@@ -333,7 +335,7 @@ export class RemoteEntries implements EntryKeeper {
     return written && { etag: written[0] };
   }
 
-  /** The base is committed: what fails from here on is left to the worker or the scrub. */
+  /** The base is committed: later failures are left to the worker or the scrub. */
   async #quietly(base: EntityKey, work: () => Promise<unknown> | undefined): Promise<void> {
     try {
       await work();
@@ -348,7 +350,7 @@ interface Seen extends EntityKey {
   readonly etag: string | undefined;
 }
 
-/** Waits for all, so that nothing is still on its way when one of them fails. @throws the first failure. */
+/** Waits for all, so that none is still in flight when one fails. @throws the first failure. */
 async function settled(work: readonly Promise<unknown>[]): Promise<void> {
   await Promise.allSettled(work);
   await Promise.all(work);

@@ -3,8 +3,8 @@ import type { Index } from "../model/entity-index.ts";
 import type { EntryOptions } from "../model/entry.ts";
 
 /**
- * How entries follow their base: `guarded` (the writer does it, and a worker if the writer dies), `inline`
- * (the writer; what a dead one left is found by the scrub) or `queued` (a worker does it, soon).
+ * How entries follow their base. `guarded`: the writer updates them, and a worker if the writer crashes.
+ * `inline`: the writer updates them; the scrub finds what a crash left. `queued`: a worker updates them, soon.
  */
 export type WriteMode = "guarded" | "inline" | "queued";
 
@@ -13,35 +13,35 @@ export interface RemoteOptions<
   R extends KeyDeclaration,
   Unique extends boolean,
 > extends EntryOptions {
-  /** Default: the entity's own table; its keys must then begin with another literal. */
+  /** Default: the entity's own table, whose keys must then begin with another literal. */
   readonly table?: string;
   readonly partition: P;
-  /** Unless unique, the two keys name the base's two keys as well. */
+  /** Unless the index is unique, the two keys include both keys of the base. */
   readonly row: R;
-  /** At most one entity has the value, in whatever partition it is. */
+  /** At most one entity of all partitions has the value. */
   readonly unique?: Unique;
-  /** `guarded` where the database has queues, else `inline`. */
+  /** Default: `guarded` if the database has queues, otherwise `inline`. */
   readonly mode?: WriteMode;
-  /** Where the messages of the guarded and queued modes go. Default: "index-repairs". */
+  /** The queue for the messages of the guarded and queued modes. Default: "index-repairs". */
   readonly queue?: string;
-  /** Verified reads that meet an entry without an entity have it repaired. Default: false. */
+  /** Whether verified reads that meet an entry without an entity request a repair. Default: false. */
   readonly repairOnRead?: boolean;
-  /** What a write does while no message can be sent. Default: "fail". */
+  /** What a write does when no message can be sent. Default: "fail". */
   readonly withoutQueue?: "fail" | "inline";
   /** Default: 20, 60 and 90 seconds. */
   readonly timing?: Partial<Timing>;
 }
 
 export interface Timing {
-  /** A writer claims and commits within this time, or starts over. */
+  /** A writer claims and commits within this time, or it starts over. */
   readonly deadlineMs: number;
-  /** An entry may be deleted or taken over when nobody touched it for this long; more than `deadlineMs`. */
+  /** How long an entry must be untouched before it may be deleted or taken over; more than `deadlineMs`. */
   readonly settleMs: number;
-  /** When a worker looks after a writer that did not report back; more than `settleMs`. */
+  /** When a worker takes over for a writer that did not finish; more than `settleMs`. */
   readonly tripwireMs: number;
 }
 
-/** A declared remote index, as far as its entries depend on it. */
+/** A declared remote index, reduced to what its entries depend on. */
 export interface RemoteDeclaration extends Index {
   readonly options: RemoteOptions<KeyDeclaration, KeyDeclaration, boolean>;
   readonly timing: Timing;
