@@ -4,12 +4,12 @@ import { scanToEnd } from "../engine/scan-to-end.ts";
 import { KEY_SPACES, type KeySpace } from "./key-spaces.ts";
 
 const PARTITION = Uint8Array.of(KEY_SPACES.accounts);
-/** Below every account name, which are letters and digits. */
+/** Sorts before every account name, which consists of letters and digits. */
 const COUNTER: Key = { partition: PARTITION, sort: Uint8Array.of(0x01) };
 
 /**
- * Keys hold the short ids of accounts, not their names. Looks the ids up, giving new accounts the
- * next ones; two servers that start at once agree.
+ * Keys contain the short ids of accounts, not their names. Looks the ids up, giving new accounts the next
+ * ones; two servers that start at the same time agree.
  * @returns name → id, for every name given
  */
 export async function openAccountIds(
@@ -38,7 +38,7 @@ export async function openAccountIds(
   }
 }
 
-/** id → name of every account that there is data of, configured or not. */
+/** id → name of every account with stored data, configured or not. */
 export async function storedAccounts(engine: Engine): Promise<ReadonlyMap<number, string>> {
   const names = new Map<number, string>();
   await scanToEnd(engine, partitionPrefixRange(PARTITION), (entry) => {
@@ -55,7 +55,7 @@ export function accountIdOf(ids: ReadonlyMap<string, number>, account: string): 
   return id;
 }
 
-/** Where a service keeps what it knows of one account: names, and its properties. */
+/** The partition in which a service stores an account's names and properties. */
 export function accountPartition(space: KeySpace, accountId: number): Uint8Array {
   return Buffer.concat([Uint8Array.of(space), encodeId(accountId)]);
 }

@@ -1,18 +1,23 @@
 export interface BackgroundLoopOptions {
   readonly run: () => Promise<void>;
   readonly periodMs: number;
-  /** Told of every failure; the next run tries again. */
+  /** Called with every failure; the next run tries again. */
   readonly onError: (error: unknown) => void;
 }
 
-/** What a service does when nobody asks. */
+/** The work of a service that no request asks for. */
 export interface BackgroundWork {
   start(): void;
-  /** Resolves when nothing of it is under way any more. */
+  /** Resolves when none of the work is in flight any more. */
   close(): Promise<void>;
 }
 
-/** Work in the background: now and then, whenever it is woken, and never twice at the same time. */
+/**
+ * Background work that runs periodically and whenever it is woken, never twice at the same time.
+ *
+ * A loop is idle or running. `wake` starts an idle loop, and makes a running one run once more. A closed loop
+ * finishes its current run and begins no other.
+ */
 export class BackgroundLoop implements BackgroundWork {
   readonly #options: BackgroundLoopOptions;
   #timer: NodeJS.Timeout | undefined;
@@ -24,7 +29,7 @@ export class BackgroundLoop implements BackgroundWork {
     this.#options = options;
   }
 
-  /** For long runs to look at between their steps. */
+  /** Long runs check it between their steps. */
   get closed(): boolean {
     return this.#closed;
   }
@@ -36,11 +41,11 @@ export class BackgroundLoop implements BackgroundWork {
     this.#timer.unref();
   }
 
-  /** Runs soon: in a moment, or once more after the run under way. */
+  /** Runs soon: in a moment, or once more after the current run. */
   wake(): void {
     if (this.#closed) return;
     this.#wanted = true;
-    // In a moment, so that a run is known to be under way when it begins: it may wake others, and they this.
+    // In a moment, so that `#running` is set before the run begins: the run may wake other loops, and they this one.
     this.#running ??= Promise.resolve().then(() => this.#runWhileWanted());
   }
 
@@ -58,7 +63,7 @@ export class BackgroundLoop implements BackgroundWork {
     }
   }
 
-  /** Resolves after the run under way; there is none after it. */
+  /** Resolves after the current run, which is the last. */
   async close(): Promise<void> {
     this.#closed = true;
     clearInterval(this.#timer);

@@ -4,32 +4,32 @@ import { BackgroundLoop, type BackgroundWork } from "./background-loop.ts";
 
 export interface BackgroundWriterOptions<Part> {
   readonly clock: Clock;
-  /** What several parts are called: "rows of metrics". */
+  /** The plural name of the parts: "rows of metrics". */
   readonly name: string;
-  /** Hands all that waits to `write`, and what else is due. */
+  /** Passes all waiting parts to `write`, and does whatever else is due. */
   readonly run: () => Promise<void>;
-  /** Makes what a part is put into, unless it is there: done twice is done once. */
+  /** Creates what the part is put into if it is missing; may be called again. */
   readonly prepare: (part: Part) => Promise<void>;
   readonly put: (part: Part) => Promise<void>;
-  /** Told of parts that are written, or perhaps are. */
+  /** Called with parts that are written, or may be. */
   readonly written: (part: Part) => void;
-  /** Lets a part that is not written wait on. */
+  /** Puts a part that is not written back to wait. */
   readonly giveBack: (part: Part) => void;
   readonly onError: (error: unknown) => void;
 }
 
 const PERIOD_MS = 60_000;
-/** No part is begun when a server ends for longer than this. */
+/** Once a server has been closing for this long, no further part is begun. */
 const CLOSE_MS_MAX = 10_000;
 
 /**
- * Writes what was gathered in memory part by part, once a minute and when the server ends. A crash
- * loses the last minute, and a store that is away at the end what could not be written since it went.
+ * Writes parts gathered in memory one by one, once a minute and when the server closes. A crash loses the last
+ * minute; a store that is unavailable at the close loses whatever could not be written since it went away.
  */
 export class BackgroundWriter<Part> implements BackgroundWork {
   readonly #options: BackgroundWriterOptions<Part>;
   readonly #loop: BackgroundLoop;
-  /** By the time that goes by, however the clock is set. */
+  /** In elapsed time, so that setting the clock changes nothing. */
   #endsAt = Number.POSITIVE_INFINITY;
 
   constructor(options: BackgroundWriterOptions<Part>) {
@@ -38,7 +38,7 @@ export class BackgroundWriter<Part> implements BackgroundWork {
     this.#loop = new BackgroundLoop({ run, periodMs: PERIOD_MS, onError });
   }
 
-  /** Whether the server ends: only what is gathered is to be written then. */
+  /** Whether the server is closing: then only what is already gathered is to be written. */
   get closed(): boolean {
     return this.#loop.closed;
   }
@@ -60,8 +60,8 @@ export class BackgroundWriter<Part> implements BackgroundWork {
   }
 
   /**
-   * Writes parts one after the other. Those that fail wait on, and where the engine is away all that are
-   * left: each would wait for its time-out. Damage is told at once, and may be of that part's data alone.
+   * Writes parts one after the other. Those that fail go back to wait, and if the engine is unavailable so do
+   * all the rest: each would wait for its timeout. Damaged data fails immediately, and may be only that part's.
    * @throws the first failure
    */
   async write(parts: readonly Part[]): Promise<void> {
@@ -79,7 +79,7 @@ export class BackgroundWriter<Part> implements BackgroundWork {
       } catch (error) {
         failures.push(error);
         const code = error instanceof EngineError ? error.code : undefined;
-        // May be written: a minute with too little is better than one with something twice.
+        // It may be written: a minute with too little is better than one with something twice.
         if (isPut && code === "Unknown") written(part);
         else giveBack(part);
         if (code !== undefined && code !== "Corrupt") break;

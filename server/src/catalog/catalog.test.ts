@@ -329,7 +329,7 @@ describe("The reaper", () => {
 });
 
 class RefusalCounter extends MemoryEngine {
-  /** Commits of which a check failed. */
+  /** Commits with a failed check. */
   refused = 0;
 
   override async commit(write: AtomicWrite): Promise<CommitResult> {
@@ -339,7 +339,7 @@ class RefusalCounter extends MemoryEngine {
   }
 }
 
-/** An engine of which a scan lasts on for a turn after its last entry, as one over a network does. */
+/** An engine whose scans last for a turn after their last entry, as over a network. */
 class LingeringEngine extends MemoryEngine {
   override async scan(...scan: Parameters<MemoryEngine["scan"]>): Promise<ScanEnd> {
     const ended = await super.scan(...scan);

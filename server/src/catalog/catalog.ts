@@ -14,19 +14,19 @@ import { scanToEnd } from "../engine/scan-to-end.ts";
 import { accountIdOf, accountPartition, storedAccounts } from "./account-ids.ts";
 import type { KeySpace } from "./key-spaces.ts";
 
-/** A table, queue or container: what its account calls it, and what its contents are stored under. */
+/** A table, queue or container: its name in its account, and the id under which its contents are stored. */
 export interface Named<Value> {
-  /** As created; names are found whatever their case. */
+  /** As created; look-ups ignore case. */
   readonly name: string;
-  /** Never given to another, so contents of a removed one can never be met again. */
+  /** Never reused, so the contents of a removed name never appear under another. */
   readonly id: number;
   readonly value: Value;
-  /** Where it is kept, and the version read: what a commit can check. */
+  /** The key and the version that was read: a commit can check them. */
   readonly key: Key;
   readonly version: number;
 }
 
-/** What was created, or what had the name before. */
+/** The name that was created, or that existed before. */
 export interface Created<Value> {
   readonly created: boolean;
   readonly named: Named<Value>;
@@ -36,9 +36,9 @@ export interface CatalogPage {
   readonly prefix: string;
   readonly from: string;
   readonly max: number;
-  /** Names that are passed over are as if they were not there. Default: none. */
+  /** Names for which it returns false are treated as absent. Default: none. */
   readonly shows?: (name: string) => boolean;
-  /** When the page ends wherever it is, by the catalog's clock. Default: never. */
+  /** The time at which the page ends wherever it is, by the catalog's clock. Default: never. */
   readonly deadline?: number;
 }
 
@@ -46,18 +46,20 @@ const COUNTER_SORT = Uint8Array.of(0x01);
 const NAME_PREFIX = Uint8Array.of(0x02);
 const REMOVED_PREFIX = Uint8Array.of(0x03);
 const NAMES_CACHED_MAX = 10_000;
-/** So far a page gets however late it begins: who follows continuations comes to the end. */
+/** A page reads at least this many names however late it begins, so continuations reach the end. */
 const NAMES_PER_CLOCK_LOOK = 128;
 
 /**
- * The names of one service's tables, queues or containers, account by account. Names live in one
- * partition of an account, so creating and removing races are decided by one commit. Who loses one
- * looks again; see `Contention`.
+ * The names of one service's tables, queues or containers, account by account. The names of an account live
+ * in one partition, so races to create or remove one are decided by a single commit. The loser of a race
+ * retries; see `Contention`.
  *
- * Removing a name is immediate and leaves a note with its id; `reaper.ts` then frees the contents.
+ * A name is absent or taken. `create` takes it under a new id; `renew` gives it another id, and so empties
+ * it; `remove` makes it absent. The last two take effect immediately and leave a note with the old id, from
+ * which `reaper.ts` then frees the contents.
  *
- * `Value` is JSON. What is cached is checked against the engine at every use (`isCurrent`), in the
- * same snapshot as the contents read beside it, so other front ends' changes are seen at once.
+ * `Value` is JSON. Cached names are checked against the engine at every use (`isCurrent`), in the same
+ * snapshot as the contents read along with them, so changes by other front ends are seen immediately.
  */
 export class Catalog<Value> {
   readonly #engine: Engine;
@@ -65,7 +67,7 @@ export class Catalog<Value> {
   readonly #accountIds: ReadonlyMap<string, number>;
   readonly #clock: Clock;
   readonly #contention: Contention;
-  /** By account, then by name as asked for: keys made of both would cost more than the look-up. */
+  /** By account, then by the name as requested: building a key from both would cost more than the look-up. */
   readonly #cache = new Map<string, Map<string, Named<Value>>>();
 
   constructor(
@@ -89,18 +91,18 @@ export class Catalog<Value> {
     return this.#accountIds.keys();
   }
 
-  /** What was last read of a name. May be stale: read `key` along and ask `isCurrent`. */
+  /** The last known state of a name, which may be stale: read `key` too, and check with `isCurrent`. */
   remembered(account: string, name: string): Named<Value> | undefined {
     return this.#cache.get(account)?.get(name);
   }
 
-  /** Whether `entry`, read at `named.key`, still says what `named` does. */
+  /** Whether `entry`, read at `named.key`, is still the one that `named` was read from. */
   isCurrent(named: Named<Value>, entry: Entry | undefined): boolean {
     return entry !== undefined && entry.version === named.version;
   }
 
   find(account: string, name: string): Awaitable<Named<Value> | undefined> {
-    // Making the key takes as long as finding the entry.
+    // Building the key takes as long as finding the entry.
     const key = this.remembered(account, name)?.key ?? this.#key(account, name);
     return whenReady(this.#engine.get([key]), ([entry]) => {
       let cache = this.#cache.get(account);
@@ -120,7 +122,7 @@ export class Catalog<Value> {
     });
   }
 
-  /** Creates a name, unless it is taken: then answers what took it. */
+  /** Creates a name, unless it is taken: then returns the existing one. */
   create(account: string, name: string, value: Value): Promise<Created<Value>> {
     const key = this.#key(account, name);
     const counterKey = this.#counterKey(account);
@@ -145,7 +147,7 @@ export class Catalog<Value> {
     });
   }
 
-  /** Replaces the value of a name; `undefined` when there is no such name. */
+  /** Replaces the value of a name; returns undefined if there is no such name. */
   update(
     account: string,
     name: string,
@@ -166,9 +168,9 @@ export class Catalog<Value> {
   }
 
   /**
-   * Gives a name an id of which nothing is stored yet: all its contents are gone in one step,
-   * whatever their number. The old id leaves a note, as a removed name does.
-   * @returns the name as it is now; undefined when there is no such name
+   * Gives a name a new id under which nothing is stored: all its contents are gone in one step, whatever
+   * their number. A note of the old id stays, as for a removed name.
+   * @returns the name as it is now; undefined if there is no such name
    */
   renew(account: string, name: string): Promise<Named<Value> | undefined> {
     const counterKey = this.#counterKey(account);
@@ -198,9 +200,9 @@ export class Catalog<Value> {
   }
 
   /**
-   * Removes a name, leaving the note of its id that the reaper works from.
-   * @param permits a last look at what is removed, repeated when it changed meanwhile; may throw
-   * @returns what was removed; undefined when there was no such name
+   * Removes a name, leaving the note of its id from which the reaper works.
+   * @param permits last check of what is removed, repeated if that has changed in the meantime; may throw
+   * @returns the removed name; undefined if there was no such name
    */
   remove(
     account: string,
@@ -222,8 +224,8 @@ export class Catalog<Value> {
   }
 
   /**
-   * Names in ascending order, from `from` on (included), of those that begin with `prefix`.
-   * `accept` is asked for each and answers whether to take it, to pass over it, or to end before it.
+   * Names that begin with `prefix`, in ascending order, from `from` on (included). `accept` is called with
+   * each, and returns whether to take it, pass over it, or end before it.
    */
   async list(
     account: string,
@@ -245,7 +247,10 @@ export class Catalog<Value> {
     return taken;
   }
 
-  /** At most `max` names of such a list, and the name that comes next; where the deadline ended the page, one that may not be shown. */
+  /**
+   * At most `max` names of such a list, and the name that follows them. If the deadline ended the page,
+   * `shows` may not accept that name.
+   */
   async page(
     account: string,
     { prefix, from, max, shows = () => true, deadline = Number.POSITIVE_INFINITY }: CatalogPage,
@@ -265,7 +270,7 @@ export class Catalog<Value> {
     return { names, next };
   }
 
-  /** The ids whose names are removed and whose contents may still be there, with when that was (µs). */
+  /** The ids of removed names whose contents may still be stored, and the time of removal (µs). */
   async removed(account: string): Promise<{ id: number; version: number }[]> {
     const range = sortPrefixRange(this.#partition(account), REMOVED_PREFIX);
     const found: { id: number; version: number }[] = [];
@@ -276,7 +281,7 @@ export class Catalog<Value> {
     return found;
   }
 
-  /** Forgets the note of a removed id: its contents are gone. */
+  /** Deletes the note of a removed id, whose contents are gone. */
   async forgetRemoved(account: string, id: number): Promise<void> {
     await this.#engine.commit({
       version: this.#engine.nextVersion(),
@@ -314,7 +319,7 @@ export interface StoredName {
   readonly id: number;
 }
 
-/** The names of one service as they are stored: of every account, configured or not. */
+/** The stored names of one service: of every account, configured or not. */
 export async function storedNames(engine: Engine, space: KeySpace): Promise<StoredName[]> {
   const names: StoredName[] = [];
   for (const [accountId, account] of await storedAccounts(engine)) {
@@ -331,7 +336,7 @@ export async function storedNames(engine: Engine, space: KeySpace): Promise<Stor
   return names;
 }
 
-/** What those meet at who need an id: the counter of the account. */
+/** Callers that need an id contend for the account's counter. */
 function nextId(account: string): string {
   return account;
 }
@@ -345,7 +350,7 @@ function read<Value>(entry: Entry): Named<Value> {
   return { ...stored, key: copyKey(entry.key), version: entry.version };
 }
 
-/** Only what this file wrote is read here; the shapes are its own. */
+/** Reads only what this file wrote; the shapes are its own. */
 function readJson<T>(entry: Entry): T {
   return JSON.parse(Buffer.from(entry.value).toString("utf8")) as T;
 }

@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { KEY_SPACES } from "./key-spaces.ts";
 
-/** These are on disk: `docs/internals/storage-format.md` says so, and stored data relies on it. */
+/**
+ * These bytes are on disk: `docs/internals/storage-format.md` describes them, and stored data relies on them.
+ */
 it("What is stored stands behind the first bytes that it was stored behind", () => {
   assert.deepEqual(KEY_SPACES, {
     accounts: 0x01,

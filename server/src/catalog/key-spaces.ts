@@ -1,13 +1,13 @@
 /**
- * The first byte of every partition says whose it is. Drawn in `docs/internals/storage-format.md`.
- * None is 00, which would cost an escape in flat keys.
+ * The first byte of every partition names its owner. Drawn in `docs/internals/storage-format.md`. None is 00,
+ * which would need an escape in flat keys.
  */
 export const KEY_SPACES = {
   /** Sort: account name → its id. */
   accounts: 0x01,
   /** One entry: how many processes have begun to serve. */
   processes: 0x02,
-  /** Then the account id. Names of tables, service properties, tables under removal. */
+  /** Then the account id. Names of tables, service properties, tables being removed. */
   tableCatalog: 0x10,
   /** Then account id, table id, partition key; sort: row key. */
   entities: 0x11,
@@ -22,9 +22,9 @@ export const KEY_SPACES = {
   blobDrafts: 0x33,
   /** Then a content id; sort: number of the row. */
   blobContents: 0x34,
-  /** Sort: id of what is in the making, or to be freed. */
+  /** Sort: id of a thing that is in the making, or to be freed. */
   blobNotes: 0x35,
-  /** Sort: a process. What it is reading for long. */
+  /** Sort: a process. The ids that it has been reading for long. */
   blobReads: 0x36,
 } as const;
 

@@ -6,23 +6,23 @@ import type { KeySpace } from "./key-spaces.ts";
 import { Reaper, type ReaperOptions } from "./reaper.ts";
 import { ServicePropertiesStore } from "./service-properties-store.ts";
 
-/** What every service is put together on. */
+/** The parts that every service is built on. */
 export interface Foundation {
   readonly engine: Engine;
   readonly clock: Clock;
-  /** By which things are old enough to be freed. */
+  /** The clock that decides what is old enough to be freed. */
   readonly ageClock: Clock;
   readonly accountIds: ReadonlyMap<string, number>;
   readonly onError: (error: unknown) => void;
 }
 
-/** Where the services differ about it. */
+/** The options in which the services differ. */
 interface CatalogOptions<Value> extends Pick<ReaperOptions<Value>, "contentsOf" | "release"> {
   readonly space: KeySpace;
   readonly rules: DocumentRules;
 }
 
-/** What a service knows of its accounts: its names and its properties, and who frees what was removed. */
+/** A service's catalog of names, the properties of its accounts, and the reaper of removed names. */
 export function openCatalog<Value>(foundation: Foundation, options: CatalogOptions<Value>) {
   const { engine, clock, accountIds, onError } = foundation;
   const { space, rules, ...contents } = options;

@@ -7,7 +7,7 @@ const COUNTER: Key = {
   sort: Uint8Array.of(0x01),
 };
 
-/** A number for this process that differs from those of the others which serve the same data. */
+/** A number for this process that differs from those of the other processes over the same data. */
 export async function drawPlace(engine: Engine): Promise<number> {
   try {
     for (;;) {
@@ -23,7 +23,7 @@ export async function drawPlace(engine: Engine): Promise<number> {
     }
   } catch (error) {
     if (!(error instanceof EngineError)) throw error;
-    // A full disk, or a database that takes no writes just now, is served from all the same.
+    // A full disk, or a database that accepts no writes now, can still serve reads.
     return randomInt(2 ** 32);
   }
 }

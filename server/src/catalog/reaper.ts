@@ -10,20 +10,20 @@ export interface ReaperOptions<Value> {
   readonly catalog: Catalog<Value>;
   /** Everything stored under a removed id. */
   readonly contentsOf: (accountId: number, id: number) => KeyRange;
-  /** Called with each entry before it is freed, and waited for: what it refers to goes first. */
+  /** Called with each entry before it is freed, and awaited: whatever the entry refers to is freed first. */
   readonly release?: (key: Key, value: Uint8Array) => Awaitable<void>;
   readonly onError: (error: unknown) => void;
 }
 
-/** A write that was under way when the name went may still land; until it cannot, the note stays. */
+/** A write in flight when the name was removed may still be committed; until then the note stays. */
 const GRACE_MICROS = 60 * 1_000_000;
 const KEYS_PER_COMMIT = 500;
 const PERIOD_MS = 30_000;
 
 /**
- * Frees the contents of removed tables, queues and containers, in the background and in small
- * commits. Works from the notes that `Catalog.remove` leaves, so a crash loses no work: the next
- * process goes on. Several processes may reap at once; deleting twice is deleting.
+ * Frees the contents of removed tables, queues and containers, in the background and in small commits. Works
+ * from the notes that `Catalog.remove` leaves, so a crash loses no work: the next process continues. Several
+ * processes may reap at once: a second delete does nothing.
  */
 export class Reaper<Value> {
   readonly #options: ReaperOptions<Value>;
@@ -35,17 +35,17 @@ export class Reaper<Value> {
     this.#loop = new BackgroundLoop({ run: () => this.reap(), periodMs: PERIOD_MS, onError });
   }
 
-  /** Looks now, and then every half minute, until closed. */
+  /** Runs now, and then every half minute, until closed. */
   start(): void {
     this.#loop.start();
   }
 
-  /** Something was removed: free it soon. */
+  /** Call it when something was removed: it is freed soon. */
   wake(): void {
     this.#loop.wake();
   }
 
-  /** Frees all there is to free. What cannot be keeps nothing else; the first failure is thrown at the end. */
+  /** Frees everything removed. An id that fails delays no other; the first failure is thrown at the end. */
   reap(): Promise<void> {
     return eachBounded(this.#options.catalog.accountNames, (account) => this.#reapAll(account), 1);
   }
@@ -63,7 +63,7 @@ export class Reaper<Value> {
     if (engine.nextVersion() - removedAt > GRACE_MICROS) await catalog.forgetRemoved(account, id);
   }
 
-  /** Ends after the commit under way. */
+  /** Ends after the commit in flight. */
   close(): Promise<void> {
     return this.#loop.close();
   }
@@ -86,12 +86,12 @@ export class Reaper<Value> {
         { entriesExpected: KEYS_PER_COMMIT },
       );
       await Promise.all(released);
-      // One commit a partition: on a distributed engine a partition is what commits cheaply.
+      // One commit per partition: on a distributed engine commits within a partition are cheap.
       const results = await Promise.all(
         byPartition(found).map((entries) =>
           engine.commit({
             version: engine.nextVersion(),
-            // What was written since refers to something else, which was not released.
+            // An entry written since refers to something else, which was not released.
             checks: release ? entries.map(({ key, version }) => ({ key, expected: version })) : [],
             puts: [],
             deletes: entries.map(({ key }) => key),

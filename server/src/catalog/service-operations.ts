@@ -27,7 +27,7 @@ export function getServiceProperties(
   };
 }
 
-/** Set Service Properties: the groups given are replaced, the others stay. */
+/** Set Service Properties: replaces the given groups and keeps the others. */
 export function setServiceProperties(
   name: string,
   rules: DocumentRules,
@@ -44,8 +44,8 @@ export function setServiceProperties(
 }
 
 /**
- * Get Service Stats, which only the secondary endpoint knows. Both endpoints read one engine, so
- * the replica is always live and never behind.
+ * Get Service Stats, available only at the secondary endpoint. Both endpoints read one engine, so the replica
+ * is always live and never behind.
  */
 export function getServiceStats(
   name: string,

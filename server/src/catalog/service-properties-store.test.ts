@@ -14,7 +14,7 @@ const RULE = {
   maxAgeSeconds: 60,
 };
 
-/** As behind a network: what is read comes later, and one answer may be held up. */
+/** Like an engine behind a network: reads are answered later, and one answer may be delayed. */
 class RemoteEngine implements Engine {
   readonly name = "remote";
   readonly #memory = new MemoryEngine();

@@ -17,8 +17,8 @@ import type { KeySpace } from "./key-spaces.ts";
 const SORT = Uint8Array.of(0x04);
 
 /**
- * How long another server's change may go unnoticed. Every GET asks for the CORS rules, and the
- * cloud takes up to half a minute; this server's own changes act at once.
+ * How long another server's change may go unnoticed. Every GET needs the CORS rules, and the cloud takes up
+ * to half a minute; this server's own changes apply immediately.
  */
 const TRUSTED_MS = 1_000;
 
@@ -26,11 +26,11 @@ interface Cached {
   readonly properties: ServiceProperties;
   /** Milliseconds since 1970. */
   readonly readAt: number;
-  /** Of their entry; 0 where nobody set them. */
+  /** The version of their entry; 0 if they were never set. */
   readonly version: number;
 }
 
-/** The properties of one service, account by account; the defaults until somebody set them. */
+/** The properties of one service, account by account; the defaults until they are set. */
 export class ServicePropertiesStore {
   readonly #engine: Engine;
   readonly #clock: Clock;
@@ -56,8 +56,8 @@ export class ServicePropertiesStore {
   }
 
   /**
-   * What another server may have changed a moment ago.
-   * @param now milliseconds since 1970; when the request came will do
+   * The properties, which another server may have changed a moment ago.
+   * @param now milliseconds since 1970; the arrival time of the request suffices
    */
   get(account: string, now: number): Awaitable<ServiceProperties> {
     const cached = this.#cache.get(account);
@@ -65,7 +65,7 @@ export class ServicePropertiesStore {
     return this.read(account);
   }
 
-  /** As they are now. */
+  /** The properties as they are now. */
   read(account: string): Awaitable<ServiceProperties> {
     return whenReady(this.#engine.get([this.#key(account)]), ([entry]) =>
       this.#keep(account, entry),
@@ -76,7 +76,7 @@ export class ServicePropertiesStore {
     return whenReady(this.get(account, now), ({ cors }) => cors);
   }
 
-  /** Reads those of some accounts, so that `chosen` knows them. */
+  /** Reads the properties of some accounts, so that `chosen` knows them. */
   async remember(accounts: readonly string[]): Promise<void> {
     const entries = await this.#engine.get(accounts.map((account) => this.#key(account)));
     for (const [i, account] of accounts.entries()) this.#keep(account, entries[i]);
@@ -86,7 +86,7 @@ export class ServicePropertiesStore {
     return this.#remember(account, this.#decode(entry), entry?.version ?? 0);
   }
 
-  /** Answers the newest that is known: a read that began before a change may be answered after it. */
+  /** Returns the newest version known: a read that began before a change may be answered after it. */
   #remember(account: string, properties: ServiceProperties, version: number): ServiceProperties {
     const known = this.#cache.get(account);
     if (known && known.version > version) return known.properties;
@@ -94,13 +94,13 @@ export class ServicePropertiesStore {
     return properties;
   }
 
-  /** What somebody set, as it was last read; undefined where nobody did or nothing was read yet. */
+  /** The properties that were set, as last read; undefined if none were set, or none were read yet. */
   chosen(account: string): ServiceProperties | undefined {
     const cached = this.#cache.get(account);
     return cached && cached.version > 0 ? cached.properties : undefined;
   }
 
-  /** Replaces the groups named in `change`; two changes at once both count. */
+  /** Replaces the groups named in `change`; of two changes at once both take effect. */
   async change(account: string, change: ServicePropertiesChange): Promise<void> {
     const key = this.#key(account);
     await this.#contention.settle(account, async () => {

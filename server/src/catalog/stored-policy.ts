@@ -6,14 +6,14 @@ interface WithPolicies {
   readonly policies: readonly AccessPolicy[];
 }
 
-/** Where a SAS says its policy stands; `name` is the table's, queue's or container's. */
+/** The policy that a SAS names; `name` is that of the table, queue or container. */
 interface Address {
   readonly account: { readonly name: string };
   readonly name: string;
   readonly id: string;
 }
 
-/** The policy a SAS refers to; undefined when it, or what it should stand on, is missing. */
+/** The policy that a SAS refers to; undefined if it, or the resource that should hold it, is missing. */
 export function storedPolicy<Value extends WithPolicies>(
   catalog: Catalog<Value>,
   { account, name, id }: Address,

@@ -3,14 +3,14 @@ import { describe, it } from "node:test";
 import { EngineError } from "../engine/engine.ts";
 import type { ContentId, ContentStore } from "./content-store.ts";
 
-/** A content store and how to get at it. */
+/** A content store and how to open it. */
 export interface ContentStoreUnderTest {
   readonly name: string;
   /** Opens a new, empty store. */
   open(): Promise<ContentStore>;
-  /** Opens what `closed` held when it was closed. Absent: such a store keeps nothing. */
+  /** Opens the contents that `closed` held when it was closed. Absent if the store keeps nothing. */
   reopen?(closed: ContentStore): Promise<ContentStore>;
-  /** Takes away what `closed` leaves behind. */
+  /** Removes what `closed` leaves behind. */
   discard?(closed: ContentStore): Promise<void>;
 }
 
@@ -76,7 +76,7 @@ export function testContentStoreConformance(target: ContentStoreUnderTest): void
     });
 
     test("keeps no part once it has written", async (store) => {
-      // One part each, which is the last: it is lent until the end.
+      // One part each, which is also the last: it is lent until the end.
       for (const [i, length] of [5, 131_072, 131_073, LARGE].entries()) {
         const id = `0000000001${i}aaaaa`;
         const part = patterned(length);
@@ -161,7 +161,7 @@ export function testContentStoreConformance(target: ContentStoreUnderTest): void
   });
 }
 
-/** No two rows are alike, nor two parts of an upload: one in the place of another is noticed. */
+/** No two rows are alike, nor two parts of an upload, so that a swap shows. */
 function patterned(length: number): Buffer {
   const bytes = Buffer.alloc(length);
   for (let i = 0; i < length; i++) bytes[i] = (i * 31) ^ (i >>> 9) ^ ((i >>> 17) * 101);
@@ -172,7 +172,7 @@ async function* inParts(bytes: Uint8Array, partBytes: number): AsyncGenerator<Ui
   for (let at = 0; at < bytes.length; at += partBytes) yield bytes.subarray(at, at + partBytes);
 }
 
-/** Two buffers by turns. */
+/** Two buffers in turn. */
 async function* inLentParts(bytes: Uint8Array, partBytes: number): AsyncGenerator<Uint8Array> {
   let [buffer, other] = [Buffer.alloc(partBytes), Buffer.alloc(partBytes)];
   for await (const part of inParts(bytes, partBytes)) {

@@ -6,9 +6,9 @@ const TIME_DIGITS = 11;
 const OWN_DIGITS = 5;
 
 /**
- * Ids that are never given twice: the engine's next version, which no other use in this process
- * shares, and a number drawn for this process. They sort by the time they were made, so what is
- * written together is stored together; they are names of files and need no escape in keys.
+ * Ids that are never issued twice: the engine's next version, which nothing else in this process shares, and
+ * a random number of this process. They sort by creation time, so contents written together are stored
+ * together; they serve as file names, and need no escape in keys.
  */
 export class ContentIds {
   readonly #engine: Engine;
@@ -23,7 +23,7 @@ export class ContentIds {
   }
 }
 
-/** Ids made before a time, in milliseconds since 1970, are smaller than this. */
+/** Ids created before a time, in milliseconds since 1970, are smaller than this. */
 export function firstIdAt(milliseconds: number): string {
   return digits(Math.max(0, milliseconds) * 1000, TIME_DIGITS);
 }

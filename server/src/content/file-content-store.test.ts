@@ -106,12 +106,12 @@ if (existsSync(OTHER_DISK) && statSync(OTHER_DISK).dev !== statSync(tmpdir()).de
 }
 
 interface Flush {
-  /** How long the file was when it began. */
+  /** The length of the file when the flush began. */
   readonly fileBytes: number;
   readonly end: (error?: Error) => void;
 }
 
-/** A store whose files are flushed when the test says so. */
+/** A store whose files are flushed when the test decides. */
 async function onDisk(test: TestContext, onFlush: (flush: Flush) => void) {
   const path = mkdtempSync(join(tmpdir(), "rowhouse-contents-"));
   test.after(() => rmSync(path, { recursive: true }));

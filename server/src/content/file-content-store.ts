@@ -8,25 +8,24 @@ import type { ContentId, ContentStore } from "./content-store.ts";
 import { SharedFlush } from "./shared-flush.ts";
 
 /**
- * So many bytes are flushed while the next ones arrive, rather than all at the end: as many as are flushed
- * already, from less than a usual block to what is soon flushed. A flush of every 2 MiB made 64 MiB take
- * a twentieth longer.
+ * While bytes arrive, a flush begins once as many are unflushed as are flushed already, within these limits: less
+ * than a usual block, and as much as is flushed quickly. Flushing every 2 MiB made 64 MiB take a twentieth longer.
  */
 const FLUSH_BYTES_MIN = 2 << 20;
 const FLUSH_BYTES_MAX = 8 << 20;
 const READ_BYTES = 256 << 10;
 
-/** Where they are in a data folder. */
+/** The name of their folder in a data folder. */
 export const CONTENTS_FOLDER = "contents";
 
-/** Folders, named by one digit of the id: enough for millions of files, few enough to flush together. */
+/** Folders, each named by one digit of the id: enough for millions of files, few enough to flush together. */
 const FOLDERS = [..."0123456789abcdefghijklmnopqrstuvwxyz"];
 /** The digit of an id that changes fastest. */
 const FOLDER_DIGIT = 10;
 
 /**
- * Contents as files in a folder, beside the embedded engine. A file has its final name from the
- * start, for nobody knows of it before metadata refers to it; by then it and its folder are flushed.
+ * Contents as files in a folder, next to the embedded engine. A file has its final name from the start, since
+ * nothing refers to it before its metadata is committed; by then the file and its folder are flushed.
  */
 export class FileContentStore implements ContentStore {
   readonly path: string;
@@ -37,7 +36,7 @@ export class FileContentStore implements ContentStore {
     this.#folders = folders;
   }
 
-  /** Opens the folder, making it when it is absent. Several processes may open the same one. */
+  /** Opens the folder, creating it if it is absent. Several processes may open the same one. */
   static async open(path: string): Promise<FileContentStore> {
     makeFolder(path, 0o700);
     for (const name of FOLDERS) mkdirSync(join(path, name), { recursive: true, mode: 0o700 });
@@ -52,7 +51,7 @@ export class FileContentStore implements ContentStore {
     const folder = this.#folderOf(id);
     const { failures } = folder;
     const file = await attempt(open(folder.pathOf(id), "wx", 0o600), "create a file");
-    // The name is flushed beside the content, not after it.
+    // The name is flushed while the content is written, not after it.
     const named = handledLater(folder.keep(failures));
     try {
       await pour(bytes, file);
@@ -67,8 +66,8 @@ export class FileContentStore implements ContentStore {
     const file = await open(this.#folderOf(id).pathOf(id), "r").catch((cause) => {
       throw isMissing(cause) ? missing(id, cause) : unavailable(`open ${id}`, cause);
     });
-    // Two buffers take turns: the next part is read while the consumer has this one. Memory that is new
-    // for each part costs as much as reading it.
+    // Two buffers alternate: the next part is read while the consumer holds this one. New memory for each
+    // part would cost as much as reading it.
     const bytes = Math.min(READ_BYTES, end - start);
     let buffer = Buffer.allocUnsafeSlow(bytes);
     let other = bytes < end - start ? Buffer.allocUnsafeSlow(bytes) : buffer;
@@ -93,7 +92,7 @@ export class FileContentStore implements ContentStore {
     await folder.keep(failures);
   }
 
-  /** The same out of another folder, but that its name is on disk only after a `flush`. */
+  /** Like `copy`, from another store, except that the name is on disk only after a `flush`. */
   async copyFrom(store: FileContentStore, from: ContentId, to: ContentId): Promise<void> {
     const source = store.#folderOf(from).pathOf(from);
     const target = this.#folderOf(to).pathOf(to);
@@ -106,7 +105,7 @@ export class FileContentStore implements ContentStore {
     }
   }
 
-  /** Has all names on disk. */
+  /** Flushes all names. */
   async flush(): Promise<void> {
     for (const folder of this.#folders.values()) await folder.keep(folder.failures);
   }
@@ -117,7 +116,7 @@ export class FileContentStore implements ContentStore {
     await unlink(folder.pathOf(id)).catch((cause) => {
       if (!isMissing(cause)) throw unavailable(`delete ${id}`, cause);
     });
-    // A loss of power must not bring back what nobody remembers to delete.
+    // A loss of power must not bring back a file that no note remembers.
     await folder.keep(failures);
   }
 
@@ -158,8 +157,8 @@ async function flushFolder(path: string): Promise<void> {
 }
 
 /**
- * Writes while the next part arrives, and flushes while more is written: what is left to flush at the
- * end is little. A flush that takes its time holds up no write; the next one then has more to do.
+ * Writes while the next part arrives, and flushes while more is written, so that little is left to flush at
+ * the end. A slow flush delays no write; the next one then has more to do.
  */
 async function pour(bytes: AsyncIterable<Uint8Array>, file: FileHandle): Promise<void> {
   let written = 0;
@@ -170,7 +169,7 @@ async function pour(bytes: AsyncIterable<Uint8Array>, file: FileHandle): Promise
   const flush = async () => {
     isFlushing = true;
     await attempt(file.datasync(), "flush");
-    // A failure is told once, and ends it all.
+    // A failure is reported once, and ends the write.
     isFlushing = false;
   };
   try {
@@ -185,7 +184,7 @@ async function pour(bytes: AsyncIterable<Uint8Array>, file: FileHandle): Promise
       written += part.length;
     }
     await writing;
-    // Beside one that is under way, not after it. Either may be told of a failure, and then the other is not.
+    // Alongside a running flush, not after it. Either may receive the file's error, and then the other does not.
     flushing = handledLater(Promise.all([flushing, attempt(file.datasync(), "flush")]));
   } finally {
     await Promise.allSettled([writing, flushing]);
@@ -215,7 +214,7 @@ async function readPart(
   return buffer.subarray(0, bytesRead);
 }
 
-/** Where one file cannot have another name: a file system without links, or too many of them. */
+/** For when a file cannot have another name: the file system has no links, or the file has too many. */
 async function copyWhole(source: string, target: string): Promise<void> {
   await copyFile(source, target, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE);
   const file = await open(target, "r+");

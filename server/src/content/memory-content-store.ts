@@ -1,7 +1,7 @@
 import { EngineError } from "../engine/engine.ts";
 import type { ContentId, ContentStore } from "./content-store.ts";
 
-/** Contents in memory, beside the memory engine: for tests and for `--inMemoryPersistence`. */
+/** Contents in memory, next to the memory engine: for tests and for `--inMemoryPersistence`. */
 export class MemoryContentStore implements ContentStore {
   readonly #contents = new Map<ContentId, Uint8Array>();
 

@@ -57,8 +57,8 @@ describe("A content that is written in rows", () => {
 });
 
 describe("Contents in rows that another process deletes meanwhile", () => {
-  // Read eight rows at a time: 16 end with one such read, 21 in the middle of one. Deleted 256 rows at
-  // a time: of 300 the last ones are there a while longer.
+  // Copies read eight rows at a time: 16 end with such a read, 21 in the middle of one. Deletes take 256 rows
+  // at a time: of 300 the last ones stay a while longer.
   for (const rows of [9, 16, 21, 300]) {
     for (const moment of ["first", "last"] as const) {
       it(`are never copied in part: ${rows} rows, gone before the ${moment} commit of the copy`, async () => {
@@ -116,9 +116,9 @@ async function* numberedRows(count: number): AsyncGenerator<Uint8Array> {
   for (let row = 0; row < count; row++) yield Buffer.alloc(rowBytes, row % 256);
 }
 
-/** Takes a while for each commit. */
+/** Makes each commit take a while. */
 class CountingEngine extends MemoryEngine {
-  /** Of each commit. */
+  /** The number of puts of each commit. */
   readonly puts: number[] = [];
   atOnceMax = 0;
   #atOnce = 0;
@@ -132,12 +132,12 @@ class CountingEngine extends MemoryEngine {
   }
 }
 
-/** Where something comes before one of the next commits. */
+/** Runs something before one of the next commits. */
 class InterruptedEngine extends MemoryEngine {
   #commitsUntil = 0;
   #interrupt: () => Promise<void> = async () => {};
 
-  /** @param nth 1: the next one */
+  /** @param nth 1 for the next commit */
   interruptCommit(nth: number, interrupt: () => Promise<void>): void {
     this.#commitsUntil = nth;
     this.#interrupt = interrupt;

@@ -10,15 +10,15 @@ import {
 import { scanToEnd } from "../engine/scan-to-end.ts";
 import type { ContentId, ContentStore } from "./content-store.ts";
 
-/** A row takes no more than this; PostgreSQL and LMDB both hold such values comfortably. */
+/** The most bytes in a row; PostgreSQL and LMDB both handle such values comfortably. */
 const ROW_BYTES = 128 << 10;
 /** Rows of one commit while a content is written, and of one scan while it is read. */
 const ROWS_TOGETHER = 8;
 const KEYS_PER_DELETE = 256;
 
 /**
- * Contents as rows in an engine: what fits a row beside the metadata of every engine, and everything
- * on an engine without files. Row n of a content is stored under its id and n.
+ * Contents as rows in an engine: contents that fit one row next to the metadata of every engine, and all
+ * contents on an engine without files. Row n of a content is stored under its id and n.
  */
 export class RowContentStore implements ContentStore {
   readonly #engine: Engine;
@@ -30,7 +30,7 @@ export class RowContentStore implements ContentStore {
     this.#space = space;
   }
 
-  /** Contents up to this size are one row, which can be written and deleted with their metadata. */
+  /** Contents up to this size are one row, which can be written and deleted together with their metadata. */
   get rowBytesMax(): number {
     return ROW_BYTES;
   }
@@ -40,7 +40,7 @@ export class RowContentStore implements ContentStore {
     return { key: this.keyOf(id), value: bytes };
   }
 
-  /** Where the first row is. */
+  /** The key of the first row. */
   keyOf(id: ContentId): Key {
     return this.#rowKey(id, 0);
   }
@@ -49,7 +49,7 @@ export class RowContentStore implements ContentStore {
     let rows: Put[] = [];
     let committing: Promise<unknown> = Promise.resolve();
     const commit = async () => {
-      // One commit is under way while the next rows gather.
+      // One commit is in flight while the next rows gather.
       await committing;
       const puts = rows;
       rows = [];
@@ -61,7 +61,7 @@ export class RowContentStore implements ContentStore {
         rows.push({ key: this.#rowKey(id, index++), value });
         if (rows.length === ROWS_TOGETHER) await commit();
       }
-      // Nothing is a row, too: an empty content is there.
+      // An empty content has one empty row, so that it exists.
       if (index === 0) rows.push({ key: this.keyOf(id), value: new Uint8Array(0) });
       await commit();
     } finally {
@@ -96,8 +96,8 @@ export class RowContentStore implements ContentStore {
       if (puts.length > 0) await this.#commit(puts, [], fence);
       if (rows.length < ROWS_TOGETHER) break;
     }
-    // It ends here, or another process has begun to delete it, which takes the first row before or with
-    // all others.
+    // The content ends here, or another process has begun to delete it: a delete removes the first row before
+    // the others or along with them.
     const [first] = await this.#engine.get([this.keyOf(from)]);
     if (first === undefined) throw deleted(from);
   }
@@ -129,7 +129,7 @@ export class RowContentStore implements ContentStore {
 
   /**
    * A few rows from `index` on, as far as byte `end` needs them.
-   * @throws EngineError `Unavailable` where rows are gone that others follow: they are being deleted.
+   * @throws EngineError `Unavailable` if rows are missing that others follow: they are being deleted.
    */
   async #readRows(id: ContentId, index: number, end: number): Promise<Uint8Array[]> {
     const rowsMax = Math.min(ROWS_TOGETHER, Math.ceil(end / ROW_BYTES) - index);
@@ -173,7 +173,7 @@ function deleted(id: ContentId): EngineError {
   return new EngineError("Unavailable", `Content ${id} is being deleted.`);
 }
 
-/** The same bytes in rows, all full but the last. */
+/** The same bytes in rows, all of them full except the last. */
 async function* rowsOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let row = Buffer.allocUnsafeSlow(ROW_BYTES);
   let filled = 0;

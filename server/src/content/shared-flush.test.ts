@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { SharedFlush } from "./shared-flush.ts";
 
-/** A disk whose flushes end when and how the test says. */
+/** A disk whose flushes end when and how the test decides. */
 class Disk {
-  /** Those that have begun. */
+  /** The flushes that have begun. */
   readonly flushes: { readonly succeed: () => void; readonly fail: () => void }[] = [];
   readonly shared = new SharedFlush(
     () =>

@@ -1,8 +1,9 @@
 /**
- * A flush of one place that many write to: those who ask during one share the next.
+ * A flush shared by many writers to one place: callers that request a flush while one is running share the next.
  *
- * A flush that failed may have let go of what it was to keep, and one after it that succeeds knows
- * nothing of that. So all that was made before a failure was known is refused with it.
+ * The flush is idle, running, or running with a next one requested. A flush that failed may have discarded
+ * data it was to keep, and a later one that succeeds does not know. So everything made before a failure was
+ * known fails with it.
  */
 export class SharedFlush {
   readonly #flush: () => Promise<void>;
@@ -14,12 +15,12 @@ export class SharedFlush {
     this.#flush = flush;
   }
 
-  /** How many have failed: to be asked before something is made, and told to `keep`. */
+  /** How many flushes have failed: read it before making something, and pass it to `keep`. */
   get failures(): number {
     return this.#failed.times;
   }
 
-  /** Resolves when what was made since there were so many failures is on disk. */
+  /** Resolves when everything made since the failure count was `since` is on disk. */
   keep(since: number): Promise<void> {
     const { times, error } = this.#failed;
     if (since !== times) return Promise.reject(error);
