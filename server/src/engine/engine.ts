@@ -148,7 +148,7 @@ export interface WantedSorts {
 export type ScanEnd =
   /** Every entry of the range was visited. */
   | "complete"
-  /** `visit` answered false. */
+  /** `visit` returned false. */
   | "stopped"
   /** The engine ended its snapshot here; the entries from this key on were not visited. */
   | { readonly resumeAt: Key };

@@ -207,7 +207,7 @@ export class MemoryEngine implements Engine {
     };
   }
 
-  /** Visits until the end, which it answers, or until the event loop must have its turn. */
+  /** Visits entries until the end, which it returns, or until the event loop must have its turn. */
   #runTurn(scan: Scan): ScanEnd | undefined {
     const { leaves, end, visit, budget, loan } = scan;
     for (; scan.leafIndex < leaves.length; scan.leafIndex++, scan.entryIndex = 0) {
@@ -252,8 +252,8 @@ interface Scan {
 }
 
 /**
- * Lends a visitor copies and spoils them when it returns. Other engines lend bytes that the next
- * entry overwrites; a visitor that keeps such bytes must fail here, where tests run, too.
+ * Lends a visitor copies and overwrites them when it returns. Other engines lend bytes that the next entry
+ * overwrites; a visitor that retains such bytes must fail here too, where tests run.
  */
 class Loan {
   #bytes = new Uint8Array(1024);
@@ -277,7 +277,7 @@ class Loan {
   }
 }
 
-/** No UTF-8 and no JSON. */
+/** Invalid in UTF-8 and in JSON. */
 const SPOILT = 0xff;
 
 /** The first place in `entries` whose key is not below `flat`. */

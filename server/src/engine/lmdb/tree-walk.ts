@@ -104,8 +104,8 @@ class TreePage {
   readonly #halves = new Uint16Array(this.bytes.buffer);
   readonly #data = new DataView(this.bytes.buffer);
   /**
-   * The views last made for the value of each node, reused on the next pages: neighbours of equal size have
-   * equal offsets.
+   * The views last created for the value of each node, reused on the next pages: neighbours of equal size
+   * have equal offsets.
    */
   readonly #views: Uint8Array[] = [];
   /** The offsets at which these views begin. */

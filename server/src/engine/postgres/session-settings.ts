@@ -23,10 +23,10 @@ export function sessionSettings(timeoutMs: number, dialect: Dialect | undefined)
 }
 
 /**
- * Every statement goes by the key, through one index, so its plan is known. The planner would find the same
- * plan, but again for each execution if a parameter is an array or a LIMIT (measured: 225 µs instead of 22 µs
- * for two keys of two partitions), and would choose another one if its statistics are old: it then reads a
- * whole partition that was small when it was counted.
+ * Every statement looks rows up by key, through one index, so its plan is known. The planner would find the
+ * same plan, but again for each execution if a parameter is an array or a LIMIT (measured: 225 µs instead of
+ * 22 µs for two keys of two partitions), and would choose another one if its statistics are old: it then
+ * reads a whole partition that was small when it was counted.
  *
  * For PostgreSQL itself only: Citus must plan with the values to know the shard.
  */
