@@ -9,33 +9,33 @@ export type LogKind = (typeof LOG_KINDS)[number];
 export interface LogEntry {
   readonly line: string;
   readonly kind: LogKind;
-  /** When the request arrived, in milliseconds since 1970. */
+  /** Arrival of the request, in milliseconds since 1970. */
   readonly at: number;
 }
 
-/** Lines that wait, of requests that arrived in one hour. */
+/** Waiting lines of requests that arrived within one hour. */
 export interface LogBatch {
   readonly account: string;
   readonly service: RequestRecord["service"];
-  /** Its beginning, in milliseconds since 1970. */
+  /** Beginning of the hour, in milliseconds since 1970. */
   readonly hour: number;
   readonly entries: LogEntry[];
 }
 
 const HOUR_MS = 3_600_000;
-/** What one waiting line takes beside its characters. */
+/** Memory of one waiting line besides its characters. */
 const ENTRY_BYTES = 100;
-/** So much may wait, or be on its way into blobs. */
+/** How much may be waiting, including what is being written to blobs. */
 const WAITING_BYTES_MAX = 16 << 20;
-/** From here on it is not left to wait for its minute. */
+/** From this size on, waiting lines are written without waiting for the minute to end. */
 const FILLED_BYTES = 2 << 20;
-/** Longer lines fit no blob. Heads of requests are much shorter. */
+/** A longer line would fit no blob. The heads of requests are much shorter. */
 const LINE_LENGTH_MAX = 40 << 10;
 
 /**
- * Gathers the lines of the analytics log, of accounts whose service properties say so. Making the line
- * is all that a request waits for; whoever writes takes what is there. What there is no room for is
- * dropped, and counted.
+ * Collects the lines of the analytics log for accounts whose service properties enable it. A request waits
+ * only for its line to be built; a background writer takes the lines. Lines for which there is no room are
+ * dropped and counted.
  */
 export class AnalyticsLog {
   readonly #onFilled: () => void;
@@ -48,7 +48,7 @@ export class AnalyticsLog {
     this.#onFilled = onFilled;
   }
 
-  /** Whether more waits than should. */
+  /** Whether enough is waiting to be written now. */
   get isFilled(): boolean {
     return this.#waitingBytes >= FILLED_BYTES;
   }
@@ -75,7 +75,7 @@ export class AnalyticsLog {
     if (this.isFilled && !wasFilled) this.#onFilled();
   }
 
-  /** What waits. It counts as waiting until it is told to be written. */
+  /** Takes the waiting lines. They count as waiting until `written` or `giveBack`. */
   take(): LogBatch[] {
     const batches = [...this.#batches.values()];
     this.#batches = new Map();
@@ -86,12 +86,12 @@ export class AnalyticsLog {
     for (const { line } of entries) this.#waitingBytes -= line.length + ENTRY_BYTES;
   }
 
-  /** Waits again with what could not be written. */
+  /** Returns lines that could not be written; they wait again. */
   giveBack(batch: LogBatch): void {
     this.#add(batch);
   }
 
-  /** How many lines were dropped since this was asked last. */
+  /** The number of lines dropped since the last call. */
   takeDropped(): number {
     const dropped = this.#dropped;
     this.#dropped = 0;
@@ -119,7 +119,7 @@ function kindOf(method: string): LogKind {
   }
 }
 
-/** The service logs what strangers were given, and not how they failed. */
+/** For anonymous requests the service logs only successes, and server errors. */
 function isFailedStranger({ caller, status }: RequestRecord, request: LoggedRequest): boolean {
   if (caller !== "anonymous" || status < 400 || status >= 500) return false;
   return request.header("authorization") === undefined && !/(?:^|&)sig=/i.test(request.query.raw);

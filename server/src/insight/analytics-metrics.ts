@@ -2,7 +2,7 @@ import type { Clock } from "../clock.ts";
 import type { RequestRecord } from "../http/observer.ts";
 import { TransactionCounts } from "./transaction-counts.ts";
 
-/** What an account wants counted of a service: its service properties fit. */
+/** What an account wants logged and counted for a service. Its service properties have this shape. */
 export interface AnalyticsSettings {
   readonly logging: LogSettings;
   readonly hourMetrics: MetricsSettings;
@@ -24,7 +24,7 @@ export type MetricsSettings =
       readonly retentionDays: number | null;
     };
 
-/** What is to be added to a row. */
+/** Counts to be added to a row. */
 export interface RowCounts {
   readonly account: string;
   /** `$MetricsHourPrimaryTransactionsTable` and the like. */
@@ -37,12 +37,12 @@ export interface RowCounts {
 
 const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;
-/** Rows that wait at most. More cannot come of the operations there are, but for many accounts. */
+/** Maximum number of waiting rows. With the operations there are, only many accounts could exceed it. */
 const ROWS_MAX = 20_000;
 
 /**
- * Counts requests for the analytics tables, of accounts whose service properties say so. Counting is
- * all that a request waits for; whoever writes takes what was counted.
+ * Counts requests for the analytics tables, for accounts whose service properties enable it. A request waits
+ * only for the counting; a background writer takes the counts.
  */
 export class AnalyticsMetrics {
   readonly #clock: Clock;
@@ -59,14 +59,14 @@ export class AnalyticsMetrics {
     this.#add(minuteMetrics, `$MetricsMinutePrimaryTransactions${service}`, minuteOf(now), record);
   }
 
-  /** What was counted since it was taken last. */
+  /** The counts since the last call. */
   take(): RowCounts[] {
     const rows = [...this.#rows.values()];
     this.#rows = new Map();
     return rows;
   }
 
-  /** Counts on with what could not be written. */
+  /** Returns counts that could not be written, and adds them to the newer ones. */
   giveBack(row: RowCounts): void {
     this.#countsOf(row)?.merge(row.counts);
   }
@@ -97,7 +97,7 @@ export class AnalyticsMetrics {
   }
 }
 
-/** The partition key of the hour that holds `now`. */
+/** The partition key of the hour that contains `now`. */
 export function hourOf(now: number): string {
   return timeKey(now - (now % HOUR_MS));
 }
@@ -106,7 +106,7 @@ function minuteOf(now: number): string {
   return timeKey(now - (now % MINUTE_MS));
 }
 
-/** `20261120T1405`, which sorts as time does. */
+/** `20261120T1405`, which sorts by time. */
 function timeKey(at: number): string {
   return new Date(at).toISOString().slice(0, 16).replace(/[-:]/g, "");
 }

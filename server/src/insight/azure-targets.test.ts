@@ -46,7 +46,7 @@ describe("The cloud's targets", () => {
     const { query, targets } = against("enforce");
     assert.equal(query("PartitionKey eq 'p' and Age eq 1", 1_000), "ok");
     assert.equal(query("PartitionKey eq 'p' and Age eq 1", 25_000), "ok");
-    // The account comes first: it is in debt as well.
+    // The account, which is in debt as well, is checked first.
     assert.equal(query("PartitionKey eq 'p' and Age eq 1", 1), "ServerBusy");
     assert.equal(targets.report().entities, 26_000);
   });
@@ -69,10 +69,10 @@ describe("The cloud's targets", () => {
     ask("q", 6_000);
     ask("r", 6_000);
     ask("p", 30_000);
-    // The account is out of debt, and the partitions are not.
+    // The account is out of debt, the partitions are not.
     tick(1_850);
     for (let i = 0; i < 3; i++) for (const partition of "pqqrqp") ask(partition, 1);
-    // What is hopeless now is only behind then.
+    // By then, the hopeless partition is only behind.
     tick(8_000);
     for (let i = 0; i < 2; i++) ask("p", 1);
     assert.deepEqual(

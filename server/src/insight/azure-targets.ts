@@ -18,7 +18,7 @@ export const AZURE_TARGETS = { account: 20_000, partition: 2_000 } as const;
 
 export type TargetsMode = "what-if" | "enforce";
 
-/** What the cloud would have refused, or what was refused. */
+/** A place where the cloud would have refused requests, or where they were refused. */
 export interface Throttled {
   /** `account`, or `account/table/partition key`. */
   readonly where: string;
@@ -35,31 +35,31 @@ export interface TargetsReport {
   readonly requests: number;
   readonly entities: number;
   readonly throttled: number;
-  /** The first 100 places where it began, in that order. */
+  /** The first 100 places where throttling began, in that order. */
   readonly places: readonly Throttled[];
 }
 
-/** Partitions with less than their full allowance. Others need no record. */
+/** Partitions with less than their full allowance; the others need no record. */
 const PARTITIONS_MAX = 2048;
 const PLACES_MAX = 100;
-/** A partition this far behind answers no more within the time clients wait. */
+/** A partition this far behind would not answer within the time that clients wait. */
 const BACKLOG_SECONDS_MAX = 10;
 const ACCOUNT_BUSY = "Operations per second is over the account limit.";
 
-/** An allowance that fills at the target's rate, up to a second's worth. A large scan leaves a debt. */
+/** An allowance that refills at the target's rate, up to one second's worth. A large scan leaves a debt. */
 interface Allowance {
   entities: number;
   at: number;
 }
 
 /**
- * Counts as the service counts: each entity a query scans, at least one a request, and each member of a
- * transaction. A request is refused while its account or its partition is in debt; what is refused
- * counts nothing. A query's cost is known only afterwards, so the first one over is still served.
+ * Counts as the service counts: each entity that a query scans, at least one per request, and each member of
+ * a transaction. A request is refused while its account or its partition is in debt; a refused request counts
+ * nothing. A query's cost is known only afterwards, so the first one over the target is still served.
  *
- * `what-if` judges the same and refuses nothing: on the same traffic both name the same requests. A
- * query of several partitions counts for the account alone. What the cloud does is published as
- * targets and not as a rule; this is the plain reading of them.
+ * `what-if` judges the same but refuses nothing: on the same traffic, both modes name the same requests. A
+ * query of several partitions counts only for the account. The cloud's behavior is published as targets, not
+ * as a rule; this is the plain reading of them.
  */
 export class AzureTargets implements Insight, Watcher {
   readonly #mode: TargetsMode;
@@ -74,9 +74,9 @@ export class AzureTargets implements Insight, Watcher {
   };
   /** In the order in which throttling began. */
   readonly #throttledPlaces: Throttled[] = [];
-  /** Queries under way that only run because nothing is enforced. */
+  /** Queries in flight that would have been refused if targets were enforced. */
   readonly #spared = new WeakSet<QueryPlace>();
-  /** Of the request before, which mostly is one of the same account. */
+  /** Of the previous request, which is usually of the same account and partition. */
   #lastAccount = "";
   #lastOfAccount: Allowance | undefined;
   #lastPartition: string | undefined;
@@ -87,8 +87,8 @@ export class AzureTargets implements Insight, Watcher {
   #throttled = 0;
 
   /**
-   * @param onPlace told of each place where throttling begins, once
-   * @param processes among which the traffic is dealt out: each allows its part
+   * @param onPlace called once for each place where throttling begins
+   * @param processes number of processes that share the traffic; each allows its part
    */
   constructor(mode: TargetsMode, onPlace: (place: Throttled) => void = () => {}, processes = 1) {
     this.#mode = mode;
@@ -106,7 +106,10 @@ export class AzureTargets implements Insight, Watcher {
     this.#charge(query.at, query.account, partitionNameOf(query), countedEntities(entitiesRead));
   }
 
-  /** Where nothing is enforced, most queries are judged when they have ended: nothing came in between. */
+  /**
+   * If nothing is enforced, most queries are judged only when they have ended; nothing else happened in
+   * between.
+   */
   ranQueries(batch: QueryBatch): void {
     for (let i = 0; i < batch.count; i++) {
       const at = batch.at(i);
@@ -145,7 +148,7 @@ export class AzureTargets implements Insight, Watcher {
     return [single("rowhouse_targets_throttled_total", "counter", help, this.#throttled)];
   }
 
-  /** Whether the request would be refused. @throws ServiceError where that is enforced */
+  /** Returns whether the request would be refused. @throws ServiceError where targets are enforced */
   #refuses(now: number, account: string, partition: string | undefined): boolean {
     this.#requests++;
     const ofAccount = this.#ofAccount(account);
@@ -198,7 +201,7 @@ export class AzureTargets implements Insight, Watcher {
         if (isFull) this.#partitions.delete(name);
       }
       this.#lastPartition = undefined;
-      // This many partitions below their full allowance: the account is at its target first.
+      // With this many partitions below their full allowance, the account reaches its target first.
       if (this.#partitions.size >= PARTITIONS_MAX) return;
     }
     this.#partitions.set(partition, { entities: this.#partitionRate - entities, at: now });
@@ -227,11 +230,11 @@ export class AzureTargets implements Insight, Watcher {
   }
 }
 
-/** As much of a query, and of a write, as is judged: a recording tells no more. */
+/** The parts of a query and of a write that are judged; a recording has no more. */
 type QueryPlace = Pick<QueryFacts, "at" | "account" | "table" | "partitionKey">;
 type WritePlace = Omit<WriteFacts, "mutations"> & { readonly mutations: ArrayLike<unknown> };
 
-/** What is left, with what came in since. */
+/** The current allowance, refilled for the time since it was last used. */
 function fill(allowance: Allowance, rate: number, now: number): number {
   if (now > allowance.at) {
     const came = ((now - allowance.at) / 1000) * rate;

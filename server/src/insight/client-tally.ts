@@ -1,7 +1,7 @@
 import type { RequestRecord, Sender } from "../http/observer.ts";
 import { ownText } from "./own-text.ts";
 
-/** What came from one address in one way of proving who it is. */
+/** Counts for one address, account and kind of credential. */
 export interface ClientCounts {
   readonly client: string;
   readonly account: string;
@@ -10,17 +10,17 @@ export interface ClientCounts {
   /** Connections whose first request was one of these. */
   connections: number;
   preflights: number;
-  /** Requests of scripts in web pages: those with an `Origin`, preflights left out. */
+  /** Requests by scripts in web pages: those with an `Origin`, except preflights. */
   scripted: number;
 }
 
-/** Connections by what their first request named as its sender. */
+/** Connections by the user agent of their first request. */
 export interface AgentCounts {
   readonly agent: string;
   connections: number;
 }
 
-/** What those are called that are not told apart. */
+/** The name under which clients or agents beyond the limits are counted together. */
 export const OTHERS = "others";
 
 const CLIENTS_MAX = 256;
@@ -28,16 +28,16 @@ const AGENTS_MAX = 64;
 const AGENT_LENGTH_MAX = 128;
 
 /**
- * Counts who asks: addresses, credentials, connections, user agents. Only a connection's first request
- * is read closely, and those of addresses that web pages are known to ask from. Those beyond the first
- * 256 addresses and 64 agents are not told apart: memory stays below 100 KiB.
+ * Counts clients: addresses, credentials, connections, user agents. Only the first request of a connection is
+ * examined closely, and those from addresses that web pages are known to use. After the first 256 clients and
+ * 64 agents, further ones are counted together: memory stays below 100 KiB.
  */
 export class ClientTally {
   readonly #clients = new Map<string, ClientCounts>();
   readonly #agents = new Map<string, AgentCounts>();
-  /** Addresses that sent an `Origin`. */
+  /** Addresses that have sent an `Origin`. */
   readonly #scripted = new Set<string>();
-  /** Of the request before, which mostly is of the same client. */
+  /** Of the previous request, which is usually from the same client. */
   #last: ClientCounts | undefined;
 
   get clients(): Iterable<ClientCounts> {
@@ -77,7 +77,8 @@ export class ClientTally {
 
   #countsOf({ account, caller, remoteAddress }: RequestRecord): ClientCounts {
     const isKnown = this.#clients.has(`${remoteAddress} ${account} ${caller}`);
-    // No copy: it is no part of anything long, and the next request brings the very same string to compare with.
+    // Not copied: it is no part of a longer string, and comparing it with the next request's identical string
+    // is cheap.
     const client = isKnown || this.#clients.size < CLIENTS_MAX ? remoteAddress : OTHERS;
     const key = `${client} ${account} ${caller}`;
     let counts = this.#clients.get(key);

@@ -1,4 +1,4 @@
-/** What would make a query cheap, or a design right, here and on the cloud's Table service. */
+/** What would make a query cheap, or a design right, both here and on the cloud's Table service. */
 export interface Cure {
   /** Name of the published pattern. */
   readonly pattern: string;

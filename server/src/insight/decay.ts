@@ -1,7 +1,7 @@
 /**
- * Counts that fade: what was counted a half-life ago counts half. Instead of shrinking every count
- * all the time, new events weigh more ("forward decay"); all counts of one scale are comparable at
- * any moment, and `amount / weight` is what is left of them now.
+ * Counts that fade: an event one half-life ago counts half. Instead of shrinking all counts continually, new
+ * events weigh more ("forward decay"). All counts of one scale are comparable at any moment, and `amount /
+ * weight` is their current value.
  */
 export class DecayScale {
   readonly halfLifeMs: number;
@@ -15,14 +15,14 @@ export class DecayScale {
     this.#at = now;
   }
 
-  /** What one event weighs at the time last asked for. */
+  /** Weight of one event at the time last passed to `weightAt`. */
   get weight(): number {
     return this.#weight;
   }
 
-  /** What one event weighs at `now`. One that is told late weighs what those before it do. */
+  /** Weight of one event at `now`. A late event gets the latest weight. */
   weightAt(now: number): number {
-    // Most events come within the same millisecond as the one before.
+    // Most events fall within the same millisecond as the one before.
     if (now > this.#at) {
       this.#at = now;
       this.#weight = 2 ** ((now - this.#landmark) / this.halfLifeMs);
@@ -33,12 +33,12 @@ export class DecayScale {
     return this.#weight;
   }
 
-  /** Events per second for a steady stream that left `amount`. */
+  /** Rate, in events per second, of a steady stream that would have left `amount`. */
   perSecond(amount: number, now: number): number {
     return ((amount / this.weightAt(now)) * Math.LN2 * 1000) / this.halfLifeMs;
   }
 
-  /** The factor for every count when weights have grown large, else undefined. */
+  /** The factor to apply to every count once weights have grown large, else undefined. */
   rescale(): number | undefined {
     if (this.#weight < WEIGHT_MAX) return undefined;
     const factor = 1 / this.#weight;
@@ -48,7 +48,9 @@ export class DecayScale {
   }
 }
 
-/** What is earlier still comes of a clock that was set back: counts fade on from there. */
+/**
+ * A time that is earlier than this means that the clock was set back: counts fade on from the earlier time.
+ */
 export const LATE_MS_MAX = 60_000;
-/** Far below where doubles lose whole numbers beside it. */
+/** Far below the point where adding to a double would lose whole numbers. */
 const WEIGHT_MAX = 2 ** 30;

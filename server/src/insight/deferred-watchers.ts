@@ -1,26 +1,26 @@
 import type { Insight, QueryCost, QueryFacts, WriteFacts } from "./insight.ts";
 import { BATCH_QUERIES_MAX, QueryBatch } from "./query-batch.ts";
 
-/** Queries with longer filters are told at once: what waits is held in memory. */
+/** A query with a longer filter is passed on immediately: waiting queries are held in memory. */
 const FILTER_LENGTH_MAX = 1024;
 
-/** Watches some of how tables are used, and refuses nothing: it hears of many queries at once, later. */
+/** Observes part of the use of tables and refuses nothing: it receives queries later, many at a time. */
 export interface Watcher {
-  /** Queries that were run. Of most of them it is told nothing else. */
+  /** Receives completed queries. For most of them there is no other call. */
   ranQueries?(batch: QueryBatch): void;
-  /** Only of a query that did not end before something else happened: its end is told in a batch. */
+  /** Called only for a query during which something else happened; its end is reported in a batch. */
   admitQuery?(query: QueryFacts): void;
   admitWrite?(write: WriteFacts): void;
 }
 
 /**
- * Tells watchers of queries a little later: first one watcher of all that waits, then the next. What
- * they do takes a quarter as long in a loop of its own, where their code and tables are at hand, as
- * between the steps of a request. Each is told of everything, in the order in which it happened.
+ * Passes queries on to watchers a little later: all waiting ones to the first watcher, then to the next. In a
+ * loop of its own, with its code and tables in the caches, their work takes a quarter of the time it takes
+ * between the steps of a request. Each watcher receives everything in the order in which it happened.
  *
- * A query that ends before the next begins, as all do in an embedded engine, waits as one event.
- * Writes are told at once, behind what waits: their entities are too large to be kept, and a flush costs
- * a thousand times as much.
+ * A query that ends before the next one begins, as all do in an embedded engine, waits as one event. Writes
+ * are passed on immediately, after the waiting queries: their entities are too large to hold, and a flush
+ * costs a thousand times as much.
  */
 export class DeferredWatchers implements Insight {
   readonly #watchers: readonly Watcher[];
@@ -51,7 +51,7 @@ export class DeferredWatchers implements Insight {
     for (const watcher of this.#watchers) watcher.admitWrite?.(write);
   }
 
-  /** Tells what waits. Whoever asks a watcher for what it knows calls this before. */
+  /** Passes on the waiting queries. Call it before asking a watcher for results. */
   drain(): void {
     const batch = this.#batch;
     const { begun } = batch;

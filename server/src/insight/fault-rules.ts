@@ -3,20 +3,20 @@ import type { Awaitable } from "../awaitable.ts";
 import type { Gate, GateFacts } from "../http/gate.ts";
 import { type Metric, single } from "./prometheus.ts";
 
-/** Something that goes wrong on purpose. */
+/** A deliberate fault. */
 export interface FaultRule {
-  /** What requests are refused with; undefined: they are only held up. */
+  /** The error to refuse requests with; undefined: requests are only delayed. */
   readonly code?: ErrorCode | undefined;
   readonly delayMs?: number | undefined;
-  /** Absent: any. */
+  /** Absent: any operation. */
   readonly operation?: string | undefined;
-  /** The table, queue or container, without case; absent: any. */
+  /** The table, queue or container, in any case; absent: any. */
   readonly resource?: string | undefined;
-  /** Share of the requests that are struck, 0 to 1. */
+  /** Share of the requests that are hit, 0 to 1. */
   readonly rate: number;
 }
 
-/** What a status alone stands for. */
+/** The error code that a status alone means. */
 const STATUS_CODES: Readonly<Record<string, ErrorCode>> = {
   "403": "AuthorizationFailure",
   "409": "ConditionNotMet",
@@ -31,7 +31,7 @@ const STATUS_CODES: Readonly<Record<string, ErrorCode>> = {
  *     rules := rule (";" rule)*
  *     rule  := (STATUS | CODE | "delay" MS)+ ["on" OPERATION] ["of" RESOURCE] ["rate" SHARE]
  *
- * @throws Error naming the word that does not fit
+ * @throws Error that quotes the word it does not accept
  */
 export function parseFaultRules(text: string): FaultRule[] {
   const rules = text.split(";").filter((rule) => rule.trim() !== "");
@@ -87,9 +87,9 @@ const REAL: FaultSurroundings = {
 };
 
 /**
- * Strikes requests before anything is done: a refused write has not happened. Every rule that fits is
- * tried in turn; delays add up, the first refusal decides. A batch passes as a request of its own, which
- * names no table, and then with each operation in it: one that is struck refuses the whole batch.
+ * Hits requests before their operation runs: a refused write has not happened. Every matching rule is tried
+ * in turn; delays add up, and the first refusal decides. A batch passes once as a request of its own, which
+ * names no table, and then once for each operation in it: if one is hit, the whole batch is refused.
  */
 export class FaultGate implements Gate {
   readonly #rules: readonly FaultRule[];

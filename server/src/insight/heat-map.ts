@@ -1,21 +1,23 @@
 import { LATE_MS_MAX } from "./decay.ts";
 import { ownText } from "./own-text.ts";
 
-/** Load by range of partition names and by time, ready to be drawn. */
+/** Load by range of partition names and by time, ready to draw. */
 export interface HeatMapData {
   readonly slotMs: number;
-  /** When each column begins, milliseconds since 1970; there is none for a time without load. */
+  /** When each column begins, in milliseconds since 1970; a time without load has no column. */
   readonly columns: readonly number[];
-  /** Each begins at its name and ends before the next one's; ranges carried alike at first. */
+  /**
+   * Each row begins at its name and ends before the next one's. Rows hold about equally many samples.
+   */
   readonly rows: readonly string[];
-  /** Entities, by row and column: shares of a sample of each column's exact total. */
+  /** Entities, by row and column: shares of a sample, scaled to each column's exact total. */
   readonly cells: readonly (readonly number[])[];
 }
 
 interface Slot {
   readonly begin: number;
   total: number;
-  /** 128 places: each holds a name with the chance of its share of the total. */
+  /** 128 places, each of which holds a name with a probability equal to its share of the total. */
   readonly names: string[];
 }
 
@@ -26,13 +28,13 @@ export interface HeatMapOptions {
 }
 
 const SAMPLES = 128;
-/** Longer names are cut; nobody reads more on an axis. */
+/** Longer names are cut: an axis shows no more. */
 const NAME_LENGTH_MAX = 64;
 
 /**
- * The last quarter of an hour: for each slot of ten seconds the exact total and a weighted sample of
- * 128 names, which places a range's share within about 9 points (two standard deviations of 1/2).
- * Ranges are chosen when someone looks. At most 90 slots of 128 names of 64 characters: 1.5 MiB.
+ * The last quarter of an hour: for each slot of ten seconds, the exact total and a weighted sample of 128
+ * names, which determines a range's share to within about 9 points (two standard deviations at a share of
+ * 1/2). Ranges are chosen when the map is drawn. At most 90 slots of 128 names of 64 characters: 1.5 MiB.
  */
 export class HeatMap {
   readonly #slotMs: number;
@@ -50,7 +52,7 @@ export class HeatMap {
   add(name: string, entities: number, now: number): void {
     let slot = this.#current;
     const isSetBack = now < slot.begin - LATE_MS_MAX;
-    // Times that are still to come have no column.
+    // After the clock was set back, the recorded slots lie in the future.
     if (isSetBack) this.#slots.length = 0;
     if (isSetBack || now >= slot.begin + this.#slotMs) {
       const names = new Array<string>(SAMPLES).fill("");
@@ -60,7 +62,7 @@ export class HeatMap {
       if (this.#slots.length > this.#slotsMax) this.#slots.shift();
     }
     slot.total += entities;
-    // So many places are given to this name as keep its share; the first of a slot takes all.
+    // This name gets as many places as keep every name's share; the first name of a slot gets them all.
     const places = Math.floor((SAMPLES * entities) / slot.total + this.#random());
     if (places > 0) this.#place(slot.names, name, places);
   }
@@ -68,7 +70,7 @@ export class HeatMap {
   #place(names: string[], name: string, places: number): void {
     const own = ownText(name.slice(0, NAME_LENGTH_MAX));
     for (let i = 0; i < places && i < SAMPLES; i++) {
-      // Places are taken at random, and none twice: those that were stand in front.
+      // A random place that was not yet taken: those taken are swapped to the front.
       const at = i + Math.floor(this.#random() * (SAMPLES - i));
       names[at] = names[i]!;
       names[i] = own;
@@ -104,7 +106,7 @@ export class HeatMap {
   }
 }
 
-/** Whole numbers whose columns have the sums that they had. */
+/** Rounds to whole numbers without changing the rounded sum of a column. */
 function roundedColumns(cells: readonly (readonly number[])[]): number[][] {
   const above: number[] = [];
   return cells.map((row) =>

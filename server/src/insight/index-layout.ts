@@ -3,23 +3,28 @@ import type { ComparisonNode, FilterNode, Literal } from "@rowhouse/protocol/fil
 import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Cure } from "./cure.ts";
 
-/** What every match of a filter fulfils and no key answers, by what an index makes of it. */
+/** The conditions that every match of a filter meets and no key answers, sorted by their use for an index. */
 interface Wanted {
-  /** Equalities of properties with many values, one for each property: what an index is found by. */
+  /** Equalities on properties with many values, one per property: an index is looked up by them. */
   readonly equal: readonly ComparisonNode[];
-  /** Bounds of one property: what an index is ordered by. */
+  /** Bounds of one property: an index is ordered by it. */
   readonly range: readonly ComparisonNode[];
-  /** What orders nothing: Booleans, `ne`, `not`. Entities that fulfil it can be kept apart. */
+  /**
+   * Conditions without an order: Booleans, `ne`, `not`. The entities that meet them can be stored separately.
+   */
   readonly picks: readonly FilterNode[];
-  /** Whether it asks for times of writing, which no index can hold. */
+  /** Whether the filter asks for times of writing, which no index can contain. */
   readonly timestamps: boolean;
-  /** Alternatives of different properties. */
+  /** Alternatives with different properties. */
   readonly alternatives: readonly FilterNode[];
-  /** What an index of `equal` and `range` does not answer. */
+  /** Conditions that an index on `equal` and `range` does not answer. */
   readonly rest: readonly FilterNode[];
 }
 
-/** The index that answers what keys leave open, written out for a table; undefined where none does. */
+/**
+ * The index that answers what keys leave open, with its keys written out for a table; undefined where none
+ * does.
+ */
 export function indexAcrossPartitions(table: string, filter: FilterNode): Cure | undefined {
   const wanted = wantedOf(filter);
   const { alternatives, equal, picks, range, timestamps } = wanted;
@@ -49,7 +54,7 @@ export function indexAcrossPartitions(table: string, filter: FilterNode): Cure |
   return cureOfAlternatives(open, (each) => indexAcrossPartitions(table, each));
 }
 
-/** A table whose partitions are the first value asked for, or buckets where a range is all. */
+/** A table whose partition key is the first value asked for, or a bucket if only a range is. */
 function tableByColumns(table: string, { equal, range, rest }: Wanted): Cure {
   const [first, ...others] = equal;
   const columns = [...equal, ...range.slice(0, 1)];
@@ -74,7 +79,7 @@ function tableByColumns(table: string, { equal, range, rest }: Wanted): Cure {
   };
 }
 
-/** The same inside a partition, where a transaction keeps entity and index alike. */
+/** The same inside a partition, where a transaction keeps entity and index consistent. */
 export function indexInPartition(table: string, filter: FilterNode): Cure | undefined {
   const { alternatives, equal, picks, range, rest, timestamps } = wantedOf(filter);
   const columns = [...equal, ...range.slice(0, 1)];
@@ -119,7 +124,7 @@ function siblings(whose: string, how: string, layout: readonly string[]): Cure {
   };
 }
 
-/** What an "or" of different properties asks for, each alternative by itself. */
+/** Cures an "or" of different properties: each alternative by itself. */
 function cureOfAlternatives(
   alternatives: readonly FilterNode[],
   cureOf: (alternative: FilterNode) => Cure | undefined,
@@ -166,7 +171,10 @@ function wantedOf(filter: FilterNode): Wanted {
   };
 }
 
-/** The first of alternatives that all ask for a value of one property: so many queries of one index. */
+/**
+ * The first of several equalities on one property, which are as many queries of one index; undefined for
+ * other alternatives.
+ */
 function sameEquality(clauses: readonly FilterNode[]): ComparisonNode | undefined {
   const [first] = clauses;
   const isSame = (each: FilterNode) =>
@@ -177,13 +185,13 @@ function sameEquality(clauses: readonly FilterNode[]): ComparisonNode | undefine
   return first?.kind === "comparison" && clauses.every(isSame) ? first : undefined;
 }
 
-/** Whether a key answers it, or narrows it down. */
+/** Whether a key answers the condition or narrows it down. */
 function isOfKey(filter: FilterNode, key: "PartitionKey" | "RowKey"): boolean {
   if (filter.kind === "and") return filter.clauses.some((clause) => isOfKey(clause, key));
   return filter.kind === "comparison" && filter.property === key;
 }
 
-/** What a row key is put together from, and what asks for a run of such row keys. */
+/** Builds a row key, and the condition that selects a range of such row keys. */
 class RowOrder {
   readonly #prefix: string;
   readonly #range: readonly ComparisonNode[];
@@ -210,7 +218,7 @@ class RowOrder {
   }
 }
 
-/** Follows the "_" behind a value. */
+/** The character after "_", which follows a value. */
 const END = "`";
 const BUCKET = "<hash of PartitionKey and RowKey modulo 16, two digits>";
 const EACH_BUCKET = ", one for each bucket, in parallel, merged by row key";
@@ -230,7 +238,7 @@ function slotOf({ property }: ComparisonNode): string {
   return `<${property}>`;
 }
 
-/** As text that sorts as the values do. */
+/** How to write values as text that sorts as they do. */
 const SORTABLE: Readonly<Record<Literal["type"], string>> = {
   "Edm.String": "",
   "Edm.Guid": "",
@@ -246,7 +254,7 @@ function orderedSlotOf({ literal, property }: ComparisonNode): string {
   return `<${property}${SORTABLE[literal.type]}>`;
 }
 
-/** Of the values asked for, some may not stand in keys as they are. */
+/** Advice for values that contain characters not allowed in keys. */
 function escapes(equal: readonly ComparisonNode[]): string[] {
   return equal.flatMap(({ literal, property }) =>
     literal.type === "Edm.String" && /[/\\#?\p{Cc}]/u.test(literal.value)
@@ -255,7 +263,7 @@ function escapes(equal: readonly ComparisonNode[]): string[] {
   );
 }
 
-/** An index finds by one order: what else is asked for is left to a filter on what it finds. */
+/** An index has only one order: other conditions remain a filter on its results. */
 function filters(rest: readonly FilterNode[]): string[] {
   return rest.length > 0 ? [`filter what it finds by ${conditionOf(rest)}: copy that, too`] : [];
 }
@@ -275,7 +283,7 @@ function nameOfPicks([first]: readonly FilterNode[]): string {
   return `${capital(property)}${value ? "True" : "False"}`;
 }
 
-/** Names of tables hold letters and digits alone, and end somewhere. */
+/** Table names contain only letters and digits, and their length is limited. */
 function tableName(table: string, suffix: string): string {
   return (table + suffix).replace(/[^A-Za-z0-9]/g, "").slice(0, LIMITS.tableNameLengthMax);
 }

@@ -1,22 +1,22 @@
 import { ownText } from "./own-text.ts";
 import { type TimeKey, timeKeyOf } from "./time-key.ts";
 
-/** How the keys of new entities follow each other. */
+/** The order in which new partition keys arrive. */
 export type OrderVerdict = "append" | "prepend" | "spread" | "too few";
 
 const WINDOW = 64;
 const WINDOWS_MAX = 64;
-/** Of 64 keys in random order 5 are the largest so far; of keys that ascend, all. */
+/** Of 64 keys in random order, about 5 are the largest so far; of ascending keys, all are. */
 const RECORDS_MIN = 0.85;
-/** Of so few keys in random order all are records once in 40,000 windows. */
+/** Of this many keys in random order, all are records in one of 40,000 windows. */
 const STEPS_MIN = 8;
 const TIMELESS_MAX = (1 - RECORDS_MIN) * WINDOW;
 
 /**
- * Tells partition keys that ascend with time, so that all new entities land at the end of the table,
- * from keys that spread. Judged in windows of 64 inserts: one outlier must not hide the order of all
- * that come after it, and clients that write in parallel are a little out of order. Many entities may
- * share such a key, as where it is the day: then no key is new, but each is the time of its writing.
+ * Distinguishes partition keys that ascend with time, so that all new entities land at the end of the table,
+ * from keys that spread. Inserts are judged in windows of 64: one outlier must not hide the order of all keys
+ * after it, and clients that write in parallel are slightly out of order. If many entities share a key, such
+ * as the day, no key is new; then the keys are compared with the time of writing.
  */
 export class InsertOrder {
   #lastAt = 0;
@@ -31,17 +31,17 @@ export class InsertOrder {
   #appendWindows = 0;
   #prependWindows = 0;
   #windows = 0;
-  /** Keys of this window that were no time of writing; and how the first that was one tells it. */
+  /** Keys of this window that are not the time of writing; and the form of the first key that was. */
   #timeless = 0;
   #time: TimeKey | undefined;
   #timeWindows = 0;
-  /** Whether times stand behind several prefixes, which spread them. */
+  /** Whether times follow several prefixes, which spread them. */
   #isSpreadTime = false;
   #last = "";
-  /** The last keys that were the highest or lowest when they came. */
+  /** The last keys that were the highest or lowest on arrival. */
   #examples: string[] = [];
 
-  /** @param at when it is written, in milliseconds since 1970 */
+  /** @param at time of the write, in milliseconds since 1970 */
   add(partitionKey: string, at: number): void {
     this.#lastAt = at;
     this.#lookForTime(partitionKey, at);
@@ -63,13 +63,13 @@ export class InsertOrder {
 
   #endWindow(): void {
     this.#windows++;
-    // Keys that ascend through partitions that are there already, again and again, are no append.
+    // Keys that ascend through existing partitions again and again are no append.
     const rises = this.#windows === 1 || this.#highest > this.#highestEver;
     const falls = this.#windows === 1 || this.#lowest < this.#lowestEver;
     if (rises) this.#highestEver = this.#highest;
     if (falls) this.#lowestEver = this.#lowest;
     if (this.#isTimeWindow()) this.#timeWindows++;
-    // Entities that come with the first of their partition say nothing of the next one's place.
+    // Further entities of a partition say nothing about where the next partition lands.
     const steps = WINDOW - 1 - this.#repeats;
     const recordsMin = Math.max(RECORDS_MIN * steps, STEPS_MIN);
     if (rises && this.#above >= recordsMin) this.#appendWindows++;
@@ -83,18 +83,18 @@ export class InsertOrder {
     if (this.#windows === WINDOWS_MAX) this.#fade();
   }
 
-  /** What a table did long ago must not outweigh what it does now. */
+  /** A table's past must not outweigh its present. */
   #fade(): void {
     this.#windows /= 2;
     this.#appendWindows /= 2;
     this.#prependWindows /= 2;
     this.#timeWindows /= 2;
-    // An outlier is forgotten with the windows it came in.
+    // An outlier is forgotten with the windows around it.
     this.#highestEver = this.#highest;
     this.#lowestEver = this.#lowest;
   }
 
-  /** Of the last insert. */
+  /** Time of the last insert. */
   get lastAt(): number {
     return this.#lastAt;
   }
@@ -107,7 +107,7 @@ export class InsertOrder {
     return this.#time?.ascends ? "append" : "prepend";
   }
 
-  /** Whether partition keys are the time of writing, behind at most one prefix. */
+  /** Whether partition keys are the time of writing, with at most one prefix. */
   get isByTime(): boolean {
     return !this.#isSpreadTime && this.#timeWindows > this.#windows / 2;
   }
@@ -116,7 +116,7 @@ export class InsertOrder {
     return this.#examples;
   }
 
-  /** A few keys that are no times decide a window: most tables are not looked at any longer. */
+  /** A few keys that are no times decide a window, so for most tables the other keys are not examined. */
   #lookForTime(partitionKey: string, at: number): void {
     if (this.#isSpreadTime || this.#timeless > TIMELESS_MAX || partitionKey === this.#last) return;
     const time = timeKeyOf(partitionKey, at);

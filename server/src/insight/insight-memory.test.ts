@@ -23,7 +23,7 @@ it("What is kept of partitions stays below 16 MiB, whatever their keys and howev
   const insight = new DeferredWatchers([targets, load]);
   const mutations = [{ kind: "insert", rowKey: "r", ifMatch: undefined }] as const;
   for (let i = 0; i < 60_000; i++) {
-    // Characters of two bytes, the longest keys, more tables than are followed, all of the heat map.
+    // Characters of two bytes, the longest keys, more tables than are followed, and a full heat map.
     const partitionKey = `${i}-`.padEnd(i % 2 === 0 ? KEY_LENGTH_MAX : 90, "ü€");
     const table = `T${i % 400}`.padEnd(63, "x");
     const base = { account: "account", client: "::1", at: i * 20 };
@@ -81,7 +81,7 @@ it("What is kept of queries over budget stays below 16 MiB, however long their f
   assert.equal(budget.summary().overruns.length, 500);
 });
 
-/** When nothing more can be collected: one collection alone leaves some MiB of garbage now and then. */
+/** Collects until nothing more is freed: a single collection sometimes leaves a few MiB of garbage. */
 async function bytesUsed(): Promise<number> {
   setFlagsFromString("--expose-gc");
   const collect: unknown = runInNewContext("gc");

@@ -3,10 +3,10 @@ import type { Pages } from "../http/pages.ts";
 import type { RawRequest } from "../http/raw-request.ts";
 import type { WireResponse } from "../operation.ts";
 
-/** A page's content, made when it is asked for. */
+/** A page whose content is built on request. */
 export interface Page {
   readonly contentType: string;
-  /** Whether anybody who reaches the port may read it; else see `insightPages`. */
+  /** Whether the page is readable without a token; see `insightPages`. */
   readonly open: boolean;
   print(query: URLSearchParams): string;
 }
@@ -14,19 +14,19 @@ export interface Page {
 export interface PagesOptions {
   /** By path, such as `/rowhouse/partitions`. */
   readonly pages: ReadonlyMap<string, Page>;
-  /** What callers of pages that are not open must know. Not empty. */
+  /** Token required for pages that are not open. Not empty. */
   readonly token: string;
   /** Called before a page is printed. */
   readonly prepare?: () => void;
 }
 
 /**
- * Serves pages beside a service. Keys are data, so pages that show them ask for a token, of this machine
- * too: what comes from it may be forwarded by a proxy that does not say so.
+ * Serves pages next to a service. Pages that show keys, which are data, require a token, even from this
+ * machine: such a request may be forwarded by a proxy that does not say so.
  */
 export function insightPages({ pages, token, prepare }: PagesOptions): Pages {
-  // Nearly every request is for no page: a character tells, where cutting and looking up a target
-  // takes 0.2 µs.
+  // Nearly every request is for no page. One character of the target reveals that; cutting and looking up the
+  // target takes 0.2 µs.
   const beginnings = new Uint8Array(2 ** 16);
   for (const path of pages.keys()) beginnings[path.charCodeAt(1)] = 1;
   return (request) => {
@@ -58,7 +58,7 @@ export function jsonPage(data: (query: URLSearchParams) => unknown): Page {
   };
 }
 
-/** For programs in a header, for people in a URL to click on. */
+/** Programs pass the token in a header, people in a URL. */
 function isShown(token: string, { headers }: RawRequest, query: URLSearchParams): boolean {
   return (
     isSame(headers.get("authorization") ?? "", `Bearer ${token}`) ||

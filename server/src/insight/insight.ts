@@ -2,40 +2,42 @@ import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Plan, PlanClass } from "../query/plan.ts";
 import { partitionName } from "./partition-names.ts";
 
-/** A query about to be run, or just run. */
+/** A query about to run, or just completed. */
 export interface QueryFacts {
   /**
-   * Milliseconds since 1970, when the request arrived. What watches takes time from here: asking the
-   * clock again costs 0.26 µs on some machines, which five watchers feel.
+   * Arrival of the request, in milliseconds since 1970. Watchers take the time from here: reading the clock
+   * again costs 0.26 µs on some machines, which five watchers would notice.
    */
   readonly at: number;
   readonly account: string;
   readonly table: string;
-  /** What is read for this page. */
+  /** The plan of this page. */
   readonly plan: Plan;
-  /** Of the whole query, whichever page this is: what is left of a table scan is a partition range. */
+  /**
+   * Class of the whole query, whichever page this is: the rest of a table scan would be a partition range.
+   */
   readonly class: PlanClass;
-  /** As `keysRead` finds them. Who watches mostly wants no more of the plan, which is cold by then. */
+  /** From `keysRead`. Watchers usually need no more of the plan, which has left the caches by then. */
   readonly partitionKey: string | undefined;
   readonly rowKey: string | undefined;
-  /** The one textual form of the plan. */
+  /** The plan's text form. */
   readonly planText: string;
   /** `$filter` as sent; undefined for a point query by address. */
   readonly filter: string | undefined;
-  /** Whether the answer is projected. */
+  /** Whether the query has a `$select`. */
   readonly projected: boolean;
-  /** Whether it goes on where a page ended: one more page of a query, and no more a query. */
+  /** Whether it resumes where a page ended: one more page, but not one more query. */
   readonly continued: boolean;
-  /** Address of who asks. */
+  /** Address of the client. */
   readonly client: string;
 }
 
-/** What a page was made from. */
+/** The cost of one page. */
 export interface QueryCost {
   readonly entitiesRead: number;
   readonly entitiesReturned: number;
   readonly bytesRead: number;
-  /** Time in the engine and the filter. */
+  /** Time spent in the engine and the filter. */
   readonly engineMicros: number;
 }
 
@@ -45,7 +47,7 @@ export interface WriteFacts {
   readonly account: string;
   readonly table: string;
   readonly partitionKey: string;
-  /** All of one partition; a single write has one. */
+  /** All in one partition; a single write has one. */
   readonly mutations: readonly MutationFacts[];
   readonly client: string;
 }
@@ -53,18 +55,18 @@ export interface WriteFacts {
 export interface MutationFacts {
   readonly kind: "insert" | "replace" | "merge" | "delete";
   readonly rowKey: string;
-  /** Undefined makes replace and merge upserts. */
+  /** Replace and merge without it are upserts. */
   readonly ifMatch: unknown;
 }
 
 /**
- * What watches tables being used: budgets, partition load, the cloud's limits. Told before and after;
- * what it keeps is bounded, and nothing waits for it.
+ * Observes the use of tables: budgets, partition load, the cloud's targets. Called before and after each
+ * operation; its memory is bounded, and no request waits for it.
  */
 export interface Insight {
   /** @throws ServiceError when a rule refuses the query before anything is read. */
   admitQuery(query: QueryFacts): void;
-  /** @throws ServiceError when a rule refuses to give what the query cost so much to find. */
+  /** @throws ServiceError when a rule refuses to return the result because of its cost. */
   queried(query: QueryFacts, cost: QueryCost): void;
   /** @throws ServiceError when a limit refuses the write before anything is written. */
   admitWrite(write: WriteFacts): void;
@@ -77,15 +79,15 @@ export const NO_INSIGHT: Insight = {
 };
 
 /**
- * Several as one. Each is told of everything in turn; the first that refuses decides, and those behind
- * it do not hear of that request: what counts stands before what refuses afterwards.
+ * Joins several into one. Each is called in turn. The first that refuses decides, and those after it do not
+ * see the request, so watchers that count come before those that refuse afterwards.
  */
 export function joinInsights(watchers: readonly Partial<Insight>[]): Insight {
   const [first] = watchers;
   if (first === undefined) return NO_INSIGHT;
   if (watchers.length === 1 && isWhole(first)) return first;
-  // Bound once: a property looked up on five kinds of objects is a search each time. Those who do not
-  // listen to something are not called for it.
+  // Bound once: looking a property up on five kinds of objects means a search each time. A watcher is not
+  // called for what it does not implement.
   const admitQuery = watchers.flatMap((each) => each.admitQuery?.bind(each) ?? []);
   const queried = watchers.flatMap((each) => each.queried?.bind(each) ?? []);
   const admitWrite = watchers.flatMap((each) => each.admitWrite?.bind(each) ?? []);
@@ -107,9 +109,9 @@ function isWhole(watcher: Partial<Insight>): watcher is Insight {
 }
 
 /**
- * `account/table/partition key` of the one partition a query reads; undefined when it reads none or
- * several. Nor is a key a partition's that is longer than keys may be: names are kept, and V8 hashes texts of
- * more than 16,383 characters by their length alone, so that a few thousand made each look for one take 40 ms.
+ * `account/table/partition key` of the one partition a query reads; undefined when it reads none or several.
+ * It is also undefined for a key longer than keys may be: names are stored, and V8 hashes strings of more
+ * than 16,383 characters by their length alone, so that a few thousand of them made each lookup take 40 ms.
  */
 export function partitionNameOf(
   query: Pick<QueryFacts, "account" | "table" | "partitionKey">,
@@ -119,12 +121,12 @@ export function partitionNameOf(
   return partitionName(account, table, partitionKey);
 }
 
-/** What the cloud's scalability targets count of a query that read so many: at least one. */
+/** What the cloud's scalability targets count for a query that read this many entities: at least one. */
 export function countedEntities(entitiesRead: number): number {
   return Math.max(entitiesRead, 1);
 }
 
-/** The one partition a plan reads, and the one entity; undefined when it reads none or several. */
+/** The partition key and the row key that a plan reads; undefined where it reads none or several. */
 export function keysRead(plan: Plan): Pick<QueryFacts, "partitionKey" | "rowKey"> {
   const only = plan.reads.length === 1 ? plan.reads[0] : undefined;
   if (only?.kind === "point") return { partitionKey: only.partitionKey, rowKey: only.rowKey };
@@ -143,8 +145,8 @@ function partitionOf(plan: Plan): string | undefined {
 }
 
 /**
- * What every answer to a query says of its cost: names and values of headers in turn. `azure-entities` is what
- * the cloud's scalability targets would count: entities scanned, and at least one a request.
+ * The cost headers of every answer to a query: alternating names and values. `azure-entities` is what the
+ * cloud's scalability targets would count: entities scanned, at least one per request.
  */
 export function costHeaders(planText: string, cost: QueryCost) {
   const { entitiesRead, entitiesReturned, bytesRead, engineMicros } = cost;
@@ -159,5 +161,5 @@ export function costHeaders(planText: string, cost: QueryCost) {
 
 /** Some clients and proxies refuse longer headers. */
 const PLAN_LENGTH_MAX = 2000;
-/** The embedded engine's page: an estimate of how many pages hold what was read. */
+/** A page of the embedded engine, used to estimate how many pages hold what was read. */
 export const PAGE_BYTES = 8192;

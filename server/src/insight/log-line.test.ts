@@ -79,7 +79,7 @@ describe("A line of the analytics log", () => {
   });
 });
 
-/** Parted at the semicolons outside quotation marks. */
+/** Splits at semicolons outside quotation marks. */
 function fieldsOf(line: string): string[] {
   const fields = line.match(/(?<=^|;)(?:"[^"]*"|[^";]*)(?=;|$)/g) ?? [];
   assert.equal(fields.join(";"), line);

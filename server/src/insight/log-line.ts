@@ -3,7 +3,7 @@ import type { RequestRecord } from "../http/observer.ts";
 import type { WireRequest, WireResponse } from "../operation.ts";
 import { callerOf, outcomeOf } from "./transaction-counts.ts";
 
-/** The parts of a request that a line tells of, beside its record. */
+/** The parts of a request, besides its record, that a line contains. */
 export type LoggedRequest = Pick<
   WireRequest,
   "account" | "arrivedAt" | "baseUrl" | "header" | "query" | "rawHeaders" | "rawPath" | "version"
@@ -12,9 +12,9 @@ export type LoggedRequest = Pick<
 export type LoggedResponse = Pick<WireResponse, "headers">;
 
 /**
- * A request as a line of the analytics log, version 1.0: thirty fields, parted by semicolons. What a
- * client chose stands in quotation marks or was checked before, so it cannot pass for other fields.
- * Source: "Storage Analytics log format".
+ * Prints a request as a line of the analytics log, version 1.0: thirty fields separated by semicolons. Client
+ * input is quoted or was checked before, so it cannot pass for other fields. Source: "Storage Analytics log
+ * format".
  */
 export function printLogLine(
   record: RequestRecord,
@@ -22,7 +22,7 @@ export function printLogLine(
   response: LoggedResponse,
 ): string {
   const { account, baseUrl, rawPath, query } = request;
-  // With a path the base names the account in front of everything else.
+  // A base URL with a path already names the account first.
   const slash = baseUrl.indexOf("/", "https://".length);
   const origin = slash < 0 ? baseUrl : baseUrl.slice(0, slash);
   const key = slash < 0 ? `/${account.name}${rawPath}` : rawPath;
@@ -63,7 +63,10 @@ export function printLogLine(
   ].join(";");
 }
 
-/** As the tables count it, but that only strangers' other requests are called anonymous. */
+/**
+ * The outcome as in the metrics tables, except that authorization errors of strangers are not called
+ * anonymous.
+ */
 function statusOf(record: RequestRecord): string {
   const outcome = outcomeOf(record);
   const caller = callerOf(record);
@@ -79,7 +82,7 @@ function isKnown(record: RequestRecord): boolean {
   return callerOf(record) === "";
 }
 
-/** A page that shows a blob may have been opened with a signature itself. */
+/** The page that shows a blob may itself have been opened with a signature. */
 function refererOf(request: LoggedRequest): string {
   const [page, ...queries] = (request.header("referer") ?? "").split("?");
   return [page, ...queries.map(withoutSignature)].join("?");
@@ -94,7 +97,7 @@ function conditionsOf(request: LoggedRequest): string {
   }).join(";");
 }
 
-/** Nothing where there is nothing. */
+/** Empty for an empty or absent value. */
 function quoted(text: string | undefined): string {
   if (text === undefined || text === "") return "";
   return `"${UNSAFE.test(text) ? text.replace(UNSAFE_ALL, encode) : text}"`;
@@ -113,7 +116,7 @@ function encode(character: string): string {
   return NAMED[character] ?? `&#${character.charCodeAt(0)};`;
 }
 
-/** `Friday, 20-Nov-26 14:05:30 GMT`, of the date that headers have. */
+/** `Friday, 20-Nov-26 14:05:30 GMT`, from a date as headers have it. */
 function printModified(date: string | undefined): string {
   if (date === undefined || Number.isNaN(Date.parse(date))) return "";
   const at = new Date(date);
@@ -128,7 +131,7 @@ function sent({ headers }: LoggedResponse, name: string): string | undefined {
   return undefined;
 }
 
-/** Names and values in turn, each with what parts it from the next. */
+/** Alternating names and values, each with its two bytes of separator. */
 function headerBytes(headers: readonly string[]): number {
   return headers.reduce((sum, text) => sum + text.length + 2, 0);
 }

@@ -63,7 +63,8 @@ describe("The load of partitions", () => {
       query("PartitionKey eq 'p'", 1000, 1, at);
     }
     deferred.drain();
-    // Both were a half-life ago: half of 2,000 entities, which 60 s / ln 2 would have brought.
+    // Both were counted a half-life ago: half of 2,000 entities, as 60 s / ln 2 of a steady stream would have
+    // left.
     const { load: ofPartitions, loadAcrossPartitions } = load.report();
     assert.deepEqual([ofPartitions, loadAcrossPartitions], [11.55, 11.55]);
     assert.equal(load.heatMap().columns.length, 1);
@@ -218,7 +219,7 @@ describe("The heat map", () => {
   });
 });
 
-/** Numbers from 0 to 1 that no one chose, the same each time. */
+/** Evenly spread numbers from 0 to 1, the same on every run. */
 function evenly(): () => number {
   let turn = 0;
   return () => {

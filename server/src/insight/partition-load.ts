@@ -10,9 +10,9 @@ import type { QueryBatch } from "./query-batch.ts";
 export interface HotPartition {
   /** `account/table/partition key`. */
   readonly partition: string;
-  /** Entities a second, as the cloud's targets count: scanned, at least one a query, and written. */
+  /** Entities a second, as the cloud's targets count them: scanned, at least one per query, and written. */
   readonly load: number;
-  /** At most this much of the load may be that of others. */
+  /** The most of the load that may belong to other partitions. */
   readonly excess: number;
   readonly share: number;
   readonly read: number;
@@ -22,12 +22,12 @@ export interface HotPartition {
 
 export interface LoadReport {
   readonly halfLifeSeconds: number;
-  /** Entities a second over all partitions, and over reads of several at once. */
+  /** Entities a second in all single partitions, and in reads across several. */
   readonly load: number;
   readonly loadAcrossPartitions: number;
   readonly followed: number;
   readonly hottest: readonly HotPartition[];
-  /** Share of the load that the heaviest partition, and the ten heaviest, carry. */
+  /** Share of the load carried by the heaviest partition, and by the ten heaviest. */
   readonly skew: { readonly first: number; readonly firstTen: number };
   readonly inserts: readonly TableInserts[];
 }
@@ -39,16 +39,19 @@ export interface TableInserts {
   readonly examples: readonly string[];
 }
 
-/** Tables whose insert order is followed. Others are when one of these had no insert for so long. */
+/**
+ * Tables whose insert order is followed. Another table is followed once one of these had no insert for so
+ * long.
+ */
 const TABLES_MAX = 256;
 const TABLE_IDLE_MS = 600_000;
-/** How often is looked for such a table. */
+/** How often idle tables are looked for. */
 const IDLE_LOOK_MS = 1000;
 
 /**
- * Who carries the load, now: rates fade with a half-life of a minute. A query of several partitions
- * counts for the account and for none of them: the plan does not tell how they shared it. Writes are
- * counted when they are admitted, whatever becomes of them.
+ * Which partitions carry the load now: rates fade with a half-life of a minute. A query of several partitions
+ * counts for the account but for none of them, because the plan does not say how they share it. Writes are
+ * counted when they are admitted, whatever their outcome.
  */
 export class PartitionLoad implements Watcher {
   readonly #clock: Clock;
@@ -73,7 +76,7 @@ export class PartitionLoad implements Watcher {
       let entities = 0;
       let read = 0;
       let scanned = 0;
-      // A partition asked again and again within a millisecond is looked up once.
+      // Repeated queries of one partition within a millisecond cost one lookup.
       do {
         const entitiesRead = batch.entitiesRead(i);
         entities += countedEntities(entitiesRead);
@@ -160,7 +163,7 @@ export class PartitionLoad implements Watcher {
     return order;
   }
 
-  /** Tables come and go, as where there is one for each day. */
+  /** Tables come and go, for example where each day has its own. */
   #forgetIdle(now: number): void {
     if (now < this.#idleLookAt + IDLE_LOOK_MS) return;
     this.#idleLookAt = now;
@@ -170,7 +173,7 @@ export class PartitionLoad implements Watcher {
   }
 }
 
-/** Upserts may be. */
+/** An upsert may be an insert. */
 function isInsert({ kind, ifMatch }: MutationFacts): boolean {
   return kind === "insert" || (kind !== "delete" && ifMatch === undefined);
 }

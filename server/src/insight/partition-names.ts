@@ -1,18 +1,18 @@
 import { ownText } from "./own-text.ts";
 
-/** With names of at most this length, 4,096 of them are at most 1.2 MiB. */
+/** With names of at most this length, all 4,096 take at most 1.2 MiB. */
 const SLOTS = 4096;
 const LENGTH_MAX = 128;
 
-/** Two hashes of each name remembered. */
+/** Two hashes of each remembered name. */
 const hashes = new Int32Array(2 * SLOTS);
 const names = new Array<string>(SLOTS).fill("");
 
-/** Which keys are taken for each other differs from process to process. */
+/** Random, so that colliding keys differ from process to process. */
 const SEEDS = new Int32Array(2);
 crypto.getRandomValues(SEEDS);
 
-/** The table named last, and its hashes: mostly the next name is of the same, and often the same. */
+/** The last table and its hashes: the next name is usually of the same table, and often the same name. */
 let lastAccount = "";
 let lastTable = "";
 let tableFirst = 0;
@@ -21,11 +21,11 @@ let lastKey: string | undefined;
 let lastName = "";
 
 /**
- * `account/table/partition key`, as the very same string while it is remembered. Whoever watches looks
- * partitions up by it: making the text and its hash anew takes 0.2 µs, looking up a string whose hash is
- * known 0.015 µs. A name is recognised by 64 bits of hash: comparing with the texts that were hashed
- * would touch six more places of memory, which costs more than all else here. Of a million partitions
- * two are taken for one with a chance of about one in 30 million.
+ * `account/table/partition key`, as the identical string while it is remembered. Watchers look partitions up
+ * by it: building the text and its hash takes 0.2 µs, looking up a string with a known hash 0.015 µs. A name
+ * is recognized by 64 bits of hash: comparing the texts as well would touch six more places in memory, which
+ * costs more than everything else here. Among a million partitions, the chance that any two are confused is
+ * about one in 30 million.
  */
 export function partitionName(account: string, table: string, partitionKey: string): string {
   if (account !== lastAccount || table !== lastTable) {
@@ -34,8 +34,8 @@ export function partitionName(account: string, table: string, partitionKey: stri
     mix(account);
     mix(table);
     lastAccount = account;
-    // No copy: the next request brings the very same string, and comparing it is comparing places. Should it be
-    // part of a request's target, one of these is held.
+    // Not copied: the next request passes the identical string, which is then compared by its address. If it
+    // is part of a request's target, only one target is retained.
     lastTable = table;
     tableFirst = first;
     tableSecond = second;
@@ -55,7 +55,7 @@ export function partitionName(account: string, table: string, partitionKey: stri
   if (name.length > LENGTH_MAX) return name;
   hashes[2 * slot] = first;
   hashes[2 * slot + 1] = second;
-  // A copy: parts of a request's target would keep all of it.
+  // A copy: a part of a request's target would retain all of it.
   const own = ownText(name);
   names[slot] = own;
   return own;

@@ -56,7 +56,7 @@ describe("A fading count", () => {
   it("gives the rate of a steady stream, whatever happened long ago", () => {
     const sketch = new PartitionSketch(0, { halfLifeMs: 1000 });
     sketch.add("burst", 1_000_000, 0);
-    // Long enough to rescale the counters once and again.
+    // Long enough to rescale the counters several times.
     let now = 0;
     for (; now < 100_000; now += 10) sketch.add("steady", 5, now);
     const rate = sketch.perSecond(sketch.estimate("steady"), now);

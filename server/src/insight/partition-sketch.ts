@@ -1,7 +1,7 @@
 import { DecayScale } from "./decay.ts";
 
 export interface SketchOptions {
-  /** Partitions followed by name. */
+  /** Number of partitions followed by name. */
   readonly followedMax?: number;
   readonly halfLifeMs?: number;
 }
@@ -9,11 +9,11 @@ export interface SketchOptions {
 /** A partition followed by name. Amounts are in the sketch's scale: see `perSecond`. */
 export interface Followed {
   readonly name: string;
-  /** Entities counted. Never less than they were, and at most `excess` more. */
+  /** Entities counted: never less than the truth, and at most `excess` more. */
   load: number;
-  /** What `load` may hold of others. */
+  /** The most of `load` that may belong to other partitions. */
   excess: number;
-  /** Since it is followed. */
+  /** Counted since the partition is followed. */
   read: number;
   written: number;
   scanned: number;
@@ -31,21 +31,21 @@ const FOLLOWED_MAX = 1024;
 const HALF_LIFE_MS = 60_000;
 
 /**
- * Which partitions carry the load, in fixed memory. The heaviest are followed by name (space-saving);
- * all others share counters (count-min). One that is not followed enters with its estimate when that is
- * more than the least of those followed, whose load then returns to the counters.
+ * Finds the partitions that carry the load, in fixed memory. The heaviest are followed by name
+ * (space-saving); all others share counters (count-min). A partition that is not followed takes the place of
+ * the lightest followed one when its estimate exceeds that one's load, which then returns to the counters.
  *
- * What holds, with n the load that was counted while its partition was not followed:
+ * Guarantees, with n the load that was counted while its partition was not followed:
  * - `estimate` is never less than the truth;
  * - it is at most e·n/2^16 more, that is 0.0042 % of n, for each partition with probability 1 - e^-4 (98 %);
- * - no partition that is not followed carries more than the least of those that are.
+ * - no partition that is not followed carries more than the lightest followed one.
  */
 export class PartitionSketch {
   readonly scale: DecayScale;
   readonly #followedMax: number;
   readonly #cells = new Float64Array(ROWS * COLUMNS);
   readonly #followed = new Map<string, Ranked>();
-  /** A heap by `placed`, the least first; put right only where it is looked at. */
+  /** A heap by `placed`, smallest first; entries are corrected only when they reach the top. */
   readonly #heap: Ranked[] = [];
   #total = 0;
   #across = 0;
@@ -55,12 +55,12 @@ export class PartitionSketch {
     this.#followedMax = options.followedMax ?? FOLLOWED_MAX;
   }
 
-  /** The load of all partitions, exact. */
+  /** The load of all single partitions, exact. */
   get total(): number {
     return this.#total;
   }
 
-  /** The load of what was of no one partition, exact. */
+  /** The load of reads across partitions, exact. */
   get across(): number {
     return this.#across;
   }
@@ -69,7 +69,7 @@ export class PartitionSketch {
     this.#across += entities * this.#weightAt(now);
   }
 
-  /** Counts entities for a partition. Answers its record when it is followed, to count on there. */
+  /** Counts entities for a partition. Returns its record if it is followed, for further counts. */
   add(name: string, entities: number, now: number): Followed | undefined {
     const amount = entities * this.#weightAt(now);
     this.#total += amount;
@@ -94,7 +94,7 @@ export class PartitionSketch {
     return this.#followed.get(name)?.load ?? this.#estimateOf(name);
   }
 
-  /** Those followed, the heaviest first. */
+  /** The followed partitions, heaviest first. */
   heaviest(count: number): Followed[] {
     return [...this.#followed.values()].sort((a, b) => b.load - a.load).slice(0, count);
   }
@@ -122,7 +122,7 @@ export class PartitionSketch {
       this.#heap[0] = last;
       siftDown(this.#heap);
     }
-    // What it came in with stands there already.
+    // The excess is in the counters already.
     this.#addToCells(least.name, least.load - least.excess);
   }
 
@@ -172,7 +172,7 @@ export class PartitionSketch {
   }
 }
 
-/** Two hashes of the last name; rows use combinations of them. No object for each request. */
+/** Two hashes of the last name, which rows combine. Variables save an object per request. */
 let first = 0;
 let second = 0;
 

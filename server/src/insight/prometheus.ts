@@ -7,13 +7,13 @@ export interface Metric {
 }
 
 export interface Sample {
-  /** Behind the metric's name: `_bucket`, `_sum`, `_count`. */
+  /** Appended to the metric's name: `_bucket`, `_sum`, `_count`. */
   readonly suffix?: string;
   readonly labels?: Readonly<Record<string, string | number>>;
   readonly value: number;
 }
 
-/** A metric of one number. */
+/** A metric with one sample. */
 export function single(name: string, type: Metric["type"], help: string, value: number): Metric {
   return { name, type, help, samples: [{ value }] };
 }
@@ -40,7 +40,7 @@ function escapeLabel(value: string | number): string {
   return String(value).replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 }
 
-/** Counts values below fixed bounds. */
+/** Counts values in buckets with fixed bounds. */
 export class Histogram {
   readonly #bounds: readonly number[];
   readonly #counts: Float64Array;
@@ -55,7 +55,7 @@ export class Histogram {
   add(value: number): void {
     const bounds = this.#bounds;
     let at = 0;
-    // Most values are small: from the front it takes one or two comparisons.
+    // Most values are small: searching from the front takes one or two comparisons.
     while (at < bounds.length && value > bounds[at]!) at++;
     this.#counts[at] = this.#counts[at]! + 1;
     this.#sum += value;

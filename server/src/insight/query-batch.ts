@@ -3,7 +3,7 @@ import { partitionNameOf, type QueryCost, type QueryFacts } from "./insight.ts";
 
 export const BATCH_QUERIES_MAX = 64;
 
-/** Places of a query's numbers in its row. */
+/** Positions of a query's numbers in its row. */
 const AT = 0;
 const PLAN_CLASS = 1;
 const PLAIN = 2;
@@ -15,9 +15,9 @@ const ADMITTED = 7;
 const ROW = 8;
 
 /**
- * Queries that were run, in the order in which they ended. What watchers read of each stands in a row, written
- * while the query is at hand: a hundred queries later its facts have left the caches, and each place that is
- * read of them is a wait for memory. A row of numbers is one line of a cache, where a column for each were eight.
+ * Completed queries, in the order in which they ended. The facts that watchers read are copied into rows
+ * while the query is still in the caches: a hundred queries later it has left them, and each fact would be a
+ * wait for memory. A row of numbers is one cache line, where separate columns would be eight.
  */
 export class QueryBatch {
   count = 0;
@@ -25,11 +25,12 @@ export class QueryBatch {
   readonly #accounts = new Array<string>(BATCH_QUERIES_MAX).fill("");
   readonly #clients = new Array<string>(BATCH_QUERIES_MAX).fill("");
   readonly #partitions = new Array<string | undefined>(BATCH_QUERIES_MAX).fill(undefined);
-  // New each time: to put what is young into an array that is old, the collector must be told each time.
+  // Reallocated for each batch: storing young objects in an old array costs a write barrier of the garbage
+  // collector each time.
   #rowKeys = new Array<string | undefined>(BATCH_QUERIES_MAX);
   #queries = new Array<QueryFacts | undefined>(BATCH_QUERIES_MAX);
 
-  /** The query that has begun, and has not ended. */
+  /** The query that has begun but not ended. */
   get begun(): QueryFacts | undefined {
     return this.#queries[this.count];
   }
@@ -73,12 +74,12 @@ export class QueryBatch {
     return this.#clients[i]!;
   }
 
-  /** Its place in `PLAN_CLASSES`. */
+  /** Index in `PLAN_CLASSES`. */
   planClass(i: number): number {
     return this.#numbers[ROW * i + PLAN_CLASS]!;
   }
 
-  /** See `partitionNameOf`; where two are the same, mostly the very same string. */
+  /** See `partitionNameOf`; equal names are usually the identical string. */
   partition(i: number): string | undefined {
     return this.#partitions[i];
   }
@@ -87,7 +88,7 @@ export class QueryBatch {
     return this.#rowKeys[i];
   }
 
-  /** Whether one entity was asked for by its address, and all of it. */
+  /** Whether one whole entity was requested by its address. */
   isPlain(i: number): boolean {
     return this.#numbers[ROW * i + PLAIN] === 1;
   }
@@ -109,12 +110,15 @@ export class QueryBatch {
     return this.#numbers[ROW * i + ENGINE_MICROS]!;
   }
 
-  /** Whether watchers were told of its beginning by itself: another began or ended before its end. */
+  /**
+   * Whether watchers received `admitQuery` for it: another query began or ended, or a write came, before its
+   * end.
+   */
   wasAdmitted(i: number): boolean {
     return this.#numbers[ROW * i + ADMITTED] === 1;
   }
 
-  /** All that is known of a query, for the few of which the rows do not say enough. */
+  /** All facts of a query, for the few cases in which the rows do not suffice. */
   query(i: number): QueryFacts {
     return this.#queries[i]!;
   }

@@ -4,12 +4,12 @@ import { after, type Plan } from "../query/plan.ts";
 import type { Cure } from "./cure.ts";
 import { indexAcrossPartitions, indexInPartition } from "./index-layout.ts";
 
-/** The query itself is right: nothing dearer than it must be. */
+/** Undefined: the query is as cheap as it can be. */
 export type QueryCure = Cure | undefined;
 
 /**
- * The better query or key for a plan, from its class and from what its filter asks that keys cannot
- * answer. Undefined for point and range queries whose filter the keys answer whole.
+ * The better query or key for a plan, derived from its class and from the part of its filter that keys cannot
+ * answer. Undefined for point and range queries whose filter the keys answer completely.
  */
 export function cureOfQuery(table: string, plan: Plan): QueryCure {
   const { class: planClass, residual } = plan;
@@ -28,8 +28,8 @@ export function cureOfQuery(table: string, plan: Plan): QueryCure {
 }
 
 /**
- * Reads of a plan that the cloud finds by scanning what is between them. Two with one key between them, as
- * `ne` makes them, are one.
+ * The number of a plan's reads that the cloud would connect by scanning what is between them. Two reads with
+ * a single key between them, as `ne` produces, count as one.
  */
 export function separateReads({ reads }: Plan): number {
   return reads.filter((read, i) => {
@@ -41,7 +41,7 @@ export function separateReads({ reads }: Plan): number {
   }).length;
 }
 
-/** Cost of each class in words; the plan's own text says which keys. */
+/** The cost of each class in words; the plan's own text names the keys. */
 const CLASS_READINGS: Readonly<Record<Plan["class"], string>> = {
   nothing: "No entity can pass this filter: nothing is read.",
   "point query": "One entity by both its keys: the cheapest query there is.",
@@ -51,21 +51,21 @@ const CLASS_READINGS: Readonly<Record<Plan["class"], string>> = {
   "table scan": "The whole table is read, entity by entity; it costs more with every entity added.",
 };
 
-/** What a plan means for whoever pays for it. */
+/** What a plan means in cost. */
 export function readingOf({ class: dearest, reads }: Plan): string {
   const reading = CLASS_READINGS[dearest];
   return reads.length < 2 ? reading : `${reads.length} reads, the dearest of this kind: ${reading}`;
 }
 
 /**
- * The filter with its constants taken out: what queries of one kind have in common. Of a list of alternatives,
- * however long, two are left.
+ * The filter without its constants: what queries of one kind have in common. A list of alternatives is
+ * reduced to two, however long it is.
  */
 export function shapeOf(filter: FilterNode): string {
   return printFilter(shortenLists(filter)).replace(LITERAL, "$1?");
 }
 
-/** Of clauses in a row that only differ in constants, the first two. */
+/** Reduces consecutive clauses that differ only in constants to the first two. */
 function shortenLists(filter: FilterNode): FilterNode {
   if (filter.kind === "not") return { kind: "not", clause: shortenLists(filter.clause) };
   if (filter.kind !== "or" && filter.kind !== "and") return filter;
@@ -75,7 +75,7 @@ function shortenLists(filter: FilterNode): FilterNode {
   return { kind, clauses: clauses.filter((_, i) => !isRepeated(i) || !isRepeated(i - 1)) };
 }
 
-/** Whether constants are all that differs. */
+/** Whether both differ only in constants. */
 function isAlike(a: FilterNode, b: FilterNode): boolean {
   switch (a.kind) {
     case "or":
@@ -96,11 +96,11 @@ function isAlike(a: FilterNode, b: FilterNode): boolean {
   }
 }
 
-/** A literal stands behind an operator; Boolean and number literals have no quotes. */
+/** A literal follows an operator; Boolean and number literals have no quotes. */
 const LITERAL =
   /(\b(?:eq|ne|lt|le|gt|ge) )(?:(?:guid|datetime|X|binary)?'(?:[^']|'')*'|-?[\d.][\w.+-]*|true|false|NaN|-?INF(?:inity)?)/g;
 
-/** A property that differs from a key in case alone: no entity has keys that are called so. */
+/** A property that differs from a key only in case: no entity's keys have that name. */
 function misspeltKey(filter: FilterNode): string | undefined {
   switch (filter.kind) {
     case "comparison":
@@ -125,7 +125,7 @@ function keySpelt(property: string): string | undefined {
   return KEYS.find((key) => key.toLowerCase() === property.toLowerCase());
 }
 
-/** Whether every match must have one of some row keys, in whatever partition. */
+/** Whether every match must have one of certain row keys, in any partition. */
 function asksRowKeyAlone(filter: FilterNode): boolean {
   switch (filter.kind) {
     case "comparison":

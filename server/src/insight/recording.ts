@@ -1,7 +1,7 @@
 import type { PlanClass } from "../query/plan.ts";
 
 /**
- * How a recording is written. Each line is a JSON array:
+ * The format of a recording. Each line is a JSON array:
  *
  *     ["rowhouse-recording", 5]
  *     ["o", client, account, table]         of the lines that follow
@@ -13,13 +13,14 @@ import type { PlanClass } from "../query/plan.ts";
  *     ["a", user agent, connections]                                                at the end
  *     ["end", ms, whether it was full]
  *
- * "p" is a point query for all of one entity, which was there. The partition key of the query before is left out
- * there, and 0 in "q"; `flags` are 1 for projected, 2 for continued. `ms` is counted from the line before, the
- * first from 1970. A class is its place in `PLAN_CLASSES`, a kind and a condition theirs below.
+ * "p" is a point query for one whole entity, which existed. A partition key equal to the previous query's is
+ * omitted in "p", and 0 in "q". `flags` are 1 for projected, 2 for continued. `ms` is relative to the
+ * previous line, in the first line to 1970. A class is an index into `PLAN_CLASSES`, a kind or condition one
+ * into the lists below.
  */
 export const FORMAT = "rowhouse-recording";
 export const VERSION = 5;
-/** Recordings of version 3 have no "p", those of 4 do not tell what is continued. */
+/** Version 3 has no "p"; version 4 does not record what is continued. */
 export const VERSIONS_READ = [3, 4, VERSION];
 export const RECORDING_BYTES_MAX = 64 * 1024 * 1024;
 export const KINDS = ["insert", "replace", "merge", "delete"] as const;
@@ -27,7 +28,10 @@ export const CONDITIONS = ["none", "any", "exact"] as const;
 export const PROJECTED = 1;
 export const CONTINUED = 2;
 
-/** What happened, in order. Keys and filters are data: a recording is as confidential as its tables. */
+/**
+ * An operation, in the order of events. Keys and filters are data: a recording is as confidential as its
+ * tables.
+ */
 export type TrafficEvent = QueryEvent | WriteEvent;
 
 export interface EventBase {
@@ -62,13 +66,13 @@ export interface WriteEvent extends EventBase {
 export interface RecordedMutation {
   readonly kind: "insert" | "replace" | "merge" | "delete";
   readonly rowKey: string;
-  /** Which `If-Match`: none, any ("*"), or the ETag of what was read. */
+  /** The `If-Match` sent: none, any ("*"), or the ETag that was read. */
   readonly condition: "none" | "any" | "exact";
 }
 
-/** A request that was refused. Its query is left out: it may hold a signature. */
+/** A refused request. Its query is left out, because it may contain a signature. */
 export interface Refusal {
-  /** When it was answered. */
+  /** Time of the answer. */
   readonly at: number;
   readonly client: string;
   readonly account: string;

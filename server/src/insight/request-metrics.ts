@@ -5,7 +5,7 @@ import { PAGE_BYTES, type WriteFacts } from "./insight.ts";
 import { Histogram, type Metric, single } from "./prometheus.ts";
 import type { QueryBatch } from "./query-batch.ts";
 
-/** Seconds. */
+/** In seconds. */
 const REQUEST_BOUNDS = [
   0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
   5, 10, 30,
@@ -13,21 +13,21 @@ const REQUEST_BOUNDS = [
 const ENGINE_BOUNDS = [0.00001, 0.00005, 0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5];
 
 /**
- * Counts for `/metrics`. Labels are the operation names of the services' analytics log, statuses, error
- * codes and classes of queries: a bounded number, and nothing of anybody's data.
+ * The counts of `/metrics`. Labels are the operation names of the services' analytics log, statuses, error
+ * codes and query classes: a bounded number, and no user data.
  */
 export class RequestMetrics implements Observer, Watcher {
   readonly #operations = new Map<string, OperationCounts>();
   readonly #errors = new Map<string, number>();
   /** By class, in the order of `PLAN_CLASSES`. */
   readonly #queries = PLAN_CLASSES.map(() => new QueryCounts());
-  /** Of the request before. At first of none: no operation is called so. */
+  /** Of the previous request. Initially a placeholder: no operation has this name. */
   #last = new OperationCounts("table", "none");
   #entitiesWritten = 0;
 
   finished(record: RequestRecord): void {
     const { operation, service, status, errorCode } = record;
-    // Mostly that of the request before: names are constants, so comparing them is comparing places.
+    // Usually the previous request's operation: names are constants, so comparing them compares addresses.
     let counts = this.#last;
     if (operation !== counts.operation || service !== counts.service) {
       counts = this.#countsOf(record);
@@ -42,7 +42,7 @@ export class RequestMetrics implements Observer, Watcher {
   }
 
   #countsOf({ operation, service }: RequestRecord): OperationCounts {
-    // Names of operations are unique among the services; only "" is shared.
+    // Operation names are unique across services; only "" is shared.
     const key = operation === "" ? service : operation;
     let counts = this.#operations.get(key);
     if (!counts) {
@@ -114,7 +114,7 @@ export class RequestMetrics implements Observer, Watcher {
   }
 }
 
-/** Each has a sample for each class. */
+/** Each has one sample per class. */
 const QUERY_COUNTERS = [
   { name: "rowhouse_queries_total", help: "Pages of queries, by class.", of: "queries" },
   { name: "rowhouse_entities_read_total", help: "Entities that queries read.", of: "entitiesRead" },
@@ -165,7 +165,7 @@ class QueryCounts {
   readonly seconds = new Histogram(ENGINE_BOUNDS);
 }
 
-/** What an embedded engine counts. */
+/** Counts that an embedded engine keeps. */
 export interface EngineCounts {
   readonly flushes: number;
   readonly commits: number;

@@ -1,19 +1,19 @@
 import { SettingsSection } from "../auth/settings-section.ts";
 import { PLAN_CLASSES, type PlanClass } from "../query/plan.ts";
 
-/** What queries may cost. Absent limits do not limit. */
+/** Limits on the cost of queries. An absent limit does not restrict. */
 export interface ScanRule {
   /** Undefined: every table that no rule names. Compared without case. */
   readonly table?: string | undefined;
   /** The table's queries are never over budget. */
   readonly allow?: boolean | undefined;
-  /** Queries of this class, and of any dearer one, are over budget. */
+  /** Queries of this class, and of any more expensive one, are over budget. */
   readonly class?: PlanClass | undefined;
-  /** The least share of the entities read that must be returned. */
+  /** The smallest share of the entities read that must be returned. */
   readonly density?: number | undefined;
-  /** Pages that read fewer entities are not judged by density. */
+  /** Pages that read fewer entities are exempt from `density`. */
   readonly from?: number | undefined;
-  /** The most entities one page may read. */
+  /** The most entities that one page may read. */
   readonly read?: number | undefined;
 }
 
@@ -30,7 +30,8 @@ export interface ScanRules {
  *     part  := "strict" | [table ":"] limit ("," limit)*
  *     limit := "no " CLASS | "density " SHARE [" from " COUNT] | "read " COUNT | "allow"
  *
- * @throws Error naming what is no rule, or what holds none: a budget that never binds is a mistake
+ * @throws Error that quotes what is not a rule. Text without any rule is refused as well: a budget that never
+ * binds is a mistake.
  */
 export function parseScanRules(text: string): ScanRules {
   const rules = text.trimStart().startsWith("{") ? readJson(text) : parseText(text);
@@ -52,7 +53,7 @@ function parseText(text: string): ScanRules {
   };
 }
 
-/** A rule for each limit. */
+/** One rule per limit. */
 function parsePart(part: string): ScanRule[] {
   const named = /^([A-Za-z][A-Za-z0-9]*)\s*:(.*)$/s.exec(part);
   const table = named?.[1];

@@ -104,7 +104,7 @@ describe("A scan budget", () => {
     assert.equal(budget.summary().overBudget, 2);
   });
 
-  // Each would never bind, and no suite would ever fail.
+  // If accepted, each would be a budget that never binds, and no test suite would ever fail.
   const binding = '{"rules":[{"class":"table scan"';
   for (const text of [
     ...["", "no scan", "no nothing", "density 2", "dense", "strict"],

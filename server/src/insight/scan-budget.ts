@@ -17,7 +17,7 @@ export interface Overrun {
   /** The filter without its constants. */
   readonly shape: string;
   readonly reason: string;
-  /** The first of them, as sent. */
+  /** The filter of the first of them, as sent. */
   readonly example: string;
   readonly plan: string;
   readonly count: number;
@@ -32,21 +32,21 @@ export interface ScanSummary {
   readonly overBudget: number;
   readonly refused: number;
   readonly strict: boolean;
-  /** Most frequent first. Kinds beyond the first 500 are counted above and not listed. */
+  /** Most frequent first. Kinds beyond the first 500 are counted above but not listed. */
   readonly overruns: readonly Overrun[];
 }
 
 const OVERRUNS_MAX = 500;
-/** Of each of a kind's texts: all kinds together stay below 10 MiB. */
+/** Limit for each text of a kind: all kinds together stay below 10 MiB. */
 const TEXT_LENGTH_MAX = 2000;
 
-/** The rules of a table as they are asked: each query asks them twice. */
+/** A table's rules, prepared for lookup: each query may use them twice. */
 interface CompiledRules {
-  /** Classes from this place in `PLAN_CLASSES` on are over budget, for `reason`. */
+  /** Classes at or after this index in `PLAN_CLASSES` are over budget, for `reason`. */
   readonly rank: number;
   readonly reason: string;
   readonly limits: readonly ScanRule[];
-  /** Queries that read fewer entities keep all limits. */
+  /** Queries that read fewer entities exceed none of the limits. */
   readonly readMin: number;
 }
 
@@ -68,7 +68,7 @@ function readMinOf({ density, from = 0, read = Number.POSITIVE_INFINITY }: ScanR
   return density === undefined ? read : Math.min(from, read);
 }
 
-/** Holds queries to rules. Told last of all: what it refuses was still read, and counts elsewhere. */
+/** Checks queries against rules. It comes last: what it refuses has still been read, and counts elsewhere. */
 export class ScanBudget implements Watcher {
   readonly #strict: boolean;
   readonly #general: CompiledRules;
@@ -79,7 +79,7 @@ export class ScanBudget implements Watcher {
   #overBudget = 0;
   #refused = 0;
 
-  /** @param onOverrun told of each query over budget, with the counts of its kind so far */
+  /** @param onOverrun called for each query over budget, with the counts of its kind so far */
   constructor({ strict, rules }: ScanRules, onOverrun: (overrun: Overrun) => void = () => {}) {
     this.#strict = strict;
     this.#onOverrun = onOverrun;
@@ -107,11 +107,11 @@ export class ScanBudget implements Watcher {
     if (reason !== undefined) this.#over(query, reason, cost);
   }
 
-  /** Where nothing is refused. */
+  /** Used where nothing is refused. */
   ranQueries(batch: QueryBatch): void {
     for (let i = 0; i < batch.count; i++) {
       const rules = this.#byTable.size === 0 ? this.#general : this.#rulesFor(batch.query(i).table);
-      // Nearly every query is within its class, and reads less than is judged.
+      // Nearly every query is within its class, and reads less than any limit.
       if (batch.planClass(i) < rules.rank && batch.entitiesRead(i) < rules.readMin) {
         this.#queries++;
       } else this.queried(batch.query(i), batch.cost(i));
@@ -128,7 +128,7 @@ export class ScanBudget implements Watcher {
     };
   }
 
-  /** Queries over budget, which a refusal's error code tells of in strict mode alone. */
+  /** All queries over budget; refusals with an error code show them only in strict mode. */
   metrics(): Metric[] {
     const name = "rowhouse_scan_budget_overruns_total";
     return [single(name, "counter", "Queries over the scan budget.", this.#overBudget)];
@@ -188,7 +188,7 @@ export class ScanBudget implements Watcher {
   }
 }
 
-/** What outlives its query, and not all of a long one. */
+/** The part of a text to store after its query has ended: limited in length. */
 function kept(text: string): string {
   return text.length <= TEXT_LENGTH_MAX
     ? ownText(text)

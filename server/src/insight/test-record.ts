@@ -1,6 +1,6 @@
 import type { RequestRecord } from "../http/observer.ts";
 
-/** For tests: a blob that was read with a key. */
+/** For tests: a blob read with a key. */
 export const LOGGED_RECORD: RequestRecord = {
   service: "blob",
   operation: "GetBlob",

@@ -9,7 +9,7 @@ import { keysRead, type MutationFacts, type QueryFacts } from "./insight.ts";
 import type { TrafficEvent } from "./recording.ts";
 import { TrafficRecorder } from "./traffic-recorder.ts";
 
-/** Whole numbers from 0 to below `end`. */
+/** Whole numbers from 0 up to, but not including, `end`. */
 export function random(seed: number): (end: number) => number {
   let state = seed;
   return (end) => {
@@ -45,14 +45,14 @@ function sender(headers: Readonly<Record<string, string>>): Sender {
   return { opensConnection: false, header: (name) => headers[name] };
 }
 
-/** What stands in a recording that is short enough. */
+/** All contents of a recording, which must be short. */
 export function readAll(text: string): RecordingEnd & { readonly events: readonly TrafficEvent[] } {
   const events: TrafficEvent[] = [];
   const keep = (event: TrafficEvent) => events.push(event);
   return { ...readRecording(text.split("\n"), { queried: keep, wrote: keep }), events };
 }
 
-/** Traffic that is told to a recorder, and what is found in it. */
+/** A recorder to send traffic to, and the findings in its recording. */
 export function record(bytesMax?: number) {
   let now = 1_000_000_000;
   let text = "";
@@ -107,7 +107,7 @@ export function record(bytesMax?: number) {
       const refused = { ...REQUEST, verb: "PUT", path, status, errorCode, clientRequestId };
       recorder.finished(refused, sender({}));
     },
-    /** So many requests, the first of each `perConnection` opening a connection. */
+    /** Sends `count` requests; the first of every `perConnection` opens a connection. */
     ask(count: number, { perConnection = count, headers = {}, ...rest }: Asked) {
       for (let i = 0; i < count; i++) {
         const opensConnection = i % perConnection === 0;

@@ -1,22 +1,23 @@
-/** How a partition key tells the time of its own writing. */
+/** How a partition key encodes the time of its own writing. */
 export interface TimeKey {
-  /** What stands in front of the time. */
+  /** The text before the time. */
   readonly prefix: string;
-  /** Whether later keys sort behind earlier ones. */
+  /** Whether later keys sort after earlier ones. */
   readonly ascends: boolean;
 }
 
-/** A date begins up to a day before what is written on it, and zones differ by half of one. */
+/** An entity may be written up to a day after its date begins, and time zones differ by half a day. */
 const AWAY_MS = 40 * 3_600_000;
 const MONTH_MS = 31 * 86_400_000;
-/** 100 ns since 0001-01-01: of 1970, and the most there are. */
+/** In ticks of 100 ns since 0001-01-01: the year 1970, and the maximum. */
 const TICKS_1970 = 621_355_968_000_000_000n;
 const TICKS_MAX = 3_155_378_975_999_999_999n;
 const TIME = /\d{4}-\d\d(?:-\d\d)?|\d{6,}/;
 
 /**
- * Reads a key such as `20261123`, `2026-11-23T13`, `202611`, seconds or milliseconds since 1970, or ticks, also
- * those left until the end of time, as the time of `at`. Undefined where it is none, or another.
+ * Reads a key such as `20261123`, `2026-11-23T13`, `202611`, seconds or milliseconds since 1970, or ticks
+ * (also those remaining until the maximum) as the time of `at`. Undefined where it is no time, or another
+ * one.
  */
 export function timeKeyOf(partitionKey: string, at: number): TimeKey | undefined {
   const found = TIME.exec(partitionKey);
@@ -32,7 +33,7 @@ export function timeKeyOf(partitionKey: string, at: number): TimeKey | undefined
   return isTime ? { prefix, ascends: true } : undefined;
 }
 
-/** Milliseconds since 1970 that the digits may stand for. */
+/** The times that the digits may mean, in milliseconds since 1970. */
 function readings(digits: string): number[] {
   const isDate = digits.length >= 8 && digits.length !== 13;
   const times = isDate ? [beginningOf(digits.replaceAll("-", "").slice(0, 8))] : [];
@@ -42,7 +43,7 @@ function readings(digits: string): number[] {
   return times;
 }
 
-/** Of a day, and without one of a month. */
+/** Of a day; for digits without a day, of the month. */
 function beginningOf(digits: string): number {
   const [year, month, day] = [digits.slice(0, 4), digits.slice(4, 6), digits.slice(6, 8) || "01"];
   return Date.parse(`${year}-${month}-${day}T00:00:00Z`);

@@ -1,8 +1,8 @@
 import type { RequestRecord } from "../http/observer.ts";
 
 /**
- * The little of the standard tracing API that is used, so that nothing must be installed to compile
- * or to run. `@opentelemetry/api` 1.x fits it.
+ * The small part of the standard tracing API used here, so that nothing needs to be installed to compile or
+ * run. `@opentelemetry/api` 1.x matches it.
  */
 export interface TraceApi {
   readonly trace: {
@@ -13,7 +13,7 @@ export interface TraceApi {
 }
 
 interface SpanOptions {
-  /** 1 is a server's. */
+  /** 1 means a server's span. */
   readonly kind: number;
   readonly startTime: number;
   readonly root: boolean;
@@ -40,8 +40,8 @@ function property(value: unknown, name: string): unknown {
 }
 
 /**
- * A span for each request, begun and ended when its answer is known: spans cost nothing on the way.
- * Each is a root; the ids of client and server requests are attributes, as in the log.
+ * Creates one span per request, begun and ended once its answer is known, so that spans cost nothing before.
+ * Each is a root span; the ids of the client's and the server's request are attributes, as in the log.
  */
 export function tracingObserver(
   api: TraceApi,

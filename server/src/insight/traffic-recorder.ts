@@ -16,8 +16,8 @@ import {
 } from "./recording.ts";
 
 /**
- * Writes traffic down until the recording is as long as it may be. Lines are put together byte by byte, which takes a
- * quarter of what strings took.
+ * Records traffic until the recording reaches its maximum size. Lines are assembled byte by byte, which takes
+ * a quarter of the time that strings took.
  */
 export class TrafficRecorder implements Observer, Watcher {
   readonly #clock: Clock;
@@ -31,10 +31,10 @@ export class TrafficRecorder implements Observer, Watcher {
   #client = "";
   #account = "";
   #table = "";
-  /** Of the query before. */
+  /** Of the previous query. */
   #partitionName: string | undefined;
 
-  /** @param write takes some 64 KiB at a time, to keep */
+  /** @param write receives chunks of about 64 KiB, which it may keep */
   constructor(clock: Clock, write: (bytes: Uint8Array) => void, bytesMax = RECORDING_BYTES_MAX) {
     this.#clock = clock;
     this.#write = write;
@@ -53,7 +53,7 @@ export class TrafficRecorder implements Observer, Watcher {
     }
   }
 
-  /** The line of nearly every query where many come: short, and put together in one go. */
+  /** The line of nearly every query under heavy load: short, and written in one go. */
   #point(batch: QueryBatch, i: number, isSame: boolean): void {
     const at = batch.at(i);
     const rowKey = batch.rowKey(i)!;
@@ -110,7 +110,7 @@ export class TrafficRecorder implements Observer, Watcher {
     lines.raw("]]\n");
   }
 
-  /** Refusals are recorded as they come, ahead of queries whose telling waits. */
+  /** Refusals are recorded immediately, and so ahead of queries that are still waiting. */
   finished(record: RequestRecord, sender: Sender): void {
     if (record.service !== "table") return;
     this.#tally.finished(record, sender);
@@ -121,7 +121,7 @@ export class TrafficRecorder implements Observer, Watcher {
     this.#line("r", this.#since(this.#clock.now()), ...asked, status, errorCode, clientRequestId);
   }
 
-  /** Hands over what is left, and who asked. Nothing is recorded afterwards. */
+  /** Writes the remaining lines and the client counts. Nothing is recorded afterwards. */
   end(): void {
     const isFull = this.#isFull ? 1 : 0;
     for (const counts of this.#tally.clients) {
@@ -134,7 +134,10 @@ export class TrafficRecorder implements Observer, Watcher {
     this.#isFull = true;
   }
 
-  /** Makes room for a line with texts of so many bytes, and says whose it is unless the line before does. */
+  /**
+   * Makes room for a line with texts of this size, after an origin line if the client or table differs from
+   * before.
+   */
   #begin({ client, account, table }: QueryFacts | WriteFacts, bytes: number): void {
     if (client === this.#client && account === this.#account && table === this.#table) {
       this.#makeRoom(bytes);
@@ -142,13 +145,13 @@ export class TrafficRecorder implements Observer, Watcher {
     }
     this.#client = client;
     this.#account = account;
-    // A part of a request's target would keep all of it.
+    // A part of a request's target would retain all of it.
     this.#table = ownText(table);
     this.#line("o", client, account, table);
     this.#makeRoom(bytes);
   }
 
-  /** A line of a kind that comes seldom. */
+  /** Writes a line of an infrequent kind. */
   #line(kind: string, ...values: readonly (string | number | undefined)[]): void {
     let bytes = 0;
     for (const value of values) if (typeof value !== "number") bytes += textBytes(value);
@@ -167,12 +170,12 @@ export class TrafficRecorder implements Observer, Watcher {
     if (this.#lines.left >= room) return;
     const chunk = this.#lines.take(room);
     this.#bytes += chunk.length;
-    // What was begun may still be told: a line more than the most is none too many.
+    // Room was made for a line that must still be written: one line beyond the maximum is acceptable.
     if (this.#bytes >= this.#bytesMax) this.#isFull = true;
     this.#write(chunk);
   }
 
-  /** Milliseconds since the line before, as which it then counts. */
+  /** Milliseconds since the previous line; `at` becomes the new reference. */
   #since(at: number): number {
     const since = at - this.#at;
     this.#at = at;
@@ -180,15 +183,15 @@ export class TrafficRecorder implements Observer, Watcher {
   }
 }
 
-/** More than what stands in a line besides its texts. */
+/** More than a line's bytes besides its texts. */
 const LINE_BYTES = 256;
 
-/** The most bytes a text takes: a character escaped. */
+/** Maximum bytes of a text: every character escaped. */
 function textBytes(text: string | undefined): number {
   return text === undefined ? 8 : 6 * text.length + 8;
 }
 
-/** The request that was refused; of a batch, whose own answer is well, the operation inside. */
+/** The refused request; for a batch, whose own answer is a success, the operation inside it. */
 function refusedOf(record: RequestRecord): Pick<Refusal, "status" | "verb" | "path"> {
   const { refusedInside } = record;
   if (refusedInside === undefined) return record;
@@ -198,7 +201,10 @@ function refusedOf(record: RequestRecord): Pick<Refusal, "status" | "verb" | "pa
 
 const CHUNK_BYTES = 64 * 1024;
 
-/** Lines of JSON in a chunk of bytes. Whoever writes has asked for `left` or taken the chunk before. */
+/**
+ * Writes lines of JSON into a chunk of bytes. The caller must have checked `left`, or taken the previous
+ * chunk.
+ */
 class LineWriter {
   chunk = new Uint8Array(CHUNK_BYTES);
   at = 0;
@@ -207,7 +213,7 @@ class LineWriter {
     return this.chunk.length - this.at;
   }
 
-  /** What was written. The next chunk has at least so many bytes. */
+  /** Returns what was written. The next chunk has at least this many bytes. */
   take(bytesMin: number): Uint8Array {
     const taken = this.chunk.subarray(0, this.at);
     this.chunk = new Uint8Array(Math.max(CHUNK_BYTES, bytesMin));
@@ -215,7 +221,7 @@ class LineWriter {
     return taken;
   }
 
-  /** ASCII as it is. */
+  /** ASCII, unchanged. */
   raw(text: string): void {
     for (let i = 0; i < text.length; i++) this.chunk[this.at++] = text.charCodeAt(i);
   }
@@ -231,8 +237,8 @@ class LineWriter {
   }
 }
 
-// All answer where they end: a line is written without looking up again and again where it goes on. A text
-// and a number begin with a comma.
+// All return the position after what they wrote, so a line is written without looking it up repeatedly. A
+// text or a number begins with a comma.
 
 function putText(chunk: Uint8Array, begin: number, value: string | undefined): number {
   let at = begin;
@@ -262,7 +268,7 @@ function putBytes(chunk: Uint8Array, begin: number, bytes: Uint8Array): number {
 function putNumber(chunk: Uint8Array, begin: number, value: number): number {
   let at = begin;
   chunk[at++] = COMMA;
-  // Small numbers are divided as integers, which takes a tenth of the time.
+  // Dividing small numbers as integers takes a tenth of the time.
   const whole = value | 0;
   if (whole !== value || whole < 0 || whole > 9999) {
     const digits = String(value);
@@ -282,6 +288,6 @@ const BACKSLASH = 0x5c;
 const ZERO = 0x30;
 const ENCODER = new TextEncoder();
 const NULL = ENCODER.encode("null");
-/** How the line of a point query begins, and how each ends. */
+/** The beginning of a point query's line, and the end of every line. */
 const POINT = ENCODER.encode('["p"');
 const CLOSE = ENCODER.encode("]\n");

@@ -1,6 +1,6 @@
 import type { RequestRecord } from "../http/observer.ts";
 
-/** How a request ended, in the words of the analytics tables. */
+/** The outcome of a request, in the words of the analytics tables. */
 const OUTCOMES = [
   "Success",
   "ThrottlingError",
@@ -12,10 +12,10 @@ const OUTCOMES = [
   "NetworkError",
 ] as const;
 
-/** Who asked: with a key or token, nobody known, with a shared access signature. */
+/** The caller: with a key or token, anonymous, or with a shared access signature. */
 const CALLERS = ["", "Anonymous", "SAS"] as const;
 
-/** Columns that are counted, and are sums when two rows of counts are added. */
+/** Columns that are counts, which add up when two rows are merged. */
 const COUNTED = [
   "TotalIngress",
   "TotalEgress",
@@ -28,8 +28,8 @@ const COUNTED = [
 const LATENCY = "AverageE2ELatency";
 
 /**
- * A row of the analytics tables: requests of an account, all together or of one operation, in an hour
- * or a minute. The columns are those the service documents; see COMPATIBILITY.md for their reading.
+ * A row of the analytics tables: the requests of an account, in total or of one operation, within an hour or
+ * a minute. The columns are those that the service documents; see COMPATIBILITY.md for their interpretation.
  */
 export class TransactionCounts {
   readonly #counts = new Map<string, number>();
@@ -59,7 +59,7 @@ export class TransactionCounts {
     this.#successMs += other.#successMs;
   }
 
-  /** Adds what a stored row says: its counts, and its average as the sum it came from. */
+  /** Adds the values of a stored row: its counts, and its average converted back to a sum. */
   mergeRow(number: (column: string) => number | undefined): void {
     const stored = new TransactionCounts();
     for (const column of COUNTED) stored.count(column, number(column) ?? 0);
@@ -67,7 +67,7 @@ export class TransactionCounts {
     this.merge(stored);
   }
 
-  /** The entity as a client would send it: counts are Edm.Int64, all else Edm.Double. */
+  /** The entity as a client would send it: counts are Edm.Int64, everything else is Edm.Double. */
   toJson(partitionKey: string, rowKey: string): string {
     const all = Math.max(this.of("TotalRequests"), 1);
     const total = (outcome: string) =>

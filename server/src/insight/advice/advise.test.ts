@@ -90,7 +90,7 @@ describe("Advice", () => {
     assert.deepEqual(found(["p"], 999, "p"), []);
     assert.deepEqual(found(["p"], 1000), []);
     assert.deepEqual(found(["p", "q"], 1000, "p"), []);
-    // Recordings of these tests begin so.
+    // This key is the day on which recordings in these tests begin.
     assert.deepEqual(found(["19700112"], 1000), ["append-only-keys"]);
   });
 
@@ -203,7 +203,7 @@ describe("Advice", () => {
     assert.deepEqual(repeat(503, "ServerBusy", 800), []);
     assert.deepEqual(repeat(403, "AuthorizationFailure", 800), ["retries"]);
     assert.deepEqual(repeat(403, "AuthorizationFailure", 60_000), []);
-    // Found soon, or in a loop that reads again.
+    // A missing entity may appear soon, and a failed condition may be part of a loop that reads again.
     assert.deepEqual(repeat(404, "ResourceNotFound", 50), []);
     assert.deepEqual(repeat(412, "UpdateConditionNotSatisfied", 50), []);
   });
@@ -286,7 +286,7 @@ describe("Advice", () => {
       traffic.query("PartitionKey eq 'p'", { read: 500, returned: 500 });
     }
     assert.deepEqual(traffic.rules(), ["hot-partition"]);
-    // One list, whatever its length.
+    // Two pages of one list, which count as one request.
     const list = record();
     for (let i = 0; i < 2; i++) {
       list.query("PartitionKey eq 'p'", { read: 1000, returned: 1000, continued: i > 0 });
@@ -342,7 +342,7 @@ describe("Advice", () => {
     traffic.query("PartitionKey eq 'p'", cost);
     const [wide, ...others] = traffic.advice().findings;
     assert.deepEqual([wide?.rule, others], ["wide-answers", []]);
-    // What was read and not returned was not sent.
+    // Entities that were read but not returned were not sent.
     const filtered = record();
     filtered.query("PartitionKey eq 'p' and A eq 1", { ...cost, read: 300, bytes: 300 * 20_000 });
     assert.equal(filtered.advice().findings[0]?.cost, wide?.cost);

@@ -68,7 +68,7 @@ function tellAll(
   };
 }
 
-/** In the order in which findings are told. */
+/** In the order in which findings are reported. */
 function openRules(shapes: QueryShapes): Readonly<Record<RuleName, Rule>> {
   return {
     "over-targets": new OverTargets(),

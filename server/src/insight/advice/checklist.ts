@@ -1,16 +1,16 @@
 import { callersOf, hasDirectClients } from "./client-rules.ts";
 import { type Observed, type RuleName, sumOf } from "./rule.ts";
 
-/** A line of the published checklist: rules that work through it, or why none can. */
+/** A line of the published checklist: the rules that check it, or why none can. */
 export interface ChecklistLine {
   readonly question: string;
   readonly rules: readonly RuleName[];
   readonly needs?: "data" | "refusals" | "clients";
-  /** Why nobody could tell from a server. */
+  /** Why no server can judge the line. */
   readonly cannot?: string;
-  /** Why nobody could tell from this recording. */
+  /** Why this recording does not allow a judgement. */
   readonly cannotHere?: (observed: Observed) => string | undefined;
-  /** What stands beside "nothing found": what was looked at, and what of the line was not. */
+  /** A note next to "nothing found": what was checked, and what of the line was not. */
   readonly note?: (observed: Observed) => string;
 }
 
@@ -95,11 +95,11 @@ export const CHECKLIST: readonly ChecklistLine[] = [
 export interface LineVerdict {
   readonly question: string;
   readonly verdict: "nothing found" | "findings" | "cannot judge";
-  /** Rules that found something, the reason, or what was looked at. */
+  /** The rules with findings, the reason, or what was checked. */
   readonly note: string;
 }
 
-/** What findings, and what could be looked at, say of a line. */
+/** Judges a line from the findings and from what could be checked. */
 export function judgeLine(
   { question, rules, needs, cannot, cannotHere, note }: ChecklistLine,
   observed: Observed,

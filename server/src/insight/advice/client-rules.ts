@@ -11,12 +11,12 @@ import {
 } from "./rule.ts";
 
 const REQUESTS_MIN = 50;
-/** A client that keeps its connections sends more than this over each. */
+/** A client that reuses its connections sends more requests than this over each. */
 const REQUESTS_PER_CONNECTION_MIN = 3;
 const REFUSED_PREFLIGHTS_MIN = 3;
 const PREFLIGHTS_MIN = 20;
 
-/** Clients that open a connection for each request, or nearly. */
+/** Finds clients that open a connection for each request, or nearly. */
 export function findConnections({ clients }: Observed): Finding[] {
   const known = clients.filter(({ client }) => client !== OTHERS);
   const byAddress = groupBy(known, ({ account, client }) => `${account} ${client}`);
@@ -46,9 +46,12 @@ export function findConnections({ clients }: Observed): Finding[] {
   }));
 }
 
-/** Web pages that hold the account's key, are kept out by the CORS rules, or ask for each request whether they may. */
+/**
+ * Finds web pages that hold the account's key, are blocked by the CORS rules, or send a preflight for each
+ * request.
+ */
 export class PageAccess implements Rule {
-  /** Preflights, by account. */
+  /** Refused preflights, by account. */
   readonly #refused = new Map<string, { count: number; readonly path: string }>();
 
   refused({ account, path, verb }: Refusal): void {
@@ -113,11 +116,11 @@ function findPageAccess(
   return findings;
 }
 
-/** What retired libraries call themselves; the current ones begin with "azsdk-". */
+/** User agents of retired libraries; current ones begin with "azsdk-". */
 const RETIRED = /^(?:Azure-(?:Storage|Cosmos-Table|CosmosDB)|WA-Storage|WindowsAzure-Storage)\//i;
 const CURRENT = /^(?:\S+ )?azsdk-([\w.-]+)\/(\d+(?:\.\d+)*)/;
 
-/** Libraries that get no corrections any more, and versions beside newer ones of the same library. */
+/** Finds retired libraries, and versions used next to newer ones of the same library. */
 export function findOldClients({ agents, clients }: Observed): Finding[] {
   const known = [...agents].flatMap(({ agent, connections }) => {
     const found = CURRENT.exec(agent);
@@ -173,7 +176,7 @@ const CALLERS: Readonly<Record<ClientCounts["caller"], string>> = {
   anonymous: "nothing",
 };
 
-/** How requests proved who sent them: `120 with a table SAS, 3 with nothing`. */
+/** How many requests used each kind of credential: `120 with a table SAS, 3 with nothing`. */
 export function callersOf({ clients }: Observed): string {
   const kinds = groupBy(clients, ({ caller }) => caller);
   return [...kinds.values()]
@@ -183,7 +186,7 @@ export function callersOf({ clients }: Observed): string {
     .join(", ");
 }
 
-/** Whether anybody came with a credential of their own, or from a web page. */
+/** Whether any client used credentials of its own, or is a web page. */
 export function hasDirectClients({ clients }: Observed): boolean {
   return clients.some(
     ({ caller, scripted }) => scripted > 0 || (caller !== "shared-key" && caller !== "anonymous"),

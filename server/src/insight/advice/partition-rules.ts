@@ -15,7 +15,7 @@ import {
   tableOf,
 } from "./rule.ts";
 
-/** The recording, judged by the cloud's targets as it happened. */
+/** Judges the recording by the cloud's targets, in the order in which it happened. */
 export class OverTargets implements Rule {
   readonly #targets = new AzureTargets("what-if");
 
@@ -47,18 +47,18 @@ export class OverTargets implements Rule {
   }
 }
 
-/** Operations are told when they end, with the time of their beginning: none takes longer. */
+/** A query is recorded when it ends, but with the time of its arrival. None takes longer than this. */
 const SECONDS_LATE_MAX = 30;
 
 interface SecondOfPartition {
   entities: number;
-  /** Writes, and queries whatever their pages: what one list reads is no traffic yet. */
+  /** Writes, and queries regardless of their number of pages: one list is not yet traffic. */
   requests: number;
 }
 
-/** Half of what a partition may do in the cloud, in some second. */
+/** Finds partitions that carry half of the cloud's target in any second. */
 export class HotPartitions implements Rule {
-  /** The last seconds by partition. */
+  /** The most recent seconds, by partition. */
   readonly #seconds = new Map<number, Map<string, SecondOfPartition>>();
   readonly #peaks = new Map<string, number>();
 
@@ -153,9 +153,12 @@ export class AppendOnlyKeys implements Rule {
 const ONE_PARTITION_INSERTS_MIN = 64;
 const ONE_PARTITION_ENTITIES_MIN = 1000;
 
-/** A table that grows in one partition, which is all it has. One by the time has another at another time. */
+/**
+ * Finds a growing table that has only one partition. A key that is the current time does not count: it
+ * changes.
+ */
 export class OnePartition implements Rule {
-  /** The partition of all inserts by table; undefined where there are several. */
+  /** By table, the partition of all inserts; undefined where there are several. */
   readonly #tables = new Map<string, { only: string | undefined; inserts: number }>();
 
   wrote(write: WriteEvent): void {
@@ -192,12 +195,12 @@ export class OnePartition implements Rule {
   }
 }
 
-/** Upserts may be. */
+/** An upsert may be an insert. */
 function isInsert({ kind, condition }: RecordedMutation): boolean {
   return kind !== "delete" && condition === "none";
 }
 
-/** Of `account/table/partition key`; an account stands for itself. */
+/** The table of `account/table/partition key`; an account is returned as it is. */
 function tableOfPlace(place: string): string {
   return place.split("/").slice(0, 2).join("/");
 }

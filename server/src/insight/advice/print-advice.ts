@@ -2,14 +2,14 @@ import { terminalText } from "../terminal-text.ts";
 import type { Advice } from "./advise.ts";
 import { RULE_TITLES } from "./rule.ts";
 
-/** What else there is to say of how much was looked at. */
+/** A remark on how much of the traffic the recording holds. */
 const ENDINGS: Readonly<Record<Advice["recording"], string>> = {
   whole: "",
   full: "; the recording was full before the server ended: what came later is not in it",
   "cut off": "; the recording has no end: the server was killed, or runs still",
 };
 
-/** For people. */
+/** As text for people. */
 export function printAdvice({ events, recording, findings, lines }: Advice): string {
   const out = [`${events} operations looked at, ${findings.length} findings${ENDINGS[recording]}`];
   for (const { rule, table, title, evidence, cost, cure } of findings) {
@@ -25,7 +25,7 @@ export function printAdvice({ events, recording, findings, lines }: Advice): str
   return terminalText(out);
 }
 
-/** For machines that show findings beside code: SARIF 2.1.0. */
+/** For tools that show findings next to code: SARIF 2.1.0. */
 export function adviceSarif(
   { events, recording, findings, lines }: Advice,
   version: string,

@@ -17,7 +17,7 @@ import {
   tableOf,
 } from "./rule.ts";
 
-/** Less often is a report somebody asked for once. */
+/** A query that runs less often is a one-time report. */
 const TIMES_MIN = 3;
 const READ_MIN = 100;
 const DENSITY_MIN = 0.1;
@@ -103,27 +103,28 @@ const FOLLOW_MS = 2000;
 interface Followed {
   lists: number;
   points: number;
-  /** The first of them, and the query that came first behind it. */
+  /** The first such list, and the first of the point queries after it. */
   readonly list: QueryEvent;
   readonly point: QueryEvent;
 }
 
-/** A client's last list, and what came behind it by table. */
+/** A client's last list, and by table the point queries that followed it. */
 interface Chase {
   readonly list: QueryEvent;
   readonly lookups: Map<string, { readonly first: QueryEvent; count: number }>;
 }
 
 /**
- * A list, and soon after it from the same client a point query for nearly each of its entities. Where lists
- * and point queries only come side by side, now and then as many follow: less than half of the lists have
- * nearly as many behind them as they hold, and not twice as many.
+ * Finds lists that the same client soon follows with a point query for nearly each entity of the list.
+ * Independent lists and point queries can look the same now and then. So a finding needs at least half of the
+ * lists to be followed by nearly as many point queries as they have entities, and by no more than twice as
+ * many.
  */
 export class LookupsAfterLists implements Rule {
   /** By client. */
   readonly #chases = new Map<string, Chase>();
   readonly #listsOfTable = new Map<string, number>();
-  /** By the tables of list and point queries. */
+  /** By the tables of the lists and of the point queries. */
   readonly #found = new Map<string, Followed>();
 
   queried(query: QueryEvent): void {
@@ -187,7 +188,7 @@ function copyInto({ table }: QueryEvent, lookedUp: string): Cure {
   };
 }
 
-/** The list was of what was looked up. */
+/** The point queries fetched entities that the list already returned. */
 function completeList({ projected }: QueryEvent): Cure {
   return {
     pattern: "projection",
@@ -198,7 +199,7 @@ function completeList({ projected }: QueryEvent): Cure {
   };
 }
 
-/** Whether an entity is among those that a list is of: the others it only leads to, as an index does. */
+/** Whether the list includes the entity itself. If not, it only leads to the entity, as an index does. */
 function isListed(list: QueryEvent, point: QueryEvent): boolean {
   const { partitionKey = "", rowKey = "" } = point;
   if (tableOf(list) !== tableOf(point)) return false;
@@ -212,13 +213,16 @@ function isListed(list: QueryEvent, point: QueryEvent): boolean {
   return planQuery({ kind: "and", clauses }).class !== "nothing";
 }
 
-/** What names a period where each of its values had a row key such as this. */
+/** The part of a row key that names a period, if such keys number the values within it. */
 function periodOf(rowKey: string): string {
   const period = /^(.*[^\W_])[\W_]+\d+$/.exec(rowKey)?.[1];
   return period === undefined ? '"values": the partition is the period' : `<the period: ${period}>`;
 }
 
-/** Many small numeric entities of one partition whose keys only count on, always read together. */
+/**
+ * Finds many small numeric entities of one partition whose keys only count up, and which are always read
+ * together.
+ */
 export function findSeries(shapes: QueryShapes, { data }: Observed): Finding[] {
   return shapes.find(({ table, shape, series }): Finding | [] => {
     const { queries: times } = series;

@@ -4,7 +4,7 @@ import type { QueryEvent } from "../recording.ts";
 import type { TrafficListener } from "./read-recording.ts";
 import { tableOf } from "./rule.ts";
 
-/** Queries that have table and filter in common, constants left out. */
+/** Queries with the same table and the same filter, apart from constants. */
 export class QueryShape {
   /** `account/table`. */
   readonly table: string;
@@ -13,7 +13,7 @@ export class QueryShape {
   readonly all = new PageCounts();
   readonly unprojected = new PageCounts();
   readonly tableScans = new PageCounts();
-  /** Of one partition, of which nearly everything was returned. */
+  /** Queries within one partition that return nearly everything they read. */
   readonly series = new PageCounts();
 
   constructor(shape: string, first: QueryEvent) {
@@ -33,12 +33,12 @@ export class QueryShape {
   }
 }
 
-/** Fewer entities than this are no series. */
+/** Fewer entities than this are not a series. */
 export const SERIES_MIN = 12;
 
 class PageCounts {
   pages = 0;
-  /** How many there were, however long. */
+  /** Number of queries, whatever their number of pages. */
   queries = 0;
   read = 0;
   returned = 0;
@@ -56,14 +56,17 @@ class PageCounts {
 const SHAPES_MAX = 100_000;
 const FILTERS_MAX = 10_000;
 
-/** Queries by table and filter, in order of first appearance. Shapes beyond the first 100,000 are left out. */
+/**
+ * Groups queries by table and filter, in order of first appearance. Shapes beyond the first 100,000 are
+ * ignored.
+ */
 export class QueryShapes implements TrafficListener {
   readonly #shapes = new Map<string, QueryShape>();
-  /** Of the filters that came last. */
+  /** For the most recent filters. */
   readonly #shapeOfFilter = new Map<string, string>();
 
   queried(query: QueryEvent): void {
-    // Several points of one filter are a list as well.
+    // Point queries are left out, unless one filter names several points: that is a list.
     if (query.rowKey !== undefined) return;
     const shape = this.#shapeOf(query.filter ?? "");
     const key = `${tableOf(query)} ${shape}`;

@@ -14,27 +14,30 @@ import {
 } from "../recording.ts";
 import { TableNames } from "./table-names.ts";
 
-/** Told what a recording holds, in order. */
+/** Receives the contents of a recording, in order. */
 export interface TrafficListener {
   queried?(query: QueryEvent): void;
   wrote?(write: WriteEvent): void;
   refused?(refusal: Refusal): void;
 }
 
-/** What a recording ends with. */
+/** The end of a recording. */
 export interface RecordingEnd {
-  /** Empty where the server was killed: they are told at the end. */
+  /** Empty where the server was killed, since they are written at the end. */
   readonly clients: readonly ClientCounts[];
   readonly agents: readonly AgentCounts[];
-  /** Whether it holds all that came: there may have been more than fits, or the server was killed. */
+  /**
+   * Whether the recording is complete: it may have reached its maximum size, or the server may have been
+   * killed.
+   */
   readonly ending: "whole" | "full" | "cut off";
 }
 
 /**
- * Tells what stands in a recording: millions of operations, of which none is kept. A last line that was
- * cut off, as a killed server leaves it, is left out.
- * @param lines without what ends them; behind the last end there is one more, mostly empty
- * @param tables under whose names queries and writes are told
+ * Passes the contents of a recording to a listener, one by one: there may be millions of operations. A
+ * truncated last line, as a killed server leaves it, is ignored.
+ * @param lines without their line ends; after the last line end there is one more, usually empty line
+ * @param tables used to give each table one name in queries and writes
  * @throws Error for text that is no recording
  */
 export function readRecording(
@@ -62,13 +65,13 @@ export function readRecording(
   return teller.end();
 }
 
-/** Makes what was recorded of lines, which say only what is new beside the lines before them. */
+/** Expands lines, which contain only what differs from the lines before them. */
 class Teller {
   readonly #listener: TrafficListener;
   readonly #tables: TableNames;
   #at = 0;
   #origin: Origin = { client: "", account: "", table: "" };
-  /** Of the query before. */
+  /** Of the previous query. */
   #partitionKey: string | undefined;
   readonly #clients: ClientCounts[] = [];
   readonly #agents: AgentCounts[] = [];
@@ -121,7 +124,7 @@ class Teller {
 
 const CALLERS = ["anonymous", "shared-key", "account-sas", "service-sas", "bearer"] as const;
 
-/** @throws Error for the first line of something else, or of another version */
+/** @throws Error for the first line of another format or version */
 function checkReadable(line: string): void {
   if (VERSIONS_READ.some((version) => line.startsWith(`["${FORMAT}",${version}]`))) return;
   const version = new RegExp(`^\\["${FORMAT}",(\\d+)\\]`).exec(line)?.[1];
@@ -134,7 +137,7 @@ function checkReadable(line: string): void {
 
 type Origin = Pick<EventBase, "client" | "account" | "table">;
 
-// Queries and writes are put together member by member: spreading objects took longer than all else here.
+// Queries and writes are built member by member: spreading objects took longer than everything else here.
 
 function readOrigin([, client, account, table]: readonly unknown[], tables: TableNames): Origin {
   const known = tables.meet(`${account}/${table}`);

@@ -1,22 +1,22 @@
 import type { Refusal } from "../recording.ts";
 import { counted, type Finding, getOrMake, groupBy, type Observed, type Rule } from "./rule.ts";
 
-/** Whoever asks again this soon has not backed off. */
+/** A client that repeats a request this soon has not backed off. */
 const SOON_MS = 100;
-/** Later it is another attempt, not a retry. */
+/** After this time a repeated request is a new attempt, not a retry. */
 const SAME_ATTEMPT_MS = 10_000;
 const REPEATS_MIN = 3;
-/** Not 404, which is polled for, nor 409 and 412, after which a client reads and tries anew. */
+/** Not 404, which clients poll for, nor 409 and 412, after which a client reads and tries again. */
 const HOPELESS = new Set([400, 401, 403, 405, 411, 413, 415, 501]);
 
-/** A request by its first refusal. */
+/** A request, identified by its first refusal. */
 interface Repeated {
   readonly refusal: Refusal;
   at: number;
   times: number;
 }
 
-/** Requests sent again as they were: at once after a 500 or 503, or although nothing can change. */
+/** Finds requests that are repeated unchanged: immediately after a 5xx, or although they cannot succeed. */
 export class Retries implements Rule {
   readonly #requests = new Map<string, Repeated>();
 
@@ -26,7 +26,7 @@ export class Retries implements Rule {
     if (!HOPELESS.has(status) && status < 500) return;
     const id = isOneEntity(refusal) ? "" : clientRequestId;
     const key = [client, verb, path, code, id].join(" ");
-    // Where it is the first, nothing came before it.
+    // For a first refusal: nothing came before it.
     const before = { refusal, at: Number.NEGATIVE_INFINITY, times: 0 };
     const request = getOrMake(this.#requests, key, () => before);
     const within = HOPELESS.has(status) ? SAME_ATTEMPT_MS : SOON_MS;
@@ -61,14 +61,14 @@ export class Retries implements Rule {
 }
 
 /**
- * Whether the path says what was asked. The paths of inserts, batches and lists do not: two of them are
- * the same request only where they bear the same id, as those that client libraries send again do.
+ * Whether the path identifies the request. For inserts, batches and lists it does not: two of them are the
+ * same request only if they carry the same client request id, as retries of client libraries do.
  */
 function isOneEntity({ path }: Refusal): boolean {
   return /\(.+\)$/.test(path);
 }
 
-/** `account/table` of a path such as `/account/Table(...)`. */
+/** `account/table` for a path such as `/account/Table(...)`. */
 function tableOfPath({ account, path }: Refusal): string {
   const own = path.startsWith(`/${account}/`) ? path.slice(account.length + 1) : path;
   return `${account}/${/^\/([^(/?]*)/.exec(own)?.[1] ?? ""}`;

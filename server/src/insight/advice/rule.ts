@@ -3,15 +3,18 @@ import type { TrafficEvent } from "../recording.ts";
 import type { RecordingEnd, TrafficListener } from "./read-recording.ts";
 import type { TableNames } from "./table-names.ts";
 
-/** A design mistake that the traffic or the data shows. */
+/** A design mistake visible in the traffic or the data. */
 export interface Finding {
   readonly rule: RuleName;
-  /** `account/table`, or the account alone. */
+  /** `account/table`, or only the account. */
   readonly table: string;
-  /** Which of the table's findings of this rule, the same in every recording: a shape, a place; or "". */
+  /**
+   * Distinguishes the table's findings of this rule, and is the same in every recording: a shape, a place, or
+   * "".
+   */
   readonly subject: string;
   readonly title: string;
-  /** What was seen: shapes of queries, counts, example keys. */
+  /** The evidence: query shapes, counts, example keys. */
   readonly evidence: readonly string[];
   readonly cost: string;
   readonly cure: Cure;
@@ -40,28 +43,28 @@ export const RULE_TITLES = {
 export type RuleName = keyof typeof RULE_TITLES;
 
 /**
- * Looks for one mistake in one recording: hears it from beginning to end, and keeps counts of it and examples.
- * A recording holds millions of operations.
+ * Looks for one mistake in one recording: receives it from beginning to end, and holds only counts and
+ * examples, since a recording may contain millions of operations.
  */
 export interface Rule extends TrafficListener {
   findings(observed: Observed): Finding[];
 }
 
-/** What there is to judge once a recording was told. */
+/** Everything there is to judge, once the recording has been read. */
 export interface Observed extends RecordingEnd {
   readonly events: number;
   readonly refusals: number;
   /** By `account/table`; empty when no data was given. */
   readonly data: ReadonlyMap<string, TableData>;
-  /** Of the traffic and the data: paths of refusals name tables in any case. */
+  /** Tables of the traffic and the data: paths of refusals spell table names in any case. */
   readonly tables: TableNames;
 }
 
-/** What is stored in a table, from its first entities. */
+/** Facts about a table's data, from its first entities. */
 export interface TableData {
   readonly entities: number;
   readonly samples: readonly EntitySample[];
-  /** The key of the one partition that the table is, all of it; undefined where there are several, or none. */
+  /** The key of the table's only partition; undefined where there are several, or none. */
   readonly onlyPartition: string | undefined;
 }
 
@@ -70,7 +73,7 @@ export interface EntitySample {
   readonly rowKey: string;
   readonly bytes: number;
   readonly properties: number;
-  /** Whether all of the properties are numbers. */
+  /** Whether all properties are numbers. */
   readonly numeric: boolean;
 }
 
@@ -87,7 +90,7 @@ export function counted(count: number, one: string, more = `${one}s`): string {
   return `${count} ${count === 1 ? one : more}`;
 }
 
-/** Lists by key, in order of first appearance. */
+/** Groups items by key, in order of first appearance. */
 export function groupBy<T>(items: Iterable<T>, keyOf: (item: T) => string): Map<string, T[]> {
   const groups = new Map<string, T[]>();
   for (const item of items) {
@@ -99,7 +102,7 @@ export function groupBy<T>(items: Iterable<T>, keyOf: (item: T) => string): Map<
   return groups;
 }
 
-/** What is there under a key, or what is made for it. */
+/** Returns the value of a key, creating it if it is missing. */
 export function getOrMake<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   let value = map.get(key);
   if (value === undefined) {

@@ -1,6 +1,6 @@
 /**
- * `account/table`, one name for each table whatever the case in which it was addressed: as it is called where
- * its data is, else as it was met first.
+ * Gives each table one `account/table` name, whatever case requests use: the name stored with its data, or
+ * else the first one met.
  */
 export class TableNames {
   readonly #names = new Map<string, string>();

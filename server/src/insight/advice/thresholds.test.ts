@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { record } from "../test-traffic.ts";
 import type { EntitySample } from "./rule.ts";
 
-/** Each number of the table of rules in `docs/manual/insight.md`, and one beside it. */
+/** Each threshold of the table of rules in `docs/manual/insight.md`, and the value next to it. */
 describe("A finding begins where the manual says:", () => {
   const KEYS = "PartitionKey eq 'p'";
   const point = (rowKey: string) => ({ partitionKey: "p", rowKey });
@@ -139,7 +139,7 @@ describe("A finding begins where the manual says:", () => {
       return traffic.rules(new Map([["a/T", data]])).includes("one-partition");
     };
     assert.deepEqual([found(64), found(63)], [true, false]);
-    // Recordings of these tests begin on this day: another day has another partition.
+    // Recordings in these tests begin on this day; the next day has another partition.
     assert.equal(found(70, "19700112"), false);
   });
 

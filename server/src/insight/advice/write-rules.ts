@@ -11,10 +11,10 @@ import {
 } from "./rule.ts";
 
 const RUN_MIN = 10;
-/** What waits longer for the next came one by one: messages of people, readings of a device. */
+/** Writes further apart than this arrived one by one, such as people's messages or a device's readings. */
 const RUN_GAP_MS = 100;
 
-/** Single writes of a client into one partition, one after another and of another entity each. */
+/** Consecutive single writes of one client into one partition, each of a different entity. */
 class WriteRun {
   readonly first: WriteEvent;
   readonly #rowKeys = new Set<string>();
@@ -29,7 +29,7 @@ class WriteRun {
     return this.#rowKeys.size;
   }
 
-  /** Whether a write is one more of this run; then it is counted. */
+  /** Whether a write continues this run; if so, it is counted. */
   takes({ account, at, mutations, partitionKey, table }: WriteEvent): boolean {
     const [only] = mutations;
     if (only === undefined || mutations.length > 1 || this.#rowKeys.has(only.rowKey)) return false;
@@ -45,14 +45,16 @@ class WriteRun {
 interface Runs {
   runs: number;
   writes: number;
-  /** That could have carried them. */
+  /** The number of transactions that could have carried the writes. */
   transactions: number;
   readonly example: string;
 }
 
-/** Runs of single writes into one partition, of another entity each, that a transaction could have carried. */
+/**
+ * Finds runs of single writes of different entities in one partition, which a transaction could have carried.
+ */
 export class SingleWrites implements Rule {
-  /** The last of each client, which may go on. */
+  /** The last run of each client, which may continue. */
   readonly #runs = new Map<string, WriteRun>();
   /** By table. */
   readonly #found = new Map<string, Runs>();
@@ -96,22 +98,25 @@ export class SingleWrites implements Rule {
 }
 
 const READ_AGO_MS = 5000;
-/** So many operations of the client may come between: what others wait for at the same time. */
+/** How many operations of the client may come in between, since it may serve many requests concurrently. */
 const READ_AGO_OPERATIONS = 64;
 const CLIENT_READS_MAX = 10_000;
 
-/** Writes of a table, and how many of them came soon after a read of the same entity. */
+/** A table's writes, and how many of them soon followed a read of the same entity. */
 class WritesAfterReads {
   inserts = 0;
   insertsAfter = 0;
-  /** Unconditional ones: what had been read makes no difference to them. */
+  /** Unconditional updates, for which the value read makes no difference. */
   updates = 0;
   updatesAfter = 0;
-  /** With the ETag that was read. */
+  /** Updates with the ETag that was read. */
   exactAfter = 0;
   example = "";
 
-  /** Who updates what was read inserts what was not there: such reads are for the update. */
+  /**
+   * A client that updates with the ETag it read, and inserts what it did not find, reads for the sake of the
+   * update.
+   */
   get areForUpdates(): boolean {
     return this.exactAfter > 0;
   }
@@ -125,11 +130,11 @@ class WritesAfterReads {
   }
 }
 
-/** Point queries whose only use was to choose between insert and update, or to fill an upsert. */
+/** Finds point queries that serve only to choose between insert and update, or to fill an upsert. */
 export class ReadBeforeWrite implements Rule {
-  /** When entities were read last, and as which operation of the client. */
+  /** By entity, the time of its last read and that read's position among the client's operations. */
   readonly #reads = new Map<string, { readonly at: number; readonly turn: number }>();
-  /** Operations by client. */
+  /** Number of operations, by client. */
   readonly #turns = new Map<string, number>();
   readonly #tables = new Map<string, WritesAfterReads>();
 
@@ -169,7 +174,7 @@ export class ReadBeforeWrite implements Rule {
     }
   }
 
-  /** Whether the entity was read a moment ago. A read is good for one write. */
+  /** Whether the entity was read a moment ago. Each read counts for one write. */
   #takeRead(write: WriteEvent, { rowKey }: RecordedMutation, turn: number): boolean {
     const key = entityOf(write, write.partitionKey, rowKey);
     const read = this.#reads.get(key);
@@ -198,7 +203,7 @@ export class ReadBeforeWrite implements Rule {
   }
 }
 
-/** Who read or wrote which entity: the lengths tell where one key ends and the next begins. */
+/** Identifies a client and an entity; the lengths separate the parts unambiguously. */
 function entityOf(event: TrafficEvent, partitionKey: string, rowKey: string): string {
   const lengths = `${event.client.length},${partitionKey.length}`;
   return `${lengths} ${event.client}${tableOf(event)}/${partitionKey}${rowKey}`;
