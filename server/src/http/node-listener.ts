@@ -74,19 +74,19 @@ export function nodeListener(
       if (!(answer instanceof Promise)) return give(answer);
       answer.then(give, cut);
     };
-    // One request of a connection after the other: the next may read what this one writes. A response
-    // gets its socket when those before it are out.
+    // Requests of one connection are handled one after the other: the next may read what this one writes. A
+    // response gets its socket once the responses before it are out.
     if (response.socket === null) waitForTurn(message.socket, response, serve);
     else serve();
   };
 }
 
-/** How many requests of a connection wait for the answers before theirs. */
+/** Per connection, how many requests wait for the answers before theirs. */
 const waiting = new WeakMap<Socket, number>();
 
 /**
- * Nothing more is read of the connection meanwhile: requests that nobody answers yet would pile up without
- * end. node:http resumes it for reasons of its own, the end of a message among them.
+ * Pauses the connection while requests wait: pipelined requests would otherwise pile up without bound.
+ * node:http resumes it for reasons of its own, for example at the end of a message.
  */
 function waitForTurn(socket: Socket, response: ServerResponse, serve: () => void): void {
   const before = waiting.get(socket);
@@ -105,7 +105,7 @@ function waitForTurn(socket: Socket, response: ServerResponse, serve: () => void
   });
 }
 
-/** Proxies send the absolute form; only its path and query mean anything here. */
+/** Proxies send the absolute form; only its path and query matter here. */
 function originForm(target: string): string {
   if (target.startsWith("/")) return target;
   const scheme = /^https?:\/\/[^/?]*/i.exec(target);
@@ -119,7 +119,7 @@ function send(
   { lingering, onError }: { readonly lingering: LingeringCloses; readonly onError: OnError },
 ): void {
   if (response.destroyed) return;
-  // Answers bring the date they were made with.
+  // The answer carries its own date.
   response.sendDate = false;
   const { status, body } = answer;
   const headers = [...answer.headers];
@@ -138,9 +138,10 @@ function send(
 }
 
 /**
- * What is left of a request that is answered before its end. No next request is waited for behind a longer rest:
- * the answer is the last, or, where chunks do not tell how long they go on, their length makes it so.
- * @returns whether it is the last already
+ * Handles the unread rest of a request that is answered early. If the rest is too long to be read, the answer
+ * is the connection's last. A chunked body has no announced length, so it is counted as it arrives, and the
+ * connection ends once it is too long.
+ * @returns whether the answer is already known to be the last
  */
 function passOver(
   message: IncomingMessage,
@@ -149,7 +150,8 @@ function passOver(
 ): boolean {
   if (message.readableEnded || message.complete) return false;
   const { socket } = message;
-  // The client wants no other answer on this connection: node:http would close it under a rest of any length.
+  // The client asked for this to be the last answer: node:http would close the connection under a rest of any
+  // length.
   if (!response.shouldKeepAlive) lingering.prepare(socket);
   if (message.headers["transfer-encoding"] === undefined) {
     const isLast = Number(message.headers["content-length"] ?? 0) > UNWANTED_BYTES_MAX;
@@ -161,7 +163,8 @@ function passOver(
     left -= chunk.length;
     if (left >= 0) return;
     message.off("data", count);
-    // The parser is at work with what came; that may hold the end of the body, and then the next request.
+    // The parser is still working on the bytes that arrived; they may hold the end of the body and the next
+    // request.
     setImmediate(() => {
       if (message.complete || socket.destroyed) return;
       lingering.prepare(socket);
@@ -185,7 +188,7 @@ async function pour(
     }
     response.end();
   } catch (error) {
-    // The status is out already; cutting the connection is the only way left to say that this failed.
+    // The status has been sent; cutting the connection is the only way left to report the failure.
     onError(error);
     response.destroy();
   }
@@ -195,7 +198,9 @@ class NodeBody implements BodySource {
   readonly bytes: number | undefined;
   readonly #message: IncomingMessage;
   #filler: PartsFiller | undefined;
-  /** The bytes that `read` has so far. Chunks of one byte, held as they are, would take 400 times their length. */
+  /**
+   * The bytes that `read` has received so far, joined: chunks of one byte would take 400 times their length.
+   */
   #arrived = new GrowingBytes();
 
   constructor(message: IncomingMessage) {
@@ -208,7 +213,7 @@ class NodeBody implements BodySource {
     const message = this.#message;
     if (this.bytes === 0) return new Uint8Array(0);
     if (this.bytes !== undefined && this.bytes > bytesMax) return undefined;
-    // It may have ended between two calls.
+    // The message may have ended between two calls.
     if (message.destroyed && !message.complete) return Promise.reject(new BodyAborted());
     return new Promise((resolve, reject) => {
       const take = (chunk: Buffer) => {
@@ -227,10 +232,10 @@ class NodeBody implements BodySource {
     });
   }
 
-  /** Nobody will ask any more. A body that nobody began to read, node:http passes over itself. */
+  /** The reader is done. node:http itself skips a body that was never read. */
   discard(): void {
     this.#arrived = new GrowingBytes();
-    // A client that leaves in the middle of it has left: there is nobody to tell.
+    // A client that leaves during the rest needs no answer.
     this.#filler?.discard().catch(() => {});
   }
 
