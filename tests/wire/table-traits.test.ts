@@ -82,6 +82,19 @@ it("Every operation of the service has a sample, and every sample an operation",
   assert.deepEqual(Object.keys(SAMPLES).sort(), TABLE_OPERATIONS.map(({ name }) => name).sort());
 });
 
+it("A client's request id is logged as it is echoed, never one that could command a terminal", async () => {
+  for (const [id, known] of [
+    ["mine", "mine"],
+    ["\u009b31m", undefined],
+    ["x".repeat(1025), undefined],
+  ] as const) {
+    const headers = { "x-ms-client-request-id": id };
+    const answer = await lab.primary.send("GET", "/Tables", { headers });
+    assert.equal(answer.header("x-ms-client-request-id"), known);
+    assert.equal(lab.records.at(-1)!.clientRequestId, known);
+  }
+});
+
 for (const [name, sample] of Object.entries(SAMPLES)) {
   describe(name, () => {
     it("succeeds for who holds the key, and is logged by its name and request id", async () => {

@@ -16,7 +16,6 @@ import { WHOLE_BYTES_MAX } from "./both-lanes.ts";
 import { corsHeaders, preflightResponse } from "./cors.ts";
 import { toServiceError } from "./error-response.ts";
 import type { Gate } from "./gate.ts";
-import { PRINTABLE_ASCII } from "./header-values.ts";
 import { HttpDate } from "./http-date.ts";
 import type { ExchangeObserver } from "./observer.ts";
 import type { Query } from "./query.ts";
@@ -257,14 +256,7 @@ export class Front<Context> {
     const version = request.version || this.#versionForStranger(request);
     if (version !== undefined) headers.push("x-ms-version", version);
     const echo = request.clientRequestId;
-    if (
-      echo !== undefined &&
-      version !== undefined &&
-      echo.length <= LIMITS.clientRequestIdLengthMax &&
-      PRINTABLE_ASCII.test(echo)
-    ) {
-      headers.push("x-ms-client-request-id", echo);
-    }
+    if (echo !== undefined && version !== undefined) headers.push("x-ms-client-request-id", echo);
     const answer = { status: response.status, headers, body: response.body };
     if (request.account.name === "" || request.verb === "OPTIONS") return answer;
     // If the rules cannot be read, an answer that scripts may not see is better than none.

@@ -1,6 +1,8 @@
+import { LIMITS } from "@rowhouse/protocol/limits";
 import type { Account } from "../auth/accounts.ts";
 import type { Identity } from "../auth/identity.ts";
 import type { Location, WireRequest } from "../operation.ts";
+import { PRINTABLE_ASCII } from "./header-values.ts";
 import { Query } from "./query.ts";
 import type { BodySource, Headers, RawRequest } from "./raw-request.ts";
 import type { Deadline } from "./timed-body.ts";
@@ -23,7 +25,7 @@ export class Request implements WireRequest {
   readonly opensConnection: boolean;
   readonly source: BodySource;
   readonly requestId: string;
-  /** Looked up once: the answer repeats it and observers receive it. */
+  /** Looked up once. It is echoed and logged; an unprintable or very long one counts as absent. */
   readonly clientRequestId: string | undefined;
   readonly arrivedAt: number;
 
@@ -62,7 +64,7 @@ export class Request implements WireRequest {
     this.opensConnection = raw.opensConnection === true;
     this.source = raw.body;
     this.requestId = requestId;
-    this.clientRequestId = raw.headers.get("x-ms-client-request-id");
+    this.clientRequestId = printableId(raw.headers.get("x-ms-client-request-id"));
     this.arrivedAt = arrivedAt;
   }
 
@@ -73,4 +75,10 @@ export class Request implements WireRequest {
   get rawHeaders(): readonly string[] {
     return this.headers.raw;
   }
+}
+
+/** Bytes above ASCII pass one of the lanes, and as control characters they would command the terminal of a log. */
+function printableId(id: string | undefined): string | undefined {
+  if (id === undefined || id.length > LIMITS.clientRequestIdLengthMax) return undefined;
+  return PRINTABLE_ASCII.test(id) ? id : undefined;
 }
