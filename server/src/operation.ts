@@ -56,9 +56,7 @@ export interface Access {
   readonly serviceSas: readonly string[];
   /** The role a bearer token needs; "never" hides the resource from such callers. */
   readonly bearer: "read" | "write" | "never";
-  /**
-   * A blob read that public access may open to everyone; the operation checks the container's access level.
-   */
+  /** A blob read that public access may open to everyone; the operation checks the container's access level. */
   readonly anonymous?: boolean;
 }
 

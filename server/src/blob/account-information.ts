@@ -1,8 +1,6 @@
 import type { BlobOperation } from "./blob-operation.ts";
 
-/**
- * Get Account Information, which any caller with a key or a token may request on any resource of the account.
- */
+/** Get Account Information, which any caller with a key or a token may request on any resource of the account. */
 export const getAccountInformation: BlobOperation<void, void> = {
   name: "GetAccountInformation",
   route: { method: "GET", resource: "account information", comp: "properties" },

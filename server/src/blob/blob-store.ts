@@ -89,9 +89,7 @@ export class BlobStore {
     );
   }
 
-  /**
-   * Opens the container again if it has changed: its blobs may be deleted, and already freed by the reaper.
-   */
+  /** Opens the container again if it has changed: its blobs may be deleted, and already freed by the reaper. */
   #readIn(named: Named<ContainerValue>, name: BlobName): Awaitable<BlobState> {
     const { engine, catalog } = this.#options;
     const key = this.#key(name.account, named, name.blob);

@@ -11,9 +11,7 @@ import type { ContainerValue, PublicAccess } from "./container-value.ts";
 import { checkLeaseForRead } from "./lease.ts";
 import { nextModified, validatorHeaders } from "./validators.ts";
 
-/**
- * Only the account's keys may read or change policies: policies decide what shared access signatures may do.
- */
+/** Only the account's keys may read or change policies: policies decide what shared access signatures may do. */
 const ACCESS = { resourceType: "c", accountSas: [], serviceSas: [], bearer: "never" } as const;
 
 /** Get Container ACL: the stored access policies and the public access level. */

@@ -10,9 +10,7 @@ export interface CopiedContent extends NewContent {
   readonly content: ContentReference;
 }
 
-/**
- * The most of its list that one step of a copy holds in memory, besides what a few copies of contents hold.
- */
+/** The most of its list that one step of a copy holds in memory, besides what a few copies of contents hold. */
 const BATCH = { extentsMax: 100, bytesMax: 1 << 20 };
 
 /** Copies a blob's content for another blob. The caller holds the source during the copy (see `Readers`). */

@@ -88,9 +88,7 @@ export class DraftExpiry implements BackgroundWork {
     return found;
   }
 
-  /**
-   * A block that arrives at the same time is not lost: it changes the head's version, and the check fails.
-   */
+  /** A block that arrives at the same time is not lost: it changes the head's version, and the check fails. */
   async #drop({ id, name, version }: FoundDraft): Promise<void> {
     const { blobs, engine, notes } = this.#options;
     const headKey = draftHeadKey(id);

@@ -20,9 +20,7 @@ interface ListBlobsOutput {
   readonly input: ListBlobsInput;
 }
 
-/**
- * Accepted values of `include`. The first three have an effect; there is nothing to include for the others.
- */
+/** Accepted values of `include`. The first three have an effect; there is nothing to include for the others. */
 const INCLUDABLE = [
   "metadata",
   "copy",

@@ -2,8 +2,8 @@ import type { Metadata } from "../http/metadata.ts";
 import { LOG_KINDS, type LogBatch, type LogEntry } from "../insight/analytics-log.ts";
 
 /**
- * Names and metadata of the analytics log's blobs. Names sort in the order of their hours. Source: "Storage
- * Analytics logging".
+ * Names and metadata of the analytics log's blobs. Names sort in the order of their hours.
+ * Source: "Storage Analytics logging".
  */
 
 const NUMBER_DIGITS = 6;

@@ -84,9 +84,7 @@ export class LogBlobs implements BackgroundWork {
     return this.#writer.close();
   }
 
-  /**
-   * Writes all waiting lines and deletes blobs that are too old. Lines that cannot be written keep waiting.
-   */
+  /** Writes all waiting lines and deletes blobs that are too old. Lines that cannot be written keep waiting. */
   async write(): Promise<void> {
     const { log, onError } = this.#options;
     try {

@@ -144,9 +144,7 @@ export class Notes {
     this.#options = options;
   }
 
-  /**
-   * Protects everything that exists, for a day at most. To release the hold, delete its note under its check.
-   */
+  /** Protects everything that exists, for a day at most. To release the hold, delete its note under its check. */
   hold(): Promise<Making> {
     return this.#begin({ kind: "hold", id: this.#options.ids.next() }, this.#newKey(HOLDS));
   }

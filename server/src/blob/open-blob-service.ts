@@ -52,9 +52,7 @@ export function openBlobService(options: BlobServiceOptions): OpenBlobService {
     space: KEY_SPACES.blobCatalog,
     rules: BLOB_DOCUMENTS,
     contentsOf: (accountId, containerId) => partitionRange(blobPartition(accountId, containerId)),
-    /**
-     * Makes garbage of what a blob of a removed container refers to, before the reaper deletes its record.
-     */
+    /** Makes garbage of what a blob of a removed container refers to, before the reaper deletes its record. */
     async release(_, value) {
       const { puts, deletes } = releaseAll({ contents, notes }, decodeRecord({ value }));
       if (puts.length + deletes.length === 0) return;

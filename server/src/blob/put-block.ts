@@ -81,9 +81,7 @@ export const putBlock: BlobOperation<PutBlockInput, PutBlockOutput> = {
   },
 };
 
-/**
- * @throws ServiceError AuthorizationPermissionMismatch, InvalidBlobType, 412 of leases, InvalidBlobOrBlock.
- */
+/** @throws ServiceError AuthorizationPermissionMismatch, InvalidBlobType, 412 of leases, InvalidBlobOrBlock. */
 function judgePutBlock({ record }: BlobState, input: PutBlockInput, request: WireRequest): void {
   const { blob, draft } = record;
   // The right to create does not cover an existing blob: changing one needs the right to write.

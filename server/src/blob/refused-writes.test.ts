@@ -9,9 +9,7 @@ const ACQUIRE = { "x-ms-lease-action": "acquire", "x-ms-lease-duration": "-1" };
 
 type Write = readonly [method: string, path: string, request?: LabRequest];
 
-/**
- * Every operation that changes an existing blob, each in a form that succeeds without conditions and leases.
- */
+/** Every operation that changes an existing blob, each in a form that succeeds without conditions and leases. */
 const BLOB_WRITES: readonly Write[] = [
   ["PUT", "/docs/a", BLOCK],
   ["PUT", "/docs/a?comp=blocklist", { body: "<BlockList/>" }],

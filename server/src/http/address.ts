@@ -19,9 +19,7 @@ export interface AddressRules {
   readonly findAccount: (name: string) => Account | undefined;
 }
 
-/**
- * Registered names, IPv4, bracketed IPv6, an optional port. A host that matches is safe in JSON and headers.
- */
+/** Registered names, IPv4, bracketed IPv6, an optional port. A host that matches is safe in JSON and headers. */
 const HOST = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::\d{1,5})?$/;
 
 /** What path-style requests to one account share. */

@@ -37,9 +37,7 @@ export class AnswersTogether {
     this.#clock = clock;
   }
 
-  /**
-   * Whether to hold the answer back, with `add`. Call it once per answer: it also counts the turn's pages.
-   */
+  /** Whether to hold the answer back, with `add`. Call it once per answer: it also counts the turn's pages. */
   takes({ body }: WireResponse): boolean {
     if (!isLent(body)) return false;
     if (this.#made++ === 0) setImmediate(this.#atTurnEnd);

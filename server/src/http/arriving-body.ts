@@ -51,9 +51,7 @@ export class ArrivingBody implements BodySource, Room {
     });
   }
 
-  /**
-   * Accepts bytes that were not read straight into the reader's memory. @returns the bytes behind the body
-   */
+  /** Accepts bytes that were not read straight into the reader's memory. @returns the bytes behind the body */
   take(lent: Buffer): Buffer {
     let bytes = lent.subarray(0, this.left);
     const behind = lent.subarray(bytes.length);

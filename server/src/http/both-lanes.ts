@@ -59,9 +59,7 @@ export function plainAddress(address: string): string {
 
 let lastAddress = "";
 
-/**
- * Resolves when the system has taken the bytes, or the stream has closed. The bytes may change after that.
- */
+/** Resolves when the system has taken the bytes, or the stream has closed. The bytes may change after that. */
 export function written(stream: Writable, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve) => {
     const go = () => {

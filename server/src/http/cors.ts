@@ -4,8 +4,8 @@ import type { CorsRule } from "../xml/cors-rules.ts";
 
 /**
  * Cross-origin resource sharing for all three services. Rules are tried in stored order: the first that
- * allows the origin and the method applies, whatever it says about headers. Source: "Cross-Origin Resource
- * Sharing (CORS) support for Azure Storage".
+ * allows the origin and the method applies, whatever it says about headers.
+ * Source: "Cross-Origin Resource Sharing (CORS) support for Azure Storage".
  */
 
 /**

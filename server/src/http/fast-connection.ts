@@ -165,9 +165,7 @@ export class FastConnection implements Answered {
     this.socket.destroy();
   };
 
-  /**
-   * Ends the connection to a client that has ended its side; one that stopped inside a request gets a 400.
-   */
+  /** Ends the connection to a client that has ended its side; one that stopped inside a request gets a 400. */
   #leave(): void {
     // Line breaks are allowed between requests and after the last.
     const isBetween = this.#unread.bytes.every((byte) => byte === 13 || byte === 10);

@@ -7,9 +7,7 @@ export class GrowingBytes {
     return this.#room.subarray(0, this.length);
   }
 
-  /**
-   * @param expected the total number of bytes, if known; reserved memory that is never filled costs nothing
-   */
+  /** @param expected the total number of bytes, if known; reserved memory that is never filled costs nothing */
   append(bytes: Uint8Array, expected: number): void {
     const length = this.length + bytes.length;
     if (length > this.#room.length) {

@@ -16,9 +16,7 @@ export interface HttpServerOptions {
   /** 0 takes any free port. */
   readonly port: number;
   readonly tls: TlsMaterial | undefined;
-  /**
-   * How requests are read: by node:http alone, or by the fast lane in front of it, which does not speak TLS.
-   */
+  /** How requests are read: by node:http alone, or by the fast lane in front of it, which does not speak TLS. */
   readonly lane: "node" | "fast";
   /** Whether a request may take as long as it needs, provided that bytes keep moving. */
   readonly carriesStreams?: boolean;

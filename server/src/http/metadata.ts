@@ -5,7 +5,8 @@ import { PRINTABLE_ASCII } from "./header-values.ts";
 
 /**
  * User-defined names and values of a queue, a container or a blob, in the order and case they were sent.
- * Names are compared without case. Source: "Setting and retrieving properties and metadata".
+ * Names are compared without case.
+ * Source: "Setting and retrieving properties and metadata".
  */
 export type Metadata = readonly (readonly [name: string, value: string])[];
 

@@ -198,9 +198,7 @@ class NodeBody implements BodySource {
   readonly bytes: number | undefined;
   readonly #message: IncomingMessage;
   #filler: PartsFiller | undefined;
-  /**
-   * The bytes that `read` has received so far, joined: chunks of one byte would take 400 times their length.
-   */
+  /** The bytes that `read` has received so far, joined: chunks of one byte would take 400 times their length. */
   #arrived = new GrowingBytes();
 
   constructor(message: IncomingMessage) {

@@ -4,9 +4,7 @@ import type { Handle } from "./both-lanes.ts";
 import type { Front } from "./front.ts";
 import type { RawRequest } from "./raw-request.ts";
 
-/**
- * Finds the page that a request names, as a function that builds it; undefined where the request names none.
- */
+/** Finds the page that a request names, as a function that builds it; undefined where the request names none. */
 export type Pages = (request: RawRequest) => (() => Awaitable<WireResponse>) | undefined;
 
 /**

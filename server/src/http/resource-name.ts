@@ -5,8 +5,8 @@ const NAME = /^[a-z0-9](?:-?[a-z0-9])*$/;
 
 /**
  * The rule for queue and container names: 3 to 63 lower-case letters, digits and single hyphens between them.
- * The length is checked before the characters. Source: "Naming queues and metadata", "Naming and referencing
- * containers, blobs, and metadata".
+ * The length is checked before the characters.
+ * Source: "Naming queues and metadata", "Naming and referencing containers, blobs, and metadata".
  * @throws ServiceError OutOfRangeInput or InvalidResourceName.
  */
 export function checkResourceName(name: string): void {

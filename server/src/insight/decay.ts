@@ -48,9 +48,7 @@ export class DecayScale {
   }
 }
 
-/**
- * A time that is earlier than this means that the clock was set back: counts fade on from the earlier time.
- */
+/** A time that is earlier than this means that the clock was set back: counts fade on from the earlier time. */
 export const LATE_MS_MAX = 60_000;
 /** Far below the point where adding to a double would lose whole numbers. */
 const WEIGHT_MAX = 2 ** 30;

@@ -6,9 +6,7 @@ export interface HeatMapData {
   readonly slotMs: number;
   /** When each column begins, in milliseconds since 1970; a time without load has no column. */
   readonly columns: readonly number[];
-  /**
-   * Each row begins at its name and ends before the next one's. Rows hold about equally many samples.
-   */
+  /** Each row begins at its name and ends before the next one's. Rows hold about equally many samples. */
   readonly rows: readonly string[];
   /** Entities, by row and column: shares of a sample, scaled to each column's exact total. */
   readonly cells: readonly (readonly number[])[];

@@ -9,9 +9,7 @@ interface Wanted {
   readonly equal: readonly ComparisonNode[];
   /** Bounds of one property: an index is ordered by it. */
   readonly range: readonly ComparisonNode[];
-  /**
-   * Conditions without an order: Booleans, `ne`, `not`. The entities that meet them can be stored separately.
-   */
+  /** Conditions without an order: Booleans, `ne`, `not`. The entities that meet them can be stored separately. */
   readonly picks: readonly FilterNode[];
   /** Whether the filter asks for times of writing, which no index can contain. */
   readonly timestamps: boolean;

@@ -13,9 +13,7 @@ export interface QueryFacts {
   readonly table: string;
   /** The plan of this page. */
   readonly plan: Plan;
-  /**
-   * Class of the whole query, whichever page this is: the rest of a table scan would be a partition range.
-   */
+  /** Class of the whole query, whichever page this is: the rest of a table scan would be a partition range. */
   readonly class: PlanClass;
   /** From `keysRead`. Watchers usually need no more of the plan, which has left the caches by then. */
   readonly partitionKey: string | undefined;

@@ -13,8 +13,8 @@ export type LoggedResponse = Pick<WireResponse, "headers">;
 
 /**
  * Prints a request as a line of the analytics log, version 1.0: thirty fields separated by semicolons. Client
- * input is quoted or was checked before, so it cannot pass for other fields. Source: "Storage Analytics log
- * format".
+ * input is quoted or was checked before, so it cannot pass for other fields.
+ * Source: "Storage Analytics log format".
  */
 export function printLogLine(
   record: RequestRecord,

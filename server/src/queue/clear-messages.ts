@@ -2,9 +2,7 @@ import { ServiceError } from "@rowhouse/protocol/errors";
 import type { QueueName } from "./message-store.ts";
 import { type QueueOperation, queueNameOf } from "./queue-operation.ts";
 
-/**
- * Clear Messages: removes all messages in one step, whatever their number. Fails with QueueNotFound (404).
- */
+/** Clear Messages: removes all messages in one step, whatever their number. Fails with QueueNotFound (404). */
 export const clearMessages: QueueOperation<QueueName, void> = {
   name: "ClearMessages",
   route: { method: "DELETE", resource: "messages" },

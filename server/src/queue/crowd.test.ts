@@ -6,9 +6,7 @@ import { it, type TestContext } from "node:test";
 import { openLmdbEngine } from "../engine/lmdb/lmdb-engine.ts";
 import { TestStore } from "./test-store.ts";
 
-/**
- * The number of messages in the way. `CROWD=1000000` runs on LMDB instead of memory and takes some minutes.
- */
+/** The number of messages in the way. `CROWD=1000000` runs on LMDB instead of memory and takes some minutes. */
 const crowd = Number(process.env.CROWD ?? 100_000);
 const HOUR_MS = 3_600_000;
 

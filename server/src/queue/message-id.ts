@@ -1,8 +1,6 @@
 import { ID_BYTES } from "./message-keys.ts";
 
-/*
- * Message ids: GUIDs on the wire, sixteen bytes in keys, and in memory a string of one character per byte.
- */
+/* Message ids: GUIDs on the wire, sixteen bytes in keys, and in memory a string of one character per byte. */
 
 /** The wire form, in lower case. */
 export function printMessageId(id: string): string {
@@ -18,9 +16,7 @@ export function parseMessageId(text: string): string | undefined {
   return Buffer.from(text.replaceAll("-", ""), "hex").toString("latin1");
 }
 
-/**
- * Makes a random GUID (version 4) from the first sixteen of these bytes, and sets its version bits in place.
- */
+/** Makes a random GUID (version 4) from the first sixteen of these bytes, and sets its version bits in place. */
 export function toMessageId(random: Buffer): string {
   random[6] = (random[6]! & 0x0f) | 0x40;
   random[8] = (random[8]! & 0x3f) | 0x80;

@@ -22,9 +22,7 @@ export function writeOfNewMessage(
   };
 }
 
-/**
- * Changes to stored messages, in one commit that succeeds only if none of them was changed in the meantime.
- */
+/** Changes to stored messages, in one commit that succeeds only if none of them was changed in the meantime. */
 export class MessagesChange {
   readonly #partition: Uint8Array;
   readonly #version: number;

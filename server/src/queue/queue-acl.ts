@@ -7,9 +7,7 @@ import { xmlResponse } from "../xml/print-xml.ts";
 import type { QueueName } from "./message-store.ts";
 import { type QueueOperation, queueNameOf } from "./queue-operation.ts";
 
-/**
- * Only the account's keys may read or change policies: policies decide what shared access signatures may do.
- */
+/** Only the account's keys may read or change policies: policies decide what shared access signatures may do. */
 const ACCESS = { resourceType: "c", accountSas: [], serviceSas: [], bearer: "never" } as const;
 
 /** Get Queue ACL: the stored access policies. Fails with QueueNotFound (404). */

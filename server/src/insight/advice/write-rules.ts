@@ -50,9 +50,7 @@ interface Runs {
   readonly example: string;
 }
 
-/**
- * Finds runs of single writes of different entities in one partition, which a transaction could have carried.
- */
+/** Finds runs of single writes of different entities in one partition, which a transaction could have carried. */
 export class SingleWrites implements Rule {
   /** The last run of each client, which may continue. */
   readonly #runs = new Map<string, WriteRun>();
