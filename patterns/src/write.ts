@@ -265,9 +265,8 @@ export function latest(all: readonly Pick<Contribution, "commitByMs">[]): number
  */
 export function timeLeft({ clock }: Database, byMs: number, rowKey: string): Deadline | undefined {
   if (byMs === Number.POSITIVE_INFINITY) return undefined;
-  const leftMs = byMs - clock.now();
-  if (leftMs < 0) throw new Stale(rowKey);
-  return { timeoutS: Math.ceil(leftMs / 1000) || 1, sendByMs: byMs };
+  if (byMs < clock.now()) throw new Stale(rowKey);
+  return { sendByMs: byMs };
 }
 
 /** The same step with one more contribution to its transaction. */

@@ -31,8 +31,8 @@ export function tooLate(): PortError {
   return new PortError("Its turn came too late.", { status: 408, code: TOO_LATE });
 }
 
-export function isTooLate({ code }: PortError): boolean {
-  return code === TOO_LATE;
+export function isTooLate(error: unknown): boolean {
+  return error instanceof PortError && error.code === TOO_LATE;
 }
 
 const TOO_LATE = "TooLate";

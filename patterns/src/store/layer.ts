@@ -1,4 +1,4 @@
-import { tooLate } from "../ports/port-error.ts";
+import { isTooLate, tooLate } from "../ports/port-error.ts";
 import type { Deadline } from "../ports/tables.ts";
 import type { Clock } from "./clock.ts";
 
@@ -60,26 +60,42 @@ export function sendByMs(call: PortCall): number {
   return deadlineOf(call).sendByMs ?? Number.POSITIVE_INFINITY;
 }
 
+/** The arguments of the call with `deadline`, where they can hold one. */
+function argsWith({ port, method, args }: PortCall, deadline: Deadline): readonly unknown[] {
+  const at = OPTIONS_AT[`${port}.${method}`];
+  if (at === undefined) return args;
+  return Object.assign([...args], { [at]: { ...Object(args[at]), ...deadline } });
+}
+
 /**
- * Sends nothing after the time that `byMs` returns, and has the service refuse a write that is delayed beyond
- * it.
+ * Sends nothing after the time that `byMs` returns. When that time passed while the request waited for its turn,
+ * or for `byMs` itself, it calls `byMs` again, as long as that returns a later time.
  */
 export function inTime(clock: Clock, byMs: ByMs): Layer {
   return async (call, send) => {
-    const own = deadlineOf(call);
-    const until = Math.min(await byMs(), sendByMs(call));
-    const leftMs = until - clock.now();
-    if (leftMs < 0) throw tooLate();
-    const at = OPTIONS_AT[`${call.port}.${call.method}`];
-    if (at === undefined || until === Number.POSITIVE_INFINITY) return send();
-    const timeoutS = Math.min(
-      Math.floor(leftMs / 1000) || 1,
-      own.timeoutS ?? Number.POSITIVE_INFINITY,
-    );
-    const args = [...call.args];
-    args[at] = { ...own, timeoutS, sendByMs: until };
-    return send(args);
+    for (let last = Number.NEGATIVE_INFINITY; ; ) {
+      const until = Math.min(await byMs(), sendByMs(call));
+      try {
+        if (until < clock.now()) throw tooLate();
+        return await send(argsWith(call, { sendByMs: until }));
+      } catch (error) {
+        if (!isTooLate(error) || !(until > last)) throw error;
+        last = until;
+      }
+    }
   };
+}
+
+/**
+ * The arguments of a call that is sent now: the service refuses a write that is delayed beyond its deadline.
+ * @throws a PortError after the deadline.
+ */
+export function argsInTime(clock: Clock, call: PortCall): readonly unknown[] {
+  const leftMs = sendByMs(call) - clock.now();
+  if (!(leftMs >= 0)) throw tooLate();
+  if (leftMs === Number.POSITIVE_INFINITY) return call.args;
+  const { timeoutS = leftMs } = deadlineOf(call);
+  return argsWith(call, { timeoutS: Math.min(timeoutS, Math.floor(leftMs / 1000)) || 1 });
 }
 
 /** The mutations of a commit; none for other requests. */

@@ -1,8 +1,8 @@
 import { assertSome } from "../errors.ts";
-import { isPushback, tooLate } from "../ports/port-error.ts";
+import { isPushback } from "../ports/port-error.ts";
 import type { EntityKey } from "../ports/tables.ts";
 import { type Clock, unlessAborted } from "./clock.ts";
-import { type Layer, mutationsOf, type PortCall, sendByMs } from "./layer.ts";
+import { argsInTime, type Layer, mutationsOf, type PortCall } from "./layer.ts";
 
 export interface LimitOptions {
   /** Requests in flight. */
@@ -78,10 +78,7 @@ export function limiter(
   ofPartition();
   const partitions = new Map<string, { readonly run: Slots; users: number }>();
   return (signal) => async (call, request) => {
-    const send = () => {
-      if (clock.now() <= sendByMs(call)) return request();
-      throw tooLate();
-    };
+    const send = () => request(argsInTime(clock, call));
     const id = partitionOf(call);
     if (id === undefined) return account(send, signal);
     const partition = partitions.get(id) ?? {

@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { connect, isTableError } from "../index.ts";
+import { PortError } from "../ports/port-error.ts";
+import type { Mutation } from "../ports/tables.ts";
+import { intercept, type Layer, memory } from "../testing.ts";
+import { deadlineOf } from "./layer.ts";
+
+/** One slot, which the insert of row "slow" holds for this long. */
+async function busyFor(ms: number) {
+  const backend = memory();
+  const timeouts: unknown[] = [];
+  const layer: Layer = async (call, send) => {
+    if (call.method !== "commit") return send();
+    timeouts.push(deadlineOf(call).timeoutS);
+    const answer = await send();
+    if (timeouts.length === 1) backend.clock.advance(ms);
+    return answer;
+  };
+  const db = connect({ ...backend, ...intercept(backend, layer), limit: { account: 1 } });
+  await db.tables.createTable("Rows");
+  const slow = db.tables.commit("Rows", insert("slow"));
+  return { clock: backend.clock, db, slow, timeouts };
+}
+
+function insert(rowKey: string): readonly [Mutation] {
+  return [{ kind: "insert", partitionKey: rowKey, rowKey, properties: {} }];
+}
+
+describe("a write with a deadline", () => {
+  it("has as much time as is left when its turn comes", async () => {
+    const { clock, db, slow, timeouts } = await busyFor(12_000);
+    const byMs = clock.now() + 20_000;
+    const writes = [
+      db.tables.commit("Rows", insert("a"), { sendByMs: byMs }),
+      db.inTime(() => byMs).tables.commit("Rows", insert("b")),
+      db.inTime(() => byMs).tables.commit("Rows", insert("c"), { timeoutS: 5 }),
+      db.inTime(() => clock.now()).tables.commit("Rows", insert("d")),
+    ];
+    await Promise.all([slow, ...writes]);
+    assert.deepEqual(timeouts, [undefined, 8, 8, 5, 1]);
+  });
+
+  it("has less time with each repeat", async () => {
+    const backend = memory();
+    const timeouts: unknown[] = [];
+    const busy: Layer = async (call, send) => {
+      if (call.method !== "commit") return send();
+      timeouts.push(deadlineOf(call).timeoutS);
+      if (timeouts.length < 3) throw new PortError("busy", { status: 503, code: "ServerBusy" });
+      return send();
+    };
+    const db = connect({ ...backend, ...intercept(backend, busy), random: () => 0.5 });
+    await db.tables.createTable("Rows");
+    await db.tables.commit("Rows", insert("a"), { sendByMs: backend.clock.now() + 30_000 });
+    assert.deepEqual(timeouts, [30, 28, 24]);
+  });
+
+  it("is sent all the same when the deadline moved on while it waited for its turn", async () => {
+    const { clock, db, slow, timeouts } = await busyFor(90_000);
+    const begunAt = clock.now();
+    // As of a lease that is renewed every half a minute.
+    const renewed = () => begunAt + Math.floor((clock.now() - begunAt) / 30_000) * 30_000 + 60_000;
+    await Promise.all([slow, db.inTime(renewed).tables.commit("Rows", insert("a"))]);
+    assert.deepEqual(timeouts, [undefined, 60]);
+  });
+
+  it("is sent all the same when one of two deadlines passed while the other was asked for", async () => {
+    const { clock, db, slow, timeouts } = await busyFor(0);
+    await slow;
+    let asked = 0;
+    const lease = () => clock.now() + 60_000;
+    const state = async () => {
+      if (++asked === 1) clock.advance(90_000);
+      return clock.now() + 50_000;
+    };
+    await db.inTime(lease).inTime(state).tables.commit("Rows", insert("a"));
+    assert.deepEqual([timeouts, asked], [[undefined, 50], 2]);
+  });
+
+  it("is not sent after a deadline that stays", async () => {
+    const { clock, db, slow, timeouts } = await busyFor(90_000);
+    const byMs = clock.now() + 60_000;
+    const late = [
+      db.tables.commit("Rows", insert("a"), { sendByMs: byMs }),
+      db.inTime(() => byMs).tables.commit("Rows", insert("b")),
+      db
+        .inTime(() => byMs)
+        .tables.commit("Rows", insert("c"), { sendByMs: Number.POSITIVE_INFINITY }),
+      db.inTime(() => Number.NaN).tables.commit("Rows", insert("d")),
+    ];
+    const results = await Promise.allSettled([slow, ...late]);
+    assert.equal(timeouts.length, 1);
+    for (const result of results.slice(1)) {
+      assert.ok(result.status === "rejected" && isTableError(result.reason, "throttled"));
+    }
+  });
+});
