@@ -36,9 +36,9 @@ export interface PieceCopy {
 }
 
 /**
- * Stores and reads contents. Content that fits a row is stored in the engine, by the same commit that gives
- * it to a blob, with one flush for both. Larger content first goes to the content store, under a note that it
- * is in the making.
+ * Stores and reads contents. Content that fits a row is stored in the engine, by the very commit that gives
+ * it to a blob and in the flush that this commit shares with others. Larger content first goes to the content
+ * store, under a note that it is in the making.
  */
 export class Contents {
   readonly #options: ContentsOptions;

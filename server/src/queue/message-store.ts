@@ -127,7 +127,7 @@ export class MessageStore {
 
   /**
    * Receives up to `max` visible messages and hides them for `visibilityTimeoutMs`, all in one commit. Empty
-   * only when the queue has no visible message that nobody else is receiving at this moment.
+   * only when no message is visible, except those that other callers are receiving at this moment.
    * @throws ServiceError QueueNotFound
    */
   async receive(
