@@ -22,9 +22,9 @@ import { isRefusalInside, PortError } from "./ports/port-error.ts";
 export { singleTry } from "./azure/client-error.ts";
 export type { AnswerOptions } from "./azure/silence.ts";
 
-/** The official client as a blobs port. Give the client the options `singleTry`. */
+/** Wraps the official client as a blobs port. Create the client with the options `singleTry`. */
 export function azureBlobs(service: BlobServiceClient, options: AnswerOptions = {}): BlobsPort {
-  // biome-ignore lint/complexity/useLiteralKeys: the client shows its pipeline to no others.
+  // biome-ignore lint/complexity/useLiteralKeys: the client has no public property for its pipeline.
   addAnswerPolicy(pipelineOf(service["pipeline"]), "blob", options);
   return new AzureBlobs(service, options);
 }
@@ -170,7 +170,7 @@ class AzureBlobs implements BlobsPort {
     const blobs = page.segment.blobItems.map(({ name, properties, metadata }) => ({
       name,
       length: properties.contentLength ?? 0,
-      // A listing gives the ETag without the quotes that every other answer has.
+      // A listing gives the ETag without the quotes that all other answers have.
       etag: properties.etag.startsWith('"') ? properties.etag : `"${properties.etag}"`,
       lastModified: properties.lastModified,
       metadata: metadata ?? {},
@@ -178,13 +178,13 @@ class AzureBlobs implements BlobsPort {
     return { blobs, ...(page.continuationToken && { continuation: page.continuationToken }) };
   }
 
-  /** The client knows the parameter `timeout` and has no option for it. */
+  /** The client knows the parameter `timeout` but has no option for it. */
   #within(timeoutS: number | undefined, container: string, blob: string): BlockBlobClient {
     const client = this.#container(container).getBlockBlobClient(blob);
     if (timeoutS === undefined) return client;
     const url = new URL(client.url);
     url.searchParams.set("timeout", String(timeoutS));
-    // biome-ignore lint/complexity/useLiteralKeys: as above. Its class, for we load no client but the user's.
+    // biome-ignore lint/complexity/useLiteralKeys: as above. Constructs the class of the user's client: no other is loaded.
     return Reflect.construct(client.constructor, [url.href, this.#service["pipeline"]]);
   }
 

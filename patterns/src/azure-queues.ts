@@ -16,9 +16,9 @@ import type {
 export { singleTry } from "./azure/client-error.ts";
 export type { AnswerOptions } from "./azure/silence.ts";
 
-/** The official client as a queues port. Give the client the options `singleTry`. */
+/** Wraps the official client as a queues port. Create the client with the options `singleTry`. */
 export function azureQueues(service: QueueServiceClient, options: AnswerOptions = {}): QueuesPort {
-  // biome-ignore lint/complexity/useLiteralKeys: the client shows its pipeline to no others.
+  // biome-ignore lint/complexity/useLiteralKeys: the client has no public property for its pipeline.
   addAnswerPolicy(pipelineOf(service["pipeline"]), "queue", options);
   return new AzureQueues(service);
 }
@@ -104,7 +104,7 @@ function messageOf({ messageId, messageText, dequeueCount, insertedOn }: Item): 
   return { id: messageId, text: messageText, dequeueCount, insertedAt: insertedOn };
 }
 
-/** The service counts in whole seconds; less than asked for would give a message away too early. */
+/** The service counts in whole seconds; rounding down would release a message too early. */
 function seconds(ms: number): number {
   return Math.ceil(ms / 1000);
 }

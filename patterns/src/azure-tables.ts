@@ -38,16 +38,16 @@ import type {
 import { printFilter } from "./query/filter.ts";
 
 export interface AzureTablesOptions extends AnswerOptions {
-  /** What kind of endpoint the client talks to. Default: "azure". */
+  /** The kind of endpoint that the client talks to. Default: "azure". */
   readonly profile?: ProfileName;
-  /** The one the service client was given, if any: it is not part of the client's pipeline. */
+  /** The HTTP client that the service client was given, if any: it is not part of the client's pipeline. */
   readonly httpClient?: NonNullable<TableServiceClientOptions["httpClient"]>;
 }
 
 /**
- * The official client as a tables port. It sends through a copy of the client's pipeline as it is now, credential
- * included and the retry policy left out: the layers above repeat, because they must know that they did. The
- * client itself stays as it is.
+ * Wraps the official client as a tables port. It sends through a copy of the client's current pipeline, with
+ * the credential but without the retry policy: the layers above retry, because they must know that they did.
+ * The client itself is not changed.
  */
 export function azureTables(
   service: TableServiceClient,
@@ -56,7 +56,7 @@ export function azureTables(
   return new AzureTables(service, options);
 }
 
-/** The client passes these parameters of the service on but does not declare them. */
+/** The client passes these parameters on to the service but does not declare them. */
 type WriteOptions = Parameters<TableClient["createEntity"]>[1] & {
   readonly timeout?: number;
   readonly requestId?: string;
@@ -71,7 +71,7 @@ class AzureTables implements TablesPort {
   readonly #pipeline: Pipeline;
   readonly #clientOptions: TableServiceClientOptions;
   readonly #clients = new Map<string, TableClient>();
-  /** The bodies of transactions on their way, by request id; see `#transact`. */
+  /** The bodies of transactions in flight, by request id; see `#transact`. */
   readonly #transactions = new Map<string, string>();
 
   constructor(service: TableServiceClient, options: AzureTablesOptions) {
@@ -97,7 +97,7 @@ class AzureTables implements TablesPort {
     const request = this.#client(table).getEntity(key.partitionKey, key.rowKey, {
       requestOptions: {
         shouldDeserialize: (answer: Answer) => {
-          // An entity that is absent is not worth two errors with their stacks.
+          // An absent entity is not worth two errors with their stacks.
           if (answer.status >= 300) return !tellsOfAbsence(answer);
           stored = toStored(bodyOf(answer), dateOf(answer), key);
           // As for a page; see `takeRows`.
@@ -161,7 +161,7 @@ class AzureTables implements TablesPort {
 
   async createTable(table: string): Promise<boolean> {
     let created = true;
-    // The client takes "exists already" for success and reports it only here.
+    // The client treats "exists already" as success and reports it only here.
     const onResponse = ({ status }: Answer) => {
       created = status !== 409;
     };
@@ -217,9 +217,10 @@ class AzureTables implements TablesPort {
   }
 
   /**
-   * The client's transactions delete unconditionally, check neither count, size nor duplicates, and make a client and a
-   * pipeline each, a quarter of the CPU for three rows. We write the body ourselves and let a policy put it in the place
-   * of an insert; everything else about the request (URL, credential, transport) is the client's.
+   * The client's transactions delete unconditionally, check neither count, size nor duplicates, and create a
+   * client and a pipeline each: a quarter of the CPU for three rows. We write the body ourselves and let a
+   * policy substitute it for that of an insert; everything else about the request (URL, credential, transport)
+   * is the client's.
    */
   async #transact(
     table: string,
@@ -249,7 +250,7 @@ class AzureTables implements TablesPort {
     return mutations.map(({ kind }, i) => (kind === "delete" ? undefined : etags[i]));
   }
 
-  /** A client for the table that has the same pipeline, and a policy for transactions in it. */
+  /** A client for the table, with the same pipeline and a policy for transactions in it. */
   #client(table: string): TableClient {
     const known = this.#clients.get(table);
     if (known) return known;
@@ -275,7 +276,7 @@ class AzureTables implements TablesPort {
           request.body = body;
           request.url = request.url.replace(/[^/?]+(?=\?|$)/, "$$batch");
           headers.set("Accept", "application/json");
-          // As the client's own transactions have them.
+          // As in the client's own transactions.
           headers.set("DataServiceVersion", "3.0;");
           headers.set("MaxDataServiceVersion", "3.0;NetFx");
           headers.set("Content-Type", `multipart/mixed; boundary=batch_${id}`);
@@ -288,8 +289,8 @@ class AzureTables implements TablesPort {
 }
 
 /**
- * Puts these in the place of what a client made for itself, but for its own that know operations: those of another
- * copy of the package know none of this client's, send requests bare and let refusals pass for success.
+ * Replaces a client's policies with these, except its own serialization policies: those of another copy of the
+ * package know none of this client's operations, send bare requests and treat refusals as success.
  */
 function putPolicies(pipeline: Pipeline, policies: readonly Policy[]): void {
   const own = pipeline.getOrderedPolicies();

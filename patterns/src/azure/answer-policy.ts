@@ -1,7 +1,7 @@
 import { PortError } from "../ports/port-error.ts";
 import { type AnswerOptions, silences } from "./silence.ts";
 
-/** As much of the clients' requests and answers as is looked at here. */
+/** The parts of the clients' requests and answers that are used here. */
 interface Sent {
   readonly body?: unknown;
   readonly headers: Headers;
@@ -18,15 +18,15 @@ interface Headers {
   get(name: string): string | undefined;
 }
 
-/** As much of a client's pipeline. */
+/** The parts of a client's pipeline that are used here. */
 interface Pipeline {
   addPolicy(policy: ReturnType<typeof answerPolicy>, order: { readonly afterPhase: "Retry" }): void;
   removePolicy(policy: { readonly name: string }): unknown;
 }
 
 /**
- * The pipeline of a queue or blob client, which it shows to no others: of all its places the one that every version has.
- * All clients that come from one service client share it.
+ * The pipeline of a queue or blob client, which is private: of all the places that hold it, this one exists in
+ * every version. All clients that come from one service client share it.
  */
 export function pipelineOf(ofStorage: object | undefined): Pipeline {
   const pipeline: Pipeline | undefined = Reflect.get(Object(ofStorage), "_corePipeline");
@@ -57,11 +57,12 @@ function answerPolicy(service: string, options: AnswerOptions, isOfService: IsOf
       request: Request,
       next: (request: Request) => Promise<Got>,
     ): Promise<Got> {
-      // A blob that is read: its body comes after this.
+      // The request reads a blob, whose body arrives after this.
       if (request.abortSignal || options.answerWithinMs === Number.POSITIVE_INFINITY) {
         return checked(await next(request));
       }
-      // A stream, or a function that makes one, is no port's: whoever uses the same client takes the time it takes.
+      // No port sends a stream or a function that creates one: it is another user's of the client, and may take
+      // any time.
       const { length = Number.NaN, call }: { readonly length?: number; readonly call?: unknown } =
         Object(request.body ?? "");
       const { signal, end } = silence(call ? Number.NaN : length);
@@ -73,7 +74,7 @@ function answerPolicy(service: string, options: AnswerOptions, isOfService: IsOf
         return checked(answer);
       } finally {
         end(isLetGo);
-        // The next try of a client's own has one of its own.
+        // The next attempt of a client's own retries gets a signal of its own.
         request.abortSignal = undefined;
       }
     },
@@ -81,8 +82,8 @@ function answerPolicy(service: string, options: AnswerOptions, isOfService: IsOf
 }
 
 /**
- * Whether the signal may be held longer than the request: by a stream whose rest is still to come, or by a token that is
- * renewed meanwhile. A request without an answer may leave behind what listens to it, too.
+ * Whether the signal may be held for longer than the request: by a stream whose rest is still to arrive, or by
+ * a token that is being renewed. A request without an answer may also leave listeners on it.
  */
 function isHeld({ headers, streamResponseStatusCodes }: Sent): boolean {
   const isStreamed = (streamResponseStatusCodes?.size ?? 0) > 0;
@@ -90,8 +91,8 @@ function isHeld({ headers, streamResponseStatusCodes }: Sent): boolean {
 }
 
 /**
- * Whether an answer says that something was done, is not there, is there already or has changed: nobody but the service
- * can say that, no page to log in at and no gateway on the way.
+ * Whether an answer says that something was done, is missing, exists already or has changed. Only the service
+ * can say that; a login page or a gateway on the way cannot.
  */
 function saysWhatIs({ status }: Answer): boolean {
   return status < 300 || [404, 409, 412].includes(status);
@@ -100,16 +101,16 @@ function saysWhatIs({ status }: Answer): boolean {
 type IsOfService = (answer: Answer) => boolean;
 
 /**
- * Every answer of the storage services has a request id, even one without a body. What was done has the others too; the
- * emulator's refusals lack the version. A browser shows the headers that CORS exposes: where one of these is hidden, so may
- * be the continuation, without which the first page would pass for all.
+ * Every answer of the storage services has a request id, even without a body. Successful answers also have the
+ * other two headers; the emulator's refusals lack the version. A browser shows the headers that CORS exposes:
+ * if one of these is hidden, the continuation may be hidden too, and the first page would pass for all.
  */
 const isOfStorage: IsOfService = ({ status, headers }) => {
   const names = ["x-ms-request-id", ...(status < 300 ? ["x-ms-version", "date"] : [])];
   return names.every((name) => Boolean(headers.get(name)));
 };
 
-/** Nobody promises that of Cosmos, so it is the type that tells there. */
+/** Cosmos promises no such header, so there the content type decides. */
 export const isOfCosmos: IsOfService = ({ status, headers }) => {
   const type = headers.get("content-type") ?? "";
   const isItsType = status < 300 ? !/^text\/html/i.test(type) : /json|xml/i.test(type);

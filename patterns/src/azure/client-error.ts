@@ -1,6 +1,6 @@
 import { PortError } from "../ports/port-error.ts";
 
-/** What is known of the clients' errors: the storage ones have `errorCode`, the table one `odataError`. */
+/** The known parts of the clients' errors: the storage ones have `errorCode`, the table one `odataError`. */
 interface RestFailure {
   readonly statusCode?: number;
   readonly code?: string;
@@ -15,10 +15,10 @@ interface RestFailure {
   readonly response?: { readonly headers: { get(name: string): string | undefined } };
 }
 
-/** For the queue and blob clients: the layers above repeat, because they must know that they did. */
+/** For the queue and blob clients: the layers above retry, because they must know that they did. */
 export const singleTry = { retryOptions: { maxTries: 1 } } as const;
 
-/** What the clients answer or throw, as the ports promise it. */
+/** Turns the errors of the clients into those that the ports promise. */
 export function asked<Answer>(request: Promise<Answer>): Promise<Answer> {
   return request.catch((error) => {
     throw portError(error);
@@ -37,21 +37,21 @@ function portError(error: unknown): unknown {
   return new PortError(message, {
     status,
     code: code ?? "Unknown",
-    // A transaction names the operation at fault: `3:The specified entity already exists.`
+    // A transaction's message names the failing operation: `3:The specified entity already exists.`
     index: Number(message.match(/^(\d+):/)?.[1] ?? 0),
     ...(retryAfterS > 0 && { retryAfterMs: retryAfterS * 1000 }),
     cause: error,
   });
 }
 
-/** `ECONNRESET`, `ENOTFOUND`, …: what the sockets of a transport of the user's own fail with. */
+/** Socket errors of a user's own transport: `ECONNRESET`, `ENOTFOUND`, …. */
 const NETWORK = /^E(?!RR_)[A-Z_]+$|^ERR_(STREAM|SOCKET)_/;
-/** Failures of a connection that another try does not change: certificates, the wrong protocol. */
+/** Connection failures that a retry does not change: certificates, the wrong protocol. */
 const HOPELESS = /CERT|ERR_TLS|ERR_SSL|EPROTO|UNABLE_TO_/;
 
 /**
- * Whether a client threw this because a request was answered or got no answer. Anything else, such as
- * an option that it refuses, is not about the request: it passes through, and is not repeated.
+ * Whether a client threw this because a request was answered or got no answer. Anything else, such as an option
+ * that the client refuses, is not about the request: it passes through and is not retried.
  */
 function isAboutRequest(error: unknown): boolean {
   if (typeof error !== "object" || error === null) return false;
@@ -59,7 +59,7 @@ function isAboutRequest(error: unknown): boolean {
     Record<"name" | "code" | "statusCode", unknown>
   >;
   if (typeof statusCode === "number") return true;
-  // We abort nothing but what gets no answer.
+  // We abort only requests that get no answer.
   const isNetwork = /^(Rest|Abort)Error$/.test(String(name)) || NETWORK.test(String(code));
   return isNetwork && !HOPELESS.test(String(code));
 }

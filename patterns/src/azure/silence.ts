@@ -3,16 +3,16 @@ import { TIMER_MS_MAX } from "../store/clock.ts";
 
 export interface AnswerOptions {
   /**
-   * When a request that got no answer is given up, to be repeated; up to a tenth later. Default: a minute; the service
-   * takes 30 s. What a request carries is given as long again for each MiB, and a blob that is read any time, while
-   * more of it comes. Infinity: never.
+   * When a request without an answer is given up, to be retried; it may take a tenth longer. Default: one
+   * minute; the service may take 30 s. What a request carries is allowed the same time again for each MiB; a
+   * blob that is read may take any time, as long as more of it arrives. Infinity: never.
    */
   readonly answerWithinMs?: number;
 }
 
 const ANSWER_WITHIN_MS = 60_000;
 const MIB = 2 ** 20;
-/** So often all that wait are looked at within `answerWithinMs`. */
+/** How often each waiting request is checked within `answerWithinMs`. */
 const LOOKS = 10;
 
 type Silences = (bytes?: number) => Silence;
@@ -20,19 +20,20 @@ type Silences = (bytes?: number) => Silence;
 interface Silence {
   readonly signal: AbortSignal;
   readonly heard: () => void;
-  /** Of an answer that is not read to its end, so that its connection does not stay open. */
+  /** Aborts an answer that is not read to its end, so that its connection does not stay open. */
   readonly giveUp: () => void;
-  /** `isLetGo`: nobody holds the signal any more, so that the next one can have it. */
+  /** `isLetGo`: nothing holds the signal any more, so it can be reused. */
   readonly end: (isLetGo?: boolean) => void;
 }
 
 /**
- * Gives signals that are aborted when nothing was heard for so long, until their end. (The clients' own timeout lets an
- * answer stop in the middle, and behind a connection that fails keeps the process alive until it is over.)
+ * Hands out signals that are aborted when nothing was heard for too long before they ended. (The clients' own
+ * timeout misses an answer that stops in the middle, and after a failed connection keeps the process alive
+ * until it is over.)
  *
- * One timer looks at all that wait, and a signal that was not aborted and is let go is used again: a signal and a timer
- * for each request took a sixth of the client's CPU for a point query. However long the process stood still, it is one
- * look.
+ * One timer checks all waiting requests, and a released signal that was not aborted is reused: a signal and a
+ * timer for each request took a sixth of the client's CPU for a point query. However long the process was
+ * suspended, that counts as one check.
  */
 export function silences({ answerWithinMs = ANSWER_WITHIN_MS }: AnswerOptions): Silences {
   assertSome("The limit", { answerWithinMs });
@@ -41,7 +42,7 @@ export function silences({ answerWithinMs = ANSWER_WITHIN_MS }: AnswerOptions): 
   let timer: ReturnType<typeof setInterval> | undefined;
   return (bytes = 0) => {
     const given = ended.pop() ?? new AbortController();
-    // The first look may come at once, so it takes one more.
+    // The first check may come immediately, so a request gets one more.
     const looks = LOOKS * (1 + bytes / MIB);
     const one = { given, looks };
     waiting.add(one);
@@ -52,7 +53,7 @@ export function silences({ answerWithinMs = ANSWER_WITHIN_MS }: AnswerOptions): 
       },
       Math.min(answerWithinMs / LOOKS, TIMER_MS_MAX),
     );
-    // A connection that waits keeps the process alive.
+    // An open connection keeps the process alive, so the timer need not.
     timer.unref?.();
     return {
       signal: given.signal,

@@ -5,10 +5,13 @@ import { noAnswer } from "./answer-policy.ts";
 
 type WriteOptions = NonNullable<Parameters<TableClient["createEntity"]>[1]>;
 
-/** What the client shows of an answer. */
+/** An answer as the client exposes it. */
 export type Answer = Parameters<NonNullable<WriteOptions["onResponse"]>>[0];
 
-/** What is there is converted here alone: that the client did it too took a fifth of its CPU for a point query. */
+/**
+ * Successful answers are converted only here: the client's own conversion took a fifth of its CPU for a point
+ * query.
+ */
 export const AS_IT_CAME = { shouldDeserialize: ({ status }: Answer) => status >= 300 };
 
 export function tellsOfAbsence({ status, parsedBody }: Answer): boolean {
@@ -16,7 +19,7 @@ export function tellsOfAbsence({ status, parsedBody }: Answer): boolean {
   return status === 404 && body?.["odata.error"]?.code === "ResourceNotFound";
 }
 
-/** The client leaves the ETag out of a projection, but not the keys: they must be asked for. */
+/** The client returns the ETag with every projection, but the keys only if they are selected. */
 export function withKeys(select: readonly string[]): string[] {
   return ["PartitionKey", "RowKey", "Timestamp", ...select];
 }
@@ -34,8 +37,9 @@ const OWN_NAMES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * The rows of a page as they came. The client would make an object of each value, with its number as text, to be taken
- * apart again: a page of 100 took a quarter more of the client's CPU. So it is left none.
+ * The rows of a page as received. The client would make an object of each value, with its number as text, only
+ * for us to unpack it again: for a page of 100 that took a quarter more of the client's CPU. So it is left
+ * none.
  */
 export function takeRows(answer: Answer, flat: unknown): StoredEntity[] {
   const rows = bodyOf(answer).value as readonly WireRow[] | undefined;
@@ -44,13 +48,13 @@ export function takeRows(answer: Answer, flat: unknown): StoredEntity[] {
   return (rows ?? []).map((row) => toStored(row, servedAtMs));
 }
 
-/** @throws PortError for a body that is no JSON: no table service sent it; see `answerPolicy`. */
+/** @throws PortError for a body that is not JSON: no table service sent it; see `answerPolicy`. */
 export function bodyOf({ parsedBody }: Answer): WireRow {
   if (typeof parsedBody !== "object" || parsedBody === null) throw noAnswer("table");
   return parsedBody as WireRow;
 }
 
-/** `key` is the one that was asked for: a row need not name its own. */
+/** `key` is the requested key: a row need not contain its own. */
 export function toStored(
   row: WireRow,
   servedAtMs: number | undefined,
@@ -63,10 +67,10 @@ export function toStored(
     "odata.etag": etag,
   } = row;
   const properties: Record<string, EdmValue> = {};
-  // A loop over the names: taking the entity apart into pairs cost a third of a page's conversion.
+  // A loop over the names: converting the entity to pairs cost a third of a page's conversion.
   for (const name in row) {
     if (OWN_NAMES.has(name)) continue;
-    // Few values have an annotation, so it is taken as it comes instead of asking for that of each.
+    // Few values have an annotation, so annotations are handled as they appear, not looked up for each value.
     const at = name.indexOf(ANNOTATION);
     const property = at < 0 ? name : name.slice(0, at);
     if (at < 0 && Object.hasOwn(properties, property)) continue;
@@ -83,7 +87,7 @@ export function toStored(
   };
 }
 
-/** Undefined for null. `annotation` is what the service says of types that JSON cannot tell: `Edm.Int64`. */
+/** Undefined for null. `annotation` names a type that JSON cannot express, such as `Edm.Int64`. */
 function toEdm(value: unknown, annotation: unknown): EdmValue | undefined {
   const type = typeof annotation === "string" ? (annotation.slice(4) as EdmType) : undefined;
   if (typeof value === "string") {
@@ -109,7 +113,7 @@ export function continuationOf({ headers }: Answer): Continuation | undefined {
   return partitionKey ? { partitionKey, ...(rowKey && { rowKey }) } : undefined;
 }
 
-/** Rowhouse tells what a query cost it; the cloud and the emulator do not. */
+/** Rowhouse reports what a query cost; the cloud and the emulator do not. */
 export function inspectedFor({ headers }: Answer): number | undefined {
   const [, count] = /\bentities-read=(\d+)/.exec(headers.get("x-rowhouse-cost") ?? "") ?? [];
   return count === undefined ? undefined : Number(count);

@@ -58,11 +58,11 @@ export function transactionBody(
 }
 
 /**
- * The ETags that a transaction's operations are answered with, in their order.
- * @throws RestError what the one that failed is answered with.
+ * The ETags in the answers to a transaction's operations, in their order.
+ * @throws RestError with the answer to the operation that failed.
  */
 export function etagsIn(answer: Answer): (string | undefined)[] {
-  // What stands behind the last boundary is no part: an answer that ends early has one less.
+  // The text after the last boundary is not a part: an answer that ends early has one part less.
   const parts = (answer.bodyAsText ?? "").split(/^--changesetresponse_/m).slice(1, -1);
   return parts.map((part) => {
     const statusCode = Number(/^HTTP\/1\.1 (\d+)/m.exec(part)?.[1] ?? 0);

@@ -5,21 +5,22 @@ import { blobsOf, queuesOf } from "../store/connected-ports.ts";
 import { HIDDEN_MS_MAX, type Message, messageOf, type NewMessage } from "./message.ts";
 
 export interface SendMessageOptions {
-  /** Hidden from workers for this long, a week at most. Default: not at all. */
+  /** Hidden from workers for this long, at most a week. Default: visible at once. */
   readonly delayMs?: number;
-  /** Whole seconds. Without it a message never expires. */
+  /** Whole seconds. Default: the message never expires. */
   readonly timeToLiveS?: number;
-  /** The container for bodies that are too large for a queue. */
+  /** The container for bodies too large for a queue. */
   readonly largeBodies?: string;
 }
 
-/** What a message takes at most when the client encodes it as Base64. */
+/** The largest message that fits when the client encodes it as Base64. */
 const MESSAGE_BYTES_MAX = 48 * 1024;
 
 /**
- * Sends a message to the workers of a queue. 1 R; 2 for one of more than 48 KiB, whose body goes to `largeBodies`.
- * @throws validation-failed for one that is too large and has no container to go to; unsupported-by-profile without
- * queues, or blobs where they are needed.
+ * Sends a message to the workers of a queue. 1 R; 2 R for a message of more than 48 KiB, whose body goes to
+ * `largeBodies`.
+ * @throws validation-failed for a message that is too large and has no such container; unsupported-by-profile
+ * without queues, or without blobs where they are needed.
  */
 export async function sendMessage(
   database: Database,
@@ -35,7 +36,8 @@ export async function sendMessage(
   if (container === undefined || excessOf(whole) <= 0) {
     return queues.send(queue, textOf(whole), options);
   }
-  // Ids are the caller's: a name of its own, for whoever is done with a message of this id deletes that one's body.
+  // Message ids are the caller's, so the blob has a name of its own: a worker that has finished another message
+  // with this id deletes that one's body.
   const name = database.writeToken();
   const { body, ...pointer } = { ...whole, blob: { container, name } };
   const content = new TextEncoder().encode(JSON.stringify(body));
@@ -43,7 +45,7 @@ export async function sendMessage(
   return queues.send(queue, JSON.stringify(pointer), options);
 }
 
-/** What a queue takes of it. @throws validation-failed for a message that is too large. */
+/** The text of a message in a queue. @throws validation-failed for a message that is too large. */
 export function textOf(message: Message): string {
   const excess = excessOf(message);
   if (excess <= 0) return JSON.stringify(message);
@@ -51,12 +53,12 @@ export function textOf(message: Message): string {
   throw validationFailed("The message", "body", limit);
 }
 
-/** How many bytes more than a queue takes; none if not positive. */
+/** By how many bytes the message exceeds the limit of a queue; not positive if it fits. */
 export function excessOf(message: Message): number {
   return new TextEncoder().encode(JSON.stringify(message)).length - MESSAGE_BYTES_MAX;
 }
 
-/** Undefined for text that is no message of ours. */
+/** Undefined for text that is not one of our messages. */
 export function parseMessage(text: string): Message | undefined {
   try {
     const content = JSON.parse(text);
@@ -66,7 +68,7 @@ export function parseMessage(text: string): Message | undefined {
   }
 }
 
-/** The message with its body, wherever that is. */
+/** The message with its body, wherever that is stored. */
 export async function withBody(database: Database, message: Message): Promise<Message> {
   if (!message.blob) return message;
   const { container, name } = message.blob;

@@ -3,40 +3,40 @@ import { validationFailed } from "../errors.ts";
 import { DAY_MS } from "../store/clock.ts";
 
 /**
- * What our queues carry. A message names what to look at rather than what to change, because it may come
+ * What our queues carry. A message names what to look at instead of what to change, because it may arrive
  * twice, late and in any order.
  */
 export interface Message<Body = unknown> extends NewMessage<Body> {
   readonly v: 1;
   readonly id: string;
-  /** When it was written, ISO text. */
+  /** When it was created, ISO text. */
   readonly at: string;
   /** Where the body is when it is too large for a queue. */
   readonly blob?: { readonly container: string; readonly name: string };
-  /** What became of the last try. */
+  /** How the last attempt failed. */
   readonly failure?: { readonly error: string; readonly dequeueCount: number; readonly at: string };
 }
 
 export interface NewMessage<Body = unknown> {
   /** Selects the handler. */
   readonly kind: string;
-  /** What it is about, for people who look into the queue. */
+  /** What the message is about, for people who look into the queue. */
   readonly key: string;
   readonly body: Body;
   readonly trace?: string;
-  /** Default: a fresh one. */
+  /** Default: a new one. */
   readonly id?: string;
 }
 
-/** The longest that a queue hides a message: 7 days. */
+/** The longest time that a queue hides a message: 7 days. */
 export const HIDDEN_MS_MAX = 7 * DAY_MS;
 
-/** @throws validation-failed for what no handler could be found for. */
+/** @throws validation-failed for a message without a kind, which no handler could be found for. */
 export function messageOf(database: Database, message: NewMessage): Message {
   if (typeof message?.kind !== "string") {
     throw validationFailed("The message", "kind", "text is expected");
   }
   const at = new Date(database.clock.now()).toISOString();
-  // An id that is there but undefined is none.
+  // An undefined id counts as missing.
   return { v: 1, at, ...message, id: message.id ?? database.writeToken() };
 }

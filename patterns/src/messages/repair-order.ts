@@ -6,7 +6,7 @@ import { Tripwire } from "./tripwire.ts";
 export const RECONCILE = "reconcile";
 export const REPAIR_QUEUE = "index-repairs";
 
-/** What a `reconcile` message is about. */
+/** The body of a `reconcile` message. */
 export interface RepairOrder {
   readonly entity: string;
   readonly table: string;
@@ -15,7 +15,7 @@ export interface RepairOrder {
   readonly hints: Readonly<Record<string, readonly EntityKey[]>>;
 }
 
-/** Has a worker look at an entry that a reader found wrong. The message is a favour: its loss is not told. */
+/** Asks a worker to repair an entry that a reader found wrong. Best effort: a failure to send is not reported. */
 export async function askForRepair(
   context: FollowerContext,
   queue: string,
@@ -26,7 +26,7 @@ export async function askForRepair(
   await repairTripwire(context, change, { queue, delayMs: 0 }, [keyOf(entry)]).catch(() => {});
 }
 
-/** The base is committed; what follows from it is left to the worker or the scrub. */
+/** Reports that the base is committed, but the rest is left to the worker or the scrub. */
 export function leftBehind(
   { database, entity, name }: FollowerContext,
   base: EntityKey,
@@ -37,8 +37,8 @@ export function leftBehind(
 }
 
 /**
- * One message for all indexes of the entity that reach out and use this queue. `stale` are entries of this
- * index that a reader found wrong.
+ * One message for all indexes of the entity that send requests of their own and use this queue. `stale` are
+ * entries of this index that a reader found wrong.
  */
 export function repairTripwire(
   { database, entity, name: own }: FollowerContext,

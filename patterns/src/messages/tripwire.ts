@@ -5,11 +5,11 @@ import { queuesOf } from "../store/connected-ports.ts";
 import { messageOf, type NewMessage } from "./message.ts";
 
 /**
- * A message sent before the first step of a write, invisible for longer than the write may take. When
- * all is done it is taken back; when the writer dies it fires, and a worker does the rest.
+ * A message sent before the first step of a write, hidden for longer than the write may take. When the write is
+ * complete the message is deleted; when the writer crashes it fires, and a worker completes the write.
  */
 export class Tripwire {
-  /** When it was about to be sent, from which its delay counts at the least. */
+  /** The time just before it was sent. Its delay ends no earlier than counted from here. */
   readonly sinceMs: number;
   readonly #queue: string;
   readonly #queues: QueuesPort;
@@ -30,7 +30,7 @@ export class Tripwire {
     this.#sent = sent;
   }
 
-  /** One for all followers of the change that send this kind here, as late as this. Resolves when it is sent. */
+  /** One for all followers of the change with the same kind, queue and delay. Resolves when it is sent. */
   static async across(
     database: Database,
     change: Change,
@@ -56,14 +56,14 @@ export class Tripwire {
     return wire;
   }
 
-  /** The last one to be done takes the message back, unless somebody left work for it. */
+  /** The last user deletes the message, unless one of them left work for it. */
   async done(isClean: boolean): Promise<void> {
     this.#isClean &&= isClean;
     if (--this.#users > 0 || !this.#isClean) return;
     await this.#queues.delete(this.#queue, await this.#sent);
   }
 
-  /** Lets the message be seen now; once is enough. */
+  /** Makes the message visible now. Repeated calls send no further request. */
   fire(): Promise<unknown> {
     this.#fired ??= this.#sent.then((sent) =>
       this.#queues.update(this.#queue, sent, { visibilityMs: 0 }),

@@ -1,19 +1,22 @@
 import type { Deadline } from "./tables.ts";
 
-/** All the library needs of a Blob endpoint. A call is one request; see `tables.ts`. */
+/** Everything the library needs of a Blob endpoint. Each call is one request; see `tables.ts`. */
 export interface BlobsPort {
-  /** False when the container is there already. */
+  /** False when the container already exists. */
   createContainer(container: string): Promise<boolean>;
   /** Undefined when the blob is absent. */
   get(container: string, blob: string, range?: ByteRange): Promise<BlobContent | undefined>;
   /** @returns the new ETag. */
   put(container: string, blob: string, body: Uint8Array, options?: PutOptions): Promise<string>;
   /**
-   * Keeps a block of a block blob that is to be: nobody sees it before `commitBlocks`. The ids of a blob's blocks are
-   * Base64 and of one length. The service drops blocks that were not committed for a week.
+   * Stages a block of a future block blob; it is invisible until `commitBlocks`. The ids of a blob's blocks are
+   * Base64 and of equal length. The service drops blocks that are not committed within a week.
    */
   stageBlock(container: string, blob: string, id: string, block: Uint8Array): Promise<void>;
-  /** The blob becomes these blocks, in this order; others that were staged are dropped. @returns the new ETag. */
+  /**
+   * Makes the blob consist of these blocks, in this order; other staged blocks are dropped. @returns the new
+   * ETag.
+   */
   commitBlocks(
     container: string,
     blob: string,
@@ -22,7 +25,7 @@ export interface BlobsPort {
   ): Promise<string>;
   /** Creates an empty append blob; `PortError` 409 when the name is taken. */
   createAppendBlob(container: string, blob: string, metadata?: Metadata): Promise<string>;
-  /** Adds a block at `position`, which must be the blob's length: `PortError` 412 otherwise. */
+  /** Appends a block at `position`, which must be the blob's length: `PortError` 412 otherwise. */
   append(container: string, blob: string, block: Uint8Array, position: number): Promise<string>;
   setMetadata(container: string, blob: string, metadata: Metadata): Promise<string>;
   /** False when the blob is absent; `PortError` 412 when a condition fails. */
@@ -41,7 +44,7 @@ export interface BlobInfo {
   readonly metadata: Metadata;
 }
 
-/** `body` and `length` are those of the range, if one was asked for. */
+/** `body` and `length` are those of the range, if one was requested. */
 export interface BlobContent extends Omit<BlobInfo, "name"> {
   readonly body: Uint8Array;
   readonly contentType?: string;

@@ -12,19 +12,19 @@ export type EdmType =
   | "String";
 
 /**
- * A property with its type spelled out, because an untyped number changes its type from row to row.
- * The value is in its JSON form: base64 for Binary, ISO text for DateTime, digits for Int64, and for
- * Double also "NaN", "Infinity" and "-Infinity".
+ * A property with an explicit type, because an untyped number changes its type from row to row. The value is in
+ * its JSON form: base64 for Binary, ISO text for DateTime, digits for Int64, and for Double also "NaN",
+ * "Infinity" and "-Infinity".
  */
 export interface EdmValue {
   readonly type: EdmType;
   readonly value: string | number | boolean;
 }
 
-/** The properties of an entity but for its keys, ETag and Timestamp. */
+/** The properties of an entity, without its keys, ETag and Timestamp. */
 export type Properties = Readonly<Record<string, EdmValue>>;
 
-/** What a String property holds, in UTF-16 code units. */
+/** The longest String property, in UTF-16 code units. */
 export const STRING_LENGTH_MAX = 32_768;
 
 export function text(value: string): EdmValue {
@@ -32,8 +32,9 @@ export function text(value: string): EdmValue {
 }
 
 /**
- * Whether what is stored, of whatever type, says what it would be written as. Dates have milliseconds here and ticks
- * in the service, which also leaves out zeros: what nobody changed is not sent, so others' ticks are not cut off.
+ * Whether a stored value, of whatever type, equals the one to write. Dates are milliseconds here, but ticks
+ * without trailing zeros in the service. An unchanged date is not sent, so the ticks of other software are not
+ * cut off.
  */
 export function isSameValue(stored: EdmValue, { type, value }: EdmValue): boolean {
   if (stored.value === value) return true;
@@ -57,7 +58,7 @@ export function hexOf(bytes: Uint8Array): string {
 }
 
 export function base64Of(bytes: Uint8Array): string {
-  // In slices: a call takes no more arguments than the stack holds.
+  // In slices: a call accepts only as many arguments as the stack holds.
   let binary = "";
   for (let i = 0; i < bytes.length; i += 8192) {
     binary += String.fromCharCode(...bytes.subarray(i, i + 8192));

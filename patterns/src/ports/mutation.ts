@@ -11,7 +11,7 @@ export function printKey({ partitionKey, rowKey }: EntityKey): string {
   return `${partitionKey} | ${rowKey}`;
 }
 
-/** Succeeds only while the row is as it was read: `before`, or absent. */
+/** A write that succeeds only while the row is as it was read: `before`, or absent. */
 export function writeOver(
   before: Pick<StoredEntity, "etag"> | undefined,
   key: EntityKey,
@@ -22,12 +22,12 @@ export function writeOver(
     : { kind: "insert", ...keyOf(key), properties };
 }
 
-/** Default: whatever the row is by now. */
+/** Default: deletes whatever version is stored. */
 export function deleteOf(key: EntityKey, ifMatch = "*"): Mutation {
   return { kind: "delete", ...keyOf(key), ifMatch };
 }
 
-/** Changes nothing but the ETag: what is committed with it needs the row to be there, and to be that one. */
+/** Changes nothing but the ETag: whatever is committed with it requires the row to exist, in that version. */
 export function mergeNothing(key: EntityKey, ifMatch = "*"): Mutation {
   return { kind: "merge", ...keyOf(key), ifMatch, properties: {} };
 }

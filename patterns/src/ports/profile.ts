@@ -14,7 +14,7 @@ export type ProfileName = (typeof NAMES)[number];
 const MIB = 1024 * 1024;
 
 export function profileOf(name: ProfileName): Profile {
-  // Another spelling of Cosmos would be taken for an endpoint that answers in order.
+  // A misspelled Cosmos would pass for an endpoint that returns rows in order.
   if (!NAMES.includes(name)) {
     throw new TypeError(`A profile is one of ${NAMES.join(", ")}; "${name}" is none.`);
   }

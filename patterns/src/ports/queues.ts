@@ -1,25 +1,25 @@
-/** All the library needs of a Queue endpoint. A call is one request; see `tables.ts`. */
+/** Everything the library needs of a Queue endpoint. Each call is one request; see `tables.ts`. */
 export interface QueuesPort {
-  /** False when the queue is there already. */
+  /** False when the queue already exists. */
   createQueue(queue: string): Promise<boolean>;
   send(queue: string, text: string, options?: SendOptions): Promise<SentMessage>;
-  /** At most 32 messages, hidden from others for `visibilityMs`. */
+  /** At most 32 messages, hidden from other receivers for `visibilityMs`. */
   receive(queue: string, options: ReceiveOptions): Promise<ReceivedMessage[]>;
   peek(queue: string, max: number): Promise<QueueMessage[]>;
-  /** Hides the message for `visibilityMs` from now and ends the receipt's life: use the one returned. */
+  /** Hides the message for `visibilityMs` from now. The receipt becomes invalid: use the one returned. */
   update(
     queue: string,
     receipt: MessageReceipt,
     change: { readonly visibilityMs: number; readonly text?: string },
   ): Promise<MessageReceipt>;
-  /** False when the message is gone or the receipt is no longer the latest. */
+  /** False when the message is gone or the receipt is not the latest. */
   delete(queue: string, receipt: MessageReceipt): Promise<boolean>;
 }
 
 export interface SendOptions {
-  /** Invisible for this long; rounded up to whole seconds. */
+  /** Hidden for this long, rounded up to whole seconds. */
   readonly delayMs?: number;
-  /** Without it a message never expires. */
+  /** Default: the message never expires. */
   readonly timeToLiveS?: number;
 }
 

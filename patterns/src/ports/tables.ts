@@ -3,24 +3,26 @@ import type { Properties } from "./edm.ts";
 import type { Profile } from "./profile.ts";
 
 /**
- * All the library needs of a Table endpoint. A call is one request: adapters neither retry nor page on
- * their own, so that the layers above can count, repeat and crash each request.
+ * Everything the library needs of a Table endpoint. Each call is one request: adapters neither retry nor page
+ * on their own, so that the layers above can count, retry and crash each request.
  *
  * Every method rejects with `PortError` when the service refuses or cannot be reached.
  */
 export interface TablesPort {
   readonly profile: Profile;
 
-  /** Point query. Undefined when the entity is absent; an absent table is refused, as by all that follow. */
+  /**
+   * Point query. Undefined when the entity is absent. A missing table is refused, here as in `query` and
+   * `commit`.
+   */
   get(table: string, key: EntityKey, options?: ReadOptions): Promise<StoredEntity | undefined>;
 
-  /** One page, in key order where the profile promises order. It may be empty and still continue. */
+  /** One page, in key order if the profile guarantees order. It may be empty and still have a continuation. */
   query(table: string, query: TableQuery): Promise<Page>;
 
   /**
-   * Applies one mutation as a plain request, several as an entity group transaction.
-   * @returns the new ETag for each mutation, in order; undefined for deletes and where the service
-   * does not tell.
+   * Sends one mutation as a plain request, several as an entity group transaction.
+   * @returns the new ETag of each mutation, in order; undefined for deletes and where the service returns none.
    */
   commit(
     table: string,
@@ -28,11 +30,11 @@ export interface TablesPort {
     options?: Deadline,
   ): Promise<(string | undefined)[]>;
 
-  /** False when the table is there already. */
+  /** False when the table already exists. */
   createTable(table: string): Promise<boolean>;
   /** False when there is no such table. */
   deleteTable(table: string): Promise<boolean>;
-  /** One page of the names from `from` on and below `to`. */
+  /** One page of the table names from `from` (included) to `to`. */
   listTables(range: TableNameRange): Promise<TableNamePage>;
 }
 
@@ -43,15 +45,15 @@ export interface EntityKey {
 
 export interface StoredEntity extends EntityKey {
   readonly etag: string;
-  /** ISO text, up to 100 ns. Absent when a projection left it out. */
+  /** ISO text, with a precision of up to 100 ns. Absent when a projection left it out. */
   readonly timestamp?: string;
-  /** The service's clock when it answered, in milliseconds since 1970; absent where it is unknown. */
+  /** The service's clock when it answered, in milliseconds since 1970; absent if unknown. */
   readonly servedAtMs?: number;
   readonly properties: Properties;
 }
 
 export interface ReadOptions {
-  /** Keys and ETag come along unasked. */
+  /** The keys and the ETag are always returned. */
   readonly select?: readonly string[];
 }
 
@@ -61,7 +63,7 @@ export interface TableQuery extends ReadOptions {
   readonly continuation?: Continuation;
 }
 
-/** Where the next page begins: opaque, and legal even if no entity has these keys. */
+/** Where the next page begins: opaque, and valid even if no entity has these keys. */
 export interface Continuation {
   readonly partitionKey: string;
   readonly rowKey?: string;
@@ -70,7 +72,7 @@ export interface Continuation {
 export interface Page {
   readonly entities: readonly StoredEntity[];
   readonly continuation?: Continuation;
-  /** The entities that the service read to find them; absent where it does not tell. */
+  /** How many entities the service read to find them; absent if it does not say. */
   readonly inspected?: number;
 }
 
@@ -87,11 +89,11 @@ export type Mutation =
     })
   | (EntityKey & { readonly kind: "delete"; readonly ifMatch: string });
 
-/** When a write is of no use any more. */
+/** How long a write is of use. */
 export interface Deadline {
-  /** The service refuses the request rather than execute it later than this. */
+  /** The service refuses the request instead of executing it later than this. */
   readonly timeoutS?: number;
-  /** By the client's clock: later than this it is neither sent nor repeated. */
+  /** By the client's clock: later than this the request is neither sent nor retried. */
   readonly sendByMs?: number;
 }
 
