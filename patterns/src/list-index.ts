@@ -40,21 +40,21 @@ import { latest, readAt, Stale, timeLeft, untilUncontended } from "./write.ts";
 export interface ListOptions<R extends KeyDeclaration> {
   /** The list's row key: a literal of its own, then the value its members share. */
   readonly row: R;
-  /** The property that holds the members, as in `EmployeeIDs`. */
+  /** The property that holds the members, such as `EmployeeIDs`. */
   readonly property: string;
-  /** Pure. Entities that do not match are in no list. */
+  /** Pure. Entities for which it returns false are in no list. */
   readonly when?: (entity: Row) => boolean;
   readonly each?: Each;
-  /** How a property holds ids. Default: "csv". Packed ones are numbers of at most 32 bits, in 4 bytes each. */
+  /** How a property holds ids. Default: "csv". Packed ids are numbers of at most 32 bits, in 4 bytes each. */
   readonly encoding?: ListEncodingName;
   /**
-   * What a list may become when it outgrows one property, each with all that stands before it: refused, up to
-   * 15 properties, up to 16 rows, a blob.
+   * What a list may turn into when it outgrows one property, each including those before it: nothing (it is
+   * refused), up to 15 properties, up to 16 rows, a blob.
    */
   readonly spill?: "none" | "properties" | "entities" | "blob";
-  /** Where lists go whose `spill` is a blob. */
+  /** The container for lists whose `spill` is "blob". */
   readonly container?: string;
-  /** Characters in one property, each of two bytes. At most 32,768, the default. */
+  /** Characters in one property, two bytes each. At most 32,768, the default. */
   readonly propertyLengthMax?: number;
   /** Rows of one list. At most 16, the default. */
   readonly rowsMax?: number;
@@ -65,28 +65,31 @@ interface ListKind<R extends KeyDeclaration> extends IndexKind {
 }
 
 interface ListApi<T, Value> {
-  /** What the row keys of the members hold after their literals, sorted. 1 R, 1 E; 2 R from several rows or a blob. */
+  /**
+   * The row keys of the members without their leading literals, sorted. 1 R, 1 E; 2 R for several rows or a
+   * blob.
+   */
   ids(value: Value): Promise<string[]>;
-  /** The members. Those that other software listed wrongly are left out. m R and E beside those of `ids`. */
+  /** The members, without those that other software listed wrongly. m R and E besides those of `ids`. */
   get(value: Value): Promise<Saved<T>[]>;
   /**
-   * Deletes blobs that no list is in and that are older than `olderThanMs` (default: a day). In less than an hour,
-   * and what clocks differ, a list may still come to be in one. @returns how many.
+   * Deletes blobs that hold no list and are older than `olderThanMs` (default: a day). Within an hour, plus the
+   * difference between clocks, a list may still come to be in one. @returns how many.
    */
   collect(olderThanMs?: number): Promise<number>;
 }
 
 const PROPERTIES_MAX = 15;
-/** How a list is encoded; or that it is in a blob, which the property names. */
+/** How a list is encoded, or that it is in a blob, which the property names. */
 const ENCODING = "rh_x";
 const IN_BLOB = "blob";
-/** A write of a list reads all its rows, and when it turns to a blob they go in one transaction. */
+/** A write of a list reads all its rows, and a move to a blob changes all of them in one transaction. */
 const ROWS_MAX = 16;
 
 /**
- * One row for each value, with the ids of the entities that have it, in their own partition and written
- * in the same transaction. For small sets that are read far more than they change; a sibling index has
- * no limits.
+ * One row for each value, with the ids of the entities that have it, in their own partition and written in the
+ * same transaction. For small sets that are read far more often than they change; a sibling index has no
+ * limits.
  */
 export function listIndex<const R extends KeyDeclaration>(options: ListOptions<R>): ListIndex<R> {
   return new ListIndex(options);
@@ -98,7 +101,7 @@ export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
   constructor(options: ListOptions<R>) {
     super(options, { row: options.row });
     const { rowsMax = ROWS_MAX, propertyLengthMax = STRING_LENGTH_MAX } = options;
-    // Of what is no number a list would be written without its members.
+    // With NaN a list would be written without its members.
     assertSome("The list", { rowsMax }, definitionRefused, ROWS_MAX);
     assertSome("The list", { propertyLengthMax }, definitionRefused, STRING_LENGTH_MAX);
   }
@@ -130,12 +133,12 @@ export class ListIndex<R extends KeyDeclaration> extends Index<ListKind<R>> {
   }
 }
 
-/** Behind a list's row key in those of its further rows; below all that codecs emit. */
+/** Follows a list's row key in the keys of its further rows; sorts below everything that codecs emit. */
 const FURTHER = "!";
 const ROUNDS_MAX = 8;
 const BACKOFF_MS = 200;
 
-/** A list as it was read: the rows in the order of what they hold, or the one that names the blob. */
+/** A list as it was read: the rows in the order of their members, or the one that names the blob. */
 interface ListRead {
   readonly rows: readonly StoredEntity[];
   readonly blob: string | undefined;
@@ -143,19 +146,20 @@ interface ListRead {
 }
 
 /**
- * A list is the union of its rows; whoever adds a member writes the row of its neighbours, and halves it when it
- * is full. The entity's own ETag tells who may list it, those of the rows keep them from being overwritten.
+ * A list is the union of its rows. A writer that adds a member writes the row of its neighbours, and splits the
+ * row in two when it is full. The entity's own ETag decides who may list it; the ETags of the rows keep them
+ * from being overwritten.
  */
 class OpenList implements ListKeeper {
   readonly #context: FollowerContext;
   readonly #entries: EntryKeys;
   readonly #property: string;
   readonly #propertyLengthMax: number;
-  /** Properties in a row. */
+  /** Properties per row. */
   readonly #propertiesMax: number;
   readonly #rowsMax: number;
   readonly #encoding: ListEncodingName;
-  /** Of ids that are packed. */
+  /** The width of packed ids. */
   readonly #digits: number;
   readonly #blobs: ListBlobs | undefined;
 
@@ -182,7 +186,7 @@ class OpenList implements ListKeeper {
   async prepare({ key, before, after, token }: Change): Promise<Contribution> {
     const oldKeys = this.keysOf(before?.row);
     const newKeys = this.keysOf(after);
-    // A row of other software has no token, and nobody listed it.
+    // Other software writes rows without tokens, and lists them nowhere.
     const isListed = before && tokensOf(before.stored.properties) !== undefined;
     const id = this.#idOf(key);
     const left = oldKeys.filter((list) => !hasKey(newKeys, list));
@@ -226,8 +230,8 @@ class OpenList implements ListKeeper {
   }
 
   /**
-   * The lists are read before the entity: whoever makes it a member again writes them again, and whoever makes it
-   * leave changes the entity, which the transaction names with its ETag.
+   * The lists are read before the entity. A writer that makes it a member again rewrites the lists; a writer
+   * that removes it changes the entity, whose ETag the transaction requires.
    */
   async reconcile(base: EntityKey, hints: readonly EntityKey[]): Promise<Reconciled> {
     const { database, entity } = this.#context;
@@ -251,7 +255,7 @@ class OpenList implements ListKeeper {
     return "unsettled";
   }
 
-  /** Nothing when all is right. */
+  /** Empty when all is right. */
   async #corrections(base: EntityKey, hints: readonly EntityKey[]): Promise<Contribution[]> {
     const id = this.#idOf(base);
     const before = await mapBounded(hints, LOOKUPS_AT_ONCE, (list) => this.#read(list, true));
@@ -276,7 +280,7 @@ class OpenList implements ListKeeper {
   }
 
   async *lists(from?: Continuation): AsyncGenerator<Listed> {
-    // The ordered layout has the same character between the parts of a key.
+    // The ordered layout uses the same character between the parts of a key.
     const count = this.#entries.row.separator === FURTHER ? this.#entries.row.parts.length : 1;
     const parts = ({ rowKey }: EntityKey) => rowKey.split(FURTHER).slice(0, count);
     for await (const { entities, continuation } of this.#allRows(from)) {
@@ -353,7 +357,7 @@ class OpenList implements ListKeeper {
     return this.#inBlob(blobs, list, rows, all(), token);
   }
 
-  /** One row names the blob, the others go; what was named before goes when that is committed. */
+  /** One row names the blob, the others are deleted. The blob named before is deleted after the commit. */
   async #inBlob(
     blobs: ListBlobs,
     list: EntityKey,
@@ -374,7 +378,7 @@ class OpenList implements ListKeeper {
     const committed = async () => {
       if (old === undefined)
         database.report({ kind: "list in blob", index: name, key: list.rowKey });
-      // One that stays is left to `collect`.
+      // If this fails, `collect` deletes it later.
       await blobs.delete(old).catch(() => undefined);
     };
     return { mutations, commitByMs, committed };
@@ -391,7 +395,10 @@ class OpenList implements ListKeeper {
     return writeOver(stored, key, { ...members, ...marks, [ENCODING]: text(encoding) });
   }
 
-  /** In the order of what they hold. @throws Stale when they went into a blob, or came out of it, between two pages. */
+  /**
+   * The rows in the order of their members. @throws Stale when the list moved into a blob, or out of one,
+   * between two pages.
+   */
   async #rowsOf(list: EntityKey): Promise<StoredEntity[]> {
     const { database, entity } = this.#context;
     if (this.#rowsMax === 1) {
@@ -406,7 +413,8 @@ class OpenList implements ListKeeper {
       rows.push(...entities);
       pages++;
     }
-    // Halves of a row go to itself and behind all others, so at worst they are read twice. Into a blob they go at once.
+    // The halves of a row go to the row itself and to one after all others, so at worst they are read twice. A
+    // move into a blob happens at once.
     if (pages > 1) {
       const isList = ({ rowKey }: EntityKey) => rowKey === list.rowKey;
       const now = await database.tables.get(entity.table, list);
@@ -422,15 +430,15 @@ class OpenList implements ListKeeper {
     return { partitionKey, rowKey: rowKey + FURTHER + number };
   }
 
-  /** Its blob may be replaced after the row was read that names it. */
+  /** Retries, because the blob may be replaced after the row that names it was read. */
   async #idsIn(list: EntityKey, isMending = false): Promise<string[]> {
     const read = () => this.#read(list, isMending);
     return (await untilUncontended(this.#context.database, {}, read)).ids;
   }
 
   /**
-   * @throws Stale when its blob is gone. While the index is mended, a list that still names such a blob is one without
-   * members. validation-failed for a list in a blob where none is declared.
+   * @throws Stale when its blob is gone; validation-failed for a list in a blob where none is declared. While
+   * the index is repaired, a list that still names a missing blob counts as empty.
    */
   async #read(list: EntityKey, isMending = false): Promise<ListRead> {
     const rows = await this.#rowsOf(list);
@@ -463,7 +471,7 @@ class OpenList implements ListKeeper {
     return tableError("entity-too-large", message, payload, { remedy: `${suggestion}.` });
   }
 
-  /** Undefined for more than fit in a row. The ids have one width. */
+  /** Undefined when they do not fit in a row. All ids have the same width. */
   #print(ids: readonly string[]): Properties | undefined {
     const encoding = LIST_ENCODINGS[this.#encoding];
     const perProperty = idsThatFit(encoding, ids[0] ?? "", this.#propertyLengthMax);

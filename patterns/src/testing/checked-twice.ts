@@ -2,9 +2,9 @@ import { definitionRefused } from "../errors.ts";
 import type { Computed } from "../model/entry.ts";
 
 /**
- * Runs what an index computes (`when`, `each`) twice, on copies of the entity: entries of a function that changes
- * the entity, or answers otherwise the next time, are lost.
- * @throws invalid-definition.
+ * Runs the functions of an index (`when`, `each`) twice, on copies of the entity. If a function changes the
+ * entity or returns something else the next time, entries are lost.
+ * @throws invalid-definition for such a function.
  */
 export const checkedTwice: Computed = (name, compute, entity) => {
   const run = () => {

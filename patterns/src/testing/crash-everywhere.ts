@@ -5,20 +5,20 @@ import { intercept } from "./intercept.ts";
 import { type Memory, memory } from "./memory.ts";
 
 export interface CrashOptions {
-  /** What is there before; run anew for every crash. */
+  /** Prepares what is stored; runs again for every crash. */
   readonly before?: (database: Database) => Promise<unknown>;
-  /** The recovery: workers until their queues are empty, scrubbers, the caller's second try. */
+  /** The recovery: workers until their queues are empty, scrubs, the caller's second attempt. */
   readonly recover?: (database: Database) => Promise<unknown>;
-  /** Rejects when something got lost. The database is a new one, on what the crash left. */
+  /** Rejects when something was lost. The database is a new one, on what the crash left. */
   readonly check: (database: Database, backend: Memory) => Promise<unknown>;
   readonly backend?: () => Memory;
-  /** What else the operation connects with. */
+  /** Further options for the operation's `connect`. */
   readonly connect?: Partial<ConnectOptions>;
-  /** How long nobody does anything between the crash and the recovery. Default: two minutes. */
+  /** How long nothing happens between the crash and the recovery. Default: two minutes. */
   readonly idleMs?: number;
 }
 
-/** Where the process ended: before a request was sent, or before its answer arrived. */
+/** Where the process crashed: before a request was sent, or before its answer arrived. */
 export interface CrashPoint {
   readonly request: number;
   readonly call: PortCall;
@@ -28,11 +28,11 @@ export interface CrashPoint {
 const IDLE_MS = 120_000;
 
 /**
- * Runs `operation` once to count its requests, then again for each of them with the process ending
- * before it is sent, and before its answer arrives: no `catch` and no `finally` of the operation runs
- * any more. After each crash time passes, `recover` recovers and `check` judges.
+ * Runs `operation` once to count its requests, then again for each of them with a crash before it is sent, and
+ * with a crash before its answer arrives: no `catch` and no `finally` of the operation runs after it. Then time
+ * passes, `recover` runs and `check` checks the result.
  * @returns the number of crashes survived.
- * @throws an Error that names the crash point, with what recovery or check threw as its cause.
+ * @throws an Error that names the crash point, with the error of the recovery or the check as its cause.
  */
 export async function crashEverywhere(
   operation: (database: Database) => Promise<unknown>,

@@ -1,6 +1,6 @@
 import type { Clock, Random } from "../store/clock.ts";
 
-/** A clock that moves only when told, or when somebody sleeps on it: waiting takes no time. */
+/** A clock that moves only when told to, or when code sleeps on it: waiting takes no time. */
 export class FakeClock implements Clock {
   readonly #alarms = new Set<{ readonly at: number; ring(): void }>();
   #now: number;
@@ -45,7 +45,7 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Numbers from 0 to 1 that a seed decides (mulberry32). */
+/** Numbers from 0 to 1, determined by a seed (mulberry32). */
 export function seededRandom(seed: number): Random {
   let state = seed | 0;
   return () => {

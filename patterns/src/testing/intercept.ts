@@ -10,7 +10,7 @@ export interface Ports {
   readonly blobs: BlobsPort;
 }
 
-/** The same ports with `layer` before each request; they may be of any endpoint. */
+/** The same ports with `layer` around each request, for any endpoint. */
 export function intercept(ports: Ports, layer: Layer): Ports {
   return {
     tables: layered("tables", ports.tables, layer),
@@ -19,16 +19,16 @@ export function intercept(ports: Ports, layer: Layer): Ports {
   };
 }
 
-/** What a test can do to a request. */
+/** A fault that a test can inject into a request. */
 export type Fault =
   | { readonly kind: "fail" }
-  /** It takes effect, but its answer never arrives. */
+  /** The request takes effect, but its answer never arrives. */
   | { readonly kind: "lose answer" }
   | { readonly kind: "refuse"; readonly status: number; readonly code: string }
-  /** It arrives twice, as a repeated transmission would. */
+  /** The request arrives twice, as in a repeated transmission. */
   | { readonly kind: "duplicate" };
 
-/** Applies the fault that `choose` names for a call, if any. `count` starts at 1. */
+/** Injects the fault that `choose` returns for a call, if any. `count` starts at 1. */
 export function withFaults(choose: (call: PortCall, count: number) => Fault | undefined): Layer {
   let count = 0;
   return async (call, send) => {
@@ -39,7 +39,7 @@ export function withFaults(choose: (call: PortCall, count: number) => Fault | un
       case "fail":
         throw new PortError("The connection was refused.", { status: 0, code: "ECONNREFUSED" });
       case "lose answer":
-        // A refusal is an answer too: it gets lost all the same.
+        // A refusal is an answer too, and is lost as well.
         await send().catch(() => undefined);
         throw new PortError("The connection was reset.", { status: 0, code: "ECONNRESET" });
       case "refuse":

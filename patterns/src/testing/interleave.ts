@@ -9,32 +9,32 @@ export type Client = (database: Database) => Promise<unknown>;
 
 export interface InterleaveOptions {
   readonly clients: Readonly<Record<string, Client>>;
-  /** What is there before; run anew for every schedule. */
+  /** Prepares what is stored; runs again for every schedule. */
   readonly before?: (database: Database) => Promise<unknown>;
-  /** Judges the state after each request: what must hold at every moment. */
+  /** Checks the state after each request: what must hold at every moment. */
   readonly always?: (backend: Memory) => Promise<unknown>;
-  /** What runs once all clients have ended. */
+  /** Runs once all clients have ended. */
   readonly recover?: (database: Database) => Promise<unknown>;
   readonly check: (database: Database, backend: Memory) => Promise<unknown>;
   readonly backend?: (clock: FakeClock, seed: number) => Memory;
-  /** What else the clients connect with. */
+  /** Further options for the clients' `connect`. */
   readonly connect?: Partial<ConnectOptions>;
-  /** Schedules to try. Default: 200. `all` tries every one: for two clients of a few requests. */
+  /** Schedules to try. Default: 200. `all` tries every one: for two clients with few requests. */
   readonly runs?: number | "all";
-  /** Default: a random one. A failure names the seed that repeats it in one run. */
+  /** Default: a random one. A failure names the seed that reproduces it in one run. */
   readonly seed?: number;
-  /** How often a client ends in the middle of a request, from 0 to 1. Default: never. */
+  /** How often a client crashes in the middle of a request, from 0 to 1. Default: never. */
   readonly crashShare?: number;
-  /** Steps by which time may move while a request is under way; by default only sleeping moves it. */
+  /** Steps by which time may advance while a request is in flight; by default only sleeping advances it. */
   readonly pausesMs?: readonly number[];
   /**
-   * A layer in front of each client's requests, by which a test can alter what the client does. Through
-   * `ports` it may send requests of its own, which stop like all others.
+   * A layer around each client's requests, with which a test can change what the client does. Through `ports`
+   * it may send requests of its own, which stop like all others.
    */
   readonly layer?: (client: string, ports: Ports) => Layer;
 }
 
-/** What may happen next: a client's request reaches the service, or a client wakes. */
+/** What may happen next: a client's request reaches the service, or a client wakes up. */
 interface Pending {
   readonly client: string;
   readonly call: PortCall | undefined;
@@ -43,7 +43,7 @@ interface Pending {
   go(how: "on" | "crash"): void;
 }
 
-/** Names one of `count` possibilities; `calm` is the one that adds no trouble. */
+/** Chooses one of `count` possibilities; `calm` is the one that disturbs nothing. */
 type Choose = (count: number, calm: number) => number;
 
 const PAUSE_SHARE = 0.1;
@@ -53,11 +53,11 @@ const STEPS_MAX = 10_000;
 const STEPS_SHOWN = 200;
 
 /**
- * Runs clients side by side that stop before every request; which one goes on is drawn by chance (or
- * every possibility in turn). A request that asked for a timeout is refused when it comes too late, as
- * the service does.
+ * Runs clients concurrently. Each stops before every request, and chance decides which one continues (or every
+ * possibility is tried in turn). A request with a timeout is refused when it arrives too late, as the service
+ * does.
  * @returns the number of schedules tried.
- * @throws an Error with the seed and the shortest schedule found that fails, and the failure as its cause.
+ * @throws an Error with the seed and the shortest failing schedule found, and the failure as its cause.
  */
 export async function interleave(options: InterleaveOptions): Promise<number> {
   const { runs = RUNS, seed = Math.floor(Math.random() * 1e9) } = options;
@@ -90,7 +90,7 @@ async function interleaveAll(options: InterleaveOptions, seed: number): Promise<
   }
 }
 
-/** Looks for a short beginning of the schedule that fails when the rest goes in turn. */
+/** Looks for a short beginning of the schedule that fails when all further choices are calm. */
 async function shrunk(
   options: InterleaveOptions,
   seed: number,
@@ -137,7 +137,7 @@ async function attempt(
   try {
     await before?.(connect(backend));
     stage.start();
-    // Once in a hundred possibilities is as fine as shares get.
+    // Shares are rounded to one in a hundred.
     const happens = (share: number) => share > 0 && choose(100, 99) < share * 100;
     while (await stage.hasPending()) {
       const { pending, clock } = stage;
@@ -211,7 +211,7 @@ class Stage {
     }
   }
 
-  /** Whether something is left to happen. @throws what a client ended with. */
+  /** Whether anything is left to happen. @throws the error that a client ended with. */
   async hasPending(): Promise<boolean> {
     for (let idle = 0; ; idle++) {
       await this.settled();
@@ -221,12 +221,12 @@ class Stage {
     }
   }
 
-  /** Until every client has stopped: all that is ready to run runs before the next macrotask. */
+  /** Resolves when every client has stopped: everything that is ready runs before the next macrotask. */
   settled(): Promise<void> {
     return new Promise((resolve) => setImmediate(resolve));
   }
 
-  /** The client does nothing any more. */
+  /** Stops the client for good. */
   bury(client: string): void {
     this.#alive.delete(client);
     for (let i = this.pending.length - 1; i >= 0; i--) {
@@ -281,7 +281,7 @@ class Stage {
 }
 
 class StageClock extends FakeClock {
-  /** Moves on to `time`, never back. */
+  /** Advances to `time`, never back. */
   reach(time: number): void {
     this.advance(Math.max(0, time - this.now()));
   }

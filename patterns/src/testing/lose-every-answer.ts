@@ -3,8 +3,8 @@ import { intercept, withFaults } from "./intercept.ts";
 import { type Memory, memory } from "./memory.ts";
 
 /**
- * Runs `operation` once to count its requests, then again for each of them with its answer lost on the
- * way back; after each run `check` judges what is stored.
+ * Runs `operation` once to count its requests, then again for each of them with its answer lost. After each run
+ * `check` checks what is stored.
  * @returns the number of answers lost.
  */
 export async function loseEveryAnswer(

@@ -26,7 +26,7 @@ const PAGE_BLOBS_MAX = 5000;
 export interface MemoryBlobsOptions {
   readonly clock: Clock;
   readonly pageBlobsMax?: number;
-  /** Lowered to test what happens when an append blob is full. */
+  /** Lower it to test a full append blob. */
   readonly blocksMax?: number;
 }
 
@@ -34,7 +34,7 @@ export interface MemoryBlobsOptions {
 export class MemoryBlobs implements BlobsPort {
   readonly #options: MemoryBlobsOptions;
   readonly #containers = new Map<string, Map<string, Blob>>();
-  /** By container and blob: blocks that were staged, then those that the blob is made of. */
+  /** By container and blob: the staged blocks, and the blocks that the blob consists of. */
   readonly #blocks = new Map<string, { readonly staged: Blocks; readonly committed: Blocks }>();
   #count = 0;
 
@@ -42,7 +42,7 @@ export class MemoryBlobs implements BlobsPort {
     this.#options = options;
   }
 
-  /** Blobs with blocks that were staged and not committed. */
+  /** The number of blobs with staged blocks that were not committed. */
   get stagedCount(): number {
     return [...this.#blocks.values()].filter(({ staged }) => staged.size > 0).length;
   }
@@ -183,7 +183,7 @@ export class MemoryBlobs implements BlobsPort {
     blob: Omit<Blob, "etag" | "lastModified" | "length">,
   ): string {
     const etag = `"0x${(++this.#count).toString(16).padStart(16, "0")}"`;
-    // The service tells the time of a change in whole seconds.
+    // The service reports the time of a change in whole seconds.
     const lastModified = new Date(Math.floor(this.#options.clock.now() / 1000) * 1000);
     this.#blocks.delete(`${container}/${name}`);
     this.#blobs(container).set(name, { ...blob, etag, lastModified, length: blob.body.length });

@@ -24,7 +24,7 @@ const MESSAGE_BYTES_MAX = 65_536;
 const RECEIVE_MAX = 32;
 const VISIBILITY_MS_MAX = 7 * 24 * 3600 * 1000;
 
-/** A Queue endpoint in memory. Like the service it promises no order and delivers at least once. */
+/** A Queue endpoint in memory. Like the service, it guarantees no order and delivers at least once. */
 export class MemoryQueues implements QueuesPort {
   readonly #clock: Clock;
   readonly #queues = new Map<string, Message[]>();
@@ -105,7 +105,7 @@ export class MemoryQueues implements QueuesPort {
     return true;
   }
 
-  /** Every message, hidden ones too. */
+  /** Every message, including hidden ones. */
   contents(queue: string): readonly QueueMessage[] {
     return this.#messages(queue).map(toPublic);
   }

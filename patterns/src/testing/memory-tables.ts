@@ -21,9 +21,9 @@ export interface MemoryTablesOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly profile?: Profile;
-  /** Most entities on a page. The service may stop early at any time, so correct code bears 1. */
+  /** The most entities on a page. The service may end a page early at any time, so correct code works with 1. */
   readonly pageEntitiesMax?: number;
-  /** How often a page is empty and still continues, from 0 to 1. */
+  /** The share of pages that are empty but continue, from 0 to 1. */
   readonly emptyPageShare?: number;
   /** How long a deleted table's name stays taken. */
   readonly tableDeletionMs?: number;
@@ -177,7 +177,7 @@ export class MemoryTables implements TablesPort {
     if (bytes > this.profile.transactionBytesMax) throw refusal(413, "RequestBodyTooLarge");
   }
 
-  /** The entity as the mutation leaves it; undefined when it is deleted. */
+  /** The entity after the mutation; undefined when it is deleted. */
   #apply(
     mutation: Mutation,
     current: StoredEntity | undefined,
@@ -203,7 +203,7 @@ export class MemoryTables implements TablesPort {
     return { partitionKey, rowKey, timestamp, etag, properties: { ...properties } };
   }
 
-  /** 100 ns steps, never twice the same, as the service's ETags need it. */
+  /** In steps of 100 ns and never repeated, as the service's ETags require. */
   #nextTimestamp(): string {
     const ticks = BigInt(this.#options.clock.now()) * 10_000n;
     this.#lastTicks = ticks > this.#lastTicks ? ticks : this.#lastTicks + 1n;
@@ -226,14 +226,14 @@ function* inOrder(
   }
 }
 
-/** What a filter says of keys: the rows that it does not rule out are read. */
+/** A filter's conditions on keys: the rows that they do not exclude are read. */
 function keysIn(filter: Filter): Filter | undefined {
   if (filter.kind === "and") return and(keysIn(filter.left), keysIn(filter.right));
   const isKey = filter.kind === "compare" && ["PartitionKey", "RowKey"].includes(filter.property);
   return isKey ? filter : undefined;
 }
 
-/** The one partition a filter allows, so that large tables need not be walked for it. */
+/** The one partition that a filter allows, so that a large table is not walked for it. */
 function partitionOf(filter: Filter): string | undefined {
   if (filter.kind === "and") return partitionOf(filter.left) ?? partitionOf(filter.right);
   const isPartition =

@@ -11,13 +11,13 @@ export interface MemoryOptions extends Partial<Omit<MemoryTablesOptions, "profil
   readonly clock?: FakeClock;
   /** Default: "rowhouse". */
   readonly profile?: ProfileName;
-  /** Decides what is left to chance. Default: 1. */
+  /** The seed for everything random. Default: 1. */
   readonly seed?: number;
-  /** Blocks that an append blob takes. Default: 50,000. */
+  /** The most blocks in an append blob. Default: 50,000. */
   readonly blocksMax?: number;
 }
 
-/** Everything `connect` takes, in memory: `connect(memory())`. */
+/** Everything `connect` needs, in memory: `connect(memory())`. */
 export interface Memory {
   readonly tables: MemoryTables;
   readonly queues: MemoryQueues;
@@ -27,7 +27,7 @@ export interface Memory {
   readonly computed: Computed;
 }
 
-/** New endpoints, empty and of one clock. @throws TypeError for a profile that there is not. */
+/** New, empty endpoints that share one clock. @throws TypeError for an unknown profile. */
 export function memory(options: MemoryOptions = {}): Memory {
   const clock = options.clock ?? new FakeClock();
   const random = options.random ?? seededRandom(options.seed ?? 1);

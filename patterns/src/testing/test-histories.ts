@@ -1,6 +1,6 @@
 /**
  * How many random histories a pattern is compared with its model in: as many as a run of all tests has time
- * for, or PATTERN_HISTORIES of the environment.
+ * for, or PATTERN_HISTORIES from the environment.
  */
 export function histories(usually: number): { readonly numRuns: number } {
   return { numRuns: Number(process.env.PATTERN_HISTORIES ?? usually) };
