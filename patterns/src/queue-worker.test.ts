@@ -4,6 +4,7 @@ import { describe, it } from "node:test";
 import { connect, isTableError } from "./index.ts";
 import { note, open, QUEUE } from "./messages/test-worker.ts";
 import { createWorker, Fatal, type Handler, later, sendMessage } from "./queue-worker.ts";
+import type { Clock } from "./store/clock.ts";
 import { deadlineOf } from "./store/layer.ts";
 import { loseEveryAnswer } from "./testing/lose-every-answer.ts";
 import { schedules } from "./testing/test-histories.ts";
@@ -16,6 +17,15 @@ import {
   memory,
   withFaults,
 } from "./testing.ts";
+
+/** The same clock, this much ahead. */
+function off(clock: FakeClock, byMs: () => number): Clock {
+  return {
+    now: () => clock.now() + byMs(),
+    sleep: (ms, signal) => clock.sleep(ms, signal),
+    alarm: (ms, signal) => clock.alarm(ms, signal),
+  };
+}
 
 describe("a queue worker", () => {
   it("gives each message to its handler and deletes it", async () => {
@@ -261,12 +271,8 @@ describe("a queue worker", () => {
     for (const isTaken of [false, true]) {
       const clock = new FakeClock();
       let stoodMs = 0;
-      const ours = {
-        // Who stands still hears no alarm before it goes on.
-        now: () => clock.now() + stoodMs,
-        sleep: (ms: number, signal?: AbortSignal) => clock.sleep(ms, signal),
-        alarm: (ms: number, signal?: AbortSignal) => clock.alarm(ms, signal),
-      };
+      // Who stands still hears no alarm before it goes on.
+      const ours = off(clock, () => stoodMs);
       const sent: unknown[] = [];
       let asked: unknown[] = [];
       const watching: Layer = (call, request) => {
@@ -315,6 +321,57 @@ describe("a queue worker", () => {
       assert.deepEqual(asked, isTaken ? early : [...early, ...late]);
       assert.deepEqual(refusals, isTaken ? [400, 400] : []);
     }
+  });
+
+  it("renews a lease before a write that could outlast it, and when the clock was set back", async () => {
+    const clock = new FakeClock();
+    const backend = memory({ clock });
+    const sent: unknown[] = [];
+    const watching: Layer = (call, request) => {
+      sent.push([call.method, deadlineOf(call).timeoutS]);
+      return request();
+    };
+    let offMs = 0;
+    const ours = off(clock, () => offMs);
+    const db = connect({ ...intercept(backend, watching), clock: ours });
+    await backend.tables.createTable("Notes");
+    const handle: Handler["handle"] = async (_message, { database: { tables } }) => {
+      sent.length = 0;
+      for (offMs of [59_000, 59_001, -3_600_000]) {
+        const properties = { at: { type: "Double", value: offMs } } as const;
+        const row = { partitionKey: "p", rowKey: "r", properties };
+        await tables.commit("Notes", [{ kind: "insertOrReplace", ...row }]);
+      }
+      offMs = 0;
+    };
+    const worker = createWorker(db, { queue: QUEUE, handlers: [{ kind: "note", handle }] });
+    await worker.createQueues();
+    await sendMessage(db, QUEUE, note("a"));
+    await worker.drain();
+    const renewed = [
+      ["update", undefined],
+      ["commit", 60],
+    ];
+    assert.deepEqual(sent.slice(0, 5), [["commit", 1], ...renewed, ...renewed]);
+  });
+
+  it("does not take back a message that failed for what its handler left running", async () => {
+    const clock = new FakeClock();
+    let late: () => Promise<unknown> = async () => undefined;
+    const { backend, worker, send } = await open(
+      async (_message, { database }) => {
+        late = () => database.tables.listTables({});
+        throw new Error("not now");
+      },
+      {},
+      memory({ clock }),
+    );
+    await send("a");
+    await worker.drain();
+    await late();
+    clock.advance(2001);
+    await assert.rejects(late(), (error) => isTableError(error, "throttled"));
+    assert.equal((await backend.queues.receive(QUEUE, { max: 1, visibilityMs: 1000 })).length, 1);
   });
 
   it("stops a handler whose lease is gone, and leaves the message to the other", async () => {

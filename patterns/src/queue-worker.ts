@@ -89,6 +89,8 @@ const DEQUEUE_MAX = 5;
 const DRAIN_MS = 30_000;
 const IDLE_MIN_MS = 100;
 const IDLE_MAX_MS = 30_000;
+/** Services count timeouts in whole seconds. */
+const TIMEOUT_MIN_MS = 1000;
 const RETRY_MS = [2000, 4000, 10_000, 30_000];
 
 /** A message being handled. The receipt changes whenever its lease is renewed. */
@@ -304,14 +306,16 @@ export class Worker {
     try {
       const whole = await withBody(this.#database, message);
       // What the handler read may be out of date once somebody else has had the message.
-      const database = this.#database.until(signal).inTime(() => this.#oursUntilMs(job));
+      const database = this.#database
+        .until(signal)
+        .inTime(() => this.#oursUntilMs(job, finished.signal));
       const context = { database, signal };
       return { outcome: await handler.handle(whole, context) };
     } catch (error) {
       return { error };
     } finally {
       finished.abort();
-      await renewal;
+      await Promise.allSettled([renewal, job.prolonged]);
     }
   }
 
@@ -345,22 +349,27 @@ export class Worker {
     }
   }
 
-  /** Who stood still, and heard no alarm, may still have it. @throws why it is lost. */
-  async #oursUntilMs(job: Job): Promise<number> {
-    if (this.#database.clock.now() >= job.oursUntilMs) await this.#prolong(job);
+  /**
+   * A worker that stood still, and missed its alarm, may still have the message: it renews the lease when less is left
+   * than the shortest timeout of a request, or more than there can be by a clock that was not set back. What a handler
+   * leaves running when it ends renews nothing. @throws why the message is lost.
+   */
+  async #oursUntilMs(job: Job, finished: AbortSignal): Promise<number> {
+    const { visibilityMs = VISIBILITY_MS } = this.#options;
+    const leftMs = job.oursUntilMs - this.#database.clock.now();
+    const isSure = leftMs >= TIMEOUT_MIN_MS && leftMs <= visibilityMs;
+    if (!isSure && !finished.aborted) await this.#prolong(job);
     job.lost.signal.throwIfAborted();
     return job.oursUntilMs;
   }
 
-  /** One request for all who ask meanwhile: each ends the receipt of the one before. */
-  async #prolong(job: Job): Promise<boolean> {
+  /** One request for all callers that wait for it: each request ends the receipt of the one before. */
+  #prolong(job: Job): Promise<boolean> {
     const { visibilityMs = VISIBILITY_MS } = this.#options;
-    job.prolonged ??= this.#update(job, { visibilityMs });
-    try {
-      return await job.prolonged;
-    } finally {
+    job.prolonged ??= this.#update(job, { visibilityMs }).finally(() => {
       job.prolonged = undefined;
-    }
+    });
+    return job.prolonged;
   }
 
   /** False when the lease is gone: somebody else has the message now. */
